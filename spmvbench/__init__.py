@@ -1,0 +1,31 @@
+"""spmvbench: sparse matrix-vector multiplication formats on GPUs, run and judged by one core.
+
+>>> import spmvbench
+>>> a = spmvbench.load("poisson2d:32")              # a scipy.sparse.csr_array
+>>> ell = spmvbench.formats.get("ell").from_csr(a)  # the matrix in another format
+>>> y = spmvbench.multiply(ell, x, device="emulated")
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "formats", "load", "multiply"]
+
+if TYPE_CHECKING:
+    from spmvbench import formats
+    from spmvbench.collection import load
+    from spmvbench.devices import multiply
+
+_LAZY = {"load": "spmvbench.collection", "multiply": "spmvbench.devices"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use, so that ``import spmvbench`` and ``--help`` stay fast."""
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    if name == "formats":
+        return importlib.import_module("spmvbench.formats")
+    raise AttributeError(f"module 'spmvbench' has no attribute {name!r}")

@@ -1,0 +1,5 @@
+"""`python -m spmvbench`."""
+
+from spmvbench.cli import main
+
+main()

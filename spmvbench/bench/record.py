@@ -1,0 +1,111 @@
+"""The schema of a row: every column's type, unit and meaning. One row a case, whatever happened."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+STATUSES = {
+    "ok": "measured, and right before and after timing",
+    "skipped": "the format, the device or a limit refused the matrix; `reason` says why",
+    "wrong": "an entry of y was off by more than its bound; enters no ranking",
+    "oom": "memory ran out",
+    "timeout": "the case outlived --timeout and its worker was replaced",
+    "crashed": "the worker died or the device faulted; the worker was replaced",
+    "error": "an exception of the format's own code",
+}
+
+# name: (type, meaning). Types: str, int, float (missing is NaN), bool, floats (list of float32).
+COLUMNS: dict[str, tuple[str, str]] = {
+    "schema_version": ("int", "version of this table's layout"),
+    "run_id": ("str", "name of the run, the folder under results/"),
+    "case_id": ("str", "hash of matrix, seed, format, params, dtype, op, mode and device kind"),
+    "group": ("str", "group of the matrix; generated and file matrices have groups of their own"),
+    "name": ("str", "name inside the group; only group/name identifies a matrix"),
+    "matrix_sha256": ("str", "SHA-256 of shape, row_ptr, col_idx and float64 values of canonical CSR"),
+    "kind": ("str", "the collection's kind, or the generator"),
+    "rows": ("int", "rows of the matrix"),
+    "cols": ("int", "columns of the matrix"),
+    "nnz": ("int", "stored entries, stored zeros included"),
+    "stored_zeros": ("int", "entries whose value is zero"),
+    "row_len_min": ("int", "shortest row, entries"),
+    "row_len_median": ("float", "median row, entries"),
+    "row_len_mean": ("float", "mean row, entries"),
+    "row_len_max": ("int", "longest row, entries"),
+    "row_len_std": ("float", "standard deviation of the row lengths"),
+    "row_len_cv": ("float", "coefficient of variation of the row lengths: std / mean"),
+    "row_len_gini": ("float", "Gini coefficient of the row lengths, 0 equal to 1 all in one row"),
+    "empty_rows": ("int", "rows without entries"),
+    "empty_cols": ("int", "columns without entries"),
+    "bandwidth": ("int", "largest |col - row| of an entry"),
+    "diagonals": ("int", "non-empty diagonals"),
+    "pattern_symmetry": ("float", "share of off-diagonal entries whose mirror is stored too; NaN if not square"),
+    "tiles": ("int", "non-empty 16 x 16 tiles"),
+    "format": ("str", "key of the format"),
+    "params": ("str", "every parameter of the format, JSON with sorted names"),
+    "label": ("str", "format as tables name it: key and the parameters that differ from their defaults"),
+    "source_hash": ("str", "hash of the format's module, helpers and kernels"),
+    "dtype": ("str", "f64 or f32"),
+    "op": ("str", "spmv: y = A x"),
+    "device": ("str", "cuda:0, emulated or emulated-check"),
+    "device_name": ("str", "the device's own name"),
+    "mode": ("str", "hot: L2 as warm as repeated SpMVs make it; cold: L2 flushed before every SpMV"),
+    "status": ("str", "; ".join(f"{name}: {meaning}" for name, meaning in STATUSES.items())),
+    "reason": ("str", "why the status is not ok"),
+    "t_median": ("float", "median time of one SpMV, seconds"),
+    "t_q1": ("float", "first quartile, seconds"),
+    "t_q3": ("float", "third quartile, seconds"),
+    "n_samples": ("int", "samples kept"),
+    "n_throttled": ("int", "samples thrown away because the device lowered its clocks"),
+    "repeats": ("int", "SpMVs in one sample (hot: the length of the replayed graph)"),
+    "samples": ("floats", "the samples in the order taken, seconds per SpMV"),
+    "gflops": ("float", "2 nnz / t_median / 1e9, with the true nnz, never padded slots"),
+    "gbps": ("float", "model_bytes / t_median / 1e9"),
+    "model_bytes": ("int", "bytes_format + x read once + y written once"),
+    "bytes_format": ("int", "footprint: bytes of the format's arrays"),
+    "bytes_per_nnz": ("float", "bytes_format / nnz"),
+    "bytes_workspace": ("int", "bytes of further arrays that the launches use (carries, buffers)"),
+    "bytes_arrays": ("str", "bytes by array, JSON"),
+    "bytes_peak": ("int", "most device memory held during conversion, input included; 0 where not counted"),
+    "bytes_needed": ("int", "where skipped for its size: the bytes that it would take"),
+    "t_convert_host": ("float", "conversion from canonical CSR on the host (NumPy), seconds"),
+    "t_convert_device": ("float", "conversion from canonical CSR on the device (CuPy), seconds; NaN without one"),
+    "t_transfer": ("float", "copying the format's arrays from host to device, seconds; NaN without a device"),
+    "t_setup": ("float", "vendor formats: descriptors, buffer, preprocessing, seconds; else 0"),
+    "t_compile": ("float", "compiling the kernels, seconds; near 0 from the disk cache"),
+    "error_ratio": ("float", "largest error of an entry of y over its bound, over all checks; at most 1 is right"),
+    "launches": ("int", "kernel launches or library calls of one SpMV"),
+    "near_launch_floor": ("bool", "t_median is within twice the time of an empty kernel"),
+    "sm_clock_mhz": ("float", "multiprocessor clock after the samples, MHz"),
+    "detail": ("str", "what the format tells beyond its bytes, JSON"),
+    "started_at": ("str", "start of the case, ISO 8601, UTC"),
+    "t_case": ("float", "wall time of the case, seconds"),
+}
+
+_EMPTY: dict[str, Any] = {"str": "", "int": 0, "float": math.nan, "bool": False, "floats": []}
+
+
+def blank_row() -> dict[str, Any]:
+    """A row with every column at its empty value: text "", counts 0, times NaN, no samples."""
+    return {name: list(_EMPTY[kind]) if kind == "floats" else _EMPTY[kind] for name, (kind, _) in COLUMNS.items()} | {
+        "schema_version": SCHEMA_VERSION
+    }
+
+
+def arrow_schema() -> Any:
+    """The columns as a pyarrow schema; each field's metadata holds its meaning."""
+    import pyarrow as pa
+
+    types = {
+        "str": pa.string(),
+        "int": pa.int64(),
+        "float": pa.float64(),
+        "bool": pa.bool_(),
+        "floats": pa.list_(pa.float32()),
+    }
+    return pa.schema(
+        [pa.field(name, types[kind], metadata={"meaning": meaning}) for name, (kind, meaning) in COLUMNS.items()],
+        metadata={"schema_version": str(SCHEMA_VERSION)},
+    )

@@ -1,0 +1,80 @@
+"""The command line: one module a command, each with a click command named `command`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from spmvbench import __version__
+from spmvbench.errors import SpmvbenchError, did_you_mean
+
+COMMANDS = ("fetch", "run", "report", "formats", "info", "env")
+
+
+class _Commands(click.Group):
+    """Loads a command's module when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        return importlib.import_module(f"spmvbench.cli.{name}").command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]):
+        if args and args[0] not in COMMANDS:
+            ctx.fail(f"there is no command {args[0]!r}{did_you_mean(args[0], list(COMMANDS))}")
+        return super().resolve_command(ctx, args)
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="spmvbench")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """Every surveyed SpMV storage format on GPUs, run and judged by one core.
+
+    \b
+    Start here:  spmvbench run --set demo        (no GPU, no network needed)
+                 spmvbench report                (figures and one HTML page)
+    """
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point: errors become one line on stderr; exit code 2 for a wrong command, 1 for a failed job."""
+    args = sys.argv[1:] if argv is None else argv
+    debug = "--debug" in args
+    try:
+        code = cli.main(args=args, prog_name="spmvbench", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.Abort:
+        click.echo("Stopped.", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        click.echo("Stopped.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except SpmvbenchError as error:
+        if debug:
+            raise
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except OSError as error:
+        if debug:
+            raise
+        where = f" ({error.filename})" if error.filename else ""
+        click.echo(f"Error: {error.strerror or error}{where}", err=True)
+        sys.exit(1)
+    except Exception as error:
+        if debug:
+            raise
+        click.echo(f"Error: {type(error).__name__}: {error} (a defect: --debug shows where)", err=True)
+        sys.exit(1)

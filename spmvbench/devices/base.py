@@ -1,0 +1,104 @@
+"""What a device is to the rest: it compiles launches, runs them, and measures how long enqueued work took."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from spmvbench.errors import SpmvbenchError
+from spmvbench.formats.base import Call, Launch
+
+
+class DeviceUnavailable(SpmvbenchError):
+    """The device cannot be used here; the message says what to install."""
+
+
+class DeviceFault(Exception):
+    """A kernel did something illegal (an address, a barrier, a mask). `sticky`: the process cannot go on with it."""
+
+    def __init__(self, message: str, *, sticky: bool = False):
+        super().__init__(message)
+        self.sticky = sticky
+
+
+class OutOfDeviceMemory(Exception):
+    """An allocation on the device failed."""
+
+
+class Program(ABC):
+    """The launches of one SpMV, compiled, with their arguments bound once.
+
+    compile_seconds: time spent compiling (near zero where the disk cache had it).
+    """
+
+    compile_seconds: float
+
+    @abstractmethod
+    def run(self) -> None:
+        """Enqueue one SpMV."""
+
+
+class Device(ABC):
+    """A place where launches run.
+
+    name: ``cuda:0`` or ``emulated``. kind: ``cuda`` or ``emulated``. xp: the array module of its memory.
+    default_max_bytes: what a format may take where the user sets no limit.
+    """
+
+    name: str
+    kind: str
+    xp: Any
+    default_max_bytes: int
+
+    @abstractmethod
+    def compile(self, launches: Sequence[Launch | Call]) -> Program:
+        """Compile and bind. Launches with an empty grid are dropped. Raises DeviceFault with the compiler's words."""
+
+    @abstractmethod
+    def capture(self, program: Program, repeats: int) -> Callable[[], None]:
+        """Work that enqueues `repeats` complete SpMVs with no launch latency between them (a CUDA graph)."""
+
+    @abstractmethod
+    def elapsed(self, work: Callable[[], None], *, flush: bool = False) -> float:
+        """Seconds that the device spent on what `work` enqueues, launch latency removed; L2 flushed before if asked."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait for everything enqueued. Raises DeviceFault where a kernel failed."""
+
+    @abstractmethod
+    def properties(self) -> dict[str, Any]:
+        """Name, driver, clocks, memory and the like: the device's part of the environment record."""
+
+    @abstractmethod
+    def memory_free(self) -> int:
+        """Free bytes of device memory."""
+
+    def memory_peak(self) -> int | None:
+        """Most bytes allocated since `reset_memory_peak`, None where the device does not count."""
+        return None
+
+    def reset_memory_peak(self) -> None:
+        """Start counting `memory_peak` anew, from what is allocated now."""
+
+    def throttled(self) -> bool:
+        """Whether the device lowers its clocks right now for heat or power."""
+        return False
+
+    def sm_clock_mhz(self) -> float:
+        """Clock of the multiprocessors now, in MHz; NaN where there is none."""
+        return float("nan")
+
+    def to_device(self, array: np.ndarray) -> Any:
+        """A copy (or the array itself) in device memory."""
+        return self.xp.asarray(array)
+
+    def to_host(self, array: Any) -> np.ndarray:
+        """A NumPy array of device memory."""
+        return np.asarray(array)
+
+    def close(self) -> None:
+        """Give everything back."""

@@ -1,0 +1,122 @@
+"""Storage formats: one module a format or family. Add a module here and its keys appear everywhere.
+
+`keys()` lists what users can type, `get(key)` gives the class, `parse("ell[threads=2]")` a class with parameters.
+Modules elsewhere join by the environment variable SPMVBENCH_FORMATS: Python files, separated like PATH.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import json
+import os
+import pkgutil
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from spmvbench import paths
+from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.formats.base import REGISTRY, Call, Csr, Format, Launch, Parameter, Skip, register
+
+__all__ = ["Call", "Csr", "Format", "Launch", "Parameter", "Skip", "get", "keys", "label", "parse", "register"]
+
+
+@cache
+def _discover() -> None:
+    """Import every module of this folder, then those that SPMVBENCH_FORMATS names."""
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
+    for name in filter(None, os.environ.get("SPMVBENCH_FORMATS", "").split(os.pathsep)):
+        path = Path(name).resolve()
+        if not path.is_file():
+            raise UsageError(f"SPMVBENCH_FORMATS names {name}, which is not a file")
+        spec = importlib.util.spec_from_file_location(f"spmvbench_format_{path.stem}", path)
+        assert spec is not None and spec.loader is not None
+        module_object = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module_object  # dataclasses look their module up
+        spec.loader.exec_module(module_object)
+
+
+def keys() -> list[str]:
+    """The key of every format, sorted."""
+    _discover()
+    return sorted(REGISTRY)
+
+
+def get(key: str) -> type[Format]:
+    """The class of a key. Raises UsageError with the nearest keys for an unknown one."""
+    _discover()
+    try:
+        return REGISTRY[key]
+    except KeyError:
+        raise UsageError(f"there is no format {key!r}{did_you_mean(key, keys())}") from None
+
+
+def parse(text: str) -> list[tuple[type[Format], dict[str, Any]]]:
+    """Formats and parameters of a list such as ``tile,ell[threads=2],csr-*,all``.
+
+    Returns (class, every parameter's value) in the order given, without repeats. Raises UsageError.
+    """
+    chosen: dict[str, tuple[type[Format], dict[str, Any]]] = {}
+    for item in filter(None, (part.strip() for part in re.split(r",(?![^\[]*\])", text))):
+        match = re.fullmatch(r"([^\[\]]+)(?:\[(.*)\])?", item)
+        if match is None:
+            raise UsageError(f"cannot read {item!r}: write key[name=value,...]")
+        name, settings = match[1], match[2] or ""
+        given = {}
+        for setting in filter(None, settings.split(",")):
+            parameter, equals, value = setting.partition("=")
+            if not equals:
+                raise UsageError(f"cannot read {setting!r} in {item!r}: write name=value")
+            given[parameter.strip()] = value.strip()
+        if name == "all" or any(c in name for c in "*?"):
+            found = keys() if name == "all" else fnmatch.filter(keys(), name)
+            if not found:
+                raise UsageError(f"no format matches {name!r}{did_you_mean(name, keys())}")
+        else:
+            found = [name]
+        for key in found:
+            cls = get(key)
+            values = cls.resolve(given)
+            chosen.setdefault(label(cls, values), (cls, values))
+    return list(chosen.values())
+
+
+def label(cls: type[Format], params: dict[str, Any]) -> str:
+    """How tables name a format with parameters: the key, and what differs from the defaults in brackets."""
+    changed = {n: params[n] for n, p in cls.parameters().items() if n in params and params[n] != p.default}
+    text = ",".join(f"{n}={str(v).lower() if isinstance(v, bool) else v}" for n, v in changed.items())
+    return f"{cls.key}[{text}]" if text else cls.key
+
+
+def params_text(params: dict[str, Any]) -> str:
+    """Every parameter as JSON with sorted names: the column `params`, and the same text for the same settings."""
+    return json.dumps(params, sort_keys=True)
+
+
+def kernel_path(source: str) -> Path:
+    """The file behind `Launch.source`: a name in kernels/, or an absolute path."""
+    return Path(source) if os.path.isabs(source) else paths.kernels() / source
+
+
+@cache
+def source_hash(cls: type[Format]) -> str:
+    """SHA-256 (16 hex digits) of the format's module, its bases' modules, the converter helpers and its kernels.
+
+    A row carries it; a row measured from other sources is measured again.
+    """
+    files = {Path(inspect.getfile(base)) for base in cls.__mro__ if issubclass(base, Format)}
+    files.add(Path(__file__).with_name("arrays.py"))
+    files.update(kernel_path(source) for source in cls.sources)
+    if cls.sources:
+        files.update((paths.kernels() / "include").glob("*.cuh"))
+    digest = hashlib.sha256()
+    for path in sorted(files, key=lambda file: file.name):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]

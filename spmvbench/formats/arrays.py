@@ -1,0 +1,179 @@
+"""Canonical CSR and the vectorised steps that converters share, on NumPy and CuPy alike.
+
+Every function takes the array module from its arguments, so the same converter runs on the host and on the device.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+Array = Any  # numpy.ndarray or cupy.ndarray
+INT32_MAX = 2**31 - 1
+
+
+def array_module(*arrays: Any) -> Any:
+    """NumPy, or CuPy where any of the arrays lives on a CUDA device; CuPy is never imported for NumPy input."""
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and any(isinstance(array, cupy.ndarray) for array in arrays):
+        return cupy
+    return np
+
+
+def cdiv(a: int, b: int) -> int:
+    """Ceiling of a / b for non-negative integers."""
+    return -(-a // b)
+
+
+def round_up(a: int, multiple: int) -> int:
+    """The smallest multiple of `multiple` that is at least `a`."""
+    return cdiv(a, multiple) * multiple
+
+
+def index_dtype(largest: int) -> np.dtype:
+    """int32 where `largest` fits, else int64."""
+    return np.dtype(np.int32 if largest <= INT32_MAX else np.int64)
+
+
+def offsets(counts: Array) -> Array:
+    """Exclusive prefix sum with the total appended (length n + 1), summed in int64 and narrowed where it fits."""
+    xp = array_module(counts)
+    sums = xp.zeros(len(counts) + 1, dtype=np.int64)
+    xp.cumsum(counts, out=sums[1:])
+    return sums.astype(index_dtype(int(sums[-1])))
+
+
+def expand(ptr: Array, total: int) -> Array:
+    """Owner of each of `total` entries: i repeated ptr[i+1] - ptr[i] times, int32."""
+    xp = array_module(ptr)
+    if xp is np:
+        return np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr))
+    # CuPy has no repeat by an array of counts: mark where owners start and sum the marks up.
+    steps = xp.zeros(total + 1, dtype=np.int32)
+    xp.add.at(steps, ptr[1:-1], np.int32(1))
+    return xp.cumsum(steps[:total], dtype=np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Csr:
+    """Canonical compressed sparse rows: rows in order, columns ascending in a row, no duplicates.
+
+    shape: (rows, cols). row_ptr: (rows + 1,), int32, or int64 where nnz needs it. col_idx: (nnz,), int32.
+    values: (nnz,), float64 or float32. Stored zeros are entries like any other.
+    """
+
+    shape: tuple[int, int]
+    row_ptr: Array
+    col_idx: Array
+    values: Array
+
+    @classmethod
+    def of(cls, a: Any) -> Csr:
+        """Canonical CSR of a SciPy or CuPy sparse matrix (or of a Csr, returned as it is).
+
+        Duplicates are summed, columns sorted; stored zeros stay. Raises TypeError for anything else and for values
+        that are not real.
+        """
+        if isinstance(a, Csr):
+            return a
+        if not hasattr(a, "tocsr"):
+            raise TypeError(f"expected a sparse matrix, got {type(a).__name__}")
+        a = a.tocsr()
+        if not a.has_canonical_format:
+            a = a.copy()
+            a.sum_duplicates()
+        values = a.data
+        if values.dtype.kind not in "fiub":
+            raise TypeError(f"expected real values, got {values.dtype}")
+        if values.dtype not in (np.float32, np.float64):
+            values = values.astype(np.float64)
+        nnz = len(values)
+        return cls(
+            shape=(int(a.shape[0]), int(a.shape[1])),
+            row_ptr=a.indptr.astype(index_dtype(nnz), copy=False),
+            col_idx=a.indices.astype(np.int32, copy=False),
+            values=values,
+        )
+
+    @property
+    def xp(self) -> Any:
+        """The array module that holds this matrix."""
+        return array_module(self.values)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.shape[0]
+
+    @property
+    def cols(self) -> int:
+        """Number of columns."""
+        return self.shape[1]
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored entries, stored zeros included."""
+        return len(self.values)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """float64 or float32."""
+        return np.dtype(self.values.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the three arrays."""
+        return self.row_ptr.nbytes + self.col_idx.nbytes + self.values.nbytes
+
+    @cached_property
+    def row_lengths(self) -> Array:
+        """Entries of each row, shape (rows,)."""
+        return self.row_ptr[1:] - self.row_ptr[:-1]
+
+    @cached_property
+    def row_len_max(self) -> int:
+        """Longest row; 0 for an empty matrix."""
+        return int(self.row_lengths.max()) if self.rows else 0
+
+    @property
+    def row_len_mean(self) -> float:
+        """Mean entries per row; 0 for an empty matrix."""
+        return self.nnz / self.rows if self.rows else 0.0
+
+    @cached_property
+    def row_idx(self) -> Array:
+        """Row of each entry, shape (nnz,), int32."""
+        return expand(self.row_ptr, self.nnz)
+
+    @property
+    def rank_in_row(self) -> Array:
+        """Position of each entry inside its row, shape (nnz,), of row_ptr's type."""
+        return self.xp.arange(self.nnz, dtype=self.row_ptr.dtype) - self.row_ptr[self.row_idx]
+
+    @cached_property
+    def diagonals(self) -> Array:
+        """Offsets col - row of the non-empty diagonals, ascending, int32."""
+        xp = self.xp
+        if not self.nnz:
+            return xp.empty(0, dtype=np.int32)
+        # A flag per possible diagonal beats sorting the offsets: rows + cols flags against nnz keys.
+        seen = xp.zeros(self.rows + self.cols - 1, dtype=bool)
+        seen[self.col_idx - self.row_idx + np.int32(self.rows - 1)] = True
+        return (xp.flatnonzero(seen) - (self.rows - 1)).astype(np.int32)
+
+    def astype(self, dtype: Any) -> Csr:
+        """The same matrix with values of another type (shares the index arrays)."""
+        if self.dtype == np.dtype(dtype):
+            return self
+        return Csr(self.shape, self.row_ptr, self.col_idx, self.values.astype(dtype))
+
+    def on(self, xp: Any) -> Csr:
+        """The same matrix on another array module (copied only where it has to move)."""
+        if xp is self.xp:
+            return self
+        move = xp.asarray if xp is not np else sys.modules["cupy"].asnumpy
+        return Csr(self.shape, move(self.row_ptr), move(self.col_idx), move(self.values))

@@ -1,0 +1,274 @@
+"""What a storage format is: its arrays, its conversion, its decoding and the launches of one y = A x.
+
+A format is one class in one module of this folder. It knows nothing of devices, timing or reports.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, dataclass_transform
+
+import numpy as np
+
+from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv
+
+C_TYPES = {
+    "float64": "double",
+    "float32": "float",
+    "int64": "long long",
+    "int32": "int",
+    "int16": "short",
+    "int8": "signed char",
+    "uint64": "unsigned long long",
+    "uint32": "unsigned int",
+    "uint16": "unsigned short",
+    "uint8": "unsigned char",
+}
+
+
+def ctype(array: Any) -> str:
+    """The CUDA C++ name of an array's (or dtype's) element type, for name expressions."""
+    return C_TYPES[np.dtype(getattr(array, "dtype", array)).name]
+
+
+class Skip(Exception):  # noqa: N818 - not an error: a result that is recorded with its reason
+    """A format cannot or should not hold a matrix. The reason is recorded with the row.
+
+    needed_bytes: the bytes that it would have taken, where that is the reason.
+    """
+
+    def __init__(self, reason: str, needed_bytes: int | None = None):
+        super().__init__(reason)
+        self.reason = reason
+        self.needed_bytes = needed_bytes
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch, described once for every device.
+
+    source: a file of kernels/ (or the absolute path of one elsewhere). kernel: a name expression such as
+    ``ell_spmv<double, 2>``; whatever changes the machine code is a template argument. grid, block: threads in up to
+    three dimensions. args: arrays, and NumPy scalars of the exact type that the kernel takes.
+    shared_bytes: dynamic shared memory. A launch with an empty grid does nothing.
+    """
+
+    source: str
+    kernel: str
+    grid: int | tuple[int, ...]
+    block: int | tuple[int, ...]
+    args: tuple[Any, ...]
+    shared_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Call:
+    """A vendor library's call in place of a launch: `function(stream)` enqueues the work on a CUDA stream handle."""
+
+    name: str
+    function: Callable[[int], None]
+
+
+def per_thread(n: int, block: int = 256) -> tuple[int, int]:
+    """Grid and block for one thread an item."""
+    return cdiv(n, block), block
+
+
+def zero_fill(y: Array) -> Launch:
+    """The launch that sets y to zero, for kernels that add to it. It belongs to the format's time."""
+    grid, block = per_thread(len(y))
+    return Launch("vector.cu", f"zero_fill<{ctype(y)}>", grid, block, (y, np.int32(len(y))))
+
+
+class Parameter:
+    """A typed setting of a format, written ``key[name=value]`` on the command line.
+
+    The type is the default's. Read from the class it is the Parameter itself, from an instance the value used.
+    Raises UsageError for a value of another type, outside `choices`, or outside low..high.
+    """
+
+    def __init__(
+        self,
+        default: Any,
+        doc: str,
+        *,
+        choices: Sequence[Any] = (),
+        low: float | None = None,
+        high: float | None = None,
+    ):
+        self.default, self.doc, self.choices, self.low, self.high = default, doc, tuple(choices), low, high
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else instance.params[self.name]
+
+    def defaulting(self, default: Any) -> Parameter:
+        """The same parameter with another default, for a format that differs in nothing else."""
+        return Parameter(default, self.doc, choices=self.choices, low=self.low, high=self.high)
+
+    @property
+    def range(self) -> str:
+        """The allowed values, as documentation shows them."""
+        if self.choices:
+            return ", ".join(str(choice) for choice in self.choices)
+        if isinstance(self.default, bool):
+            return "true, false"
+        low = "" if self.low is None else f"{self.low} <= "
+        high = "" if self.high is None else f" <= {self.high}"
+        return f"{low}{type(self.default).__name__}{high}"
+
+    def check(self, value: Any) -> Any:
+        """The value in the parameter's type (text is parsed)."""
+        kind = type(self.default)
+        try:
+            if kind is bool and isinstance(value, str):
+                value = {"true": True, "1": True, "false": False, "0": False}[value.lower()]
+            elif kind is int and isinstance(value, float) and value != int(value):
+                raise ValueError
+            value = kind(value)
+        except (ValueError, TypeError, KeyError, OverflowError):
+            raise UsageError(f"parameter {self.name} takes {self.range}, not {value!r}") from None
+        outside = (self.low is not None and value < self.low) or (self.high is not None and value > self.high)
+        if outside or (self.choices and value not in self.choices):
+            raise UsageError(f"parameter {self.name} takes {self.range}, not {value!r}")
+        return value
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Format:
+    """A matrix in one storage format. Subclasses declare their arrays as fields and fill in the four methods.
+
+    shape: (rows, cols). params: the value of every Parameter.
+
+    Class attributes: key (what users type), family and survey_name (Filippone et al. 2017, Table 2; empty where the
+    survey has no such name), reference (the paper), sources (the kernel files that `launches` names), devices (the
+    kinds that can run it).
+    """
+
+    key: ClassVar[str] = ""
+    family: ClassVar[str] = ""
+    reference: ClassVar[str] = ""
+    survey_name: ClassVar[str] = ""
+    sources: ClassVar[tuple[str, ...]] = ()
+    devices: ClassVar[tuple[str, ...]] = ("cuda", "emulated")
+
+    shape: tuple[int, int]
+    params: Mapping[str, Any]
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        """Bytes that the arrays will take, from the statistics of `a`, before anything is allocated."""
+        raise NotImplementedError
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        """The format's fields by name, made from canonical CSR on the array module of `a`.
+
+        Raises Skip where the format cannot hold the matrix.
+        """
+        raise NotImplementedError
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        """(rows, cols, values) of every entry and no padding, in any order: proves that nothing was lost."""
+        raise NotImplementedError
+
+    def launches(self, x: Array, y: Array) -> list[Launch | Call]:
+        """Everything that one y = A x needs, in order, zeroing of y included. y holds anything before."""
+        raise NotImplementedError
+
+    @classmethod
+    def parameters(cls) -> dict[str, Parameter]:
+        """The format's parameters by name."""
+        return {name: p for name, p in inspect.getmembers_static(cls) if isinstance(p, Parameter)}
+
+    @classmethod
+    def resolve(cls, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Every parameter's value: what was given, checked, and defaults for the rest. Raises UsageError."""
+        known = cls.parameters()
+        for name in params:
+            if name not in known:
+                hint = did_you_mean(name, list(known)) or f"; it takes {', '.join(known) or 'none'}"
+                raise UsageError(f"{cls.key} has no parameter {name}{hint}")
+        return {name: p.check(params[name]) if name in params else p.default for name, p in known.items()}
+
+    @classmethod
+    def from_csr(cls, a: Any, *, max_bytes: int | None = None, **params: Any) -> Self:
+        """Convert a matrix: Csr, or any SciPy or CuPy sparse matrix; on the array module that holds it.
+
+        max_bytes: refuse with Skip, before allocating, what would take more. Raises Skip where the format cannot hold
+        the matrix, UsageError for a wrong parameter.
+        """
+        a = Csr.of(a)
+        values = cls.resolve(params)
+        if max_bytes is not None:
+            needed = cls.estimate(a, **values)
+            if needed > max_bytes:
+                raise Skip(
+                    f"{byte_text(needed)} for {a.nnz:,} nonzeros, over the limit of {byte_text(max_bytes)}", needed
+                )
+        return cls(shape=a.shape, params=MappingProxyType(values), **cls.convert(a, **values))
+
+    def arrays(self) -> dict[str, Array]:
+        """The stored arrays by name; a part that is itself a format gives ``part.array``."""
+        found: dict[str, Array] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Format):
+                found |= {f"{field.name}.{name}": array for name, array in value.arrays().items()}
+            elif hasattr(value, "nbytes") and hasattr(value, "shape"):
+                found[field.name] = value
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Footprint: the bytes of the stored arrays, counted and not computed."""
+        return sum(array.nbytes for array in self.arrays().values())
+
+    @property
+    def value_dtype(self) -> np.dtype:
+        """float64 or float32: the type of the values, x and y."""
+        return next(a.dtype for a in self.arrays().values() if a.dtype.kind == "f")
+
+    @property
+    def xp(self) -> Any:
+        """The array module that holds the arrays."""
+        return array_module(*self.arrays().values())
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """What a row should keep about this matrix in this format beyond its bytes (split widths, tile shares)."""
+        return {}
+
+
+def byte_text(n: float) -> str:
+    """A count of bytes for people: 1.2 GB, 35 MB (decimal units, as vendors and papers use them)."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if n < 999.5 or unit == "TB":
+            return f"{n:.3g} {unit}"
+        n /= 1000
+    raise AssertionError
+
+
+REGISTRY: dict[str, type[Format]] = {}
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False)
+def register(cls: type[Format]) -> type[Format]:
+    """Make a Format subclass a frozen dataclass and known by its key. Raises ValueError for an incomplete one."""
+    cls = dataclass(frozen=True, eq=False, kw_only=True)(cls)
+    missing = [name for name in ("key", "family", "reference") if not getattr(cls, name)]
+    if missing:
+        raise ValueError(f"{cls.__name__} lacks {', '.join(missing)}")
+    taken = REGISTRY.get(cls.key)
+    if taken is not None and inspect.getfile(taken) != inspect.getfile(cls):
+        raise ValueError(f"the key {cls.key} is taken by {taken.__name__} of {Path(inspect.getfile(taken)).name}")
+    REGISTRY[cls.key] = cls
+    return cls

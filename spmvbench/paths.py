@@ -1,0 +1,34 @@
+"""Where things live: kernels and configs that ship with the package, and the user's cache folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def _shipped(folder: str) -> Path:
+    """`kernels` and `configs` stand inside the package in a wheel and beside it in a checkout."""
+    inside = _PACKAGE / folder
+    return inside if inside.is_dir() else _PACKAGE.parent / folder
+
+
+def kernels() -> Path:
+    """Folder of the CUDA sources (``*.cu``); their headers are in its ``include``."""
+    return _shipped("kernels")
+
+
+def configs() -> Path:
+    """Folder of the named sets (``sets/*.toml``) and the ready-made runs (``runs/*.toml``)."""
+    return _shipped("configs")
+
+
+def home() -> Path:
+    """Matrices and caches: ``SPMVBENCH_HOME``, or the platform's cache folder."""
+    chosen = os.environ.get("SPMVBENCH_HOME")
+    if chosen:
+        return Path(chosen).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("spmvbench", appauthor=False))
