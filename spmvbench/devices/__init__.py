@@ -43,7 +43,7 @@ def open_device(name: str = "auto") -> Device:
 
 
 def multiply(fmt: Format, x: Any, device: str | Device = "emulated") -> np.ndarray:
-    """y = A x by the format's own kernels.
+    """Y = A x by the format's own kernels.
 
     fmt: a matrix in a format, on the device's array module (NumPy for ``emulated``, CuPy for ``cuda:N``).
     x: (cols,), cast to the matrix's value type. Returns y, (rows,), on the host. Raises ValueError for an x of another
