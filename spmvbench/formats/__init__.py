@@ -18,6 +18,7 @@ import re
 import sys
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from spmvbench import paths
@@ -105,14 +106,25 @@ def kernel_path(source: str) -> Path:
     return Path(source) if os.path.isabs(source) else paths.kernels() / source
 
 
+def _modules(module: ModuleType, seen: set[ModuleType]) -> set[ModuleType]:
+    """A format's module and every module of this folder that it takes names from, at any depth."""
+    if module not in seen:
+        seen.add(module)
+        for value in list(vars(module).values()):
+            origin = sys.modules.get(getattr(value, "__module__", None) or "")
+            if origin is not None and origin.__name__.startswith(f"{__name__}."):
+                _modules(origin, seen)
+    return seen
+
+
 @cache
 def source_hash(cls: type[Format]) -> str:
-    """SHA-256 (16 hex digits) of the format's module, its bases' modules, the converter helpers and its kernels.
+    """SHA-256 (16 hex digits) of the format's module, what it imports from this folder, and its kernels.
 
     A row carries it; a row measured from other sources is measured again.
     """
-    files = {Path(inspect.getfile(base)) for base in cls.__mro__ if issubclass(base, Format)}
-    files.add(Path(__file__).with_name("arrays.py"))
+    files = {Path(inspect.getfile(module)) for module in _modules(inspect.getmodule(cls), set())}
+    files.discard(Path(__file__).with_name("base.py"))  # help texts and registration; it computes nothing
     files.update(kernel_path(source) for source in cls.sources)
     if cls.sources:
         files.update((paths.kernels() / "include").glob("*.cuh"))

@@ -165,6 +165,11 @@ class Csr:
         seen[self.col_idx - self.row_idx + np.int32(self.rows - 1)] = True
         return (xp.flatnonzero(seen) - (self.rows - 1)).astype(np.int32)
 
+    def where(self, keep: Array) -> Csr:
+        """The entries that the mask `keep`, (nnz,), names, in a matrix of the same shape."""
+        kept = offsets(keep)  # how many are kept before each entry
+        return Csr(self.shape, kept[self.row_ptr], self.col_idx[keep], self.values[keep])
+
     def astype(self, dtype: Any) -> Csr:
         """The same matrix with values of another type (shares the index arrays)."""
         if self.dtype == np.dtype(dtype):

@@ -36,7 +36,7 @@ def ctype(array: Any) -> str:
     return C_TYPES[np.dtype(getattr(array, "dtype", array)).name]
 
 
-class Skip(Exception):  # noqa: N818 - not an error: a result that is recorded with its reason
+class Skip(Exception):
     """A format cannot or should not hold a matrix. The reason is recorded with the row.
 
     needed_bytes: the bytes that it would have taken, where that is the reason.
@@ -68,10 +68,14 @@ class Launch:
 
 @dataclass(frozen=True)
 class Call:
-    """A vendor library's call in place of a launch: `function(stream)` enqueues the work on a CUDA stream handle."""
+    """A vendor library's call in place of a launch: `function(stream)` enqueues the work on a CUDA stream handle.
+
+    args: the arrays that it uses, its work buffer among them.
+    """
 
     name: str
     function: Callable[[int], None]
+    args: tuple[Any, ...]
 
 
 def per_thread(n: int, block: int = 256) -> tuple[int, int]:
@@ -142,15 +146,18 @@ class Parameter:
         return value
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False)
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Format:
     """A matrix in one storage format. Subclasses declare their arrays as fields and fill in the four methods.
+
+    Every subclass is a frozen dataclass by itself, an unregistered base of several formats too.
 
     shape: (rows, cols). params: the value of every Parameter.
 
     Class attributes: key (what users type), family and survey_name (Filippone et al. 2017, Table 2; empty where the
     survey has no such name), reference (the paper), sources (the kernel files that `launches` names), devices (the
-    kinds that can run it).
+    kinds that can run it), keeps_zeros (False where stored zeros cannot be told from padding).
     """
 
     key: ClassVar[str] = ""
@@ -159,9 +166,13 @@ class Format:
     survey_name: ClassVar[str] = ""
     sources: ClassVar[tuple[str, ...]] = ()
     devices: ClassVar[tuple[str, ...]] = ("cuda", "emulated")
+    keeps_zeros: ClassVar[bool] = True
 
     shape: tuple[int, int]
     params: Mapping[str, Any]
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, eq=False, kw_only=True)(cls)
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
@@ -260,10 +271,8 @@ def byte_text(n: float) -> str:
 REGISTRY: dict[str, type[Format]] = {}
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False)
 def register(cls: type[Format]) -> type[Format]:
-    """Make a Format subclass a frozen dataclass and known by its key. Raises ValueError for an incomplete one."""
-    cls = dataclass(frozen=True, eq=False, kw_only=True)(cls)
+    """Make a format known by its key. Raises ValueError for an incomplete one or a key that is taken."""
     missing = [name for name in ("key", "family", "reference") if not getattr(cls, name)]
     if missing:
         raise ValueError(f"{cls.__name__} lacks {', '.join(missing)}")

@@ -1,0 +1,17 @@
+// Vectors without a matrix: zeroing y, and what the bench measures a device's floor and bandwidth with.
+#include "spmv.cuh"
+
+template <typename V>
+__global__ void zero_fill(V* __restrict__ y, int n) {
+  const long long i = global_thread();
+  if (i < n) y[i] = V(0);
+}
+
+template <typename V>
+__global__ void copy(const V* __restrict__ from, V* __restrict__ to, long long n) {
+  const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
+  for (long long i = global_thread(); i < n; i += stride) to[i] = load_stream(from + i);
+}
+
+template <int UNUSED>
+__global__ void empty() {}

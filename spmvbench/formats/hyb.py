@@ -1,0 +1,97 @@
+"""Hybrid: the first entries of every row in ELLPACK, the rest in coordinates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spmvbench.formats.arrays import Array, Csr, round_up
+from spmvbench.formats.base import Format, Launch, Parameter, register
+from spmvbench.formats.coo import CooFlat
+from spmvbench.formats.ell import Ell
+
+
+def split_width(a: Csr, rule: str, relative_speed: float, breakeven: int) -> int:
+    """Entries of a row that go to the ELLPACK part.
+
+    third: the largest width that at least a third of the rows fill. cusp: the first width that fewer rows exceed than
+    rows / relative_speed or than breakeven (CUSP's defaults are 3 and 4096). max: the longest row.
+    """
+    if rule == "max" or not a.rows:
+        return a.row_len_max
+    xp = a.xp
+    longer = a.rows - xp.cumsum(xp.bincount(a.row_lengths, minlength=1))  # rows longer than i
+    stop = relative_speed * longer < a.rows
+    if rule == "cusp":
+        stop |= longer < breakeven
+    return int(xp.argmax(stop))  # no row is longer than the longest, so one stops
+
+
+@register
+class Hyb(Format):
+    """The first entries of every row in ELLPACK, what longer rows have beyond them in coordinates.
+
+    The ELLPACK kernel stores y, the coordinates are added by the flat kernel. Padding is bounded: two thirds of a
+    column's slots at most.
+    """
+
+    key = "hyb"
+    family = "Hybrid"
+    survey_name = "HYB"
+    reference = "Bell & Garland, NVR-2008-004 and SC 2009; CUSP"
+    sources = (*Ell.sources, *CooFlat.sources)
+
+    rule = Parameter("third", "how the width of the ELLPACK part is chosen", choices=("third", "cusp", "max"))
+    relative_speed = Parameter(3.0, "how much faster than COO a full ELLPACK column is", low=1.0)
+    breakeven = Parameter(4096, "rows that an ELLPACK column must fill (rule cusp)", low=0)
+
+    ell: Ell
+    coo: CooFlat
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        width = split_width(a, **params)
+        value = a.dtype.itemsize
+        tail = int(a.xp.maximum(a.row_lengths - width, 0).sum())
+        return width * round_up(a.rows, 32) * (4 + value) + tail * (8 + value)
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        in_head = a.rank_in_row < split_width(a, **params)
+        return {"ell": Ell.from_csr(a.where(in_head)), "coo": CooFlat.from_csr(a.where(~in_head))}
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        parts = zip(self.ell.to_coo(), self.coo.to_coo(), strict=True)
+        rows, cols, values = (self.xp.concatenate(pair) for pair in parts)
+        return rows, cols, values
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        return [*self.ell.launches(x, y), *self.coo.accumulate(x, y)]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        nnz = len(self.coo.values) + int((self.ell.columns >= 0).sum())
+        return {"ell_width": self.ell.columns.shape[0], "coo_share": len(self.coo.values) / max(nnz, 1)}
+
+
+@register
+class HybThird(Hyb):
+    """HYB with the survey's rule: the largest width that at least a third of the rows fill."""
+
+    key = "hyb-third"
+    rule = Hyb.rule.defaulting("third")
+
+
+@register
+class HybCusp(Hyb):
+    """HYB with CUSP's rule: as a third of the rows, and a column must also fill 4096 rows."""
+
+    key = "hyb-cusp"
+    rule = Hyb.rule.defaulting("cusp")
+
+
+@register
+class HybMax(Hyb):
+    """HYB with everything in the ELLPACK part, as old cuSPARSE's partition MAX."""
+
+    key = "hyb-max"
+    rule = Hyb.rule.defaulting("max")
