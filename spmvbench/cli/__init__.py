@@ -40,7 +40,7 @@ def cli(debug: bool) -> None:
     \b
     Start here:  spmvbench run --set demo        (no GPU, no network needed)
                  spmvbench report                (figures and one HTML page)
-    """
+    """  # noqa: D301 - click wants the bare control character
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -1,0 +1,54 @@
+"""Shared fixtures. Nothing that a test does touches the user's own cache."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def session_home(tmp_path_factory):
+    """A home folder for the whole session: what the emulated device compiles for one test serves the next.
+
+    A test that needs an empty home sets SPMVBENCH_HOME itself.
+    """
+    base = tmp_path_factory.getbasetemp()
+    # Under pytest-xdist every worker has a folder of its own inside the session's.
+    home = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "spmvbench-home"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPMVBENCH_HOME", str(home))
+        patch.setenv("MPLBACKEND", "Agg")
+        patch.delenv("SPMVBENCH_FORMATS", raising=False)
+        yield home
+
+
+@pytest.fixture(scope="session")
+def mirror():
+    """The folder of real matrices, laid out as the SuiteSparse site; the test is skipped where there is none."""
+    folder = os.environ.get("SPMVBENCH_MIRROR")
+    if not folder:
+        pytest.skip("SPMVBENCH_MIRROR is not set")
+    return Path(folder)
+
+
+@pytest.fixture
+def command(capsys, monkeypatch):
+    """Runs one command line in this process, errors and exit code handled as at the terminal."""
+
+    @dataclass
+    class Result:
+        code: int
+        out: str
+        err: str
+
+    def run(*args):
+        from spmvbench.cli import main
+
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            main([str(arg) for arg in args])
+        out, err = capsys.readouterr()
+        return Result(stopped.value.code, out, err)
+
+    return run

@@ -1,0 +1,121 @@
+"""Every kernel instantiation that a format can launch compiles for the architectures we promise, without a GPU.
+
+The emulated device is laxer than NVRTC (atomicAdd on unsigned long, min(1, 2ll), standard headers).
+"""
+
+from collections import defaultdict
+from functools import cache
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from spmvbench import formats, paths
+from spmvbench.devices import nvrtc
+from spmvbench.devices.base import DeviceFault, DeviceUnavailable
+from spmvbench.formats import Csr, Launch, Skip
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
+# Launched by the bench itself.
+OWN = {"vector.cu": {"empty<0>", "copy<double>"}}
+
+
+def matrices():
+    """Small matrices with every mean row length at which a rule picks other template arguments, and odd shapes."""
+    seed = np.random.default_rng(0)
+    for row_length in (1, 2, 4, 8, 16, 32, 64):
+        yield scipy.sparse.random_array((96, 96), density=row_length / 96, format="csr", rng=seed)
+    yield scipy.sparse.diags_array([1.0, 2.0, 3.0], offsets=[-1, 0, 1], shape=(64, 64)).tocsr()
+    power = scipy.sparse.random_array((300, 300), density=0.01, format="lil", rng=seed)
+    power[7, :] = 1.0
+    yield power.tocsr()
+
+
+def settings(cls):
+    """The defaults, and every choice of every parameter with the others at their defaults."""
+    yield {}
+    for name, parameter in cls.parameters().items():
+        values = parameter.choices or ((False, True) if isinstance(parameter.default, bool) else ())
+        ends = () if values else (parameter.low, parameter.high)
+        for value in (*values, *(end for end in ends if end is not None)):
+            yield {name: value}
+
+
+def with_long_pointers(a):
+    return Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
+
+
+@cache
+def instantiations():
+    """Name expressions by kernel file, over all formats, matrices, value types, pointer types and parameters."""
+    found = defaultdict(set, {source: set(kernels) for source, kernels in OWN.items()})
+    inputs = [Csr.of(a).astype(dtype) for a in matrices() for dtype in (np.float64, np.float32)]
+    inputs += [with_long_pointers(a) for a in inputs]
+    for cls in map(formats.get, formats.keys()):
+        if not cls.sources:
+            continue  # a vendor's format: calls, no kernels
+        for params in settings(cls):
+            for a in inputs:
+                try:
+                    converted = cls.from_csr(a, **params)
+                except Skip:
+                    continue
+                launches = converted.launches(np.ones(a.cols, a.dtype), np.ones(a.rows, a.dtype))
+                for launch in launches:
+                    if isinstance(launch, Launch):
+                        assert launch.source in cls.sources, f"{cls.key} launches a kernel of a file it does not name"
+                        found[launch.source].add(launch.kernel)
+    return found
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("source", sorted(path.name for path in paths.kernels().glob("*.cu")))
+def test_every_instantiation_compiles(source, arch):
+    expressions = sorted(instantiations()[source])
+    assert expressions, f"no format launches a kernel of {source}"
+    code, names = nvrtc.compile(paths.kernels() / source, expressions, arch)
+    assert code.startswith(b"\x7fELF")
+    assert len(set(names.values())) == len(expressions)
+
+
+def test_pointer_and_value_types_reach_the_kernels():
+    csr = instantiations()["csr.cu"]
+    for value in ("double", "float"):
+        for pointer in ("int", "long long"):
+            assert any(kernel.startswith(f"csr_vector<{value}, {pointer}, ") for kernel in csr)
+
+
+def test_broken_kernel_fails_with_the_compilers_words(tmp_path):
+    broken = tmp_path / "broken.cu"
+    broken.write_text("template <typename T> __global__ void k(T* y) { y[0] = undeclared; }\n")
+    with pytest.raises(DeviceFault, match=r"broken\.cu does not compile for sm_80(.|\n)*undeclared"):
+        nvrtc.compile(broken, ["k<double>"], "sm_80")
+
+
+def test_what_the_emulated_device_lets_pass_is_refused(tmp_path):
+    lax = tmp_path / "lax.cu"
+    lax.write_text("#include <stdint.h>\n__global__ void k(int64_t* y) { y[0] = 1; }\n")
+    with pytest.raises(DeviceFault, match=r"stdint\.h"):
+        nvrtc.compile(lax, ["k"], "sm_80")
+
+
+def test_unknown_instantiation_and_architecture_are_faults(tmp_path):
+    file = tmp_path / "fine.cu"
+    file.write_text("template <typename T> __global__ void k(T* y) { y[0] = 1; }\n")
+    with pytest.raises(DeviceFault, match="missing"):
+        nvrtc.compile(file, ["missing<int>"], "sm_80")
+    with pytest.raises(DeviceFault, match="sm_1"):
+        nvrtc.compile(file, ["k<int>"], "sm_1")
+
+
+def test_kernel_includes_its_neighbour_and_the_shared_headers(tmp_path):
+    (tmp_path / "mine.cuh").write_text("constexpr int MINE = 3;\n")
+    file = tmp_path / "mine.cu"
+    file.write_text('#include "mine.cuh"\n#include "spmv.cuh"\n__global__ void k(int* y) { y[0] = MINE + WARP; }\n')
+    _, names = nvrtc.compile(file, ["k"], "sm_80")
+    assert names == {"k": "_Z1kPi"}
+
+
+def test_no_library_as_old_as_the_driver_says_what_to_install():
+    with pytest.raises(DeviceUnavailable, match="nvidia-cuda-nvrtc"):
+        nvrtc.compile(paths.kernels() / "vector.cu", ["zero_fill<float>"], "sm_80", newest=1)
