@@ -131,7 +131,7 @@ class Parameter:
 
     def check(self, value: Any) -> Any:
         """The value in the parameter's type (text is parsed)."""
-        kind = type(self.default)
+        kind, given = type(self.default), value
         try:
             if kind is bool and isinstance(value, str):
                 value = {"true": True, "1": True, "false": False, "0": False}[value.lower()]
@@ -139,10 +139,10 @@ class Parameter:
                 raise ValueError
             value = kind(value)
         except (ValueError, TypeError, KeyError, OverflowError):
-            raise UsageError(f"parameter {self.name} takes {self.range}, not {value!r}") from None
+            raise UsageError(f"parameter {self.name} takes {self.range}, not {given!r}") from None
         outside = (self.low is not None and value < self.low) or (self.high is not None and value > self.high)
         if outside or (self.choices and value not in self.choices):
-            raise UsageError(f"parameter {self.name} takes {self.range}, not {value!r}")
+            raise UsageError(f"parameter {self.name} takes {self.range}, not {given!r}")
         return value
 
 

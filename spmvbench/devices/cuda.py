@@ -1,0 +1,338 @@
+"""An NVIDIA GPU: kernels compiled by NVRTC for its own architecture, run and timed through CuPy."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spmvbench import paths
+from spmvbench.devices import nvrtc
+from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program
+from spmvbench.formats import kernel_path
+from spmvbench.formats.base import Call, Launch
+
+# A queue held back longer than this means that the host could not enqueue: the sample would hold launch latency.
+HOLD_CYCLES = 4_000_000_000
+MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUfunction_attribute
+DEFAULT_SHARED_BYTES = 48 * 1024
+# Errors that leave the context unusable (CUDA driver API, CUresult): addresses, instructions, time-outs, asserts, ECC.
+STICKY = {214, 220, 226, *range(700, 720)} - {701, 704, 705, 708, 709, 712, 713}
+# nvmlClocksEventReason bits: hardware slow-down, thermal (software, hardware), external power brake.
+THROTTLE_REASONS = 0x8 | 0x20 | 0x40 | 0x80
+POWER_CAP_REASON = 0x4
+POWER_CAP_CLOCK_SHARE = 0.75  # a power cap counts only once it takes more than a quarter of the clock (as NVBench)
+
+
+def why_unavailable() -> str | None:
+    """Why no NVIDIA GPU can be used here, in a few words; None where one can."""
+    try:
+        import cupy
+    except ImportError:
+        return "CuPy is not installed: pip install 'spmvbench[cuda13]' (or cuda12)"
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"no NVIDIA GPU can be used ({error})"
+    return None if count else "no NVIDIA GPU was found"
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """CuPy's errors as the device's own."""
+    import cupy
+
+    errors = (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError)
+    try:
+        yield
+    except cupy.cuda.memory.OutOfMemoryError as error:
+        raise OutOfDeviceMemory(str(error)) from error
+    except errors as error:
+        if error.status == 2:  # out of memory, in both APIs
+            raise OutOfDeviceMemory(str(error)) from error
+        raise DeviceFault(str(error), sticky=error.status in STICKY) from error
+
+
+class _PeakMemory:
+    """Counts the bytes that CuPy's pool has handed out; CuPy itself keeps no peak."""
+
+    def __init__(self) -> None:
+        from cupy.cuda.memory_hook import MemoryHook
+
+        outer = self
+        self.used = self.peak = 0
+
+        class Hook(MemoryHook):
+            name = "spmvbench"
+
+            def malloc_postprocess(self, **event: Any) -> None:
+                outer.used += event["mem_size"]
+                outer.peak = max(outer.peak, outer.used)
+
+            def free_postprocess(self, **event: Any) -> None:
+                outer.used -= event["mem_size"]
+
+        self.hook = Hook()
+        self.hook.__enter__()  # for the life of the process
+
+
+class CudaProgram(Program):
+    """Launches with their arguments in the driver's form, made once."""
+
+    def __init__(self, device: Cuda, launches: Sequence[Launch | Call]):
+        began = time.perf_counter()
+        functions = device.functions([launch for launch in launches if isinstance(launch, Launch)])
+        self.compile_seconds = time.perf_counter() - began
+        self._steps: list[Callable[[int], None]] = []
+        for launch in launches:
+            if isinstance(launch, Call):
+                self._steps.append(launch.function)
+            else:
+                self._steps.append(_bind(functions[launch.source, launch.kernel], launch))
+        self._keep = launches  # the arrays behind the bound pointers
+
+    def run(self) -> None:
+        import cupy
+
+        stream = cupy.cuda.get_current_stream().ptr
+        with _faults():
+            for step in self._steps:
+                step(stream)
+
+
+def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
+    """A call that launches with nothing left to prepare but the stream."""
+    from cupy.cuda import driver
+
+    cells = [
+        ctypes.c_void_p(arg.data.ptr) if hasattr(arg, "data") and hasattr(arg.data, "ptr") else np.array([arg])
+        for arg in launch.args
+    ]
+    addresses = [c.ctypes.data if isinstance(c, np.ndarray) else ctypes.addressof(c) for c in cells]
+    pointers = (ctypes.c_void_p * len(cells))(*addresses)
+    if launch.shared_bytes > DEFAULT_SHARED_BYTES:
+        driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED_SIZE_BYTES, launch.shared_bytes)
+    shape = (*three(launch.grid), *three(launch.block), launch.shared_bytes)
+
+    def run(stream: int, _keep: Any = (cells, pointers)) -> None:
+        driver.launchKernel(function.ptr, *shape, stream, ctypes.addressof(pointers), 0)
+
+    return run
+
+
+def three(extent: int | tuple[int, ...]) -> tuple[int, int, int]:
+    """A grid or block extent in three dimensions."""
+    given = extent if isinstance(extent, tuple) else (extent,)
+    return (*given, 1, 1, 1)[:3]  # type: ignore[return-value]
+
+
+class Cuda(Device):
+    """One GPU by its CUDA ordinal. Everything runs on one stream of its own, made current.
+
+    Raises DeviceUnavailable, with what to install, where there is none.
+    """
+
+    kind = "cuda"
+
+    def __init__(self, ordinal: int = 0):
+        reason = why_unavailable()
+        if reason is not None:
+            raise DeviceUnavailable(reason)
+        import cupy
+
+        self.xp = cupy
+        self.name = f"cuda:{ordinal}"
+        count = cupy.cuda.runtime.getDeviceCount()
+        if ordinal >= count:
+            raise DeviceUnavailable(f"there is no {self.name}: this machine has {count} GPU{'s' * (count > 1)}")
+        self._device = cupy.cuda.Device(ordinal)
+        self._device.use()
+        self._stream = cupy.cuda.Stream(non_blocking=True)
+        self._stream.use()
+        major, minor = divmod(int(self._device.compute_capability), 10)
+        self._arch = f"sm_{major}{minor}"
+        self._attribute = lambda number: cupy.cuda.runtime.deviceGetAttribute(number, ordinal)
+        self.default_max_bytes = self._device.mem_info[1] // 4
+        self._functions: dict[tuple[str, str], Any] = {}
+        self._modules: list[Any] = []
+        self._peak = _PeakMemory()
+        self._nvml = _nvml_handle(self._device.pci_bus_id)
+        self._flush_buffer: Any = None
+        self._release = np.frombuffer(cupy.cuda.alloc_pinned_memory(8), np.int32, 2)
+        self._events = cupy.cuda.Event(), cupy.cuda.Event()
+        hold = Launch("hold.cu", "hold", 1, 1, (np.int64(self._release.ctypes.data), np.int64(HOLD_CYCLES)))
+        self._hold = CudaProgram(self, [hold])
+
+    def functions(self, launches: Sequence[Launch]) -> dict[tuple[str, str], Any]:
+        """The kernels of the launches; those of one file that are missing are compiled together."""
+        missing = defaultdict(set)
+        for launch in launches:
+            if (launch.source, launch.kernel) not in self._functions:
+                missing[launch.source].add(launch.kernel)
+        for source, kernels in missing.items():
+            self._load(source, sorted(kernels))
+        return self._functions
+
+    def _load(self, source: str, kernels: list[str]) -> None:
+        from cupy.cuda.function import Module
+
+        names, binary = compiled(kernel_path(source), kernels, self._arch)
+        module = Module()
+        with _faults():
+            module.load(binary)
+        self._modules.append(module)
+        for kernel in kernels:
+            self._functions[source, kernel] = module.get_function(names[kernel])
+
+    def compile(self, launches: Sequence[Launch | Call]) -> Program:
+        return CudaProgram(self, [x for x in launches if isinstance(x, Call) or min(three(x.grid)) > 0])
+
+    def capture(self, program: Program, repeats: int) -> Callable[[], None]:
+        with _faults():
+            self._stream.begin_capture()
+            try:
+                for _ in range(repeats):
+                    program.run()
+            finally:
+                graph = self._stream.end_capture()
+            graph.upload(self._stream)
+        return lambda: graph.launch(self._stream)
+
+    def elapsed(self, work: Callable[[], None], *, flush: bool = False) -> float:
+        """Seconds between two events around `work`, all of it enqueued before the first event is reached.
+
+        With `flush`, a write over as many bytes as L2 holds goes before (as NVBench does between cold samples).
+        Raises DeviceFault where the work fails, or where the host cannot enqueue it in about two seconds.
+        """
+        begin, end = self._events
+        with _faults():
+            if flush:
+                self._flush()
+            self._release[:] = 0
+            self._hold.run()
+            try:
+                begin.record(self._stream)
+                work()
+                end.record(self._stream)
+            finally:
+                self._release[0] = 1
+            end.synchronize()
+            if self._release[1]:
+                raise DeviceFault("the host could not enqueue the work in time to measure it")
+            return self.xp.cuda.get_elapsed_time(begin, end) * 1e-3
+
+    def _flush(self) -> None:
+        if self._flush_buffer is None:
+            self._flush_buffer = self.xp.empty(self._attribute(38), dtype=np.uint8)  # cudaDevAttrL2CacheSize
+        self._flush_buffer.data.memset_async(0, self._flush_buffer.nbytes, self._stream)
+
+    def synchronize(self) -> None:
+        with _faults():
+            self._stream.synchronize()
+
+    def properties(self) -> dict[str, Any]:
+        import cupy
+
+        found = cupy.cuda.runtime.getDeviceProperties(self._device.id)
+        nvml_facts: dict[str, Any] = {}
+        if self._nvml is not None:
+            import pynvml
+
+            nvml_facts = {
+                "driver": pynvml.nvmlSystemGetDriverVersion(),
+                "max_sm_clock_mhz": pynvml.nvmlDeviceGetMaxClockInfo(self._nvml, pynvml.NVML_CLOCK_SM),
+                "max_memory_clock_mhz": pynvml.nvmlDeviceGetMaxClockInfo(self._nvml, pynvml.NVML_CLOCK_MEM),
+                "power_limit_w": pynvml.nvmlDeviceGetEnforcedPowerLimit(self._nvml) / 1000,
+            }
+        return {
+            "device": self.name,
+            "device_name": found["name"].decode(),
+            "architecture": self._arch,
+            "multiprocessors": self._attribute(16),
+            "l2_bytes": self._attribute(38),
+            "memory_bytes": self._device.mem_info[1],
+            "memory_bus_bits": self._attribute(37),
+            "cuda_driver": cupy.cuda.runtime.driverGetVersion(),
+            "cuda_runtime": cupy.cuda.runtime.runtimeGetVersion(),
+            "nvrtc": ".".join(map(str, nvrtc.version())),
+            "cupy": cupy.__version__,
+        } | nvml_facts
+
+    def memory_free(self) -> int:
+        with _faults():
+            return self._device.mem_info[0] + self.xp.get_default_memory_pool().free_bytes()
+
+    def memory_peak(self) -> int:
+        return self._peak.peak
+
+    def reset_memory_peak(self) -> None:
+        self._peak.peak = self._peak.used
+
+    def throttled(self) -> bool:
+        if self._nvml is None:
+            return False
+        import pynvml
+
+        reasons = pynvml.nvmlDeviceGetCurrentClocksEventReasons(self._nvml)
+        if reasons & THROTTLE_REASONS:
+            return True
+        highest = pynvml.nvmlDeviceGetMaxClockInfo(self._nvml, pynvml.NVML_CLOCK_SM)
+        return bool(reasons & POWER_CAP_REASON) and self.sm_clock_mhz() < POWER_CAP_CLOCK_SHARE * highest
+
+    def sm_clock_mhz(self) -> float:
+        if self._nvml is None:
+            return float("nan")
+        import pynvml
+
+        return float(pynvml.nvmlDeviceGetClockInfo(self._nvml, pynvml.NVML_CLOCK_SM))
+
+    def to_device(self, array: np.ndarray) -> Any:
+        with _faults():
+            return self.xp.asarray(array)
+
+    def to_host(self, array: Any) -> np.ndarray:
+        with _faults():
+            return self.xp.asnumpy(array)
+
+    def close(self) -> None:
+        self.xp.get_default_memory_pool().free_all_blocks()
+
+
+def _nvml_handle(pci_bus_id: str) -> Any:
+    """NVML's handle of the GPU, None where the library is missing (throttling is then not seen)."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        return pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id)
+    except Exception:  # without NVML the bench still measures; `env` and run.json show that clocks are missing
+        return None
+
+
+def compiled(source: Path, kernels: list[str], arch: str) -> tuple[dict[str, str], bytes]:
+    """Lowered names and machine code of some instantiations of a source file, from the disk cache where it has them.
+
+    Raises DeviceFault with the compiler's log.
+    """
+    digest = hashlib.sha256(repr((kernels, arch, nvrtc.version(), nvrtc.nvrtc_options(arch))).encode())
+    for path in (source, *sorted((paths.kernels() / "include").glob("*.cuh"))):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    cached = paths.home() / "cuda" / f"{digest.hexdigest()[:32]}.cubin"
+    if cached.is_file():
+        header, _, binary = cached.read_bytes().partition(b"\n")
+        return json.loads(header), binary
+    binary, names = nvrtc.compile(source, kernels, arch)
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    partial = cached.with_suffix(f".{os.getpid()}")
+    partial.write_bytes(json.dumps(names).encode() + b"\n" + binary)
+    partial.replace(cached)
+    return names, binary

@@ -1,0 +1,128 @@
+"""Hard matrices, and the checks that every format must pass on them; a new format can call them as its own test.
+
+>>> from spmvbench import testing
+>>> for name, a in testing.hard_matrices().items():
+...     testing.check_conversion("ell", a)
+...     testing.check_product("ell", a, device)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spmvbench import formats
+from spmvbench.devices import Device
+from spmvbench.formats.base import Format
+
+
+def _from_lengths(lengths: Any, cols: int, rng: np.random.Generator) -> Any:
+    """A csr_array with these row lengths and random distinct columns."""
+    from scipy import sparse
+
+    lengths = np.minimum(np.asarray(lengths), cols)
+    rows = [np.sort(rng.choice(cols, size=int(n), replace=False)) for n in lengths]
+    indices = np.concatenate(rows) if rows else np.empty(0)
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    values = rng.uniform(0.5, 1.5, len(indices)) * rng.choice([-1.0, 1.0], len(indices))
+    return sparse.csr_array((values, indices.astype(np.int32), indptr.astype(np.int32)), shape=(len(lengths), cols))
+
+
+def hard_matrices(seed: int = 0) -> dict[str, Any]:
+    """Small csr_arrays that break careless formats, by name.
+
+    Empty in every way, single rows and columns, empty rows and columns at either end and in blocks, one full row or
+    column, duplicates, a power law, dense blocks, rows longer than any tile, stored zeros, more than 65,535 columns
+    or rows, sides just beside multiples of 16 and 32.
+    """
+    from scipy import sparse
+
+    rng = np.random.default_rng(seed)
+    found = {
+        "0x0": sparse.csr_array((0, 0)),
+        "0x5": sparse.csr_array((0, 5)),
+        "5x0": sparse.csr_array((5, 0)),
+        "no entries": sparse.csr_array((37, 53)),
+        "1x1": sparse.csr_array([[2.5]]),
+        "1xN": _from_lengths([150], 300, rng),
+        "Nx1": _from_lengths(rng.integers(0, 2, 300), 1, rng),
+        "diagonal": sparse.csr_array(sparse.diags_array(rng.uniform(1, 2, 65))),
+        "only a middle row": _from_lengths([0] * 40 + [33] + [0] * 40, 64, rng),
+        "empty rows at both ends": _from_lengths([0] * 33 + [5] * 50 + [0] * 65, 70, rng),
+        "empty rows and columns": _from_lengths(np.where(rng.random(200) < 0.7, 0, 3), 900, rng),
+        "one full row": _from_lengths([2] * 60 + [500] + [2] * 70, 500, rng),
+        "one full column": sparse.csr_array(
+            (rng.uniform(1, 2, 300), (np.arange(300), np.full(300, 7))), shape=(300, 40)
+        ),
+        "power law": _from_lengths(np.minimum(rng.pareto(0.9, 400) * 2, 400).astype(int), 400, rng),
+        "long rows among empty": _from_lengths([0] * 10 + [7000] + [0] * 30 + [3100, 1, 3100, 1024, 1025], 9000, rng),
+        "wide": _from_lengths(rng.integers(0, 12, 30), 70_000, rng),
+        "tall": _from_lengths(np.where(np.arange(66_000) % 97 == 0, 2, 0), 50, rng),
+        "uniform 8": _from_lengths([8] * 257, 200, rng),
+        "full": sparse.csr_array(rng.uniform(1, 2, (33, 47))),
+        "2 entries a row to a tile's end": _from_lengths([2] * 512, 100, rng),
+    }
+    blocks = sparse.block_diag([rng.uniform(1, 2, (3, 3)) for _ in range(43)])
+    found["3x3 blocks"] = sparse.csr_array(blocks)
+    stencil = sparse.diags_array([1.0, -4.0, 1.0, 0.5, 0.5], offsets=[-1, 0, 1, -9, 9], shape=(81, 81))
+    found["stencil"] = sparse.csr_array(stencil)
+    zeros = _from_lengths([4] * 80, 90, rng)
+    zeros.data[::3] = 0.0
+    zeros.data[1] = -0.0
+    found["stored zeros"] = zeros
+    pairs = rng.integers(0, 50, (2, 800))
+    found["duplicates"] = sparse.csr_array(sparse.coo_array((rng.uniform(-1, 1, 800), tuple(pairs)), shape=(50, 50)))
+    for matrix in found.values():
+        matrix.sum_duplicates()
+    return found
+
+
+def convert(spec: str, a: Any, xp: Any = np, max_bytes: int | None = None, **params: Any) -> Format:
+    """A matrix in the format that `spec` names (``ell[threads=2]``), converted on an array module."""
+    ((cls, values),) = formats.parse(spec)
+    return cls.from_csr(formats.Csr.of(a).on(xp), max_bytes=max_bytes, **values | params)
+
+
+def check_conversion(spec: str, a: Any, xp: Any = np) -> None:
+    """Raise AssertionError unless decoding gives the matrix back, bit for bit, and the estimate is the footprint.
+
+    Formats that cannot tell stored zeros from padding are held to the entries that are not zero.
+    """
+    ((cls, values),) = formats.parse(spec)
+    csr = formats.Csr.of(a)
+    fmt = convert(spec, a, xp)
+    rows, cols, decoded = (np.asarray(array.get() if hasattr(array, "get") else array) for array in fmt.to_coo())
+    expected_rows, expected_cols, expected = csr.row_idx, csr.col_idx, csr.values
+    if not cls.keeps_zeros:
+        stored = expected != 0
+        expected_rows, expected_cols, expected = expected_rows[stored], expected_cols[stored], expected[stored]
+    order = np.lexsort((cols, rows))
+    bits = np.uint64 if csr.dtype == np.float64 else np.uint32
+    assert len(decoded) == len(expected), f"{spec} decodes {len(decoded)} entries of {len(expected)}"
+    np.testing.assert_array_equal(rows[order], expected_rows, err_msg=f"{spec}: rows")
+    np.testing.assert_array_equal(cols[order], expected_cols, err_msg=f"{spec}: columns")
+    assert decoded.dtype == expected.dtype, f"{spec} decodes {decoded.dtype} from {expected.dtype}"
+    np.testing.assert_array_equal(decoded[order].view(bits), expected.view(bits), err_msg=f"{spec}: values")
+    assert cls.estimate(csr, **values) == fmt.nbytes, f"{spec}: the estimate is not the footprint"
+
+
+def check_product(spec: str, a: Any, device: Device, seed: int = 0) -> float:
+    """The largest error over its bound of y = A x on a device, for two x, run twice each over a y of NaN.
+
+    Raises AssertionError where it is above 1.
+    """
+    from spmvbench.bench.verify import references, run_and_judge
+
+    csr = formats.Csr.of(a)
+    fmt = convert(spec, a, device.xp)
+    x = device.to_device(np.zeros(csr.cols, csr.dtype))
+    y = device.to_device(np.zeros(csr.rows, csr.dtype))
+    program = device.compile(fmt.launches(x, y))
+    checks = [(device.to_device(reference.x), reference) for reference in references(csr, seed)]
+    verdict = run_and_judge(program, device, x, y, checks * 2)
+    assert verdict.right, f"{spec}: {verdict}"
+    return verdict.ratio
+
+
+__all__ = ["check_conversion", "check_product", "convert", "hard_matrices"]

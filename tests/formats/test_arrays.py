@@ -1,0 +1,55 @@
+"""Canonical CSR and the helpers that converters share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench.formats.arrays import Csr, cdiv, expand, index_dtype, offsets, round_up
+
+
+def test_canonical_form_sorts_sums_and_keeps_zeros():
+    a = sparse.csr_array((np.array([1.0, 2.0, 0.0, 4.0]), np.array([3, 3, 0, 1]), np.array([0, 2, 4])), shape=(2, 5))
+    csr = Csr.of(a)
+    assert csr.row_ptr.tolist() == [0, 1, 3]
+    assert csr.col_idx.tolist() == [3, 0, 1]
+    assert csr.values.tolist() == [3.0, 0.0, 4.0]
+    assert a.nnz == 4, "the caller's matrix is left as it was"
+    assert (csr.row_ptr.dtype, csr.col_idx.dtype) == (np.int32, np.int32)
+
+
+def test_values_that_are_not_floats_become_double():
+    assert Csr.of(sparse.csr_array(np.eye(3, dtype=np.int8))).dtype == np.float64
+    assert Csr.of(sparse.csr_array(np.eye(3, dtype=np.float32))).dtype == np.float32
+
+
+def test_complex_values_and_dense_arrays_are_refused():
+    with pytest.raises(TypeError, match="complex128"):
+        Csr.of(sparse.csr_array(np.eye(2) * 1j))
+    with pytest.raises(TypeError, match="ndarray"):
+        Csr.of(np.eye(2))
+
+
+def test_statistics():
+    csr = Csr.of(sparse.csr_array(np.array([[1, 0, 2.0], [0, 0, 0], [0, 3, 0]])))
+    assert csr.row_lengths.tolist() == [2, 0, 1]
+    assert (csr.row_len_max, csr.row_len_mean) == (2, 1.0)
+    assert csr.row_idx.tolist() == [0, 0, 2]
+    assert csr.rank_in_row.tolist() == [0, 1, 0]
+    assert csr.diagonals.tolist() == [-1, 0, 2]
+    assert csr.where(csr.values > 1).row_ptr.tolist() == [0, 1, 1, 2]
+
+
+def test_statistics_of_nothing():
+    csr = Csr.of(sparse.csr_array((0, 0)))
+    assert (csr.row_len_max, csr.row_len_mean, csr.nnz, len(csr.diagonals)) == (0, 0.0, 0, 0)
+
+
+def test_counting_helpers():
+    assert (cdiv(0, 4), cdiv(1, 4), cdiv(4, 4), cdiv(5, 4)) == (0, 1, 1, 2)
+    assert (round_up(0, 32), round_up(33, 32)) == (0, 64)
+    assert offsets(np.array([2, 0, 3])).tolist() == [0, 2, 2, 5]
+    assert offsets(np.array([2**31 - 1, 1])).dtype == np.int64
+    assert index_dtype(2**31 - 1) == np.int32
+    assert expand(np.array([0, 2, 2, 5]), 5).tolist() == [0, 0, 2, 2, 2]

@@ -1,0 +1,126 @@
+"""Every registered format, over hard matrices: converted, decoded, multiplied on the emulated device and on a GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from spmvbench import formats, testing
+from spmvbench.devices import open_device
+from spmvbench.formats import Csr, Skip
+
+KEYS = formats.keys()
+EMULATED = [key for key in KEYS if "emulated" in formats.get(key).devices]
+HARD = testing.hard_matrices()
+
+
+def variants(key: str) -> list[str]:
+    """The key alone, then with every other choice of each parameter."""
+    found = [key]
+    for name, parameter in formats.get(key).parameters().items():
+        others = parameter.choices or [v for v in (parameter.low, parameter.high) if v is not None]
+        found += [f"{key}[{name}={value}]" for value in others if value != parameter.default]
+    return found
+
+
+VARIANTS = [spec for key in EMULATED for spec in variants(key)]
+
+
+@pytest.fixture(scope="module")
+def emulated():
+    return open_device("emulated")
+
+
+@pytest.fixture(scope="module")
+def checking():
+    return open_device("emulated-check")
+
+
+@pytest.mark.parametrize("spec", VARIANTS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_decoding_gives_the_matrix_back(spec, dtype):
+    for a in HARD.values():
+        testing.check_conversion(spec, a.astype(dtype))
+
+
+@pytest.mark.parametrize("spec", VARIANTS)
+def test_products_are_right_in_double_precision(spec, emulated):
+    for a in HARD.values():
+        testing.check_product(spec, a, emulated)
+
+
+@pytest.mark.parametrize("key", EMULATED)
+def test_products_are_right_in_single_precision(key, emulated):
+    for a in HARD.values():
+        testing.check_product(key, a.astype(np.float32), emulated)
+
+
+@pytest.mark.parametrize("key", EMULATED)
+def test_no_race_and_no_access_out_of_bounds(key, checking):
+    for name, a in HARD.items():
+        if a.nnz < 5000 and a.shape[0] < 5000:  # the checking build is slow, and size adds nothing here
+            assert testing.check_product(key, a, checking) <= 1, name
+
+
+@pytest.mark.parametrize("key", EMULATED)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_small_matrix(key, emulated, data):
+    rows, cols = data.draw(st.integers(0, 70)), data.draw(st.integers(1, 70))
+    entries = data.draw(st.integers(0, 3 * rows))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    a = sparse.coo_array(
+        (rng.standard_normal(entries), (rng.integers(0, max(rows, 1), entries), rng.integers(0, cols, entries))),
+        shape=(rows, cols),
+    ).tocsr()
+    testing.check_conversion(key, a)
+    testing.check_product(key, a, emulated)
+
+
+@pytest.mark.parametrize("key", EMULATED)
+def test_64_bit_row_pointers(key, emulated):
+    a = Csr.of(HARD["power law"])
+    wide = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
+    testing.check_conversion(key, wide)
+    testing.check_product(key, wide, emulated)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_too_large_is_refused_before_it_is_made(key):
+    a = HARD["one full row"]
+    with pytest.raises(Skip, match="over the limit of 1 kB") as refusal:
+        formats.get(key).from_csr(a, max_bytes=1000)
+    assert refusal.value.needed_bytes > 1000
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_format_says_what_it_is(key):
+    cls = formats.get(key)
+    assert cls.key == key
+    assert cls.__doc__
+    assert cls.reference
+    assert cls.family
+    assert all(formats.kernel_path(source).is_file() for source in cls.sources)
+    assert all(parameter.doc for parameter in cls.parameters().values())
+    assert cls.resolve({}) == {name: parameter.default for name, parameter in cls.parameters().items()}
+
+
+def test_launches_name_only_declared_sources():
+    x, y = np.zeros(500), np.zeros(131)
+    for key in EMULATED:
+        fmt = testing.convert(key, HARD["one full row"])
+        assert {launch.source for launch in fmt.launches(x, y)} <= set(fmt.sources), key
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_on_the_gpu(key, dtype):
+    device = open_device("cuda:0")
+    for spec in variants(key):
+        for a in HARD.values():
+            testing.check_conversion(spec, a.astype(dtype), device.xp)
+            testing.check_product(spec, a.astype(dtype), device)

@@ -1,0 +1,80 @@
+"""Keys, parameters and the hash that says which sources a row was measured with."""
+
+from __future__ import annotations
+
+import pytest
+
+from spmvbench import formats
+from spmvbench.errors import UsageError
+from spmvbench.formats import Format, Parameter, register
+
+
+def specs(text):
+    return [formats.label(cls, params) for cls, params in formats.parse(text)]
+
+
+def test_lists_keep_order_and_drop_repeats():
+    assert specs("hyb, ell[threads=2],hyb,ell[threads=1],ell") == ["hyb", "ell[threads=2]", "ell"]
+
+
+def test_globs_and_all():
+    assert specs("coo-*") == ["coo-atomic", "coo-flat"]
+    assert specs("all") == formats.keys()
+
+
+def test_several_parameters_in_one_bracket():
+    ((cls, params),) = formats.parse("hyb[rule=cusp,breakeven=10]")
+    assert (cls.key, params) == ("hyb", {"rule": "cusp", "breakeven": 10, "relative_speed": 3.0})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("csr-vectr", "no format 'csr-vectr'; did you mean csr-vector"),
+        ("ell[threads=3]", "threads takes 1, 2, 4, 8, 16, 32, not '3'"),
+        ("ell[threads=two]", "threads takes"),
+        ("ell[thread=2]", "no parameter thread; did you mean threads"),
+        ("ell[threads]", "write name=value"),
+        ("ell[threads=2", "cannot read"),
+        ("xyz*", "no format matches"),
+        ("hyb[relative_speed=0.5]", "1.0 <= float"),
+        ("coo-atomic[x=1]", "it takes none"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(text, message):
+    with pytest.raises(UsageError, match=message.replace("[", r"\[")) as error:
+        formats.parse(text)
+    assert error.value.exit_code == 2
+
+
+def test_parameters_parse_text_and_numbers():
+    flag = Parameter(False, "a flag")
+    assert (flag.check("true"), flag.check("0"), flag.check(True)) == (True, False, True)
+    bounded = Parameter(8, "a count", low=1, high=9)
+    assert bounded.check("9") == 9
+    assert bounded.range == "1 <= int <= 9"
+    for bad in ("10", 0, 2.5, None):
+        with pytest.raises(UsageError):
+            bounded.check(bad)
+
+
+def test_an_incomplete_format_is_refused():
+    class Nameless(Format):
+        key = "nameless"
+        family = "CSR"
+
+    with pytest.raises(ValueError, match="reference"):
+        register(Nameless)
+
+
+def test_a_key_cannot_be_taken_twice():
+    class Second(Format):
+        key, family, reference = "ell", "ELLPACK", "nobody"
+
+    with pytest.raises(ValueError, match=r"taken by Ell of ell\.py"):
+        register(Second)
+
+
+def test_the_hash_follows_the_sources():
+    assert formats.source_hash(formats.get("ell")) != formats.source_hash(formats.get("dia"))
+    assert formats.source_hash(formats.get("hyb")) == formats.source_hash(formats.get("hyb-max"))
