@@ -14,21 +14,18 @@ from spmvbench import formats, paths
 from spmvbench.devices import nvrtc
 from spmvbench.devices.base import DeviceFault, DeviceUnavailable
 from spmvbench.formats import Csr, Launch, Skip
+from spmvbench.testing import hard_matrices
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
-# Launched by the bench itself.
-OWN = {"vector.cu": {"empty<0>", "copy<double>"}}
+# Launched by the bench itself, to measure the device.
+OWN = {"vector.cu": {"empty<0>", "copy<double>"}, "hold.cu": {"hold"}}
 
 
-def matrices():
-    """Small matrices with every mean row length at which a rule picks other template arguments, and odd shapes."""
+def regular_matrices():
+    """A small matrix for every mean row length at which a rule may pick other template arguments."""
     seed = np.random.default_rng(0)
     for row_length in (1, 2, 4, 8, 16, 32, 64):
         yield scipy.sparse.random_array((96, 96), density=row_length / 96, format="csr", rng=seed)
-    yield scipy.sparse.diags_array([1.0, 2.0, 3.0], offsets=[-1, 0, 1], shape=(64, 64)).tocsr()
-    power = scipy.sparse.random_array((300, 300), density=0.01, format="lil", rng=seed)
-    power[7, :] = 1.0
-    yield power.tocsr()
 
 
 def settings(cls):
@@ -49,13 +46,14 @@ def with_long_pointers(a):
 def instantiations():
     """Name expressions by kernel file, over all formats, matrices, value types, pointer types and parameters."""
     found = defaultdict(set, {source: set(kernels) for source, kernels in OWN.items()})
-    inputs = [Csr.of(a).astype(dtype) for a in matrices() for dtype in (np.float64, np.float32)]
+    inputs = [Csr.of(a).astype(dtype) for a in regular_matrices() for dtype in (np.float64, np.float32)]
     inputs += [with_long_pointers(a) for a in inputs]
+    odd = [Csr.of(a).astype(dtype) for a in hard_matrices().values() for dtype in (np.float64, np.float32)]
     for cls in map(formats.get, formats.keys()):
-        if not cls.sources:
-            continue  # a vendor's format: calls, no kernels
+        if "emulated" not in cls.devices:
+            continue  # a vendor's format: calls that need a GPU in place of kernels
         for params in settings(cls):
-            for a in inputs:
+            for a in inputs if params else (*inputs, *odd):
                 try:
                     converted = cls.from_csr(a, **params)
                 except Skip:

@@ -1,0 +1,53 @@
+# `make demo` and `make test` need GNU make, a POSIX shell, Python 3.11 or newer and the package index, nothing else.
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?=
+
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: help demo test docs clean
+
+help:
+	@echo "make demo    install into $(VENV), run a small set of matrices, write tables and figures to results/demo"
+	@echo "make test    install into $(VENV), check style, run the tests that need no GPU"
+	@echo "make docs    rewrite the table of formats in README.md"
+	@echo "make clean   remove $(VENV) and the demo's results"
+	@echo "PYTHON=python3.12 chooses the interpreter, VENV=DIR the environment, PYTEST_ARGS='-k nvrtc' the tests."
+
+# --emulated lets the report draw times of a machine without a GPU; they carry the word across every figure.
+demo: $(VENV)/.demo
+	$(BIN)/spmvbench run --set demo --run demo
+	$(BIN)/spmvbench report demo --emulated
+
+test: $(VENV)/.dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+docs: $(VENV)/.dev
+	$(BIN)/spmvbench formats --update README.md
+
+clean:
+	rm -rf $(VENV) results/demo
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is missing or older than Python 3.11; name another: make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# Beyond the base: CuPy for the driver's CUDA version where a GPU answers, a C++ compiler where the machine has none.
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	@extras=; \
+	cuda=$$(nvidia-smi 2>/dev/null | sed -n 's/.*CUDA[A-Z ]*Version: *\([0-9][0-9]*\).*/\1/p' | head -n 1); \
+	if [ "$${cuda:-0}" -ge 13 ]; then extras=cuda13; elif [ "$${cuda:-0}" -eq 12 ]; then extras=cuda12; fi; \
+	command -v "$${CXX%% *}" >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null || \
+	  extras="$${extras:+$$extras,}cpu"; \
+	echo "Installing spmvbench$${extras:+[$$extras]} into $(VENV)"; \
+	$(PIP) -e ".$${extras:+[$$extras]}"
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[dev]'
+	@touch $@
