@@ -1,0 +1,159 @@
+"""Cases: which matrix in which format, type and mode, which of them are still to be measured, and in which company."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from spmvbench import formats
+from spmvbench.collection import Matrix
+from spmvbench.formats import Format
+
+DTYPES = {"f64": np.dtype(np.float64), "f32": np.dtype(np.float32)}
+DEFAULT_MODES = {"cuda": ("hot", "cold"), "emulated": ("hot",)}
+OP = "spmv"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What one session measures with. Times in seconds; None takes the device kind's default.
+
+    device: ``cuda:0``, ``emulated``. max_bytes: what a format may take. budget: sampling time of a case. timeout: what
+    a case may last in one turn before its worker is replaced. floors: time of an empty kernel by mode, where an earlier
+    worker of the session has measured it.
+    """
+
+    device: str
+    max_bytes: int | None = None
+    budget: float | None = None
+    timeout: float | None = None
+    floors: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row to be. device: the device's name without its number. refusal: why it is recorded as skipped, unrun."""
+
+    matrix: Matrix
+    seed: int
+    format: str
+    params: Mapping[str, Any]
+    dtype: str
+    mode: str
+    device: str
+    refusal: str = ""
+
+    @cached_property
+    def case_id(self) -> str:
+        """Hash of everything that makes two cases different; the same in every session."""
+        identity = [self.matrix.id, self.seed, self.format, self.params, self.dtype, OP, self.mode, self.device]
+        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def label(self) -> str:
+        """The format with the parameters that differ from their defaults."""
+        return formats.label(formats.get(self.format), dict(self.params))
+
+    @property
+    def source_hash(self) -> str:
+        """Hash of the sources that would be measured now."""
+        return formats.source_hash(formats.get(self.format))
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of the row that are known before anything is measured."""
+        return {
+            "case_id": self.case_id,
+            "group": self.matrix.group,
+            "name": self.matrix.name,
+            "kind": self.matrix.kind,
+            "format": self.format,
+            "params": formats.params_text(dict(self.params)),
+            "label": self.label,
+            "source_hash": self.source_hash,
+            "dtype": self.dtype,
+            "op": OP,
+            "mode": self.mode,
+        }
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cases that share one matrix and type, hence one reading. formats: the modes of one format with its parameters."""
+
+    matrix: Matrix
+    seed: int
+    dtype: str
+    formats: tuple[tuple[Case, ...], ...]
+
+    @property
+    def cases(self) -> list[Case]:
+        """All cases, in order."""
+        return list(itertools.chain.from_iterable(self.formats))
+
+    def without(self, case_ids: Iterable[str]) -> Group:
+        """The group with only the cases that are not in `case_ids`."""
+        gone = set(case_ids)
+        left = (tuple(case for case in modes if case.case_id not in gone) for modes in self.formats)
+        return Group(self.matrix, self.seed, self.dtype, tuple(filter(None, left)))
+
+
+def device_kind(device: str) -> str:
+    """``cuda`` or ``emulated``, from a device's name (``cuda:0``, ``emulated-check``)."""
+    return device.partition(":")[0].partition("-")[0]
+
+
+def choose_formats(text: str | None, device: str) -> list[tuple[type[Format], dict[str, Any]]]:
+    """The formats of a list, or without one every format that the device's kind can run. Raises UsageError."""
+    if text is not None:
+        return formats.parse(text)
+    return [(cls, params) for cls, params in formats.parse("all") if device_kind(device) in cls.devices]
+
+
+def cross(
+    matrices: Sequence[Matrix],
+    chosen: Sequence[tuple[type[Format], Mapping[str, Any]]],
+    dtypes: Sequence[str],
+    modes: Sequence[str],
+    device: str,
+    seed: int,
+) -> list[Case]:
+    """Every matrix in every type, format and mode, in the order in which they are measured."""
+    kind = device.partition(":")[0]
+    return [
+        Case(matrix, seed, cls.key, params, dtype, mode, kind, _refusal(cls, mode, device))
+        for matrix in matrices
+        for dtype in dtypes
+        for cls, params in chosen
+        for mode in modes
+    ]
+
+
+def _refusal(cls: type[Format], mode: str, device: str) -> str:
+    kind = device_kind(device)
+    if kind not in cls.devices:
+        return f"{cls.key} runs on {' and '.join(cls.devices)} only"
+    if mode == "cold" and kind == "emulated":
+        return "the emulated device has no cache to flush"
+    return ""
+
+
+def pending(cases: Iterable[Case], measured: Mapping[str, str]) -> list[Case]:
+    """The cases without a row, or whose row was measured from other sources. measured: source hash by case_id."""
+    return [case for case in cases if measured.get(case.case_id) != case.source_hash]
+
+
+def grouped(cases: Iterable[Case]) -> list[Group]:
+    """Cases in the groups that share a reading; cases that belong together must stand together."""
+    groups = []
+    for _, together in itertools.groupby(cases, key=lambda case: (case.matrix.id, case.dtype)):
+        by_format = tuple(tuple(modes) for _, modes in itertools.groupby(together, key=lambda case: case.label))
+        first = by_format[0][0]
+        groups.append(Group(first.matrix, first.seed, first.dtype, by_format))
+    return groups

@@ -1,0 +1,213 @@
+"""A run's folder: rows as they finish, the environment, resuming, loading.
+
+    results/<run>/rows.parquet      what `compact` has merged
+                  parts/*.parquet   one row each, named by its case: written whole or not at all
+                  run.json          one record of the environment a session
+                  worker.log        what the measuring process wrote
+
+A case can stand in several files (killed while compacting, measured again): the row started last counts.
+"""
+
+from __future__ import annotations
+
+import datetime
+import fcntl
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spmvbench.bench.record import SCHEMA_VERSION, arrow_schema
+from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+ROWS, PARTS, ENVIRONMENT, LOG, LOCK = "rows.parquet", "parts", "run.json", "worker.log", ".lock"
+
+_schema = cache(arrow_schema)
+
+
+def now() -> str:
+    """The time as rows and records hold it: ISO 8601 in UTC, of a fixed width so that text sorts as time does."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
+
+
+def runs(results: Path | str = "results") -> list[Path]:
+    """The run folders under `results`, the one worked on last first."""
+    found = list(Path(results).glob(f"*/{ENVIRONMENT}"))
+    return [path.parent for path in sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)]
+
+
+def folder(run: Path | str, results: Path | str = "results") -> Path:
+    """The folder of a run, given by its path or by its name under `results`. Raises UsageError where there is none."""
+    for path in (Path(results) / run, Path(run)):
+        if (path / ROWS).is_file() or (path / PARTS).is_dir():
+            return path
+    known = [path.name for path in runs(results)]
+    hint = did_you_mean(str(run), known) or "; start one with spmvbench run --set demo"
+    raise UsageError(f"there is no run {str(run)!r} in {results}{hint}")
+
+
+def load(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
+    """All rows of a run, each case once, in the order measured; columns as in bench/record.py.
+
+    A damaged part is named on stderr and left out. Raises UsageError where there is no such run, SpmvbenchError for
+    rows of a newer spmvbench and for a damaged rows.parquet.
+    """
+    return _read(folder(run, results))[0].to_pandas()
+
+
+def environment(run: Path | str, results: Path | str = "results") -> dict[str, Any]:
+    """The record of the run's last session (device, host, versions, settings), and all of them under ``sessions``.
+
+    Raises UsageError where there is no such run, SpmvbenchError where run.json cannot be read.
+    """
+    sessions = _sessions(folder(run, results))
+    return {**(sessions[-1] if sessions else {}), "sessions": sessions}
+
+
+def measured(run_folder: Path) -> dict[str, str]:
+    """The source hash of every case that the folder holds a row of, by case_id; empty for a folder yet to be made."""
+    rows, _ = _read(run_folder)
+    return dict(zip(rows["case_id"].to_pylist(), rows["source_hash"].to_pylist(), strict=True))
+
+
+def append(run_folder: Path, row: dict[str, Any]) -> None:
+    """Write one row. It is on disk whole when this returns, and replaces an earlier part of the same case."""
+    import pyarrow as pa
+
+    path = run_folder / PARTS / f"{row['case_id']}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write(pa.Table.from_pylist([row], schema=_schema()), path)
+
+
+def compact(run_folder: Path) -> None:
+    """Merge the parts into rows.parquet. Killed at any moment, no row is lost and none counts twice."""
+    table, merged = _read(run_folder)
+    if not merged:
+        return
+    _write(table, run_folder / ROWS, durable=True)
+    for part in merged:
+        part.unlink()
+
+
+def append_session(run_folder: Path, session: dict[str, Any]) -> None:
+    """Add a session's record to run.json, or replace the one with the same start."""
+    sessions = [old for old in _sessions(run_folder) if old["started"] != session["started"]]
+    text = json.dumps({"schema_version": SCHEMA_VERSION, "sessions": [*sessions, session]}, indent=2)
+    temporary = run_folder / f".{ENVIRONMENT}.tmp"
+    temporary.write_text(text + "\n", encoding="utf-8")
+    temporary.replace(run_folder / ENVIRONMENT)
+
+
+@contextmanager
+def lock(run_folder: Path) -> Iterator[None]:
+    """Keep the folder for this process (the system lets go of it when the process ends, however it ends).
+
+    Makes the folder where it is missing. Raises SpmvbenchError where another process has it.
+    """
+    run_folder.mkdir(parents=True, exist_ok=True)
+    with open(run_folder / LOCK, "a+", encoding="ascii") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = f" (process {pid})" if (pid := file.read().strip()) else ""
+            raise SpmvbenchError(
+                f"another spmvbench{holder} is working on {run_folder}: wait for it, or choose another --run"
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        for leftover in (run_folder / PARTS).glob(".*.tmp"):
+            leftover.unlink()
+        yield
+
+
+def set_aside(run_folder: Path) -> Path | None:
+    """Move what a run holds to a folder of its own beside it, still readable as a run; None where there is nothing."""
+    held = [path for name in (ROWS, PARTS, ENVIRONMENT, LOG) if (path := run_folder / name).exists()]
+    if not held:
+        return None
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S-%f")
+    aside = run_folder.with_name(f"{run_folder.name}.before-{stamp}")
+    aside.mkdir()
+    for path in held:
+        path.rename(aside / path.name)
+    return aside
+
+
+def _write(table: pa.Table, path: Path, *, durable: bool = False) -> None:
+    """Write a table under a temporary name and rename it; `durable` also before a loss of power."""
+    import pyarrow.parquet as pq
+
+    temporary = path.with_name(f".{path.name}.tmp")
+    with open(temporary, "wb") as file:
+        pq.write_table(table, file)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def _read(run_folder: Path) -> tuple[pa.Table, list[Path]]:
+    """Every case's latest row, and the parts that could be read."""
+    import pyarrow as pa
+
+    tables, parts = [], []
+    merged = run_folder / ROWS
+    if merged.exists():
+        try:
+            tables.append(_table(merged))
+        except (pa.ArrowException, ValueError, OSError) as error:
+            raise SpmvbenchError(
+                f"{merged} is damaged ({_first_line(error)}): restore it, or start anew with --fresh"
+            ) from None
+    for part in sorted((run_folder / PARTS).glob("*.parquet")):
+        try:
+            tables.append(_table(part))
+        except (pa.ArrowException, ValueError, OSError) as error:
+            print(f"Warning: ignored the damaged row {part} ({_first_line(error)})", file=sys.stderr)
+        else:
+            parts.append(part)
+    table = pa.concat_tables([_schema().empty_table(), *tables])
+    latest: dict[str, tuple[str, int]] = {}
+    cases, starts = table["case_id"].to_pylist(), table["started_at"].to_pylist()
+    for index, (case, start) in enumerate(zip(cases, starts, strict=True)):
+        latest[case] = max(latest.get(case, ("", -1)), (start, index))
+    return table.take([index for _, index in sorted(latest.values())]), parts
+
+
+def _table(path: Path) -> pa.Table:
+    """One file's rows in this version's schema. Raises SpmvbenchError for a newer version's, ArrowException, OSError."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        metadata = file.schema_arrow.metadata or {}
+        version = int(metadata.get(b"schema_version", 0))
+        if version > SCHEMA_VERSION:
+            raise SpmvbenchError(
+                f"{path} was written by a newer spmvbench (schema {version}, this one knows {SCHEMA_VERSION}): "
+                "update spmvbench"
+            )
+        return file.read().cast(_schema())
+
+
+def _sessions(run_folder: Path) -> list[dict[str, Any]]:
+    path = run_folder / ENVIRONMENT
+    if not path.exists():
+        return []
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))["sessions"]
+    except (ValueError, KeyError, TypeError):
+        raise SpmvbenchError(f"{path} is damaged: restore or remove it") from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
