@@ -1,4 +1,4 @@
-"""Imports point one way: formats know nothing of timing, timing nothing of formats' insides, reports nothing but rows."""
+"""Imports point one way: formats know nothing of timing, timing nothing of formats, reports nothing but rows."""
 
 import ast
 import subprocess

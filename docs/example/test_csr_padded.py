@@ -1,0 +1,28 @@
+"""What a new format has to pass: spmvbench.testing holds the hard matrices and the checks."""
+
+import numpy as np
+import pytest
+
+from spmvbench import devices, testing
+
+SPECS = ["csr-padded", "csr-padded[step=1]", "csr-padded[step=8]"]
+MATRICES = testing.hard_matrices()
+
+
+@pytest.fixture(scope="module")
+def device():
+    return devices.open_device("emulated")
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("matrix", MATRICES.values(), ids=MATRICES.keys())
+@pytest.mark.parametrize("spec", SPECS)
+def test_conversion_loses_nothing(spec, matrix, dtype):
+    testing.check_conversion(spec, matrix.astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("matrix", MATRICES.values(), ids=MATRICES.keys())
+@pytest.mark.parametrize("spec", SPECS)
+def test_product_is_right(spec, matrix, dtype, device):
+    testing.check_product(spec, matrix.astype(dtype), device)

@@ -1,0 +1,138 @@
+import os
+import subprocess
+import sys
+import time
+
+import click
+import pytest
+
+from spmvbench import __version__
+from spmvbench.cli import COMMANDS, formats
+from spmvbench.errors import SpmvbenchError, UsageError
+
+
+def terminal(*args, **environment):
+    """The command line as a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "spmvbench", *args], capture_output=True, text=True, env=os.environ | environment
+    )
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Makes `spmvbench formats` raise what it is given."""
+
+    def fail(error):
+        def callback(**_):
+            raise error
+
+        monkeypatch.setattr(formats.command, "callback", callback)
+
+    return fail
+
+
+def test_help_answers_in_under_half_a_second():
+    took = []
+    for _ in range(3):
+        began = time.perf_counter()
+        result = terminal("--help")
+        took.append(time.perf_counter() - began)
+        assert result.returncode == 0
+    assert min(took) < 0.5
+
+
+def test_help_lists_every_command_with_a_line(command):
+    shown = command("--help").out
+    for name in COMMANDS:
+        (line,) = [line for line in shown.splitlines() if line.split()[:1] == [name]]
+        assert len(line.split()) > 3
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(command, name):
+    for flag in ("--help", "-h"):
+        result = command(name, flag)
+        assert result.code == 0
+        assert f"Usage: spmvbench {name}" in result.out
+
+
+def test_version(command):
+    assert command("--version").out.split()[-1] == __version__
+
+
+def test_mistyped_command_is_a_wrong_command_with_a_hint(command):
+    result = command("fromats")
+    assert result.code == 2
+    assert "did you mean formats?" in result.err
+
+
+def test_unknown_option_is_a_wrong_command(command):
+    result = command("formats", "--jsn")
+    assert result.code == 2
+    assert "--json" in result.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (SpmvbenchError("no network: give --mirror"), 1, "Error: no network: give --mirror\n"),
+        (UsageError("there is no set 'x'"), 2, "Error: there is no set 'x'\n"),
+        (PermissionError(13, "Permission denied", "/locked"), 1, "Error: Permission denied (/locked)\n"),
+        (OSError(28, "No space left on device"), 1, "Error: No space left on device\n"),
+        (ValueError("odd"), 1, "Error: ValueError: odd (a defect: --debug shows where)\n"),
+        (click.Abort(), 130, "Stopped.\n"),
+        (KeyboardInterrupt(), 130, "Stopped.\n"),
+    ],
+)
+def test_errors_are_one_line_and_a_code(command, failing, error, code, text):
+    failing(error)
+    result = command("formats")
+    assert (result.code, result.err.lstrip("\n"), result.out) == (code, text, "")
+
+
+@pytest.mark.parametrize("error", [SpmvbenchError("short"), OSError(28, "No space"), ValueError("odd")])
+def test_debug_shows_the_traceback(failing, error):
+    from spmvbench.cli import main
+
+    failing(error)
+    with pytest.raises(type(error)):
+        main(["--debug", "formats"])
+
+
+def test_reader_that_leaves_is_no_error():
+    """As in `spmvbench formats --json | head -1`."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spmvbench", "formats", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    process.wait()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "unwanted"),
+    [
+        ("spmvbench for", "formats", "fetch"),
+        ("spmvbench formats csr-", "csr-vector", "ell"),
+        ("spmvbench formats --family ELL", "ELLPACK", "CSR"),
+    ],
+)
+def test_shell_completion(words, expected, unwanted):
+    count = str(len(words.split()) - 1)
+    shown = terminal(_SPMVBENCH_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=count).stdout.splitlines()
+    values = [line.partition(",")[2] for line in shown]
+    assert expected in values
+    assert unwanted not in values
+
+
+def test_shell_completion_script():
+    script = terminal(_SPMVBENCH_COMPLETE="bash_source")
+    assert script.returncode == 0
+    assert "complete" in script.stdout
+    assert "spmvbench" in script.stdout

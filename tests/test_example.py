@@ -1,0 +1,44 @@
+"""The worked example of CONTRIBUTING.md runs, and the page shows the files that run."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import spmvbench
+
+ROOT = Path(spmvbench.__file__).parents[1]
+EXAMPLE = ROOT / "docs" / "example"
+pytestmark = pytest.mark.skipif(not EXAMPLE.is_dir(), reason="not run from a checkout")
+
+
+def test_contributing_shows_the_example_word_for_word():
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    shown = re.findall(r"```(?:python|cuda)\n(.*?)```", page, re.DOTALL)
+    for file in sorted(EXAMPLE.iterdir()):
+        if file.is_file():
+            assert file.read_text(encoding="utf-8") in shown, f"CONTRIBUTING.md does not show {file.name} as it is"
+
+
+def test_example_passes_its_own_tests():
+    """In a process of its own: a format joins the registry for good."""
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", EXAMPLE],
+        cwd=ROOT,
+        env=os.environ | {"SPMVBENCH_FORMATS": str(EXAMPLE / "csr_padded.py")},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stdout
+    assert re.search(r"\b\d{3} passed\b", result.stdout)
+
+
+def test_example_compiles_for_gpus():
+    from spmvbench.devices import nvrtc
+
+    for arch in ("sm_75", "sm_90"):
+        code, _ = nvrtc.compile(EXAMPLE / "csr_padded.cu", ["csr_padded<double, int, 4>"], arch)
+        assert code.startswith(b"\x7fELF")
