@@ -1,0 +1,109 @@
+"""`spmvbench env`: what works on this machine, and what to install for the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spmvbench.errors import SpmvbenchError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "matplotlib", "cupy", "ziglang", "pymetis", "distributed")
+COMPLETION = {
+    "bash": 'eval "$(_SPMVBENCH_COMPLETE=bash_source spmvbench)"',
+    "zsh": 'eval "$(_SPMVBENCH_COMPLETE=zsh_source spmvbench)"',
+    "fish": "_SPMVBENCH_COMPLETE=fish_source spmvbench | source",
+}
+
+
+def facts() -> dict[str, Any]:
+    """Versions, devices, folders and matrices, ready for JSON."""
+    import platform
+
+    from spmvbench import __version__, paths
+    from spmvbench.collection import suitesparse
+
+    return {
+        "spmvbench": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": _versions(),
+        "devices": {name: _device(name) for name in ("cuda:0", "emulated")},
+        "home": str(paths.home()),
+        "home_bytes": _bytes_below(paths.home()),
+        "matrices": len(suitesparse.cached_names()),
+        "mirror": os.environ.get("SPMVBENCH_MIRROR", ""),
+    }
+
+
+def _versions() -> dict[str, str]:
+    """Version by package, of those that are installed. CuPy's distribution is named after its CUDA version."""
+    from importlib import metadata
+
+    distributions = metadata.packages_distributions()
+    return {name: metadata.version(distributions[name][0]) for name in PACKAGES if name in distributions}
+
+
+def _device(name: str) -> dict[str, Any]:
+    """The device's properties, or why it cannot be used."""
+    from spmvbench.devices import DeviceFault, open_device
+
+    try:
+        device = open_device(name)
+    except (SpmvbenchError, DeviceFault) as error:
+        return {"available": False, "reason": str(error)}
+    try:
+        return {"available": True} | device.properties()
+    finally:
+        device.close()
+
+
+def _bytes_below(folder: Path) -> int:
+    """Bytes of the files in a folder, 0 where it does not exist. Files that vanish meanwhile do not count."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(parent, name)).st_size
+            except FileNotFoundError:
+                continue
+    return total
+
+
+def _device_text(about: dict[str, Any]) -> str:
+    if not about["available"]:
+        return f"not available: {about['reason']}"
+    name = about.get("device_name", "available")
+    rest = [f"{key} {value}" for key, value in about.items() if key not in ("available", "device", "device_name")]
+    return "; ".join((name, *rest))
+
+
+@click.command(name="env")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+def command(as_json: bool) -> None:
+    """Show versions, devices and folders, and what to install for the rest."""
+    from spmvbench.formats.base import byte_text
+
+    about = facts()
+    if as_json:
+        click.echo(json.dumps(about, indent=2))
+        return
+    shell = os.path.basename(os.environ.get("SHELL", ""))
+    missing = [name for name in PACKAGES if name not in about["packages"]]
+    lines = {
+        "spmvbench": f"{about['spmvbench']}, Python {about['python']}, {about['platform']}",
+        "packages": ", ".join(f"{name} {version}" for name, version in about["packages"].items()),
+        "absent": ", ".join(missing),
+        **{name: _device_text(device) for name, device in about["devices"].items()},
+        "home": f"{about['home']} ({byte_text(about['home_bytes'])}, {about['matrices']} matrices)",
+        "mirror": about["mirror"] or "none: fetch goes to the SuiteSparse site",
+        "completion": COMPLETION.get(shell, COMPLETION["bash"]),
+    }
+    for name, text in lines.items():
+        if text:
+            click.echo(click.style(f"{name:12}", bold=True) + text)

@@ -1,0 +1,55 @@
+import json
+import sys
+
+import pytest
+
+from spmvbench import __version__
+from spmvbench.cli import env
+
+
+def test_json_names_what_is_here(command, session_home, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_MIRROR", "/some/mirror")
+    about = json.loads(command("env", "--json").out)
+    assert about["spmvbench"] == __version__
+    assert about["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert about["packages"]["numpy"] == sys.modules["numpy"].__version__
+    assert about["mirror"] == "/some/mirror"
+    assert about["home"] == str(session_home)
+    assert set(about["devices"]) == {"cuda:0", "emulated"}
+    for device in about["devices"].values():
+        assert device["available"] or device["reason"]
+
+
+def test_fresh_machine(command, tmp_path, monkeypatch):
+    home = tmp_path / "never made"
+    monkeypatch.setenv("SPMVBENCH_HOME", str(home))
+    monkeypatch.delenv("SPMVBENCH_MIRROR", raising=False)
+    result = command("env")
+    assert result.code == 0
+    assert "(0 B, 0 matrices)" in " ".join(result.out.split())
+    assert "SuiteSparse site" in result.out
+    assert not home.exists(), "looking makes no folders"
+
+
+def test_missing_gpu_says_what_to_install(command, monkeypatch):
+    from spmvbench.devices import cuda
+
+    monkeypatch.setattr(cuda, "why_unavailable", lambda: "CuPy is not installed: pip install it")
+    shown = " ".join(command("env").out.split())
+    assert "not available: CuPy is not installed: pip install it" in shown
+
+
+@pytest.mark.parametrize(
+    ("shell", "expected"), [("/bin/bash", "bash_source"), ("/usr/bin/fish", "fish_source"), ("", "bash_source")]
+)
+def test_completion_hint_fits_the_shell(command, monkeypatch, shell, expected):
+    monkeypatch.setenv("SHELL", shell)
+    assert f"_SPMVBENCH_COMPLETE={expected}" in command("env").out
+
+
+def test_bytes_below_counts_files(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x").write_bytes(b"123")
+    (tmp_path / "y").write_bytes(b"12")
+    assert env._bytes_below(tmp_path) == 5
+    assert env._bytes_below(tmp_path / "none") == 0
