@@ -100,7 +100,7 @@ def compact(run_folder: Path) -> None:
 def append_session(run_folder: Path, session: dict[str, Any]) -> None:
     """Add a session's record to run.json, or replace the one with the same start."""
     sessions = [old for old in _sessions(run_folder) if old["started"] != session["started"]]
-    text = json.dumps({"schema_version": SCHEMA_VERSION, "sessions": [*sessions, session]}, indent=2)
+    text = json.dumps({"schema_version": SCHEMA_VERSION, "sessions": [*sessions, session]}, indent=2, default=str)
     temporary = run_folder / f".{ENVIRONMENT}.tmp"
     temporary.write_text(text + "\n", encoding="utf-8")
     temporary.replace(run_folder / ENVIRONMENT)
@@ -181,11 +181,12 @@ def _read(run_folder: Path) -> tuple[pa.Table, list[Path]]:
     cases, starts = table["case_id"].to_pylist(), table["started_at"].to_pylist()
     for index, (case, start) in enumerate(zip(cases, starts, strict=True)):
         latest[case] = max(latest.get(case, ("", -1)), (start, index))
-    return table.take([index for _, index in sorted(latest.values())]), parts
+    order = pa.array([index for _, index in sorted(latest.values())], pa.int64())
+    return table.take(order), parts
 
 
 def _table(path: Path) -> pa.Table:
-    """One file's rows in this version's schema. Raises SpmvbenchError for a newer version's, ArrowException, OSError."""
+    """One file's rows in this version's schema. Raises SpmvbenchError for those of a newer version."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
