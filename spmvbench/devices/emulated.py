@@ -1,0 +1,241 @@
+"""The emulated device: the kernels' own CUDA C++, compiled for the host, every CUDA thread a fiber.
+
+It exists so that every kernel is executed and judged on machines without a GPU. Its times say nothing about a GPU's.
+The checking build also finds races, uninitialised shared memory and accesses out of bounds, and counts memory traffic.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, Program
+from spmvbench.devices.emulation import build
+from spmvbench.formats import kernel_path
+from spmvbench.formats.base import Call, Launch
+
+MAX_WORKERS = 16  # each maps some 2,000 regions of the 65,530 that Linux allows a process
+MAX_THREADS = 1024
+MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_BLOCK = (1024, 1024, 64)
+MAX_DYNAMIC_SHARED = 227 * 1024  # bytes; the rest of these are CUDA's limits too
+SMALL = 2048  # threads of a launch that is over before other host threads would have woken up
+
+
+class _Launch(ctypes.Structure):
+    """emulation::Launch of runtime.hpp."""
+
+    _fields_ = (
+        ("call", ctypes.c_void_p),
+        ("args", ctypes.c_void_p),
+        ("buffers", ctypes.c_void_p),
+        ("buffer_count", ctypes.c_uint64),
+        ("seed", ctypes.c_uint64),
+        ("next", ctypes.c_uint64),
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("shared_bytes", ctypes.c_uint32),
+        ("failed", ctypes.c_uint32),
+        ("message", ctypes.c_char * 2048),
+    )
+
+
+class _Bound:
+    """A launch with its library and its arguments where the kernel finds them."""
+
+    def __init__(self, launch: Launch, library: build.Library, seed: int | None):
+        self.kernel, self.library, self.args = launch.kernel, library, launch.args
+        grid, block = _three(launch.grid), _three(launch.block)
+        _check_geometry(launch, grid, block)
+        self.blocks = grid[0] * grid[1] * grid[2]
+        self.threads = self.blocks * block[0] * block[1] * block[2]
+        parameters = library.parameters
+        if len(parameters) != len(launch.args):
+            raise TypeError(f"{launch.kernel} takes {len(parameters)} arguments, not {len(launch.args)}")
+        self._values = (ctypes.c_uint64 * (len(parameters) + 1))()
+        slot = ctypes.addressof(self._values)
+        self._pointers = (ctypes.c_void_p * (len(parameters) + 1))()
+        for i, (parameter, arg) in enumerate(zip(parameters, launch.args, strict=True)):
+            try:
+                content = _content(parameter, arg)
+            except TypeError as error:
+                raise TypeError(f"argument {i} of {launch.kernel} {error}") from None
+            ctypes.memmove(slot + 8 * i, content, len(content))
+            self._pointers[i] = slot + 8 * i
+        self.state = _Launch(
+            call=library.kernel.call,
+            args=ctypes.addressof(self._pointers),
+            seed=0 if seed is None else (2 * seed + 1) % 2**64,
+            grid=grid,
+            block=block,
+            shared_bytes=launch.shared_bytes,
+        )
+        self.address = ctypes.addressof(self.state)
+
+
+def _three(size: int | tuple[int, ...]) -> tuple[int, int, int]:
+    sizes = (size,) if isinstance(size, int | np.integer) else tuple(size)
+    x, y, z = (*(int(n) for n in sizes), 1, 1, 1)[:3]
+    return x, y, z
+
+
+def _check_geometry(launch: Launch, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
+    """What a CUDA device would refuse at launch."""
+    for name, sizes, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
+        if any(not 1 <= n <= limit for n, limit in zip(sizes, limits, strict=True)):
+            raise DeviceFault(f"{launch.kernel}: a {name} of {sizes} is outside (1, 1, 1) to {limits}")
+    if block[0] * block[1] * block[2] > MAX_THREADS:
+        raise DeviceFault(f"{launch.kernel}: a block of {block} has more than {MAX_THREADS} threads")
+    if not 0 <= launch.shared_bytes <= MAX_DYNAMIC_SHARED:
+        raise DeviceFault(
+            f"{launch.kernel}: {launch.shared_bytes:,} bytes of shared memory, over {MAX_DYNAMIC_SHARED:,}"
+        )
+
+
+def _content(parameter: build.Parameter, arg: Any) -> bytes:
+    """The bytes of an argument, a pointer's or a scalar's. Raises TypeError with the rest of a sentence."""
+    kind = parameter.kind.decode()
+    wanted = np.dtype(f"{kind}{parameter.bytes}") if kind in "iufb" else None
+    if not parameter.pointer:
+        if not isinstance(arg, np.generic) or arg.dtype != wanted:
+            raise TypeError(f"is {_described(arg)}, the kernel takes {wanted or 'a struct'}")
+        return arg.tobytes()
+    if not isinstance(arg, np.ndarray) or (wanted is not None and arg.dtype != wanted):
+        raise TypeError(f"is {_described(arg)}, the kernel takes a pointer to {wanted or 'a struct'}")
+    if not arg.flags.forc:
+        raise TypeError("is an array with gaps, the kernel takes a contiguous one")
+    if not parameter.constant and not arg.flags.writeable:
+        raise TypeError("is read-only, the kernel takes a pointer that it may write through")
+    address = arg.ctypes.data
+    if address % min(parameter.bytes, 16):
+        raise TypeError(f"is not aligned to the {parameter.bytes} bytes of its elements")
+    return address.to_bytes(8, "little")
+
+
+def _described(arg: Any) -> str:
+    if isinstance(arg, np.ndarray):
+        return f"an array of {arg.dtype}"
+    return f"a NumPy {arg.dtype}" if isinstance(arg, np.generic) else f"a Python {type(arg).__name__}"
+
+
+class EmulatedProgram(Program):
+    """Launches bound to their arguments; `run` returns when they are done."""
+
+    def __init__(self, device: Emulated, bound: list[_Bound], compile_seconds: float):
+        self._device, self._bound, self.compile_seconds = device, bound, compile_seconds
+
+    def run(self) -> None:
+        """One SpMV. Raises DeviceFault where a kernel did something that a GPU forbids."""
+        for bound in self._bound:
+            self._device.execute(bound)
+
+
+class Emulated(Device):
+    """The host as a CUDA device.
+
+    check: use the checking build, on one host thread: slower by far, but it finds races, uninitialised shared memory
+    and accesses out of bounds, and its programs have `traffic` after a run. seed: run the lanes in an order drawn from
+    it, not in their natural one. workers: host threads that share a launch's blocks, default one a core, at most 16.
+    Raises DeviceUnavailable where there is no C++ compiler.
+    """
+
+    kind = "emulated"
+    xp = np
+    default_max_bytes = 512 * 2**20  # a padded gigabyte takes minutes to emulate
+
+    def __init__(self, check: bool = False, seed: int | None = None, workers: int | None = None):
+        self.name = "emulated-check" if check else "emulated"
+        self.check, self.seed = check, seed
+        self.compiler = build.find_compiler(os.environ.get("CXX"))
+        self.workers = 1 if check else max(1, min(workers or os.cpu_count() or 1, MAX_WORKERS))
+        self._arenas: list[int] = []
+        self._arena_library: build.Library | None = None
+        self._lock = threading.Lock()  # a device runs one launch at a time, whoever asks
+        self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="emulated")
+
+    def compile(self, launches: Sequence[Launch | Call]) -> EmulatedProgram:
+        """Compile and bind. Raises DeviceFault for a vendor library's call, a source that does not compile or a launch
+        that CUDA refuses, TypeError for arguments that are not what the kernel takes.
+        """
+        for launch in launches:
+            if isinstance(launch, Call):
+                raise DeviceFault(f"{launch.name} is a vendor library's call, the emulated device runs kernels only")
+        started = time.perf_counter()
+        kept = [launch for launch in launches if all(_three(launch.grid))]
+        wanted = {(launch.source, launch.kernel) for launch in kept}
+        futures = {
+            key: self._pool.submit(build.library, kernel_path(key[0]), key[1], check=self.check) for key in wanted
+        }
+        bound = [_Bound(launch, futures[launch.source, launch.kernel].result(), self.seed) for launch in kept]
+        return EmulatedProgram(self, bound, time.perf_counter() - started)
+
+    def execute(self, bound: _Bound) -> None:
+        """Run one launch to its end. Raises DeviceFault."""
+        hands = 1 if bound.threads <= SMALL else min(self.workers, bound.blocks)
+        with self._lock:
+            arenas = self._arenas if len(self._arenas) >= hands else self._more_arenas(hands, bound.library)
+            bound.state.next = bound.state.failed = 0
+            run = bound.library.spmvbench_run
+            helpers = [self._pool.submit(run, arena, bound.address) for arena in arenas[1:hands]]
+            run(arenas[0], bound.address)
+            for helper in helpers:
+                helper.result()
+        if bound.state.failed:
+            raise DeviceFault(f"{bound.kernel}, {bound.state.message.decode(errors='replace')}")
+
+    def _more_arenas(self, count: int, library: build.Library) -> list[int]:
+        if not self._arenas:
+            weakref.finalize(self, _destroy, library, self._arenas)
+        while len(self._arenas) < count:
+            arena = library.spmvbench_arena_create()
+            if arena is None:
+                raise DeviceUnavailable("no address space is left for the emulated device: use fewer workers")
+            self._arenas.append(arena)
+        return self._arenas
+
+    def capture(self, program: Program, repeats: int) -> Callable[[], None]:
+        def work() -> None:
+            for _ in range(repeats):
+                program.run()
+
+        return work
+
+    def elapsed(self, work: Callable[[], None], *, flush: bool = False) -> float:
+        """Seconds on the host's clock. There is no L2 to flush."""
+        started = time.perf_counter()
+        work()
+        return time.perf_counter() - started
+
+    def synchronize(self) -> None:
+        """Nothing to wait for: `run` returns when it is done."""
+
+    def properties(self) -> dict[str, Any]:
+        return {
+            "name": f"emulated on {platform.processor() or platform.machine()}",
+            "compiler": self.compiler.version.partition("\n")[0],
+            "workers": self.workers,
+            "check": self.check,
+            "seed": self.seed,
+        }
+
+    def memory_free(self) -> int:
+        import psutil
+
+        return psutil.virtual_memory().available
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+
+def _destroy(library: build.Library, arenas: list[int]) -> None:
+    for arena in arenas:
+        library.spmvbench_arena_destroy(arena)

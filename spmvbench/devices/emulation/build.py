@@ -1,0 +1,231 @@
+"""From a .cu file and a name expression to a loaded library, by the host's C++ compiler and a cache on disk.
+
+A library holds one instantiation: the expressions of a survey come in ever new combinations, but one by one they repeat.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from spmvbench import paths
+from spmvbench.devices.base import DeviceFault, DeviceUnavailable
+from spmvbench.errors import SpmvbenchError
+
+FOLDER = Path(__file__).resolve().parent
+
+FLAGS = (
+    "-std=c++17",
+    "-fPIC",
+    "-fvisibility=hidden",  # libraries of one template must not share its shared memory
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-stack-protector",
+    "-ffp-contract=off",  # __dmul_rn and its kin are plain operators here
+    "-w",  # NVRTC's warnings count; a host compiler's would not know CUDA's rules
+)
+# -O2 finds twice as fast what -O3 finds. The checking build wants one access per access in the source.
+FAST = ("-O2",)
+CHECKING = (
+    "-O1",
+    "-g1",
+    "-DSPMVBENCH_CHECK",
+    "-fno-tree-vectorize",
+    "-fno-omit-frame-pointer",
+)
+GCC = ("-fno-gnu-unique", "-fno-extern-tls-init")
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C++ compiler: the command, and what it says about its version (part of every library's hash)."""
+
+    command: tuple[str, ...]
+    version: str
+
+    @property
+    def clang(self) -> bool:
+        """Whether it is Clang or built on it."""
+        return "clang" in self.version
+
+
+@cache
+def find_compiler(chosen: str | None) -> Compiler:
+    """The first that answers of: `chosen` (the environment's CXX), g++, clang++, the package ziglang.
+
+    Raises DeviceUnavailable where none does, or where the chosen one does not.
+    """
+    if chosen:
+        compiler = _asked(shlex.split(chosen))
+        if compiler is None:
+            raise DeviceUnavailable(f"CXX names {chosen!r}, which is no C++ compiler that runs here")
+        return compiler
+    candidates = [["g++"], ["clang++"]]
+    if importlib.util.find_spec("ziglang"):
+        candidates.append([sys.executable, "-m", "ziglang", "c++"])
+    for command in candidates:
+        compiler = _asked(command)
+        if compiler is not None:
+            return compiler
+    raise DeviceUnavailable(
+        "the emulated device needs a C++ compiler: install g++, or run pip install 'spmvbench[cpu]'"
+    )
+
+
+def _asked(command: list[str]) -> Compiler | None:
+    """The compiler behind a command, None where it does not run."""
+    path = shutil.which(command[0])
+    if path is None:
+        return None
+    answer = subprocess.run([path, *command[1:], "--version"], capture_output=True, text=True, check=False)
+    if answer.returncode:
+        return None
+    return Compiler((path, *command[1:]), answer.stdout)
+
+
+class Library(ctypes.CDLL):
+    """One instantiation, loaded. `check`: whether it is the checking build."""
+
+    def __init__(self, path: Path, check: bool):
+        super().__init__(str(path))
+        self.path, self.check = path, check
+        self.spmvbench_kernel.restype = ctypes.POINTER(Kernel)
+        self.spmvbench_arena_create.restype = ctypes.c_void_p
+        self.spmvbench_arena_destroy.argtypes = [ctypes.c_void_p]
+        self.spmvbench_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        self.spmvbench_run.restype = None
+        try:
+            dynamic = ctypes.addressof(ctypes.c_char.in_dll(self, "dynamic_shared"))
+        except ValueError:  # the kernel has none
+            dynamic = None
+        self.spmvbench_prepare.argtypes = [ctypes.c_void_p]
+        self.spmvbench_prepare.restype = None
+        self.spmvbench_prepare(dynamic)
+        self.kernel = self.spmvbench_kernel().contents
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """What the kernel takes."""
+        return self.kernel.parameters[: self.kernel.count]
+
+
+class Parameter(ctypes.Structure):
+    """emulation::Parameter of launcher.hpp."""
+
+    _fields_ = (
+        ("kind", ctypes.c_char),
+        ("pointer", ctypes.c_bool),
+        ("constant", ctypes.c_bool),
+        ("bytes", ctypes.c_uint32),
+    )
+
+
+class Kernel(ctypes.Structure):
+    """emulation::Kernel of launcher.hpp."""
+
+    _fields_ = (
+        ("call", ctypes.c_void_p),
+        ("parameters", ctypes.POINTER(Parameter)),
+        ("count", ctypes.c_uint64),
+    )
+
+
+def library(source: Path, expression: str, *, check: bool) -> Library:
+    """The library of one instantiation, compiled if the cache lacks it.
+
+    Raises DeviceFault with the compiler's words, DeviceUnavailable without a compiler, SpmvbenchError where the cache
+    cannot be written.
+    """
+    compiler = find_compiler(os.environ.get("CXX"))
+    unit = f'#include "cuda.hpp"\n#include "launcher.hpp"\n#include "{source}"\nSPMVBENCH_KERNEL({expression})\n'
+    flags = _flags(compiler, check)
+    includes = paths.kernels() / "include"
+    headers = {*includes.glob("*.cuh"), *source.parent.glob("*.cuh")}
+    key = _hash(unit, compiler, flags, [source, *headers, *_runtime_files()])
+    folder = _cache()
+    path = folder / f"{key}.so"
+    if not path.exists():
+        runtime = _runtime(compiler, flags, folder)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            text, made = Path(scratch, "unit.cpp"), Path(scratch, "unit.so")
+            text.write_text(unit)
+            command = [*compiler.command, *flags, f"-I{FOLDER}", f"-I{includes}"]
+            _compile(source, [*command, *_instrumented(compiler, check), "-c", text, "-o", Path(scratch, "unit.o")])
+            _compile(source, [*command, "-shared", Path(scratch, "unit.o"), runtime, "-lm", "-o", made])
+            made.replace(path)  # whole or not there: others compile at the same time
+    return _loaded(path, check)
+
+
+@cache
+def _loaded(path: Path, check: bool) -> Library:
+    return Library(path, check)
+
+
+def _flags(compiler: Compiler, check: bool) -> tuple[str, ...]:
+    flags = FLAGS + (CHECKING if check else FAST)
+    if not compiler.clang:
+        flags += GCC
+    if "ziglang" in compiler.command:
+        flags += ("-nostdlib++",)  # else its first call builds the C++ library, two minutes
+    return flags
+
+
+def _instrumented(compiler: Compiler, check: bool) -> tuple[str, ...]:
+    """What makes the compiler report every access of a kernel. The hooks are ours, so it is left out when linking."""
+    if not check:
+        return ()
+    if compiler.clang:
+        options = ("-tsan-distinguish-volatile", "-tsan-instrument-read-before-write")
+        return ("-fsanitize=thread", *(word for option in options for word in ("-mllvm", option)))
+    return ("-fsanitize=thread", "--param=tsan-distinguish-volatile=1", "-fno-store-merging")
+
+
+def _runtime(compiler: Compiler, flags: tuple[str, ...], folder: Path) -> Path:
+    """The scheduler, compiled apart: it is the same for every kernel."""
+    path = folder / f"{_hash('runtime', compiler, flags, _runtime_files())}.o"
+    if not path.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            made = Path(scratch, "runtime.o")
+            source = FOLDER / "runtime.cpp"
+            _compile(source, [*compiler.command, *flags, f"-I{FOLDER}", "-c", source, "-o", made])
+            made.replace(path)
+    return path
+
+
+def _runtime_files() -> list[Path]:
+    return [*FOLDER.glob("*.hpp"), *FOLDER.glob("*.cpp")]
+
+
+def _hash(text: str, compiler: Compiler, flags: tuple[str, ...], files: Iterable[Path]) -> str:
+    digest = hashlib.sha256("\0".join((text, *compiler.command, compiler.version, *flags)).encode())
+    for file in sorted(files):
+        digest.update(b"\0" + os.fsencode(file.name) + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def _cache() -> Path:
+    folder = paths.home() / "emulated"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SpmvbenchError(
+            f"cannot write compiled kernels to {folder} ({error.strerror}); set SPMVBENCH_HOME"
+        ) from None
+    return folder
+
+
+def _compile(source: Path, command: list[str | Path]) -> None:
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise DeviceFault(f"{source.name} does not compile for the emulated device:\n{answer.stderr.strip()}")

@@ -1,0 +1,608 @@
+// The scheduler of the emulated device: CUDA threads are fibers of one host thread, and a fiber that has to wait picks
+// the next one itself. A thread gets a stack when it is first picked, and a stack whose thread has ended runs the next
+// unstarted one, so a kernel that never waits is a plain loop.
+#include "cuda.hpp"
+#include "checker.hpp"
+
+#include <link.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#undef threadIdx
+#undef blockIdx
+#undef blockDim
+#undef gridDim
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+// Saves the callee-saved registers on the stack, stores the stack pointer to *save and continues on `load`. It ends in
+// a return because the processor predicts that: the other fiber mostly waits at the same place.
+extern "C" void emulation_switch(void** save, void* load);
+#if defined(__x86_64__)
+asm(R"(
+.text
+.globl emulation_switch
+.hidden emulation_switch
+.type emulation_switch, @function
+emulation_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size emulation_switch, .-emulation_switch
+)");
+constexpr int SAVED_WORDS = 8;  // six registers, the address to return to, and one that keeps the ABI's alignment
+constexpr int RETURN_WORD = 6;
+#else
+asm(R"(
+.text
+.globl emulation_switch
+.hidden emulation_switch
+.type emulation_switch, %function
+emulation_switch:
+  sub sp, sp, #160
+  stp x19, x20, [sp, #0]
+  stp x21, x22, [sp, #16]
+  stp x23, x24, [sp, #32]
+  stp x25, x26, [sp, #48]
+  stp x27, x28, [sp, #64]
+  stp x29, x30, [sp, #80]
+  stp d8, d9, [sp, #96]
+  stp d10, d11, [sp, #112]
+  stp d12, d13, [sp, #128]
+  stp d14, d15, [sp, #144]
+  mov x9, sp
+  str x9, [x0]
+  mov sp, x1
+  ldp x19, x20, [sp, #0]
+  ldp x21, x22, [sp, #16]
+  ldp x23, x24, [sp, #32]
+  ldp x25, x26, [sp, #48]
+  ldp x27, x28, [sp, #64]
+  ldp x29, x30, [sp, #80]
+  ldp d8, d9, [sp, #96]
+  ldp d10, d11, [sp, #112]
+  ldp d12, d13, [sp, #128]
+  ldp d14, d15, [sp, #144]
+  add sp, sp, #160
+  ret
+.size emulation_switch, .-emulation_switch
+)");
+constexpr int SAVED_WORDS = 20;
+constexpr int RETURN_WORD = 11;  // x30
+#endif
+
+namespace emulation {
+
+namespace {
+
+constexpr u64 SPIN_LIMIT = u64(1) << 24;  // yields of a block in which nothing else happens
+constexpr size_t STACKS_OFFSET = size_t(1) << 20;
+static_assert(sizeof(Block) <= STACKS_OFFSET);
+
+size_t page_bytes() {
+  static const size_t bytes = sysconf(_SC_PAGESIZE);
+  return bytes;
+}
+
+char* stack_low(Block& block, u32 stack) {
+  return reinterpret_cast<char*>(&block) + STACKS_OFFSET + stack * (STACK_BYTES + page_bytes()) + page_bytes();
+}
+
+unsigned lowest(u32 set) { return __builtin_ctz(set); }
+
+u64 next_random(Block& block) {
+  block.random ^= block.random << 13;
+  block.random ^= block.random >> 7;
+  block.random ^= block.random << 17;
+  return block.random;
+}
+
+unsigned any_of(Block& block, u32 set) {
+  for (u64 skip = next_random(block) % __builtin_popcount(set); skip > 0; --skip) set &= set - 1;
+  return lowest(set);
+}
+
+// Shared memory: the library's thread-local segment, less what the linker put there for others.
+
+struct SharedLayout {
+  long segment_offset;  // from `anchor`, the same in every host thread
+  size_t segment_bytes;
+  long dynamic_offset;
+  bool has_dynamic;
+};
+
+thread_local char anchor;
+SharedLayout layout;
+
+int find_segment(dl_phdr_info* info, size_t, void* found) {
+  const auto inside = reinterpret_cast<size_t>(&find_segment);
+  bool ours = false;
+  size_t bytes = 0;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+    if (header.p_type == PT_LOAD) ours |= inside - (info->dlpi_addr + header.p_vaddr) < header.p_memsz;
+    if (header.p_type == PT_TLS) bytes = header.p_memsz;
+  }
+  if (!ours) return 0;
+  layout.segment_offset = static_cast<char*>(info->dlpi_tls_data) - static_cast<char*>(found);
+  layout.segment_bytes = bytes;
+  return 1;
+}
+
+void poison(char* begin, char* end) {
+  for (; end - begin >= 4; begin += 4) memcpy(begin, &POISON, 4);
+}
+
+// Shared memory holds on a GPU what other blocks left there; nobody may count on anything.
+void poison_shared(const Launch& launch) {
+  char* const here = &anchor;
+  char* const begin = here + layout.segment_offset;
+  char* const end = begin + layout.segment_bytes;
+  if (!layout.has_dynamic) return poison(begin, end);
+  char* const dynamic = here + layout.dynamic_offset;
+  poison(begin, dynamic);
+  poison(dynamic, dynamic + launch.shared_bytes);
+  poison(dynamic + MAX_DYNAMIC_SHARED, end);
+}
+
+const char* name_of(Op op) {
+  switch (op) {
+    case Op::SYNC: return "__syncwarp";
+    case Op::SHUFFLE: return "a shuffle";
+    case Op::BALLOT: return "__ballot_sync";
+    case Op::ANY: return "__any_sync";
+    case Op::ALL: return "__all_sync";
+    case Op::MATCH: return "__match_any_sync";
+    default: return "a warp reduction";
+  }
+}
+
+const char* base_name(const char* path) {
+  const char* slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+// Where the threads of a block that cannot go on are waiting, by place, the first few of them.
+[[noreturn]] void fail_deadlock(Block& block) {
+  struct Group {
+    Site site;
+    u32 mask;
+    int op;  // -1: __syncthreads
+    u32 count;
+  } groups[4];
+  int used = 0;
+  for (u32 w = 0; w < MAX_WARPS; ++w) {
+    const Warp& warp = block.warps[w];
+    for (u32 lanes = warp.alive & (warp.waiting | warp.at_barrier); lanes; lanes &= lanes - 1) {
+      const unsigned lane = lowest(lanes);
+      const Lane& l = warp.lanes[lane];
+      const bool collective = warp.waiting >> lane & 1;
+      const Group here{collective ? l.site : block.barrier_site, collective ? l.mask : 0, collective ? int(l.op) : -1, 1};
+      int g = 0;
+      while (g < used && !(groups[g].site == here.site && groups[g].mask == here.mask && groups[g].op == here.op)) ++g;
+      if (g < used) {
+        ++groups[g].count;
+      } else if (used < 4) {
+        groups[used++] = here;
+      }
+    }
+  }
+  char text[1024];
+  int length = 0;
+  for (int g = 0; g < used; ++g) {
+    const Group& group = groups[g];
+    char mask[32] = "";
+    if (group.op >= 0) snprintf(mask, sizeof mask, " with mask 0x%08x", group.mask);
+    length += snprintf(text + length, sizeof text - length, "%s%u thread%s wait%s in %s%s at %s:%d", g ? ", " : "",
+                       group.count, group.count == 1 ? "" : "s", group.count == 1 ? "s" : "",
+                       group.op < 0 ? "__syncthreads" : name_of(Op(group.op)), mask, base_name(group.site.file),
+                       group.site.line);
+  }
+  fail("deadlock: %s", text);
+}
+
+void make_ready(Block& block, u32 warp, u32 lanes) {
+  block.warps[warp].ready |= lanes;
+  if (lanes) block.ready_warps |= 1u << warp;
+}
+
+// A ready thread, which is so no longer: it is to run.
+Thread* take(Block& block, u32 w, unsigned lane) {
+  Warp& warp = block.warps[w];
+  warp.ready &= ~(1u << lane);
+  if (!warp.ready && !warp.at_memory) block.ready_warps &= ~(1u << w);
+  return &block.threads[w * WARP_SIZE + lane];
+}
+
+// The next thread to run, same warp first. The caller is not ready.
+Thread* pick(Block& block) {
+  for (;;) {
+    if (!block.ready_warps) fail_deadlock(block);
+    u32 w = block.current->warp;
+    if (block.random) {
+      w = any_of(block, block.ready_warps);
+    } else if (!(block.ready_warps >> w & 1)) {
+      w = lowest(block.ready_warps);
+    }
+    Warp& warp = block.warps[w];
+    if (CHECKING && !warp.ready) {
+      checker::issue(block, warp);
+      continue;
+    }
+    return take(block, w, block.random ? any_of(block, warp.ready) : lowest(warp.ready));
+  }
+}
+
+void fiber_main();
+
+void* new_stack(Block& block) {
+  if (!block.stacks_free) {
+    const u32 stack = block.stacks_made++;
+    mprotect(stack_low(block, stack), STACK_BYTES, PROT_READ | PROT_WRITE);
+    block.free_stacks[block.stacks_free++] = stack;
+  }
+  const u32 stack = block.free_stacks[--block.stacks_free];
+  // Stacks that start at the same offset of a page would fight for the same few lines of the cache.
+  char* const top = stack_low(block, stack) + STACK_BYTES - stack * 320 % 4096;
+  void** words = reinterpret_cast<void**>(top) - SAVED_WORDS;
+  memset(words, 0, SAVED_WORDS * sizeof(void*));
+  words[RETURN_WORD] = reinterpret_cast<void*>(&fiber_main);
+  return words;
+}
+
+// Leave this stack for that of `next`; comes back when somebody picks this thread.
+__attribute__((noinline)) void switch_to(Block& block, Thread* next) {
+  Thread* const me = block.current;
+  if (next == me) return;
+  block.current = next;
+  emulation_switch(&me->stack_pointer, next->stack_pointer ? next->stack_pointer : new_stack(block));
+}
+
+void suspend(Block& block) { switch_to(block, pick(block)); }
+
+u64 result_of(const Warp& warp, u32 group, unsigned lane) {
+  const Lane& mine = warp.lanes[lane];
+  if (mine.op == Op::SHUFFLE) return group >> mine.source & 1 ? warp.lanes[mine.source].value : POISON_64;
+  u64 result = mine.value;
+  u32 ballot = 0;
+  for (u32 lanes = group; lanes; lanes &= lanes - 1) {
+    const unsigned other = lowest(lanes);
+    const u64 value = warp.lanes[other].value;
+    switch (mine.op) {
+      case Op::BALLOT:
+      case Op::ANY:
+      case Op::ALL: ballot |= u32(value) << other; break;
+      case Op::MATCH: ballot |= u32(value == mine.value) << other; break;
+      case Op::ADD: result = other == lane ? result : u32(result + value); break;
+      case Op::MIN: result = u32(min(int(result), int(value))); break;
+      case Op::MAX: result = u32(max(int(result), int(value))); break;
+      case Op::MIN_UNSIGNED: result = min(u32(result), u32(value)); break;
+      case Op::MAX_UNSIGNED: result = max(u32(result), u32(value)); break;
+      case Op::AND: result &= value; break;
+      case Op::OR: result |= value; break;
+      case Op::XOR: result = other == lane ? result : result ^ value; break;
+      default: break;
+    }
+  }
+  switch (mine.op) {
+    case Op::BALLOT:
+    case Op::MATCH: return ballot;
+    case Op::ANY: return ballot != 0;
+    case Op::ALL: return ballot == group;
+    default: return result;
+  }
+}
+
+// Every live lane of `mask` has come: give each its result. They become ready.
+void complete(Block& block, u32 w, u32 mask) {
+  Warp& warp = block.warps[w];
+  const u32 group = mask & warp.alive;
+  const unsigned leader = lowest(group);
+  const Lane& first = warp.lanes[leader];
+  for (u32 lanes = group; lanes; lanes &= lanes - 1) {
+    const Lane& other = warp.lanes[lowest(lanes)];
+    if (other.mask != mask) {
+      fail("lanes of one warp disagree about the mask: 0x%08x in %s at %s:%d, 0x%08x in %s at %s:%d", first.mask,
+           name_of(first.op), base_name(first.site.file), first.site.line, other.mask, name_of(other.op),
+           base_name(other.site.file), other.site.line);
+    }
+    if (other.op != first.op || !(other.site == first.site)) {
+      fail("divergent warp: lane %u is in %s at %s:%d, lane %u in %s at %s:%d", leader, name_of(first.op),
+           base_name(first.site.file), first.site.line, lowest(lanes), name_of(other.op), base_name(other.site.file),
+           other.site.line);
+    }
+  }
+  const bool uniform = first.op != Op::SHUFFLE && first.op != Op::MATCH;
+  const u64 common = uniform && first.op != Op::SYNC ? result_of(warp, group, leader) : 0;
+  for (u32 lanes = group; lanes; lanes &= lanes - 1) {
+    const unsigned lane = lowest(lanes);
+    warp.lanes[lane].result = uniform ? common : result_of(warp, group, lane);
+  }
+  if (CHECKING && first.op == Op::SYNC) checker::synchronise(w, group);
+  warp.waiting &= ~group;
+  make_ready(block, w, group);
+}
+
+void release_barrier(Block& block) {
+  block.released = block.arrived;
+  block.released_votes = block.votes;
+  block.arrived = block.votes = 0;
+  if (CHECKING) checker::next_epoch();
+  for (u32 w = 0; w < MAX_WARPS; ++w) {
+    make_ready(block, w, block.warps[w].at_barrier);
+    block.warps[w].at_barrier = 0;
+  }
+}
+
+// Takes the next block of the grid, or reports that none is left.
+bool next_block(Block& block) {
+  Launch& launch = *block.launch;
+  const u64 index = __atomic_fetch_add(&launch.next, 1, __ATOMIC_RELAXED);
+  const u64 per_layer = u64(launch.grid[0]) * launch.grid[1];
+  if (index >= per_layer * launch.grid[2]) return false;
+  block.linear_index = index;
+  block.block_index = {u32(index % launch.grid[0]), u32(index / launch.grid[0] % launch.grid[1]), u32(index / per_layer)};
+  block.random = launch.seed ? (launch.seed + index) * 0x9e3779b97f4a7c15ull | 1 : 0;
+  const u32 threads = launch.block[0] * launch.block[1] * launch.block[2];
+  const u32 warps = (threads + WARP_SIZE - 1) / WARP_SIZE;
+  for (u32 w = 0; w < warps; ++w) {
+    const u32 lanes = threads - w * WARP_SIZE;
+    Warp& warp = block.warps[w];
+    warp.alive = warp.ready = lanes >= WARP_SIZE ? ~0u : (1u << lanes) - 1;
+    warp.waiting = warp.at_barrier = warp.at_memory = 0;
+  }
+  block.ready_warps = warps == MAX_WARPS ? ~0u : (1u << warps) - 1;
+  block.alive = threads;
+  block.arrived = block.votes = 0;
+  block.idle_yields = 0;
+  block.current = &block.threads[0];
+  poison_shared(launch);
+  if (CHECKING) checker::begin_block(block);
+  return true;
+}
+
+// The current thread has ended. Returns the thread to run next, or null where the grid is done.
+Thread* finish(Block& block) {
+  const u32 w = block.current->warp;
+  Warp& warp = block.warps[w];
+  warp.alive &= ~(1u << block.current->lane);
+  block.current->stack_pointer = nullptr;
+  block.idle_yields = 0;
+  if (!--block.alive) return next_block(block) ? pick(block) : nullptr;
+  for (u32 lanes = warp.waiting; lanes;) {  // some may have waited for this lane only
+    const u32 mask = warp.lanes[lowest(lanes)].mask;
+    lanes &= ~mask;
+    if (!(mask & warp.alive & ~warp.waiting)) complete(block, w, mask);
+  }
+  if (block.arrived == block.alive) release_barrier(block);
+  return pick(block);
+}
+
+void fiber_main() {
+  Block& block = this_block();
+  const u32 stack = (reinterpret_cast<char*>(__builtin_frame_address(0)) - reinterpret_cast<char*>(&block) - STACKS_OFFSET) /
+                    (STACK_BYTES + page_bytes());
+  for (;;) {
+    block.launch->call(block.launch->args);
+    Thread* const next = finish(block);
+    if (next && !next->stack_pointer) {
+      block.current = next;
+      continue;
+    }
+    // Nobody can take this stack before we have left it: the block has one host thread.
+    block.free_stacks[block.stacks_free++] = stack;
+    void* nowhere;
+    if (next) block.current = next;
+    emulation_switch(&nowhere, next ? next->stack_pointer : block.host_stack_pointer);
+  }
+}
+
+}  // namespace
+
+[[noreturn]] void fail(const char* format, ...) {
+  Block& block = this_block();
+  Launch& launch = *block.launch;
+  if (!__atomic_exchange_n(&launch.failed, 1, __ATOMIC_ACQ_REL)) {
+    const uint3 b = block.block_index;
+    int length = snprintf(launch.message, sizeof launch.message, "block (%u, %u, %u): ", b.x, b.y, b.z);
+    va_list values;
+    va_start(values, format);
+    vsnprintf(launch.message + length, sizeof launch.message - length, format, values);
+    va_end(values);
+  }
+  __atomic_store_n(&launch.next, u64(1) << 63, __ATOMIC_RELAXED);  // the other host threads take no further block
+  void* nowhere;
+  emulation_switch(&nowhere, block.host_stack_pointer);
+  __builtin_unreachable();
+}
+
+u64 collective(Op op, u32 mask, u64 value, int source, Site here) {
+  Block& block = this_block();
+  const u32 w = block.current->warp, lane = block.current->lane;
+  Warp& warp = block.warps[w];
+  if (!(mask >> lane & 1)) {
+    fail("lane %u of warp %u is not in the mask 0x%08x of %s at %s:%d", lane, w, mask, name_of(op), base_name(here.file),
+         here.line);
+  }
+  Lane& mine = warp.lanes[lane];
+  mine.value = value;
+  mine.site = here;
+  mine.mask = mask;
+  mine.source = source;
+  mine.op = op;
+  warp.waiting |= 1u << lane;
+  block.idle_yields = 0;
+  if (!(mask & warp.alive & ~warp.waiting)) {
+    complete(block, w, mask);
+    if (!block.random) {  // go on with this lane; with a seed, any of them may be the next
+      take(block, w, lane);
+      return mine.result;
+    }
+  }
+  suspend(block);
+  return mine.result;
+}
+
+u32 barrier(Vote vote, bool predicate, Site here) {
+  Block& block = this_block();
+  const Thread& me = *block.current;
+  if (!block.arrived) {
+    block.barrier_site = here;
+  } else if (!(block.barrier_site == here)) {
+    fail("divergent barrier: %u threads are in __syncthreads at %s:%d, thread %u at %s:%d", block.arrived,
+         base_name(block.barrier_site.file), block.barrier_site.line, me.warp * WARP_SIZE + me.lane, base_name(here.file),
+         here.line);
+  }
+  const u32 alive = block.alive;
+  block.votes += predicate;
+  block.idle_yields = 0;
+  block.warps[me.warp].at_barrier |= 1u << me.lane;
+  if (++block.arrived == alive) release_barrier(block);
+  suspend(block);
+  switch (vote) {
+    case Vote::COUNT: return block.released_votes;
+    case Vote::AND: return block.released_votes == block.released;
+    default: return block.released_votes != 0;
+  }
+}
+
+// For loops that wait for another thread: every other ready thread of the block gets its turn first.
+void yield() {
+  Block& block = this_block();
+  if (++block.idle_yields > SPIN_LIMIT) fail("spin-wait without end: only __nanosleep is still called");
+  const u32 w = block.current->warp, lane = block.current->lane;
+  Warp& mine = block.warps[w];
+  if (CHECKING && !mine.ready && mine.at_memory) checker::issue(block, mine);
+  const u32 later_lanes = mine.ready & ~((2u << lane) - 1);
+  make_ready(block, w, 1u << lane);
+  if (later_lanes) {
+    switch_to(block, take(block, w, lowest(later_lanes)));
+    return;
+  }
+  const u32 later_warps = block.ready_warps & ~((2u << w) - 1);
+  const u32 next = lowest(later_warps ? later_warps : block.ready_warps);
+  if (CHECKING && !block.warps[next].ready) checker::issue(block, block.warps[next]);
+  Thread* const thread = take(block, next, lowest(block.warps[next].ready));
+  if (thread == block.current) sched_yield();  // what it waits for comes from a block on another host thread
+  switch_to(block, thread);
+}
+
+void fence() {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  if (CHECKING) checker::fence();
+}
+
+namespace {
+
+template <typename Bits, typename T, typename Change>
+T atomic(T* p, const void* caller, Change change) {
+  if (CHECKING) checker::access(p, sizeof(T), Access::ATOMIC, caller);
+  Bits* const bits = reinterpret_cast<Bits*>(p);
+  Bits before = __atomic_load_n(bits, __ATOMIC_RELAXED);
+  for (;;) {
+    const T old = from_bits<T>(before);
+    if (__atomic_compare_exchange_n(bits, &before, Bits(to_bits(change(old))), true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+      return old;
+    }
+  }
+}
+
+}  // namespace
+
+}  // namespace emulation
+
+#define ATOMIC(NAME, T, BITS, CHANGED)                                                                  \
+  T NAME(T* p, T value) {                                                                               \
+    return emulation::atomic<BITS>(p, __builtin_return_address(0), [=](T old) -> T { return CHANGED; }); \
+  }
+#define ATOMICS(T)                                                                                                \
+  ATOMIC(atomicAdd, T, T, old + value)                                                                            \
+  ATOMIC(atomicMin, T, T, min(old, value))                                                                        \
+  ATOMIC(atomicMax, T, T, max(old, value))                                                                        \
+  ATOMIC(atomicExch, T, T, ((void)old, value))                                                                    \
+  ATOMIC(atomicAnd, T, T, old & value)                                                                            \
+  ATOMIC(atomicOr, T, T, old | value)                                                                             \
+  ATOMIC(atomicXor, T, T, old ^ value)                                                                            \
+  T atomicCAS(T* p, T expected, T value) {                                                                        \
+    return emulation::atomic<T>(p, __builtin_return_address(0), [=](T old) { return old == expected ? value : old; }); \
+  }
+ATOMICS(int)
+ATOMICS(unsigned)
+ATOMICS(unsigned long long)
+ATOMIC(atomicSub, int, int, old - value)
+ATOMIC(atomicSub, unsigned, unsigned, old - value)
+ATOMIC(atomicMin, long long, long long, min(old, value))
+ATOMIC(atomicMax, long long, long long, max(old, value))
+ATOMIC(atomicAdd, float, unsigned, old + value)
+ATOMIC(atomicAdd, double, unsigned long long, old + value)
+ATOMIC(atomicExch, float, unsigned, ((void)old, value))
+
+namespace emulation {
+
+// Once per library and process, before anything runs. dynamic: this thread's dynamic_shared, or null.
+EXPORT void spmvbench_prepare(char* dynamic) {
+  char* const here = &anchor;
+  dl_iterate_phdr(&find_segment, here);
+  layout.has_dynamic = dynamic != nullptr;
+  layout.dynamic_offset = dynamic - here;
+}
+
+// Address space for the blocks of one host thread; null where there is none. Memory is taken as it is touched.
+EXPORT void* spmvbench_arena_create() {
+  void* const wide = mmap(nullptr, 2 * ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (wide == MAP_FAILED) return nullptr;
+  char* const begin = static_cast<char*>(wide);
+  char* const arena = reinterpret_cast<char*>((reinterpret_cast<size_t>(begin) + ARENA_BYTES - 1) & ~(ARENA_BYTES - 1));
+  if (arena > begin) munmap(begin, arena - begin);
+  munmap(arena + ARENA_BYTES, begin + ARENA_BYTES - arena);  // never empty
+  if (mprotect(arena, STACKS_OFFSET, PROT_READ | PROT_WRITE)) return nullptr;
+  return arena;
+}
+
+EXPORT void spmvbench_arena_destroy(void* arena) { munmap(arena, ARENA_BYTES); }
+
+// Runs blocks of a launch until none is left. Several host threads may do so at once, each with an arena of its own.
+EXPORT void spmvbench_run(void* arena, Launch* launch) {
+  Block& block = *static_cast<Block*>(arena);
+  block.launch = launch;
+  block.grid_dim = dim3(launch->grid[0], launch->grid[1], launch->grid[2]);
+  block.block_dim = dim3(launch->block[0], launch->block[1], launch->block[2]);
+  u32 n = 0;
+  for (u32 z = 0; z < launch->block[2]; ++z) {
+    for (u32 y = 0; y < launch->block[1]; ++y) {
+      for (u32 x = 0; x < launch->block[0]; ++x, ++n) {
+        block.threads[n] = {nullptr, {x, y, z}, static_cast<unsigned char>(n / WARP_SIZE),
+                            static_cast<unsigned char>(n % WARP_SIZE)};
+      }
+    }
+  }
+  for (u32 w = (n + WARP_SIZE - 1) / WARP_SIZE; w < MAX_WARPS; ++w) {
+    block.warps[w].alive = block.warps[w].at_barrier = 0;
+  }
+  // A fault leaves fibers where they stood: their stacks are free again.
+  block.stacks_free = 0;
+  for (u32 stack = block.stacks_made; stack-- > 0;) block.free_stacks[block.stacks_free++] = stack;
+  if (CHECKING) checker::begin_launch(*launch);
+  if (next_block(block)) {
+    block.current = pick(block);
+    emulation_switch(&block.host_stack_pointer, new_stack(block));
+  }
+}
+
+}  // namespace emulation
