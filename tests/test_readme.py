@@ -10,6 +10,7 @@ import spmvbench
 from spmvbench.bench.record import STATUSES
 from spmvbench.cli import COMMANDS
 from spmvbench.cli.formats import with_table
+from spmvbench.collection import synthetic
 
 ROOT = Path(spmvbench.__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "README.md").is_file(), reason="not run from a checkout")
@@ -62,6 +63,10 @@ def test_every_environment_variable_is_explained(readme):
     for path in (ROOT / "spmvbench").rglob("*.py"):
         read |= set(re.findall(r"\bSPMVBENCH_[A-Z]+\b", path.read_text(encoding="utf-8")))
     assert set(re.findall(r"^\| `(SPMVBENCH_[A-Z]+)`", readme, re.MULTILINE)) == read
+
+
+def test_every_generator_is_named(readme):
+    assert [kind for kind in synthetic.KINDS if f"`{synthetic.form(kind)}`" not in readme] == []
 
 
 def test_every_status_is_named(readme):

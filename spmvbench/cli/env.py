@@ -78,9 +78,13 @@ def _bytes_below(folder: Path) -> int:
 def _device_text(about: dict[str, Any]) -> str:
     if not about["available"]:
         return f"not available: {about['reason']}"
-    name = about.get("device_name", "available")
-    rest = [f"{key} {value}" for key, value in about.items() if key not in ("available", "device", "device_name")]
-    return "; ".join((name, *rest))
+    name = about.get("device_name") or about["name"]
+    rest = [
+        f"{key} {value}"
+        for key, value in about.items()
+        if key not in ("available", "device", "device_name", "name") and value not in (None, False)
+    ]
+    return ", ".join((name, *rest))
 
 
 @click.command(name="env")
