@@ -1,27 +1,32 @@
 // Compressed sparse rows: LANES threads share a row (Bell & Garland 2008: 1 is the scalar kernel, 32 the vector kernel).
 #include "spmv.cuh"
 
-// I: type of row_ptr. UNROLL entries a lane are loaded before the first is used: a short row is latency, not bandwidth.
-template <typename V, typename I, int LANES, int UNROLL>
-__global__ void csr_vector(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+// I: type of row_ptr. A lane takes two neighbouring entries at a time, from an even position on: one 16-byte load for
+// two doubles and one 8-byte load for their columns. What the pairs at a row's ends share with its neighbours is
+// loaded and not multiplied. col_idx and values are aligned to 16 bytes.
+template <typename V, typename I, int LANES>
+__global__ void csr_vector(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                            const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+  using Pair = typename PairOf<V>::type;
   const long long row = global_thread() / LANES;
   const int lane = threadIdx.x % LANES;
   V sum = 0;
   if (row < rows) {
+    const I begin = row_ptr[row];
     const I end = row_ptr[row + 1];
-    I k = row_ptr[row] + lane;
-    for (; k + (UNROLL - 1) * LANES < end; k += UNROLL * LANES) {
-      int columns[UNROLL];
-      V products[UNROLL];
-#pragma unroll
-      for (int u = 0; u < UNROLL; ++u) columns[u] = load_stream(col_idx + k + u * LANES);
-#pragma unroll
-      for (int u = 0; u < UNROLL; ++u) products[u] = load_stream(values + k + u * LANES);
-#pragma unroll
-      for (int u = 0; u < UNROLL; ++u) sum += products[u] * load_x(x, columns[u]);
+    for (I k = (begin & ~I(1)) + 2 * lane; k < end; k += 2 * LANES) {
+      int2 columns;
+      Pair pair;
+      if (k + 1 < nnz) {
+        columns = load_stream(reinterpret_cast<const int2*>(col_idx + k));
+        pair = load_stream(reinterpret_cast<const Pair*>(values + k));
+      } else {  // the matrix's last entry stands alone
+        columns.x = col_idx[k];
+        pair.x = values[k];
+      }
+      if (k >= begin) sum += pair.x * load_x(x, columns.x);
+      if (k + 1 < end) sum += pair.y * load_x(x, columns.y);
     }
-    for (; k < end; k += LANES) sum += load_stream(values + k) * load_x(x, load_stream(col_idx + k));
   }
   sum = group_sum<LANES>(sum);
   if (lane == 0 && row < rows) y[row] = sum;

@@ -16,6 +16,18 @@ __device__ __forceinline__ V load_x(const V* __restrict__ x, int column) {
   return __ldg(x + column);
 }
 
+// Two values in one load.
+template <typename V>
+struct PairOf;
+template <>
+struct PairOf<double> {
+  using type = double2;
+};
+template <>
+struct PairOf<float> {
+  using type = float2;
+};
+
 __device__ __forceinline__ long long global_thread() {
   return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
 }

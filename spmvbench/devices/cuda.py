@@ -99,14 +99,13 @@ class CudaProgram(Program):
             else:
                 self._steps.append(_bind(functions[launch.source, launch.kernel], launch))
         self._keep = launches  # the arrays behind the bound pointers
+        self._stream = device.stream.ptr
 
-    def run(self) -> None:
-        import cupy
-
-        stream = cupy.cuda.get_current_stream().ptr
+    def run(self, stream: int | None = None) -> None:
+        """Enqueue one SpMV on the device's stream, or on another by its handle."""
         with _faults():
             for step in self._steps:
-                step(stream)
+                step(self._stream if stream is None else stream)
 
 
 def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
@@ -136,9 +135,9 @@ def three(extent: int | tuple[int, ...]) -> tuple[int, int, int]:
 
 
 class Cuda(Device):
-    """One GPU by its CUDA ordinal. Everything runs on one stream of its own, made current.
+    """One GPU by its CUDA ordinal. Programs run on one stream of its own.
 
-    Raises DeviceUnavailable, with what to install, where there is none.
+    The stream waits for the default stream, where CuPy converts, and the other way round. Raises DeviceUnavailable, with what to install, where there is none.
     """
 
     kind = "cuda"
@@ -156,10 +155,10 @@ class Cuda(Device):
             raise DeviceUnavailable(f"there is no {self.name}: this machine has {count} GPU{'s' * (count > 1)}")
         self._device = cupy.cuda.Device(ordinal)
         self._device.use()
-        self._stream = cupy.cuda.Stream(non_blocking=True)
-        self._stream.use()
+        self.stream = cupy.cuda.Stream()
         major, minor = divmod(int(self._device.compute_capability), 10)
         self._arch = f"sm_{major}{minor}"
+        self._cuda = cupy.cuda.runtime.driverGetVersion() // 1000
         self._attribute = lambda number: cupy.cuda.runtime.deviceGetAttribute(number, ordinal)
         self.default_max_bytes = self._device.mem_info[1] // 4
         self._functions: dict[tuple[str, str], Any] = {}
@@ -185,7 +184,7 @@ class Cuda(Device):
     def _load(self, source: str, kernels: list[str]) -> None:
         from cupy.cuda.function import Module
 
-        names, binary = compiled(kernel_path(source), kernels, self._arch)
+        names, binary = compiled(kernel_path(source), kernels, self._arch, self._cuda)
         module = Module()
         with _faults():
             module.load(binary)
@@ -198,14 +197,14 @@ class Cuda(Device):
 
     def capture(self, program: Program, repeats: int) -> Callable[[], None]:
         with _faults():
-            self._stream.begin_capture()
+            self.stream.begin_capture()
             try:
                 for _ in range(repeats):
                     program.run()
             finally:
-                graph = self._stream.end_capture()
-            graph.upload(self._stream)
-        return lambda: graph.launch(self._stream)
+                graph = self.stream.end_capture()
+            graph.upload(self.stream)
+        return lambda: graph.launch(self.stream)
 
     def elapsed(self, work: Callable[[], None], *, flush: bool = False) -> float:
         """Seconds between two events around `work`, all of it enqueued before the first event is reached.
@@ -220,9 +219,9 @@ class Cuda(Device):
             self._release[:] = 0
             self._hold.run()
             try:
-                begin.record(self._stream)
+                begin.record(self.stream)
                 work()
-                end.record(self._stream)
+                end.record(self.stream)
             finally:
                 self._release[0] = 1
             end.synchronize()
@@ -233,11 +232,11 @@ class Cuda(Device):
     def _flush(self) -> None:
         if self._flush_buffer is None:
             self._flush_buffer = self.xp.empty(self._attribute(38), dtype=np.uint8)  # cudaDevAttrL2CacheSize
-        self._flush_buffer.data.memset_async(0, self._flush_buffer.nbytes, self._stream)
+        self._flush_buffer.data.memset_async(0, self._flush_buffer.nbytes, self.stream)
 
     def synchronize(self) -> None:
         with _faults():
-            self._stream.synchronize()
+            self.stream.synchronize()
 
     def properties(self) -> dict[str, Any]:
         import cupy
@@ -263,7 +262,7 @@ class Cuda(Device):
             "memory_bus_bits": self._attribute(37),
             "cuda_driver": cupy.cuda.runtime.driverGetVersion(),
             "cuda_runtime": cupy.cuda.runtime.runtimeGetVersion(),
-            "nvrtc": ".".join(map(str, nvrtc.version())),
+            "nvrtc": ".".join(map(str, nvrtc.version(self._cuda))),
             "cupy": cupy.__version__,
         } | nvml_facts
 
@@ -318,19 +317,19 @@ def _nvml_handle(pci_bus_id: str) -> Any:
         return None
 
 
-def compiled(source: Path, kernels: list[str], arch: str) -> tuple[dict[str, str], bytes]:
+def compiled(source: Path, kernels: list[str], arch: str, cuda: int) -> tuple[dict[str, str], bytes]:
     """Lowered names and machine code of some instantiations of a source file, from the disk cache where it has them.
 
-    Raises DeviceFault with the compiler's log.
+    cuda: the major version of CUDA that the driver understands. Raises DeviceFault with the compiler's log.
     """
-    digest = hashlib.sha256(repr((kernels, arch, nvrtc.version(), nvrtc.nvrtc_options(arch))).encode())
+    digest = hashlib.sha256(repr((kernels, nvrtc.version(cuda), nvrtc.nvrtc_options(arch))).encode())
     for path in (source, *sorted((paths.kernels() / "include").glob("*.cuh"))):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     cached = paths.home() / "cuda" / f"{digest.hexdigest()[:32]}.cubin"
     if cached.is_file():
         header, _, binary = cached.read_bytes().partition(b"\n")
         return json.loads(header), binary
-    binary, names = nvrtc.compile(source, kernels, arch)
+    binary, names = nvrtc.compile(source, kernels, arch, newest=cuda)
     cached.parent.mkdir(parents=True, exist_ok=True)
     partial = cached.with_suffix(f".{os.getpid()}")
     partial.write_bytes(json.dumps(names).encode() + b"\n" + binary)

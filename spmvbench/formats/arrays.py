@@ -34,6 +34,15 @@ def round_up(a: int, multiple: int) -> int:
     return cdiv(a, multiple) * multiple
 
 
+def aligned(array: Array, boundary: int = 16) -> Array:
+    """The array, copied where its first element does not lie on a multiple of `boundary` bytes (a view, a mapped file).
+
+    Kernels that load several elements at once need it. Allocations of NumPy and CuPy lie on multiples of 16.
+    """
+    address = array.ctypes.data if array_module(array) is np else array.data.ptr
+    return array if address % boundary == 0 else array.copy()
+
+
 def index_dtype(largest: int) -> np.dtype:
     """int32 where `largest` fits, else int64."""
     return np.dtype(np.int32 if largest <= INT32_MAX else np.int64)
