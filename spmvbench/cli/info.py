@@ -1,0 +1,131 @@
+"""spmvbench info: what one matrix looks like."""
+
+from __future__ import annotations
+
+import click
+
+from spmvbench.errors import SpmvbenchError
+
+SHADES = "·░▒▓█"
+WIDTH = 64  # characters of the picture and of the longest bar
+
+
+@click.command()
+@click.argument("matrix")
+@click.option("--json", "as_json", is_flag=True, help="Print features and histogram as JSON.")
+@click.option("--image", type=click.Path(dir_okay=False), help="Write the sparsity picture to a PNG, SVG or PDF file.")
+@click.option("--real-part", is_flag=True, help="Take the real part of a complex matrix.")
+@click.option("--seed", default=0, show_default=True, help="For generated values and those of pattern matrices.")
+def command(matrix: str, as_json: bool, image: str | None, real_part: bool, seed: int) -> None:
+    """Features, row lengths and sparsity picture of MATRIX.
+
+    MATRIX is group/name (fetched if it is not here yet), a generated spec such as pde:60, or a file.
+    """
+    from spmvbench.collection import features
+    from spmvbench.collection.sources import obtain
+    from spmvbench.formats.arrays import Csr
+
+    found = obtain(matrix)
+    csr = Csr.of(found.read(seed, "real" if real_part else "refuse"))
+    numbers = features.features(csr)
+    histogram = features.row_length_histogram(csr)
+    if as_json:
+        click.echo(_json(found, numbers, histogram))
+    else:
+        click.echo(f"{found.id}{f' ({found.kind})' if found.kind else ''}\n")
+        click.echo(_table(numbers))
+        click.echo("\nRow lengths\n" + _bars(histogram))
+        if csr.nnz:
+            click.echo("\nStored entries\n" + _picture(csr))
+    if image:
+        if not csr.nnz:
+            raise SpmvbenchError(f"{found.id} has no entries to draw")
+        _draw(csr, found.id, image)
+        click.echo(f"Wrote {image}", err=True)
+
+
+def _json(found, numbers: dict, histogram: list) -> str:
+    import json
+    import math
+
+    plain = {name: None if isinstance(n, float) and math.isnan(n) else n for name, n in numbers.items()}
+    rows = [{"shortest": low, "longest": high, "rows": count} for low, high, count in histogram]
+    head = {"group": found.group, "name": found.name, "kind": found.kind, "source": found.source}
+    return json.dumps(head | plain | {"row_lengths": rows}, indent=2)
+
+
+def _table(numbers: dict) -> str:
+    """Name, value and meaning of every feature, aligned."""
+    from spmvbench.bench.record import COLUMNS
+
+    texts = {name: f"{n:,}" if isinstance(n, int) else f"{n:,.4g}" for name, n in numbers.items()}
+    left, right = max(map(len, texts)), max(map(len, texts.values()))
+    return "\n".join(f"{name:<{left}}  {text:>{right}}  {COLUMNS[name][1]}" for name, text in texts.items())
+
+
+def _bars(histogram: list[tuple[int, int, int]]) -> str:
+    """A bar for each bin of row lengths; the longest is WIDTH characters, none that has rows is empty."""
+    labels = [str(low) if low == high else f"{low}-{high}" for low, high, _ in histogram]
+    most = max(count for _, _, count in histogram) or 1
+    left, right = max(map(len, labels)), len(f"{most:,}")
+    return "\n".join(
+        f"{label:>{left}}  {count:>{right},}  {'█' * max(round(WIDTH * count / most), count > 0)}".rstrip()
+        for label, (_, _, count) in zip(labels, histogram, strict=True)
+    )
+
+
+def _picture(csr) -> str:
+    """The matrix as characters, shaded by the logarithm of the density of entries, with a legend."""
+    import numpy as np
+
+    from spmvbench.collection.features import density
+
+    across = min(csr.cols, WIDTH)
+    # A character is twice as tall as wide; the picture keeps the matrix's shape within reason.
+    down = min(csr.rows, max(8, min(WIDTH // 2, round(across / 2 * csr.rows / csr.cols))))
+    cells = density(csr, down, across)
+    low, high = cells[cells > 0].min(), cells.max()
+    edges = np.geomspace(low, high, len(SHADES) + 1) if high > low else np.array([low, high])
+    shades = SHADES[-1] if high == low else SHADES
+    level = np.clip(np.searchsorted(edges, cells, side="right"), 1, len(shades)) - 1
+    lines = [
+        "".join(shades[k] if cell else " " for k, cell in zip(*row, strict=True))
+        for row in zip(level, cells, strict=True)
+    ]
+    border = "+" + "-" * across + "+"
+    legend = "   ".join(
+        f"{shade} {100 * a:.2g}-{100 * b:.2g} %" for shade, a, b in zip(shades, edges[:-1], edges[1:], strict=True)
+    )
+    rows, cols = -(-csr.rows // down), -(-csr.cols // across)
+    note = f"A character stands for up to {rows:,} x {cols:,}; share of its places that hold an entry:"
+    return "\n".join([border, *(f"|{line}|" for line in lines), border, note, legend])
+
+
+def _draw(csr, title: str, path: str) -> None:
+    """The density of entries as an image, at most 1000 cells along the longer side."""
+    import numpy as np
+    from matplotlib.colors import LogNorm
+    from matplotlib.figure import Figure
+
+    from spmvbench.collection.features import density
+
+    longest = max(csr.shape)
+    down, across = (max(1, n * min(longest, 1000) // longest) for n in csr.shape)
+    cells = density(csr, down, across)
+    norm = LogNorm(cells[cells > 0].min(), cells.max())
+    figure = Figure(figsize=(7, 6.4), layout="constrained")
+    axes = figure.add_subplot()
+    picture = axes.imshow(
+        np.ma.masked_equal(cells, 0),
+        norm=norm,
+        cmap="viridis_r",
+        extent=(0, csr.cols, csr.rows, 0),
+        interpolation="nearest",
+    )
+    axes.set(title=f"{title}: {csr.rows:,} x {csr.cols:,}, {csr.nnz:,} entries", xlabel="column", ylabel="row")
+    axes.set_aspect("auto" if longest > 8 * min(csr.shape) else "equal")
+    figure.colorbar(picture, label="share of places that hold an entry")
+    try:
+        figure.savefig(path, dpi=150)
+    except ValueError as error:
+        raise SpmvbenchError(f"cannot write {path}: {error}") from None

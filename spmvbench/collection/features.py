@@ -1,0 +1,166 @@
+"""What a matrix looks like, in numbers: the matrix columns of a row (bench.record), on NumPy or CuPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, index_dtype
+
+TILE = 16
+BLOCK = 1 << 22  # entries looked at together: bounds the work arrays of a matrix with 1e8 nonzeros
+
+
+def features(csr: Csr) -> dict[str, Any]:
+    """The matrix columns of bench.record.COLUMNS, `rows` to `tiles`, as Python numbers.
+
+    The coefficient of variation and the Gini coefficient are of the row lengths and 0 where there are no entries.
+    """
+    xp = csr.xp
+    lengths = csr.row_lengths
+    some = csr.rows > 0
+    std = float(lengths.std()) if some else 0.0
+    return {
+        "rows": csr.rows,
+        "cols": csr.cols,
+        "nnz": csr.nnz,
+        "stored_zeros": csr.nnz - int(xp.count_nonzero(csr.values)),
+        "row_len_min": int(lengths.min()) if some else 0,
+        "row_len_median": float(xp.median(lengths)) if some else 0.0,
+        "row_len_mean": csr.row_len_mean,
+        "row_len_max": csr.row_len_max,
+        "row_len_std": std,
+        "row_len_cv": std / csr.row_len_mean if csr.nnz else 0.0,
+        "row_len_gini": gini(lengths),
+        "empty_rows": csr.rows - int(xp.count_nonzero(lengths)),
+        "empty_cols": _empty_cols(csr),
+        "bandwidth": _bandwidth(csr),
+        "diagonals": _diagonals(csr),
+        "pattern_symmetry": pattern_symmetry(csr),
+        "tiles": _tiles(csr),
+    }
+
+
+def gini(counts: Array) -> float:
+    """Gini coefficient of non-negative counts: 0 where all are equal, near 1 where one has everything."""
+    n, total = len(counts), int(counts.sum())
+    if not total:
+        return 0.0
+    xp = array_module(counts)
+    # The i-th smallest of n weighs 2 i - n - 1, i from 1.
+    weights = 2 * xp.arange(1, n + 1, dtype=np.float64) - (n + 1)
+    return float(weights @ xp.sort(counts).astype(np.float64)) / (n * total)
+
+
+def pattern_symmetry(csr: Csr) -> float:
+    """Share of the off-diagonal entries (i, j) for which (j, i) is stored too.
+
+    NaN for a matrix that is not square, 1 where nothing is off the diagonal.
+    """
+    if csr.rows != csr.cols:
+        return math.nan
+    xp, n = csr.xp, csr.rows
+    lower, upper = [], []
+    for first, block in _row_blocks(csr):
+        row, col = block.row_idx + np.int64(first), block.col_idx
+        below, above = row > col, row < col
+        lower.append(row[below] * n + col[below])  # ascending, as the entries of canonical CSR are
+        upper.append(col[above] * np.int64(n) + row[above])
+    off_diagonal = sum(len(part) for part in lower) + sum(len(part) for part in upper)
+    if not off_diagonal:
+        return 1.0
+    below = xp.concatenate(lower)
+    matched = 0
+    for keys in upper if len(below) else []:
+        keys = xp.sort(keys)  # neighbours in the search then stand near each other in memory
+        place = xp.minimum(xp.searchsorted(below, keys), len(below) - 1)
+        matched += int(xp.count_nonzero(below[place] == keys))
+    return 2 * matched / off_diagonal
+
+
+def row_length_histogram(csr: Csr) -> list[tuple[int, int, int]]:
+    """(shortest, longest, rows) by powers of two: 0, 1, 2 to 3, 4 to 7, ... up to the longest row."""
+    xp = csr.xp
+    bins = [(0, 0)]
+    while bins[-1][1] < csr.row_len_max:
+        bins.append((bins[-1][1] + 1, 2 * bins[-1][1] + 1))
+    found = []
+    for low, high in bins:
+        found.append((low, high, int(xp.count_nonzero((csr.row_lengths >= low) & (csr.row_lengths <= high)))))
+    return found
+
+
+def density(csr: Csr, down: int, across: int) -> Array:
+    """Share of stored entries in each cell of a grid laid over the matrix, (down, across); neither may be 0.
+
+    Rows r with r * down // rows == i make up cell row i, columns likewise: cells differ by at most one row and column.
+    """
+    xp = csr.xp
+    counts = xp.zeros(down * across, dtype=np.int64)
+    for first, block in _row_blocks(csr):
+        row = (block.row_idx + np.int64(first)) * down // csr.rows
+        counts += xp.bincount(row * across + block.col_idx * np.int64(across) // csr.cols, minlength=down * across)
+    tall, wide = (xp.bincount(xp.arange(n) * m // n, minlength=m) for n, m in ((csr.rows, down), (csr.cols, across)))
+    return counts.reshape(down, across) / (tall[:, None] * wide)
+
+
+def _row_blocks(csr: Csr) -> Iterator[tuple[int, Csr]]:
+    """The matrix in blocks of whole tile rows, about BLOCK entries each, and the first row of each block."""
+    ends = csr.row_ptr[::TILE] if csr.xp is np else csr.row_ptr[::TILE].get()
+    first = 0
+    while first < csr.rows:
+        last = TILE * (int(np.searchsorted(ends, int(ends[first // TILE]) + BLOCK, side="right")) - 1)
+        last = min(max(last, first + TILE), csr.rows)
+        start, end = int(csr.row_ptr[first]), int(csr.row_ptr[last])
+        row_ptr = csr.row_ptr[first : last + 1] - csr.row_ptr[first]
+        yield first, Csr((last - first, csr.cols), row_ptr, csr.col_idx[start:end], csr.values[start:end])
+        first = last
+
+
+def _empty_cols(csr: Csr) -> int:
+    seen = csr.xp.zeros(csr.cols, dtype=bool)
+    seen[csr.col_idx] = True
+    return csr.cols - int(csr.xp.count_nonzero(seen))
+
+
+def _bandwidth(csr: Csr) -> int:
+    """Largest |col - row|: at the first or the last entry of a row."""
+    xp = csr.xp
+    row = xp.flatnonzero(csr.row_lengths)
+    if not len(row):
+        return 0
+    left = row - csr.col_idx[csr.row_ptr[row]]
+    right = csr.col_idx[csr.row_ptr[row + 1] - 1] - row
+    return max(int(abs(left).max()), int(abs(right).max()))
+
+
+def _diagonals(csr: Csr) -> int:
+    seen = csr.xp.zeros(csr.rows + csr.cols, dtype=bool)
+    for first, block in _row_blocks(csr):
+        seen[block.diagonals + (csr.rows - 1 - first)] = True
+    return int(csr.xp.count_nonzero(seen))
+
+
+def _tiles(csr: Csr) -> int:
+    """Non-empty TILE x TILE tiles."""
+    xp = csr.xp
+    across = cdiv(csr.cols, TILE)
+    found = 0
+    for _, block in _row_blocks(csr):
+        down = cdiv(block.rows, TILE)
+        key = (block.row_idx // TILE).astype(index_dtype(down * across)) * across + block.col_idx // TILE
+        key = key[_changes(key)]  # a row's entries of one tile stand together: fewer keys to sort
+        key = xp.sort(key)
+        found += int(xp.count_nonzero(_changes(key)))
+    return found
+
+
+def _changes(keys: Array) -> Array:
+    """Which entries differ from the one before; the first does."""
+    xp = array_module(keys)
+    changed = xp.ones(len(keys), dtype=bool)
+    xp.not_equal(keys[1:], keys[:-1], out=changed[1:])
+    return changed

@@ -1,0 +1,49 @@
+"""Named sets of matrices: configs/sets/*.toml, each with a title, its source (paper and table) and the matrices.
+
+`optional` lists real matrices that join where they are cached and are not missed where they are not.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+
+from spmvbench import paths
+from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
+
+
+@dataclass(frozen=True)
+class MatrixSet:
+    """A named set. matrices and optional hold group/name ids and generated specs in the source's order."""
+
+    name: str
+    title: str
+    source: str
+    matrices: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+
+
+def names() -> list[str]:
+    """The names of all sets, sorted."""
+    return sorted(path.stem for path in (paths.configs() / "sets").glob("*.toml"))
+
+
+def get(name: str) -> MatrixSet:
+    """A set by name. Raises UsageError with the nearest names for an unknown one, SpmvbenchError for a bad file."""
+    known = names()
+    if name not in known:
+        hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+        raise UsageError(f"there is no set {name!r}{hint}")
+    path = paths.configs() / "sets" / f"{name}.toml"
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        lists = {key: tuple(table.pop(key, ())) for key in ("matrices", "optional")}
+        return MatrixSet(name=name, **table, **lists)
+    except (tomllib.TOMLDecodeError, TypeError) as error:
+        raise SpmvbenchError(f"{path} is no set of matrices: {error}") from None
+
+
+def members(name: str) -> list[str]:
+    """All matrices of a set, the optional ones last. Raises UsageError for an unknown set."""
+    chosen = get(name)
+    return [*chosen.matrices, *chosen.optional]

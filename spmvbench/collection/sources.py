@@ -1,0 +1,158 @@
+"""One way to every matrix: the collection's, generated ones, files and named sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spmvbench.collection import files, sets, suitesparse, synthetic
+from spmvbench.collection.download import Unreachable
+from spmvbench.collection.suitesparse import Entry
+from spmvbench.errors import SpmvbenchError, UsageError
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix that can be read here and now.
+
+    source: "suitesparse", "synthetic" or "file". Generated matrices are of group "synthetic" and named by their spec,
+    files of group "file". path: None for generated ones. nnz: stored entries that the index expects, None if unknown.
+    """
+
+    group: str
+    name: str
+    kind: str
+    source: str
+    path: Path | None = None
+    nnz: int | None = None
+
+    @property
+    def id(self) -> str:
+        return f"{self.group}/{self.name}"
+
+    def read(self, seed: int = 0, complex_values: files.ComplexValues = "refuse") -> Any:
+        """The matrix as a canonical scipy.sparse.csr_array of float64; see files.read and synthetic.generate."""
+        if self.path is None:
+            return synthetic.generate(self.name, seed)
+        return files.read(self.path, seed=seed, complex_values=complex_values)
+
+
+def resolve(
+    matrices: Iterable[str] = (),
+    *,
+    groups: Iterable[str] = (),
+    sets: Iterable[str] = (),
+    kind: str | None = None,
+    min_nnz: int | None = None,
+    max_nnz: int | None = None,
+    spd: bool | None = None,
+    limit: int | None = None,
+) -> tuple[list[Matrix], list[str]]:
+    """What is named and here, and the ids of the collection's matrices that are named and not fetched.
+
+    matrices: `group/name`, a name that only one group has, globs, specs, files. The conditions hold for the
+    collection's matrices and, where nothing is named, select from the whole collection; generated matrices and files
+    are never left out by them. limit: the first so many, here or not. Names keep their order; what globs, groups and
+    conditions select comes after, in the index's order. Raises UsageError for names that nothing has, with the nearest.
+    """
+    items, groups = _items(matrices, sets), list(groups)
+    given = {"kind": kind, "min_nnz": min_nnz, "max_nnz": max_nnz, "spd": spd}
+    conditions = {name: value for name, value in given.items() if value is not None}
+    if not items and not groups and not conditions:
+        raise UsageError("no matrix is named: give group/name, a generated spec, a file, --group or --set")
+    chosen: dict[str, Matrix | Entry] = {}
+    searched = []
+    for item in items:
+        own = _own(item)
+        if own is None and (conditions or _is_glob(item)):
+            searched.append(item)
+        else:
+            found = own or _entry(item)
+            if chosen.setdefault(found.id, found) != found:
+                raise UsageError(f"two files are called {found.name}: rows could not tell them apart")
+    if searched or groups or (conditions and not items):
+        chosen |= {e.id: e for e in suitesparse.search(searched, groups=groups, **conditions) if e.id not in chosen}
+    here, missing = [], []
+    for found in list(chosen.values())[:limit]:
+        matrix = found if isinstance(found, Matrix) else _fetched(found)
+        if matrix is None:
+            missing.append(found.id)
+        else:
+            here.append(matrix)
+    return here, missing
+
+
+def obtain(name: str) -> Matrix:
+    """One matrix by name, fetched if it is the collection's and not here. Raises UsageError or SpmvbenchError."""
+    if _is_glob(name):
+        raise UsageError(f"{name} is a glob: name one matrix")
+    own = _own(name)
+    if own is not None:
+        return own
+    entry = _entry(name)
+    matrix = _fetched(entry)
+    if matrix is not None:
+        return matrix
+    outcome = suitesparse.fetch([entry])
+    matrix = _fetched(entry)
+    if matrix is None:
+        reason = outcome.failed[0][1] if outcome.failed else "the source does not hold it"
+        raise SpmvbenchError(f"cannot fetch {entry.id}: {reason}")
+    return matrix
+
+
+def load(name: str, seed: int = 0, complex_values: files.ComplexValues = "refuse") -> Any:
+    """A matrix by name (`HB/1138_bus`, `pde:60`, a file) as a scipy.sparse.csr_array; fetched where that is needed.
+
+    seed: for generated values and for those of patterns. complex_values: see files.read.
+    """
+    return obtain(name).read(seed, complex_values)
+
+
+def _items(matrices: Iterable[str], set_names: Iterable[str]) -> list[str]:
+    """The names given and those of the sets; a set's optional ones only where they are here."""
+    items = list(matrices)
+    for set_name in set_names:
+        chosen = sets.get(set_name)
+        items += [*chosen.matrices, *(name for name in chosen.optional if suitesparse.cached(*name.split("/")))]
+    return items
+
+
+def _is_glob(text: str) -> bool:
+    return any(sign in text for sign in "*?[")
+
+
+def _own(text: str) -> Matrix | None:
+    """The matrix of a spec or a file, None for a name of the collection."""
+    if synthetic.is_spec(text):
+        kind, _ = synthetic.parse(text)
+        return Matrix("synthetic", text, kind, "synthetic")
+    path = Path(text)
+    if path.is_file():
+        return Matrix("file", path.name, "", "file", path.resolve())
+    if files.is_matrix_file(text):
+        raise UsageError(f"there is no file {text}")
+    return None
+
+
+def _entry(name: str) -> Entry:
+    """What the index says of an exact name. A matrix that is here needs no index, and no network for it."""
+    group, slash, short = name.partition("/")
+    if slash and suitesparse.cached(group, short):
+        known = (entry for entry in suitesparse.index(network=False) if entry.id == name)
+        return next(known, Entry(group, short))
+    try:
+        return suitesparse.search([name])[0]
+    except Unreachable:
+        if slash:
+            return Entry(group, short)  # not here, and nobody to ask whether it exists
+        raise
+
+
+def _fetched(entry: Entry) -> Matrix | None:
+    path = suitesparse.cached(entry.group, entry.name)
+    if path is None:
+        return None
+    return Matrix(entry.group, entry.name, entry.kind, "suitesparse", path, entry.stored or entry.nnz)

@@ -1,0 +1,327 @@
+"""Generated matrices: a spec such as ``pde:100`` names one, the same everywhere for the same seed.
+
+Each generator gives the row lengths first and then the columns of a range of rows, so that canonical CSR is written in
+place, block by block: the peak is the matrix and a block. Values come from the entries' positions (values.by_position)
+unless the generator says otherwise.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spmvbench.collection import values
+from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.formats.arrays import INT32_MAX, index_dtype, offsets
+
+BLOCK = 1 << 20  # entries written at a time
+
+Fill = Callable[[int, int], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class _Structure:
+    """What a generator knows: shape, entries of each row, and a function that gives the columns of rows first..last-1.
+
+    coefficients: the same for the values, which otherwise come from the positions; symmetric is for those.
+    unit: rows that are made together; first and last are multiples of it.
+    """
+
+    shape: tuple[int, int]
+    lengths: np.ndarray
+    columns: Fill
+    coefficients: Fill | None = None
+    symmetric: bool = False
+    unit: int = 1
+
+
+KINDS: dict[str, Callable[..., _Structure]] = {}
+
+
+def _kind(generator: Callable[..., _Structure]) -> Callable[..., _Structure]:
+    KINDS[generator.__name__] = generator
+    return generator
+
+
+def form(kind: str) -> str:
+    """How a spec of this kind is written: ``band:N:K:W``."""
+    return ":".join([kind, *_parameters(kind)])
+
+
+def _parameters(kind: str) -> list[str]:
+    return [name for name in inspect.signature(KINDS[kind]).parameters if name != "seed"]
+
+
+def is_spec(text: str) -> bool:
+    """Whether a text is meant as a spec (right or wrong), not as group/name or a file."""
+    return re.fullmatch(r"\w+(:[^:/\\.]*)+", text) is not None
+
+
+def parse(spec: str) -> tuple[str, list[int]]:
+    """Kind and numbers of a spec. Raises UsageError that shows the right form."""
+    kind, *texts = spec.split(":")
+    if kind not in KINDS:
+        hint = did_you_mean(kind, list(KINDS)) or f"; there are {', '.join(form(name) for name in KINDS)}"
+        raise UsageError(f"there is no generator {kind!r}{hint}")
+    if len(texts) != len(_parameters(kind)) or not all(re.fullmatch(r"\d{1,10}", text) for text in texts):
+        raise UsageError(f"cannot read {spec!r}: write {form(kind)} with whole numbers")
+    numbers = [int(text) for text in texts]
+    if max(numbers) > INT32_MAX:
+        raise UsageError(f"{spec} is too large: indices must fit in 32 bits")
+    return kind, numbers
+
+
+def generate(spec: str, seed: int = 0) -> Any:
+    """The matrix of a spec as a canonical scipy.sparse.csr_array, float64, indices int32 unless nnz needs int64.
+
+    Raises UsageError for an unknown kind, a wrong number of parameters or values that cannot be.
+    """
+    import scipy.sparse as sp
+
+    kind, numbers = parse(spec)
+    needs_seed = "seed" in inspect.signature(KINDS[kind]).parameters
+    structure = KINDS[kind](*numbers, **({"seed": seed} if needs_seed else {}))
+    row_ptr = offsets(structure.lengths)
+    col_idx = np.empty(row_ptr[-1], dtype=index_dtype(int(row_ptr[-1])))
+    data = None if structure.coefficients is None else np.empty(len(col_idx))
+    for first, last in _row_blocks(row_ptr, structure.unit):
+        entries = slice(row_ptr[first], row_ptr[last])
+        col_idx[entries] = structure.columns(first, last)
+        if data is not None:
+            data[entries] = structure.coefficients(first, last)
+    if data is None:
+        data = values.by_position(row_ptr, col_idx, structure.shape[1], seed, symmetric=structure.symmetric)
+    a = sp.csr_array((data, col_idx, row_ptr), shape=structure.shape)
+    a.has_canonical_format = True
+    return a
+
+
+def _row_blocks(row_ptr: np.ndarray, unit: int) -> Iterator[tuple[int, int]]:
+    """Ranges of rows, whole units of rows each, with about BLOCK entries (one unit where that has more)."""
+    ends = row_ptr[unit::unit]
+    first = 0
+    while first < len(ends):
+        last = int(np.searchsorted(ends, row_ptr[first * unit] + BLOCK, side="right"))
+        last = min(max(last, first + 1), first + BLOCK)
+        yield first * unit, last * unit
+        first = last
+
+
+def _require(condition: bool, kind: str, rule: str) -> None:
+    if not condition:
+        raise UsageError(f"{form(kind)} needs {rule}")
+
+
+def _grid(shape: tuple[int, ...], steps: list[tuple[int, ...]], degrees: int = 1, values: Any = None) -> _Structure:
+    """A stencil on a grid: every point is coupled with those at `steps` (ascending) from it that lie on the grid.
+
+    Points are numbered with the last index fastest; each carries `degrees` unknowns, coupled as dense blocks.
+    values(index): the stencil's values at points of the given index arrays, (points, steps); for one unknown a point.
+    """
+    points = math.prod(shape)
+    size = points * degrees
+    if size > INT32_MAX:
+        raise UsageError(f"a grid of {points:,} points with {degrees} unknowns each does not fit 32-bit indices")
+    offset = np.array(steps)
+    shift = offset @ [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+    # inside[d][i, s]: whether step s from index i of dimension d stays on the grid.
+    places = [np.arange(n)[:, None] + offset[:, d] for d, n in enumerate(shape)]
+    inside = [(place >= 0) & (place < n) for place, n in zip(places, shape, strict=True)]
+
+    def stays(first: int, last: int) -> np.ndarray:
+        """(points, steps): which steps from the points first..last-1 stay on the grid."""
+        index = np.unravel_index(np.arange(first, last), shape)
+        return np.logical_and.reduce([table[i] for table, i in zip(inside, index, strict=True)])
+
+    def columns(first: int, last: int) -> np.ndarray:
+        first, last = first // degrees, last // degrees
+        point = np.arange(first, last)[:, None] + shift
+        unknown = (point[:, :, None] * degrees + np.arange(degrees)).astype(np.int32)
+        blocks = (last - first, degrees, len(steps), degrees)
+        there = np.broadcast_to(stays(first, last)[:, None, :, None], blocks)
+        return np.broadcast_to(unknown[:, None], blocks)[there]
+
+    def coefficients(first: int, last: int) -> np.ndarray:
+        return values(np.unravel_index(np.arange(first, last), shape))[stays(first, last)]
+
+    counts = np.empty(points, dtype=np.int32)
+    for first in range(0, points, BLOCK):
+        counts[first : first + BLOCK] = stays(first, min(first + BLOCK, points)).sum(axis=1)
+    lengths = np.repeat(counts * degrees, degrees)
+    return _Structure((size, size), lengths, columns, coefficients if values else None, symmetric=True, unit=degrees)
+
+
+def _distinct(rng: np.random.Generator, lengths: np.ndarray, low: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """Ascending distinct columns: lengths[r] of low[r] .. low[r] + width[r] - 1 for each row r, row after row.
+
+    Draws with repetition from a range that is shorter by lengths - 1, sorts, and adds 0, 1, 2, ...: near uniform over
+    the subsets where rows are sparse, and never a second draw.
+    """
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    draw = (rng.random(len(row)) * (width - lengths + 1)[row]).astype(np.int64)
+    key = (row << 32) | draw
+    key.sort()
+    rank = np.arange(len(row)) - offsets(lengths)[row]
+    return (key & 0xFFFF_FFFF) + rank + low[row]
+
+
+def _random_rows(shape: tuple[int, int], lengths: np.ndarray, seed: int, half_width: int | None = None) -> _Structure:
+    """Rows of the given lengths with distinct random columns, everywhere or within half_width of the diagonal."""
+    cols = shape[1]
+
+    def columns(first: int, last: int) -> np.ndarray:
+        row = np.arange(first, last)
+        low = np.zeros_like(row) if half_width is None else np.maximum(row - half_width, 0)
+        high = np.full_like(row, cols) if half_width is None else np.minimum(row + half_width + 1, cols)
+        return _distinct(np.random.default_rng([seed, first]), lengths[first:last], low, high - low)
+
+    return _Structure(shape, lengths, columns)
+
+
+@_kind
+def pde(N: int) -> _Structure:
+    """Convection-diffusion on the unit cube, 7 points, N^3 grid; values nonsymmetric, pattern symmetric.
+
+    Central differences, scaled to a diagonal of 6; the wind turns about the z axis and rises, with a cell Peclet number
+    below 1 on every grid. N = 60, 80 and 100 have the sizes of the survey's pde060, pde080 and pde100.
+    """
+
+    def values(index: tuple[np.ndarray, ...]) -> np.ndarray:
+        x, y, _ = (2 * (i + 1.0) / (N + 1) - 1 for i in index)
+        u, v, w = 0.5 * y, -0.5 * x, np.full_like(x, 0.25)
+        return np.stack([-1 - u, -1 - v, -1 - w, np.full_like(x, 6), -1 + w, -1 + v, -1 + u], axis=1)
+
+    steps = [(-1, 0, 0), (0, -1, 0), (0, 0, -1), (0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0)]
+    return _grid((N, N, N), steps, values=values)
+
+
+@_kind
+def poisson2d(N: int) -> _Structure:
+    """The 5-point Laplacian on an N x N grid: 4 on the diagonal, -1 beside it."""
+    steps = [(-1, 0), (0, -1), (0, 0), (0, 1), (1, 0)]
+    return _grid((N, N), steps, values=lambda index: np.tile([-1.0, -1.0, 4.0, -1.0, -1.0], (len(index[0]), 1)))
+
+
+@_kind
+def fem(N: int, D: int) -> _Structure:
+    """Trilinear finite elements on an N^3 grid: 27 points, dense D x D blocks, symmetric values from the seed."""
+    _require(D >= 1, "fem", "D of at least 1")
+    return _grid((N, N, N), list(itertools.product((-1, 0, 1), repeat=3)), degrees=D)
+
+
+@_kind
+def band(N: int, K: int, W: int, *, seed: int) -> _Structure:
+    """N x N, K random distinct entries a row within W of the diagonal."""
+    _require(min(N, W + 1) >= K, "band", "K of at most W + 1 and at most N")
+    return _random_rows((N, N), np.full(N, K), seed, half_width=W)
+
+
+@_kind
+def uniform(N: int, K: int, *, seed: int) -> _Structure:
+    """N x N, K random distinct entries a row, anywhere."""
+    return rect(N, N, K, seed=seed)
+
+
+@_kind
+def rect(R: int, C: int, K: int, *, seed: int) -> _Structure:
+    """R x C, K random distinct entries a row, anywhere."""
+    _require(C >= K, "rect", "K of at most the number of columns")
+    return _random_rows((R, C), np.full(R, K), seed)
+
+
+@_kind
+def powerlaw(N: int, K: int, *, seed: int) -> _Structure:
+    """N x N, row lengths from a power law (Pareto II, exponent 2.5) with a mean near K, many rows empty."""
+    lengths = np.minimum(np.random.default_rng(seed).pareto(1.5, N) * K / 2, N).astype(np.int64)
+    return _random_rows((N, N), lengths, seed)
+
+
+@_kind
+def rmat(SCALE: int, EF: int, *, seed: int) -> _Structure:
+    """R-MAT graph, 2^SCALE vertices, EF edges a vertex drawn, repeated ones dropped, vertices in natural order.
+
+    a, b, c, d = .57, .19, .19, .05 (Chakrabarti et al., SDM 2004; the parameters of Graph500).
+    """
+    _require(SCALE <= 30, "rmat", "SCALE of at most 30")
+    size, rng = 1 << SCALE, np.random.default_rng(seed)
+    keys = np.zeros(EF * size, dtype=np.int64)  # row and column in one number
+    for start in range(0, len(keys), BLOCK):
+        part = keys[start : start + BLOCK]
+        for bit in range(SCALE):
+            draw = rng.random(len(part), dtype=np.float32)
+            lower = draw >= np.float32(0.76)
+            right = ((draw >= np.float32(0.57)) ^ lower) | (draw >= np.float32(0.95))
+            part |= (lower.astype(np.int64) << (bit + SCALE)) | (right.astype(np.int64) << bit)
+    keys.sort()
+    keys = keys[np.diff(keys, prepend=-1) != 0]
+    lengths = np.bincount(keys >> SCALE, minlength=size)
+    row_ptr = offsets(lengths)
+
+    def columns(first: int, last: int) -> np.ndarray:
+        return keys[row_ptr[first] : row_ptr[last]] & (size - 1)
+
+    return _Structure((size, size), lengths, columns)
+
+
+@_kind
+def denserow(N: int) -> _Structure:
+    """Tridiagonal, with the middle row full: the worst case of one row a thread and of padding to the longest row."""
+    chain, middle = tridiag(N), N // 2
+    lengths = chain.lengths.copy()
+    lengths[middle : middle + 1] = N
+
+    def columns(first: int, last: int) -> np.ndarray:
+        if not first <= middle < last:
+            return chain.columns(first, last)
+        parts = chain.columns(first, middle), np.arange(N, dtype=np.int32), chain.columns(middle + 1, last)
+        return np.concatenate(parts)
+
+    return _Structure((N, N), lengths, columns)
+
+
+@_kind
+def blocks(N: int, B: int, *, seed: int) -> _Structure:
+    """N x N of dense aligned B x B blocks, four distinct ones at random in each row of blocks; N a multiple of B."""
+    _require(B >= 1 and N % B == 0, "blocks", "N a multiple of B")
+    block_rows = N // B
+    across = min(4, block_rows)
+
+    def columns(first: int, last: int) -> np.ndarray:
+        count = (last - first) // B
+        whole = np.full(count, block_rows)
+        block = _distinct(np.random.default_rng([seed, first]), np.full(count, across), np.zeros(count, int), whole)
+        column = block.reshape(count, across, 1) * B + np.arange(B)
+        return np.repeat(column.reshape(count, 1, across * B), B, axis=1).reshape(-1)
+
+    return _Structure((N, N), np.full(N, across * B), columns, unit=B)
+
+
+@_kind
+def diag(N: int) -> _Structure:
+    """Diagonal, N x N."""
+    return _grid((N,), [(0,)])
+
+
+@_kind
+def tridiag(N: int) -> _Structure:
+    """Tridiagonal, N x N, symmetric values from the seed."""
+    return _grid((N,), [(-1,), (0,), (1,)])
+
+
+@_kind
+def dense(R: int, C: int) -> _Structure:
+    """R x C with every entry stored."""
+    return _Structure((R, C), np.full(R, C), lambda first, last: np.tile(np.arange(C), last - first))
+
+
+@_kind
+def empty(R: int, C: int) -> _Structure:
+    """R x C without entries; either may be 0."""
+    return _Structure((R, C), np.zeros(R, dtype=np.int64), lambda first, last: np.empty(0))
