@@ -4,16 +4,20 @@
 >>> for name, a in testing.hard_matrices().items():
 ...     testing.check_conversion("ell", a)
 ...     testing.check_product("ell", a, device)
+
+As a program, ``python -m spmvbench.testing ell --device cuda:0``, also under compute-sanitizer.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+import click
 import numpy as np
 
 from spmvbench import formats
-from spmvbench.devices import Device
+from spmvbench.devices import Device, open_device
 from spmvbench.formats.base import Format
 
 
@@ -125,4 +129,37 @@ def check_product(spec: str, a: Any, device: Device, seed: int = 0) -> float:
     return verdict.ratio
 
 
+@click.command()
+@click.argument("specs", default="all")
+@click.option(
+    "--device", "device_name", default="emulated", help="emulated, emulated-check, cuda:0.", show_default=True
+)
+@click.option("--largest", default=20_000, help="Leave out matrices with more entries or rows.", show_default=True)
+def main(specs: str, device_name: str, largest: int) -> None:
+    """Check formats (a list as `run --formats` takes it) over the hard matrices, in double and single precision."""
+    device = open_device(device_name)
+    if device.kind == "cuda":
+        device.xp.cuda.set_allocator(None)  # a pool would hide accesses just beyond an array from compute-sanitizer
+    matrices = {name: a for name, a in hard_matrices().items() if max(a.nnz, *a.shape) <= largest}
+    failures = 0
+    for cls, params in formats.parse(specs):
+        spec = formats.label(cls, params)
+        if device.kind not in cls.devices:
+            continue
+        worst = 0.0
+        for name, a in matrices.items():
+            for dtype in (np.float64, np.float32):
+                try:
+                    check_conversion(spec, a.astype(dtype))
+                    worst = max(worst, check_product(spec, a.astype(dtype), device))
+                except AssertionError as error:
+                    failures += 1
+                    click.echo(f"{spec}: {name}, {np.dtype(dtype)}: {error}")
+        click.echo(f"{spec:20} {len(matrices)} matrices, largest error {worst:.2f} of its bound")
+    sys.exit(1 if failures else 0)
+
+
 __all__ = ["check_conversion", "check_product", "convert", "hard_matrices"]
+
+if __name__ == "__main__":
+    main()

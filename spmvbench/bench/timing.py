@@ -30,7 +30,7 @@ class Rule:
 
     rounds: how often a case takes its turn. budget: wall time of one case over all rounds. sample: what one hot sample
     lasts at least. min_samples: what a round needs before its spread is believed. spread: the goal, half the width of
-    the median's confidence interval over the median.
+    the median's confidence interval over the median. look: between looks at the device's clocks.
     """
 
     rounds: int
@@ -38,10 +38,11 @@ class Rule:
     sample: float
     min_samples: int
     spread: float = 0.005
+    look: float = 0.0
 
 
 RULES = {
-    "cuda": Rule(rounds=3, budget=0.5, sample=1e-3, min_samples=10),
+    "cuda": Rule(rounds=3, budget=0.5, sample=1e-3, min_samples=10, look=0.02),  # a look takes about 1 ms
     "emulated": Rule(rounds=1, budget=0.05, sample=0.0, min_samples=3),
 }
 
@@ -114,12 +115,15 @@ def take_round(series: Series, device: Device, rule: Rule, clock: Callable[[], f
     taken: list[float] = []
     before = device.throttled()
     while True:
-        seconds = device.elapsed(series.work, flush=series.flush) / series.repeats
+        batch: list[float] = []
+        look = min(clock() + rule.look, deadline)
+        while not batch or clock() < look:
+            batch.append(device.elapsed(series.work, flush=series.flush) / series.repeats)
         after = device.throttled()
         if before or after:
-            series.throttled += 1
+            series.throttled += len(batch)
         else:
-            taken.append(seconds)
+            taken += batch
         before = after
         if clock() >= deadline or (len(taken) >= rule.min_samples and relative_spread(taken) <= rule.spread):
             break

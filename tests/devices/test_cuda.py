@@ -1,0 +1,141 @@
+"""The CUDA device on a real GPU; what needs none is tested without."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from spmvbench import formats, testing
+from spmvbench.bench import timing
+from spmvbench.collection import synthetic
+from spmvbench.devices import DeviceFault, cuda, open_device
+from spmvbench.formats import Csr, Launch
+
+PAIRS = [
+    ("pde:200", "csr-vector"),
+    ("pde:200", "dia"),
+    ("fem:40:3", "cusparse-csr-alg1"),
+    ("fem:40:3", "ell"),
+    ("band:1048576:24:2000", "ell"),
+    ("uniform:1048576:12", "coo-flat"),
+]
+
+
+def test_a_machine_without_cupy_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert "pip install 'spmvbench[cuda13]'" in cuda.why_unavailable()
+
+
+def test_a_machine_without_a_gpu_says_so(monkeypatch):
+    class CUDARuntimeError(Exception):
+        pass
+
+    def count():
+        raise CUDARuntimeError("cudaErrorNoDevice")
+
+    runtime = types.SimpleNamespace(CUDARuntimeError=CUDARuntimeError, getDeviceCount=count)
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=types.SimpleNamespace(runtime=runtime)))
+    assert cuda.why_unavailable() == "no NVIDIA GPU can be used (cudaErrorNoDevice)"
+
+
+@pytest.fixture(scope="module")
+def device():
+    return open_device("cuda:0")
+
+
+@pytest.fixture(scope="module")
+def prepared(device):
+    """Programs by (matrix, format), with what keeps their arrays alive."""
+    found = {}
+    for spec, key in PAIRS:
+        csr = Csr.of(synthetic.generate(spec)).on(device.xp)
+        x, y = device.xp.ones(csr.cols), device.xp.empty(csr.rows)
+        found[spec, key] = device.compile(formats.get(key).from_csr(csr).launches(x, y))
+    return found
+
+
+def medians(device, program, mode):
+    rule = timing.RULES["cuda"]
+    series = timing.prepare(program, device, mode, rule)
+    for _ in range(rule.rounds):
+        timing.take_round(series, device, rule)
+    return float(np.median(series.seconds))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+def test_a_graph_takes_as_long_as_a_queue_held_back(pair, device, prepared):
+    program, n = prepared[pair], 200
+    graph = device.capture(program, n)
+
+    def queue():
+        for _ in range(n):
+            program.run()
+
+    times = {work: [] for work in (graph, queue)}
+    for _ in range(15):
+        for work, found in times.items():
+            found.append(device.elapsed(work))
+    by_graph, by_queue = (float(np.median(found[3:])) / n for found in times.values())
+    # The queue pays for the gap between launches, about a microsecond; a graph hardly does.
+    assert abs(by_queue - by_graph) <= 0.02 * by_graph + 1e-6
+
+
+@pytest.mark.gpu
+def test_hot_and_cold_agree_with_nvbench(device, prepared, tmp_path):
+    bench = pytest.importorskip("cuda.bench")
+    for index, program in enumerate(prepared.values()):
+
+        def measure(state, program=program):
+            stream = state.get_stream().addressof()
+            state.exec(lambda launch: program.run(stream))
+
+        measure.__name__ = f"pair_{index}"
+        bench.register(measure)
+    table = tmp_path / "nvbench.csv"
+    bench.run_all_benchmarks(["nvbench", "--csv", str(table), "--timeout", "5", "--quiet"])
+    theirs = [line.split(",") for line in table.read_text().splitlines()]
+    cold, hot = theirs[0].index("GPU Time (sec)"), theirs[0].index("Batch GPU (sec)")
+    worst = 0.0
+    for (pair, program), line in zip(prepared.items(), theirs[1:], strict=True):
+        for mode, column in (("hot", hot), ("cold", cold)):
+            ours, reference = medians(device, program, mode), float(line[column])
+            print(f"{pair[0]:22} {pair[1]:18} {mode:5} {ours * 1e6:8.2f} us, NVBench {reference * 1e6:8.2f} us")
+            worst = max(worst, abs(ours / reference - 1))
+    assert worst <= 0.05
+
+
+@pytest.mark.gpu
+def test_a_flushed_cache_costs_time(device, prepared):
+    program = prepared["fem:40:3", "ell"]
+    assert medians(device, program, "cold") > 1.05 * medians(device, program, "hot")
+
+
+@pytest.mark.gpu
+def test_a_kernel_that_does_not_compile_gives_the_compilers_words(device, tmp_path):
+    source = tmp_path / "broken.cu"
+    source.write_text("template <typename V> __global__ void broken(V* y) { y[0] = undeclared; }")
+    with pytest.raises(DeviceFault, match="undeclared"):
+        device.compile([Launch(str(source), "broken<double>", 1, 1, (device.xp.zeros(1),))])
+
+
+@pytest.mark.gpu
+def test_memory_peak_counts_what_a_conversion_holds(device):
+    csr = Csr.of(testing.hard_matrices()["full"]).on(device.xp)
+    device.reset_memory_peak()
+    before = device.memory_peak()
+    fmt = formats.get("ell").from_csr(csr)
+    assert device.memory_peak() - before >= fmt.nbytes
+
+
+@pytest.mark.gpu
+def test_properties_name_the_device(device):
+    found = device.properties()
+    assert found["device"] == "cuda:0"
+    assert found["multiprocessors"] > 0
+    assert found["l2_bytes"] > 2**20
+    assert found["driver"]
+    assert 0 < device.sm_clock_mhz() <= found["max_sm_clock_mhz"]
