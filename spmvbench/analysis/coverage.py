@@ -2,57 +2,62 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
-SECTION = ["device", "dtype", "mode"]
+from spmvbench.analysis.cases import prepared, right
+from spmvbench.analysis.ranking import ranked
+
 FAILED = ("timeout", "crashed", "oom", "error")
 
 
 def coverage(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per device, dtype, mode and format (`label`), fastest first in each section.
+    """One row for each setting (``f64 hot``) and format (`label`), the fastest first, then by coverage.
 
-    rows: as in bench/record.py. A matrix that could not be read counts for nobody. Columns besides those four:
-    cases (matrices tried); ok, skipped, wrong, failed (how many ended so); coverage (ok / cases); gflops (geometric
-    mean over the ok cases with entries, NaN without any); wins (matrices on which no format was faster); worst
-    (group/name of the matrix where the format was slowest beside the best), slowdown (by which factor); error_ratio
-    (largest error over its bound); bytes_per_nnz (geometric mean over the ok cases).
+    A matrix that could not be read counts for nobody. Columns besides those two: device; cases (matrices tried);
+    ok, skipped, wrong, failed (how many ended so); coverage (ok / cases); gflops (geometric mean, NaN without any);
+    wins (matrices on which no format was faster); worst (matrix on which the format was slowest beside the best),
+    slowdown (by which factor); error_ratio (largest error over its bound); bytes_per_nnz (geometric mean).
     """
-    rows = rows[rows["matrix_sha256"] != ""].copy()
-    rows["matrix"] = rows["group"] + "/" + rows["name"]
-    right = rows["status"] == "ok"
-    fastest = rows["t_median"].where(right).groupby([rows[name] for name in [*SECTION, "matrix"]]).transform("min")
-    rows["slowdown"] = (rows["t_median"] / fastest).where(right)
-    found = [
-        dict(zip([*SECTION, "label"], key, strict=True)) | _format(part)
-        for key, part in rows.groupby([*SECTION, "label"], sort=True)
-    ]
-    table = pd.DataFrame(found, columns=[*SECTION, "label", *_format(rows.iloc[:0])])
-    order = [*SECTION, "gflops", "coverage"]
-    return table.sort_values(order, ascending=[True] * 3 + [False] * 2, kind="stable", ignore_index=True)
+    rows = prepared(rows[rows["matrix_sha256"] != ""])
+    rows["slowdown"] = ranked(rows)["ratio"].reindex(rows.index)
+    groups = rows.groupby(["setting", "label"], observed=True)
+    found = [{"setting": setting, "label": label} | _figures(part) for (setting, label), part in groups]
+    table = pd.DataFrame(found, columns=["setting", "label", *_figures(rows)])
+    table["setting"] = table["setting"].astype(rows["setting"].dtype)
+    order = ["setting", "gflops", "coverage", "label"]
+    return table.sort_values(order, ascending=[True, False, False, True], ignore_index=True)
 
 
-def _format(part: pd.DataFrame) -> dict[str, object]:
-    """The figures of one format in one section."""
-    ok = part[part["status"] == "ok"]
-    worst = ok.loc[ok["slowdown"].idxmax()] if ok["slowdown"].notna().any() else None
+def _figures(part: pd.DataFrame) -> dict[str, object]:
+    """The figures of one format in one setting."""
+    ok = right(part)
+    slowest = ok.loc[ok["slowdown"].idxmax()] if ok["slowdown"].notna().any() else None
     return {
+        "device": part["device"].iloc[0] if len(part) else "",
         "cases": len(part),
         "ok": len(ok),
-        "skipped": int((part["status"] == "skipped").sum()),
-        "wrong": int((part["status"] == "wrong").sum()),
+        "skipped": int(part["status"].eq("skipped").sum()),
+        "wrong": int(part["status"].eq("wrong").sum()),
         "failed": int(part["status"].isin(FAILED).sum()),
-        "coverage": len(ok) / len(part) if len(part) else np.nan,
+        "coverage": len(ok) / len(part) if len(part) else math.nan,
         "gflops": geometric_mean(ok["gflops"]),
-        "wins": int((ok["slowdown"] == 1).sum()),
-        "worst": "" if worst is None else worst["matrix"],
-        "slowdown": np.nan if worst is None else float(worst["slowdown"]),
+        "wins": int(ok["slowdown"].eq(1).sum()),
+        "worst": "" if slowest is None else slowest["matrix"],
+        "slowdown": math.nan if slowest is None else float(slowest["slowdown"]),
         "error_ratio": float(part["error_ratio"].max()),
         "bytes_per_nnz": geometric_mean(ok["bytes_per_nnz"]),
     }
 
 
-def geometric_mean(values: pd.Series) -> float:
-    """The geometric mean of the positive values, NaN where there are none."""
-    positive = values[values > 0]
-    return float(np.exp(np.log(positive).mean())) if len(positive) else np.nan
+def geometric_mean(values: pd.Series | Sequence[float]) -> float:
+    """Geometric mean of the positive, finite values; NaN where there is none.
+
+    Of ratios it is the one mean that does not depend on which side is the denominator (Fleming & Wallace 1986).
+    """
+    array = np.asarray(values, dtype=float)
+    array = array[np.isfinite(array) & (array > 0)]
+    return float(np.exp(np.log(array).mean())) if array.size else math.nan

@@ -150,7 +150,7 @@ class _Session:
         row |= {
             "run_id": self.folder.name,
             "device": self.facts["device"],
-            "device_name": str(self.facts["properties"].get("device_name", "")),
+            "device_name": str(self.facts["properties"]["device_name"]),
         }
         for part in columns:
             row |= part
@@ -186,6 +186,8 @@ class _Session:
                     self.write(cases.pop(case_id), matrix, columns)
                     self.stopped = self.watcher.stopping()
                     worker.connection.send(not self.stopped)
+                    self.seconds["writing rows"] += time.monotonic() - since
+                    since = time.monotonic()
                 elif kind == "broken":
                     worker.process.wait()
                     break

@@ -335,7 +335,8 @@ def _measure(group: Group, device: Device, settings: Settings, floors: dict[str,
 
 def _probe(device: Device, settings: Settings) -> dict[str, Any]:
     """What a device tells once a session: itself, its launch floor by mode (s), its copy bandwidth (GB/s)."""
-    facts: dict[str, Any] = {"device": device.name, "kind": device.kind, "properties": device.properties()}
+    properties = {"device_name": device.name} | device.properties()
+    facts: dict[str, Any] = {"device": device.name, "kind": device.kind, "properties": properties}
     if settings.floors is not None:
         return facts | {"launch_floor": dict(settings.floors)}
     rule = timing.RULES[device.kind]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from spmvbench.cli.fetch import _complete_groups, _complete_matrices, _complete_sets
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -102,27 +103,6 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
 
     before, comma, word = incomplete.rpartition(",")
     return [CompletionItem(before + comma + key) for key in sorted(formats.keys()) if key.startswith(word)]
-
-
-def _complete_sets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from spmvbench.collection import sets
-
-    return [CompletionItem(name) for name in sets.names() if name.startswith(incomplete)]
-
-
-def _complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from spmvbench.collection import suitesparse
-
-    groups = sorted({group for group, _ in suitesparse.cached_names()})
-    return [CompletionItem(group) for group in groups if group.lower().startswith(incomplete.lower())]
-
-
-def _complete_matrices(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from spmvbench.collection import suitesparse
-
-    names = ["/".join(name) for name in suitesparse.cached_names()]
-    found = [CompletionItem(name) for name in names if name.lower().startswith(incomplete.lower())]
-    return [*found, CompletionItem(incomplete, type="file")]
 
 
 @click.command(name="run")
@@ -222,7 +202,8 @@ def command(
     from spmvbench import store
     from spmvbench.bench import plan, session
 
-    if not (matrices or groups or sets):
+    filters = {"kind": kind, "min_nnz": min_nnz, "max_nnz": max_nnz, "spd": spd}
+    if not (matrices or groups or sets) and all(value is None for value in filters.values()):
         raise UsageError("nothing to run: name matrices (HB/1138_bus, pde:16, a file), a --group, or --set demo")
     device = _choose_device(device)
     chosen = plan.choose_formats(formats, device)
@@ -231,8 +212,7 @@ def command(
     folder = Path(results) / (run_name or default_name([*sets, *groups, *matrices], device))
     if not re.fullmatch(r"\w[\w.+-]*", folder.name) or (run_name or folder.name) != folder.name:
         raise UsageError(f"{run_name!r} is no name for a run: use letters, digits and . _ + -")
-    filters = {"kind": kind, "min_nnz": min_nnz, "max_nnz": max_nnz, "spd": spd, "limit": limit}
-    found = _select(matrices, groups, sets, filters)
+    found = _select(matrices, groups, sets, filters | {"limit": limit})
     cases = plan.cross(found, chosen, dtypes, modes or plan.DEFAULT_MODES[plan.device_kind(device)], device, seed)
 
     if dry_run:
@@ -264,8 +244,8 @@ def _report_arguments(folder: Path, results: str) -> str:
 
 
 def default_name(selection: Sequence[str], device: str) -> str:
-    """A run's name from what was selected and the kind of device: the same command finds its run again."""
-    first = re.sub(r"[^\w.+-]+", "_", selection[0]).strip("_.+-") or "run"
+    """A run's name from what was named and the kind of device: the same command finds its run again."""
+    first = re.sub(r"[^\w.+-]+", "_", selection[0] if selection else "selection").strip("_.+-") or "run"
     more = f"+{len(selection) - 1}" if len(selection) > 1 else ""
     return f"{first[:80]}{more}-{device.partition(':')[0]}"
 
@@ -293,27 +273,25 @@ def _select(
     from spmvbench import collection
 
     found, missing = collection.resolve(matrices, groups=groups, sets=sets, **filters)
-    named = [name for name in missing if name in matrices]
+    named = [matrix for matrix in missing if matrix in matrices or matrix.partition("/")[2] in matrices]
     if named:
         from spmvbench.collection import suitesparse
 
         click.echo(f"Fetching {', '.join(named)}", err=True)
         outcome = suitesparse.fetch(suitesparse.search(named))
-        if outcome.failed or outcome.missing:
-            raise SpmvbenchError(f"cannot fetch {', '.join(named)}: spmvbench fetch {' '.join(named)} shows why")
+        reasons = [f"{entry.id}: {reason}" for entry, reason in outcome.failed]
+        reasons += [f"{entry.id} is not where matrices are fetched from" for entry in outcome.missing]
+        if reasons:
+            raise SpmvbenchError("; ".join(reasons))
         found, missing = collection.resolve(matrices, groups=groups, sets=sets, **filters)
     fetch = " ".join(["spmvbench fetch", *matrices, *(f"--group {g}" for g in groups), *(f"--set {s}" for s in sets)])
     if missing and found:
-        click.echo(f"{len(missing)} matrices are not cached and are left out; to fetch them: {fetch}", err=True)
+        click.echo(f"Left out, being not cached: {len(missing)} matrices; to fetch them: {fetch}", err=True)
     elif missing:
         raise SpmvbenchError(f"none of the {len(missing)} matrices is cached; to fetch them: {fetch}")
     elif not found:
         raise SpmvbenchError("the selection holds no matrix: loosen --kind, --min-nnz, --max-nnz or --spd")
-    known: dict[str, Matrix] = {}
-    for matrix in found:
-        if known.setdefault(matrix.id, matrix) != matrix:
-            raise UsageError(f"two matrices are called {matrix.id}: rename a file, or use one run for each")
-    return list(known.values())
+    return found
 
 
 def _echo_plan(folder: Path, found: list[Matrix], cases: list[Case], todo: int) -> None:
@@ -381,22 +359,24 @@ def _stoppable() -> Iterator[Callable[[], bool]]:
 
 
 def _echo_results(rows: pd.DataFrame) -> None:
-    """The table that ends a run, a part for each device, type and mode; then what went wrong."""
-    from spmvbench.analysis.coverage import SECTION, coverage
+    """The table that ends a run, a part for each type and mode; then what went wrong."""
+    from spmvbench.analysis.coverage import coverage
 
-    for (device, dtype, mode), part in coverage(rows).groupby(SECTION):
+    for setting, part in coverage(rows).groupby("setting", observed=True):
+        device = part["device"].iloc[0]
         emulated = device.startswith("emulated")
-        click.echo()
+        title = f"EMULATED, {setting}: answers are checked, times are no measure of performance"
+        click.secho(f"\n{title if emulated else f'{device}, {setting}'}", bold=True)
         if emulated:
-            click.secho(f"EMULATED, {dtype}: answers are checked, times are no measure of performance", bold=True)
-        else:
-            click.secho(f"{device}, {dtype}, {mode}", bold=True)
+            part = part.sort_values(["coverage", "label"], ascending=[False, True])
         _echo_table(part, _CHECKED if emulated else _MEASURED)
     failures = rows[~rows["status"].isin(["ok", "skipped"])]
     if len(failures):
         click.echo()
     for row in failures.head(LISTED_FAILURES).itertuples():
-        click.echo(f"{row.status}: {row.group}/{row.name} {row.label} {row.dtype} {row.mode}: {row.reason}")
+        click.echo(
+            f"{row.status}: {row.group}/{row.name} {row.label} {row.dtype} {row.mode}: {_first_line(row.reason)}"
+        )
     if len(failures) > LISTED_FAILURES:
         click.echo(f"and {len(failures) - LISTED_FAILURES} more; the rows hold every reason")
     unread = rows[rows["matrix_sha256"] == ""].drop_duplicates(["group", "name"])
@@ -423,6 +403,10 @@ _CHECKED = {
     "error/bound": lambda row: _number(row.error_ratio, ".2g"),
     **_COUNTS,
 }
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
 
 
 def _number(value: float, spec: str) -> str:

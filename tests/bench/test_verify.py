@@ -76,7 +76,7 @@ def test_an_empty_row_must_be_exactly_zero():
     assert reference.bound[1] == 0
     right = np.array([a.values[0] * reference.x[0], 0.0])
     assert judge(right, reference).ratio == 0
-    assert judge(right + [0, 1e-300], reference).ratio == math.inf
+    assert judge(right + np.array([0, 1e-300]), reference).ratio == math.inf
 
 
 def test_a_matrix_without_rows_is_right():

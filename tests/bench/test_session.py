@@ -1,0 +1,363 @@
+"""Whole runs in a process of their own, with formats that a test registers: what fails becomes a row, what stops goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from spmvbench import store
+
+KERNELS = """
+template <int UNUSED> __global__ void hang(double* y) { while (true) __nanosleep(1000); }
+template <int UNUSED> __global__ void segv(double* y) { *reinterpret_cast<volatile double*>(8) = y[0]; }
+template <int UNUSED> __global__ void ones(double* y, int n) { if (threadIdx.x < n) y[threadIdx.x] = 1; }
+"""
+
+FORMATS = """
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+
+from spmvbench.formats import Launch, Skip, register
+from spmvbench.formats.csr import CsrArrays, CsrScalar
+
+KERNELS = str(Path(__file__).with_name("bad.cu"))
+
+
+class Bad(CsrArrays):
+    reference = "none"
+    sources = (KERNELS,)
+    kernel = ""
+
+    def launches(self, x, y):
+        return [Launch(KERNELS, self.kernel, 1, 1, (y,))]
+
+
+@register
+class Hang(Bad):
+    key, kernel = "bad-hang", "hang<0>"
+
+
+@register
+class Segv(Bad):
+    key, kernel = "bad-segv", "segv<0>"
+
+
+@register
+class Wrong(Bad):
+    key = "bad-wrong"
+
+    def launches(self, x, y):
+        return [Launch(KERNELS, "ones<0>", 1, 256, (y, np.int32(len(y))))]
+
+
+@register
+class Uncompilable(Bad):
+    key, kernel = "bad-compile", "no_such_kernel<0>"
+
+
+@register
+class Memory(Bad):
+    key = "bad-memory"
+
+    @classmethod
+    def convert(cls, a, **params):
+        return {"row_ptr": np.empty(1 << 46), "col_idx": a.col_idx, "values": a.values}
+
+
+@register
+class Big(Bad):
+    key = "bad-big"
+
+    @classmethod
+    def estimate(cls, a, **params):
+        return 10**15
+
+
+@register
+class Raises(Bad):
+    key = "bad-raise"
+
+    @classmethod
+    def convert(cls, a, **params):
+        return {}["missing"]
+
+
+@register
+class Refuses(Bad):
+    key = "bad-skip"
+
+    @classmethod
+    def convert(cls, a, **params):
+        raise Skip("not this one", 123)
+
+
+@register
+class Killed(Bad):
+    key = "bad-killed"
+
+    @classmethod
+    def convert(cls, a, **params):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@register
+class Slow(CsrScalar):
+    key = "slow"
+    reference = "none"
+    survey_name = ""
+
+    @classmethod
+    def convert(cls, a, **params):
+        time.sleep(0.1)
+        return super().convert(a)
+"""
+
+
+@pytest.fixture
+def formats(tmp_path):
+    """The test's own formats and kernels, in a folder of this test."""
+    (tmp_path / "bad.cu").write_text(KERNELS)
+    (tmp_path / "bad.py").write_text(FORMATS)
+    return tmp_path / "bad.py"
+
+
+@pytest.fixture
+def start(tmp_path, formats):
+    """Starts `spmvbench run` in an empty folder; what still runs at the end is killed."""
+    started = []
+
+    def run(*args):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "spmvbench", "run", "--device", "emulated", *map(str, args)],
+            cwd=tmp_path,
+            env=os.environ | {"SPMVBENCH_FORMATS": str(formats)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def run(start):
+    def to_the_end(*args):
+        process = start(*args)
+        process.out, process.err = process.communicate(timeout=60)
+        return process
+
+    return to_the_end
+
+
+def until(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def parts(folder):
+    return len(list(folder.glob("parts/*.parquet")))
+
+
+def running_workers(folder):
+    """Ids of worker processes whose output goes to the folder's log."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/fd/2"):
+        try:
+            if link.readlink() == folder / "worker.log":
+                found.append(int(link.parts[2]))
+        except OSError:
+            continue
+    return found
+
+
+def test_formats_that_fail_leave_their_rows_and_the_run_goes_on(run, tmp_path):
+    formats = "csr-scalar,bad-*,csr-vector"
+    done = run(
+        "poisson2d:12", "tridiag:100", "--formats", formats, "--timeout", "1.5", "--run", "r", "--max-bytes", "1TB"
+    )
+    rows = store.load(tmp_path / "results" / "r")
+    assert len(rows) == 22, done.err
+    expected = {
+        "csr-scalar": ("ok", ""),
+        "csr-vector": ("ok", ""),
+        "bad-hang": ("timeout", "no end after 1.5 s, while checking"),
+        "bad-segv": ("crashed", "killed by SIGSEGV while checking"),
+        "bad-killed": ("crashed", "killed by SIGKILL while converting on the host"),
+        "bad-wrong": ("wrong", r"^y\[\d+\] is 1, expected .* within .* \(before timing\)$"),
+        "bad-memory": ("oom", "out of memory while converting on the host"),
+        "bad-big": ("skipped", "1e\\+03 TB for .* nonzeros, over the limit of 1 TB"),
+        "bad-raise": ("error", r"KeyError while converting on the host: 'missing' \(bad\.py:\d+\)"),
+        "bad-skip": ("skipped", "^not this one$"),
+        "bad-compile": ("error", "(?s)while compiling: .*no_such_kernel"),
+    }
+    for (name, label), row in rows.groupby(["name", "label"]):
+        status, reason = expected[label]
+        assert row["status"].item() == status, (name, label, row["reason"].item())
+        assert row["reason"].str.contains(reason, regex=True).item(), (label, row["reason"].item())
+    assert (rows["matrix_sha256"] != "").all()
+    assert rows.set_index("label").loc["bad-skip", "bytes_needed"].tolist() == [123, 123]
+    assert set(rows.loc[rows["label"] == "bad-big", "bytes_needed"]) == {10**15}
+    assert (rows.loc[rows["label"] == "bad-wrong", "error_ratio"] > 1).all()
+    assert (rows.loc[rows["status"] == "ok", "error_ratio"] <= 1).all()
+    assert done.returncode == 1
+    assert "EMULATED" in done.out
+    assert "timeout: synthetic/tridiag:100 bad-hang f64 hot" in done.out
+    assert "Traceback" not in done.err + done.out
+    assert "spmvbench report r" in done.out
+    assert running_workers(tmp_path / "results" / "r") == []
+
+
+MATRICES = [f"tridiag:{n}" for n in range(20, 28)]
+
+
+def test_a_run_killed_in_the_middle_ends_with_the_rows_of_an_unbroken_one(start, run, tmp_path):
+    args = [*MATRICES, "--formats", "slow,csr-vector", "--run"]
+    whole, broken = tmp_path / "results" / "whole", tmp_path / "results" / "broken"
+    assert run(*args, "whole").returncode == 0
+    process = start(*args, "broken")
+    until(lambda: parts(broken) >= 5)
+    process.kill()
+    process.communicate()
+    until(lambda: not running_workers(broken), seconds=5)  # the worker does not outlive its parent
+    before = store.measured(broken)
+    assert 5 <= len(before) < 16
+
+    finished = run(*args, "broken")
+    assert finished.returncode == 0
+    assert f"{len(before)} measured already, {16 - len(before)} to measure" in finished.out
+    rows = store.load(broken)
+    assert sorted(rows["case_id"]) == sorted(store.load(whole)["case_id"])
+    assert not rows["case_id"].duplicated().any()
+    assert (rows["status"] == "ok").all()
+    assert parts(broken) == 0
+    assert len(store.environment(broken)["sessions"]) == 2
+
+    assert "0 to measure" in run(*args, "broken").out
+    assert len(store.environment(broken)["sessions"]) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_after_the_current_case_and_a_second_one_at_once(start, run, tmp_path, number):
+    args = [*MATRICES, "--formats", "slow", "--run", "r"]
+    folder = tmp_path / "results" / "r"
+    process = start(*args)
+    until(lambda: parts(folder) >= 1)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "The same command continues" in err
+    assert 1 <= len(store.load(folder)) < 8
+    assert running_workers(folder) == []
+
+    process = start(*args[:-1], "hung", "--formats", "bad-hang")
+    until(lambda: (tmp_path / "results/hung/run.json").exists())
+    process.send_signal(number)
+    time.sleep(0.2)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=5)
+    assert process.returncode == 130
+    assert err.endswith("Stopped.\n")
+    assert running_workers(tmp_path / "results" / "hung") == []
+
+    assert run(*args).returncode == 0
+    assert len(store.load(folder)) == 8
+
+
+def test_a_second_run_on_the_same_folder_is_refused_in_one_line(start, run, tmp_path):
+    args = [*MATRICES, "--formats", "slow", "--run", "r"]
+    first = start(*args)
+    until(lambda: parts(tmp_path / "results" / "r") >= 1)
+    second = run(*args)
+    assert second.returncode == 1
+    assert second.err.count("\n") == 1
+    assert f"process {first.pid}" in second.err
+    assert run(*args, "--dry-run").returncode == 0
+    first.communicate(timeout=30)
+    assert first.returncode == 0
+
+
+def test_what_is_damaged_changed_or_unwanted_is_measured_again(run, tmp_path, formats):
+    args = ["tridiag:30", "--formats", "csr-scalar,bad-skip,slow", "--run", "r"]
+    folder = tmp_path / "results" / "r"
+    assert run(*args).returncode == 0
+    first = store.load(folder).set_index("label")
+
+    formats.write_text(formats.read_text() + "# changed\n")
+    damaged = folder / "parts" / "damaged.parquet"
+    damaged.write_bytes(b"PAR1")
+    again = run(*args)
+    assert "1 measured already, 2 to measure" in again.out
+    assert again.err.count(str(Path("results/r/parts/damaged.parquet"))) >= 1
+    second = store.load(folder).set_index("label")
+    assert len(second) == 3
+    assert second.loc["csr-scalar", "started_at"] == first.loc["csr-scalar", "started_at"]
+    assert second.loc["slow", "started_at"] > first.loc["slow", "started_at"]
+    assert second.loc["slow", "source_hash"] != first.loc["slow", "source_hash"]
+
+    fresh = run(*args, "--fresh")
+    assert "3 to measure" in fresh.out
+    (aside,) = (tmp_path / "results").glob("r.before-*")
+    assert sorted(store.load(aside)["case_id"]) == sorted(store.load(folder)["case_id"])
+
+
+def test_a_matrix_that_cannot_be_read_gives_a_row_for_each_case(run, tmp_path):
+    (tmp_path / "broken.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 9\n1 1 1.0\n")
+    (tmp_path / "complex.mtx").write_text("%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 1.0 2.0\n")
+    done = run("broken.mtx", "complex.mtx", "tridiag:9", "--formats", "ell,csr-scalar", "--run", "r")
+    assert done.returncode == 0, done.err
+    rows = store.load(tmp_path / "results" / "r")
+    assert rows.groupby("name")["status"].agg(set).to_dict() == {
+        "broken.mtx": {"skipped"},
+        "complex.mtx": {"skipped"},
+        "tridiag:9": {"ok"},
+    }
+    assert rows.loc[rows["name"] == "complex.mtx", "reason"].str.contains("complex").all()
+    assert done.out.count("not read: ") == 2
+    assert "2/2" not in done.out  # a matrix that cannot be read counts for no format
+
+
+def test_what_a_row_of_a_measured_case_holds(run, tmp_path):
+    run("pde:6", "--formats", "hyb,cusparse-csr-alg1", "--dtype", "f64,f32", "--mode", "hot,cold", "--run", "r")
+    rows = store.load(tmp_path / "results" / "r")
+    assert len(rows) == 8
+    skipped = rows[(rows["mode"] == "cold") | (rows["format"] != "hyb")]
+    assert (skipped["status"] == "skipped").all()
+    assert set(skipped["reason"]) == {
+        "the emulated device has no cache to flush",
+        "cusparse-csr-alg1 runs on cuda only",
+    }
+    for dtype, row in rows[rows["status"] == "ok"].set_index("dtype").iterrows():
+        itemsize = {"f64": 8, "f32": 4}[dtype]
+        assert (row["rows"], row["cols"], row["nnz"]) == (216, 216, 1296)
+        assert row["t_q1"] <= row["t_median"] <= row["t_q3"]
+        assert row["n_samples"] == len(row["samples"]) >= 1
+        assert row["gflops"] == pytest.approx(2 * row["nnz"] / row["t_median"] / 1e9)
+        assert row["model_bytes"] == row["bytes_format"] + 2 * 216 * itemsize
+        assert row["gbps"] == pytest.approx(row["model_bytes"] / row["t_median"] / 1e9)
+        assert row["bytes_per_nnz"] == row["bytes_format"] / row["nnz"]
+        assert row["error_ratio"] <= 1
+        assert row["launches"] >= 1
+        assert row["t_convert_host"] > 0
+        assert row["t_case"] > row["t_convert_host"]
+        assert (row["run_id"], row["device"], row["op"]) == ("r", "emulated", "spmv")
+    environment = store.environment(tmp_path / "results" / "r")
+    assert environment["launch_floor"]["hot"] > 0
+    assert environment["device"] == "emulated"
+    assert environment["ended"] > environment["started"]
+    assert environment["rows"] == 8
+    assert {"numpy", "scipy"} <= set(environment["packages"])

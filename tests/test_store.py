@@ -1,0 +1,187 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from spmvbench import store
+from spmvbench.bench.record import COLUMNS, SCHEMA_VERSION, arrow_schema, blank_row
+from spmvbench.errors import SpmvbenchError, UsageError
+
+
+def row(case_id, start=1, **columns):
+    return blank_row() | {"case_id": case_id, "started_at": f"2024-01-01T00:00:{start:02d}.000000+00:00"} | columns
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "results" / "a-run"
+
+
+def test_every_column_survives_the_round_trip(folder):
+    values = {
+        "str": "text ∞",
+        "int": 2**53 + 1,
+        "float": 1.25e-6,
+        "bool": True,
+        "floats": np.array([1e-6, 3.3e-6], np.float32).tolist(),
+    }
+    written = {name: values[kind] for name, (kind, _) in COLUMNS.items()} | {"schema_version": SCHEMA_VERSION}
+    store.append(folder, written)
+    for _ in range(2):  # as a part, then merged
+        loaded = store.load(folder)
+        assert list(loaded.columns) == list(COLUMNS)
+        got = loaded.iloc[0].to_dict()
+        assert got.pop("samples").tolist() == written["samples"]
+        assert got == {name: value for name, value in written.items() if name != "samples"}
+        store.compact(folder)
+    schema = pq.read_schema(folder / "rows.parquet")
+    assert schema.metadata == {b"schema_version": str(SCHEMA_VERSION).encode()}
+    assert {field.name: field.metadata[b"meaning"].decode() for field in schema} == {
+        name: meaning for name, (_, meaning) in COLUMNS.items()
+    }
+
+
+def test_missing_times_stay_nan_and_empty_samples_stay_lists(folder):
+    store.append(folder, row("a"))
+    loaded = store.load(folder)
+    assert np.isnan(loaded["t_median"][0])
+    assert loaded["samples"][0].tolist() == []
+
+
+def test_the_row_started_last_counts_wherever_it_lies(folder):
+    store.append(folder, row("a", 5, reason="old"))
+    store.append(folder, row("b", 6))
+    store.compact(folder)
+    store.append(folder, row("a", 7, reason="new"))
+    assert store.load(folder)[["case_id", "reason"]].to_numpy().tolist() == [["b", ""], ["a", "new"]]
+    store.compact(folder)
+    assert store.load(folder)["case_id"].tolist() == ["b", "a"]
+
+
+def test_a_kill_between_merging_and_removing_parts_doubles_nothing(folder, monkeypatch):
+    for case in "abc":
+        store.append(folder, row(case))
+    with monkeypatch.context() as patch:
+        patch.setattr(store.Path, "unlink", lambda self, **_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            store.compact(folder)
+    assert len(list((folder / "parts").iterdir())) == 3
+    assert store.load(folder)["case_id"].tolist() == ["a", "b", "c"]
+    store.compact(folder)
+    assert store.load(folder)["case_id"].tolist() == ["a", "b", "c"]
+    assert list((folder / "parts").iterdir()) == []
+
+
+def test_a_damaged_part_is_named_and_its_case_measured_again(folder, capsys):
+    for case in "ab":
+        store.append(folder, row(case, source_hash="s"))
+    damaged = folder / "parts" / "a.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    assert store.measured(folder) == {"b": "s"}
+    assert str(damaged) in capsys.readouterr().err
+    store.compact(folder)
+    assert damaged.exists()
+    store.append(folder, row("a", source_hash="t"))
+    assert store.measured(folder) == {"a": "t", "b": "s"}
+
+
+def test_a_foreign_parquet_file_among_the_parts_is_ignored(folder, capsys):
+    store.append(folder, row("a"))
+    pq.write_table(arrow_schema().empty_table().select(["name"]).replace_schema_metadata(), folder / "parts/b.parquet")
+    assert store.load(folder)["case_id"].tolist() == ["a"]
+    assert "b.parquet" in capsys.readouterr().err
+
+
+def test_damaged_merged_rows_stop_everything(folder):
+    store.append(folder, row("a"))
+    store.compact(folder)
+    (folder / "rows.parquet").write_bytes(b"no parquet")
+    with pytest.raises(SpmvbenchError, match=r"rows\.parquet is damaged"):
+        store.load(folder)
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_rows_of_a_newer_version_are_refused(folder, monkeypatch, merged):
+    newer = arrow_schema().with_metadata({"schema_version": str(SCHEMA_VERSION + 1)})
+    monkeypatch.setattr(store, "_schema", lambda: newer)
+    store.append(folder, row("a"))
+    if merged:
+        (folder / "parts/a.parquet").rename(folder / "rows.parquet")
+    monkeypatch.undo()
+    with pytest.raises(SpmvbenchError, match="newer spmvbench"):
+        store.load(folder)
+
+
+def test_half_written_files_are_no_rows_and_are_cleared(folder):
+    store.append(folder, row("a"))
+    leftover = folder / "parts" / ".b.parquet.tmp"
+    leftover.write_bytes(b"PAR1")
+    assert store.load(folder)["case_id"].tolist() == ["a"]
+    with store.lock(folder):
+        assert not leftover.exists()
+
+
+def test_a_run_is_found_by_name_and_by_path_and_missed_with_a_hint(folder):
+    store.append(folder, row("a"))
+    store.append_session(folder, {"started": "1"})
+    results = folder.parent
+    assert store.folder("a-run", results) == folder
+    assert store.folder(folder) == folder
+    with pytest.raises(UsageError, match="did you mean a-run"):
+        store.load("a-rum", results)
+    with pytest.raises(UsageError, match="spmvbench run --set demo"):
+        store.load("anything", results / "nowhere")
+
+
+def test_runs_are_listed_newest_first(tmp_path):
+    import os
+
+    for age, name in enumerate(["new", "old", "older"]):
+        store.append(tmp_path / name, row("a"))
+        store.append_session(tmp_path / name, {"started": "1"})
+        os.utime(tmp_path / name / "run.json", (1e9 - age, 1e9 - age))
+    (tmp_path / "no-run").mkdir()
+    assert [path.name for path in store.runs(tmp_path)] == ["new", "old", "older"]
+    assert store.runs(tmp_path / "nowhere") == []
+
+
+def test_sessions_add_up_and_the_last_one_is_the_environment(folder):
+    store.append(folder, row("a"))
+    assert store.environment(folder) == {"sessions": []}
+    store.append_session(folder, {"started": "1", "device": "emulated"})
+    store.append_session(folder, {"started": "2", "device": "cuda:0", "ended": None})
+    store.append_session(folder, {"started": "2", "device": "cuda:0", "ended": "3"})
+    environment = store.environment(folder)
+    assert environment["device"] == "cuda:0"
+    assert [session.get("ended") for session in environment["sessions"]] == [None, "3"]
+    assert json.loads((folder / "run.json").read_text())["schema_version"] == SCHEMA_VERSION
+    (folder / "run.json").write_text("{")
+    with pytest.raises(SpmvbenchError, match=r"run\.json is damaged"):
+        store.environment(folder)
+
+
+def test_two_processes_cannot_work_on_one_folder(folder):
+    hold = "import sys; from spmvbench import store\nwith store.lock(store.Path(sys.argv[1])): print(1, flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "1\n"
+        with pytest.raises(SpmvbenchError, match=rf"process {other.pid}\).*another --run"), store.lock(folder):
+            pass
+        other.kill()
+    with store.lock(folder):
+        pass
+
+
+def test_what_is_set_aside_is_still_a_run(folder):
+    assert store.set_aside(folder) is None
+    store.append(folder, row("a"))
+    store.append_session(folder, {"started": "1"})
+    aside = store.set_aside(folder)
+    assert store.load(aside)["case_id"].tolist() == ["a"]
+    assert store.measured(folder) == {}
+    with pytest.raises(UsageError):
+        store.load(folder)
