@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import threading
 import time
 import weakref
@@ -20,6 +21,7 @@ import numpy as np
 
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, Program
 from spmvbench.devices.emulation import build
+from spmvbench.devices.emulation.symbols import source_lines
 from spmvbench.formats import kernel_path
 from spmvbench.formats.base import Call, Launch
 
@@ -29,6 +31,22 @@ MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
 MAX_DYNAMIC_SHARED = 227 * 1024  # bytes; the rest of these are CUDA's limits too
 SMALL = 2048  # threads of a launch that is over before other host threads would have woken up
+
+
+_OFFSET = re.compile(r"@\{([0-9a-f]+)\}")  # of an instruction, in a message from the C++ side
+_COUNTS = ("requests", "lanes", "sectors_read", "sectors_written")
+
+
+class _Buffer(ctypes.Structure):
+    """emulation::Buffer of runtime.hpp."""
+
+    _fields_ = (
+        ("begin", ctypes.c_void_p),
+        ("bytes", ctypes.c_size_t),
+        ("argument", ctypes.c_uint32),
+        ("element_bytes", ctypes.c_uint32),
+        ("records", ctypes.c_void_p),
+    )
 
 
 class _Launch(ctypes.Structure):
@@ -71,15 +89,50 @@ class _Bound:
                 raise TypeError(f"argument {i} of {launch.kernel} {error}") from None
             ctypes.memmove(slot + 8 * i, content, len(content))
             self._pointers[i] = slot + 8 * i
+        self._buffers = _buffers(parameters, launch.args) if library.check else ()
         self.state = _Launch(
             call=library.kernel.call,
             args=ctypes.addressof(self._pointers),
+            buffers=ctypes.addressof(self._buffers) if self._buffers else None,
+            buffer_count=len(self._buffers),
             seed=0 if seed is None else (2 * seed + 1) % 2**64,
             grid=grid,
             block=block,
             shared_bytes=launch.shared_bytes,
         )
         self.address = ctypes.addressof(self.state)
+
+    def fault(self) -> str:
+        """What the kernel did, in words, with source lines."""
+        message = self.state.message.decode(errors="replace")
+        offsets = {int(offset, 16) for offset in _OFFSET.findall(message)}
+        lines = source_lines(self.library.path, offsets)
+        return f"{self.kernel}, {_OFFSET.sub(lambda match: lines[int(match[1], 16)], message)}"
+
+    def traffic(self) -> dict[str, Any]:
+        """What the last run moved; see EmulatedProgram."""
+        count = ctypes.c_uint64()
+        table = self.library.spmvbench_traffic(ctypes.byref(count))
+        tallies = {t.pc: t for t in table[: count.value] if t.requests}
+        places = source_lines(self.library.path, tallies)
+        lines: dict[str, dict[str, int]] = {}
+        for pc in sorted(tallies):
+            line = lines.setdefault(places[pc], dict.fromkeys(_COUNTS, 0))
+            for name in _COUNTS:
+                line[name] += getattr(tallies[pc], name)
+        totals = {name: sum(line[name] for line in lines.values()) for name in _COUNTS}
+        return {"kernel": self.kernel, **totals, "lines": lines}
+
+
+def _buffers(parameters: list[build.Parameter], args: Sequence[Any]) -> ctypes.Array[_Buffer]:
+    """The arrays of a launch. What the kernel may write comes first: of two views of one memory, that one decides."""
+    found = [
+        _Buffer(arg.ctypes.data, arg.nbytes, i, 0 if parameter.constant else min(parameter.bytes, arg.nbytes), None)
+        for i, (parameter, arg) in enumerate(zip(parameters, args, strict=True))
+        if parameter.pointer and arg.nbytes
+    ]
+    found.sort(key=lambda buffer: not buffer.element_bytes)
+    return (_Buffer * len(found))(*found)
 
 
 def _three(size: int | tuple[int, ...]) -> tuple[int, int, int]:
@@ -128,15 +181,26 @@ def _described(arg: Any) -> str:
 
 
 class EmulatedProgram(Program):
-    """Launches bound to their arguments; `run` returns when they are done."""
+    """Launches bound to their arguments; `run` returns when they are done.
+
+    traffic: after a run of the checking build, one dict a launch with `kernel` and the counts of its accesses to global
+    memory: `requests` (of a warp), `lanes` (that took part), `sectors_read` and `sectors_written` (32 bytes each,
+    those of a request counted once; an atomic reads and writes). `lines` has the same counts by source line
+    (``csr.cu:25``). There is no model of a cache in it. Arrays count as aligned to 256 bytes, as GPU memory is.
+    """
 
     def __init__(self, device: Emulated, bound: list[_Bound], compile_seconds: float):
         self._device, self._bound, self.compile_seconds = device, bound, compile_seconds
+        self.traffic: list[dict[str, Any]] = []
 
     def run(self) -> None:
         """One SpMV. Raises DeviceFault where a kernel did something that a GPU forbids."""
+        traffic = []
         for bound in self._bound:
             self._device.execute(bound)
+            if self._device.check:
+                traffic.append(bound.traffic())
+        self.traffic = traffic
 
 
 class Emulated(Device):
@@ -190,7 +254,7 @@ class Emulated(Device):
             for helper in helpers:
                 helper.result()
         if bound.state.failed:
-            raise DeviceFault(f"{bound.kernel}, {bound.state.message.decode(errors='replace')}")
+            raise DeviceFault(bound.fault())
 
     def _more_arenas(self, count: int, library: build.Library) -> list[int]:
         if not self._arenas:

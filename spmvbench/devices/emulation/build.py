@@ -1,6 +1,6 @@
 """From a .cu file and a name expression to a loaded library, by the host's C++ compiler and a cache on disk.
 
-A library holds one instantiation: the expressions of a survey come in ever new combinations, but one by one they repeat.
+A library holds one instantiation: a survey combines the expressions in ever new ways, but one by one they repeat.
 """
 
 from __future__ import annotations
@@ -109,6 +109,9 @@ class Library(ctypes.CDLL):
             dynamic = ctypes.addressof(ctypes.c_char.in_dll(self, "dynamic_shared"))
         except ValueError:  # the kernel has none
             dynamic = None
+        if check:
+            self.spmvbench_traffic.argtypes = [ctypes.POINTER(ctypes.c_uint64)]
+            self.spmvbench_traffic.restype = ctypes.POINTER(Tally)
         self.spmvbench_prepare.argtypes = [ctypes.c_void_p]
         self.spmvbench_prepare.restype = None
         self.spmvbench_prepare(dynamic)
@@ -141,6 +144,12 @@ class Kernel(ctypes.Structure):
     )
 
 
+class Tally(ctypes.Structure):
+    """emulation::checker::Tally of checker.cpp: what one instruction did in a launch."""
+
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("pc", "requests", "lanes", "sectors_read", "sectors_written"))
+
+
 def library(source: Path, expression: str, *, check: bool) -> Library:
     """The library of one instantiation, compiled if the cache lacks it.
 
@@ -156,13 +165,13 @@ def library(source: Path, expression: str, *, check: bool) -> Library:
     folder = _cache()
     path = folder / f"{key}.so"
     if not path.exists():
-        runtime = _runtime(compiler, flags, folder)
+        runtime = _runtime(compiler, flags, check, folder)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             text, made = Path(scratch, "unit.cpp"), Path(scratch, "unit.so")
             text.write_text(unit)
             command = [*compiler.command, *flags, f"-I{FOLDER}", f"-I{includes}"]
             _compile(source, [*command, *_instrumented(compiler, check), "-c", text, "-o", Path(scratch, "unit.o")])
-            _compile(source, [*command, "-shared", Path(scratch, "unit.o"), runtime, "-lm", "-o", made])
+            _compile(source, [*command, "-shared", Path(scratch, "unit.o"), *runtime, "-lm", "-o", made])
             made.replace(path)  # whole or not there: others compile at the same time
     return _loaded(path, check)
 
@@ -191,16 +200,19 @@ def _instrumented(compiler: Compiler, check: bool) -> tuple[str, ...]:
     return ("-fsanitize=thread", "--param=tsan-distinguish-volatile=1", "-fno-store-merging")
 
 
-def _runtime(compiler: Compiler, flags: tuple[str, ...], folder: Path) -> Path:
-    """The scheduler, compiled apart: it is the same for every kernel."""
-    path = folder / f"{_hash('runtime', compiler, flags, _runtime_files())}.o"
-    if not path.exists():
+def _runtime(compiler: Compiler, flags: tuple[str, ...], check: bool, folder: Path) -> list[Path]:
+    """The objects of the scheduler and the checker, compiled apart: they are the same for every kernel."""
+    objects = []
+    for name in ("runtime.cpp", "checker.cpp") if check else ("runtime.cpp",):
+        path = folder / f"{_hash(name, compiler, flags, _runtime_files())}.o"
+        objects.append(path)
+        if path.exists():
+            continue
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            made = Path(scratch, "runtime.o")
-            source = FOLDER / "runtime.cpp"
-            _compile(source, [*compiler.command, *flags, f"-I{FOLDER}", "-c", source, "-o", made])
+            made = Path(scratch, "made.o")
+            _compile(FOLDER / name, [*compiler.command, *flags, "-c", FOLDER / name, "-o", made])
             made.replace(path)
-    return path
+    return objects
 
 
 def _runtime_files() -> list[Path]:

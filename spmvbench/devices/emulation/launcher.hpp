@@ -83,11 +83,12 @@ template <typename... P, void (*Function)(P...)>
 struct Entry<Function> {
   static constexpr Parameter parameters[sizeof...(P) + 1] = {Describe<P>::value...};
 
+  // Not instrumented: the arguments lie in Python's memory, not in the device's.
   template <int... I>
-  static __attribute__((always_inline)) void call_with([[maybe_unused]] void* const* args, Indices<I...>) {
+  static __attribute__((no_sanitize("thread"))) void call_with([[maybe_unused]] void* const* args, Indices<I...>) {
     Function(*static_cast<typename Unqualified<P>::Type*>(args[I])...);
   }
-  static void call(void* const* args) { call_with(args, typename IndicesUpTo<sizeof...(P)>::Type{}); }
+  static __attribute__((no_sanitize("thread"))) void call(void* const* args) { call_with(args, typename IndicesUpTo<sizeof...(P)>::Type{}); }
 
   static constexpr Kernel kernel{call, parameters, sizeof...(P)};
 };

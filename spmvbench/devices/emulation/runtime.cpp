@@ -104,6 +104,9 @@ char* stack_low(Block& block, u32 stack) {
   return reinterpret_cast<char*>(&block) + STACKS_OFFSET + stack * (STACK_BYTES + page_bytes()) + page_bytes();
 }
 
+// Stacks that start at the same offset of a page would fight for the same few lines of the cache.
+char* stack_top(Block& block, u32 stack) { return stack_low(block, stack) + STACK_BYTES - stack * 320 % 4096; }
+
 unsigned lowest(u32 set) { return __builtin_ctz(set); }
 
 u64 next_random(Block& block) {
@@ -120,26 +123,25 @@ unsigned any_of(Block& block, u32 set) {
 
 // Shared memory: the library's thread-local segment, less what the linker put there for others.
 
-struct SharedLayout {
-  long segment_offset;  // from `anchor`, the same in every host thread
-  size_t segment_bytes;
-  long dynamic_offset;
-  bool has_dynamic;
-};
-
 thread_local char anchor;
-SharedLayout layout;
 
 int find_segment(dl_phdr_info* info, size_t, void* found) {
   const auto inside = reinterpret_cast<size_t>(&find_segment);
   bool ours = false;
-  size_t bytes = 0;
+  size_t bytes = 0, begin = 0, end = 0;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = info->dlpi_phdr[i];
-    if (header.p_type == PT_LOAD) ours |= inside - (info->dlpi_addr + header.p_vaddr) < header.p_memsz;
+    const size_t at = info->dlpi_addr + header.p_vaddr;
     if (header.p_type == PT_TLS) bytes = header.p_memsz;
+    if (header.p_type != PT_LOAD) continue;
+    ours |= inside - at < header.p_memsz;
+    if (!begin || at < begin) begin = at;
+    if (at + header.p_memsz > end) end = at + header.p_memsz;
   }
   if (!ours) return 0;
+  layout.base = reinterpret_cast<const char*>(info->dlpi_addr);
+  layout.image_begin = reinterpret_cast<const char*>(begin);
+  layout.image_end = reinterpret_cast<const char*>(end);
   layout.segment_offset = static_cast<char*>(info->dlpi_tls_data) - static_cast<char*>(found);
   layout.segment_bytes = bytes;
   return 1;
@@ -151,11 +153,10 @@ void poison(char* begin, char* end) {
 
 // Shared memory holds on a GPU what other blocks left there; nobody may count on anything.
 void poison_shared(const Launch& launch) {
-  char* const here = &anchor;
-  char* const begin = here + layout.segment_offset;
+  char* const begin = shared_segment();
   char* const end = begin + layout.segment_bytes;
   if (!layout.has_dynamic) return poison(begin, end);
-  char* const dynamic = here + layout.dynamic_offset;
+  char* const dynamic = &anchor + layout.dynamic_offset;
   poison(begin, dynamic);
   poison(dynamic, dynamic + launch.shared_bytes);
   poison(dynamic + MAX_DYNAMIC_SHARED, end);
@@ -217,11 +218,6 @@ const char* base_name(const char* path) {
   fail("deadlock: %s", text);
 }
 
-void make_ready(Block& block, u32 warp, u32 lanes) {
-  block.warps[warp].ready |= lanes;
-  if (lanes) block.ready_warps |= 1u << warp;
-}
-
 // A ready thread, which is so no longer: it is to run.
 Thread* take(Block& block, u32 w, unsigned lane) {
   Warp& warp = block.warps[w];
@@ -242,7 +238,7 @@ Thread* pick(Block& block) {
     }
     Warp& warp = block.warps[w];
     if (CHECKING && !warp.ready) {
-      checker::issue(block, warp);
+      checker::issue(block, w);
       continue;
     }
     return take(block, w, block.random ? any_of(block, warp.ready) : lowest(warp.ready));
@@ -258,9 +254,7 @@ void* new_stack(Block& block) {
     block.free_stacks[block.stacks_free++] = stack;
   }
   const u32 stack = block.free_stacks[--block.stacks_free];
-  // Stacks that start at the same offset of a page would fight for the same few lines of the cache.
-  char* const top = stack_low(block, stack) + STACK_BYTES - stack * 320 % 4096;
-  void** words = reinterpret_cast<void**>(top) - SAVED_WORDS;
+  void** words = reinterpret_cast<void**>(stack_top(block, stack)) - SAVED_WORDS;
   memset(words, 0, SAVED_WORDS * sizeof(void*));
   words[RETURN_WORD] = reinterpret_cast<void*>(&fiber_main);
   return words;
@@ -273,8 +267,6 @@ __attribute__((noinline)) void switch_to(Block& block, Thread* next) {
   block.current = next;
   emulation_switch(&me->stack_pointer, next->stack_pointer ? next->stack_pointer : new_stack(block));
 }
-
-void suspend(Block& block) { switch_to(block, pick(block)); }
 
 u64 result_of(const Warp& warp, u32 group, unsigned lane) {
   const Lane& mine = warp.lanes[lane];
@@ -415,6 +407,24 @@ void fiber_main() {
 
 }  // namespace
 
+Layout layout;
+
+char* shared_segment() { return &anchor + layout.segment_offset; }
+
+void make_ready(Block& block, u32 warp, u32 lanes) {
+  block.warps[warp].ready |= lanes;
+  if (lanes) block.ready_warps |= 1u << warp;
+}
+
+void suspend(Block& block) { switch_to(block, pick(block)); }
+
+size_t stack_depth(Block& block, const void* frame) {
+  const size_t stride = STACK_BYTES + page_bytes();
+  const size_t offset = static_cast<const char*>(frame) - reinterpret_cast<char*>(&block) - STACKS_OFFSET;
+  const u32 stack = offset / stride;
+  return stack_top(block, stack) - static_cast<const char*>(frame);
+}
+
 [[noreturn]] void fail(const char* format, ...) {
   Block& block = this_block();
   Launch& launch = *block.launch;
@@ -488,7 +498,7 @@ void yield() {
   if (++block.idle_yields > SPIN_LIMIT) fail("spin-wait without end: only __nanosleep is still called");
   const u32 w = block.current->warp, lane = block.current->lane;
   Warp& mine = block.warps[w];
-  if (CHECKING && !mine.ready && mine.at_memory) checker::issue(block, mine);
+  if (CHECKING && !mine.ready && mine.at_memory) checker::issue(block, w);
   const u32 later_lanes = mine.ready & ~((2u << lane) - 1);
   make_ready(block, w, 1u << lane);
   if (later_lanes) {
@@ -497,7 +507,7 @@ void yield() {
   }
   const u32 later_warps = block.ready_warps & ~((2u << w) - 1);
   const u32 next = lowest(later_warps ? later_warps : block.ready_warps);
-  if (CHECKING && !block.warps[next].ready) checker::issue(block, block.warps[next]);
+  if (CHECKING && !block.warps[next].ready) checker::issue(block, next);
   Thread* const thread = take(block, next, lowest(block.warps[next].ready));
   if (thread == block.current) sched_yield();  // what it waits for comes from a block on another host thread
   switch_to(block, thread);
@@ -511,8 +521,8 @@ void fence() {
 namespace {
 
 template <typename Bits, typename T, typename Change>
-T atomic(T* p, const void* caller, Change change) {
-  if (CHECKING) checker::access(p, sizeof(T), Access::ATOMIC, caller);
+T atomic(T* p, const void* caller, const void* frame, Change change) {
+  if (CHECKING) checker::access(p, sizeof(T), checker::Access::ATOMIC, caller, frame);
   Bits* const bits = reinterpret_cast<Bits*>(p);
   Bits before = __atomic_load_n(bits, __ATOMIC_RELAXED);
   for (;;) {
@@ -527,9 +537,10 @@ T atomic(T* p, const void* caller, Change change) {
 
 }  // namespace emulation
 
+#define CALLER __builtin_return_address(0), __builtin_frame_address(0)
 #define ATOMIC(NAME, T, BITS, CHANGED)                                                                  \
   T NAME(T* p, T value) {                                                                               \
-    return emulation::atomic<BITS>(p, __builtin_return_address(0), [=](T old) -> T { return CHANGED; }); \
+    return emulation::atomic<BITS>(p, CALLER, [=](T old) -> T { return CHANGED; }); \
   }
 #define ATOMICS(T)                                                                                                \
   ATOMIC(atomicAdd, T, T, old + value)                                                                            \
@@ -540,7 +551,7 @@ T atomic(T* p, const void* caller, Change change) {
   ATOMIC(atomicOr, T, T, old | value)                                                                             \
   ATOMIC(atomicXor, T, T, old ^ value)                                                                            \
   T atomicCAS(T* p, T expected, T value) {                                                                        \
-    return emulation::atomic<T>(p, __builtin_return_address(0), [=](T old) { return old == expected ? value : old; }); \
+    return emulation::atomic<T>(p, CALLER, [=](T old) { return old == expected ? value : old; }); \
   }
 ATOMICS(int)
 ATOMICS(unsigned)
@@ -603,6 +614,7 @@ EXPORT void spmvbench_run(void* arena, Launch* launch) {
     block.current = pick(block);
     emulation_switch(&block.host_stack_pointer, new_stack(block));
   }
+  if (CHECKING) checker::end_launch(*launch);
 }
 
 }  // namespace emulation

@@ -87,17 +87,6 @@ struct Lane {
   Op op;
 };
 
-enum class Access : unsigned char { READ, WRITE, ATOMIC };
-
-// A lane's access to global memory that waits for the other lanes of the warp (checking build).
-struct Pending {
-  u64 pc;
-  size_t depth;  // of the stack: deeper calls go first, or lanes would not meet again behind the call
-  size_t first_sector, last_sector;
-  u32 buffer;
-  Access access;
-};
-
 // Sets of lanes are bit masks. A live lane that is in none of the others is running.
 struct Warp {
   u32 alive;
@@ -130,6 +119,17 @@ struct Block {
   Warp warps[MAX_WARPS];
 };
 
+// Where the linker put the library's variables.
+struct Layout {
+  const char *base, *image_begin, *image_end;
+  long segment_offset;  // of the thread-local segment, which is the shared memory, from `anchor`
+  size_t segment_bytes;
+  long dynamic_offset;  // of dynamic_shared, from `anchor`
+  bool has_dynamic;
+};
+extern Layout layout;
+char* shared_segment();  // of this host thread
+
 // The block that runs on this stack. Not volatile: the answer is the same wherever in a kernel it is asked.
 inline __attribute__((always_inline)) Block& this_block() {
   size_t stack_pointer;
@@ -151,6 +151,9 @@ u64 collective(Op op, u32 mask, u64 value, int source, Site here);
 u32 barrier(Vote vote, bool predicate, Site here);
 void yield();
 void fence();
+void make_ready(Block& block, u32 warp, u32 lanes);
+void suspend(Block& block);  // run others until somebody makes this thread ready
+size_t stack_depth(Block& block, const void* frame);
 [[noreturn]] void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 // What the compiler might split (a vector type) as the one access that it is on a GPU.
