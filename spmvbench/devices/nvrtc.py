@@ -94,7 +94,7 @@ def _candidates() -> Iterator[str]:
     wheels = importlib.util.find_spec("nvidia")
     roots = [Path(folder) for folder in (wheels.submodule_search_locations or [])] if wheels else []
     found = [path for root in roots for path in root.glob("*/lib/libnvrtc.so.*")]
-    for toolkit in filter(None, (os.environ.get("CUDA_PATH"), os.environ.get("CUDA_HOME"), "/usr/local/cuda")):
+    for toolkit in filter(None, (os.environ.get("CUDA_PATH"), "/usr/local/cuda")):
         found += [path for lib in ("lib64", "lib") for path in Path(toolkit, lib).glob("libnvrtc.so.*")]
     # Of several versions the newest first; a file such as libnvrtc.alt.so.13 does not match.
     yield from (str(path) for path in sorted(found, key=lambda path: -int(re.findall(r"\d+", path.name)[0])))
