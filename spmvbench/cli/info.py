@@ -94,7 +94,8 @@ def _picture(csr) -> str:
     ]
     border = "+" + "-" * across + "+"
     legend = "   ".join(
-        f"{shade} {100 * a:.2g}-{100 * b:.2g} %" for shade, a, b in zip(shades, edges[:-1], edges[1:], strict=True)
+        f"{shade} {100 * a:.3g}{f'-{100 * b:.3g}' if b > a else ''} %"
+        for shade, a, b in zip(shades, edges[:-1], edges[1:], strict=True)
     )
     rows, cols = -(-csr.rows // down), -(-csr.cols // across)
     note = f"A character stands for up to {rows:,} x {cols:,}; share of its places that hold an entry:"
@@ -102,7 +103,7 @@ def _picture(csr) -> str:
 
 
 def _draw(csr, title: str, path: str) -> None:
-    """The density of entries as an image, at most 1000 cells along the longer side."""
+    """The density of entries as an image, at most 500 cells along the longer side."""
     import numpy as np
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
@@ -110,7 +111,7 @@ def _draw(csr, title: str, path: str) -> None:
     from spmvbench.collection.features import density
 
     longest = max(csr.shape)
-    down, across = (max(1, n * min(longest, 1000) // longest) for n in csr.shape)
+    down, across = (max(1, n * min(longest, 500) // longest) for n in csr.shape)
     cells = density(csr, down, across)
     norm = LogNorm(cells[cells > 0].min(), cells.max())
     figure = Figure(figsize=(7, 6.4), layout="constrained")

@@ -144,6 +144,8 @@ def _read_matrix_market(path: Path) -> tuple[Any, bool, str]:
             matrix = scipy.io.mmread(_WithBanner(banner, text), spmatrix=False)
     except (ValueError, OverflowError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise SpmvbenchError(f"{path.name} cannot be read as Matrix Market: {error}") from None
+    except MemoryError:
+        raise SpmvbenchError(f"{path.name} declares more entries than this machine's memory holds") from None
     if symmetry != "general" and matrix.shape[0] != matrix.shape[1]:
         raise SpmvbenchError(f"{path.name} is {symmetry} but {matrix.shape[0]} x {matrix.shape[1]}")
     if pattern:
@@ -158,8 +160,8 @@ def _read_npz(path: Path) -> tuple[Any, bool, str]:
 
     try:
         return sp.load_npz(path), False, "general"
-    except (ValueError, KeyError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-        raise SpmvbenchError(f"{path.name} is no matrix written by scipy.sparse.save_npz: {error}") from None
+    except (ValueError, KeyError, EOFError, zlib.error, zipfile.BadZipFile):
+        raise SpmvbenchError(f"{path.name} is no matrix that scipy.sparse.save_npz wrote, or it is damaged") from None
 
 
 def _read_matlab(path: Path) -> tuple[Any, bool, str]:

@@ -1,0 +1,83 @@
+import json
+
+import pytest
+
+from spmvbench.bench.record import COLUMNS
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
+
+
+def test_shows_features_histogram_and_picture(command):
+    result = command("info", "tridiag:200")
+    assert result.code == 0
+    lines = result.out.splitlines()
+    assert lines[0] == "synthetic/tridiag:200 (tridiag)"
+    values = {line.split()[0]: line.split()[1] for line in lines if line.split() and line.split()[0] in COLUMNS}
+    assert (values["nnz"], values["bandwidth"], values["stored_zeros"]) == ("598", "1", "0")
+    bars = {line.split()[0]: line for line in lines if "█" in line and "|" not in line and "%" not in line}
+    assert set(bars) == {"2-3"}
+    picture = [line[1:-1] for line in lines if line.startswith("|")]
+    assert {len(line) for line in picture} == {64}
+    assert len(picture) == 32
+    for number, line in enumerate(picture):
+        marked = [place for place, shade in enumerate(line) if shade != " "]
+        assert min(marked) >= 2 * number - 1
+        assert max(marked) <= 2 * number + 2
+    assert lines[-1].endswith("%")
+
+
+@pytest.mark.parametrize("spec", ["empty:0:0", "empty:3:0", "empty:0:3", "diag:1", "dense:1:500", "dense:500:1"])
+def test_odd_shapes(command, spec):
+    assert command("info", spec).code == 0
+
+
+def test_json(command):
+    result = command("info", "rect:4:9:2", "--json")
+    table = json.loads(result.out)
+    assert (table["name"], table["source"], table["nnz"], table["pattern_symmetry"]) == (
+        "rect:4:9:2",
+        "synthetic",
+        8,
+        None,
+    )
+    assert {"shortest": 2, "longest": 3, "rows": 4} in table["row_lengths"]
+
+
+@pytest.mark.parametrize("spec", ["rmat:8:4", "dense:3:3", "rect:2:5000:20", "diag:1200"])
+def test_image(command, tmp_path, spec):
+    path = tmp_path / "a.png"
+    result = command("info", spec, "--image", path)
+    assert (result.code, result.err) == (0, f"Wrote {path}\n")
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_image_that_cannot_be(command, tmp_path):
+    result = command("info", "diag:5", "--image", tmp_path / "a.xyz")
+    assert result.code == 1
+    assert "xyz" in result.err
+    assert command("info", "empty:2:2", "--image", tmp_path / "a.png").code == 1
+    assert command("info", "diag:5", "--image", tmp_path / "no/a.png").code == 1
+
+
+def test_errors_are_one_line(command, tmp_path):
+    bad = tmp_path / "bad.mtx"
+    bad.write_text("nothing")
+    for arguments, code, text in [
+        (["pdee:4"], 2, "did you mean pde"),
+        (["no.mtx"], 2, "no file"),
+        ([bad], 1, "bad.mtx"),
+    ]:
+        result = command("info", *arguments)
+        assert (result.code, result.out) == (code, "")
+        assert text in result.err
+        assert len(result.err.splitlines()) == 1
+
+
+def test_real_part(command, tmp_path):
+    path = tmp_path / "c.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate complex general\n1 1 1\n1 1 2 3\n")
+    assert command("info", path).code == 1
+    assert command("info", path, "--real-part").code == 0

@@ -1,0 +1,105 @@
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spmvbench.bench.record import COLUMNS
+from spmvbench.collection import features as f
+from spmvbench.collection.synthetic import generate
+from spmvbench.formats.arrays import Csr
+
+
+def csr(dense):
+    return Csr.of(sp.csr_array(np.asarray(dense, dtype=np.float64)))
+
+
+def by_hand(a):
+    """The structural features of a small matrix, straight from their definitions."""
+    stored = {(int(i), int(j)) for i, j in zip(*(part.tolist() for part in (a.row_idx, a.col_idx)), strict=True)}
+    off = [(i, j) for i, j in stored if i != j]
+    square = a.rows == a.cols
+    return {
+        "empty_rows": a.rows - len({i for i, _ in stored}),
+        "empty_cols": a.cols - len({j for _, j in stored}),
+        "bandwidth": max((abs(i - j) for i, j in stored), default=0),
+        "diagonals": len({j - i for i, j in stored}),
+        "tiles": len({(i // 16, j // 16) for i, j in stored}),
+        "pattern_symmetry": (sum((j, i) in stored for i, j in off) / len(off) if off else 1.0) if square else math.nan,
+    }
+
+
+@pytest.mark.parametrize("block", [1, 64, 1 << 22])
+@pytest.mark.parametrize(
+    "spec",
+    ["pde:4", "fem:3:2", "rmat:7:5", "powerlaw:100:5", "rect:20:300:11", "rect:90:17:3", "denserow:70", "empty:40:3"],
+)
+def test_agrees_with_the_definitions(spec, block, monkeypatch):
+    monkeypatch.setattr(f, "BLOCK", block)
+    a = Csr.of(generate(spec))
+    found = f.features(a)
+    expected = by_hand(a)
+    assert {name: found[name] for name in expected} == pytest.approx(expected, nan_ok=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.02, 0.3, 1.0]))
+def test_agrees_with_the_definitions_on_any_shape(rows, cols, seed, share):
+    pattern = np.random.default_rng(seed).random((rows, cols)) < share
+    a = csr(pattern)
+    found = f.features(a)
+    expected = by_hand(a)
+    assert {name: found[name] for name in expected} == pytest.approx(expected, nan_ok=True)
+
+
+def test_exactly_the_matrix_columns_of_a_row():
+    names = list(COLUMNS)
+    expected = names[names.index("rows") : names.index("tiles") + 1]
+    found = f.features(csr(np.eye(3)))
+    assert list(found) == expected
+    for name, value in found.items():
+        assert type(value).__name__ == COLUMNS[name][0], name
+
+
+def test_row_statistics():
+    lengths = [0, 1, 1, 6]
+    a = csr(np.arange(6) < np.array(lengths)[:, None])
+    found = f.features(a)
+    assert (found["row_len_min"], found["row_len_max"], found["row_len_median"]) == (0, 6, 1.0)
+    assert found["row_len_mean"] == 2
+    assert found["row_len_std"] == pytest.approx(np.std(lengths))
+    assert found["row_len_cv"] == pytest.approx(np.std(lengths) / 2)
+    differences = sum(abs(a - b) for a in lengths for b in lengths)
+    assert found["row_len_gini"] == pytest.approx(differences / (2 * 4**2 * 2))
+
+
+def test_gini_ends():
+    assert f.gini(np.full(10, 3)) == 0
+    assert f.gini(np.zeros(10, dtype=int)) == 0
+    assert f.gini(np.array([0] * 99 + [7])) == pytest.approx(0.99)
+
+
+def test_stored_zeros_are_counted():
+    a = csr([[1, 2], [0, 3]])
+    a.values[1] = 0
+    found = f.features(a)
+    assert (found["stored_zeros"], found["nnz"]) == (1, 3)
+
+
+def test_histogram():
+    a = csr(np.arange(9) < np.array([0, 1, 2, 3, 3, 9])[:, None])
+    assert f.row_length_histogram(a) == [(0, 0, 1), (1, 1, 1), (2, 3, 3), (4, 7, 0), (8, 15, 1)]
+    assert f.row_length_histogram(csr(np.zeros((2, 0)))) == [(0, 0, 2)]
+
+
+@pytest.mark.parametrize("block", [16, 1 << 22])
+def test_density(monkeypatch, block):
+    monkeypatch.setattr(f, "BLOCK", block)
+    rng = np.random.default_rng(0)
+    pattern = rng.random((70, 33)) < 0.2
+    found = f.density(csr(pattern), 7, 11)
+    np.testing.assert_allclose(found, pattern.reshape(7, 10, 11, 3).mean(axis=(1, 3)))
+    uneven = f.density(csr(np.ones((7, 5))), 3, 2)
+    np.testing.assert_array_equal(uneven, np.ones((3, 2)))

@@ -1,0 +1,148 @@
+import shutil
+
+import numpy as np
+import pytest
+
+import spmvbench
+from spmvbench.collection import Matrix, load, resolve, sources, suitesparse
+from spmvbench.collection.download import Unreachable
+from spmvbench.errors import SpmvbenchError, UsageError
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("SPMVBENCH_MIRROR", raising=False)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def offline(home, monkeypatch):
+    """No index here and nobody to ask."""
+
+    def search(*_, **__):
+        raise Unreachable("no network")
+
+    monkeypatch.setattr(suitesparse, "search", search)
+    monkeypatch.setattr(suitesparse, "index", lambda network: [])
+
+
+@pytest.fixture
+def collection(home, mirror, monkeypatch):
+    """The mirror's index, and three of its matrices fetched."""
+    monkeypatch.setenv("SPMVBENCH_MIRROR", str(mirror))
+    for group, name in [("HB", "1138_bus"), ("HB", "west0479"), ("Pajek", "GD96_c")]:
+        target = suitesparse.location(group, name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(mirror / "MM" / group / f"{name}.tar.gz", target)
+
+
+def ids(found):
+    return [matrix.id for matrix in found]
+
+
+def test_generated_and_files_need_no_index(offline, tmp_path):
+    path = tmp_path / "own.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate real general\n1 2 1\n1 2 2.5\n")
+    found, missing = resolve(["pde:3", str(path), "pde:3"], sets=["demo"], max_nnz=1)
+    assert ids(found)[:2] == ["synthetic/pde:3", "file/own.mtx"]
+    assert len(found) == len(set(ids(found)))
+    assert "synthetic/pde:12" in ids(found)
+    assert not missing
+    assert found[0].kind == "pde"
+    np.testing.assert_array_equal(found[1].read().toarray(), [[0, 2.5]])
+    assert load("pde:3").shape == (27, 27)
+    assert spmvbench.load(str(path)).nnz == 1
+
+
+def test_two_files_of_one_name_are_refused(offline, tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "m.mtx").write_text("")
+    with pytest.raises(UsageError, match=r"two files are called m\.mtx"):
+        resolve([str(tmp_path / "a/m.mtx"), str(tmp_path / "b/m.mtx")])
+
+
+def test_names_without_index_are_missing_unless_they_are_here(offline):
+    here = suitesparse.location("G", "here")
+    here.parent.mkdir(parents=True)
+    here.write_bytes(b"")
+    found, missing = resolve(["G/away", "G/here"], sets=["survey34"])
+    assert found[0] == Matrix("G", "here", "", "suitesparse", here, None)
+    assert ids(found)[1:] == ["synthetic/pde:60", "synthetic/pde:80", "synthetic/pde:100"]
+    assert missing[0] == "G/away"
+    assert len(missing) == 32
+    with pytest.raises(Unreachable):
+        resolve(["away"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("pdf:3", "did you mean pde"), ("pde:x", "write pde:N"), ("no/such.mtx", r"no file no/such\.mtx")],
+)
+def test_mistyped_specs_and_files(offline, text, message):
+    with pytest.raises(UsageError, match=message):
+        resolve([text])
+
+
+def test_nothing_named(offline):
+    with pytest.raises(UsageError, match="no matrix is named"):
+        resolve()
+    with pytest.raises(UsageError, match="there is no set 'dmo'; did you mean demo"):
+        resolve(sets=["dmo"])
+
+
+def test_names_keep_their_order(collection):
+    found, missing = resolve(["HB/west0479", "pde:2", "HB/bcsstk01", "HB/1138_bus", "HB/west0479"])
+    assert ids(found) == ["HB/west0479", "synthetic/pde:2", "HB/1138_bus"]
+    assert missing == ["HB/bcsstk01"]
+    assert (found[0].nnz, found[0].kind) == (1910, "chemical process simulation problem")
+
+
+def test_globs_groups_and_conditions(collection):
+    found, missing = resolve(["HB/w*"])
+    assert ids(found) == ["HB/west0479"]
+    assert "HB/west0067" in missing
+    found, missing = resolve(groups=["HB"])
+    assert ids(found) == ["HB/1138_bus", "HB/west0479"]
+    assert len(found) + len(missing) == 292
+    found, missing = resolve(["HB/1138_bus", "pde:2"], groups=["HB"], max_nnz=100)
+    assert ids(found) == ["synthetic/pde:2"]
+    assert "HB/bcsstm01" in missing
+    found, _ = resolve(kind="power network")
+    assert ids(found) == ["HB/1138_bus"]
+    found, missing = resolve(groups=["HB"], limit=3)
+    assert len(found) + len(missing) == 3
+    assert ids(resolve(["west0479"])[0]) == ["HB/west0479"]
+
+
+def test_mistyped_names_of_the_collection(collection):
+    with pytest.raises(UsageError, match="did you mean HB/1138_bus"):
+        resolve(["HB/1138_bsu"])
+    with pytest.raises(UsageError, match="no group HP"):
+        resolve(groups=["HP"])
+    with pytest.raises(UsageError, match="no matrix of the collection matches"):
+        resolve(["HB/zzz*"])
+
+
+def test_optional_matrices_of_a_set_join_where_they_are(collection):
+    found, missing = resolve(sets=["demo"])
+    assert {"HB/1138_bus", "HB/west0479", "Pajek/GD96_c"} <= set(ids(found))
+    assert not missing
+
+
+def test_load_fetches_what_is_not_here(collection):
+    assert suitesparse.cached("HB", "nos4") is None
+    assert load("HB/nos4").shape == (100, 100)
+    assert suitesparse.cached("HB", "nos4")
+    with pytest.raises(SpmvbenchError, match="cannot fetch Boeing/pwtk"):
+        load("Boeing/pwtk")
+    with pytest.raises(UsageError, match="is a glob"):
+        sources.obtain("HB/*")
+
+
+def test_seed_and_real_part_reach_the_reader(collection):
+    assert (load("Pajek/GD96_c", seed=1).data != load("Pajek/GD96_c").data).all()
+    with pytest.raises(SpmvbenchError, match="is complex"):
+        load("Bai/dwg961b")
+    assert load("Bai/dwg961b", complex_values="real").nnz == 10591

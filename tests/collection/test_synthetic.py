@@ -1,0 +1,184 @@
+from inspect import signature
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from spmvbench.collection import synthetic
+from spmvbench.collection.synthetic import generate
+from spmvbench.errors import UsageError
+
+SPECS = [
+    "pde:5",
+    "poisson2d:7",
+    "fem:4:2",
+    "band:300:6:9",
+    "uniform:100:7",
+    "rmat:9:6",
+    "denserow:51",
+    "blocks:60:5",
+    "diag:9",
+    "tridiag:9",
+    "powerlaw:400:6",
+    "rect:20:300:11",
+    "dense:7:5",
+    "empty:4:6",
+]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_canonical_and_seeded(spec):
+    a = generate(spec)
+    a.check_format(full_check=True)
+    assert (a.indptr.dtype, a.indices.dtype, a.data.dtype) == (np.int32, np.int32, np.float64)
+    unmarked = sp.csr_array((a.data, a.indices, a.indptr), shape=a.shape)
+    assert unmarked.has_canonical_format
+    assert np.count_nonzero(a.data) == a.nnz
+    again = generate(spec)
+    for name in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(again, name))
+
+
+def test_every_kind_is_tested():
+    assert {spec.split(":")[0] for spec in SPECS} == set(synthetic.KINDS)
+    assert all(generator.__doc__ for generator in synthetic.KINDS.values())
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_blocks_of_rows_do_not_show(spec, monkeypatch):
+    whole = generate(spec)
+    monkeypatch.setattr(synthetic, "BLOCK", 37)
+    parts = generate(spec)
+    assert parts.shape == whole.shape
+    assert sp.csr_array((parts.data, parts.indices, parts.indptr), shape=parts.shape).has_canonical_format
+    if "seed" not in signature(synthetic.KINDS[spec.split(":")[0]]).parameters:
+        assert (parts != whole).nnz == 0
+
+
+@pytest.mark.parametrize("spec", ["band:300:6:9", "uniform:100:7", "rmat:9:6", "powerlaw:400:6", "blocks:60:5"])
+def test_another_seed_gives_another_matrix(spec):
+    a, b = generate(spec, seed=0), generate(spec, seed=1)
+    assert a.shape == b.shape
+    assert not (np.array_equal(a.indices, b.indices) or np.array_equal(a.data[:20], b.data[:20]))
+
+
+def test_pde_sizes_of_the_survey():
+    a = generate("pde:60")
+    assert (a.shape, a.nnz) == ((216_000, 216_000), 1_490_400)
+
+
+def test_pde_couples_the_seven_points():
+    n = 4
+    a = generate(f"pde:{n}")
+    line = sp.diags_array([1.0, 1, 1], offsets=[-1, 0, 1], shape=(n, n))
+    eye = sp.eye_array(n)
+    expected = sum(
+        sp.kron(sp.kron(x, y), z) for x, y, z in [(line, eye, eye), (eye, line, eye), (eye, eye, line)]
+    ).tocsr()
+    np.testing.assert_array_equal(a.toarray() != 0, expected.toarray() != 0)
+    assert abs(a - a.T).max() > 0.1
+    assert (a.diagonal() == 6).all()
+
+
+def test_poisson2d_is_the_laplacian():
+    n = 5
+    line = sp.diags_array([-1.0, 2, -1], offsets=[-1, 0, 1], shape=(n, n))
+    expected = sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line)
+    np.testing.assert_array_equal(generate(f"poisson2d:{n}").toarray(), expected.toarray())
+
+
+def test_fem_blocks():
+    a = generate("fem:40:3")
+    assert (a.shape, a.nnz) == ((192_000, 192_000), 14_787_288)
+    small = generate("fem:3:2").toarray()
+    line = np.tri(3, 3, 1) * np.tri(3, 3, 1).T
+    np.testing.assert_array_equal(small != 0, np.kron(np.kron(line, line), np.kron(line, np.ones((2, 2)))) != 0)
+    np.testing.assert_array_equal(small, small.T)
+
+
+def test_band_stays_within_its_half_width():
+    a = generate("band:200:5:9")
+    row = np.repeat(np.arange(200), 5)
+    np.testing.assert_array_equal(np.diff(a.indptr), 5)
+    assert np.abs(a.indices - row).max() == 9
+    full = generate("band:10:3:2")
+    assert full.nnz == 30
+
+
+def test_uniform_reaches_every_column():
+    a = generate("uniform:1000:20")
+    np.testing.assert_array_equal(np.diff(a.indptr), 20)
+    assert len(np.unique(a.indices)) == 1000
+    assert generate("uniform:6:6").nnz == 36
+
+
+def test_rmat_follows_its_quadrants():
+    a = generate("rmat:12:16").tocoo()
+    half = 2048
+    quadrant = 2 * (a.row >= half) + (a.col >= half)
+    shares = np.bincount(quadrant, minlength=4) / a.nnz
+    # Dropped repetitions take most from the dense quadrant.
+    assert shares[0] > shares[1] > shares[3]
+    assert shares[1] == pytest.approx(shares[2], rel=0.1)
+    assert 0.5 < shares[0] < 0.57
+    assert 0.8 * 16 * 4096 < a.nnz < 16 * 4096
+
+
+def test_denserow():
+    a = generate("denserow:101")
+    lengths = np.diff(a.indptr)
+    assert lengths[50] == 101
+    assert np.delete(lengths, 50).max() == 3
+
+
+def test_blocks_are_dense_and_aligned():
+    a = generate("blocks:60:5").toarray() != 0
+    filled = a.reshape(12, 5, 12, 5).sum(axis=(1, 3))
+    assert set(np.unique(filled)) == {0, 25}
+    np.testing.assert_array_equal((filled == 25).sum(axis=1), 4)
+
+
+def test_powerlaw_has_empty_and_long_rows():
+    lengths = np.diff(generate("powerlaw:20000:8").indptr)
+    assert lengths.min() == 0
+    assert lengths.max() > 50 * 8
+    assert 4 < lengths.mean() < 12
+
+
+@pytest.mark.parametrize("spec", ["pde:0", "fem:0:3", "uniform:0:0", "denserow:0", "empty:0:5", "empty:5:0", "diag:0"])
+def test_nothing_is_legal(spec):
+    a = generate(spec)
+    assert a.nnz == 0
+    assert a.shape == tuple(map(int, spec.split(":")[1:])) if spec.startswith("empty") else (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("pdee:4", "did you mean pde"),
+        ("zzz:4", "band:N:K:W"),
+        ("pde:x", "write pde:N with"),
+        ("pde:", "write pde:N with"),
+        ("pde:-3", "write pde:N with"),
+        ("band:10:3", "write band:N:K:W with"),
+        ("band:10:5:2", "K of at most W \\+ 1"),
+        ("uniform:3:4", "K of at most"),
+        ("blocks:10:3", "a multiple of B"),
+        ("blocks:10:0", "a multiple of B"),
+        ("fem:3:0", "D of at least 1"),
+        ("rmat:31:1", "at most 30"),
+        ("pde:2000", "does not fit 32-bit"),
+        ("diag:9999999999", "too large"),
+    ],
+)
+def test_bad_specs_show_the_right_form(spec, message):
+    assert synthetic.is_spec(spec) or spec.endswith(":")
+    with pytest.raises(UsageError, match=message):
+        generate(spec)
+
+
+def test_what_is_a_spec():
+    assert synthetic.is_spec("pde:4")
+    assert synthetic.is_spec("nonsense:1:x")
+    for text in ("HB/1138_bus", "a.mtx", "pde", "c:/a.mtx", "c:a.mtx", "http://host/a"):
+        assert not synthetic.is_spec(text)
