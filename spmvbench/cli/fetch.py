@@ -1,0 +1,142 @@
+"""`spmvbench fetch`: bring matrices of the SuiteSparse collection to the cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from spmvbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from spmvbench.collection.suitesparse import Entry, Outcome
+
+
+def _complete_matrices(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from spmvbench.collection import suitesparse
+
+    return [entry.id for entry in suitesparse.index(network=False) if entry.id.startswith(incomplete)]
+
+
+def _complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from spmvbench.collection import suitesparse
+
+    return sorted({entry.group for entry in suitesparse.index(network=False) if entry.group.startswith(incomplete)})
+
+
+def _complete_sets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from spmvbench.collection import sets
+
+    return [name for name in sets.names() if name.startswith(incomplete)]
+
+
+@click.command("fetch")
+@click.argument("matrices", nargs=-1, metavar="[MATRIX]...", shell_complete=_complete_matrices)
+@click.option(
+    "--group", "groups", multiple=True, help="A whole group; repeat for more.", shell_complete=_complete_groups
+)
+@click.option("--set", "sets", multiple=True, help="A named set; repeat for more.", shell_complete=_complete_sets)
+@click.option("--kind", help="Only kinds that contain this text, such as 'circuit'.")
+@click.option("--min-nnz", type=click.IntRange(min=0), help="Only matrices with at least so many nonzeros.")
+@click.option("--max-nnz", type=click.IntRange(min=0), help="Only matrices with at most so many nonzeros.")
+@click.option("--spd/--no-spd", default=None, help="Only (or no) symmetric positive definite matrices.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many matrices, the first of the index.")
+@click.option(
+    "--mirror", help="Address or folder to fetch from.  [default: $SPMVBENCH_MIRROR, else the collection's site]"
+)
+@click.option("--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Downloads at a time.")
+@click.option("--dry-run", is_flag=True, help="List what would be fetched, and fetch nothing.")
+@click.option("--missing-ok", is_flag=True, help="Exit with 0 even if the mirror lacks some matrices.")
+@click.option("--verify/--no-verify", default=True, help="Compare with the site's SHA-256.  [default: verify]")
+@click.option("--quiet", "-q", is_flag=True, help="No progress bars.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    matrices: tuple[str, ...],
+    groups: tuple[str, ...],
+    sets: tuple[str, ...],
+    kind: str | None,
+    min_nnz: int | None,
+    max_nnz: int | None,
+    spd: bool | None,
+    limit: int | None,
+    mirror: str | None,
+    jobs: int,
+    dry_run: bool,
+    missing_ok: bool,
+    verify: bool,
+    quiet: bool,
+) -> None:
+    """Fetch matrices from the SuiteSparse Matrix Collection or a mirror of it.
+
+    MATRIX is group/name, a glob such as 'HB/bcs*', or a name that only one group has. What is there already is not
+    fetched again, and a download that was cut is continued.
+
+    \b
+    spmvbench fetch HB/1138_bus
+    spmvbench fetch --group HB --max-nnz 100000
+    spmvbench fetch --set survey34
+    """  # noqa: D301 - click reads the backspace
+    from spmvbench.collection import sets as known_sets
+    from spmvbench.collection import suitesparse, synthetic
+
+    conditions = {"kind": kind, "min_nnz": min_nnz, "max_nnz": max_nnz, "spd": spd}
+    if not (matrices or groups or sets) and all(value is None for value in conditions.values()):
+        raise UsageError("say what to fetch: group/name, 'HB/bcs*', --group HB, --set survey34, --kind or --max-nnz")
+    asked = [*matrices, *(name for chosen in sets for name in known_sets.members(chosen))]
+    generated = [name for name in asked if synthetic.is_spec(name)]
+    names = [name for name in asked if name not in generated]
+    if generated:
+        click.echo(f"Nothing to fetch for {', '.join(generated)}: generated when needed.")
+    if asked and not names and not groups:
+        return
+    entries = suitesparse.search(names, groups=groups, limit=limit, mirror=mirror, **conditions)
+    if not entries:
+        raise UsageError("no matrix of the collection meets these conditions")
+    if dry_run:
+        _list(entries)
+        return
+    outcome = suitesparse.fetch(entries, mirror=mirror, jobs=jobs, verify=verify, progress=not quiet)
+    _summarise(outcome)
+    if outcome.failed or (outcome.missing and not missing_ok):
+        ctx.exit(1)
+
+
+def _list(entries: list[Entry]) -> None:
+    from spmvbench.collection import suitesparse
+
+    width = max(len(entry.id) for entry in entries)
+    click.echo(f"{'matrix':{width}} {'rows':>12} {'cols':>12} {'entries':>14}")
+    here = 0
+    for entry in entries:
+        rows, cols, stored = ("?" if n is None else f"{n:,}" for n in (entry.rows, entry.cols, entry.stored))
+        there = suitesparse.cached(entry.group, entry.name) is not None
+        here += there
+        click.echo(f"{entry.id:{width}} {rows:>12} {cols:>12} {stored:>14}{'  already there' if there else ''}")
+    total = sum(entry.stored or 0 for entry in entries)
+    click.echo(f"{len(entries)} matrices, {total:,} entries by the index, {here} already there")
+
+
+def _summarise(outcome: Outcome) -> None:
+    from spmvbench.collection import suitesparse
+    from spmvbench.formats.base import byte_text
+
+    size = sum(suitesparse.location(entry.group, entry.name).stat().st_size for entry in outcome.fetched)
+    click.echo(f"fetched        {len(outcome.fetched):5}" + (f"   {byte_text(size)}" if size else ""))
+    click.echo(f"already there  {len(outcome.present):5}")
+    if outcome.missing:
+        click.echo(f"missing        {len(outcome.missing):5}   {_first(outcome.missing)}")
+    if outcome.failed:
+        click.echo(f"failed         {len(outcome.failed):5}")
+        for entry, reason in outcome.failed:
+            click.echo(f"  {entry.id}: {reason}")
+    if outcome.differing:
+        click.echo(
+            f"Warning: {len(outcome.differing)} of the mirror's archives are not the site's bytes, "
+            f"which a mirror may have packed anew: {_first(outcome.differing)}",
+            err=True,
+        )
+
+
+def _first(entries: list[Entry], limit: int = 3) -> str:
+    return ", ".join(entry.id for entry in entries[:limit]) + (", ..." if len(entries) > limit else "")

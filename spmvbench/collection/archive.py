@@ -1,0 +1,129 @@
+"""The collection's archives: checked before they are kept, read as a stream, never unpacked to disk.
+
+An archive is a gzipped tar with `<name>/<name>.mtx` and, for some matrices, companions beside it: right-hand sides
+(`_b`), solutions (`_x`), coordinates (`_coord`), names (`_nodename`) and the like.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from spmvbench.errors import SpmvbenchError
+
+CHUNK = 1 << 20
+
+# What an archive may unpack to. Matrix Market text shrinks 3 to 10 times; deflate reaches 1,032 on a bomb.
+MAX_RATIO = 300
+MIN_LIMIT = 64 << 20
+MAX_MEMBERS = 10_000
+
+
+class BadArchive(SpmvbenchError):
+    """A file that is no archive of a matrix, or one that must not be trusted."""
+
+
+class _Bounded:
+    """A stream that refuses to give more than `limit` bytes."""
+
+    def __init__(self, stream: BinaryIO, limit: int, name: str):
+        self.stream, self.limit, self.name = stream, limit, name
+
+    def read(self, size: int) -> bytes:
+        data = self.stream.read(size)
+        self.limit -= len(data)
+        if self.limit < 0:
+            raise BadArchive(f"{self.name}.tar.gz unpacks to over {MAX_RATIO} times its size: not a matrix, refused")
+        return data
+
+
+@contextmanager
+def _opened(path: Path, name: str) -> Iterator[tuple[tarfile.TarFile, _Bounded]]:
+    """The archive as a forward-only tar, and the unpacked stream under it. Every failing becomes BadArchive."""
+    import gzip
+    import zlib
+
+    with open(path, "rb") as file:
+        start = file.read(512)
+    if not start.startswith(b"\x1f\x8b"):
+        what = "an HTML page" if b"<html" in start.lower() or b"<!doctype" in start.lower() else "no gzip file"
+        raise BadArchive(f"{name}.tar.gz is not an archive: it is {what if start else 'empty'}")
+    limit = max(MIN_LIMIT, MAX_RATIO * os.path.getsize(path))
+    try:
+        with gzip.open(path) as unpacked:
+            stream = _Bounded(unpacked, limit, name)
+            with tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK) as tar:
+                yield tar, stream
+    except EOFError:
+        raise BadArchive(f"{name}.tar.gz is cut short") from None
+    except (tarfile.TarError, zlib.error, gzip.BadGzipFile) as error:
+        raise BadArchive(f"{name}.tar.gz is damaged or no archive: {error}") from None
+
+
+def _members(tar: tarfile.TarFile, name: str) -> Iterator[tuple[str, tarfile.TarInfo]]:
+    """The regular files of an archive with their plain paths; raises BadArchive at the first hostile member."""
+    for count, member in enumerate(tar):
+        parts = PurePosixPath(member.name)
+        if count >= MAX_MEMBERS:
+            raise BadArchive(f"{name}.tar.gz holds over {MAX_MEMBERS:,} members: not a matrix, refused")
+        if parts.is_absolute() or ".." in parts.parts or "\\" in member.name:
+            raise BadArchive(f"{name}.tar.gz holds the path {member.name!r}, which leads out of its folder: refused")
+        if member.isdir():
+            continue
+        if not member.isreg() or member.issparse():
+            raise BadArchive(f"{name}.tar.gz holds {member.name!r}, a link or device and no plain file: refused")
+        yield str(parts), member
+
+
+def _main(files: list[str], name: str) -> str:
+    """The matrix among its companions: `<name>/<name>.mtx`, else the one that all others are named after."""
+    wanted = f"{name}/{name}.mtx"
+    if wanted in files:
+        return wanted
+    matrices = [file.removesuffix(".mtx") for file in files if file.endswith(".mtx")]
+    heads = [file for file in matrices if not any(file.startswith(other + "_") for other in matrices)]
+    if len(heads) != 1:
+        found = ", ".join(files[:5]) or "nothing"
+        raise BadArchive(f"{name}.tar.gz holds no {wanted} (it holds {found})")
+    return heads[0] + ".mtx"
+
+
+def check(path: Path, name: str) -> None:
+    """Read a whole archive and raise BadArchive unless it is sound, harmless and holds the matrix `name`.
+
+    Refused: what is not gzip and tar, truncated files and wrong checksums, absolute paths and `..`, links, devices and
+    sparse members, sizes out of proportion, and a main member that is not in Matrix Market format.
+    """
+    banners = {}
+    with _opened(path, name) as (tar, stream):
+        for file, member in _members(tar, name):
+            banners[file] = tar.extractfile(member).read(14)
+        while stream.read(CHUNK):  # gzip's checksum and length stand behind the tar's end
+            pass
+    main = _main(list(banners), name)
+    if banners[main].lower() != b"%%matrixmarket":
+        raise BadArchive(f"{main} in {name}.tar.gz is not in Matrix Market format")
+
+
+@contextmanager
+def open_matrix(path: Path, name: str) -> Iterator[BinaryIO]:
+    """The Matrix Market text of the matrix `name` as a buffered byte stream, unpacked while it is read.
+
+    Raises BadArchive, also while reading, for the same reasons as `check`; checksums are left to `check`.
+    """
+    seen = []
+    with _opened(path, name) as (tar, _):
+        for file, member in _members(tar, name):
+            if file == f"{name}/{name}.mtx":
+                yield io.BufferedReader(tar.extractfile(member), CHUNK)
+                return
+            seen.append(file)
+    main = _main(seen, name)
+    with _opened(path, name) as (tar, _):
+        member = next(member for file, member in _members(tar, name) if file == main)
+        yield io.BufferedReader(tar.extractfile(member), CHUNK)

@@ -1,0 +1,272 @@
+"""One file from an address or a folder to its place: locked, resumed, retried, accepted, and only then renamed."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, BinaryIO
+
+from spmvbench.errors import SpmvbenchError
+
+if TYPE_CHECKING:
+    from requests import Response, Session
+
+CHUNK = 1 << 18
+
+
+@dataclass(frozen=True)
+class Retry:
+    """How long to try: `tries` without getting further, `backoff` seconds after the first of them, then doubled.
+
+    connect, read: seconds to wait for a connection, and for the next bytes.
+    """
+
+    tries: int = 5
+    backoff: float = 0.5
+    connect: float = 10.0
+    read: float = 30.0
+
+
+RETRY = Retry()
+
+
+class Failed(SpmvbenchError):
+    """A file cannot be had; others may."""
+
+
+class Broken(Failed):
+    """The connection failed too often; what was received is kept for the next time."""
+
+
+class Missing(Failed):
+    """The source does not hold this file."""
+
+
+class Unreachable(SpmvbenchError):
+    """Nothing answers at this address, so no other file can be had from it either."""
+
+
+class NoSpace(SpmvbenchError):
+    """The disk or its quota is full."""
+
+
+class Stopped(SpmvbenchError):
+    """The caller set `stop`; what was received is kept for the next time."""
+
+
+class _Transient(Exception):
+    """A failing that may pass."""
+
+
+def transfer(
+    source: str | Path,
+    target: Path,
+    *,
+    accept: Callable[[Path], None],
+    session: Session | None = None,
+    retry: Retry = RETRY,
+    progress: Callable[[int, int | None], None] = lambda done, total: None,
+    stop: Event | None = None,
+    replace: bool = False,
+) -> bool:
+    """Bring `source` (a URL, which needs the session, or a path) to `target`; False if `target` is there already.
+
+    The bytes go to `<target>.part`, which is locked: of two at once, the second waits and finds the target. A part left
+    behind is continued when the server says that the file is still the same. `accept` sees the whole part and raises to
+    refuse it, which removes it. progress(done, total): bytes. replace: bring it even where `target` exists.
+
+    Raises Missing, Failed, Unreachable, NoSpace, Stopped, and what `accept` raises.
+    """
+    stop = stop or Event()
+    part = target.with_name(target.name + ".part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(part, stop) as file:
+            try:
+                if target.is_file() and not replace:
+                    _discard(part)
+                    return False
+                if isinstance(source, Path):
+                    _copy(source, file, progress, stop)
+                else:
+                    _download(source, file, _validator(part), session, retry, progress, stop)
+                accept(part)
+                _validator(part).unlink(missing_ok=True)
+                os.replace(part, target)
+                return True
+            except (Broken, Unreachable, Stopped):
+                if isinstance(source, Path) or not os.path.getsize(part):
+                    _discard(part)
+                raise
+            except BaseException:
+                _discard(part)
+                raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+            raise NoSpace(
+                f"no space left for {target} ({error.strerror}): free some, or point SPMVBENCH_HOME to another disk"
+            ) from None
+        raise
+
+
+def _discard(part: Path) -> None:
+    part.unlink(missing_ok=True)
+    _validator(part).unlink(missing_ok=True)
+
+
+def _validator(part: Path) -> Path:
+    """Where the ETag or date that a part belongs to is kept."""
+    return part.with_name(part.name + ".etag")
+
+
+@contextmanager
+def _locked(part: Path, stop: Event) -> Iterator[BinaryIO]:
+    """The part, open for update and locked against other threads and processes."""
+    while True:
+        with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0) as file:
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if stop.wait(0.05):
+                        raise Stopped("stopped") from None
+            # Whoever held the lock has renamed or removed the file under this name by now, so look again.
+            if part.exists() and os.path.samestat(os.fstat(file.fileno()), os.stat(part)):
+                yield file
+                return
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    """All of data to an unbuffered file, which may take less at a time."""
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+
+
+def _copy(source: Path, file: BinaryIO, progress: Callable[[int, int | None], None], stop: Event) -> None:
+    try:
+        file.truncate(0)
+        with open(source, "rb") as origin:
+            total = os.path.getsize(source)
+            while chunk := origin.read(CHUNK):
+                _write(file, chunk)
+                progress(file.tell(), total)
+                if stop.is_set():
+                    raise Stopped("stopped")
+    except (FileNotFoundError, NotADirectoryError):
+        raise Missing(f"{source} does not exist") from None
+    except (PermissionError, IsADirectoryError) as error:
+        raise Failed(f"{source} cannot be read: {error.strerror}") from None
+
+
+def _download(
+    url: str,
+    file: BinaryIO,
+    validator: Path,
+    session: Session,
+    retry: Retry,
+    progress: Callable[[int, int | None], None],
+    stop: Event,
+) -> None:
+    """Requests until the file is whole; raises Broken after `retry.tries` of them that got no further."""
+    import requests
+    import urllib3
+
+    furthest, tries = 0, 0
+    while True:
+        unreachable = False
+        try:
+            return _request(url, file, validator, session, retry, progress, stop)
+        except requests.Timeout as error:
+            unreachable = isinstance(error, requests.ConnectTimeout)
+            problem = f"no answer within {retry.connect if unreachable else retry.read:g} s"
+        except requests.ConnectionError as error:
+            # A MaxRetryError means that no connection came about at all: no network, no such host, nobody listening.
+            cause = error.args[0] if error.args else error
+            unreachable = isinstance(cause, urllib3.exceptions.MaxRetryError)
+            problem = str(cause.reason).rpartition(": ")[2] if unreachable else "the connection was cut"
+        except urllib3.exceptions.ReadTimeoutError:
+            problem = f"nothing came for {retry.read:g} s"
+        except urllib3.exceptions.HTTPError:
+            problem = "the connection was cut"
+        except _Transient as error:
+            problem = str(error)
+        except requests.RequestException as error:
+            raise Failed(f"{url}: {error}") from None
+        position = file.seek(0, os.SEEK_END)
+        tries = 1 if position > furthest else tries + 1
+        furthest = max(furthest, position)
+        if tries >= retry.tries:
+            if unreachable:
+                raise Unreachable(
+                    f"cannot reach {url} ({problem}): name another address or a folder with --mirror, "
+                    "or use cached matrices or generated ones such as pde:60"
+                )
+            raise Broken(f"{url}: {problem}, given up after {tries} tries")
+        if stop.wait(retry.backoff * 2 ** (tries - 1)):
+            raise Stopped("stopped")
+
+
+def _request(
+    url: str,
+    file: BinaryIO,
+    validator: Path,
+    session: Session,
+    retry: Retry,
+    progress: Callable[[int, int | None], None],
+    stop: Event,
+) -> None:
+    """One request for what the part still lacks, or for the whole file where it may have changed meanwhile."""
+    offset = file.seek(0, os.SEEK_END)
+    headers = {"Accept-Encoding": "identity"}
+    if offset and validator.exists():
+        headers |= {"Range": f"bytes={offset}-", "If-Range": validator.read_text()}
+    with session.get(url, headers=headers, stream=True, timeout=(retry.connect, retry.read)) as answer:
+        status, span = answer.status_code, answer.headers.get("Content-Range", "")
+        if status in (404, 410):
+            raise Missing(f"{url} does not exist")
+        if status == 416 and span == f"bytes */{offset}":
+            return  # the part was whole already
+        if (
+            status in (408, 416, 425, 429)
+            or status >= 500
+            or (status == 206 and not span.startswith(f"bytes {offset}-"))
+        ):
+            if status in (206, 416):
+                validator.unlink()
+            raise _Transient(f"HTTP {status} {answer.reason}")
+        if status not in (200, 206):
+            raise Failed(f"{url}: HTTP {status} {answer.reason}")
+        if status == 200:
+            file.seek(0)
+            file.truncate()
+            offset = 0
+            _keep_validator(answer, validator)
+        length = answer.headers.get("Content-Length")
+        total = offset + int(length) if length else None
+        # Below requests' decoding, as some servers label .tar.gz files as gzip-encoded and these bytes are wanted; and
+        # whatever has come, since waiting for full chunks would lose what a slow connection brings before it breaks.
+        while chunk := answer.raw.read1(CHUNK, decode_content=False):
+            _write(file, chunk)
+            progress(file.tell(), total)
+            if stop.is_set():
+                raise Stopped("stopped")
+        if total is not None and file.tell() != total:
+            raise _Transient(f"{file.tell()} of {total} bytes came")
+
+
+def _keep_validator(answer: Response, validator: Path) -> None:
+    """Keep what tells whether the file has changed (RFC 9110, 13.1.5 wants a strong one); without any, no resuming."""
+    etag = answer.headers.get("ETag", "")
+    chosen = etag if etag and not etag.startswith("W/") else answer.headers.get("Last-Modified", "")
+    if chosen:
+        validator.write_text(chosen)
+    else:
+        validator.unlink(missing_ok=True)

@@ -1,0 +1,394 @@
+"""The SuiteSparse Matrix Collection: its index, searched by ssgetpy, and its archives, fetched by our own code.
+
+T. A. Davis and Y. Hu, The University of Florida Sparse Matrix Collection, ACM TOMS 38(1), 2011.
+A matrix is named `group/name`: names repeat between groups. A mirror is a folder or an address laid out as the site is:
+`files/ssstats.csv` and `MM/<group>/<name>.tar.gz`.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import itertools
+import logging
+import os
+import re
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
+from dataclasses import astuple, dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from spmvbench.collection import archive
+from spmvbench.collection.download import RETRY, Failed, Missing, Retry, Unreachable, transfer
+from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.paths import home
+
+SITE = "https://sparse.tamu.edu"
+INDEX = "files/ssstats.csv"
+INDEX_MAX_AGE = 30 * 24 * 3600  # s
+SHA256 = Path(__file__).with_name("sha256.csv.gz")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A matrix as the index describes it; the numbers are None for one that only a folder holds and the index lacks.
+
+    nnz: nonzeros, explicit zeros left out; stored: entries, explicit zeros included. dtype: real, complex or binary.
+    pattern_symmetry, numeric_symmetry: share of the off-diagonal entries that are mirrored, 0 to 1.
+    """
+
+    group: str
+    name: str
+    rows: int | None = None
+    cols: int | None = None
+    nnz: int | None = None
+    dtype: str = ""
+    is2d3d: bool = False
+    spd: bool = False
+    pattern_symmetry: float | None = None
+    numeric_symmetry: float | None = None
+    kind: str = ""
+    stored: int | None = None
+
+    @property
+    def id(self) -> str:
+        return f"{self.group}/{self.name}"
+
+
+@dataclass
+class Outcome:
+    """What became of the entries given to `fetch`, in their order.
+
+    failed: (entry, reason). differing: entries that a mirror holds with other bytes than the site's.
+    """
+
+    fetched: list[Entry] = field(default_factory=list)
+    present: list[Entry] = field(default_factory=list)
+    missing: list[Entry] = field(default_factory=list)
+    failed: list[tuple[Entry, str]] = field(default_factory=list)
+    differing: list[Entry] = field(default_factory=list)
+
+
+# --- the source and the places here
+
+
+def _source(mirror: str | os.PathLike[str] | None) -> str | Path:
+    """The mirror given, SPMVBENCH_MIRROR or the site: an address, or the folder that holds `MM`."""
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    text = str(mirror or os.environ.get("SPMVBENCH_MIRROR") or SITE)
+    scheme = urlsplit(text).scheme
+    if scheme in ("http", "https"):
+        return text.rstrip("/")
+    if scheme and scheme != "file" and "://" in text:
+        raise UsageError(f"the mirror {text} is neither an http(s) address nor a folder")
+    folder = Path(url2pathname(urlsplit(text).path)) if scheme == "file" else Path(text).expanduser()
+    if not folder.is_dir():
+        raise UsageError(f"the mirror {folder} is not a folder")
+    return folder
+
+
+def _inside(source: str | Path, path: str) -> str | Path:
+    from urllib.parse import quote
+
+    return source / path if isinstance(source, Path) else f"{source}/{quote(path)}"
+
+
+def location(group: str, name: str) -> Path:
+    """Where the archive of a matrix is kept here, fetched or not."""
+    return home() / "MM" / group / f"{name}.tar.gz"
+
+
+def cached(group: str, name: str) -> Path | None:
+    """The archive of a matrix if it was fetched."""
+    path = location(group, name)
+    return path if path.is_file() else None
+
+
+def cached_names() -> list[tuple[str, str]]:
+    """(group, name) of every matrix that was fetched, sorted."""
+    return _held(home())
+
+
+def _held(folder: Path) -> list[tuple[str, str]]:
+    return sorted((path.parent.name, path.name.removesuffix(".tar.gz")) for path in folder.glob("MM/*/*.tar.gz"))
+
+
+def _session(connections: int = 1) -> Any:
+    import requests
+
+    from spmvbench import __version__
+
+    session = requests.Session()
+    session.headers["User-Agent"] = f"spmvbench/{__version__}"
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, requests.adapters.HTTPAdapter(pool_connections=1, pool_maxsize=connections))
+    return session
+
+
+# --- the index
+
+
+def index(mirror: str | None = None, *, network: bool = True, retry: Retry = RETRY) -> list[Entry]:
+    """The whole collection in the index's order, then what the mirror's folder or the cache holds beyond it.
+
+    The index comes from the mirror's folder or from a copy in the cache, which is renewed from the mirror's address or
+    the site when it is older than 30 days. Without network an old copy does, with a line of notice; without any copy
+    this raises Unreachable. network=False: never ask the network; nothing where there is no copy.
+    """
+    source = _source(mirror)
+    path = _index_file(source, network, retry)
+    known = _parsed(path, path.stat().st_mtime_ns) if path else []
+    names = {(entry.group, entry.name) for entry in known}
+    held = {*cached_names(), *(_held(source) if isinstance(source, Path) else ())}
+    return [*known, *(Entry(group, name) for group, name in sorted(held - names))]
+
+
+def _index_file(source: str | Path, network: bool, retry: Retry) -> Path | None:
+    """Our copy of the index of `source`, renewed where needed; else the newest of the copies from elsewhere."""
+    kept = home() / "files"
+    copy = kept / "ssstats.csv" if source == SITE else kept / re.sub(r"[^\w.-]+", "_", str(source)) / "ssstats.csv"
+    if isinstance(source, Path):
+        theirs = source / INDEX
+        fresh = copy.exists() and theirs.exists() and copy.read_bytes() == theirs.read_bytes()
+    else:
+        fresh = not network or (copy.exists() and time.time() - copy.stat().st_mtime < INDEX_MAX_AGE)
+    copies = [copy] if copy.exists() else sorted(kept.glob("**/ssstats.csv"), key=lambda path: -path.stat().st_mtime)
+    if fresh:
+        return copies[0] if copies else None
+    if copies:  # with something to fall back on, a dead network is not worth waiting for
+        retry = replace(retry, tries=1, connect=min(3, retry.connect))
+    try:
+        with _session() as session:
+            url = _inside(source, INDEX)
+            transfer(url, copy, accept=_check_index, session=session, retry=retry, replace=True)
+    except (Unreachable, Failed):
+        if not copies:
+            raise
+        days = (time.time() - copies[0].stat().st_mtime) / 86400
+        log.warning("Cannot renew the collection's index from %s, so a copy of %.0f days ago is used", source, days)
+        return copies[0]
+    return copy
+
+
+def _check_index(path: Path) -> None:
+    try:
+        if not _parsed(path, path.stat().st_mtime_ns):
+            raise ValueError("it is empty")
+    except (ValueError, IndexError, StopIteration) as error:
+        raise Failed(f"what came as {INDEX} is not the collection's index ({error})") from None
+
+
+@lru_cache(maxsize=4)
+def _parsed(path: Path, mtime_ns: int) -> list[Entry]:
+    """The entries of an index file. Its first two lines are their number and the date."""
+    csvindex, _ = _ssgetpy()
+    with open(path, encoding="utf-8", newline="") as file:
+        rows, again = itertools.tee(itertools.islice(file, 2, None))
+        # ssgetpy leaves out the 13th column: the entries with the explicit zeros among them.
+        stored = [int(row[12]) for row in csv.reader(again)]
+        return [Entry(*row[1:], stored=count) for row, count in zip(csvindex.gen_rows(rows), stored, strict=True)]
+
+
+@cache
+def _ssgetpy() -> tuple[Any, Any]:
+    """The modules csvindex and db of ssgetpy: the reader of the index, and its database.
+
+    Importing ssgetpy makes ~/.ssgetpy and downloads the index into it, and fails without network. Only two of its
+    modules do so, so they are replaced while it is imported; afterwards it is forgotten, and whoever imports ssgetpy
+    for its own sake gets the real one.
+    """
+    import sys
+    from importlib import import_module
+    from types import ModuleType
+
+    config, dbinstance = ModuleType("ssgetpy.config"), ModuleType("ssgetpy.dbinstance")
+    vars(config).update(SS_DIR="", SS_DB=":memory:", SS_TABLE="MATRICES", SS_ROOT_URL=SITE, SS_INDEX_URL="")
+    dbinstance.instance = None
+
+    def take() -> dict[str, ModuleType]:
+        return {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "ssgetpy"}
+
+    before = take()
+    sys.modules |= {module.__name__: module for module in (config, dbinstance)}
+    try:
+        return import_module("ssgetpy.csvindex"), import_module("ssgetpy.db")
+    finally:
+        take()
+        sys.modules |= before
+
+
+def search(
+    patterns: Iterable[str] = (),
+    *,
+    groups: Iterable[str] = (),
+    kind: str | None = None,
+    min_nnz: int | None = None,
+    max_nnz: int | None = None,
+    spd: bool | None = None,
+    limit: int | None = None,
+    mirror: str | None = None,
+    network: bool = True,
+) -> list[Entry]:
+    """Entries that match any pattern or group (everything where neither is given) and all the conditions.
+
+    patterns: `group/name`, a glob (`HB/bcs*`), or a name alone if only one group has it. kind: part of the kind's text.
+    min_nnz, max_nnz: on the index's nnz. limit: keep the first so many. mirror, network: as for `index`.
+    Raises UsageError for a group, name or glob that nothing matches, with the nearest ones.
+    """
+    entries = index(mirror, network=network)
+    patterns, groups = list(patterns), list(groups)
+    if patterns or groups:
+        chosen = {entry.id for pattern in patterns for entry in _matching(pattern, entries)}
+        for group in groups:
+            _check_group(group, entries)
+        entries = [entry for entry in entries if entry.id in chosen or entry.group in groups]
+    if kind or min_nnz is not None or max_nnz is not None or spd is not None:
+        entries = _filtered(entries, kind=kind, nzbounds=(min_nnz, max_nnz), isspd=spd)
+    return entries[:limit]
+
+
+def _filtered(entries: Sequence[Entry], *, kind: str | None, **conditions: Any) -> list[Entry]:
+    """Those of the entries that ssgetpy's search finds."""
+    rows = [(number, *astuple(entry)[:-1]) for number, entry in enumerate(entries)]  # all but `stored`
+    database = _ssgetpy()[1].MatrixDB(db=":memory:")
+    with closing(database.conn):
+        database.insert(rows)
+        text = kind.replace("'", "''") if kind else None  # ssgetpy pastes it into its SQL
+        found = database.search(kind=text, limit=len(rows), **conditions)
+    return [entries[matrix.id] for matrix in found]
+
+
+def _check_group(group: str, entries: Sequence[Entry]) -> None:
+    groups = sorted({entry.group for entry in entries})
+    if group not in groups:
+        raise UsageError(f"the collection has no group {group}{did_you_mean(group, groups)}")
+
+
+def _matching(pattern: str, entries: Sequence[Entry]) -> list[Entry]:
+    group, slash, name = pattern.rpartition("/")
+    if any(sign in pattern for sign in "*?["):
+        whole = pattern if slash else f"*/{pattern}"
+        found = [entry for entry in entries if fnmatchcase(entry.id, whole)]
+        if not found:
+            raise UsageError(f"no matrix of the collection matches {pattern}")
+        return found
+    found = [entry for entry in entries if entry.name == name and group in ("", entry.group)]
+    if len(found) == 1:
+        return found
+    if found:
+        raise UsageError(f"{name} is in several groups: say {' or '.join(entry.id for entry in found)}")
+    if slash:
+        _check_group(group, entries)
+        names = [entry.id for entry in entries if entry.group == group]
+        raise UsageError(f"group {group} has no matrix {name}{did_you_mean(pattern, names)}")
+    if any(entry.group == name for entry in entries):
+        raise UsageError(f"{name} is a group: say --group {name} or '{name}/*'")
+    near = did_you_mean(name, sorted({entry.name for entry in entries}))
+    raise UsageError(f"the collection has no matrix {name}{near}")
+
+
+# --- the archives
+
+
+@cache
+def _sha256() -> dict[str, str]:
+    """SHA-256 of the site's archives in Matrix Market form by `group/name`, as of 2020."""
+    import gzip
+
+    with gzip.open(SHA256, "rt", newline="") as file:
+        return {f"{row['group']}/{row['name']}": row["sha256"] for row in csv.DictReader(file)}
+
+
+def fetch(
+    entries: Iterable[Entry],
+    *,
+    mirror: str | None = None,
+    jobs: int = 4,
+    verify: bool = True,
+    progress: bool = True,
+    retry: Retry = RETRY,
+) -> Outcome:
+    """Bring the archives of the entries to the cache, `jobs` at a time; those already there are left alone.
+
+    verify: compare with the site's SHA-256 of 2020. What differs is put under `quarantine` and counted as failed if it
+    comes from the site, and kept and noted if it comes from a mirror, which may have packed it anew. Every archive must
+    pass `archive.check`. progress: bars on a terminal. retry: how long to try.
+
+    Raises Unreachable and NoSpace, which end everything; what was fetched until then is kept.
+    """
+    from contextlib import nullcontext
+
+    from tqdm import tqdm
+
+    entries = list(dict.fromkeys(entries))
+    source = _source(mirror)
+    stop = Event()
+    outcome = Outcome()
+    hidden = None if progress else True  # None: hidden unless stderr is a terminal
+
+    def bring(entry: Entry) -> bool:
+        target = location(entry.group, entry.name)
+        if target.is_file():
+            return False
+        path = _inside(source, f"MM/{entry.group}/{entry.name}.tar.gz")
+        with tqdm(desc=entry.id, unit="B", unit_scale=True, leave=False, delay=0.5, disable=hidden) as bar:
+
+            def show(done: int, total: int | None) -> None:
+                bar.total = total
+                bar.update(done - bar.n)
+
+            def accept(part: Path) -> None:
+                if verify and entry.id in _sha256():
+                    with open(part, "rb") as file:
+                        if hashlib.file_digest(file, "sha256").hexdigest() == _sha256()[entry.id]:
+                            return  # the site's own bytes, so what they hold is known
+                    archive.check(part, entry.name)
+                    if source == SITE:
+                        _quarantine(entry, part)
+                    outcome.differing.append(entry)
+                else:
+                    archive.check(part, entry.name)
+
+            return transfer(path, target, accept=accept, session=session, retry=retry, progress=show, stop=stop)
+
+    results: dict[Entry, bool | Failed | archive.BadArchive] = {}
+    pool = ThreadPoolExecutor(jobs)
+    with nullcontext() if isinstance(source, Path) else _session(jobs) as session:
+        try:
+            futures = {pool.submit(bring, entry): entry for entry in entries}
+            for future in tqdm(as_completed(futures), "fetch", len(futures), unit="matrix", disable=hidden):
+                try:
+                    results[futures[future]] = future.result()
+                except (Failed, archive.BadArchive) as error:
+                    results[futures[future]] = error
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+    for entry in entries:
+        match results[entry]:
+            case True:
+                outcome.fetched.append(entry)
+            case False:
+                outcome.present.append(entry)
+            case Missing():
+                outcome.missing.append(entry)
+            case error:
+                outcome.failed.append((entry, str(error)))
+    return outcome
+
+
+def _quarantine(entry: Entry, part: Path) -> None:
+    kept = home() / "quarantine" / entry.group / f"{entry.name}.tar.gz"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(part, kept)
+    raise Failed(f"its SHA-256 is not the collection's; put aside as {kept} (--no-verify takes it as it is)")

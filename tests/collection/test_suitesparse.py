@@ -1,0 +1,569 @@
+import fcntl
+import gzip
+import hashlib
+import io
+import os
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from spmvbench.collection import suitesparse
+from spmvbench.collection.download import NoSpace, Retry, Stopped, Unreachable, transfer
+from spmvbench.collection.suitesparse import Entry, fetch
+from spmvbench.errors import UsageError
+
+QUICK = Retry(tries=4, backoff=0.01, connect=2, read=0.3)
+
+INDEX = """7
+08-Oct-2020 17:09:58
+HB,ant,10,10,30,1,0,0,1,1,1,power network problem,30
+HB,bee,20,20,60,1,0,1,0,1,0.5,structural problem,64
+HB,bear,30,40,90,0,0,0,0,0,0,least squares problem,90
+Bai,ant,10,10,31,1,0,0,0,1,1,power network problem,31
+Bai,cat,50,50,500,1,1,0,0,1,1,undirected graph,500
+Zoo,dog,60,60,600,1,0,0,1,1,1,thermal problem,600
+Zoo,eel_1,70,70,700,1,0,0,0,1,1,thermal problem,700
+"""
+
+
+def pack(name, body=b"", extra=None):
+    """An archive of a matrix, as bytes; `extra` is one more member."""
+    text = b"%%MatrixMarket matrix coordinate real general\n%" + body + b"\n1 1 1\n1 1 2.5\n"
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        info = tarfile.TarInfo(f"{name}/{name}.mtx")
+        info.size = len(text)
+        tar.addfile(info, io.BytesIO(text))
+        if extra:
+            tar.addfile(extra)
+    return gzip.compress(file.getvalue(), mtime=0)
+
+
+def url_path(entry):
+    return f"/MM/{entry.group}/{entry.name}.tar.gz"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Serves `server.files`; for a path in `server.plan`, its next step decides what goes wrong."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def do_GET(self):
+        server, path = self.server, self.path
+        steps = server.plan.get(path, [])
+        step = steps.pop(0) if steps else None
+        wanted = self.headers.get("Range")
+        if isinstance(step, bytes):
+            server.files[path] = step  # the file changes before this answer
+        data = server.files.get(path)
+        status = step if isinstance(step, int) else 404 if data is None else 200
+        start = 0
+        etag = f'"{hashlib.md5(data or b"").hexdigest()}"'
+        if status == 200 and wanted and server.ranges and self.headers.get("If-Range") == etag:
+            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+            status = 206 if start < len(data) else 416
+        server.log.append((path, wanted, status))
+        if status not in (200, 206):
+            self.send_response(status)
+            if status == 416:
+                self.send_header("Content-Range", f"bytes */{len(data)}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        body = data[start:]
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        if server.ranges:
+            self.send_header("ETag", etag)
+        if status == 206:
+            self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
+        self.end_headers()
+        if step == "cut":
+            self.wfile.write(body[: len(body) // 2])
+            self.close_connection = True
+        elif step == "stall":
+            self.wfile.write(body[: len(body) // 2])
+            self.wfile.flush()
+            server.released.wait(5)
+            self.close_connection = True
+        elif step == "slow":
+            for i in range(0, len(body), len(body) // 8):
+                self.wfile.write(body[i : i + len(body) // 8])
+                self.wfile.flush()
+                time.sleep(0.05)
+        else:
+            self.wfile.write(body)
+
+
+@pytest.fixture
+def server():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.files, server.plan, server.log, server.ranges = {"/files/ssstats.csv": INDEX.encode()}, {}, [], True
+        server.released = threading.Event()
+        server.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        yield server
+        server.released.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("SPMVBENCH_MIRROR", raising=False)
+    monkeypatch.setattr(suitesparse, "_sha256", lambda: {})
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A mirror that is a folder."""
+    mirror = tmp_path / "mirror"
+    (mirror / "files").mkdir(parents=True)
+    (mirror / "files/ssstats.csv").write_text(INDEX)
+    return mirror
+
+
+@pytest.fixture
+def nowhere():
+    """An address at which nothing listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{free.getsockname()[1]}"
+
+
+ANT = Entry("HB", "ant")
+
+
+def get(server, entry=ANT, **options):
+    return fetch([entry], mirror=server.url, retry=QUICK, progress=False, **options)
+
+
+def kept(entry=ANT):
+    return suitesparse.location(entry.group, entry.name).read_bytes()
+
+
+def litter(home):
+    return [path for path in home.rglob("*") if ".part" in path.name]
+
+
+# --- search
+
+
+def ids(*args, **options):
+    return [entry.id for entry in suitesparse.search(*args, **options)]
+
+
+@pytest.fixture
+def mirrored(folder, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_MIRROR", str(folder))
+    return folder
+
+
+def test_an_entry_holds_what_the_index_says(mirrored):
+    assert suitesparse.search(["HB/bee"]) == [
+        Entry("HB", "bee", 20, 20, 60, "real", True, False, 1.0, 0.5, "structural problem", stored=64)
+    ]
+    assert [entry.dtype for entry in suitesparse.search(["HB/bear", "Bai/cat"])] == ["complex", "binary"]
+
+
+def test_patterns_and_groups(mirrored):
+    assert ids() == ["HB/ant", "HB/bee", "HB/bear", "Bai/ant", "Bai/cat", "Zoo/dog", "Zoo/eel_1"]
+    assert ids(["HB/be*"]) == ["HB/bee", "HB/bear"]
+    assert ids(["*/ant"]) == ids(["an?"]) == ["HB/ant", "Bai/ant"]
+    assert ids(["cat"]) == ["Bai/cat"]
+    assert ids(["HB/bee", "HB/b*"], groups=["Zoo"]) == ["HB/bee", "HB/bear", "Zoo/dog", "Zoo/eel_1"]
+
+
+def test_conditions(mirrored):
+    assert ids(kind="thermal") == ["Zoo/dog", "Zoo/eel_1"]
+    assert ids(kind="it's") == []
+    assert ids(min_nnz=60, max_nnz=500) == ["HB/bee", "HB/bear", "Bai/cat"]
+    assert ids(spd=True) == ["HB/ant", "Zoo/dog"]
+    assert ids(groups=["HB"], spd=False, limit=1) == ["HB/bee"]
+    assert ids(max_nnz=0) == []
+
+
+@pytest.mark.parametrize(
+    ("patterns", "groups", "message"),
+    [
+        ([], ["Zooo"], "no group Zooo; did you mean Zoo"),
+        (["Zooo/dog"], [], "no group Zooo; did you mean Zoo"),
+        (["HB/bea"], [], "no matrix bea; did you mean HB/bear"),
+        (["dogg"], [], "no matrix dogg; did you mean dog"),
+        (["ant"], [], "HB/ant or Bai/ant"),
+        (["HB"], [], "--group HB"),
+        (["HB/x*"], [], "matches HB/x"),
+        (["HB/eel%1"], [], "no matrix eel%1"),
+    ],
+)
+def test_unknown_names_get_a_hint(mirrored, patterns, groups, message):
+    with pytest.raises(UsageError, match=message):
+        suitesparse.search(patterns, groups=groups)
+
+
+def test_group_larger_than_ten_is_whole(mirrored):
+    more = "".join(f"Big,m{i},1,1,1,1,0,0,0,1,1,x,1\n" for i in range(25))
+    (mirrored / "files/ssstats.csv").write_text(INDEX + more)
+    assert len(ids(groups=["Big"])) == len(ids(kind="x", groups=["Big"])) == 25
+
+
+def test_matrices_that_only_the_folder_or_the_cache_holds(mirrored, monkeypatch):
+    path = mirrored / "MM/Own/mine.tar.gz"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(pack("mine"))
+    (mine,) = suitesparse.search(["Own/mine"])
+    assert mine == Entry("Own", "mine")
+    assert ids(min_nnz=0, groups=["Own"]) == []
+    assert fetch([mine]).fetched == [mine]
+    monkeypatch.delenv("SPMVBENCH_MIRROR")
+    assert ids(groups=["Own"], network=False) == ["Own/mine"]
+    assert suitesparse.cached_names() == [("Own", "mine")]
+
+
+# --- the index
+
+
+def test_index_is_fetched_once_and_renewed_when_old(server, home, monkeypatch):
+    monkeypatch.setattr(suitesparse, "SITE", server.url)
+    assert len(suitesparse.index()) == len(suitesparse.index()) == 7
+    assert len(server.log) == 1
+    copy = home / "files/ssstats.csv"
+    os.utime(copy, (0, 0))
+    server.files["/files/ssstats.csv"] += b"Zoo,fox,1,1,1,1,0,0,0,1,1,x,1\n"
+    assert len(suitesparse.index()) == 8
+    assert len(server.log) == 2
+
+
+def test_an_old_index_does_without_network(server, home, monkeypatch, caplog, nowhere):
+    monkeypatch.setattr(suitesparse, "SITE", server.url)
+    suitesparse.index()
+    os.utime(home / "files/ssstats.csv", (time.time() - 40 * 86400,) * 2)
+    server.plan["/files/ssstats.csv"] = [503]
+    assert len(suitesparse.index()) == 7
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Cannot renew the collection's index from {server.url}, so a copy of 40 days ago is used"
+    ]
+    assert len(suitesparse.index(mirror=nowhere)) == 7
+
+
+def test_no_network_and_no_index_names_the_ways_on(nowhere, home):
+    with pytest.raises(Unreachable, match=r"--mirror.*cached.*generated") as failure:
+        suitesparse.index(nowhere, retry=QUICK)
+    assert f"cannot reach {nowhere}/files/ssstats.csv" in str(failure.value)
+    assert "Connection refused" in str(failure.value)
+    assert suitesparse.index(nowhere, network=False) == []
+
+
+@pytest.mark.parametrize("answer", [b"", b"<html>sign in</html>\n" * 9, INDEX.encode()[:-20], b"\xff\xfe" * 500])
+def test_an_answer_that_is_no_index_is_refused_and_the_old_one_stays(server, home, answer):
+    good = server.files["/files/ssstats.csv"]
+    server.files["/files/ssstats.csv"] = answer
+    with pytest.raises(suitesparse.Failed, match="not the collection's index"):
+        suitesparse.index(server.url)
+    assert litter(home) == []
+    server.files["/files/ssstats.csv"] = good
+    assert len(suitesparse.index(server.url)) == 7
+
+
+def test_searching_touches_neither_the_network_nor_the_users_home(folder, tmp_path):
+    code = f"""
+import socket, sys
+socket.getaddrinfo = socket.socket.connect = None
+from spmvbench.collection import suitesparse
+assert not any(name in sys.modules for name in ("ssgetpy", "requests", "sqlite3")), "imported before it is needed"
+assert len(suitesparse.search(kind="problem", mirror={str(folder)!r})) == 6
+assert "ssgetpy" not in sys.modules
+"""
+    user = tmp_path / "user"
+    user.mkdir()
+    subprocess.run([sys.executable, "-c", code], env=os.environ | {"HOME": str(user)}, check=True, timeout=60)
+    assert list(user.iterdir()) == []
+
+
+def test_the_shipped_hashes_cover_the_collection(monkeypatch):
+    monkeypatch.undo()
+    table = suitesparse._sha256()
+    assert len(table) == 2893
+    assert table["ACUSIM/Pres_Poisson"] == "2d97853e5a7de6376a4fde49a44256c747c694833b897cee25ae46b12c5411e6"
+    assert {len(digest) for digest in table.values()} == {64}
+
+
+# --- the mirror
+
+
+@pytest.mark.parametrize("form", [str, lambda path: path.as_uri(), lambda path: f"{path}/"])
+def test_folders_and_file_addresses(folder, form, home):
+    (folder / "MM/HB").mkdir(parents=True)
+    (folder / "MM/HB/ant.tar.gz").write_bytes(pack("ant"))
+    entries = suitesparse.search(groups=["HB"], mirror=form(folder))
+    outcome = fetch(entries, mirror=form(folder))
+    assert [entry.id for entry in outcome.fetched] == ["HB/ant"]
+    assert [entry.id for entry in outcome.missing] == ["HB/bee", "HB/bear"]
+    assert fetch(entries, mirror=form(folder)).present == outcome.fetched
+    assert suitesparse.cached("HB", "ant").read_bytes() == pack("ant")
+    assert suitesparse.cached("HB", "bee") is None
+    assert litter(home) == []
+
+
+@pytest.mark.parametrize("mirror", ["/no/such/folder", "ftp://host/x"])
+def test_a_wrong_mirror_is_a_usage_error(mirror):
+    with pytest.raises(UsageError, match="the mirror"):
+        fetch([ANT], mirror=mirror)
+
+
+# --- downloads and what can go wrong
+
+
+def test_parallel_download_of_many(server):
+    entries = [Entry("G", f"m{i}") for i in range(30)]
+    server.files |= {url_path(entry): pack(entry.name) for entry in entries}
+    outcome = fetch([*entries, *entries], mirror=server.url, jobs=8, progress=False)
+    assert outcome.fetched == entries
+    assert all(kept(entry) == pack(entry.name) for entry in entries)
+    assert len(server.log) == 30
+
+
+def test_404_is_missing_and_not_tried_again(server, home):
+    assert get(server).missing == [ANT]
+    assert len(server.log) == 1
+    assert litter(home) == []
+
+
+def test_500_then_success(server):
+    server.files[url_path(ANT)] = pack("ant")
+    server.plan[url_path(ANT)] = [500, 503, 429]
+    assert get(server).fetched == [ANT]
+    assert [status for *_, status in server.log] == [500, 503, 429, 200]
+
+
+def test_500_for_good_fails_with_the_reason(server, home):
+    server.plan[url_path(ANT)] = [500] * 9
+    ((entry, reason),) = get(server).failed
+    assert entry == ANT
+    assert "HTTP 500" in reason
+    assert "4 tries" in reason
+    assert len(server.log) == 4
+    assert litter(home) == []
+
+
+def test_403_is_not_tried_again(server):
+    server.plan[url_path(ANT)] = [403]
+    assert "HTTP 403" in get(server).failed[0][1]
+    assert len(server.log) == 1
+
+
+def test_slow_but_steady_is_waited_for(server):
+    server.files[url_path(ANT)] = pack("ant", os.urandom(5000).hex().encode())
+    server.plan[url_path(ANT)] = ["slow"]
+    assert get(server).fetched == [ANT]
+    assert len(server.log) == 1
+
+
+def test_a_stalled_connection_is_given_up_and_continued(server):
+    server.files[url_path(ANT)] = data = pack("ant", os.urandom(5000).hex().encode())
+    server.plan[url_path(ANT)] = ["stall"]
+    assert get(server).fetched == [ANT]
+    assert kept() == data
+    assert server.log[1] == (url_path(ANT), f"bytes={len(data) // 2}-", 206)
+
+
+def test_a_cut_download_is_continued(server):
+    server.files[url_path(ANT)] = data = pack("ant", os.urandom(5000).hex().encode())
+    server.plan[url_path(ANT)] = ["cut"] * 7  # more than `tries`, but each gets further
+    assert get(server).fetched == [ANT]
+    assert kept() == data
+    assert [status for *_, status in server.log] == [200] + [206] * 7
+
+
+def test_a_server_without_ranges_starts_again(server):
+    server.ranges = False
+    server.files[url_path(ANT)] = data = pack("ant", os.urandom(5000).hex().encode())
+    server.plan[url_path(ANT)] = ["cut"]
+    assert get(server).fetched == [ANT]
+    assert kept() == data
+    assert [wanted for _, wanted, _ in server.log] == [None, None]
+
+
+def test_a_file_that_changed_meanwhile_is_not_spliced(server):
+    server.files[url_path(ANT)] = pack("ant", os.urandom(5000).hex().encode())
+    new = pack("ant", os.urandom(6000).hex().encode())
+    server.plan[url_path(ANT)] = ["cut", new]
+    assert get(server).fetched == [ANT]
+    assert kept() == new
+    assert [status for *_, status in server.log] == [200, 200]
+
+
+def test_a_part_left_behind_is_continued_by_the_next_fetch(server, home):
+    server.files[url_path(ANT)] = data = pack("ant", os.urandom(5000).hex().encode())
+    server.plan[url_path(ANT)] = ["cut", 500, 500, 500, 500]
+    assert "HTTP 500" in get(server).failed[0][1]
+    assert len(litter(home)) == 2
+    server.plan.clear()
+    server.log.clear()
+    assert get(server).fetched == [ANT]
+    assert server.log == [(url_path(ANT), f"bytes={len(data) // 2}-", 206)]
+    assert kept() == data
+    assert litter(home) == []
+
+
+def test_a_whole_part_left_behind_is_taken_as_it_is(server, home):
+    server.files[url_path(ANT)] = data = pack("ant")
+    target = suitesparse.location("HB", "ant")
+    target.parent.mkdir(parents=True)
+    target.with_name("ant.tar.gz.part").write_bytes(data)
+    target.with_name("ant.tar.gz.part.etag").write_text(f'"{hashlib.md5(data).hexdigest()}"')
+    assert get(server).fetched == [ANT]
+    assert [status for *_, status in server.log] == [416]
+    assert kept() == data
+
+
+def test_no_network_ends_the_whole_fetch(nowhere, home):
+    entries = [Entry("G", f"m{i}") for i in range(200)]
+    start = time.monotonic()
+    with pytest.raises(Unreachable, match=f"cannot reach {nowhere}/MM/G/m"):
+        fetch(entries, mirror=nowhere, retry=QUICK, progress=False)
+    assert time.monotonic() - start < 5
+    assert litter(home) == []
+
+
+def link(kind, name, target):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def bomb():
+    file = io.BytesIO()
+    with gzip.GzipFile(fileobj=file, mode="wb") as packed:
+        packed.write(gzip.decompress(pack("ant")))
+        for _ in range(20):
+            packed.write(bytes(1 << 20))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"<html><body>Please sign in</body></html>", "HTML page"),
+        (b"", "empty"),
+        (b"%%MatrixMarket", "no gzip file"),
+        (pack("ant")[:-5], "cut short"),
+        (pack("bee"), None),  # another folder, but one matrix only: taken for it
+        (pack("ant", extra=tarfile.TarInfo("../../evil.mtx")), "leads out of its folder"),
+        (pack("ant", extra=link(tarfile.SYMTYPE, "ant/b", "/etc/passwd")), "link or device"),
+        (pack("ant", extra=link(tarfile.LNKTYPE, "ant/b", "ant/ant.mtx")), "link or device"),
+    ],
+)
+def test_what_is_no_sound_archive_is_refused_with_its_reason(server, home, data, reason):
+    server.files[url_path(ANT)] = data
+    outcome = get(server)
+    if reason is None:
+        assert outcome.fetched == [ANT]
+    else:
+        assert reason in outcome.failed[0][1]
+        assert suitesparse.cached_names() == []
+    assert litter(home) == []
+    assert len(server.log) == 1
+
+
+def test_a_bomb_is_refused(server, home, monkeypatch):
+    monkeypatch.setattr(suitesparse.archive, "MIN_LIMIT", 1 << 20)
+    server.files[url_path(ANT)] = bomb()
+    assert "refused" in get(server).failed[0][1]
+    assert suitesparse.cached_names() == litter(home) == []
+
+
+def test_the_sites_file_with_another_hash_goes_to_quarantine(server, home, monkeypatch):
+    monkeypatch.setattr(suitesparse, "SITE", server.url)
+    monkeypatch.setattr(suitesparse, "_sha256", lambda: {"HB/ant": "0" * 64})
+    server.files[url_path(ANT)] = pack("ant")
+    ((entry, reason),) = get(server).failed
+    assert entry == ANT
+    assert "SHA-256" in reason
+    assert "--no-verify" in reason
+    assert (home / "quarantine/HB/ant.tar.gz").read_bytes() == pack("ant")
+    assert suitesparse.cached_names() == litter(home) == []
+    assert get(server, verify=False).fetched == [ANT]
+
+
+def test_the_sites_file_with_the_right_hash_is_taken(server, monkeypatch):
+    data = pack("ant")
+    monkeypatch.setattr(suitesparse, "SITE", server.url)
+    monkeypatch.setattr(suitesparse, "_sha256", lambda: {"HB/ant": hashlib.sha256(data).hexdigest()})
+    server.files[url_path(ANT)] = data
+    outcome = get(server)
+    assert (outcome.fetched, outcome.differing) == ([ANT], [])
+
+
+def test_a_mirrors_file_with_another_hash_is_taken_and_noted(server, monkeypatch):
+    monkeypatch.setattr(suitesparse, "_sha256", lambda: {"HB/ant": "0" * 64})
+    server.files[url_path(ANT)] = pack("ant")
+    outcome = get(server)
+    assert outcome.fetched == outcome.differing == [ANT]
+
+
+def test_two_fetches_at_once_share_the_work(server, home):
+    entries = [Entry("G", f"m{i}") for i in range(6)]
+    server.files |= {url_path(entry): pack(entry.name, os.urandom(2000).hex().encode()) for entry in entries}
+    server.plan |= {url_path(entry): ["slow"] for entry in entries}
+    outcomes = []
+    threads = [
+        threading.Thread(target=lambda: outcomes.append(fetch(entries, mirror=server.url, progress=False)))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(entry.id for outcome in outcomes for entry in outcome.fetched) == [entry.id for entry in entries]
+    assert [len(outcome.fetched) + len(outcome.present) for outcome in outcomes] == [6, 6, 6]
+    assert len(server.log) == 6
+    assert all(kept(entry) == server.files[url_path(entry)] for entry in entries)
+    assert litter(home) == []
+
+
+def test_stopping_lets_a_waiting_fetch_go(tmp_path):
+    target, stop = tmp_path / "ant.tar.gz", threading.Event()
+    with open(tmp_path / "ant.tar.gz.part", "wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        stop.set()
+        with pytest.raises(Stopped):
+            transfer(tmp_path / "source", target, accept=lambda part: None, stop=stop)
+
+
+def test_a_full_disk_is_one_clear_line_and_leaves_nothing(server, home):
+    server.files[url_path(ANT)] = pack("ant", os.urandom(200_000).hex().encode())
+    code = f"""
+import resource
+from spmvbench.collection.suitesparse import Entry, fetch
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+fetch([Entry("HB", "ant")], mirror={server.url!r}, progress=False)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"{NoSpace.__module__}.NoSpace: no space left for {home}")
+    assert "SPMVBENCH_HOME" in last
+    assert suitesparse.cached_names() == litter(home) == []
+
+
+@pytest.mark.skipif("SPMVBENCH_MIRROR" not in os.environ, reason="SPMVBENCH_MIRROR is not set")
+def test_original_archives_of_the_collection_have_the_shipped_hash(monkeypatch):
+    monkeypatch.undo()
+    mirror = Path(os.environ["SPMVBENCH_MIRROR"])
+    for group, name in [("HB", "1138_bus"), ("AG-Monien", "bfly"), ("Bates", "Chem97Zt")]:
+        with open(mirror / "MM" / group / f"{name}.tar.gz", "rb") as file:
+            assert hashlib.file_digest(file, "sha256").hexdigest() == suitesparse._sha256()[f"{group}/{name}"]
