@@ -11,7 +11,8 @@ import json
 import logging
 import mmap
 import os
-import tempfile
+import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,11 +75,10 @@ def save(source: Path, content: Content) -> None:
     }
     line = json.dumps(header).encode()
     target = location(source)
-    temporary = None
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-            temporary = file.name
+        with open(temporary, "xb") as file:
             file.write(line + b" " * _padding(len(line) + 1) + b"\n")
             for array in arrays.values():
                 file.write(array.data)
@@ -86,8 +86,8 @@ def save(source: Path, content: Content) -> None:
         os.replace(temporary, target)
     except OSError as error:
         log.warning("no cache for %s: %s", source, error)
-        if temporary is not None and os.path.exists(temporary):
-            os.unlink(temporary)
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def load(source: Path) -> Content | None:

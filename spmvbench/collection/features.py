@@ -65,10 +65,10 @@ def pattern_symmetry(csr: Csr) -> float:
     xp, n = csr.xp, csr.rows
     lower, upper = [], []
     for first, block in _row_blocks(csr):
-        row, col = block.row_idx + np.int64(first), block.col_idx
+        row, col = block.row_idx.astype(np.int64) + first, block.col_idx.astype(np.int64)
         below, above = row > col, row < col
         lower.append(row[below] * n + col[below])  # ascending, as the entries of canonical CSR are
-        upper.append(col[above] * np.int64(n) + row[above])
+        upper.append(col[above] * n + row[above])
     off_diagonal = sum(len(part) for part in lower) + sum(len(part) for part in upper)
     if not off_diagonal:
         return 1.0
@@ -101,8 +101,9 @@ def density(csr: Csr, down: int, across: int) -> Array:
     xp = csr.xp
     counts = xp.zeros(down * across, dtype=np.int64)
     for first, block in _row_blocks(csr):
-        row = (block.row_idx + np.int64(first)) * down // csr.rows
-        counts += xp.bincount(row * across + block.col_idx * np.int64(across) // csr.cols, minlength=down * across)
+        row = (block.row_idx.astype(np.int64) + first) * down // csr.rows
+        col = block.col_idx.astype(np.int64) * across // csr.cols
+        counts += xp.bincount(row * across + col, minlength=down * across)
     tall, wide = (xp.bincount(xp.arange(n) * m // n, minlength=m) for n, m in ((csr.rows, down), (csr.cols, across)))
     return counts.reshape(down, across) / (tall[:, None] * wide)
 
@@ -140,7 +141,7 @@ def _bandwidth(csr: Csr) -> int:
 def _diagonals(csr: Csr) -> int:
     seen = csr.xp.zeros(csr.rows + csr.cols, dtype=bool)
     for first, block in _row_blocks(csr):
-        seen[block.diagonals + (csr.rows - 1 - first)] = True
+        seen[block.diagonals.astype(np.int64) + (csr.rows - 1 - first)] = True
     return int(csr.xp.count_nonzero(seen))
 
 

@@ -15,7 +15,7 @@ def by_position(
 
     It depends on the seed and on the entry's row and column alone, not on the other entries or on any order. With
     `symmetric`, (i, j) and (j, i) get the same value; the matrix must be square. Simple tabulation hashing: a random
-    word for each row plus one for each column, which is three-wise independent (Patrascu and Thorup, J. ACM 59, 2012).
+    word for each row plus one for each column (Patrascu and Thorup, J. ACM 59(3), 2012).
     """
     words = np.random.PCG64(seed)  # the raw stream is the one that NumPy promises to keep
     of_row = words.random_raw(len(row_ptr) - 1)
