@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, offsets
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets
 from spmvbench.formats.base import Format, Launch, ctype, register, zero_fill
 
 
@@ -29,7 +29,7 @@ class CscAtomic(Format):
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
-        return a.nnz * (4 + a.dtype.itemsize) + (a.cols + 1) * index_dtype(a.nnz).itemsize
+        return a.nnz * (4 + a.dtype.itemsize) + (a.cols + 1) * a.row_ptr.dtype.itemsize
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
