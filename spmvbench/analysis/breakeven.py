@@ -1,0 +1,70 @@
+"""What a format costs before the first SpMV, and when that has paid.
+
+Filippone et al. 2017, section 5.4 and Table 10: conversion in seconds, in SpMVs, and the break-even against CSR.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from spmvbench.analysis.cases import emulated, once_a_matrix, right
+
+
+def setups(rows: pd.DataFrame) -> pd.DataFrame:
+    """Seconds from canonical CSR on the host or the device to a format ready to multiply, of each right case.
+
+    Columns setting, matrix, label, dtype, nnz, t_median, path, setup. path host: converted on the host and copied to
+    the device (on the emulated device nothing is copied); path device: converted on the device, from CSR that lies
+    there. A vendor's own preprocessing counts in both. Compiling does not: kernels are compiled once, not once a
+    matrix. A path that was not measured gives no row.
+    """
+    counted = right(rows)
+    paths = {
+        "device": counted["t_convert_device"],
+        "host": counted["t_convert_host"] + counted["t_transfer"].where(~emulated(counted), 0.0),
+    }
+    columns = ["setting", "matrix", "label", "dtype", "nnz", "t_median"]
+    tables = [
+        counted[columns].assign(path=path, setup=seconds + counted["t_setup"].fillna(0.0))
+        for path, seconds in paths.items()
+    ]
+    return pd.concat(tables, ignore_index=True).dropna(subset="setup").reset_index(drop=True)
+
+
+def break_even(setup: object, t: object, setup_csr: object, t_csr: object) -> np.ndarray:
+    """SpMVs after which a format has paid for itself against CSR: (setup - setup_csr) / (t_csr - t), in SpMVs.
+
+    All in seconds, broadcast against one another. Where the format is faster and sets up no slower, it pays from the
+    first: 0. Where it is slower it never stays ahead: inf, also when a quick setup puts it ahead for a while. At equal
+    times the setup alone decides: 0 where it is not longer, else inf. NaN where anything is missing.
+    """
+    setup, t, setup_csr, t_csr = np.broadcast_arrays(
+        *(np.asarray(v, dtype=float) for v in (setup, t, setup_csr, t_csr))
+    )
+    extra, gain = setup - setup_csr, t_csr - t
+    with np.errstate(divide="ignore", invalid="ignore"):
+        after = np.where(gain > 0, np.maximum(extra, 0) / gain, np.inf)
+    after = np.where((gain == 0) & (extra <= 0), 0.0, after)
+    return np.where(np.isnan(extra) | np.isnan(gain), np.nan, after)
+
+
+def overheads(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """The setups with two columns more: spmvs (setup over the time of one SpMV) and break_even against the baseline.
+
+    break_even is NaN where the baseline is not right on the matrix.
+    """
+    table = setups(rows)
+    keys = ["setting", "matrix", "path"]
+    base = table[table["label"] == baseline].set_index(keys)[["setup", "t_median"]].add_suffix("_base")
+    table = table.join(base, on=keys)
+    paid = break_even(table["setup"], table["t_median"], table["setup_base"], table["t_median_base"])
+    table = table.assign(spmvs=table["setup"] / table["t_median"], break_even=paid)
+    return table.drop(columns=["setup_base", "t_median_base"])
+
+
+def footprints(rows: pd.DataFrame) -> pd.DataFrame:
+    """Bytes per nonzero of each format on each matrix it holds: columns matrix, label, dtype, nnz, bytes_per_nnz."""
+    counted = once_a_matrix(rows)
+    counted = counted[counted["nnz"] > 0]
+    return counted[["matrix", "label", "dtype", "nnz", "bytes_per_nnz"]].reset_index(drop=True)

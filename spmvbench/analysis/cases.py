@@ -1,0 +1,53 @@
+"""Rows made ready for analysis: which matrix and which setting each belongs to, and which of them count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+_TYPES, _MODES = ("f64", "f32"), ("hot", "cold")
+
+
+def prepared(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of one or several runs with two columns more, in an order that does not depend on when they were measured.
+
+    matrix: ``group/name``; a name alone identifies nothing. setting: what must be equal for times to be compared, such
+    as ``f64 hot``; the operation is named where it is not plain SpMV, the device where there are several. It is an
+    ordered category. Samples are left out. Where a case was measured in several runs, the last one counts.
+    """
+    rows = rows.drop(columns="samples", errors="ignore")
+    rows = rows.sort_values("started_at", kind="stable").drop_duplicates(["case_id", "device_name"], keep="last")
+    device = rows["device_name"].where(~emulated(rows), "emulated")
+    parts = rows[["dtype", "mode"]].assign(
+        op=rows["op"].where(rows["op"] != "spmv", ""), device=device if device.nunique() > 1 else ""
+    )
+    text = parts["dtype"].str.cat([parts["mode"], parts["op"], parts["device"]], sep=" ").str.split().str.join(" ")
+    order = sorted(
+        set(zip(parts["device"], parts["op"], parts["dtype"], parts["mode"], text, strict=True)),
+        key=lambda s: (s[0], s[1], _rank(s[2], _TYPES), _rank(s[3], _MODES)),
+    )
+    rows = rows.assign(
+        matrix=rows["group"] + "/" + rows["name"],
+        setting=pd.Categorical(text, [s[-1] for s in order], ordered=True),
+    )
+    return rows.sort_values(["setting", "matrix", "label"], kind="stable", ignore_index=True)
+
+
+def _rank(word: str, known: Sequence[str]) -> tuple[int, str]:
+    return (known.index(word) if word in known else len(known), word)
+
+
+def emulated(rows: pd.DataFrame) -> pd.Series:
+    """Which rows come from the emulated device: their times say nothing about a GPU."""
+    return rows["device"].str.startswith("emulated")
+
+
+def right(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows that were measured and right. Nothing else enters a ranking or a mean."""
+    return rows[rows["status"] == "ok"]
+
+
+def once_a_matrix(rows: pd.DataFrame) -> pd.DataFrame:
+    """One right row for each matrix, format and type: storage and conversion do not depend on hot or cold."""
+    return right(rows).drop_duplicates(["matrix", "label", "dtype", "op", "device_name"])

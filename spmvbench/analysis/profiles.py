@@ -1,0 +1,53 @@
+"""Performance profiles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+
+def performance_profile(
+    rows: pd.DataFrame,
+    value: str = "gflops",
+    case: str = "matrix",
+    by: str = "format",
+    larger_is_better: bool = True,
+) -> pd.DataFrame:
+    """For each format, the share of matrices on which it is within a factor tau of the best (Dolan & More 2002).
+
+    With r the ratio of the best value on a matrix to the format's (>= 1), rho(tau) is the number of matrices with
+    r <= tau over the number of all matrices that any format solved. A format solved a matrix where its value is
+    positive and finite, and its status, where the table has that column, is ok. A matrix that a format did not solve
+    is never within reach, so its curve levels below 1. rho(1) is the share of matrices on which the format is the
+    best; ties count for each, so these may add up to more than 1.
+
+    rows: any table with the columns `value`, `case` and `by`. Returns columns `by`, tau, rho: the points of each step
+    function in rising tau, the first at tau = 1; a format that solved nothing has that point alone, at 0.
+    Raises ValueError where a format has two values for a matrix.
+    """
+    numbers = pd.to_numeric(rows[value], errors="coerce").astype(float)
+    solved = np.isfinite(numbers) & (numbers > 0)
+    if "status" in rows:
+        solved &= rows["status"] == "ok"
+    table = pd.DataFrame({case: rows[case], by: rows[by], value: numbers})[solved]
+    twice = table.duplicated([case, by])
+    if twice.any():
+        first = table[twice].iloc[0]
+        raise ValueError(f"{first[by]} has more than one value for {first[case]}: choose one setting first")
+
+    groups = table.groupby(case)[value]
+    best = groups.transform("max" if larger_is_better else "min")
+    ratios = best / table[value] if larger_is_better else table[value] / best
+    cases = table[case].nunique()
+    curves = []
+    for name in sorted(rows[by].unique()):
+        tau, counts = np.unique(np.append(ratios[table[by] == name], 1.0), return_counts=True)
+        counts[0] -= 1  # the point at 1 that every curve starts with
+        rho = counts.cumsum() / max(cases, 1)
+        curves.append(pd.DataFrame({by: name, "tau": tau, "rho": rho}))
+    return pd.concat(curves, ignore_index=True) if curves else pd.DataFrame(columns=[by, "tau", "rho"])
+
+
+def share_within(profile: pd.DataFrame, tau: float, by: str = "format") -> pd.Series:
+    """rho(tau) of every format of a profile, 0 <= rho <= 1, by format."""
+    return profile[profile["tau"] <= tau].groupby(by)["rho"].max()

@@ -1,0 +1,92 @@
+"""The roofline of SpMV: what bandwidth allows, and the ceilings that imbalance puts under it.
+
+Williams, Waterman & Patterson 2009; the ceilings are those of Filippone et al. 2017, section 5.3 and Figure 15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from spmvbench.analysis.cases import right
+
+VALUE_BYTES = {"f64": 8, "f32": 4}
+INDEX_BYTES = 4
+WARP = 32
+
+# Results per clock and multiprocessor of a fused multiply-add in double and single precision, by architecture
+# (CUDA C++ Programming Guide, table of arithmetic throughput).
+_FMA_PER_CLOCK = {
+    "sm_35": (64, 192),
+    "sm_37": (64, 192),
+    "sm_50": (4, 128),
+    "sm_52": (4, 128),
+    "sm_60": (32, 64),
+    "sm_61": (4, 128),
+    "sm_70": (32, 64),
+    "sm_75": (2, 64),
+    "sm_80": (32, 64),
+    "sm_86": (2, 128),
+    "sm_89": (2, 128),
+    "sm_90": (64, 128),
+    "sm_100": (64, 128),
+    "sm_120": (2, 128),
+}
+
+
+def points(rows: pd.DataFrame) -> pd.DataFrame:
+    """Where each right row lies: columns setting, matrix, label, intensity, gflops, gbps.
+
+    intensity: 2 nnz / model_bytes in flop/byte; model_bytes is the footprint, x read once and y written once, so
+    gflops / intensity is the bandwidth that the kernel would need if x were read from memory exactly once.
+    """
+    counted = right(rows)
+    counted = counted[(counted["model_bytes"] > 0) & (counted["gflops"] > 0)]
+    intensity = 2.0 * counted["nnz"] / counted["model_bytes"]
+    return counted[["setting", "matrix", "label", "gflops", "gbps"]].assign(intensity=intensity).reset_index(drop=True)
+
+
+def intensity_bounds(dtype: str) -> dict[str, float]:
+    """Arithmetic intensities (flop/byte) that no general format exceeds, for f64 1/4 and 1/6 and for f32 1/2 and 1/4.
+
+    values only: 2 flops for each value read. values and indices: 2 flops for each value and its 32-bit index.
+    """
+    size = VALUE_BYTES[dtype]
+    return {"values only": 2 / size, "values and indices": 2 / (size + INDEX_BYTES)}
+
+
+def ceilings(properties: Mapping[str, Any], dtype: str) -> pd.DataFrame:
+    """Arithmetic throughput (columns ceiling, gflops) by how much of the device works, highest first.
+
+    - peak: every multiprocessor, every lane.
+    - single multiprocessor: one block has all the work (imbalance between blocks).
+    - idle threads: one thread of every warp works (imbalance inside warps).
+    - idle threads, single multiprocessor: both, a single lane.
+
+    properties: multiprocessors, architecture (``sm_90``) and max_sm_clock_mhz of the device. The table is empty where
+    one of them is missing or the architecture is unknown.
+    """
+    per_clock = _FMA_PER_CLOCK.get(str(properties.get("architecture", "")).rstrip("a"))
+    multiprocessors, clock = properties.get("multiprocessors"), properties.get("max_sm_clock_mhz")
+    if per_clock is None or not multiprocessors or not clock:
+        return pd.DataFrame({"ceiling": pd.Series(dtype=str), "gflops": pd.Series(dtype=float)})
+    peak = multiprocessors * 2 * per_clock[0 if dtype == "f64" else 1] * clock * 1e-3
+    return pd.DataFrame(
+        {
+            "ceiling": [
+                "peak",
+                "single multiprocessor",
+                "idle threads",
+                "idle threads, single multiprocessor",
+            ],
+            "gflops": [peak, peak / multiprocessors, peak / WARP, peak / (multiprocessors * WARP)],
+        }
+    ).sort_values("gflops", ascending=False, ignore_index=True)
+
+
+def attainable(intensity: Any, bandwidth_gbps: float, peak_gflops: float = np.inf) -> Any:
+    """GFLOPS that the roof allows at an intensity (flop/byte): bandwidth times intensity, at most the peak."""
+    return np.minimum(np.asarray(intensity) * bandwidth_gbps, peak_gflops)

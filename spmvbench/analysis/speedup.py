@@ -1,0 +1,43 @@
+"""Speed-up over a baseline, matrix by matrix and in the mean."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from spmvbench.analysis.cases import right
+from spmvbench.analysis.coverage import geometric_mean
+
+
+def speedups(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Time of the baseline over time of each format, for every matrix on which both are right.
+
+    Columns setting, matrix, label, nnz, speedup; the baseline itself is left out.
+    """
+    counted = right(rows)
+    counted = counted[counted["t_median"] > 0]
+    base = counted[counted["label"] == baseline].set_index(["setting", "matrix"])["t_median"].rename("t_base")
+    both = counted[counted["label"] != baseline].join(base, on=["setting", "matrix"], how="inner")
+    both = both.assign(speedup=both["t_base"] / both["t_median"])
+    return both[["setting", "matrix", "label", "nnz", "speedup"]].reset_index(drop=True)
+
+
+def speedup_summary(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Speed-up over the baseline by setting and format, the coverage beside it: a mean over few matrices says little.
+
+    Columns setting, label, geomean, median, min, max (of the speed-up), wins (matrices where it is above 1), matrices
+    (compared), coverage (compared over all matrices that any format solved in the setting, 0 to 1).
+    Ordered by setting, then falling geometric mean.
+    """
+    table = speedups(rows, baseline)
+    solved = right(rows).groupby("setting", observed=True)["matrix"].nunique()
+    groups = table.groupby(["setting", "label"], observed=True)["speedup"]
+    summary = groups.agg(
+        geomean=geometric_mean,
+        median="median",
+        min="min",
+        max="max",
+        wins=lambda s: int((s > 1).sum()),
+        matrices="size",
+    ).reset_index()
+    summary["coverage"] = summary["matrices"] / summary["setting"].astype(object).map(solved)
+    return summary.sort_values(["setting", "geomean", "label"], ascending=[True, False, True], ignore_index=True)

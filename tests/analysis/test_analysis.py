@@ -1,0 +1,211 @@
+"""Speed-up, ranking, break-even, roofline and what rows are made ready with, on tables small enough to do by hand."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from spmvbench.analysis.breakeven import break_even, footprints, overheads, setups
+from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.ranking import best_formats, default_baseline, ranked
+from spmvbench.analysis.roofline import attainable, ceilings, intensity_bounds, points
+from spmvbench.analysis.speedup import speedup_summary, speedups
+from spmvbench.bench.record import blank_row
+
+K40M = {"architecture": "sm_35", "multiprocessors": 15, "max_sm_clock_mhz": 745}
+
+
+def row(name, label, seconds, **columns):
+    """A right row in f64, hot, of a matrix with a million entries."""
+    found = blank_row() | {
+        "case_id": f"{name} {label} {columns}",
+        "group": "G",
+        "name": name,
+        "matrix_sha256": "ab",
+        "nnz": 1_000_000,
+        "format": label,
+        "label": label,
+        "dtype": "f64",
+        "mode": "hot",
+        "op": "spmv",
+        "device": "cuda:0",
+        "device_name": "GPU",
+        "status": "ok",
+        "t_median": seconds,
+        "gflops": 2e-3 / seconds,
+        "started_at": "2026-01-01T00:00:00.000000+00:00",
+        "t_convert_host": 1.0,
+        "t_convert_device": 0.5,
+        "t_transfer": 0.25,
+        "t_setup": 0.0,
+    }
+    return found | columns
+
+
+def rows(*given):
+    return prepared(pd.DataFrame(given))
+
+
+@pytest.fixture
+def three():
+    """csr right on three matrices, ell on two (twice and half as fast), dia wrong where it claims to be best."""
+    return rows(
+        row("a", "csr", 2e-3),
+        row("b", "csr", 2e-3),
+        row("c", "csr", 2e-3),
+        row("a", "ell", 1e-3),
+        row("b", "ell", 4e-3),
+        row("c", "ell", math.nan, status="skipped", gflops=math.nan),
+        row("c", "dia", 1e-9, status="wrong"),
+    )
+
+
+def test_names_are_told_apart_by_group():
+    table = rows(row("a", "csr", 1.0, group="G"), row("a", "csr", 1.0, group="H"))
+    assert list(table["matrix"]) == ["G/a", "H/a"]
+
+
+def test_settings_stand_in_the_order_of_the_report():
+    kinds = [("f32", "cold"), ("f64", "cold"), ("f32", "hot"), ("f64", "hot")]
+    table = rows(*(row("a", "csr", 1.0, dtype=dtype, mode=mode) for dtype, mode in kinds))
+    assert list(table["setting"].cat.categories) == ["f64 hot", "f64 cold", "f32 hot", "f32 cold"]
+
+
+def test_setting_names_the_device_where_there_are_several():
+    table = rows(row("a", "csr", 1.0), row("a", "csr", 1.0, device="emulated", device_name="host"))
+    assert list(table["setting"].cat.categories) == ["f64 hot GPU", "f64 hot emulated"]
+
+
+def test_last_measurement_of_a_case_counts():
+    again = {"case_id": "one", "started_at": "2026-02-01"}
+    table = rows(row("a", "csr", 1.0, **again), row("a", "csr", 9.0, case_id="one"))
+    assert list(table["t_median"]) == [1.0]
+
+
+def test_order_of_rows_does_not_matter(three):
+    pd.testing.assert_frame_equal(prepared(three.sample(frac=1, random_state=3)), three)
+
+
+def test_speedups_are_of_matrices_that_both_hold(three):
+    table = speedups(three, "csr")
+    assert dict(zip(table["matrix"], table["speedup"], strict=True)) == {"G/a": 2.0, "G/b": 0.5}
+    assert set(table["label"]) == {"ell"}
+
+
+def test_speedup_summary_has_its_coverage_beside_it(three):
+    (summary,) = speedup_summary(three, "csr").to_dict("records")
+    expected = {"geomean": 1.0, "median": 1.25, "min": 0.5, "max": 2.0, "wins": 1, "matrices": 2, "coverage": 2 / 3}
+    assert {name: summary[name] for name in expected} == pytest.approx(expected)
+
+
+def test_baseline_without_a_right_row_gives_no_speedups(three):
+    assert speedups(three, "dia").empty
+    assert speedup_summary(three, "dia").empty
+
+
+def test_best_format_is_never_a_wrong_one(three):
+    best = best_formats(three).set_index("matrix")
+    assert best["label"].to_dict() == {"G/a": "ell", "G/b": "csr", "G/c": "csr"}
+    assert best.loc["G/a", "margin"] == 2
+    assert math.isnan(best.loc["G/c", "margin"])
+
+
+def test_equals_share_the_win_and_the_first_by_name_is_shown():
+    table = rows(row("a", "ell", 1.0), row("a", "csr", 1.0))
+    assert list(ranked(table)["ratio"]) == [1.0, 1.0]
+    assert list(best_formats(table)["label"]) == ["csr"]
+
+
+def test_default_baseline_is_plain_csr_else_the_widest(three):
+    assert default_baseline(rows(row("a", "hyb", 1.0), row("a", "csr-vector", 2.0))) == "csr-vector"
+    assert default_baseline(three) == "csr"
+    assert default_baseline(three[three["status"] == "wrong"]) is None
+
+
+@pytest.mark.parametrize(
+    ("setup", "t", "expected", "why"),
+    [
+        (3.0, 0.5, 4.0, "two seconds more, half a second gained each time"),
+        (1.0, 0.5, 0.0, "sets up as fast and runs faster"),
+        (0.5, 0.5, 0.0, "sets up faster and runs faster"),
+        (1.0, 1.0, 0.0, "the baseline itself"),
+        (0.5, 1.0, 0.0, "ahead by the setup for good"),
+        (2.0, 1.0, math.inf, "behind by the setup for good"),
+        (2.0, 1.5, math.inf, "slower in both"),
+        (0.5, 1.5, math.inf, "ahead at first, behind for good"),
+        (math.nan, 0.5, math.nan, "setup not measured"),
+        (1.0, math.nan, math.nan, "time not measured"),
+    ],
+)
+def test_break_even_against_setup_and_time_of_one(setup, t, expected, why):
+    assert float(break_even(setup, t, 1.0, 1.0)) == pytest.approx(expected, nan_ok=True), why
+
+
+def test_break_even_is_that_of_the_survey():
+    # Filippone et al. 2017, Tables 3, 8 and 10: nlpkkt80 on the K40M.
+    t_csr, *t = 2 * 28192672 / 1e9 / np.array([16.9, 26.7, 26.9, 27.2])
+    after = break_even([0.126, 0.125, 0.129], t, 0.090, t_csr)
+    assert np.ceil(after).tolist() == [30, 29, 31]  # ELL, HLL, HYB
+
+
+def test_setup_by_host_and_by_device():
+    (device, host) = setups(rows(row("a", "csr", 1.0, t_setup=0.1))).sort_values("path").to_dict("records")
+    assert (device["path"], device["setup"]) == ("device", 0.6)
+    assert (host["path"], host["setup"]) == ("host", pytest.approx(1.35))
+
+
+def test_emulated_setup_has_nothing_to_copy():
+    table = setups(rows(row("a", "csr", 1.0, device="emulated", t_convert_device=math.nan, t_transfer=math.nan)))
+    assert table[["path", "setup"]].to_dict("records") == [{"path": "host", "setup": 1.0}]
+
+
+def test_transfer_that_was_not_measured_gives_no_setup():
+    table = setups(rows(row("a", "csr", 1.0, t_convert_device=math.nan, t_transfer=math.nan)))
+    assert table.empty
+
+
+def test_overheads_count_in_spmvs_and_to_the_baseline():
+    table = rows(row("a", "csr", 0.5), row("a", "ell", 0.25, t_convert_device=1.5), row("b", "ell", 0.25))
+    table = overheads(table, "csr")
+    table = table[table["path"] == "device"].set_index(["matrix", "label"])
+    assert table["spmvs"].to_dict() == {("G/a", "csr"): 1.0, ("G/a", "ell"): 6.0, ("G/b", "ell"): 2.0}
+    assert table.loc[("G/a", "ell"), "break_even"] == 4
+    assert table.loc[("G/a", "csr"), "break_even"] == 0
+    assert math.isnan(table.loc[("G/b", "ell"), "break_even"])
+
+
+def test_footprint_counts_once_for_hot_and_cold():
+    table = rows(*(row("a", "csr", 1.0, mode=mode, bytes_per_nnz=12.0) for mode in ("hot", "cold")))
+    assert footprints(table)["bytes_per_nnz"].tolist() == [12.0]
+
+
+def test_intensities_are_the_surveys():
+    assert intensity_bounds("f64") == {"values only": 1 / 4, "values and indices": 1 / 6}
+    assert intensity_bounds("f32") == {"values only": 1 / 2, "values and indices": 1 / 4}
+
+
+def test_ceilings_are_the_surveys_on_the_k40m():
+    # Section 5.3: 95, 45 and about 3 GFLOPS; 190 GB/s at an intensity of 1/6 give 32 GFLOPS.
+    found = ceilings(K40M, "f64").set_index("ceiling")["gflops"].round().to_dict()
+    assert found == {
+        "peak": 1430,
+        "single multiprocessor": 95,
+        "idle threads": 45,
+        "idle threads, single multiprocessor": 3,
+    }
+    assert attainable(1 / 6, 190) == pytest.approx(31.7, abs=0.1)
+    assert attainable(100, 190, found["peak"]) == 1430
+
+
+@pytest.mark.parametrize("missing", [*K40M, "unknown architecture"])
+def test_ceilings_of_an_unknown_device_are_none(missing):
+    properties = {name: value for name, value in K40M.items() if name != missing}
+    if missing == "unknown architecture":
+        properties["architecture"] = "gfx942"
+    assert ceilings(properties, "f64").empty
+
+
+def test_points_lie_at_flops_over_model_bytes():
+    table = points(rows(row("a", "csr", 1.0, model_bytes=12_000_000), row("b", "csr", 1.0, status="wrong")))
+    assert table["intensity"].tolist() == [pytest.approx(1 / 6)]

@@ -1,0 +1,87 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from spmvbench.analysis.profiles import performance_profile, share_within
+
+# Filippone et al. 2017, Table 8; a missing value is a matrix that the format could not hold.
+SURVEY = pd.read_csv(Path(__file__).with_name("survey_gflops_k40m.csv"))
+
+
+@pytest.fixture(scope="module")
+def survey():
+    return performance_profile(SURVEY)
+
+
+@pytest.mark.parametrize(("label", "wins"), [("HYB", 11), ("HLL", 9)])
+def test_survey_wins_on_the_k40m(survey, label, wins):
+    assert share_within(survey, 1.0)[label] == pytest.approx(wins / 34)
+
+
+def test_survey_curves_level_at_their_coverage(survey):
+    held = SURVEY.dropna(subset="gflops").groupby("format").size() / 34
+    pd.testing.assert_series_equal(share_within(survey, np.inf), held, check_names=False)
+    assert held["HYB"] == 1
+    assert held["ELL"] < 1
+
+
+def test_curves_are_step_functions(survey):
+    for _, curve in survey.groupby("format"):
+        assert curve["tau"].iloc[0] == 1
+        assert curve["tau"].is_monotonic_increasing and curve["tau"].is_unique
+        assert curve["rho"].is_monotonic_increasing
+        assert curve["rho"].between(0, 1).all()
+
+
+def table(*rows):
+    return pd.DataFrame(rows, columns=["matrix", "format", "gflops"])
+
+
+def test_points_of_a_small_table():
+    rows = table(("a", "ell", 10.0), ("a", "csr", 5.0), ("b", "csr", 8.0), ("b", "ell", None))
+    profile = performance_profile(rows)
+    assert profile.values.tolist() == [["csr", 1.0, 0.5], ["csr", 2.0, 1.0], ["ell", 1.0, 0.5]]
+
+
+def test_ties_win_for_each():
+    profile = performance_profile(table(("a", "ell", 4.0), ("a", "csr", 4.0)))
+    assert share_within(profile, 1.0).to_dict() == {"csr": 1.0, "ell": 1.0}
+
+
+def test_smaller_can_be_better():
+    rows = table(("a", "ell", 1.0), ("a", "csr", 3.0)).rename(columns={"gflops": "seconds"})
+    profile = performance_profile(rows, value="seconds", larger_is_better=False)
+    assert profile.values.tolist() == [["csr", 1.0, 0.0], ["csr", 3.0, 1.0], ["ell", 1.0, 1.0]]
+
+
+def test_matrix_that_nobody_solved_does_not_count():
+    rows = table(("a", "csr", 1.0), ("b", "csr", None), ("b", "ell", None))
+    assert share_within(performance_profile(rows), np.inf).to_dict() == {"csr": 1.0, "ell": 0.0}
+
+
+def test_wrong_rows_neither_win_nor_hold():
+    rows = table(("a", "csr", 1.0), ("a", "ell", 100.0)).assign(status=["ok", "wrong"])
+    assert share_within(performance_profile(rows), np.inf).to_dict() == {"csr": 1.0, "ell": 0.0}
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, np.inf, "-"])
+def test_value_that_is_no_rate_is_not_solved(value):
+    rows = table(("a", "csr", 1.0), ("a", "ell", value))
+    assert share_within(performance_profile(rows), np.inf)["ell"] == 0
+
+
+def test_other_columns_can_be_named():
+    rows = table(("a", "ell", 10.0)).rename(columns={"matrix": "case", "format": "label"})
+    assert list(performance_profile(rows, case="case", by="label").columns) == ["label", "tau", "rho"]
+
+
+def test_two_values_for_one_matrix_are_refused():
+    with pytest.raises(ValueError, match="csr has more than one value for a"):
+        performance_profile(table(("a", "csr", 1.0), ("a", "csr", 2.0)))
+
+
+def test_empty_table_gives_an_empty_profile():
+    assert performance_profile(table()).empty
+    assert list(performance_profile(table()).columns) == ["format", "tau", "rho"]
