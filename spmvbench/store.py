@@ -73,9 +73,13 @@ def environment(run: Path | str, results: Path | str = "results") -> dict[str, A
 
 
 def measured(run_folder: Path) -> dict[str, str]:
-    """The source hash of every case that the folder holds a row of, by case_id; empty for a folder yet to be made."""
+    """The source hash of every case that the folder holds a row of, by case_id; empty for a folder yet to be made.
+
+    Without those whose matrix could not be read: a file mended, or read in another way, is worth another try.
+    """
     rows, _ = _read(run_folder)
-    return dict(zip(rows["case_id"].to_pylist(), rows["source_hash"].to_pylist(), strict=True))
+    columns = (rows[name].to_pylist() for name in ("case_id", "source_hash", "matrix_sha256"))
+    return {case_id: source_hash for case_id, source_hash, matrix in zip(*columns, strict=True) if matrix}
 
 
 def append(run_folder: Path, row: dict[str, Any]) -> None:

@@ -77,15 +77,21 @@ def test_a_kill_between_merging_and_removing_parts_doubles_nothing(folder, monke
 
 def test_a_damaged_part_is_named_and_its_case_measured_again(folder, capsys):
     for case in "ab":
-        store.append(folder, row(case, source_hash="s"))
+        store.append(folder, row(case, source_hash="s", matrix_sha256="m"))
     damaged = folder / "parts" / "a.parquet"
     damaged.write_bytes(damaged.read_bytes()[:100])
     assert store.measured(folder) == {"b": "s"}
     assert str(damaged) in capsys.readouterr().err
     store.compact(folder)
     assert damaged.exists()
-    store.append(folder, row("a", source_hash="t"))
+    store.append(folder, row("a", source_hash="t", matrix_sha256="m"))
     assert store.measured(folder) == {"a": "t", "b": "s"}
+
+
+def test_cases_whose_matrix_could_not_be_read_are_not_measured(folder):
+    store.append(folder, row("a", source_hash="s", status="skipped"))
+    store.append(folder, row("b", source_hash="s", status="skipped", matrix_sha256="m"))
+    assert store.measured(folder) == {"b": "s"}
 
 
 def test_a_foreign_parquet_file_among_the_parts_is_ignored(folder, capsys):
@@ -164,7 +170,7 @@ def test_sessions_add_up_and_the_last_one_is_the_environment(folder):
 
 
 def test_two_processes_cannot_work_on_one_folder(folder):
-    hold = "import sys; from spmvbench import store\nwith store.lock(store.Path(sys.argv[1])): print(1, flush=True); input()"
+    hold = "import sys; from spmvbench.store import *\nwith lock(Path(sys.argv[1])): print(1, flush=True), input()"
     with subprocess.Popen(
         [sys.executable, "-c", hold, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:

@@ -26,14 +26,16 @@ class Settings:
     """What one session measures with. Times in seconds; None takes the device kind's default.
 
     device: ``cuda:0``, ``emulated``. max_bytes: what a format may take. budget: sampling time of a case. timeout: what
-    a case may last in one turn before its worker is replaced. floors: time of an empty kernel by mode, where an earlier
-    worker of the session has measured it.
+    a case may last in one turn before its worker is replaced. real_part: take the real part of a complex matrix,
+    which is refused otherwise. floors: time of an empty kernel by mode, where an earlier worker of the session has
+    measured it.
     """
 
     device: str
     max_bytes: int | None = None
     budget: float | None = None
     timeout: float | None = None
+    real_part: bool = False
     floors: Mapping[str, float] | None = None
 
 

@@ -292,9 +292,9 @@ def workspace(launches: list[Launch | Call], known: list[Any]) -> int:
 
 
 @lru_cache(maxsize=1)
-def _read(matrix: Matrix, seed: int) -> tuple[Csr, dict[str, Any]]:
+def _read(matrix: Matrix, seed: int, real_part: bool) -> tuple[Csr, dict[str, Any]]:
     """A matrix as canonical CSR in float64, with its columns of a row; kept for the group of the next type."""
-    a = Csr.of(matrix.read(seed)).astype(np.float64)
+    a = Csr.of(matrix.read(seed, "real" if real_part else "refuse")).astype(np.float64)
     digest = hashlib.sha256(np.asarray(a.shape, np.int64).tobytes())
     for array in (a.row_ptr.astype(np.int64, copy=False), a.col_idx, a.values):
         digest.update(np.ascontiguousarray(array).data)
@@ -306,7 +306,7 @@ def _measure(group: Group, device: Device, settings: Settings, floors: dict[str,
     started = {"started_at": now()}
     try:
         link.begin(None, "reading the matrix")
-        a, columns = _read(group.matrix, group.seed)
+        a, columns = _read(group.matrix, group.seed, settings.real_part)
         link.connection.send(("matrix", columns))
         link.begin(None, "computing the right answers")
         with np.errstate(over="ignore"):  # entries beyond float32 are found, and named, just below

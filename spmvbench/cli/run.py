@@ -78,9 +78,8 @@ def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) 
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
-    options = {
-        p.opts[0].lstrip("-"): p for p in ctx.command.params if p.name not in ("config", "fresh", "dry_run", "help")
-    }
+    valued = [option for option in ctx.command.params if not getattr(option, "is_flag", False)]
+    options = {option.opts[0].lstrip("-"): option for option in valued if option.name != "config"}
     ctx.default_map = {}
     for key, setting in given.items():
         option = options.get(key.replace("_", "-"))
@@ -159,6 +158,7 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     show_default=True,
     help="Of x and of generated values.",
 )
+@click.option("--real-part", is_flag=True, help="Take the real part of a complex matrix, which is refused otherwise.")
 @click.option(
     "--config",
     metavar="FILE",
@@ -188,6 +188,7 @@ def command(
     timeout: float | None,
     max_bytes: int | None,
     seed: int,
+    real_part: bool,
     dry_run: bool,
     fresh: bool,
 ) -> int:
@@ -224,7 +225,7 @@ def command(
             click.echo(f"What {folder} held is now in {aside}")
         todo = plan.pending(cases, store.measured(folder))
         _echo_plan(folder, found, cases, len(todo))
-        settings = plan.Settings(device, max_bytes, budget, timeout)
+        settings = plan.Settings(device, max_bytes, budget, timeout, real_part)
         progress = _Progress(len(todo))
         with _stoppable() as stopping, progress:
             watcher = session.Watcher(progress.on_begin, progress.on_row, stopping)
@@ -374,9 +375,8 @@ def _echo_results(rows: pd.DataFrame) -> None:
     if len(failures):
         click.echo()
     for row in failures.head(LISTED_FAILURES).itertuples():
-        click.echo(
-            f"{row.status}: {row.group}/{row.name} {row.label} {row.dtype} {row.mode}: {_first_line(row.reason)}"
-        )
+        reason = row.reason.partition("\n")[0]
+        click.echo(f"{row.status}: {row.group}/{row.name} {row.label} {row.dtype} {row.mode}: {reason}")
     if len(failures) > LISTED_FAILURES:
         click.echo(f"and {len(failures) - LISTED_FAILURES} more; the rows hold every reason")
     unread = rows[rows["matrix_sha256"] == ""].drop_duplicates(["group", "name"])
@@ -403,10 +403,6 @@ _CHECKED = {
     "error/bound": lambda row: _number(row.error_ratio, ".2g"),
     **_COUNTS,
 }
-
-
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0]
 
 
 def _number(value: float, spec: str) -> str:

@@ -1,0 +1,87 @@
+import math
+
+import pandas as pd
+import pytest
+
+from spmvbench.analysis.coverage import coverage, geometric_mean
+from spmvbench.bench.record import blank_row
+
+
+def rows(*cases, **columns):
+    """Rows from (matrix, label, status, seconds), 1e9 flops each."""
+    return pd.DataFrame(
+        blank_row()
+        | {
+            "case_id": f"{matrix}{label}{columns}",
+            "group": "G",
+            "name": matrix,
+            "matrix_sha256": "" if matrix == "unread" else "hash",
+            "label": label,
+            "status": status,
+            "t_median": seconds,
+            "gflops": 1 / seconds,
+            "bytes_per_nnz": 12.0,
+            "dtype": "f64",
+            "mode": "hot",
+            "op": "spmv",
+            "device": "cuda:0",
+            "device_name": "GPU",
+            "error_ratio": 0.25,
+            "started_at": "1",
+        }
+        | columns
+        for matrix, label, status, seconds in cases
+    )
+
+
+TABLE = rows(
+    ("a", "fast", "ok", 1.0),
+    ("b", "fast", "ok", 4.0),
+    ("c", "fast", "skipped", math.nan),
+    ("a", "broad", "ok", 2.0),
+    ("b", "broad", "ok", 2.0),
+    ("c", "broad", "ok", 16.0),
+    ("a", "bad", "wrong", 0.001),
+    ("b", "bad", "timeout", math.nan),
+    ("c", "bad", "oom", math.nan),
+    ("unread", "fast", "skipped", math.nan),
+    ("unread", "broad", "skipped", math.nan),
+)
+
+
+def test_counts_means_wins_and_worst_cases():
+    table = coverage(TABLE).set_index("label")
+    assert table.index.tolist() == ["fast", "broad", "bad"]  # 0.5, 0.25, no GFLOPS
+    assert table["cases"].tolist() == [3, 3, 3]
+    assert table["ok"].tolist() == [2, 3, 0]
+    assert table["skipped"].tolist() == [1, 0, 0]
+    assert table["wrong"].tolist() == [0, 0, 1]
+    assert table["failed"].tolist() == [0, 0, 2]
+    assert table["coverage"].tolist() == pytest.approx([2 / 3, 1, 0])
+    assert table["gflops"].tolist() == pytest.approx([0.5, 64 ** (-1 / 3), math.nan], nan_ok=True)
+    assert table["wins"].tolist() == [1, 2, 0]
+    assert table["worst"].tolist() == ["G/b", "G/a", ""]
+    assert table["slowdown"].tolist() == pytest.approx([2, 2, math.nan], nan_ok=True)
+
+
+def test_a_wrong_row_wins_nothing_however_fast():
+    assert coverage(TABLE).set_index("label").loc["bad", ["wins", "ok"]].tolist() == [0, 0]
+
+
+def test_settings_are_apart():
+    both = pd.concat([TABLE, rows(("a", "broad", "ok", 1.0), ("a", "fast", "ok", 3.0), dtype="f32")])
+    table = coverage(both)
+    assert table["setting"].drop_duplicates().tolist() == ["f64 hot", "f32 hot"]
+    assert table[table["setting"] == "f32 hot"]["label"].tolist() == ["broad", "fast"]
+    assert table[table["setting"] == "f64 hot"]["wins"].sum() == 3
+
+
+@pytest.mark.parametrize("some", [TABLE.iloc[:0], TABLE[TABLE["name"] == "unread"]])
+def test_nothing_read_gives_an_empty_table(some):
+    assert coverage(some).empty
+
+
+def test_geometric_mean():
+    assert geometric_mean([1, 100]) == pytest.approx(10)
+    assert geometric_mean([4, 0, -1, math.nan, math.inf]) == pytest.approx(4)
+    assert math.isnan(geometric_mean([]))
