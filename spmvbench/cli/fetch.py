@@ -96,7 +96,11 @@ def command(
     if dry_run:
         _list(entries)
         return
-    outcome = suitesparse.fetch(entries, mirror=mirror, jobs=jobs, verify=verify, progress=not quiet)
+    try:
+        outcome = suitesparse.fetch(entries, mirror=mirror, jobs=jobs, verify=verify, progress=not quiet)
+    except KeyboardInterrupt:
+        click.echo("What came so far is kept; the same command continues.", err=True)
+        raise
     _summarise(outcome)
     if outcome.failed or (outcome.missing and not missing_ok):
         ctx.exit(1)

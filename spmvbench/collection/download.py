@@ -240,7 +240,7 @@ def _request(
             or (status == 206 and not span.startswith(f"bytes {offset}-"))
         ):
             if status in (206, 416):
-                validator.unlink()
+                validator.unlink(missing_ok=True)  # so that the next request is for the whole file
             raise _Transient(f"HTTP {status} {answer.reason}")
         if status not in (200, 206):
             raise Failed(f"{url}: HTTP {status} {answer.reason}")

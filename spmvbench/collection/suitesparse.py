@@ -333,7 +333,7 @@ def fetch(
     entries = list(dict.fromkeys(entries))
     source = _source(mirror)
     stop = Event()
-    outcome = Outcome()
+    differing: set[Entry] = set()
     hidden = None if progress else True  # None: hidden unless stderr is a terminal
 
     def bring(entry: Entry) -> bool:
@@ -355,7 +355,7 @@ def fetch(
                     archive.check(part, entry.name)
                     if source == SITE:
                         _quarantine(entry, part)
-                    outcome.differing.append(entry)
+                    differing.add(entry)
                 else:
                     archive.check(part, entry.name)
 
@@ -374,6 +374,7 @@ def fetch(
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
+    outcome = Outcome(differing=[entry for entry in entries if entry in differing])
     for entry in entries:
         match results[entry]:
             case True:
