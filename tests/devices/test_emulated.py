@@ -1,18 +1,571 @@
+import math
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from spmvbench import paths
+from spmvbench.devices.base import DeviceFault, DeviceUnavailable
 from spmvbench.devices.emulated import Emulated
-from spmvbench.formats.base import Launch
+from spmvbench.devices.emulation import build
+from spmvbench.formats.base import Call, Launch
+
+KERNELS = Path(__file__).parent / "kernels"
+BLOCKS, WARPS, BUILTINS, FAULTS, TRAFFIC = (
+    str(KERNELS / f"{name}.cu") for name in ("blocks", "warps", "builtins", "faults", "traffic")
+)
+
+needs_symbols = pytest.mark.skipif(
+    not (shutil.which("addr2line") or shutil.which("llvm-addr2line")), reason="source lines need binutils or LLVM"
+)
 
 
 @pytest.fixture(scope="module")
-def device():
-    opened = Emulated()
+def fast():
+    device = Emulated()
+    yield device
+    device.close()
+
+
+@pytest.fixture(scope="module")
+def checking():
+    device = Emulated(check=True)
+    yield device
+    device.close()
+
+
+@pytest.fixture(scope="module", params=["fast", "shuffled", "checking", "checking-shuffled"])
+def device(request):
+    """Every way of running that must give the right answer."""
+    opened = Emulated(check="checking" in request.param, seed=7 if "shuffled" in request.param else None, workers=2)
     yield opened
     opened.close()
 
 
-def test_a_thread_per_item(device):
+def run(device, source, kernel, grid, block, *args, shared_bytes=0):
+    program = device.compile([Launch(source, kernel, grid, block, args, shared_bytes)])
+    program.run()
+    return program
+
+
+def place(source, mark):
+    """``file.cu:line`` of the line that carries a mark."""
+    lines = Path(source).read_text().splitlines()
+    (number,) = (i for i, line in enumerate(lines, 1) if line.endswith(f"// {mark}"))
+    return f"{Path(source).name}:{number}"
+
+
+# Right answers
+
+
+def test_zero_fill_leaves_the_rest_alone(device):
     y = np.full(1000, np.nan)
-    device.compile([Launch("vector.cu", "zero_fill<double>", 8, 128, (y, np.int32(1000)))]).run()
-    assert not y.any()
+    run(device, "vector.cu", "zero_fill<double>", 8, 128, y, np.int32(999))
+    assert not y[:999].any()
+    assert np.isnan(y[999])
+
+
+@pytest.mark.parametrize("block", [32, 64, 1024])
+def test_block_sum(device, block):
+    items = np.random.default_rng(1).integers(-9, 9, 5 * block).astype(np.float32)
+    sums = np.full(5, np.nan, np.float32)
+    run(device, BLOCKS, f"block_sum<float, {block}>", 5, block, items, sums)
+    assert sums.tolist() == items.reshape(5, block).sum(axis=1).tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int16])
+def test_dynamic_shared_memory(device, dtype):
+    items = np.arange(7 * 96).astype(dtype)
+    out = np.zeros_like(items)
+    kernel = "reverse<double>" if dtype is np.float64 else "reverse<short>"
+    run(device, BLOCKS, kernel, 7, 96, items, out, shared_bytes=96 * items.itemsize)
+    assert out.tolist() == items.reshape(7, 96)[:, ::-1].ravel().tolist()
+
+
+@pytest.mark.parametrize(("true", "expected"), [(0, [0, 0, 0]), (33, [33, 0, 1]), (70, [70, 1, 1])])
+def test_barriers_that_vote(device, true, expected):
+    result = np.zeros(3, np.int32)
+    run(device, BLOCKS, "votes", 1, 70, (np.arange(70) < true).astype(np.int32), result)
+    assert result.tolist() == expected
+
+
+def test_three_dimensions(device):
+    numbers = np.full(2 * 3 * 2 * 5 * 3 * 4, -1, np.int32)
+    run(device, BLOCKS, "geometry", (2, 3, 2), (5, 3, 4), numbers)
+    assert numbers.tolist() == list(range(len(numbers)))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "uint64", "float32", "float64"])
+def test_atomic_add(device, dtype):
+    types = {"int32": "int", "uint32": "unsigned", "uint64": "unsigned long long", "float32": "float"}
+    items = np.random.default_rng(2).integers(0, 9, 5000).astype(dtype)
+    total = np.zeros(1, dtype)
+    run(device, BLOCKS, f"add_all<{types.get(dtype, 'double')}>", 40, 128, items, total, np.int32(5000))
+    assert total[0] == items.sum()
+
+
+def test_last_block_by_fence_and_counter(device):
+    total = np.zeros(1)
+    run(device, BLOCKS, "last_block", 50, 1, np.zeros(50), np.zeros(1, np.uint32), total)
+    assert total[0] == 50 * 51 / 2
+
+
+def test_spin_wait_with_nanosleep(device):
+    seen = np.zeros(1, np.int32)
+    run(device, BLOCKS, "spin", 1, 2, np.zeros(1, np.int32), seen)
+    assert seen[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "width"),
+    [
+        ("int", np.int32, 32),
+        ("unsigned", np.uint32, 16),
+        ("long long", np.int64, 4),
+        ("float", np.float32, 1),
+        ("double", np.float64, 8),
+    ],
+)
+def test_shuffles(device, name, dtype, width):
+    items = (np.arange(32) * 1.5 + 1).astype(dtype)
+    result = np.zeros((4, 32), dtype)
+    run(device, WARPS, f"shuffles<{name}, {width}>", 1, 32, items, result)
+    lane = np.arange(32)
+    first = lane - lane % width
+    xor = lane ^ 5
+    sources = [
+        first + lane * 3 % width,
+        np.where(lane % width >= 3, lane - 3, lane),
+        np.where(lane % width + 3 < width, lane + 3, lane),
+        np.where(xor < first + width, xor, lane),
+    ]
+    assert result.tolist() == items[np.array(sources)].tolist()
+
+
+def test_votes_matches_and_reductions(device):
+    items = np.array([3, -1, 4, 1, 5, -9, 2, 6] * 4, np.int32)
+    result = np.zeros((7, 32), np.uint32)
+    run(device, WARPS, "votes", 1, 32, items, result)
+    ballot = sum(1 << i for i, item in enumerate(items) if item > 3)
+    assert (result[0] == ballot).all()
+    assert (result[1] == 1).all()
+    assert (result[2] == 0).all()
+    assert result[3].tolist() == [sum(1 << j for j in range(32) if items[j] == items[i]) for i in range(32)]
+    for row, expected in zip(result[4:], (items.sum(), items.min(), items.max()), strict=True):
+        assert (row.view(np.int32) == expected).all()
+
+
+def test_half_warps_on_different_ways(device):
+    result = np.zeros(32, np.int32)
+    run(device, WARPS, "halves", 1, 32, np.arange(32, dtype=np.int32), result)
+    assert result.tolist() == [i ^ 1 if i < 16 else i ^ 2 for i in range(32)]
+
+
+@pytest.mark.parametrize(("block", "stay"), [(32, 20), (32, 1), (17, 17)])
+def test_collectives_go_on_without_lanes_that_left(device, block, stay):
+    result = np.zeros(32, np.uint32)
+    run(device, WARPS, "leavers", 1, block, np.int32(stay), result)
+    assert result.tolist() == [(1 << stay) - 1] * stay + [0] * (32 - stay)
+
+
+def test_integer_builtins(fast):
+    a, b = 0x90ABCDE8, 0x01234567
+    result = np.zeros(15, np.uint32)
+    run(fast, BUILTINS, "integers", 1, 1, np.uint32(a), np.uint32(b), result)
+    wide = b << 32 | a
+    permuted = wide.to_bytes(8, "little")
+    expected = [
+        a.bit_count(),
+        a.bit_count() + b.bit_count(),
+        4,
+        33,
+        0,
+        64 - b.bit_length(),
+        32,
+        int(f"{a:032b}"[::-1], 2),
+        (wide << 8 >> 32) & 0xFFFFFFFF,
+        (wide >> 8) & 0xFFFFFFFF,
+        int.from_bytes(bytes(permuted[i] for i in (1, 3, 5, 7)), "little"),
+        b,
+        2,
+        a * b >> 32,
+        0x3FF00000,
+    ]
+    assert [hex(n) for n in result] == [hex(n) for n in expected]
+
+
+def test_floating_point_builtins(fast):
+    a, b = 1 + 2**-30, -2.5
+    result = np.zeros(10)
+    run(fast, BUILTINS, "reals", 1, 1, np.float64(a), np.float32(b), result)
+    exact = 2**-29 + 2**-60  # one rounding; the product of two roundings loses the last term
+    assert result.tolist()[:5] == [exact, exact, 2**-29, b, 3.0]
+    assert math.isnan(result[5])
+    assert result.tolist()[6:] == [a, b, 3.0, -b]
+
+
+def test_vector_types(device):
+    quads = np.arange(32, dtype=np.int32).reshape(8, 4)
+    pairs = np.arange(16.0).reshape(8, 2)
+    sums, products = np.zeros((8, 2), np.int32), np.zeros(8)
+    run(device, BUILTINS, "vectors", 1, 8, quads, pairs, sums, products)
+    assert sums.tolist() == quads.reshape(8, 2, 2).sum(axis=2).tolist()
+    assert products.tolist() == pairs.prod(axis=1).tolist()
+
+
+# Programs
+
+
+def test_launches_run_in_order_and_empty_ones_are_dropped(fast):
+    y = np.full(4, np.nan)
+    zero = Launch("vector.cu", "zero_fill<double>", 1, 32, (y, np.int32(4)))
+    add = Launch(BLOCKS, "add_all<double>", 1, 32, (np.ones(3), y, np.int32(3)))
+    nothing = Launch("no such file.cu", "nothing", 0, 32, ())
+    program = fast.compile([zero, add, nothing, add])
+    for _ in range(2):
+        program.run()
+        assert y.tolist() == [6, 0, 0, 0]
+    assert program.traffic == []
+
+
+def test_elapsed_and_capture(fast):
+    total = np.zeros(1)
+    program = fast.compile([Launch(BLOCKS, "add_all<double>", 1, 32, (np.ones(3), total, np.int32(3)))])
+    seconds = fast.elapsed(fast.capture(program, 5), flush=True)
+    fast.synchronize()
+    assert 0 < seconds < 1
+    assert total[0] == 15
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_a_seed_fixes_the_order(check):
+    """Floating-point sums by atomics depend on the order of lanes, and with one worker on nothing else."""
+
+    def total(seed):
+        device = Emulated(check=check, seed=seed, workers=1)
+        sums = np.zeros(1, np.float32)
+        items = np.random.default_rng(3).standard_normal(1000).astype(np.float32)
+        run(device, BLOCKS, "add_all<float>", 8, 128, items, sums, np.int32(1000))
+        device.close()
+        return sums[0]
+
+    assert total(1) == total(1)
+    assert total(None) == total(None)
+    assert len({total(seed) for seed in (None, 1, 2, 3, 4)}) > 2
+
+
+def test_shared_memory_starts_as_garbage(fast):
+    out = np.zeros(64, np.float32)
+    run(fast, FAULTS, "uninitialised", 1, 64, out)
+    assert np.flatnonzero(np.isnan(out)).tolist() == [63 - 5]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((), "takes 2 arguments, not 0"),
+        ((np.zeros(2, np.float32), np.int32(2)), "argument 0 of .* is an array of float32, .* pointer to float64"),
+        ((np.zeros(2), 2), "argument 1 of .* is a Python int, the kernel takes int32"),
+        ((np.zeros(2), np.int64(2)), "argument 1 of .* is a NumPy int64, the kernel takes int32"),
+        ((np.float64(2), np.int32(2)), "argument 0 of .* is a NumPy float64, the kernel takes a pointer to float64"),
+        ((np.zeros(4)[::2], np.int32(2)), "argument 0 of .* is an array with gaps"),
+        ((np.frombuffer(bytes(16)), np.int32(2)), "argument 0 of .* is read-only"),
+        ((np.zeros(17, np.int8)[1:].view(np.float64), np.int32(2)), "argument 0 of .* is not aligned to the 8 bytes"),
+    ],
+)
+def test_wrong_arguments(fast, args, message):
+    with pytest.raises(TypeError, match=message):
+        fast.compile([Launch("vector.cu", "zero_fill<double>", 1, 32, args)])
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "shared_bytes", "message"),
+    [
+        (1, 1025, 0, "a block of .* outside"),
+        (1, (32, 33), 0, "more than 1024 threads"),
+        (1, 0, 0, "a block of .* outside"),
+        ((1, 65536), 32, 0, "a grid of .* outside"),
+        (1, 32, 300_000, "300,000 bytes of shared memory"),
+    ],
+)
+def test_launches_that_cuda_refuses(fast, grid, block, shared_bytes, message):
+    with pytest.raises(DeviceFault, match=message):
+        fast.compile([Launch(BLOCKS, "fill_nothing", grid, block, (), shared_bytes)])
+
+
+def test_a_vendor_call_is_refused(fast):
+    with pytest.raises(DeviceFault, match="cusparseSpMV is a vendor library's call"):
+        fast.compile([Call("cusparseSpMV", print, ())])
+
+
+# Faults that every build finds
+
+
+def fault(device, kernel, block, *args, grid=1, shared_bytes=0):
+    with pytest.raises(DeviceFault) as caught:
+        run(device, FAULTS, kernel, grid, block, *args, shared_bytes=shared_bytes)
+    message = str(caught.value)
+    assert message.startswith(f"{kernel}, block (")
+    assert not caught.value.sticky
+    return message
+
+
+@pytest.mark.parametrize(
+    ("kernel", "block", "words", "marks"),
+    [
+        (
+            "deadlock",
+            32,
+            ["deadlock", "7 threads wait in __syncwarp with mask 0xffffffff"],
+            ["deadlock-1", "deadlock-2"],
+        ),
+        ("divergent_barrier", 64, ["divergent barrier"], ["barrier-1", "barrier-2"]),
+        ("divergent_shuffle", 32, ["divergent warp"], ["shuffle-1", "shuffle-2"]),
+        ("not_in_mask", 32, ["is not in the mask 0x0000ffff"], ["mask-1"]),
+        ("masks_differ", 32, ["mask", "0xfffffffe"], ["mask-2"]),
+        ("spins", 2, ["spin-wait without end"], []),
+    ],
+)
+def test_faults_of_control(device, kernel, block, words, marks):
+    out = np.zeros(64, np.int32)
+    message = fault(device, kernel, block, out)
+    for text in [*words, *(place(FAULTS, mark) for mark in marks)]:
+        assert text in message
+    y = np.full(4, np.nan)  # the device is as good as before
+    run(device, "vector.cu", "zero_fill<double>", 1, 64, y, np.int32(4))
+    assert y.tolist() == [0] * 4
+
+
+def test_the_stack_has_a_guard_page(tmp_path):
+    """A kernel that outgrows its stack dies; it does not write over its neighbours."""
+    script = (
+        "import numpy as np\n"
+        "from spmvbench.devices.emulated import Emulated\n"
+        "from spmvbench.formats.base import Launch\n"
+        f"Emulated().compile([Launch({FAULTS!r}, 'smashes_stack', 1, 1, (np.zeros(1, np.int32),))]).run()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert done.returncode < 0
+
+
+# Faults that the checking build finds
+
+
+@needs_symbols
+@pytest.mark.parametrize("seed", [None, 5])
+@pytest.mark.parametrize(
+    ("kernel", "grid", "block", "args", "words"),
+    [
+        ("race_in_block", 1, 32, [np.zeros(1, np.int32)], "race: thread {n} writes args[0] at {race-1}"),
+        ("race_in_block", 1, 64, [np.zeros(1, np.int32)], "race: thread {n} writes args[0] at {race-1}"),
+        ("race_of_blocks", 2, 32, [np.zeros(1, np.int32)], "another block wrote it at {race-2}"),
+        ("race_with_atomic", 1, 2, [np.zeros(1, np.int32)], "{race-3}"),
+        ("out_of_bounds", 1, 8, [np.zeros(8), np.zeros(8)], "thread 7 reads 8 bytes at {bounds-1}, 64 bytes from"),
+        ("uninitialised", 1, 64, [np.zeros(64, np.float32)], "thread 58 reads shared memory at {uninitialised-1}"),
+        ("casts_const_away", 1, 1, [np.zeros(1, np.int32)], "writes args[0] at {const-1}, which it takes as const"),
+    ],
+)
+def test_faults_of_memory(seed, kernel, grid, block, args, words):
+    device = Emulated(check=True, seed=seed)
+    message = fault(device, kernel, block, *args, grid=grid)
+    pattern = re.sub(r"\{([a-z]+-\d)\}", lambda match: place(FAULTS, match[1]), words)
+    assert re.search(re.escape(pattern).replace(r"\{n\}", r"\d+"), message), message
+    device.close()
+
+
+@needs_symbols
+def test_out_of_dynamic_shared_memory(checking):
+    message = fault(checking, "out_of_shared", 8, np.zeros(8), shared_bytes=60)
+    assert "touches byte 63 of 60 bytes of dynamic shared memory" in message
+    assert place(FAULTS, "bounds-2") in message
+
+
+def mutants(source, barrier):
+    """Copies of a source, each without one of its barriers."""
+    text = Path(source).read_text()
+    for match in re.finditer(re.escape(barrier), text):
+        yield text[: match.start()] + " " * len(barrier) + text[match.end() :]
+
+
+def test_every_barrier_of_the_block_sum_is_missed(checking, tmp_path):
+    """And by the kernel with all of them, in test_block_sum, nothing is reported."""
+    body = Path(BLOCKS).read_text().partition("// Reverses")[0]
+    whole = tmp_path / "whole.cu"
+    whole.write_text(body)
+    found = 0
+    for barrier in ("__syncthreads();", "__syncwarp();"):
+        for i, text in enumerate(mutants(whole, barrier)):
+            mutant = tmp_path / f"mutant{barrier[6]}{i}.cu"
+            mutant.write_text(text)
+            with pytest.raises(DeviceFault, match=r"(race|uninitialised): .*mutant"):
+                run(checking, str(mutant), "block_sum<double, 128>", 2, 128, np.ones(256), np.zeros(2))
+            found += 1
+    assert found == 4
+
+
+# Traffic
+
+
+@needs_symbols
+@pytest.mark.parametrize("seed", [None, 5])
+def test_sectors_of_known_patterns(seed):
+    device = Emulated(check=True, seed=seed)
+    out = np.zeros(80)
+    program = run(device, TRAFFIC, "patterns", 1, 32, np.zeros(160), out, np.int32(80))
+    device.close()
+    (traffic,) = program.traffic
+
+    def at(mark):
+        return tuple(traffic["lines"][place(TRAFFIC, mark)].values())
+
+    # requests, lanes, sectors read, sectors written
+    assert at("coalesced") == (1, 32, 8, 0)
+    assert at("strided") == (1, 32, 32, 0)
+    assert at("broadcast") == (1, 32, 1, 0)
+    assert at("half") == (1, 16, 8, 0)
+    assert at("stored") == (1, 32, 0, 8)
+    assert at("loop") == (6, 160, 20, 20)  # 80 items in rounds of 32, 32 and 16, each read and written
+    assert traffic["kernel"] == "patterns"
+    for i, name in enumerate(("requests", "lanes", "sectors_read", "sectors_written")):
+        assert traffic[name] == sum(tuple(line.values())[i] for line in traffic["lines"].values())
+
+
+@needs_symbols
+def test_sectors_of_vectors_and_atomics(checking):
+    out = np.zeros(2, np.int32)
+    program = run(checking, TRAFFIC, "wide", 1, 32, np.ones(128, np.int32), out)
+    lines = program.traffic[0]["lines"]
+    assert tuple(lines[place(TRAFFIC, "quads")].values()) == (1, 32, 16, 0)
+    assert tuple(lines[place(TRAFFIC, "atomics")].values()) == (1, 32, 1, 1)
+    assert out.tolist() == [32, 32]
+
+
+@needs_symbols
+def test_lanes_meet_again_behind_a_loop(checking):
+    lengths = np.ones(67, np.int32)
+    lengths[:32] = np.arange(32) % 5
+    program = run(checking, TRAFFIC, "ragged", 1, 32, lengths, np.zeros(32, np.int32))
+    lines = program.traffic[0]["lines"]
+    inner = lines[place(TRAFFIC, "inner")]
+    assert (inner["requests"], inner["lanes"]) == (3 * 4, 3 * lengths[:32].sum())
+    outer = lines[place(TRAFFIC, "outer")]
+    assert (outer["requests"], outer["lanes"], outer["sectors_read"]) == (3, 3 * 32, 3)
+
+
+def test_traffic_is_that_of_the_last_run(checking):
+    y = np.zeros(64)
+    program = checking.compile([Launch("vector.cu", "zero_fill<double>", 2, 32, (y, np.int32(64)))] * 2)
+    for _ in range(2):
+        program.run()
+        assert [launch["sectors_written"] for launch in program.traffic] == [16, 16]
+
+
+# The compiler and the cache
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def test_the_cache_spares_the_compiler(home, tmp_path):
+    source = tmp_path / "one.cu"
+    source.write_text("__global__ void one(int* y) { *y = 1; }")
+    first = build.library(source, "one", check=False)
+    assert sorted(path.suffix for path in (home / "emulated").iterdir()) == [".o", ".so"]
+    made = first.path.stat().st_mtime_ns
+    assert build.library(source, "one", check=False) is first
+    assert first.path.stat().st_mtime_ns == made
+
+
+def test_the_cache_knows_what_changed(home, tmp_path):
+    source, header = tmp_path / "one.cu", tmp_path / "value.cuh"
+    source.write_text('#include "value.cuh"\n__global__ void one(int* y) { *y = VALUE; }')
+    device = Emulated()
+    y = np.zeros(1, np.int32)
+    for value in (1, 2):
+        header.write_text(f"#define VALUE {value}\n")
+        run(device, str(source), "one", 1, 1, y)
+        assert y[0] == value
+    device.close()
+
+
+def test_two_processes_compile_the_same_at_once(home):
+    script = (
+        "import numpy as np\n"
+        "from spmvbench.devices.emulated import Emulated\n"
+        "from spmvbench.formats.base import Launch\n"
+        "y = np.ones(4)\n"
+        "Emulated().compile([Launch('vector.cu', 'zero_fill<double>', 1, 32, (y, np.int32(4)))]).run()\n"
+        "assert not y.any()\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(2)]
+    assert [process.wait() for process in running] == [0, 0]
+    assert sorted(path.suffix for path in (home / "emulated").iterdir()) == [".o", ".so"]
+
+
+def test_a_source_that_does_not_compile(fast, tmp_path):
+    source = tmp_path / "broken.cu"
+    source.write_text("__global__ void broken(int* y) { *y = undeclared; }")
+    with pytest.raises(DeviceFault, match=r"(?s)broken.cu does not compile for the emulated device:.*undeclared"):
+        run(fast, str(source), "broken", 1, 1, np.zeros(1, np.int32))
+    with pytest.raises(DeviceFault, match="does not compile"):
+        run(fast, BLOCKS, "no_such_kernel<int>", 1, 1)
+
+
+@pytest.mark.parametrize(
+    "call", ["__activemask()", "min(1, 2ll)", "atomicAdd(reinterpret_cast<unsigned long*>(y), 1ul)"]
+)
+def test_what_cuda_or_we_refuse_does_not_compile(fast, tmp_path, call):
+    source = tmp_path / "refused.cu"
+    source.write_text(f"__global__ void refused(unsigned* y) {{ *y = {call}; }}")
+    with pytest.raises(DeviceFault, match="does not compile"):
+        run(fast, str(source), "refused", 1, 1, np.zeros(1, np.uint32))
+
+
+def test_without_a_compiler(monkeypatch, tmp_path):
+    build.find_compiler.cache_clear()
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DeviceUnavailable, match=r"install g\+\+, or run pip install 'spmvbench\[cpu\]'"):
+        Emulated()
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(DeviceUnavailable, match="CXX names 'no-such-compiler'"):
+        Emulated()
+    build.find_compiler.cache_clear()
+
+
+@pytest.mark.skipif(not shutil.which("clang++"), reason="no Clang here")
+@pytest.mark.parametrize("check", [False, True])
+def test_clang(monkeypatch, check):
+    monkeypatch.setenv("CXX", "clang++")
+    device = Emulated(check=check)
+    assert "clang" in device.properties()["compiler"]
+    sums = np.zeros(5)
+    run(device, BLOCKS, "block_sum<double, 64>", 5, 64, np.ones(320), sums)
+    assert sums.tolist() == [64] * 5
+    device.close()
+
+
+def test_properties(fast):
+    properties = fast.properties()
+    assert properties["name"].startswith("emulated on ")
+    assert properties["workers"] == min(os.cpu_count(), 16)
+    assert fast.memory_free() > 2**20
+    assert (fast.name, fast.kind, fast.xp) == ("emulated", "emulated", np)
+
+
+def test_the_layout_that_both_languages_know():
+    """A launch is handed over as memory: a size that differs between the languages would show here first."""
+    text = (build.FOLDER / "runtime.hpp").read_text()
+    assert int(re.search(r"MAX_DYNAMIC_SHARED = (\d+) \* 1024", text)[1]) * 1024 == 227 * 1024
+    assert struct.calcsize("cB?I") == build.ctypes.sizeof(build.Parameter)
+    assert (paths.kernels() / "include").is_dir()

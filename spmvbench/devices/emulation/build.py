@@ -170,8 +170,11 @@ def library(source: Path, expression: str, *, check: bool) -> Library:
             text, made = Path(scratch, "unit.cpp"), Path(scratch, "unit.so")
             text.write_text(unit)
             command = [*compiler.command, *flags, f"-I{FOLDER}", f"-I{includes}"]
-            _compile(source, [*command, *_instrumented(compiler, check), "-c", text, "-o", Path(scratch, "unit.o")])
-            _compile(source, [*command, "-shared", Path(scratch, "unit.o"), *runtime, "-lm", "-o", made])
+            if check:
+                instrumented = Path(scratch, "unit.o")
+                _compile(source, [*command, *_instrumentation(compiler), "-c", text, "-o", instrumented])
+                text = instrumented
+            _compile(source, [*command, "-shared", text, *runtime, "-lm", "-o", made])
             made.replace(path)  # whole or not there: others compile at the same time
     return _loaded(path, check)
 
@@ -190,10 +193,8 @@ def _flags(compiler: Compiler, check: bool) -> tuple[str, ...]:
     return flags
 
 
-def _instrumented(compiler: Compiler, check: bool) -> tuple[str, ...]:
-    """What makes the compiler report every access of a kernel. The hooks are ours, so it is left out when linking."""
-    if not check:
-        return ()
+def _instrumentation(compiler: Compiler) -> tuple[str, ...]:
+    """What makes the compiler report every access of a kernel. The hooks are ours, so the linker must not see it."""
     if compiler.clang:
         options = ("-tsan-distinguish-volatile", "-tsan-instrument-read-before-write")
         return ("-fsanitize=thread", *(word for option in options for word in ("-mllvm", option)))

@@ -140,7 +140,10 @@ void touch_shared(const Block& block, size_t offset, size_t bytes, Access access
   }
   for (size_t byte = offset; byte < offset + bytes; ++byte) {
     Record& record = shared_records[byte];
-    if (access != Access::WRITE && access != Access::VOLATILE_WRITE && record.write.block != this_block_number) {
+    // Another block's shared memory was not the same memory.
+    if (record.write.block != this_block_number) record.write = {};
+    if (record.read.block != this_block_number) record.read = {};
+    if (access != Access::WRITE && access != Access::VOLATILE_WRITE && !record.write.block) {
       fail("uninitialised: thread %u reads shared memory at @{%x} that no thread of its block has written", thread, pc);
     }
     touch(block, record, access, access == Access::ATOMIC, pc, "shared memory");

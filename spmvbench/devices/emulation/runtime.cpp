@@ -91,7 +91,9 @@ namespace emulation {
 
 namespace {
 
-constexpr u64 SPIN_LIMIT = u64(1) << 24;  // yields of a block in which nothing else happens
+// Yields of a block in which no collective is called and no thread ends. Where other host threads run blocks that this
+// one may wait for, a few seconds' worth.
+constexpr u64 SPIN_LIMIT = u64(1) << (CHECKING ? 20 : 24);
 constexpr size_t STACKS_OFFSET = size_t(1) << 20;
 static_assert(sizeof(Block) <= STACKS_OFFSET);
 
@@ -301,15 +303,14 @@ u64 result_of(const Warp& warp, u32 group, unsigned lane) {
   }
 }
 
-// Every live lane of `mask` has come: give each its result. They become ready.
-void complete(Block& block, u32 w, u32 mask) {
+// Every live lane that `leader` waits for has come: give each its result. They become ready.
+void complete(Block& block, u32 w, unsigned leader) {
   Warp& warp = block.warps[w];
-  const u32 group = mask & warp.alive;
-  const unsigned leader = lowest(group);
   const Lane& first = warp.lanes[leader];
+  const u32 group = first.mask & warp.alive;
   for (u32 lanes = group; lanes; lanes &= lanes - 1) {
     const Lane& other = warp.lanes[lowest(lanes)];
-    if (other.mask != mask) {
+    if (other.mask != first.mask) {
       fail("lanes of one warp disagree about the mask: 0x%08x in %s at %s:%d, 0x%08x in %s at %s:%d", first.mask,
            name_of(first.op), base_name(first.site.file), first.site.line, other.mask, name_of(other.op),
            base_name(other.site.file), other.site.line);
@@ -378,9 +379,10 @@ Thread* finish(Block& block) {
   block.idle_yields = 0;
   if (!--block.alive) return next_block(block) ? pick(block) : nullptr;
   for (u32 lanes = warp.waiting; lanes;) {  // some may have waited for this lane only
-    const u32 mask = warp.lanes[lowest(lanes)].mask;
+    const unsigned lane = lowest(lanes);
+    const u32 mask = warp.lanes[lane].mask;
     lanes &= ~mask;
-    if (!(mask & warp.alive & ~warp.waiting)) complete(block, w, mask);
+    if (!(mask & warp.alive & ~warp.waiting)) complete(block, w, lane);
   }
   if (block.arrived == block.alive) release_barrier(block);
   return pick(block);
@@ -459,7 +461,7 @@ u64 collective(Op op, u32 mask, u64 value, int source, Site here) {
   warp.waiting |= 1u << lane;
   block.idle_yields = 0;
   if (!(mask & warp.alive & ~warp.waiting)) {
-    complete(block, w, mask);
+    complete(block, w, lane);
     if (!block.random) {  // go on with this lane; with a seed, any of them may be the next
       take(block, w, lane);
       return mine.result;
