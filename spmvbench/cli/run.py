@@ -61,6 +61,21 @@ class _Bytes(click.ParamType):
         return int(count)
 
 
+class _Seconds(click.ParamType):
+    """A length of time, above 0 and below a fortnight."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = 0
+        if not 0 < seconds < 1e6:
+            self.fail(f"{value!r} is no number of seconds above 0", param, ctx)
+        return seconds
+
+
 def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     """Take from a TOML file what the command line leaves at its default."""
     if value is None:
@@ -135,13 +150,13 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
 )
 @click.option(
     "--budget",
-    type=click.FloatRange(min=0, min_open=True),
+    type=_Seconds(),
     metavar="SECONDS",
     help="Sampling time of a case at most. Default: 0.5 on a GPU, 0.05 emulated.",
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=_Seconds(),
     metavar="SECONDS",
     help="A case that takes longer is given up. Default: 60 on a GPU, 120 emulated.",
 )

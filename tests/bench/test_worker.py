@@ -1,0 +1,257 @@
+"""The worker's turns, on a device that stands in for a GPU: order of turns, memory, transfer and conversion times."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import formats
+from spmvbench.bench import plan, worker
+from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
+from spmvbench.formats import Launch, register
+from spmvbench.formats.csr import CsrArrays
+
+
+class HostProgram(Program):
+    compile_seconds = 0.25
+
+    def __init__(self, launches):
+        self.launches = launches
+
+    def run(self):
+        for launch in self.launches:
+            launch.args[0](*launch.args[1:])
+
+
+class HostCuda(Device):
+    """Runs a launch's first argument, a function, on the host, and counts memory as a GPU would."""
+
+    kind, name, xp, default_max_bytes = "cuda", "cuda:0", np, 10**12
+
+    def __init__(self, seconds=2e-3):
+        self.flushes, self.seconds = 0, seconds
+
+    def compile(self, launches):
+        return HostProgram(launches)
+
+    def capture(self, program, repeats):
+        return lambda: [program.run() for _ in range(repeats)]
+
+    def elapsed(self, work, *, flush=False):
+        work()
+        self.flushes += flush
+        return self.seconds
+
+    def synchronize(self):
+        pass
+
+    def properties(self):
+        return {}
+
+    def memory_free(self):
+        return 10**9
+
+    def memory_peak(self):
+        return 1000
+
+    def sm_clock_mhz(self):
+        return 1234.0
+
+
+class Recorder:
+    """Both ends of the pipe: keeps what the worker sends and always wants more."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send(self, message):
+        self.sent.append(message)
+
+    def recv(self):
+        return True
+
+    @property
+    def rows(self):
+        return {message[1]: message[2] for message in self.sent if message[0] == "row"}
+
+    @property
+    def stages(self):
+        return [(m[1], m[2]) for m in self.sent if m[0] == "begin" and m[1] is not None]
+
+
+class Right(CsrArrays):
+    """CSR multiplied by SciPy."""
+
+    reference = "none"
+    devices = ("cuda",)
+    scale = 1.0
+
+    def launches(self, x, y):
+        matrix = sparse.csr_array((self.values, self.col_idx, self.row_ptr), shape=self.shape)
+
+        def multiply(x, y, carry):
+            y[:] = self.scale * (matrix @ x)
+
+        return [Launch("none.cu", "none", 1, 1, (multiply, x, y, np.empty(16)))]
+
+
+class OnDevice:
+    id, group, name, kind = "G/m", "G", "m", "test"
+
+    def read(self, seed, complex_values):
+        assert complex_values == "refuse"
+        return sparse.random_array((50, 40), density=0.1, rng=np.random.default_rng(3))
+
+
+@pytest.fixture
+def measure(monkeypatch):
+    """Measures formats made for the test; gives (pipe, the cases' rows by format and mode, device)."""
+    registry = dict(formats.base.REGISTRY)
+
+    def run(*classes, modes=("hot", "cold"), device=None, dtype="f64"):
+        for cls in classes:
+            cls.key = cls.key or cls.__name__.lower()
+            register(cls)
+        chosen = [(formats.get(cls.key), {}) for cls in classes]
+        cases = plan.cross([OnDevice()], chosen, [dtype], modes, "cuda:0", 0)
+        (group,) = plan.grouped(cases)
+        pipe, device = Recorder(), device or HostCuda()
+        worker._read.cache_clear()
+        settings = plan.Settings("cuda:0", budget=1e-6)
+        worker._measure(group, device, settings, {"hot": 1e-3, "cold": 1e-6}, worker._Link(pipe))
+        return pipe, {(case.format, case.mode): pipe.rows[case.case_id] for case in cases}, device
+
+    monkeypatch.setattr(worker.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its file number is asked for
+    yield run
+    formats.base.REGISTRY.clear()
+    formats.base.REGISTRY.update(registry)
+
+
+def variant(name, **members):
+    return type(name, (Right,), {"__module__": __name__, "key": f"test-{name.lower()}", **members})
+
+
+def test_formats_take_turns_and_rows_come_after_the_last_round(measure):
+    pipe, rows, device = measure(variant("A"), variant("B"))
+    timing = [(index, stage) for index, stage in pipe.stages if stage.startswith("timing")]
+    one_round = [(0, "timing hot"), (0, "timing cold"), (1, "timing hot"), (1, "timing cold")]
+    assert timing == one_round * 3
+    assert [m[0] for m in pipe.sent[-4:]].count("row") == 2  # the last format's, after those of the first
+    assert {row["status"] for row in rows.values()} == {"ok"}
+    assert all(row["n_samples"] == 3 for row in rows.values())
+    assert device.flushes == 2 * 3 * 2  # two formats, three rounds, a warm-up and a sample each
+
+
+def test_a_row_holds_what_was_timed_apart(measure):
+    _, rows, _ = measure(variant("A"))
+    row = rows["test-a", "hot"]
+    assert row["t_median"] == pytest.approx(2e-3)
+    assert row["repeats"] == 1
+    assert row["sm_clock_mhz"] == 1234.0
+    assert row["t_compile"] == 0.25
+    assert row["t_convert_host"] > 0
+    assert row["t_convert_device"] > 0
+    assert row["t_transfer"] > 0
+    assert row["t_setup"] == 0
+    assert row["bytes_workspace"] == 16 * 8
+    nnz = 200
+    assert row["bytes_format"] == 12 * nnz + 4 * 51
+    assert row["bytes_peak"] == row["bytes_format"]  # nothing beyond the input was allocated
+    assert row["model_bytes"] == row["bytes_format"] + 8 * (50 + 40)
+    assert row["gflops"] == pytest.approx(2 * nnz / 2e-3 / 1e9)
+    assert 0 <= row["error_ratio"] <= 1
+
+
+@pytest.mark.parametrize(("seconds", "near"), [(1.9e-3, True), (2.1e-3, False)])
+def test_near_the_launch_floor_is_within_twice_of_it(measure, seconds, near):
+    _, rows, _ = measure(variant("A"), modes=("hot",), device=HostCuda(seconds))
+    assert rows["test-a", "hot"]["near_launch_floor"] == near
+
+
+def test_results_that_spoil_during_timing_are_wrong_and_keep_their_times(measure):
+    class Spoils(Right):
+        key = "test-spoils"
+
+        def launches(self, x, y):
+            runs = []
+            (launch,) = super().launches(x, y)
+
+            def multiply(x, y, carry):
+                runs.append(1)
+                launch.args[0](x, y, carry)
+                if len(runs) > 4:
+                    y[3] += 1
+
+            return [Launch("none.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+
+    _, rows, _ = measure(Spoils, variant("A"))
+    assert {rows["test-spoils", mode]["status"] for mode in ("hot", "cold")} == {"wrong"}
+    assert "y[3]" in rows["test-spoils", "hot"]["reason"]
+    assert rows["test-spoils", "hot"]["reason"].endswith("(after timing)")
+    assert rows["test-spoils", "hot"]["n_samples"] == 3
+    assert rows["test-a", "hot"]["status"] == "ok"
+
+
+def test_a_format_that_does_not_fit_beside_the_others_is_measured_alone(measure):
+    tries = []
+
+    def convert(cls, a, **params):
+        tries.append(1)
+        if len(tries) == 1:
+            raise MemoryError("full")
+        return CsrArrays.convert.__func__(cls, a)
+
+    pipe, rows, _ = measure(variant("A"), variant("Large", convert=classmethod(convert)), variant("C"), modes=("hot",))
+    assert {row["status"] for row in rows.values()} == {"ok"}
+    order = [m[1] for m in pipe.sent if m[0] in ("row", "begin") and (m[0] == "row" or m[2].startswith("conv"))]
+    assert order.index(0) < order.index(1)
+    first_row = next(i for i, m in enumerate(pipe.sent) if m[0] == "row")
+    conversions = [i for i, m in enumerate(pipe.sent) if m[0] == "begin" and m[1] == 1 and "on the host" in m[2]]
+    assert conversions[0] < first_row < conversions[1]
+
+
+def test_a_format_that_never_fits_is_out_of_memory(measure):
+    def convert(cls, a, **params):
+        raise OutOfDeviceMemory("80 GB asked, 10 GB free")
+
+    _, rows, _ = measure(variant("A"), variant("Huge", convert=classmethod(convert)), modes=("hot",))
+    assert rows["test-huge", "hot"]["status"] == "oom"
+    assert "80 GB asked" in rows["test-huge", "hot"]["reason"]
+    assert rows["test-a", "hot"]["status"] == "ok"
+
+
+@pytest.mark.parametrize("sticky", [True, False])
+def test_a_fault_is_a_row_and_breaks_the_worker_only_where_it_is_sticky(measure, sticky):
+    class Faults(Right):
+        key = "test-faults"
+
+        def launches(self, x, y):
+            def multiply(x, y):
+                raise DeviceFault("illegal address", sticky=sticky)
+
+            return [Launch("none.cu", "none", 1, 1, (multiply, x, y))]
+
+    if sticky:
+        with pytest.raises(DeviceFault, match="illegal address"):
+            measure(Faults, variant("A"))
+    else:
+        _, rows, _ = measure(Faults, variant("A"))
+        assert rows["test-faults", "cold"]["status"] == "crashed"
+        assert "illegal address" in rows["test-faults", "cold"]["reason"]
+        assert rows["test-a", "cold"]["status"] == "ok"
+
+
+def test_entries_that_overflow_the_type_are_skipped(measure, monkeypatch):
+    monkeypatch.setattr(OnDevice, "read", lambda self, seed, values: sparse.csr_array([[1e200, 1.0]]))
+    _, rows, _ = measure(variant("A"), dtype="f32")
+    assert {(row["status"], row["reason"]) for row in rows.values()} == {
+        ("skipped", "entries are not finite in float32")
+    }
+
+
+def test_workspace_counts_each_further_array_once_and_no_views():
+    x, values, carry = np.zeros(8), np.zeros((4, 4)), np.zeros(5, np.float32)
+    launches = [
+        Launch("a", "k", 1, 1, (np.int32(3), x, values.reshape(-1), carry)),
+        Launch("a", "k", 1, 1, (values[1:], carry)),
+    ]
+    assert worker.workspace(launches, [x, values]) == carry.nbytes

@@ -1,0 +1,210 @@
+import pytest
+
+from spmvbench import store
+from spmvbench.cli.run import default_name
+
+
+@pytest.fixture
+def run(command, tmp_path, monkeypatch):
+    """`spmvbench run` on the emulated device in an empty working folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def on_emulated(*args):
+        return command("run", "--device", "emulated", *args)
+
+    return on_emulated
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ([], "--set demo"),
+        (["--limit", "3"], "--set demo"),
+        (["--set", "dmo"], "did you mean demo"),
+        (["tridiagonal:5"], "did you mean tridiag"),
+        (["nowhere.mtx"], "there is no file nowhere.mtx"),
+        (["pde:4", "--formats", "csr-scaler"], "did you mean csr-scalar"),
+        (["pde:4", "--formats", "ell[thread=2]"], "did you mean threads"),
+        (["pde:4", "--formats", "ell[threads=3]"], "threads takes 1, 2, 4"),
+        (["pde:4", "--formats", "ell[threads"], "cannot read"),
+        (["pde:4", "--formats", ","], "names no format"),
+        (["pde:4", "--dtype", "f16"], "'f16' is none of f64, f32"),
+        (["pde:4", "--dtype", ""], "one or more of f64, f32"),
+        (["pde:4", "--mode", "warm"], "'warm' is none of hot, cold"),
+        (["pde:4", "--device", "emulatd"], "did you mean emulated"),
+        (["pde:4", "--device", "cuda"], "there is no device 'cuda'"),
+        (["pde:4", "--run", "../elsewhere"], "is no name for a run"),
+        (["pde:4", "--run", ".hidden"], "is no name for a run"),
+        (["pde:4", "--run", "a/b"], "is no name for a run"),
+        (["pde:4", "--budget", "0"], "--budget"),
+        (["pde:4", "--budget", "soon"], "--budget"),
+        (["pde:4", "--timeout", "-1"], "--timeout"),
+        (["pde:4", "--timeout", "nan"], "--timeout"),
+        (["pde:4", "--max-bytes", "2 fish"], "write 500MB or 2GB"),
+        (["pde:4", "--max-bytes", "0"], "write 500MB or 2GB"),
+        (["pde:4", "--seed", "-1"], "--seed"),
+        (["pde:4", "--limit", "0"], "--limit"),
+        (["pde:4", "--min-nnz", "many"], "--min-nnz"),
+        (["pde:4", "--config", "dem"], "did you mean demo"),
+        (["pde:4", "--nonsense"], "nonsense"),
+    ],
+)
+def test_a_wrong_command_is_refused_with_the_way_out(run, tmp_path, args, words):
+    result = run(*args)
+    assert result.code == 2, result.err
+    assert words in result.err
+    assert "Traceback" not in result.err
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("set = [", "cannot read"),
+        ("sets = ['demo']", "did you mean set"),
+        ("fresh = true", "unknown key fresh"),
+        ("config = 'other'", "unknown key config"),
+        ("seed = [1, 2]", "seed takes one text or number"),
+        ("seed = true", "seed takes one text or number"),
+        ("set = { name = 'demo' }", "set takes a list of texts"),
+        ("seed = -4", "--seed"),
+        ("dtype = ['f64', 'f16']", "'f16' is none of"),
+        ("formats = 'csr-scaler'", "did you mean csr-scalar"),
+    ],
+)
+def test_a_wrong_configuration_is_refused(run, tmp_path, text, words):
+    (tmp_path / "c.toml").write_text(text)
+    result = run("pde:4", "--config", "c.toml")
+    assert result.code == 2
+    assert words in result.err
+
+
+def test_a_configuration_fills_only_what_the_command_line_left(run, tmp_path):
+    (tmp_path / "c.toml").write_text(
+        'matrices = ["pde:4", "tridiag:9"]\nformats = ["csr-scalar", "ell[threads=2]"]\ndtype = "f64,f32"\n'
+        'run = "configured"\nmax-bytes = "1GB"\nbudget = 0.01\nseed = 7\n'
+    )
+    plain = run("--config", "c.toml", "--dry-run")
+    assert plain.code == 0, plain.err
+    assert "results/configured: 2 matrices x 2 formats x 2 types x 1 mode = 8 cases, 8 to measure" in plain.out
+    changed = run("diag:5", "--config", "c.toml", "--dry-run", "--dtype", "f32", "--run", "mine")
+    assert "results/mine: 1 matrix x 2 formats x 1 type x 1 mode = 2 cases" in changed.out
+
+
+@pytest.mark.parametrize("name", ["demo", "h200"])
+def test_the_ready_made_configurations_can_be_run(command, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    result = command("run", "--config", name, "--dry-run")
+    assert result.code == 0, result.err
+    assert "to measure" in result.out
+
+
+def test_a_dry_run_counts_and_writes_nothing(run, tmp_path):
+    result = run("--set", "demo", "--dry-run", "--formats", "csr-*,coo-flat", "--mode", "hot,cold")
+    assert result.code == 0
+    assert "results/demo-emulated: 14 matrices x 3 formats x 1 type x 2 modes = 84 cases, 84 to measure" in result.out
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("selection", "device", "name"),
+    [
+        (["demo"], "emulated", "demo-emulated"),
+        (["HB"], "cuda:1", "HB-cuda"),
+        (["HB/1138_bus", "a", "b"], "emulated-check", "HB_1138_bus+2-emulated-check"),
+        (["pde:16"], "cuda:0", "pde_16-cuda"),
+        (["../x/some file.mtx"], "emulated", "x_some_file.mtx-emulated"),
+        (["HB/bcs*"], "emulated", "HB_bcs-emulated"),
+        ([], "emulated", "selection-emulated"),
+    ],
+)
+def test_the_run_is_named_after_the_selection_and_device(selection, device, name):
+    assert default_name(selection, device) == name
+
+
+def test_a_run_ends_with_a_table_and_continues_for_nothing(run, tmp_path):
+    args = ["tridiag:64", "empty:4:5", "--formats", "csr-scalar,ell", "--budget", "0.001", "--results", "out"]
+    first = run(*args)
+    assert first.code == 0, first.err
+    assert "EMULATED, f64 hot: answers are checked, times are no measure of performance" in first.out
+    assert "GFLOPS" not in first.out
+    table = [line.split() for line in first.out.splitlines() if line.startswith(("csr-scalar", "ell"))]
+    assert [(line[0], line[-1]) for line in table] == [("csr-scalar", "2/2"), ("ell", "2/2")]
+    folder = tmp_path / "out" / "tridiag_64+1-emulated"
+    assert f"Next: spmvbench report {folder.relative_to(tmp_path)}" in first.out
+    assert len(store.load(folder)) == 4
+
+    second = run(*args)
+    assert "4 cases, 4 measured already, 0 to measure" in second.out
+    assert [line for line in second.out.splitlines() if line.startswith(("csr-scalar", "ell"))]
+    assert "4 cases, 4 to measure" in run(*args, "--fresh", "--dry-run").out
+
+
+def test_without_a_gpu_auto_says_so_in_one_line(command, tmp_path, monkeypatch):
+    from spmvbench.devices import cuda
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cuda, "why_unavailable", lambda: "no GPU in this test")
+    result = command("run", "tridiag:9", "--dry-run")
+    assert result.code == 0
+    assert result.err.count("\n") == 1
+    assert "no GPU in this test" in result.err
+    assert "tridiag_9-emulated" in result.out
+    monkeypatch.setattr(cuda, "why_unavailable", lambda: None)
+    assert "tridiag_9-cuda" in command("run", "tridiag:9", "--dry-run").out
+
+
+def test_without_a_compiler_the_reason_is_one_line(run, monkeypatch):
+    monkeypatch.setenv("CXX", "/nowhere/c++")
+    result = run("tridiag:9")
+    assert result.code in (1, 2)
+    assert result.err.count("\n") == 1
+    assert "/nowhere/c++" in result.err
+
+
+def test_a_named_matrix_is_fetched_and_a_group_s_missing_ones_are_counted(run, mirror, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
+    named = run("HB/bcsstk01", "--dry-run")
+    assert named.code == 0, named.err
+    assert "Fetching HB/bcsstk01" in named.err
+    group = run("--group", "HB", "--dry-run")
+    assert group.code == 0
+    assert "Left out, being not cached: 291 matrices; to fetch them: spmvbench fetch --group HB" in group.err
+    assert "did you mean HB" in run("--group", "Hb", "--dry-run").err
+    none = run("--group", "Bai", "--dry-run")
+    assert none.code == 1
+    assert "spmvbench fetch --group Bai" in none.err
+
+
+def test_the_table_of_a_gpu_shows_speed_wins_and_the_worst_case(capsys):
+    from spmvbench.cli.run import _echo_results
+
+    rows = store_rows(
+        ("a", "csr-vector", "ok", 2e-6),
+        ("b", "csr-vector", "ok", 2e-6),
+        ("a", "ell", "ok", 1e-6),
+        ("b", "ell", "ok", 8e-6),
+        ("a", "dia", "wrong", 1e-9),
+    )
+    _echo_results(rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "cuda:0, f64 hot"
+    assert lines[2].split() == ["format", "GFLOPS", "wins", "worst", "case", "right", "skipped", "wrong", "failed"]
+    assert lines[3].split() == ["csr-vector", "1", "1", "2x", "on", "G/a", "2/2"]
+    assert lines[4].split() == ["ell", "0.7071", "1", "4x", "on", "G/b", "2/2"]
+    assert lines[5].split() == ["dia", "0", "0/1", "1"]
+    assert lines[7] == "wrong: G/a dia f64 hot: because"
+
+
+def store_rows(*cases):
+    import pandas as pd
+
+    from spmvbench.bench.record import blank_row
+
+    return pd.DataFrame(
+        blank_row()
+        | {"case_id": f"{name}{label}", "group": "G", "name": name, "matrix_sha256": "m", "label": label}
+        | {"status": status, "t_median": seconds, "gflops": 2e-6 / seconds, "reason": "because\nof this"}
+        | {"dtype": "f64", "mode": "hot", "op": "spmv", "device": "cuda:0", "device_name": "GPU", "started_at": "1"}
+        for name, label, status, seconds in cases
+    )
