@@ -20,7 +20,7 @@ import numpy as np
 
 from spmvbench.paths import home
 
-VERSION = 1
+VERSION = 2
 ALIGN = 64
 
 log = logging.getLogger(__name__)
@@ -30,8 +30,9 @@ log = logging.getLogger(__name__)
 class Content:
     """What a matrix file holds, symmetry expanded, as canonical CSR.
 
-    row_ptr: (rows + 1,); col_idx: (nnz,); values: (nnz,) float64, None for a pattern. symmetric: a pattern that was
-    declared symmetric, so that its values should be. real_part: the file is complex and the values are its real part.
+    row_ptr: (rows + 1,); col_idx: (nnz,); values: (nnz,) float64, None for a pattern that has none yet. symmetric: a
+    pattern that was declared symmetric, so that its values should be. real_part: the file is complex and the values are
+    its real part. seed: where a pattern got its values from, None where the file has values of its own.
     """
 
     shape: tuple[int, int]
@@ -40,6 +41,7 @@ class Content:
     values: np.ndarray | None
     symmetric: bool = False
     real_part: bool = False
+    seed: int | None = None
 
 
 def location(source: Path) -> Path:
@@ -71,6 +73,7 @@ def save(source: Path, content: Content) -> None:
         "shape": content.shape,
         "symmetric": content.symmetric,
         "real_part": content.real_part,
+        "seed": content.seed,
         "arrays": {name: [array.dtype.name, len(array)] for name, array in arrays.items()},
     }
     line = json.dumps(header).encode()
@@ -113,7 +116,8 @@ def load(source: Path) -> Content | None:
         if position != len(mapped) or len(row_ptr) != header["shape"][0] + 1 or row_ptr[-1] != len(col_idx):
             raise ValueError("its arrays do not fit together")
         rows, cols = header["shape"]
-        return Content((rows, cols), row_ptr, col_idx, values, header["symmetric"], header["real_part"])
+        facts = {name: header[name] for name in ("symmetric", "real_part", "seed")}
+        return Content((rows, cols), row_ptr, col_idx, values, **facts)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:

@@ -6,6 +6,7 @@ import gzip
 import re
 import zlib
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -45,18 +46,25 @@ def read(path: str | Path, *, seed: int = 0, complex_values: ComplexValues = "re
         raise SpmvbenchError(f"there is no file {path}")
     content = cache.load(path)
     if content is None:
-        content = _parse(path)
+        content = _valued(_parse(path), seed)
         cache.save(path, content)
     if content.real_part and complex_values == "refuse":
         raise SpmvbenchError(
             f"{path.name} is complex and formats hold real values: only its real part can be taken (--real-part)"
         )
-    data = content.values
-    if data is None:
-        data = values.by_position(content.row_ptr, content.col_idx, content.shape[1], seed, symmetric=content.symmetric)
-    a = sp.csr_array((data, content.col_idx, content.row_ptr), shape=content.shape)
+    if content.seed not in (None, seed):
+        content = _valued(replace(content, values=None), seed)
+    a = sp.csr_array((content.values, content.col_idx, content.row_ptr), shape=content.shape)
     a.has_canonical_format = True
     return a
+
+
+def _valued(content: Content, seed: int) -> Content:
+    """The content with values: those of the file, or of the seed for a pattern."""
+    if content.values is not None:
+        return content
+    of_seed = values.by_position(content.row_ptr, content.col_idx, content.shape[1], seed, symmetric=content.symmetric)
+    return replace(content, values=of_seed, seed=seed)
 
 
 def _parse(path: Path) -> Content:
