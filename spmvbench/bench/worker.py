@@ -351,7 +351,7 @@ def _probe(device: Device, settings: Settings) -> dict[str, Any]:
     if device.kind == "cuda":
         # Far more than L2 holds; read and written once each.
         values = int(min(device.memory_free() // 8, 1 << 30)) // 8
-        source, target = (device.to_device(np.zeros(values)) for _ in range(2))
+        source, target = device.xp.zeros(values), device.xp.zeros(values)
         copy = Launch("vector.cu", "copy<double>", cdiv(values, 256), 256, (source, target, np.int64(values)))
         facts["copy_bandwidth_gbps"] = 2e-9 * source.nbytes / median(copy, "hot")
     return facts
