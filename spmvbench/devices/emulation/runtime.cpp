@@ -89,6 +89,8 @@ constexpr int RETURN_WORD = 11;  // x30
 
 namespace emulation {
 
+Layout layout;
+
 namespace {
 
 // Yields of a block in which no collective is called and no thread ends. Where other host threads run blocks that this
@@ -97,13 +99,8 @@ constexpr u64 SPIN_LIMIT = u64(1) << (CHECKING ? 20 : 24);
 constexpr size_t STACKS_OFFSET = size_t(1) << 20;
 static_assert(sizeof(Block) <= STACKS_OFFSET);
 
-size_t page_bytes() {
-  static const size_t bytes = sysconf(_SC_PAGESIZE);
-  return bytes;
-}
-
 char* stack_low(Block& block, u32 stack) {
-  return reinterpret_cast<char*>(&block) + STACKS_OFFSET + stack * (STACK_BYTES + page_bytes()) + page_bytes();
+  return reinterpret_cast<char*>(&block) + STACKS_OFFSET + stack * (STACK_BYTES + layout.page_bytes) + layout.page_bytes;
 }
 
 // Stacks that start at the same offset of a page would fight for the same few lines of the cache.
@@ -391,7 +388,7 @@ Thread* finish(Block& block) {
 void fiber_main() {
   Block& block = this_block();
   const u32 stack = (reinterpret_cast<char*>(__builtin_frame_address(0)) - reinterpret_cast<char*>(&block) - STACKS_OFFSET) /
-                    (STACK_BYTES + page_bytes());
+                    (STACK_BYTES + layout.page_bytes);
   for (;;) {
     block.launch->call(block.launch->args);
     Thread* const next = finish(block);
@@ -409,8 +406,6 @@ void fiber_main() {
 
 }  // namespace
 
-Layout layout;
-
 char* shared_segment() { return &anchor + layout.segment_offset; }
 
 void make_ready(Block& block, u32 warp, u32 lanes) {
@@ -421,7 +416,7 @@ void make_ready(Block& block, u32 warp, u32 lanes) {
 void suspend(Block& block) { switch_to(block, pick(block)); }
 
 size_t stack_depth(Block& block, const void* frame) {
-  const size_t stride = STACK_BYTES + page_bytes();
+  const size_t stride = STACK_BYTES + layout.page_bytes;
   const size_t offset = static_cast<const char*>(frame) - reinterpret_cast<char*>(&block) - STACKS_OFFSET;
   const u32 stack = offset / stride;
   return stack_top(block, stack) - static_cast<const char*>(frame);
@@ -571,6 +566,7 @@ namespace emulation {
 // Once per library and process, before anything runs. dynamic: this thread's dynamic_shared, or null.
 EXPORT void spmvbench_prepare(char* dynamic) {
   char* const here = &anchor;
+  layout.page_bytes = sysconf(_SC_PAGESIZE);
   dl_iterate_phdr(&find_segment, here);
   layout.has_dynamic = dynamic != nullptr;
   layout.dynamic_offset = dynamic - here;

@@ -119,13 +119,14 @@ struct Block {
   Warp warps[MAX_WARPS];
 };
 
-// Where the linker put the library's variables.
+// Where the linker put the library's variables, and the size of the host's pages.
 struct Layout {
   const char *base, *image_begin, *image_end;
   long segment_offset;  // of the thread-local segment, which is the shared memory, from `anchor`
   size_t segment_bytes;
   long dynamic_offset;  // of dynamic_shared, from `anchor`
   bool has_dynamic;
+  size_t page_bytes;
 };
 extern Layout layout;
 char* shared_segment();  // of this host thread
