@@ -1,0 +1,109 @@
+"""`spmvbench report`: figures and one HTML page from the rows of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+IMAGES = ("svg", "png", "pdf")
+
+
+def _names(text: str | None) -> list[str] | None:
+    """The words of a list with commas, without repeats; None where it was not given."""
+    return None if text is None else list(dict.fromkeys(filter(None, (word.strip() for word in text.split(",")))))
+
+
+def _images(text: str) -> list[str]:
+    chosen = _names(text) or []
+    for image in chosen:
+        if image not in IMAGES:
+            hint = did_you_mean(image, list(IMAGES)) or f"; choose from {', '.join(IMAGES)}"
+            raise UsageError(f"there is no image type {image!r}{hint}")
+    return chosen
+
+
+def _folders(runs: tuple[str, ...], results: str) -> list[Path]:
+    """The folders of these runs, without any the newest one's."""
+    from spmvbench import store
+
+    if runs:
+        return list(dict.fromkeys(store.folder(run, results) for run in runs))
+    known = store.runs(results)
+    if not known:
+        raise SpmvbenchError(f"there is no run in {results}: start one with spmvbench run --set demo")
+    return known[:1]
+
+
+def _read(folders: list[Path]) -> tuple[Any, dict[str, Any]]:
+    """Rows of all runs, and the environment of the first with the sessions of all."""
+    import pandas as pd
+
+    from spmvbench import store
+
+    tables = [store.load(folder) for folder in folders]
+    for folder, table in zip(folders, tables, strict=True):
+        if table.empty:
+            raise SpmvbenchError(f"{folder} holds no rows yet: continue it with spmvbench run")
+    environments = [store.environment(folder) for folder in folders]
+    sessions = [session for environment in environments for session in environment["sessions"]]
+    return pd.concat(tables, ignore_index=True), environments[0] | {"sessions": sessions}
+
+
+def _complete_figure(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from spmvbench.report import figures
+
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + figure.name for figure in figures.every() if figure.name.startswith(last)]
+
+
+@click.command(name="report")
+@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@click.option("--out", metavar="DIR", help="Where to write; RUN's own folder, under report/, without.")
+@click.option("--figures", metavar="A,B", help="Only these figures.", shell_complete=_complete_figure)
+@click.option("--image", default="svg", show_default=True, metavar="TYPES", help="Image files: svg, png, pdf.")
+@click.option("--baseline", metavar="FORMAT", help="What speed-up and break-even compare with; plain CSR without.")
+@click.option("--results", default="results", show_default=True, metavar="DIR", help="Where runs lie.")
+@click.option("--emulated", is_flag=True, help="Show times of the emulated device, with EMULATED across each figure.")
+def command(
+    runs: tuple[str, ...],
+    out: str | None,
+    figures: str | None,
+    image: str,
+    baseline: str | None,
+    results: str,
+    emulated: bool,
+) -> None:
+    """Draw the figures of a run and write one HTML page that holds them.
+
+    RUN is a name under results/ or a folder; without it, the newest. Several are shown as one (then give --out).
+    """
+    from pathlib import Path
+
+    images, names = _images(image), _names(figures)
+    folders = _folders(runs, results)
+    if len(folders) > 1 and out is None:
+        raise UsageError("say with --out DIR where the report of several runs shall go")
+    rows, environment = _read(folders)
+
+    from spmvbench.report import page
+
+    report = page.write(
+        rows,
+        environment,
+        Path(out) if out is not None else folders[0] / "report",
+        names=names,
+        images=images,
+        baseline=baseline,
+        with_emulated=emulated,
+    )
+    for drawn in report.drawn:
+        click.echo(f"  {drawn.name:14} {', '.join(path.name for path in drawn.files)}")
+    for reason, left_out in report.left_out.items():
+        click.echo(f"Left out: {', '.join(left_out)}: {reason}")
+    click.echo(f"Report: {report.page}")

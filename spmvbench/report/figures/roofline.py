@@ -1,0 +1,66 @@
+"""The roofline with measured bandwidth and the survey's ceilings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.roofline import attainable, ceilings, intensity_bounds, points
+from spmvbench.report import style
+from spmvbench.report.figures import LeftOut, Options
+
+name = "roofline"
+title = "Roofline"
+caption = (
+    "GFLOPS over arithmetic intensity: 2 nnz over the bytes of the format, of x and of y. The roof is the bandwidth "
+    "measured by copying on this device; hot points may lie above it, where L2 serves them. Dotted verticals are the "
+    "intensities that values alone, and values with 32-bit indices, allow. Dashed lines are arithmetic peaks when one "
+    "multiprocessor works, one thread of each warp, or one thread in all."
+)
+papers = "Williams et al. 2009; Filippone et al. 2017, Figure 15"
+order = 30
+performance = True
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """As `analysis.roofline.points`."""
+    return points(rows)
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A panel a setting. Raises LeftOut where the run holds no measured bandwidth."""
+    bandwidth = environment.get("copy_bandwidth_gbps")
+    if not bandwidth:
+        raise LeftOut("the run holds no measured copy bandwidth, which is the roof")
+    settings = list(table["setting"].unique())
+    figure, axes = style.grid(len(settings), min(2, len(settings)), height=4.2)
+    for ax, setting in zip(axes, settings, strict=True):
+        part = table[table["setting"] == setting]
+        dtype = setting.split()[0]
+        bounds = intensity_bounds(dtype)
+        limits = ceilings(environment.get("properties", {}), dtype)
+        peak = limits["gflops"].max() if len(limits) else np.inf
+        x = np.geomspace(part["intensity"].quantile(0.005) / 2, max(bounds.values()) * 2.5, 100)
+        low = min([part["gflops"].quantile(0.01) / 2, *limits["gflops"] / 1.5])
+        ax.plot(x, attainable(x, bandwidth, peak), color="black", linewidth=2)
+        ax.text(0.02, 0.97, f"roof: {bandwidth:,.0f} GB/s measured", transform=ax.transAxes, va="top", fontsize=8)
+        for text, bound in bounds.items():
+            ax.axvline(bound, color=style.INK, linestyle=":", linewidth=1)
+            ax.text(
+                bound, low * 1.1, f"{text}: 1/{1 / bound:.0f}", rotation=90, ha="center", va="bottom", fontsize=7.5,
+                bbox={"color": "white", "alpha": 0.85, "pad": 1}, zorder=4,
+            )  # fmt: skip
+        for row in limits[limits["ceiling"] != "peak"].itertuples():
+            ax.axhline(row.gflops, color="#555555", linestyle="--", linewidth=0.9)
+            ax.text(x[0], row.gflops, f" {row.ceiling}: {row.gflops:,.0f}", va="bottom", fontsize=7.5, color="#333333")
+        style.scatter(ax, part, "intensity", "gflops", options.marks)
+        ax.set(title=setting, xscale="log", yscale="log", xlabel="arithmetic intensity, flop/byte", ylabel="GFLOPS")
+        ax.set(xlim=(x[0], x[-1]), ylim=(low, None))
+        style.plain_ticks(ax.xaxis)
+        style.plain_ticks(ax.yaxis)
+    style.legend(figure, options.marks, len(set(table["label"]) - set(options.marks)))
+    return figure

@@ -1,0 +1,185 @@
+"""A report: figures with their data, and one HTML page that holds them all."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jinja2
+import pandas as pd
+from markupsafe import Markup
+
+from spmvbench.analysis.cases import emulated, prepared, right
+from spmvbench.analysis.coverage import coverage
+from spmvbench.analysis.ranking import default_baseline
+from spmvbench.bench.record import COLUMNS
+from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.report import figures, style, tables
+
+PAGE, FIGURES = "index.html", "figures"
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure on the page. files: what was written, the CSV last. image: a data URI."""
+
+    name: str
+    title: str
+    caption: str
+    papers: str
+    alt: str
+    image: str
+    files: list[Path]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a report holds. page: the HTML file. left_out: names of figures by the reason."""
+
+    page: Path
+    drawn: list[Drawn]
+    left_out: dict[str, list[str]]
+
+
+def write(
+    rows: pd.DataFrame,
+    environment: Mapping[str, Any],
+    out: Path,
+    *,
+    names: Sequence[str] | None = None,
+    images: Sequence[str] = ("svg",),
+    baseline: str | None = None,
+    with_emulated: bool = False,
+) -> Report:
+    """Write the page, and beside it the figures as `images` (svg, png, pdf) and their data as CSV.
+
+    rows: of one or several runs. environment: as `store.environment`; every key may be missing. names: figures to draw,
+    all without. baseline: a label, plain CSR without. with_emulated: show times of the emulated device, and only
+    those, marked as such. Raises UsageError for an unknown figure or baseline.
+    """
+    chosen = figures.choose(names)
+    rows = prepared(rows)
+    times = rows[emulated(rows) == with_emulated]
+    times = times.assign(setting=times["setting"].cat.remove_unused_categories())
+    options = _options(rows, times, baseline)
+
+    drawn: list[Drawn] = []
+    left_out: dict[str, list[str]] = {}
+    (out / FIGURES).mkdir(parents=True, exist_ok=True)
+    for figure in chosen:
+        try:
+            drawn.append(_draw(figure, rows, times, environment, options, out / FIGURES, images, with_emulated))
+        except figures.LeftOut as reason:
+            left_out.setdefault(str(reason), []).append(figure.name)
+
+    page = out / PAGE
+    text = _render(rows, times, environment, options, drawn, left_out, out, with_emulated)
+    temporary = page.with_name(f".{page.name}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(page)
+    return Report(page, drawn, left_out)
+
+
+def _options(rows: pd.DataFrame, times: pd.DataFrame, baseline: str | None) -> figures.Options:
+    """The baseline, and the formats to highlight: most wins, then highest rate; without times, widest coverage."""
+    known = sorted(set(rows["label"]))
+    if baseline is not None and baseline not in known:
+        hint = did_you_mean(baseline, known) or f"; it holds {', '.join(known)}"
+        raise UsageError(f"the run holds no format {baseline!r} to compare with{hint}")
+    baseline = baseline or default_baseline(times) or default_baseline(rows)
+    best = coverage(times if len(right(times)) else rows).groupby("label")[["wins", "gflops", "ok"]].sum()
+    by = ["wins", "gflops"] if len(right(times)) else ["ok"]
+    best = best.reset_index().sort_values([*by, "label"], ascending=[*[False] * len(by), True])
+    return figures.Options(baseline, style.marks(list(best["label"]), baseline))
+
+
+def _draw(
+    figure: ModuleType,
+    rows: pd.DataFrame,
+    times: pd.DataFrame,
+    environment: Mapping[str, Any],
+    options: figures.Options,
+    folder: Path,
+    images: Sequence[str],
+    with_emulated: bool,
+) -> Drawn:
+    """Draw one figure and write its files. Raises LeftOut."""
+    if figure.performance and right(times).empty:
+        if len(right(rows)) and not with_emulated:
+            raise figures.LeftOut("the only right rows are of the emulated device, whose times --emulated shows")
+        raise figures.LeftOut("no row is right")
+    table = figure.data(times if figure.performance else rows, options)
+    if table.empty:
+        raise figures.LeftOut("no row has what it shows")
+    with style.theme():
+        picture = figure.draw(table, environment, options)
+        if figure.performance and with_emulated:
+            style.emulated_across(picture)
+        paths = [folder / f"{figure.name}.{image}" for image in images]
+        shown = folder / f"{figure.name}.svg"
+        for path in {*paths, shown}:
+            style.save(picture, path)
+    image = base64.b64encode(shown.read_bytes()).decode()
+    if shown not in paths:
+        shown.unlink()
+    data = folder / f"{figure.name}.csv"
+    table.to_csv(data, index=False, float_format="%.6g")
+    caption = figure.caption.format(baseline=options.baseline)
+    alt = f"{figure.title}. {caption} The numbers are in {data.name}."
+    return Drawn(
+        figure.name, figure.title, caption, figure.papers, alt, f"data:image/svg+xml;base64,{image}", [*paths, data]
+    )
+
+
+def _render(
+    rows: pd.DataFrame,
+    times: pd.DataFrame,
+    environment: Mapping[str, Any],
+    options: figures.Options,
+    drawn: Sequence[Drawn],
+    left_out: Mapping[str, Sequence[str]],
+    out: Path,
+    with_emulated: bool,
+) -> str:
+    """The page's text."""
+    loader = jinja2.PackageLoader("spmvbench.report", "templates")
+    templates = jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    source = {name: Markup(loader.get_source(templates, name)[0]) for name in ("page.css", "page.js")}
+    speed = len(right(times)) > 0
+    measured = rows[rows["matrix_sha256"] != ""]
+    return templates.get_template("page.html").render(
+        source=source,
+        runs=sorted(set(rows["run_id"])),
+        devices=sorted(set(rows["device_name"]) - {""}) or sorted(set(rows["device"])),
+        days=sorted(set(rows["started_at"].str.slice(0, 10)) - {""}),
+        matrices=measured["matrix"].nunique(),
+        labels=measured["label"].nunique(),
+        cases=len(rows),
+        settings=[str(setting) for setting in rows["setting"].cat.categories],
+        statuses=tables.statuses(rows),
+        near_floor=int((right(times)["near_launch_floor"]).sum()),
+        baseline=options.baseline,
+        emulated=with_emulated,
+        hidden=bool(emulated(rows).any()) and not with_emulated,
+        formats=tables.formats(times if speed else rows, speed=speed),
+        drawn=[(figure, [path.relative_to(out).as_posix() for path in figure.files]) for figure in drawn],
+        left_out=left_out,
+        grid=Markup(
+            tables.script_json(tables.matrices(times if speed else rows, speed=speed, first=list(options.marks)))
+        ),
+        reasons=tables.reasons(rows),
+        unread=tables.unread(rows),
+        sources=tables.sources(rows),
+        environment=tables.facts({k: v for k, v in environment.items() if k != "sessions"}),
+        sessions=len(environment.get("sessions", [])),
+        meanings=[(name, meaning) for name, (_, meaning) in COLUMNS.items() if name in _EXPLAINED],
+    )
+
+
+_EXPLAINED = ("gflops", "model_bytes", "bytes_format", "error_ratio", "near_launch_floor", "t_setup")

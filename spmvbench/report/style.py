@@ -1,0 +1,208 @@
+"""How figures look: one mark a format over the whole report, panels, legends, and files that repeat byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, Formatter, LogLocator, NullFormatter
+
+WIDTH = 11.0  # inches of every figure, so that text has one size on the page
+GREY, INK = "#b4b4b4", "#222222"
+# Okabe & Ito 2008 without yellow, which is lost on white, and two dark hues of Tol's that stay apart from them.
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#44AA99")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
+_LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 1, 2)))
+RASTER_FROM = 1000  # points beyond which a scatter is an image inside the vector file
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How a format is drawn: told apart by colour, by marker and by line, any one of which is enough."""
+
+    color: str
+    marker: str
+    line: object
+
+
+OTHERS = Mark(GREY, "o", "-")
+BASELINE = Mark("#000000", "*", "-")
+
+
+def marks(labels: Sequence[str], baseline: str | None = None) -> dict[str, Mark]:
+    """Marks for the formats to be highlighted, best first, as many as can be told apart; the baseline's is black."""
+    others = [label for label in labels if label != baseline][: len(_COLORS)]
+    found = {
+        label: Mark(*mark) for label, mark in zip(others, zip(_COLORS, _MARKERS, _LINES, strict=True), strict=False)
+    }
+    return found if baseline is None else {baseline: BASELINE} | found
+
+
+def theme() -> AbstractContextManager[None]:
+    """The settings under which figures are drawn and saved."""
+    return mpl.rc_context(
+        {
+            "font.family": "DejaVu Sans",  # travels with matplotlib, so that a figure is the same everywhere
+            "font.size": 9,
+            "axes.titlesize": 10,
+            "axes.titleweight": "bold",
+            "axes.titlelocation": "left",
+            "axes.labelsize": 9,
+            "axes.edgecolor": "#777777",
+            "axes.labelcolor": INK,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "axes.axisbelow": True,
+            "grid.color": "#e4e4e4",
+            "grid.linewidth": 0.6,
+            "legend.frameon": False,
+            "figure.facecolor": "white",
+            "figure.constrained_layout.use": True,
+            "savefig.dpi": 160,
+            "svg.hashsalt": "spmvbench",
+            "svg.fonttype": "path",
+        }
+    )
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure as its suffix says (svg, png, pdf), without the date and the version that would change it."""
+    nothing = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None}}
+    figure.savefig(path, metadata=nothing[path.suffix.removeprefix(".")])
+
+
+def grid(panels: int, columns: int, height: float = 3.6, **options: object) -> tuple[Figure, list[Axes]]:
+    """A figure of `panels` axes in rows of `columns`; height of a row in inches. `options` as for plt.subplots."""
+    rows = -(-panels // columns)
+    figure = Figure(figsize=(WIDTH, rows * height + 0.6))
+    axes = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
+    for unused in axes[panels:]:
+        unused.set_visible(False)
+    return figure, axes[:panels]
+
+
+def legend(figure: Figure, shown: Mapping[str, Mark], others: int = 0, *, lines: bool = False) -> None:
+    """One legend under all panels. others: formats drawn in grey."""
+    entries = {label: (mark, label) for label, mark in shown.items()}
+    if others:
+        entries[""] = (OTHERS, f"{others} other format{'s' if others > 1 else ''}")
+    handles = [
+        Line2D([], [], color=mark.color, marker=mark.marker, linestyle=mark.line if lines else "", label=text)
+        for mark, text in entries.values()
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(5, max(len(handles), 1)), handlelength=3)
+
+
+def emulated_across(figure: Figure) -> None:
+    """The word that keeps times of the emulated device from passing for a GPU's."""
+    height = figure.get_size_inches()[1]
+    for y in np.linspace(0, 1, max(2, round(height / 4) + 1))[:-1] + 0.5 / max(1, max(2, round(height / 4) + 1) - 1):
+        figure.text(
+            0.5, y, "EMULATED", fontsize=64, color="#c00000", alpha=0.13, rotation=16, ha="center", va="center",
+            weight="bold", zorder=10,
+        )  # fmt: skip
+
+
+def plain_ticks(axis: Axis, formatter: str | Formatter = "{x:g}") -> None:
+    """Plain numbers on a logarithmic axis, with 2 and 5 between the tens where few tens are in sight."""
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 300 * low else (1,)))
+    axis.set_major_formatter(formatter)
+    axis.set_minor_formatter(NullFormatter())
+
+
+def count_ticks(axis: Axis) -> None:
+    """The same for counts: 10k, 1M, 1G."""
+    plain_ticks(axis, EngFormatter(sep=""))
+
+
+def coarse(values: np.ndarray, low: float, high: float, parts: int = 200) -> np.ndarray:
+    """Indices of the last of rising values in each of `parts` equal parts of low..high: as fine as eyes can see."""
+    part = np.floor((values - low) / (high - low) * parts)
+    return np.flatnonzero(np.append(part[1:] != part[:-1], True))
+
+
+def order_of(table: pd.DataFrame, shown: Mapping[str, Mark]) -> list[str]:
+    """Formats of a table in the order to draw them: the grey ones first, so that they lie below."""
+    present = set(table["label"])
+    return sorted(present - set(shown)) + [label for label in reversed(shown) if label in present]
+
+
+def scatter(axes: Axes, table: pd.DataFrame, x: str, y: str, shown: Mapping[str, Mark]) -> None:
+    """Points of every format. Very many are kept as one image, below the grid, so that the file stays small."""
+    size = float(np.clip(7000 / max(len(table), 1), 5, 30))
+    zorder = 2
+    if len(table) > RASTER_FROM:
+        zorder = -1
+        axes.set_rasterization_zorder(0)
+    groups = dict(list(table.groupby(table["label"].where(table["label"].isin(shown.keys()), ""))))
+    for label in ["", *reversed(shown)]:
+        if label in groups:
+            mark = shown.get(label, OTHERS)
+            axes.scatter(
+                groups[label][x], groups[label][y], s=size * {OTHERS: 0.6, BASELINE: 1.7}.get(mark, 1), linewidths=0,
+                color=mark.color, marker=mark.marker, alpha=0.3 if mark is OTHERS else 0.75, zorder=zorder,
+            )  # fmt: skip
+
+
+def trend(axes: Axes, table: pd.DataFrame, x: str, y: str, shown: Mapping[str, Mark], least: int = 8) -> None:
+    """The median of y over a moving part of x for highlighted formats, drawn where enough points lie to need it."""
+    edges = np.geomspace(table[x].min(), table[x].max() * 1.001, 15)
+    middles = np.sqrt(edges[1:] * edges[:-1])
+    for label, part in table[table["label"].isin(shown.keys())].groupby("label"):
+        mark = shown[label]
+        groups = part.groupby(np.digitize(part[x], edges) - 1)[y]
+        medians = groups.median()[groups.size() >= least]
+        if len(medians) > 2:
+            axes.plot(
+                middles[medians.index], medians, color=mark.color, linestyle=mark.line, marker=mark.marker,
+                markersize=5, linewidth=1.8, markeredgecolor="white", markeredgewidth=0.6, zorder=4,
+            )  # fmt: skip
+
+
+def ranges(
+    table: pd.DataFrame,
+    value: str,
+    panel: str,
+    shown: Mapping[str, Mark],
+    xlabel: str,
+    *,
+    note: Callable[[pd.DataFrame], str] | None = None,
+    note_title: str = "",
+) -> Figure:
+    """How a value spreads over matrices: a row a format, a panel a distinct value of the column `panel`.
+
+    The dot is the median, the thick line the middle half, the thin line 5 to 95 %. Quantiles are values that occur, so
+    that infinite ones may be among them. note: a text for the right margin from the rows of one format.
+    """
+    panels = list(table[panel].cat.categories) if isinstance(table[panel].dtype, pd.CategoricalDtype) else None
+    panels = [p for p in panels or sorted(table[panel].unique(), reverse=True) if (table[panel] == p).any()]
+    order = table.groupby("label")[value].median().sort_values(kind="stable").index
+    places = {label: y for y, label in enumerate(order)}
+    figure, axes = grid(len(panels), len(panels), height=0.9 + 0.21 * len(order), sharey=True)
+    for ax, name in zip(axes, panels, strict=True):
+        for label, rows in table[table[panel] == name].groupby("label"):
+            y, mark = places[label], shown.get(label, OTHERS)
+            color = "#8a8a8a" if mark is OTHERS else mark.color
+            low, q1, middle, q3, high = rows[value].quantile([0.05, 0.25, 0.5, 0.75, 0.95], interpolation="nearest")
+            ax.plot([low, high], [y, y], color=color, linewidth=1, solid_capstyle="butt")
+            ax.plot([q1, q3], [y, y], color=color, linewidth=5, alpha=0.45, solid_capstyle="butt")
+            ax.plot(middle, y, color=color, marker="o" if mark is OTHERS else mark.marker, markersize=5)
+            if note is not None:
+                ax.text(1.02, y, note(rows), transform=ax.get_yaxis_transform(), va="center", fontsize=7, color=INK)
+        if any(text.get_text() for text in ax.texts):
+            ax.text(1.02, -0.9, note_title, transform=ax.get_yaxis_transform(), va="bottom", fontsize=7, color=INK)
+        ax.set(title=str(name), xlabel=xlabel, xscale="log", yticks=range(len(order)), yticklabels=order)
+        ax.set_ylim(len(order) - 0.4, -0.6)
+        ax.grid(axis="y", visible=False)
+    return figure

@@ -1,0 +1,229 @@
+"""The page's tables: what stands in each cell, and by what it is sorted."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from spmvbench.analysis.breakeven import footprints
+from spmvbench.analysis.coverage import coverage
+from spmvbench.bench.record import STATUSES
+
+NONE = "-"
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """A number for people: `digits` significant ones, thousands apart, a dash where there is none."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return NONE
+    if isinstance(value, float) and math.isinf(value):
+        return "never" if value > 0 else NONE
+    if isinstance(value, float) and 0 < abs(value) < 10**digits - 0.5:
+        return f"{value:#.{digits}g}".rstrip(".")
+    return f"{value:,.0f}"
+
+
+def percent(value: float) -> str:
+    """A share in percent, never 100 % unless it is whole."""
+    return NONE if math.isnan(value) else f"{math.floor(value * 1000) / 10:g} %"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table. show: text of a cell; None leaves words as they are and sorts them as words."""
+
+    field: str
+    heading: str
+    show: Callable[[Any], str] | None = None
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table ready for the template. rows: lists of (text, sort key); the first cell of each names the row."""
+
+    caption: str
+    columns: Sequence[Column]
+    rows: list[list[tuple[str, Any]]]
+
+
+def table(caption: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Table:
+    """A table of a frame's columns, in the frame's order."""
+
+    def cell(column: Column, value: Any) -> tuple[str, Any]:
+        if column.show is None:
+            return str(value), str(value)
+        missing = isinstance(value, float) and math.isnan(value)
+        return column.show(value), "" if missing else float(value)
+
+    values = zip(*(frame[column.field] for column in columns), strict=True)
+    return Table(caption, columns, [[cell(c, v) for c, v in zip(columns, row, strict=True)] for row in values])
+
+
+_OUTCOME = [
+    Column("label", "Format"),
+    Column("cases", "Matrices", number, "matrices tried"),
+    Column("coverage", "Right", percent, "share of the matrices that the format held and got right"),
+]
+_SPEED = [
+    Column("gflops", "GFLOPS", number, "geometric mean over the matrices it got right: compare only at equal coverage"),
+    Column("wins", "Wins", number, "matrices on which no format was faster"),
+    Column(
+        "slowdown", "Worst", lambda v: NONE if math.isnan(v) else f"{number(v)}x", "largest time over the best time"
+    ),
+    Column("worst", "Worst on"),
+]
+_REST = [
+    Column("bytes_per_nnz", "Bytes/nnz", number, "geometric mean of the footprint over the nonzeros"),
+    Column("skipped", "Skipped", number),
+    Column("wrong", "Wrong", number),
+    Column("failed", "Failed", number, "out of memory, timeout, crash or error"),
+    Column("error_ratio", "Error/bound", number, "largest error over its bound; at most 1 is right"),
+]
+
+
+def formats(rows: pd.DataFrame, *, speed: bool) -> list[Table]:
+    """A table a setting, a row a format. speed: with the columns that rest on times."""
+    columns = _OUTCOME + (_SPEED if speed else []) + _REST
+    found = []
+    for setting, part in rows.groupby("setting", observed=True):
+        counts = coverage(part)
+        if not speed:  # nor may the order tell times
+            counts = counts.sort_values(["coverage", "label"], ascending=[False, True])
+        if len(counts):
+            found.append(table(str(setting), counts, columns))
+    return found
+
+
+def reasons(rows: pd.DataFrame) -> Table:
+    """Why cases are not ok: a row for each format, status and kind of reason (numbers apart), most frequent first."""
+    failed = rows[(rows["status"] != "ok") & (rows["matrix_sha256"] != "")]
+    kind = failed["reason"].str.replace(r"\d[\d,.]*(e[+-]?\d+)?( ?[kMGT]?B\b)?", "#", regex=True)
+    groups = failed.groupby([failed["label"], failed["status"], kind.rename("kind")], as_index=False)
+    found = groups.agg(
+        cases=("reason", "size"), matrices=("matrix", "nunique"), on=("matrix", "first"), reason=("reason", "first")
+    )
+    urgency = {status: place for place, status in enumerate(["wrong", "crashed", "error", "oom", "timeout", "skipped"])}
+    found = found.assign(urgency=found["status"].map(urgency)).sort_values(
+        ["urgency", "cases", "label"], ascending=[True, False, True], kind="stable"
+    )
+    columns = [
+        Column("label", "Format"),
+        Column("status", "Status"),
+        Column("cases", "Cases", number),
+        Column("matrices", "Matrices", number),
+        Column("reason", "Reason, as of the first"),
+        Column("on", "First"),
+    ]
+    return table("Cases that are not ok, and why", found, columns)
+
+
+def unread(rows: pd.DataFrame) -> Table | None:
+    """Matrices that could not be read; they count for no format."""
+    found = rows[rows["matrix_sha256"] == ""].drop_duplicates("matrix")
+    if found.empty:
+        return None
+    columns = [Column("matrix", "Matrix"), Column("status", "Status"), Column("reason", "Reason")]
+    return table("Matrices that could not be read", found, columns)
+
+
+def statuses(rows: pd.DataFrame) -> list[tuple[str, int, str]]:
+    """(status, cases, meaning) of every status that occurs."""
+    counts = rows["status"].value_counts()
+    return [(status, int(counts[status]), meaning) for status, meaning in STATUSES.items() if status in counts]
+
+
+def sources(rows: pd.DataFrame) -> Table:
+    """What was measured: the hash of each format's sources, its parameters, and the clocks meanwhile."""
+    found = rows.groupby(["label", "source_hash", "params"], as_index=False).agg(
+        cases=("label", "size"),
+        low=("sm_clock_mhz", "min"),
+        high=("sm_clock_mhz", "max"),
+        thrown=("n_throttled", "sum"),
+        first=("started_at", "min"),
+        last=("started_at", "max"),
+    )
+    columns = [
+        Column("label", "Format"),
+        Column("source_hash", "Sources"),
+        Column("params", "Parameters"),
+        Column("cases", "Cases", number),
+        Column("low", "Lowest clock, MHz", number),
+        Column("high", "Highest clock, MHz", number),
+        Column("thrown", "Samples thrown away", number, "taken while the device lowered its clocks"),
+        Column("first", "First"),
+        Column("last", "Last"),
+    ]
+    day = {name: found[name].str.slice(0, 19).str.replace("T", " ") for name in ("first", "last")}
+    return table("Sources, clocks and time", found.assign(**day), columns)
+
+
+def facts(record: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:
+    """A nested record as (dotted name, text), as far as there is something to say."""
+    found: list[tuple[str, str]] = []
+    for name, value in record.items():
+        key = f"{above}{name}".replace("_", " ")
+        if isinstance(value, Mapping):
+            found += facts(value, f"{key}: ")
+        elif isinstance(value, float):
+            found.append((key, f"{value:.6g}"))
+        elif value not in (None, "", []):
+            found.append((key, " ".join(map(str, value)) if isinstance(value, list) else str(value)))
+    return found
+
+
+def matrices(rows: pd.DataFrame, *, speed: bool, first: Sequence[str]) -> dict[str, Any]:
+    """Everything of the table of matrices, as the page's script takes it.
+
+    matrices: a list each of name, kind, rows, nnz, mean, longest and CV of the row lengths, and hash. formats: labels,
+    `first` leading. views: what can be shown (GFLOPS by setting where `speed`, bytes per nonzero by type); each holds
+    for every matrix a list with a number a format, or the status instead, or null where there is no case; `most` says
+    whether the largest is the best.
+    """
+    readable = rows[rows["matrix_sha256"] != ""]
+    about = readable.drop_duplicates("matrix").sort_values("matrix").set_index("matrix")
+    order = [label for label in first if label in set(rows["label"])]
+    order += sorted(set(rows["label"]) - set(order))
+    fields = ["kind", "rows", "nnz", "row_len_mean", "row_len_max", "row_len_cv"]
+
+    def view(name: str, part: pd.DataFrame, value: str, most: bool) -> dict[str, Any]:
+        number = part[value].where(part["status"] == "ok")
+        cells = number.map(_short).astype(object).where(number.notna(), part["status"])
+        grid = cells.set_axis(pd.MultiIndex.from_frame(part[["matrix", "label"]])).unstack()
+        grid = grid.reindex(index=about.index, columns=order)
+        return {"name": name, "most": most, "cells": grid.astype(object).where(grid.notna(), None).to_numpy().tolist()}
+
+    views = []
+    if speed:
+        for setting, part in readable.groupby("setting", observed=True):
+            views.append(view(f"GFLOPS, {setting}", part, "gflops", True))
+    held = footprints(readable).drop_duplicates(["matrix", "label", "dtype"]).assign(status="ok")
+    for dtype, part in held.groupby("dtype", sort=False):
+        views.append(view(f"bytes per nonzero, {dtype}", part, "bytes_per_nnz", False))
+    known = about[fields].astype(object).map(lambda v: _short(v) if isinstance(v, float) else v)
+    hashes = about["matrix_sha256"].str.slice(0, 12)
+    return {
+        "matrices": [
+            [name, *values, digest]
+            for name, values, digest in zip(about.index, known.to_numpy().tolist(), hashes, strict=True)
+        ],
+        "formats": order,
+        "views": views,
+    }
+
+
+def _short(value: float) -> float | None:
+    """Four significant digits, None for NaN: JSON that stays small."""
+    return float(f"{value:.4g}") if math.isfinite(value) else None
+
+
+def script_json(value: Any) -> str:
+    """JSON that can stand inside a script element whatever its texts hold."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return re.sub("[<>&\u2028\u2029]", lambda m: f"\\u{ord(m[0]):04x}", text)

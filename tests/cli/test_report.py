@@ -1,0 +1,131 @@
+"""`spmvbench report` on run folders written by the store; no kernel runs."""
+
+import math
+
+import pytest
+
+from spmvbench import store
+from spmvbench.bench.record import blank_row
+
+
+def write_run(results, run, started, seconds=1e-5, device="cuda:0"):
+    """A run of two matrices in two formats, and a session's record."""
+    folder = results / run
+    folder.mkdir(parents=True)
+    for name in ("a", "b"):
+        for label, factor in (("csr-vector", 1.0), ("ell", 0.5)):
+            t = seconds * factor
+            row = blank_row() | {
+                "run_id": run, "case_id": f"{name}-{label}-{device}", "group": "G", "name": name, "label": label,
+                "matrix_sha256": "ab" * 32, "nnz": 1000, "rows": 100, "cols": 100, "row_len_mean": 10.0,
+                "row_len_cv": 0.1, "format": label, "params": "{}", "source_hash": "ff", "dtype": "f64", "op": "spmv",
+                "mode": "hot", "device": device, "device_name": "a device", "status": "ok", "t_median": t,
+                "gflops": 2e-6 / t, "bytes_format": 12400, "bytes_per_nnz": 12.4, "model_bytes": 14000,
+                "t_convert_host": 1e-3, "t_transfer": math.nan if device == "emulated" else 1e-4, "t_setup": 0.0,
+                "error_ratio": 0.1, "started_at": f"{started}T00:00:00.000000+00:00",
+            }  # fmt: skip
+            store.append(folder, row)
+    store.append_session(folder, {"started": started, "device": device})
+    return folder
+
+
+@pytest.fixture
+def results(tmp_path):
+    write_run(tmp_path, "old", "2026-01-01")
+    write_run(tmp_path, "new", "2026-02-01")
+    return tmp_path
+
+
+def test_newest_run_lands_in_its_own_folder(command, results):
+    result = command("report", "--results", results, "--figures", "bytes")
+    page = results / "new" / "report" / "index.html"
+    assert result.code == 0
+    assert result.out.splitlines() == ["  bytes          bytes.svg, bytes.csv", f"Report: {page}"]
+    assert page.is_file()
+
+
+def test_run_by_name_and_place_by_option(command, results, tmp_path):
+    out = tmp_path / "elsewhere" / "deep"
+    result = command("report", "old", "--results", results, "--figures", "bytes", "--image", "png,pdf", "--out", out)
+    assert result.code == 0
+    assert sorted(path.name for path in out.rglob("*.*")) == ["bytes.csv", "bytes.pdf", "bytes.png", "index.html"]
+
+
+def test_run_by_path(command, results, tmp_path):
+    result = command("report", results / "old", "--figures", "bytes", "--out", tmp_path / "out")
+    assert result.code == 0
+    assert "<h1>old</h1>" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_several_runs_are_shown_as_one(command, results, tmp_path):
+    write_run(results, "more", "2026-03-01", device="emulated")
+    result = command("report", "old", "more", "--results", results, "--figures", "bytes", "--out", tmp_path / "out")
+    assert result.code == 0
+    assert "<h1>more, old</h1>" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_what_was_left_out_is_said_with_the_reason(command, results):
+    result = command("report", "new", "--results", results, "--figures", "bytes,roofline")
+    assert result.code == 0
+    assert "Left out: roofline: the run holds no measured copy bandwidth" in result.out
+
+
+def test_emulated_run_says_how_to_see_its_times(command, tmp_path):
+    write_run(tmp_path, "demo", "2026-01-01", device="emulated")
+    unasked = command("report", "--results", tmp_path, "--figures", "gflops")
+    assert unasked.code == 0 and "--emulated" in unasked.out
+    asked = command("report", "--results", tmp_path, "--figures", "gflops", "--emulated")
+    assert asked.code == 0 and "gflops.svg" in asked.out
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["nev"], 2, "there is no run 'nev'"),
+        (["--figures", "rofline"], 2, "did you mean roofline"),
+        (["--image", "gif"], 2, "there is no image type 'gif'"),
+        (["--baseline", "csr-vektor"], 2, "did you mean csr-vector?"),
+        (["old", "new"], 2, "--out DIR"),
+    ],
+)
+def test_wrong_command_is_one_line(command, results, args, code, said):
+    result = command("report", "--results", results, *args)
+    assert result.code == code
+    assert said in result.err
+    assert len(result.err.splitlines()) == 1
+    assert not (results / "new" / "report" / "index.html").exists()
+
+
+def test_no_run_at_all_fails_with_what_to_do(command, tmp_path):
+    result = command("report", "--results", tmp_path)
+    assert result.code == 1
+    assert "start one with spmvbench run --set demo" in result.err
+
+
+def test_run_without_rows_fails_with_what_to_do(command, tmp_path):
+    (tmp_path / "empty" / "parts").mkdir(parents=True)
+    result = command("report", "empty", "--results", tmp_path)
+    assert result.code == 1
+    assert "holds no rows yet" in result.err
+
+
+def test_damaged_rows_are_one_line(command, results):
+    (results / "new" / "rows.parquet").write_bytes(b"PAR1 and no more")
+    result = command("report", "--results", results)
+    assert result.code == 1
+    assert "rows.parquet is damaged" in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_damaged_record_is_one_line(command, results):
+    (results / "new" / "run.json").write_text("{")
+    result = command("report", "new", "--results", results)
+    assert result.code == 1
+    assert "run.json is damaged" in result.err
+
+
+def test_place_that_cannot_be_written_is_one_line(command, results, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = command("report", "--results", results, "--out", tmp_path / "file")
+    assert result.code == 1
+    assert len(result.err.splitlines()) == 1

@@ -1,0 +1,160 @@
+"""Generated rows with every column filled as a run on a GPU would fill it; nothing was measured."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from spmvbench.bench.record import blank_row
+
+# key: (bytes of an index by entry, share of the bandwidth reached, bytes of padding grow with the row variation)
+FORMATS = {
+    "bcsr": (1.0, 0.75, 0.8),
+    "coo-flat": (8.0, 0.60, 0.0),
+    "csr-scalar": (4.0, 0.25, 0.0),
+    "csr-vector": (4.0, 0.70, 0.0),
+    "csr5": (4.4, 0.78, 0.0),
+    "cusparse-csr-alg1": (4.0, 0.66, 0.0),
+    "dia": (0.0, 0.80, 9.0),
+    "ell": (4.0, 0.82, 5.0),
+    "hyb": (4.6, 0.80, 0.4),
+    "sell-c-sigma": (4.2, 0.84, 0.6),
+}
+HASH = "0123456789abcdef"
+
+
+def generated_rows(matrices=30, formats=None, device="cuda:0", seed=0):
+    """matrices x formats x (f64, f32) x (hot, cold): mostly ok, some skipped, a few wrong, a timeout, an unread one."""
+    rng = np.random.default_rng(seed)
+    formats = formats or FORMATS
+    rows = []
+    emulated = device == "emulated"
+    for m in range(matrices):
+        nnz = int(10 ** rng.uniform(3, 8))
+        mean = 10 ** rng.uniform(0.4, 2)
+        cv = float(rng.choice([0.0, 0.2, 0.5, 1.5, 6.0]))
+        n = max(1, int(nnz / mean))
+        about = {
+            "run_id": "generated",
+            "group": ["HB", "Oberwolfach", "SNAP"][m % 3],
+            "name": f"matrix{m:04}",
+            "matrix_sha256": f"{m * 7919 + 1:x}".ljust(64, "5"),
+            "kind": ["structural problem", "model reduction", "directed graph"][m % 3],
+            "rows": n,
+            "cols": n,
+            "nnz": nnz,
+            "row_len_mean": nnz / n,
+            "row_len_max": int(mean * (1 + 3 * cv)) + 1,
+            "row_len_std": cv * nnz / n,
+            "row_len_cv": cv,
+            "op": "spmv",
+            "device": device,
+            "device_name": "a processor" if emulated else "NVIDIA H200",
+            "sm_clock_mhz": float("nan") if emulated else 1980.0 - m % 3 * 15,
+            "started_at": f"2026-03-{1 + m % 28:02}T10:00:00.000000+00:00",
+        }
+        for key, (index, share, padding) in formats.items():
+            luck = rng.lognormal(0, 0.15)
+            for dtype, size in (("f64", 8), ("f32", 4)):
+                for mode in ("hot", "cold"):
+                    row = blank_row() | about
+                    row |= {
+                        "case_id": f"{m}-{key}-{dtype}-{mode}-{device}",
+                        "format": key,
+                        "label": f"{key}[C=32]" if key.startswith("sell") else key,
+                        "params": json.dumps({"C": 32} if key.startswith("sell") else {}),
+                        "source_hash": HASH,
+                        "dtype": dtype,
+                        "mode": mode,
+                    }
+                    held = (size + index) * (1 + padding * cv)
+                    if padding * cv > 12:
+                        needed = int(held * nnz)
+                        row |= {
+                            "status": "skipped",
+                            "reason": f"{needed / 1e9:.3g} GB for {nnz:,} nonzeros, over the limit",
+                        }
+                        row |= {"bytes_needed": needed}
+                    elif key == "csr5" and m == 7:
+                        row |= {
+                            "status": "wrong",
+                            "reason": "entry 12 of y is off by 4.1 times its bound",
+                            "error_ratio": 4.1,
+                        }
+                        row |= {"gflops": 9999.0, "t_median": 1e-9}
+                    elif key == "csr-scalar" and m == 11:
+                        row |= {"status": "timeout", "reason": "over 60 s while timing hot"}
+                    else:
+                        footprint = int(held * nnz) + 4 * n
+                        moved = footprint + 2 * size * n
+                        bandwidth = 4.2e12 * share * luck * (1.3 if mode == "hot" and nnz < 4e6 else 1)
+                        t = moved / bandwidth * (1 + (cv if "scalar" in key else 0)) + 2e-6
+                        t *= 2e4 if emulated else 1
+                        convert = (0.1 if key.startswith(("csr", "cusparse")) else 2 + 20 * padding) * 1e-9 * nnz
+                        row |= {
+                            "status": "ok",
+                            "t_median": t,
+                            "t_q1": t * 0.999,
+                            "t_q3": t * 1.001,
+                            "n_samples": 30,
+                            "samples": [t] * 30,
+                            "repeats": 10,
+                            "gflops": 2e-9 * nnz / t,
+                            "gbps": 1e-9 * moved / t,
+                            "model_bytes": moved,
+                            "bytes_format": footprint,
+                            "bytes_per_nnz": footprint / nnz,
+                            "t_convert_host": convert * 20 + 1e-5,
+                            "t_convert_device": float("nan") if emulated else convert + 1e-5,
+                            "t_transfer": float("nan") if emulated else footprint / 2e10,
+                            "t_setup": 1e-5 if key.startswith("cusparse") else 0.0,
+                            "t_compile": 0.4,
+                            "error_ratio": 0.05,
+                            "launches": 1,
+                            "near_launch_floor": not emulated and t < 3e-6,
+                        }
+                    rows.append(row)
+    unread = blank_row() | {
+        "run_id": "generated", "case_id": "unread", "group": "Broken", "name": "archive", "label": "ell",
+        "format": "ell", "dtype": "f64", "mode": "hot", "op": "spmv", "device": device, "status": "skipped",
+        "reason": "the archive is cut short", "started_at": "2026-03-01T09:00:00.000000+00:00",
+        "device_name": rows[0]["device_name"],
+    }  # fmt: skip
+    return pd.DataFrame([*rows, unread])
+
+
+ENVIRONMENT = {
+    "started": "2026-03-01T09:00:00",
+    "device": "cuda:0",
+    "kind": "cuda",
+    "properties": {
+        "device_name": "NVIDIA H200",
+        "architecture": "sm_90",
+        "multiprocessors": 132,
+        "l2_bytes": 62914560,
+        "memory_bytes": 150754820096,
+        "driver": "570.133.20",
+        "max_sm_clock_mhz": 1980,
+    },
+    "launch_floor": {"hot": 1.6e-6, "cold": 2.1e-6},
+    "copy_bandwidth_gbps": 4210.5,
+    "host": {"cpu": "a processor", "cores": 16},
+    "versions": {"spmvbench": "0.1.0", "numpy": "2.4.0"},
+}
+ENVIRONMENT["sessions"] = [dict(ENVIRONMENT)]
+
+
+@pytest.fixture(scope="session")
+def rows():
+    return generated_rows()
+
+
+@pytest.fixture(scope="session")
+def emulated_rows():
+    return generated_rows(6, {key: FORMATS[key] for key in ("csr-vector", "ell", "hyb", "coo-flat")}, device="emulated")
+
+
+@pytest.fixture(scope="session")
+def environment():
+    return ENVIRONMENT

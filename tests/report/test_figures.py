@@ -1,0 +1,113 @@
+"""Every figure, found as the report finds them: what it draws is what its table holds."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from spmvbench.analysis.cases import prepared
+from spmvbench.errors import UsageError
+from spmvbench.report import figures, style
+
+EVERY = figures.every()
+
+
+@pytest.fixture(scope="module")
+def ready(rows):
+    return prepared(rows)
+
+
+@pytest.fixture(scope="module")
+def options():
+    return figures.Options("csr-vector", style.marks(["csr-vector", "csr5", "hyb", "ell"], "csr-vector"))
+
+
+def test_modules_are_complete_and_their_names_differ():
+    for figure in EVERY:
+        assert figure.title and figure.caption.endswith(".") and isinstance(figure.performance, bool)
+    assert len({figure.name for figure in EVERY}) == len({figure.order for figure in EVERY}) == len(EVERY)
+
+
+def test_unknown_figure_names_the_nearest():
+    with pytest.raises(UsageError, match=r"'rofline'; did you mean roofline"):
+        figures.choose(["rofline"])
+
+
+def test_chosen_figures_stand_in_the_order_of_the_page():
+    assert [figure.name for figure in figures.choose(["bytes", "profile"])] == ["profile", "bytes"]
+
+
+@pytest.mark.parametrize("figure", EVERY, ids=lambda f: f.name)
+def test_figure_draws_its_table(figure, ready, options, environment):
+    table = figure.data(ready, options)
+    assert len(table) and set(table["label"]) <= set(ready["label"])
+    assert "Broken/archive" not in set(table.get("matrix", []))
+    with style.theme():
+        picture = figure.draw(table, environment, options)
+        picture.canvas.draw()
+    panels = [ax for ax in picture.axes if ax.get_visible()]
+    assert panels
+    for ax in panels:
+        assert ax.get_title(loc="left") and ax.get_xlabel()
+        assert ax.lines or ax.collections or ax.patches
+
+
+@pytest.mark.parametrize("figure", [f for f in EVERY if f.performance], ids=lambda f: f.name)
+def test_wrong_rows_are_nowhere(figure, ready, options):
+    table = figure.data(ready, options)
+    if "matrix" in table:
+        assert not ((table["matrix"] == "Oberwolfach/matrix0007") & (table["label"] == "csr5")).any()
+    assert not (table.select_dtypes("number") == 9999.0).any(axis=None)
+
+
+def test_profile_keeps_settings_apart_and_levels_at_coverage(ready, options):
+    (profile,) = figures.choose(["profile"])
+    table = profile.data(ready, options)
+    assert list(table["setting"].unique()) == ["f64 hot", "f64 cold", "f32 hot", "f32 cold"]
+    right = ready[(ready["setting"] == "f64 hot") & (ready["status"] == "ok")]
+    level = table[table["setting"] == "f64 hot"].groupby("label")["rho"].max()
+    assert level.to_dict() == pytest.approx((right.groupby("label").size() / 30).to_dict())
+
+
+def test_roofline_without_bandwidth_is_left_out(ready, options):
+    (roofline,) = figures.choose(["roofline"])
+    with pytest.raises(figures.LeftOut, match="no measured copy bandwidth"):
+        roofline.draw(roofline.data(ready, options), {}, options)
+
+
+def test_roofline_on_an_unknown_device_still_has_its_roof(ready, options):
+    (roofline,) = figures.choose(["roofline"])
+    picture = roofline.draw(roofline.data(ready, options), {"copy_bandwidth_gbps": 100.0}, options)
+    assert not any("multiprocessor" in text.get_text() for ax in picture.axes for text in ax.texts)
+
+
+def test_marks_are_told_apart_by_colour_and_by_marker_and_by_line():
+    found = style.marks([f"format{i}" for i in range(70)], "format3")
+    assert len(found) == 9 and next(iter(found)) == "format3"
+    for part in ("color", "marker"):
+        assert len({getattr(mark, part) for mark in found.values()}) == len(found)
+    others = [mark for mark in found.values() if mark is not style.BASELINE]
+    assert len({str(mark.line) for mark in others}) == len(others)
+
+
+def test_break_even_that_never_comes_is_kept_as_infinite(ready, options):
+    (breakeven,) = figures.choose(["breakeven"])
+    table = breakeven.data(ready, options)
+    assert math.isinf(table["break_even"].max())
+    assert set(table["setting"].astype(str)) == {"f64 hot", "f32 hot"}
+    assert set(table["path"]) == {"device"}
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
+def test_files_repeat_byte_for_byte(tmp_path, ready, options, environment, suffix):
+    (coverage,) = figures.choose(["coverage"])
+    for name in ("a", "b"):
+        with style.theme():
+            picture = coverage.draw(coverage.data(ready, options), environment, options)
+            style.save(picture, tmp_path / f"{name}.{suffix}")
+    assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
+
+
+def test_coarse_keeps_the_last_of_each_part():
+    values = pd.Series([1.0, 1.1, 1.2, 5.0, 9.9]).to_numpy()
+    assert style.coarse(values, 1.0, 10.0, parts=9).tolist() == [2, 3, 4]

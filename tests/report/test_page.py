@@ -1,0 +1,267 @@
+"""The page: whole, self-contained, honest about emulated times, and alive in a browser."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+
+import pandas as pd
+import pytest
+
+from spmvbench.analysis.cases import prepared
+from spmvbench.errors import UsageError
+from spmvbench.report import page, tables
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="module")
+def report(rows, environment, tmp_path_factory):
+    return page.write(rows, environment, tmp_path_factory.mktemp("report"), names=["profile", "bytes"], images=["png"])
+
+
+@pytest.fixture(scope="module")
+def text(report):
+    return report.page.read_text(encoding="utf-8")
+
+
+def seen(text):
+    """What a reader sees of a page, in one line."""
+    body = re.sub(r"<(script|style)\b.*?</\1>", " ", text, flags=re.S)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+def grid(text):
+    """The numbers behind the table of matrices."""
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+def test_files_stand_beside_the_page(report):
+    assert [[path.name for path in drawn.files] for drawn in report.drawn] == [
+        ["profile.png", "profile.csv"],
+        ["bytes.png", "bytes.csv"],
+    ]
+    written = {path.relative_to(report.page.parent).as_posix() for path in report.page.parent.rglob("*.*")}
+    files = {f"figures/{name}.{suffix}" for name in ("bytes", "profile") for suffix in ("csv", "png")}
+    assert written == {"index.html"} | files
+    assert list(pd.read_csv(report.drawn[0].files[-1]).columns) == ["setting", "label", "tau", "rho"]
+
+
+def test_page_needs_nothing_from_elsewhere(report, text):
+    assert not re.search(r"https?://", re.sub(r'"data:[^"]*"', "", text))
+    for link in re.findall(r'(?:href|src)="([^"]*)"', text):
+        if link.startswith("#"):
+            assert f'id="{link[1:]}"' in text
+        elif not link.startswith("data:"):
+            assert (report.page.parent / link).is_file()
+
+
+def test_page_says_what_was_measured(text):
+    shown = seen(text)
+    for part in ("NVIDIA H200", "2026-03-01 to 2026-03-28", "matrices 30", "formats 10", "ok 1,120", "wrong 4"):
+        assert part in shown
+    for part in ("570.133.20", "4210.5", "0123456789abcdef", "1,950 1,980", "csr-vector"):
+        assert part in shown
+
+
+def test_reasons_are_counted_by_kind_with_the_worst_first(text):
+    shown = seen(text)
+    assert "csr5 wrong 4 1 entry 12 of y is off by 4.1 times its bound" in shown
+    assert "Broken/archive skipped the archive is cut short" in shown
+    assert shown.index("csr5 wrong") < shown.index("csr-scalar timeout") < shown.index("dia skipped")
+
+
+def test_pictures_have_words_for_those_who_do_not_see_them(text):
+    images = re.findall(r"<img [^>]*>", text)
+    assert len(images) == 2
+    for image in images:
+        assert re.search(r'alt="[^"]{60,}"', image)
+
+
+def test_grid_holds_numbers_statuses_and_no_samples(text):
+    data = grid(text)
+    assert [view["name"] for view in data["views"]][:2] == ["GFLOPS, f64 hot", "GFLOPS, f64 cold"]
+    assert [view["name"] for view in data["views"]][-2:] == ["bytes per nonzero, f64", "bytes per nonzero, f32"]
+    names = [about[0] for about in data["matrices"]]
+    assert len(names) == 30 and "Broken/archive" not in names
+    wrong = data["views"][0]["cells"][names.index("Oberwolfach/matrix0007")][data["formats"].index("csr5")]
+    assert wrong == "wrong"
+    assert "samples" not in data
+
+
+def test_names_cannot_leave_their_place(rows, tmp_path, environment):
+    evil = rows.copy()
+    evil["name"] = '</script><script>alert("&")</script>'
+    evil["case_id"] = [str(i) for i in range(len(evil))]
+    few = evil.drop_duplicates("label")
+    text = page.write(few, environment, tmp_path, names=["bytes"]).page.read_text(encoding="utf-8")
+    assert "<script>alert" not in text
+    assert grid(text)["matrices"][0][0].endswith('</script><script>alert("&")</script>')
+
+
+def test_the_same_rows_give_the_same_page(rows, environment, tmp_path):
+    first, second = (
+        page.write(part, environment, tmp_path / name, names=["bytes"]).page.read_bytes()
+        for name, part in (("a", rows), ("b", rows.sample(frac=1, random_state=1)))
+    )
+    assert first == second
+
+
+def test_emulated_times_are_not_shown_unasked(emulated_rows, tmp_path):
+    report = page.write(emulated_rows, {}, tmp_path)
+    assert {drawn.name for drawn in report.drawn} == {"coverage", "bytes", "conversion"}
+    ((reason, names),) = report.left_out.items()
+    assert "--emulated" in reason and "profile" in names
+    text = report.page.read_text(encoding="utf-8")
+    assert "spmvbench report --emulated" in text
+    assert "GFLOPS" not in seen(text)
+    assert all("bytes" in view["name"] for view in grid(text)["views"])
+
+
+def test_emulated_times_on_demand_carry_the_word(emulated_rows, tmp_path, monkeypatch):
+    marked = []
+    monkeypatch.setattr(page.style, "emulated_across", lambda figure: marked.append(figure))
+    report = page.write(emulated_rows, {}, tmp_path, names=["gflops", "bytes", "roofline"], with_emulated=True)
+    assert [drawn.name for drawn in report.drawn] == ["gflops", "bytes"]
+    assert len(marked) == 1
+    assert list(report.left_out.values()) == [["roofline"]]
+    assert "EMULATED." in seen(report.page.read_text(encoding="utf-8"))
+
+
+def test_the_word_is_across_the_figure():
+    figure, _ = page.style.grid(8, 2)
+    page.style.emulated_across(figure)
+    assert {text.get_text() for text in figure.texts} == {"EMULATED"}
+    assert all(0 < text.get_position()[1] < 1 for text in figure.texts)
+
+
+def test_measured_and_emulated_times_never_share_a_figure(rows, emulated_rows, environment, tmp_path):
+    both = pd.concat([rows, emulated_rows])
+    for asked, settings in ((False, {"f64 hot NVIDIA H200"}), (True, {"f64 hot emulated"})):
+        report = page.write(both, environment, tmp_path / str(asked), names=["gflops"], with_emulated=asked)
+        table = pd.read_csv(report.drawn[0].files[-1])
+        assert set(table[table["setting"].str.startswith("f64 hot")]["setting"]) == settings
+
+
+def test_run_without_a_right_row_still_has_a_page(rows, environment, tmp_path):
+    failed = rows.assign(status="crashed", reason="the worker died")
+    report = page.write(failed, environment, tmp_path)
+    assert [drawn.name for drawn in report.drawn] == ["coverage"]
+    assert set(report.left_out) == {"no row is right", "no row has what it shows"}
+
+
+def test_unread_matrices_alone_still_have_a_page(rows, tmp_path):
+    report = page.write(rows[rows["matrix_sha256"] == ""], {}, tmp_path)
+    assert report.drawn == []
+    assert "No matrix could be read." in seen(report.page.read_text(encoding="utf-8"))
+
+
+def test_unknown_baseline_names_the_nearest(rows, tmp_path):
+    with pytest.raises(UsageError, match=r"'csr-vektor' to compare with; did you mean csr-vector"):
+        page.write(rows, {}, tmp_path, baseline="csr-vektor")
+
+
+def test_chosen_baseline_is_named(rows, environment, tmp_path):
+    report = page.write(rows, environment, tmp_path, names=["speedup-mean"], baseline="hyb")
+    assert "speed-up over hyb" in report.drawn[0].caption
+    assert "hyb" not in set(pd.read_csv(report.drawn[0].files[-1])["label"])
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (float("nan"), "-"),
+        (float("inf"), "never"),
+        (0, "0"),
+        (0.0, "0"),
+        (1234567, "1,234,567"),
+        (1234.5, "1,234"),
+        (96.04, "96.0"),
+        (999.7, "1,000"),
+        (0.00123456, "0.00123"),
+        (117.0, "117"),
+    ],
+)
+def test_numbers_for_people(value, shown):
+    assert tables.number(value) == shown
+
+
+@pytest.mark.parametrize(("share", "shown"), [(1.0, "100 %"), (0.99999, "99.9 %"), (0.5, "50 %"), (0.0, "0 %")])
+def test_share_is_whole_only_where_it_is(share, shown):
+    assert tables.percent(share) == shown
+
+
+def test_facts_are_flat_and_leave_out_what_is_empty():
+    record = {"host": {"cpu": "x", "cores": 2}, "floor_s": 1.5e-6, "none": None, "list": ["a", 1], "empty": ""}
+    assert tables.facts(record) == [("host: cpu", "x"), ("host: cores", "2"), ("floor s", "1.5e-06"), ("list", "a 1")]
+
+
+def test_formats_without_times_are_ordered_by_coverage(rows):
+    for table in tables.formats(prepared(rows), speed=False):
+        shares = [row[2][1] for row in table.rows]
+        assert shares == sorted(shares, reverse=True)
+        assert "GFLOPS" not in [column.heading for column in table.columns]
+
+
+SCRIPT = """
+<script>
+addEventListener("load", () => {
+  const out = [], click = (e) => { e.click(); };
+  const column = (table, i) => [...table.tBodies[0].rows].map((row) => row.cells[i].textContent);
+  const formats = document.querySelector("#formats table");
+  const head = [...formats.tHead.rows[0].cells];
+  const at = head.findIndex((th) => th.textContent === "Bytes/nnz");
+  click(head[at].firstChild);
+  out.push({ sort: head[at].getAttribute("aria-sort"), values: column(formats, at).map(Number) });
+  click(head[at].firstChild);
+  out.push({ sort: head[at].getAttribute("aria-sort"), values: column(formats, at).map(Number) });
+
+  const cells = document.getElementById("cells");
+  const nnz = () => column(cells, 2).map((t) => Number(t.replaceAll(",", "")));
+  click(cells.tHead.rows[0].cells[2].firstChild);
+  out.push({ sort: cells.tHead.rows[0].cells[2].getAttribute("aria-sort"), values: nnz() });
+  const find = document.getElementById("find");
+  find.value = "snap/";
+  find.dispatchEvent(new Event("input"));
+  out.push({ names: column(cells, 0), where: document.getElementById("where").textContent });
+  const before = cells.tHead.rows[0].cells.length;
+  click(document.getElementById("all"));
+  out.push({ before, after: cells.tHead.rows[0].cells.length });
+  const view = document.getElementById("view");
+  view.value = view.options.length - 1;
+  view.dispatchEvent(new Event("change"));
+  out.push({ caption: cells.caption.textContent, best: cells.querySelectorAll("td.best").length });
+  const pre = document.createElement("pre");
+  pre.id = "found";
+  pre.textContent = JSON.stringify(out);
+  document.body.append(pre);
+});
+</script>
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+def test_page_works_in_a_browser(text, tmp_path):
+    tried = tmp_path / "tried.html"
+    tried.write_text(text.replace("</body>", f"{SCRIPT}</body>"), encoding="utf-8")
+    options = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    more = f"--disable-component-update --disable-sync --user-data-dir={tmp_path / 'browser'} --dump-dom"
+    dom = subprocess.run(
+        [BROWSER, *options.split(), *more.split(), tried.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stdout
+    found = re.search(r'<pre id="found">(.*?)</pre>', dom, re.S)
+    assert found, "the page's script stopped with an error"
+    down, up, nnz, filtered, columns, view = json.loads(html.unescape(found[1]))
+    assert (down["sort"], up["sort"], nnz["sort"]) == ("descending", "ascending", "descending")
+    assert down["values"] == sorted(down["values"], reverse=True) and len(set(down["values"])) > 5
+    assert up["values"] == sorted(up["values"])
+    assert nnz["values"] == sorted(nnz["values"], reverse=True) and len(nnz["values"]) == 30
+    assert len(filtered["names"]) == 10 and all(name.startswith("SNAP/") for name in filtered["names"])
+    assert filtered["where"] == "1 to 10 of 10 matrices"
+    assert columns["after"] == columns["before"] + 2  # the page shows 8 formats of 10 at first
+    assert view["caption"] == "bytes per nonzero, f32" and view["best"] == 10
