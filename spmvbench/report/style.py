@@ -140,10 +140,10 @@ def order_of(table: pd.DataFrame, shown: Mapping[str, Mark]) -> list[str]:
 
 def scatter(axes: Axes, table: pd.DataFrame, x: str, y: str, shown: Mapping[str, Mark]) -> None:
     """Points of every format. Very many are kept as one image, below the grid, so that the file stays small."""
-    size = float(np.clip(7000 / max(len(table), 1), 5, 30))
-    zorder = 2
+    size = float(np.clip(7000 / max(len(table), 1), 8, 30))
+    zorder, alpha = 2, 0.75
     if len(table) > RASTER_FROM:
-        zorder = -1
+        zorder, alpha = -1, 0.4
         axes.set_rasterization_zorder(0)
     groups = dict(list(table.groupby(table["label"].where(table["label"].isin(shown.keys()), ""))))
     for label in ["", *reversed(shown)]:
@@ -151,7 +151,7 @@ def scatter(axes: Axes, table: pd.DataFrame, x: str, y: str, shown: Mapping[str,
             mark = shown.get(label, OTHERS)
             axes.scatter(
                 groups[label][x], groups[label][y], s=size * {OTHERS: 0.6, BASELINE: 1.7}.get(mark, 1), linewidths=0,
-                color=mark.color, marker=mark.marker, alpha=0.3 if mark is OTHERS else 0.75, zorder=zorder,
+                color=mark.color, marker=mark.marker, alpha=0.3 if mark is OTHERS else alpha, zorder=zorder,
             )  # fmt: skip
 
 

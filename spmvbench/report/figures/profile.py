@@ -46,11 +46,12 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         part = table[table["setting"] == setting]
         whole, zoomed = axes[2 * i : 2 * i + 2]
         for ax, limit in ((whole, far), (zoomed, ZOOM)):
-            for place, label in enumerate(style.order_of(part, options.marks)):
+            for label in style.order_of(part, options.marks):
                 curve, mark = curves[setting, label], options.marks.get(label, style.OTHERS)
                 near = curve[curve["tau"] <= limit]
                 near = near.iloc[style.coarse(*(np.log(v) for v in (near["tau"].to_numpy(), 1.0, limit)))]
-                marked = {} if mark is style.OTHERS else {"marker": mark.marker, "markevery": (0.02 * place, 0.16)}
+                offset = 0.02 * list(options.marks).index(label) if label in options.marks else 0
+                marked = {} if mark is style.OTHERS else {"marker": mark.marker, "markevery": (offset, 0.18)}
                 ax.step(
                     np.append(near["tau"], limit), np.append(near["rho"], near["rho"].iloc[-1]), where="post",
                     color=mark.color, linestyle=mark.line, linewidth=0.8 if mark is style.OTHERS else 1.7,
