@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 _TYPES, _MODES = ("f64", "f32"), ("hot", "cold")
+_CASE = ["group", "name", "label", "dtype", "mode", "op", "device_name"]
 
 
 def prepared(rows: pd.DataFrame) -> pd.DataFrame:
@@ -14,10 +15,11 @@ def prepared(rows: pd.DataFrame) -> pd.DataFrame:
 
     matrix: ``group/name``; a name alone identifies nothing. setting: what must be equal for times to be compared, such
     as ``f64 hot``; the operation is named where it is not plain SpMV, the device where there are several. It is an
-    ordered category. Samples are left out. Where a case was measured in several runs, the last one counts.
+    ordered category. Samples are left out. Where a case was measured several times (in several runs, with another seed),
+    the last time counts.
     """
     rows = rows.drop(columns="samples", errors="ignore")
-    rows = rows.sort_values("started_at", kind="stable").drop_duplicates(["case_id", "device_name"], keep="last")
+    rows = rows.sort_values("started_at", kind="stable").drop_duplicates(_CASE, keep="last")
     device = rows["device_name"].where(~emulated(rows), "emulated")
     parts = rows[["dtype", "mode"]].assign(
         op=rows["op"].where(rows["op"] != "spmv", ""), device=device if device.nunique() > 1 else ""

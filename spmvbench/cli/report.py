@@ -69,7 +69,7 @@ def _complete_figure(ctx: click.Context, param: click.Parameter, incomplete: str
 @click.option("--image", default="svg", show_default=True, metavar="TYPES", help="Image files: svg, png, pdf.")
 @click.option("--baseline", metavar="FORMAT", help="What speed-up and break-even compare with; plain CSR without.")
 @click.option("--results", default="results", show_default=True, metavar="DIR", help="Where runs lie.")
-@click.option("--emulated", is_flag=True, help="Show times of the emulated device, with EMULATED across each figure.")
+@click.option("--emulated", is_flag=True, help="Show times of the emulated device, EMULATED across each figure.")
 def command(
     runs: tuple[str, ...],
     out: str | None,

@@ -58,11 +58,12 @@ def write(
     """Write the page, and beside it the figures as `images` (svg, png, pdf) and their data as CSV.
 
     rows: of one or several runs. environment: as `store.environment`; every key may be missing. names: figures to draw,
-    all without. baseline: a label, plain CSR without. with_emulated: show times of the emulated device, and only
-    those, marked as such. Raises UsageError for an unknown figure or baseline.
+    all without. baseline: a label, plain CSR without. with_emulated: where there are rows of the emulated device, show
+    their times, and only those, marked as such. Raises UsageError for an unknown figure or baseline.
     """
     chosen = figures.choose(names)
     rows = prepared(rows)
+    with_emulated = with_emulated and bool(emulated(rows).any())
     times = rows[emulated(rows) == with_emulated]
     times = times.assign(setting=times["setting"].cat.remove_unused_categories())
     options = _options(rows, times, baseline)
@@ -121,7 +122,7 @@ def _draw(
             style.emulated_across(picture)
         paths = [folder / f"{figure.name}.{image}" for image in images]
         shown = folder / f"{figure.name}.svg"
-        for path in {*paths, shown}:
+        for path in dict.fromkeys([shown, *paths]):
             style.save(picture, path)
     image = base64.b64encode(shown.read_bytes()).decode()
     if shown not in paths:

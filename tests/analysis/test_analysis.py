@@ -78,8 +78,7 @@ def test_setting_names_the_device_where_there_are_several():
 
 
 def test_last_measurement_of_a_case_counts():
-    again = {"case_id": "one", "started_at": "2026-02-01"}
-    table = rows(row("a", "csr", 1.0, **again), row("a", "csr", 9.0, case_id="one"))
+    table = rows(row("a", "csr", 1.0, started_at="2026-02-01", case_id="another seed"), row("a", "csr", 9.0))
     assert list(table["t_median"]) == [1.0]
 
 
