@@ -8,25 +8,22 @@ template <typename V, typename I, int LANES>
 __global__ void csr_vector(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                            const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   using Pair = typename PairOf<V>::type;
-  const long long row = global_thread() / LANES;
+  const int row = blockIdx.x * (blockDim.x / LANES) + threadIdx.x / LANES;
   const int lane = threadIdx.x % LANES;
   V sum = 0;
   if (row < rows) {
     const I begin = row_ptr[row];
     const I end = row_ptr[row + 1];
-    for (I k = (begin & ~I(1)) + 2 * lane; k < end; k += 2 * LANES) {
-      int2 columns;
-      Pair pair;
-      if (k + 1 < nnz) {
-        columns = load_stream(reinterpret_cast<const int2*>(col_idx + k));
-        pair = load_stream(reinterpret_cast<const Pair*>(values + k));
-      } else {  // the matrix's last entry stands alone
-        columns.x = col_idx[k];
-        pair.x = values[k];
-      }
+    const I pairs_end = end < (nnz & ~I(1)) ? end : nnz & ~I(1);
+    I k = (begin & ~I(1)) + 2 * lane;
+    for (; k < pairs_end; k += 2 * LANES) {
+      const int2 columns = load_stream(reinterpret_cast<const int2*>(col_idx + k));
+      const Pair pair = load_stream(reinterpret_cast<const Pair*>(values + k));
       if (k >= begin) sum += pair.x * load_x(x, columns.x);
       if (k + 1 < end) sum += pair.y * load_x(x, columns.y);
     }
+    // The matrix's last entry may stand alone; behind it only empty rows begin.
+    if (k >= begin && k < end) sum += values[k] * load_x(x, col_idx[k]);
   }
   sum = group_sum<LANES>(sum);
   if (lane == 0 && row < rows) y[row] = sum;

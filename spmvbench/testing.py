@@ -67,7 +67,7 @@ def hard_matrices(seed: int = 0) -> dict[str, Any]:
         "full": sparse.csr_array(rng.uniform(1, 2, (33, 47))),
         "2 entries a row to a tile's end": _from_lengths([2] * 512, 100, rng),
     }
-    blocks = sparse.block_diag([rng.uniform(1, 2, (3, 3)) for _ in range(43)])
+    blocks = sparse.block_diag([sparse.coo_array(rng.uniform(1, 2, (3, 3))) for _ in range(43)])
     found["3x3 blocks"] = sparse.csr_array(blocks)
     stencil = sparse.diags_array([1.0, -4.0, 1.0, 0.5, 0.5], offsets=[-1, 0, 1, -9, 9], shape=(81, 81))
     found["stencil"] = sparse.csr_array(stencil)

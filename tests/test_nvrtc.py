@@ -18,7 +18,7 @@ from spmvbench.testing import hard_matrices
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 # Launched by the bench itself, to measure the device.
-OWN = {"vector.cu": {"empty<0>", "copy<double>"}, "hold.cu": {"hold"}}
+OWN = {"vector.cu": {"empty<0>", "copy<double2>", "read<double2>"}, "hold.cu": {"hold"}}
 
 
 def regular_matrices():

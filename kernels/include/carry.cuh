@@ -1,4 +1,5 @@
-// The second step of every kernel that cuts rows between warps: open sums, sorted by row, are added to y.
+// Rows that a kernel cuts between warps: their open sums, sorted by row, are added to y afterwards, or y is zero where
+// rows are cut and every part is added by an atomic.
 #pragma once
 #include "spmv.cuh"
 
@@ -65,4 +66,23 @@ __global__ void __launch_bounds__(BLOCK) carry_fixup(int n, int per_thread, cons
   if (!single) y[head] += head_sum + (continues ? open_sum[now][t - 1] : V(0));
   // Threads without carries hold -1, as does the place behind the last thread: no row continues into them.
   if (first_row[t + 1] != row) y[row] += open_sum[now][t];
+}
+
+// One thread a carry, for lists that are long for one block. Carries of a row within a warp are added up first; a row
+// whose run lies in several warps gets an atomic from each, in any order. Rows from `rows` on are none.
+template <typename V>
+__global__ void carry_add(int n, int rows, const int* __restrict__ carry_row, const V* __restrict__ carry_sum,
+                          V* __restrict__ y) {
+  const long long i = global_thread();
+  const int row = i < n ? carry_row[i] : rows;
+  const V sum = warp_segmented_scan(row, i < n ? carry_sum[i] : V(0));
+  const int next_row = __shfl_down_sync(FULL_MASK, row, 1);
+  if (row < rows && (lane_id() == WARP - 1 || next_row != row)) atomicAdd(y + row, sum);
+}
+
+// y = 0 at the rows in which shares of the work begin: those that a cut can leave in several parts.
+template <typename V, typename R>
+__global__ void zero_cut_rows(int n, const R* __restrict__ row, V* __restrict__ y) {
+  const long long i = global_thread();
+  if (i < n) y[row[i]] = V(0);  // two shares may begin in one row; both write the same
 }

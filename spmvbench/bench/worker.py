@@ -334,7 +334,7 @@ def _measure(group: Group, device: Device, settings: Settings, floors: dict[str,
 
 
 def _probe(device: Device, settings: Settings) -> dict[str, Any]:
-    """What a device tells once a session: itself, its launch floor by mode (s), its copy bandwidth (GB/s)."""
+    """What a device tells once a session: itself, its launch floor by mode (s), its bandwidths (GB/s)."""
     properties = {"device_name": device.name} | device.properties()
     facts: dict[str, Any] = {"device": device.name, "kind": device.kind, "properties": properties}
     if settings.floors is not None:
@@ -349,11 +349,13 @@ def _probe(device: Device, settings: Settings) -> dict[str, Any]:
     empty = Launch("vector.cu", "empty<0>", 1, 32, ())
     facts["launch_floor"] = {mode: median(empty, mode) for mode in DEFAULT_MODES[device.kind]}
     if device.kind == "cuda":
-        # Far more than L2 holds; read and written once each.
-        values = int(min(device.memory_free() // 8, 1 << 30)) // 8
-        source, target = device.xp.zeros(values), device.xp.zeros(values)
-        copy = Launch("vector.cu", "copy<double>", cdiv(values, 256), 256, (source, target, np.int64(values)))
+        # Pairs of doubles, far more than L2 holds.
+        pairs = int(min(device.memory_free() // 8, 1 << 30)) // 16
+        source, target = (device.to_device(np.zeros(2 * pairs)) for _ in range(2))
+        copy = Launch("vector.cu", "copy<double2>", cdiv(pairs, 256), 256, (source, target, np.int64(pairs)))
+        read = Launch("vector.cu", "read<double2>", 8192, 256, (source, target, np.int64(pairs)))
         facts["copy_bandwidth_gbps"] = 2e-9 * source.nbytes / median(copy, "hot")
+        facts["read_bandwidth_gbps"] = 1e-9 * source.nbytes / median(read, "hot")
     return facts
 
 

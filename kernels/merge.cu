@@ -1,0 +1,228 @@
+// Merge-based CSR (Merrill & Garland, SC'16): the list of row ends and the list of entries are merged, and every thread
+// takes the same number of the merge's steps, each of which takes an entry or finishes a row.
+#include "carry.cuh"
+#include "spmv.cuh"
+
+// How many of `rows` row ends the first `diagonal` steps take; entries are `nnz`. An end comes before the entry of its
+// number. end(i) is the end of row i.
+template <typename D, typename End>
+__device__ __forceinline__ int merge_path_search(D diagonal, int rows, D nnz, End end) {
+  int low = diagonal > nnz ? static_cast<int>(diagonal - nnz) : 0;
+  int high = diagonal < rows ? static_cast<int>(diagonal) : rows;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (end(middle) < diagonal - middle) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// The row in which each tile of `tile` steps begins, for tiles + 1 tiles: the paper's first kernel.
+template <typename I>
+__global__ void merge_search(int rows, I nnz, int tile, int tiles, const I* __restrict__ row_ptr,
+                             int* __restrict__ tile_row) {
+  const long long t = global_thread();
+  if (t > tiles) return;
+  const long long steps = rows + static_cast<long long>(nnz);
+  const long long diagonal = t * tile < steps ? t * tile : steps;
+  tile_row[t] = merge_path_search<long long>(diagonal, rows, nnz, [=](int i) { return row_ptr[i + 1]; });
+}
+
+// The tile of one block: rows that end in it and entries that lie in it, in shared memory. `products` are the tile's
+// entries times x, `row_end` counts entries from the tile's first.
+template <typename V>
+struct Tile {
+  int rows, entries;
+  const V* products;
+  const int* row_end;
+};
+
+// Sums a tile's rows. finish(row, sum) is called for each of the tile's rows by one thread, row 0 last of its thread's.
+// The result is what stays open behind the last row, in the last thread of the block. `start` is this thread's first row
+// and `diagonal` its first step. Every thread arrives.
+template <typename V, int BLOCK, int ITEMS, typename Finish>
+__device__ __forceinline__ V sum_rows(const Tile<V>& tile, int diagonal, int start, Finish finish) {
+  constexpr int WARPS = BLOCK / WARP;
+  __shared__ V warp_open[WARPS];
+  __shared__ bool warp_ends[WARPS];
+
+  const int steps = tile.rows + tile.entries;
+  int row = start;
+  int entry = diagonal - start;
+  int end = row < tile.rows ? tile.row_end[row] : steps;
+  int first_row = -1;  // the thread's first row may have begun in another thread
+  V first_sum = 0;
+  V open = 0;
+#pragma unroll
+  for (int i = 0; i < ITEMS; ++i) {
+    if (diagonal + i >= steps) break;
+    if (entry < end) {
+      open += tile.products[entry++];
+    } else {
+      if (first_row < 0) {
+        first_row = row;
+        first_sum = open;
+      } else {
+        finish(row, open);
+      }
+      open = 0;
+      ++row;
+      end = row < tile.rows ? tile.row_end[row] : steps;
+    }
+  }
+
+  // What is open before each thread: sums back to the last thread that ended a row.
+  const int lane = lane_id();
+  const int warp = threadIdx.x / WARP;
+  const unsigned ends = __ballot_sync(FULL_MASK, first_row >= 0);
+  const unsigned ends_here = ends & (FULL_MASK >> (WARP - 1 - lane));  // this lane's and before
+  const int head = ends_here ? WARP - 1 - __clz(ends_here) : 0;
+#pragma unroll
+  for (int offset = 1; offset < WARP; offset *= 2) {
+    const V before = __shfl_up_sync(FULL_MASK, open, offset);
+    if (lane - offset >= head) open += before;
+  }
+  V carry = __shfl_up_sync(FULL_MASK, open, 1);
+  if (lane == 0) carry = 0;
+  if (lane == WARP - 1) {
+    warp_open[warp] = open;
+    warp_ends[warp] = ends != 0;
+  }
+  __syncthreads();
+  V earlier = 0;  // what the warps before leave open
+  for (int w = warp - 1; w >= 0; --w) {
+    earlier += warp_open[w];
+    if (warp_ends[w]) break;
+  }
+  if ((ends_here & ~(1u << lane)) == 0) carry += earlier;
+  if (first_row >= 0) finish(first_row, first_sum + carry);
+  return ends ? open : open + earlier;
+}
+
+// Shared memory of a tile: entries and row ends together are its steps, so each takes the room that the other leaves.
+template <typename V, int BLOCK, int ITEMS>
+constexpr int tile_bytes() {
+  return (BLOCK * ITEMS + 4) * static_cast<int>(sizeof(V));
+}
+
+// The ends of the tile's rows, behind `slots` products, counted from entry `base`.
+template <typename V, typename I, int BLOCK>
+__device__ __forceinline__ int* load_row_ends(unsigned char* shared, int slots, const I* __restrict__ row_ptr, int row,
+                                              int rows, long long base) {
+  int* row_end = reinterpret_cast<int*>(reinterpret_cast<V*>(shared) + slots);
+  for (int i = threadIdx.x; i < rows; i += BLOCK) row_end[i] = static_cast<int>(row_ptr[row + 1 + i] - base);
+  return row_end;
+}
+
+// The paper's second kernel: products to shared memory, a search a thread, the sums; a carry a tile.
+template <typename V, typename I, int BLOCK, int ITEMS>
+__global__ void __launch_bounds__(BLOCK)
+    merge_tiles(int rows, I nnz, const int* __restrict__ tile_row, const I* __restrict__ row_ptr,
+                const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
+                V* __restrict__ y, int* __restrict__ carry_row, V* __restrict__ carry_sum) {
+  __shared__ __align__(16) unsigned char shared[tile_bytes<V, BLOCK, ITEMS>()];
+  V* products = reinterpret_cast<V*>(shared);
+
+  const long long steps = rows + static_cast<long long>(nnz);
+  const long long begin = blockIdx.x * static_cast<long long>(BLOCK * ITEMS);
+  const long long end = begin + BLOCK * ITEMS < steps ? begin + BLOCK * ITEMS : steps;
+  const int first_row = tile_row[blockIdx.x];
+  const int last_row = tile_row[blockIdx.x + 1];
+  const long long first = begin - first_row;
+  const int entries = static_cast<int>(end - last_row - first);
+
+  const int* row_end = load_row_ends<V, I, BLOCK>(shared, entries, row_ptr, first_row, last_row - first_row, first);
+#pragma unroll
+  for (int i = 0; i < ITEMS; ++i) {
+    const int k = i * BLOCK + threadIdx.x;
+    if (k < entries) products[k] = values[first + k] * load_x(x, col_idx[first + k]);
+  }
+  __syncthreads();
+
+  const Tile<V> tile{last_row - first_row, entries, products, row_end};
+  const int diagonal = min(static_cast<int>(threadIdx.x) * ITEMS, tile.rows + tile.entries);
+  const int start = merge_path_search<int>(diagonal, tile.rows, tile.entries, [=](int i) { return row_end[i]; });
+  const V open = sum_rows<V, BLOCK, ITEMS>(tile, diagonal, start, [=](int row, V sum) { y[first_row + row] = sum; });
+  if (threadIdx.x == BLOCK - 1) {
+    carry_row[blockIdx.x] = last_row;
+    carry_sum[blockIdx.x] = open;
+  }
+}
+
+// The same sums with more loads in flight: pairs of entries as in csr_vector, all of a thread's before the first is used,
+// and the search while the gathers of x are under way. Rows that other tiles share are added to y by atomics: y is zero
+// there. col_idx and values are aligned to 16 bytes.
+template <typename V, typename I, int BLOCK, int ITEMS>
+__global__ void __launch_bounds__(BLOCK)
+    merge_pairs(int rows, I nnz, const int* __restrict__ tile_row, const I* __restrict__ row_ptr,
+                const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
+                V* __restrict__ y) {
+  using Pair = typename PairOf<V>::type;
+  constexpr int PAIRS = ITEMS / 2 + 1;  // a thread's; the first and the last of the tile may be halves
+  __shared__ __align__(16) unsigned char shared[tile_bytes<V, BLOCK, ITEMS>()];
+  Pair* pairs = reinterpret_cast<Pair*>(shared);
+
+  const long long steps = rows + static_cast<long long>(nnz);
+  const long long begin = blockIdx.x * static_cast<long long>(BLOCK * ITEMS);
+  const long long end = begin + BLOCK * ITEMS < steps ? begin + BLOCK * ITEMS : steps;
+  const int first_row = tile_row[blockIdx.x];
+  const int last_row = tile_row[blockIdx.x + 1];
+  const long long first = begin - first_row;
+  const int entries = static_cast<int>(end - last_row - first);
+  const int odd = static_cast<int>(first & 1);
+  const long long base = first - odd;
+  const int count = (odd + entries + 1) / 2;
+
+  int2 columns[PAIRS];
+  Pair products[PAIRS];
+#pragma unroll
+  for (int i = 0; i < PAIRS; ++i) {
+    const int pair = i * BLOCK + threadIdx.x;
+    if (pair < count) {
+      const long long k = base + 2 * pair;
+      if (k + 1 < nnz) {
+        columns[i] = load_stream(reinterpret_cast<const int2*>(col_idx + k));
+        products[i] = load_stream(reinterpret_cast<const Pair*>(values + k));
+      } else {  // the matrix's last entry stands alone
+        columns[i].x = columns[i].y = col_idx[k];
+        products[i].x = products[i].y = values[k];
+      }
+    }
+  }
+  const bool continued = row_ptr[min(first_row, rows - 1)] < first;
+  const int* row_end =
+      load_row_ends<V, I, BLOCK>(shared, 2 * count, row_ptr, first_row, last_row - first_row, first);
+#pragma unroll
+  for (int i = 0; i < PAIRS; ++i) {
+    if (i * BLOCK + static_cast<int>(threadIdx.x) < count) {
+      products[i].x *= load_x(x, columns[i].x);
+      products[i].y *= load_x(x, columns[i].y);
+    }
+  }
+  __syncthreads();  // the row ends are there
+
+  const Tile<V> tile{last_row - first_row, entries, reinterpret_cast<const V*>(shared) + odd, row_end};
+  const int diagonal = min(static_cast<int>(threadIdx.x) * ITEMS, tile.rows + tile.entries);
+  const int start = merge_path_search<int>(diagonal, tile.rows, tile.entries, [=](int i) { return row_end[i]; });
+#pragma unroll
+  for (int i = 0; i < PAIRS; ++i) {
+    const int pair = i * BLOCK + threadIdx.x;
+    if (pair < count) pairs[pair] = products[i];
+  }
+  __syncthreads();
+
+  const V open = sum_rows<V, BLOCK, ITEMS>(tile, diagonal, start, [=](int row, V sum) {
+    if (row == 0 && continued) {
+      atomicAdd(y + first_row, sum);
+    } else {
+      y[first_row + row] = sum;
+    }
+  });
+  if (threadIdx.x == BLOCK - 1 && last_row < rows) {
+    // The row goes on in the next tile. Nothing of it may lie here; then its zero stays.
+    if (entries > (tile.rows ? row_end[tile.rows - 1] : 0)) atomicAdd(y + last_row, open);
+  }
+}
