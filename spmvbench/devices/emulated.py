@@ -21,7 +21,6 @@ import numpy as np
 
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, Program
 from spmvbench.devices.emulation import build
-from spmvbench.devices.emulation.symbols import source_lines
 from spmvbench.formats import kernel_path
 from spmvbench.formats.base import Call, Launch
 
@@ -105,19 +104,16 @@ class _Bound:
     def fault(self) -> str:
         """What the kernel did, in words, with source lines."""
         message = self.state.message.decode(errors="replace")
-        offsets = {int(offset, 16) for offset in _OFFSET.findall(message)}
-        lines = source_lines(self.library.path, offsets)
-        return f"{self.kernel}, {_OFFSET.sub(lambda match: lines[int(match[1], 16)], message)}"
+        return f"{self.kernel}, {_OFFSET.sub(lambda match: self.library.place_name(int(match[1], 16)), message)}"
 
     def traffic(self) -> dict[str, Any]:
         """What the last run moved; see EmulatedProgram."""
         count = ctypes.c_uint64()
         table = self.library.spmvbench_traffic(ctypes.byref(count))
         tallies = {t.pc: t for t in table[: count.value] if t.requests}
-        places = source_lines(self.library.path, tallies)
         lines: dict[str, dict[str, int]] = {}
         for pc in sorted(tallies):
-            line = lines.setdefault(places[pc], dict.fromkeys(_COUNTS, 0))
+            line = lines.setdefault(self.library.place_name(pc), dict.fromkeys(_COUNTS, 0))
             for name in _COUNTS:
                 line[name] += getattr(tallies[pc], name)
         totals = {name: sum(line[name] for line in lines.values()) for name in _COUNTS}

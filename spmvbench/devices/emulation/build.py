@@ -21,6 +21,7 @@ from pathlib import Path
 
 from spmvbench import paths
 from spmvbench.devices.base import DeviceFault, DeviceUnavailable
+from spmvbench.devices.emulation import symbols
 from spmvbench.errors import SpmvbenchError
 
 FOLDER = Path(__file__).resolve().parent
@@ -43,6 +44,7 @@ CHECKING = (
     "-DSPMVBENCH_CHECK",
     "-fno-tree-vectorize",
     "-fno-omit-frame-pointer",
+    "-fno-jump-tables",  # symbols.py reads the control flow from the jumps
 )
 GCC = ("-fno-gnu-unique", "-fno-extern-tls-init")
 
@@ -112,10 +114,22 @@ class Library(ctypes.CDLL):
         if check:
             self.spmvbench_traffic.argtypes = [ctypes.POINTER(ctypes.c_uint64)]
             self.spmvbench_traffic.restype = ctypes.POINTER(Tally)
+            found = symbols.places(path)
+            self.place_names = {place.offset: place.name for place in found}
+            self._places = (Place * len(found))(
+                *((place.offset, place.rank, place.loops, place.heads) for place in found)
+            )
+            self.spmvbench_describe.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+            self.spmvbench_describe.restype = None
+            self.spmvbench_describe(ctypes.addressof(self._places), len(found))
         self.spmvbench_prepare.argtypes = [ctypes.c_void_p]
         self.spmvbench_prepare.restype = None
         self.spmvbench_prepare(dynamic)
         self.kernel = self.spmvbench_kernel().contents
+
+    def place_name(self, offset: int) -> str:
+        """``csr.cu:25`` for an instruction; its number where the tools that know are not installed."""
+        return self.place_names.get(offset, f"+{offset:#x}")
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -141,6 +155,17 @@ class Kernel(ctypes.Structure):
         ("call", ctypes.c_void_p),
         ("parameters", ctypes.POINTER(Parameter)),
         ("count", ctypes.c_uint64),
+    )
+
+
+class Place(ctypes.Structure):
+    """emulation::checker::Place of checker.cpp."""
+
+    _fields_ = (
+        ("offset", ctypes.c_uint32),
+        ("rank", ctypes.c_uint32),
+        ("loops", ctypes.c_uint64),
+        ("heads", ctypes.c_uint64),
     )
 
 
@@ -194,11 +219,16 @@ def _flags(compiler: Compiler, check: bool) -> tuple[str, ...]:
 
 
 def _instrumentation(compiler: Compiler) -> tuple[str, ...]:
-    """What makes the compiler report every access of a kernel. The hooks are ours, so the linker must not see it."""
+    """What makes the compiler report every access and every basic block of a kernel.
+
+    The hooks are ours, so the linker must not see it.
+    """
     if compiler.clang:
         options = ("-tsan-distinguish-volatile", "-tsan-instrument-read-before-write")
-        return ("-fsanitize=thread", *(word for option in options for word in ("-mllvm", option)))
-    return ("-fsanitize=thread", "--param=tsan-distinguish-volatile=1", "-fno-store-merging")
+        coverage = "-fsanitize-coverage=trace-pc,no-prune"
+        return ("-fsanitize=thread", coverage, *(word for option in options for word in ("-mllvm", option)))
+    options = ("--param=tsan-distinguish-volatile=1", "-fno-store-merging")
+    return ("-fsanitize=thread", "-fsanitize-coverage=trace-pc", *options)
 
 
 def _runtime(compiler: Compiler, flags: tuple[str, ...], check: bool, folder: Path) -> list[Path]:
