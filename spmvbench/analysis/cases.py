@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pandas as pd
 
 _TYPES, _MODES = ("f64", "f32"), ("hot", "cold")
-_CASE = ["group", "name", "label", "dtype", "mode", "op", "device_name"]
 
 
 def prepared(rows: pd.DataFrame) -> pd.DataFrame:
@@ -15,11 +14,10 @@ def prepared(rows: pd.DataFrame) -> pd.DataFrame:
 
     matrix: ``group/name``; a name alone identifies nothing. setting: what must be equal for times to be compared, such
     as ``f64 hot``; the operation is named where it is not plain SpMV, the device where there are several. It is an
-    ordered category. Samples are left out. Where a case was measured several times (in several runs, with another seed),
+    ordered category. Samples are left out. Where a case was measured several times (in several runs, with other seeds),
     the last time counts.
     """
     rows = rows.drop(columns="samples", errors="ignore")
-    rows = rows.sort_values("started_at", kind="stable").drop_duplicates(_CASE, keep="last")
     device = rows["device_name"].where(~emulated(rows), "emulated")
     parts = rows[["dtype", "mode"]].assign(
         op=rows["op"].where(rows["op"] != "spmv", ""), device=device if device.nunique() > 1 else ""
@@ -33,7 +31,9 @@ def prepared(rows: pd.DataFrame) -> pd.DataFrame:
         matrix=rows["group"] + "/" + rows["name"],
         setting=pd.Categorical(text, [s[-1] for s in order], ordered=True),
     )
-    return rows.sort_values(["setting", "matrix", "label"], kind="stable", ignore_index=True)
+    case = ["setting", "matrix", "label"]
+    rows = rows.sort_values("started_at", kind="stable").drop_duplicates(case, keep="last")
+    return rows.sort_values(case, ignore_index=True)
 
 
 def _rank(word: str, known: Sequence[str]) -> tuple[int, str]:
