@@ -93,7 +93,7 @@ def formats(rows: pd.DataFrame, *, speed: bool) -> list[Table]:
     columns = _OUTCOME + (_SPEED if speed else []) + _REST
     found = []
     for setting, part in rows.groupby("setting", observed=True):
-        counts = coverage(part)
+        counts = coverage(part.assign(device=""))  # several GPUs of one kind share the work
         if not speed:  # nor may the order tell times
             counts = counts.sort_values(["coverage", "label"], ascending=[False, True])
         if len(counts):

@@ -214,6 +214,12 @@ def test_formats_without_times_are_ordered_by_coverage(rows):
         assert "GFLOPS" not in [column.heading for column in table.columns]
 
 
+def test_formats_measured_on_two_equal_gpus_have_one_row(rows):
+    both = rows.assign(device=["cuda:0", "cuda:1"] * (len(rows) // 2) + ["cuda:0"] * (len(rows) % 2))
+    for table in tables.formats(prepared(both), speed=True):
+        assert len(table.rows) == 10
+
+
 SCRIPT = """
 <script>
 addEventListener("load", () => {
