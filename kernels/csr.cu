@@ -16,6 +16,7 @@ __global__ void csr_vector(int rows, I nnz, const I* __restrict__ row_ptr, const
     const I end = row_ptr[row + 1];
     const I pairs_end = end < (nnz & ~I(1)) ? end : nnz & ~I(1);
     I k = (begin & ~I(1)) + 2 * lane;
+#pragma unroll 2
     for (; k < pairs_end; k += 2 * LANES) {
       const int2 columns = load_stream(reinterpret_cast<const int2*>(col_idx + k));
       const Pair pair = load_stream(reinterpret_cast<const Pair*>(values + k));

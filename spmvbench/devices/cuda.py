@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,27 +63,28 @@ def _faults() -> Iterator[None]:
         raise DeviceFault(str(error), sticky=error.status in STICKY) from error
 
 
-class _PeakMemory:
-    """Counts the bytes that CuPy's pool has handed out; CuPy itself keeps no peak."""
+@cache
+def _peak_memory() -> Any:
+    """What CuPy's pool has handed out, and the most of it (`used`, `peak`, bytes); CuPy itself keeps no peak.
 
-    def __init__(self) -> None:
-        from cupy.cuda.memory_hook import MemoryHook
+    One for the process: the hook stays for good, and CuPy refuses a second.
+    """
+    from cupy.cuda.memory_hook import MemoryHook
 
-        outer = self
-        self.used = self.peak = 0
+    class PeakMemory(MemoryHook):
+        name = "spmvbench"
+        used = peak = 0
 
-        class Hook(MemoryHook):
-            name = "spmvbench"
+        def malloc_postprocess(self, **event: Any) -> None:
+            self.used += event["mem_size"]
+            self.peak = max(self.peak, self.used)
 
-            def malloc_postprocess(self, **event: Any) -> None:
-                outer.used += event["mem_size"]
-                outer.peak = max(outer.peak, outer.used)
+        def free_postprocess(self, **event: Any) -> None:
+            self.used -= event["mem_size"]
 
-            def free_postprocess(self, **event: Any) -> None:
-                outer.used -= event["mem_size"]
-
-        self.hook = Hook()
-        self.hook.__enter__()  # for the life of the process
+    hook = PeakMemory()
+    hook.__enter__()
+    return hook
 
 
 class CudaProgram(Program):
@@ -137,7 +139,8 @@ def three(extent: int | tuple[int, ...]) -> tuple[int, int, int]:
 class Cuda(Device):
     """One GPU by its CUDA ordinal. Programs run on one stream of its own.
 
-    The stream waits for the default stream, where CuPy converts, and the other way round. Raises DeviceUnavailable, with what to install, where there is none.
+    The stream waits for the default stream, where CuPy converts, and the other way round. Raises DeviceUnavailable,
+    with what to install, where there is none.
     """
 
     kind = "cuda"
@@ -163,7 +166,7 @@ class Cuda(Device):
         self.default_max_bytes = self._device.mem_info[1] // 4
         self._functions: dict[tuple[str, str], Any] = {}
         self._modules: list[Any] = []
-        self._peak = _PeakMemory()
+        self._peak = _peak_memory()
         self._nvml = _nvml_handle(self._device.pci_bus_id)
         self._flush_buffer: Any = None
         self._release = np.frombuffer(cupy.cuda.alloc_pinned_memory(8), np.int32, 2)
