@@ -32,6 +32,8 @@ MAX_DYNAMIC_SHARED = 227 * 1024  # bytes; the rest of these are CUDA's limits to
 SMALL = 2048  # threads of a launch that is over before other host threads would have woken up
 
 
+_running = threading.Lock()  # one launch at a time: a library of the checking build has one set of books
+
 _OFFSET = re.compile(r"@\{([0-9a-f]+)\}")  # of an instruction, in a message from the C++ side
 _COUNTS = ("requests", "lanes", "sectors_read", "sectors_written")
 
@@ -219,7 +221,6 @@ class Emulated(Device):
         self.workers = 1 if check else max(1, min(workers or os.cpu_count() or 1, MAX_WORKERS))
         self._arenas: list[int] = []
         self._arena_library: build.Library | None = None
-        self._lock = threading.Lock()  # a device runs one launch at a time, whoever asks
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="emulated")
 
     def compile(self, launches: Sequence[Launch | Call]) -> EmulatedProgram:
@@ -241,7 +242,7 @@ class Emulated(Device):
     def execute(self, bound: _Bound) -> None:
         """Run one launch to its end. Raises DeviceFault."""
         hands = 1 if bound.threads <= SMALL else min(self.workers, bound.blocks)
-        with self._lock:
+        with _running:
             arenas = self._arenas if len(self._arenas) >= hands else self._more_arenas(hands, bound.library)
             bound.state.next = bound.state.failed = 0
             run = bound.library.spmvbench_run

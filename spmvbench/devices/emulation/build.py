@@ -43,6 +43,7 @@ CHECKING = (
     "-g1",
     "-DSPMVBENCH_CHECK",
     "-fno-tree-vectorize",
+    "-fno-unroll-loops",
     "-fno-omit-frame-pointer",
     "-fno-jump-tables",  # symbols.py reads the control flow from the jumps
 )

@@ -256,6 +256,9 @@ int compare(u32 w, u32 a, u32 b) {
     if (mine != other) return mine < other ? -1 : 1;
   }
   if (here.rank != there.rank) return here.rank < there.rank ? -1 : 1;
+  // A compiler may have copied an access into both ways of a branch.
+  const bool copies = here.pc && there.pc && first.buffer == second.buffer && first.access == second.access;
+  if (copies && first.bytes == second.bytes) return 0;
   return first.pc < second.pc ? -1 : first.pc > second.pc;
 }
 
