@@ -13,7 +13,7 @@ import pytest
 from spmvbench import paths
 from spmvbench.devices.base import DeviceFault, DeviceUnavailable
 from spmvbench.devices.emulated import Emulated
-from spmvbench.devices.emulation import build
+from spmvbench.devices.emulation import build, symbols
 from spmvbench.formats.base import Call, Launch
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -569,3 +569,27 @@ def test_the_layout_that_both_languages_know():
     assert int(re.search(r"MAX_DYNAMIC_SHARED = (\d+) \* 1024", text)[1]) * 1024 == 227 * 1024
     assert struct.calcsize("cB?I") == build.ctypes.sizeof(build.Parameter)
     assert (paths.kernels() / "include").is_dir()
+
+
+@needs_symbols
+@pytest.mark.skipif(not shutil.which("llvm-objdump"), reason="no LLVM here")
+def test_both_families_of_tools_see_the_same(monkeypatch):
+    library = build.library(Path(TRAFFIC), "ragged", check=True)
+
+    def in_loops():
+        found = symbols.places(library.path)
+        return [(place.offset, place.name, place.loops, place.heads) for place in found if place.loops]
+
+    by_binutils = in_loops()
+    which = shutil.which
+    monkeypatch.setattr(symbols.shutil, "which", lambda name: which(f"llvm-{name}"))
+    assert in_loops() == by_binutils
+    assert {name for _, name, loops, _ in by_binutils if loops == 0b11} >= {place(TRAFFIC, "inner")}
+
+
+def test_without_symbol_tools_faults_are_found_all_the_same(monkeypatch, home):
+    monkeypatch.setattr(symbols, "_tool", lambda name: None)
+    device = Emulated(check=True)
+    message = fault(device, "race_in_block", 64, np.zeros(1, np.int32))
+    assert re.search(r"race: thread \d+ writes args\[0\] at \+0x[0-9a-f]+", message)
+    device.close()

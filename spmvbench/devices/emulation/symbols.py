@@ -14,7 +14,7 @@ from spmvbench import paths
 _HERE = Path(__file__).resolve().parent
 MAX_LOOPS = 64  # bits of a mask in checker.cpp; the innermost beyond that are forgotten
 
-_INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(?:bnd\s+|notrack\s+)?(\S+)(?:.*?(?:0x)?\b([0-9a-f]+) <([^>+@]*))?")
+_INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(?:bnd\s+|notrack\s+)?(\S+)(?:.*?\b(?:0x)?([0-9a-f]+) <([^>+@]*))?")
 _HOOK = re.compile(r"__tsan_|__sanitizer_cov_trace_pc|^_Z\d+atomic|load_whole|store_whole")
 _CALL = re.compile(r"call|blr?$")
 _JUMP = re.compile(r"j|b\.|b$|cbn?z|tbn?z")
