@@ -138,7 +138,7 @@ ENVIRONMENT = {
         "max_sm_clock_mhz": 1980,
     },
     "launch_floor": {"hot": 1.6e-6, "cold": 2.1e-6},
-    "copy_bandwidth_gbps": 4210.5,
+    "read_bandwidth_gbps": 4210.5,
     "host": {"cpu": "a processor", "cores": 16},
     "versions": {"spmvbench": "0.1.0", "numpy": "2.4.0"},
 }

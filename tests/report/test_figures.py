@@ -77,7 +77,7 @@ def test_roofline_without_bandwidth_is_left_out(ready, options):
 
 def test_roofline_on_an_unknown_device_still_has_its_roof(ready, options):
     (roofline,) = figures.choose(["roofline"])
-    picture = roofline.draw(roofline.data(ready, options), {"copy_bandwidth_gbps": 100.0}, options)
+    picture = roofline.draw(roofline.data(ready, options), {"read_bandwidth_gbps": 100.0}, options)
     assert not any("multiprocessor" in text.get_text() for ax in picture.axes for text in ax.texts)
 
 
