@@ -36,7 +36,7 @@ FLAGS = (
     "-ffp-contract=off",  # __dmul_rn and its kin are plain operators here
     "-w",  # NVRTC's warnings count; a host compiler's would not know CUDA's rules
 )
-# -O2 finds twice as fast what -O3 finds. The checking build wants one access per access in the source.
+# The checking build counts accesses: what merges, splits or copies them is off.
 FAST = ("-O2",)
 CHECKING = (
     "-O1",
