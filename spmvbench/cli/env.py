@@ -78,13 +78,12 @@ def _bytes_below(folder: Path) -> int:
 def _device_text(about: dict[str, Any]) -> str:
     if not about["available"]:
         return f"not available: {about['reason']}"
-    name = about.get("device_name") or about["name"]
     rest = [
         f"{key} {value}"
         for key, value in about.items()
-        if key not in ("available", "device", "device_name", "name") and value not in (None, False)
+        if key not in ("available", "device", "device_name") and value not in (None, False)
     ]
-    return ", ".join((name, *rest))
+    return ", ".join((about["device_name"], *rest))
 
 
 @click.command(name="env")

@@ -281,7 +281,7 @@ class Emulated(Device):
 
     def properties(self) -> dict[str, Any]:
         return {
-            "name": f"emulated on {platform.processor() or platform.machine()}",
+            "device_name": f"emulated on {platform.processor() or platform.machine()}",
             "compiler": self.compiler.version.partition("\n")[0],
             "workers": self.workers,
             "check": self.check,

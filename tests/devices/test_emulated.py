@@ -555,7 +555,7 @@ def test_clang(monkeypatch, check):
 
 def test_properties(fast):
     properties = fast.properties()
-    assert properties["name"].startswith("emulated on ")
+    assert properties["device_name"].startswith("emulated on ")
     assert properties["workers"] == min(os.cpu_count(), 16)
     assert fast.memory_free() > 2**20
     assert (fast.name, fast.kind, fast.xp) == ("emulated", "emulated", np)

@@ -71,7 +71,7 @@ def test_profile_keeps_settings_apart_and_levels_at_coverage(ready, options):
 
 def test_roofline_without_bandwidth_is_left_out(ready, options):
     (roofline,) = figures.choose(["roofline"])
-    with pytest.raises(figures.LeftOut, match="no measured copy bandwidth"):
+    with pytest.raises(figures.LeftOut, match="no measured bandwidth"):
         roofline.draw(roofline.data(ready, options), {}, options)
 
 
