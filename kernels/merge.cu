@@ -40,9 +40,8 @@ struct Tile {
   const int* row_end;
 };
 
-// Sums a tile's rows. finish(row, sum) is called for each of the tile's rows by one thread, row 0 last of its thread's.
-// The result is what stays open behind the last row, in the last thread of the block. `start` is this thread's first row
-// and `diagonal` its first step. Every thread arrives.
+// Sums a tile's rows: finish(row, sum) is called once for each. The result, in the block's last thread, is the open sum
+// behind the last row. `diagonal` is the thread's first step and `start` its first row. Every thread arrives.
 template <typename V, int BLOCK, int ITEMS, typename Finish>
 __device__ __forceinline__ V sum_rows(const Tile<V>& tile, int diagonal, int start, Finish finish) {
   constexpr int WARPS = BLOCK / WARP;
@@ -102,29 +101,24 @@ __device__ __forceinline__ V sum_rows(const Tile<V>& tile, int diagonal, int sta
   return ends ? open : open + earlier;
 }
 
-// Shared memory of a tile: entries and row ends together are its steps, so each takes the room that the other leaves.
-template <typename V, int BLOCK, int ITEMS>
-constexpr int tile_bytes() {
-  return (BLOCK * ITEMS + 4) * static_cast<int>(sizeof(V));
-}
-
-// The ends of the tile's rows, behind `slots` products, counted from entry `base`.
-template <typename V, typename I, int BLOCK>
-__device__ __forceinline__ int* load_row_ends(unsigned char* shared, int slots, const I* __restrict__ row_ptr, int row,
-                                              int rows, long long base) {
-  int* row_end = reinterpret_cast<int*>(reinterpret_cast<V*>(shared) + slots);
+// The ends of a tile's rows, counted from its first entry, to shared memory. They lie behind the products: together they
+// are the tile's steps, so each takes the room that the other leaves.
+template <typename I, int BLOCK>
+__device__ __forceinline__ int* load_row_ends(int* row_end, const I* __restrict__ row_ptr, int row, int rows,
+                                              long long base) {
   for (int i = threadIdx.x; i < rows; i += BLOCK) row_end[i] = static_cast<int>(row_ptr[row + 1 + i] - base);
   return row_end;
 }
 
-// The paper's second kernel: products to shared memory, a search a thread, the sums; a carry a tile.
+// The paper's second kernel: products to shared memory, a search a thread, the sums; a carry a tile. Dynamic shared
+// memory: BLOCK * ITEMS values.
 template <typename V, typename I, int BLOCK, int ITEMS>
 __global__ void __launch_bounds__(BLOCK)
     merge_tiles(int rows, I nnz, const int* __restrict__ tile_row, const I* __restrict__ row_ptr,
                 const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
                 V* __restrict__ y, int* __restrict__ carry_row, V* __restrict__ carry_sum) {
-  __shared__ __align__(16) unsigned char shared[tile_bytes<V, BLOCK, ITEMS>()];
-  V* products = reinterpret_cast<V*>(shared);
+  extern __shared__ __align__(128) unsigned char dynamic_shared[];
+  V* products = reinterpret_cast<V*>(dynamic_shared);
 
   const long long steps = rows + static_cast<long long>(nnz);
   const long long begin = blockIdx.x * static_cast<long long>(BLOCK * ITEMS);
@@ -134,7 +128,8 @@ __global__ void __launch_bounds__(BLOCK)
   const long long first = begin - first_row;
   const int entries = static_cast<int>(end - last_row - first);
 
-  const int* row_end = load_row_ends<V, I, BLOCK>(shared, entries, row_ptr, first_row, last_row - first_row, first);
+  const int* row_end = load_row_ends<I, BLOCK>(reinterpret_cast<int*>(products + entries), row_ptr, first_row,
+                                               last_row - first_row, first);
 #pragma unroll
   for (int i = 0; i < ITEMS; ++i) {
     const int k = i * BLOCK + threadIdx.x;
@@ -154,7 +149,7 @@ __global__ void __launch_bounds__(BLOCK)
 
 // The same sums with more loads in flight: pairs of entries as in csr_vector, all of a thread's before the first is used,
 // and the search while the gathers of x are under way. Rows that other tiles share are added to y by atomics: y is zero
-// there. col_idx and values are aligned to 16 bytes.
+// there. col_idx and values are aligned to 16 bytes. Dynamic shared memory: BLOCK * ITEMS + 2 values.
 template <typename V, typename I, int BLOCK, int ITEMS>
 __global__ void __launch_bounds__(BLOCK)
     merge_pairs(int rows, I nnz, const int* __restrict__ tile_row, const I* __restrict__ row_ptr,
@@ -162,8 +157,8 @@ __global__ void __launch_bounds__(BLOCK)
                 V* __restrict__ y) {
   using Pair = typename PairOf<V>::type;
   constexpr int PAIRS = ITEMS / 2 + 1;  // a thread's; the first and the last of the tile may be halves
-  __shared__ __align__(16) unsigned char shared[tile_bytes<V, BLOCK, ITEMS>()];
-  Pair* pairs = reinterpret_cast<Pair*>(shared);
+  extern __shared__ __align__(128) unsigned char dynamic_shared[];
+  Pair* pairs = reinterpret_cast<Pair*>(dynamic_shared);
 
   const long long steps = rows + static_cast<long long>(nnz);
   const long long begin = blockIdx.x * static_cast<long long>(BLOCK * ITEMS);
@@ -192,9 +187,9 @@ __global__ void __launch_bounds__(BLOCK)
       }
     }
   }
-  const bool continued = row_ptr[min(first_row, rows - 1)] < first;
-  const int* row_end =
-      load_row_ends<V, I, BLOCK>(shared, 2 * count, row_ptr, first_row, last_row - first_row, first);
+  const bool continued = row_ptr[first_row] < first;
+  const int* row_end = load_row_ends<I, BLOCK>(reinterpret_cast<int*>(pairs + count), row_ptr, first_row,
+                                               last_row - first_row, first);
 #pragma unroll
   for (int i = 0; i < PAIRS; ++i) {
     if (i * BLOCK + static_cast<int>(threadIdx.x) < count) {
@@ -204,7 +199,7 @@ __global__ void __launch_bounds__(BLOCK)
   }
   __syncthreads();  // the row ends are there
 
-  const Tile<V> tile{last_row - first_row, entries, reinterpret_cast<const V*>(shared) + odd, row_end};
+  const Tile<V> tile{last_row - first_row, entries, reinterpret_cast<const V*>(pairs) + odd, row_end};
   const int diagonal = min(static_cast<int>(threadIdx.x) * ITEMS, tile.rows + tile.entries);
   const int start = merge_path_search<int>(diagonal, tile.rows, tile.entries, [=](int i) { return row_end[i]; });
 #pragma unroll

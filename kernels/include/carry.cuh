@@ -80,9 +80,9 @@ __global__ void carry_add(int n, int rows, const int* __restrict__ carry_row, co
   if (row < rows && (lane_id() == WARP - 1 || next_row != row)) atomicAdd(y + row, sum);
 }
 
-// y = 0 at the rows in which shares of the work begin: those that a cut can leave in several parts.
+// y = 0 at the rows in which shares of the work begin (ascending): those that a cut can leave in several parts.
 template <typename V, typename R>
 __global__ void zero_cut_rows(int n, const R* __restrict__ row, V* __restrict__ y) {
   const long long i = global_thread();
-  if (i < n) y[row[i]] = V(0);  // two shares may begin in one row; both write the same
+  if (i < n && (i == 0 || row[i - 1] != row[i])) y[row[i]] = V(0);
 }
