@@ -40,10 +40,11 @@ struct Tile {
   const int* row_end;
 };
 
-// Sums a tile's rows: finish(row, sum) is called once for each. The result, in the block's last thread, is the open sum
-// behind the last row. `diagonal` is the thread's first step and `start` its first row. Every thread arrives.
-template <typename V, int BLOCK, int ITEMS, typename Finish>
-__device__ __forceinline__ V sum_rows(const Tile<V>& tile, int diagonal, int start, Finish finish) {
+// Sums a tile's rows. Those that lie within a thread are stored to y[row]; a thread's first row comes with what threads
+// before it have of it: first(row, sum). The result, in the block's last thread, is the open sum behind the last row.
+// `diagonal` is the thread's first step and `start` its first row. Every thread arrives.
+template <typename V, int BLOCK, int ITEMS, typename First>
+__device__ __forceinline__ V sum_rows(const Tile<V>& tile, int diagonal, int start, V* __restrict__ y, First first) {
   constexpr int WARPS = BLOCK / WARP;
   __shared__ V warp_open[WARPS];
   __shared__ bool warp_ends[WARPS];
@@ -65,7 +66,7 @@ __device__ __forceinline__ V sum_rows(const Tile<V>& tile, int diagonal, int sta
         first_row = row;
         first_sum = open;
       } else {
-        finish(row, open);
+        y[row] = open;
       }
       open = 0;
       ++row;
@@ -97,7 +98,7 @@ __device__ __forceinline__ V sum_rows(const Tile<V>& tile, int diagonal, int sta
     if (warp_ends[w]) break;
   }
   if ((ends_here & ~(1u << lane)) == 0) carry += earlier;
-  if (first_row >= 0) finish(first_row, first_sum + carry);
+  if (first_row >= 0) first(first_row, first_sum + carry);
   return ends ? open : open + earlier;
 }
 
@@ -140,7 +141,8 @@ __global__ void __launch_bounds__(BLOCK)
   const Tile<V> tile{last_row - first_row, entries, products, row_end};
   const int diagonal = min(static_cast<int>(threadIdx.x) * ITEMS, tile.rows + tile.entries);
   const int start = merge_path_search<int>(diagonal, tile.rows, tile.entries, [=](int i) { return row_end[i]; });
-  const V open = sum_rows<V, BLOCK, ITEMS>(tile, diagonal, start, [=](int row, V sum) { y[first_row + row] = sum; });
+  V* tile_y = y + first_row;
+  const V open = sum_rows<V, BLOCK, ITEMS>(tile, diagonal, start, tile_y, [=](int row, V sum) { tile_y[row] = sum; });
   if (threadIdx.x == BLOCK - 1) {
     carry_row[blockIdx.x] = last_row;
     carry_sum[blockIdx.x] = open;
@@ -169,7 +171,8 @@ __global__ void __launch_bounds__(BLOCK)
   const int entries = static_cast<int>(end - last_row - first);
   const int odd = static_cast<int>(first & 1);
   const long long base = first - odd;
-  const int count = (odd + entries + 1) / 2;
+  const int slots = (odd + entries + 1) / 2;
+  const int count = base + 2 * slots > nnz ? slots - 1 : slots;  // the matrix's last entry may stand alone
 
   int2 columns[PAIRS];
   Pair products[PAIRS];
@@ -177,18 +180,12 @@ __global__ void __launch_bounds__(BLOCK)
   for (int i = 0; i < PAIRS; ++i) {
     const int pair = i * BLOCK + threadIdx.x;
     if (pair < count) {
-      const long long k = base + 2 * pair;
-      if (k + 1 < nnz) {
-        columns[i] = load_stream(reinterpret_cast<const int2*>(col_idx + k));
-        products[i] = load_stream(reinterpret_cast<const Pair*>(values + k));
-      } else {  // the matrix's last entry stands alone
-        columns[i].x = columns[i].y = col_idx[k];
-        products[i].x = products[i].y = values[k];
-      }
+      columns[i] = load_stream(reinterpret_cast<const int2*>(col_idx + base) + pair);
+      products[i] = load_stream(reinterpret_cast<const Pair*>(values + base) + pair);
     }
   }
   const bool continued = row_ptr[first_row] < first;
-  const int* row_end = load_row_ends<I, BLOCK>(reinterpret_cast<int*>(pairs + count), row_ptr, first_row,
+  const int* row_end = load_row_ends<I, BLOCK>(reinterpret_cast<int*>(pairs + slots), row_ptr, first_row,
                                                last_row - first_row, first);
 #pragma unroll
   for (int i = 0; i < PAIRS; ++i) {
@@ -207,13 +204,15 @@ __global__ void __launch_bounds__(BLOCK)
     const int pair = i * BLOCK + threadIdx.x;
     if (pair < count) pairs[pair] = products[i];
   }
+  if (count < slots && threadIdx.x == 0) pairs[count].x = values[nnz - 1] * load_x(x, col_idx[nnz - 1]);
   __syncthreads();
 
-  const V open = sum_rows<V, BLOCK, ITEMS>(tile, diagonal, start, [=](int row, V sum) {
+  V* tile_y = y + first_row;
+  const V open = sum_rows<V, BLOCK, ITEMS>(tile, diagonal, start, tile_y, [=](int row, V sum) {
     if (row == 0 && continued) {
-      atomicAdd(y + first_row, sum);
+      atomicAdd(tile_y, sum);
     } else {
-      y[first_row + row] = sum;
+      tile_y[row] = sum;
     }
   });
   if (threadIdx.x == BLOCK - 1 && last_row < rows) {
