@@ -77,26 +77,29 @@ class Starts(NamedTuple):
     def descriptors(self) -> Array:
         """(T, packets, 32), uint32: a lane's bits are y_offset, seg_offset and a flag a step, from the highest on."""
         xp, index = array_module(self.entries), self.entries.dtype.type
-        sigma, tiles = index(self.sigma), self.tiles
+        sigma, shape = index(self.sigma), (self.tiles, OMEGA)
         offset_bits, words = y_offset_bits(self.sigma), packets(self.sigma)
-        lane = xp.arange(OMEGA * tiles + 1, dtype=index)
-        before = xp.searchsorted(self.entries, lane * sigma, side="left")
+        before = xp.searchsorted(self.entries, xp.arange(OMEGA * self.tiles + 1, dtype=index) * sigma, side="left")
         # Rows that begin in the tile before the lane, but for one at its first entry: that has no slot.
-        y_offset = before[:-1].reshape(tiles, OMEGA) - (self.before[:-1] + self.begins[:-1])[:, None]
+        y_offset = before[:-1].reshape(shape) - (self.before[:-1] + self.begins[:-1])[:, None]
         y_offset[:, 0] = 0
-        # Lanes until the next in which a row begins, for the lanes in which one begins; the tile's first counts as one.
-        next_lane = xp.minimum(self.entries[before[1:]] // sigma, (lane[:-1] // OMEGA + 1) * OMEGA)
-        seg_offset = xp.where(before[1:] > before[:-1], next_lane - lane[:-1] - 1, 0).reshape(tiles, OMEGA)
-        seg_offset[:, 0] = (next_lane - lane[:-1] - 1)[::OMEGA]
-        head = (y_offset << (32 - offset_bits)) | (seg_offset << (32 - offset_bits - SEG_BITS))
+        # Lanes between one in which a row begins and the next such; a tile's first lane counts as one.
+        following = (self.entries[before[1:]] // sigma).reshape(shape) - xp.arange(1, 1 + OMEGA, dtype=index)
+        tile_begin = xp.arange(self.tiles, dtype=index)[:, None] * index(OMEGA)
+        seg_offset = xp.minimum(following - tile_begin, xp.arange(OMEGA - 1, -1, -1, dtype=index))
+        flagged = (before[1:] > before[:-1]).reshape(shape)
+        flagged[:, 0] = True
+        head = (y_offset << (32 - offset_bits)) | (flagged * seg_offset << (32 - offset_bits - SEG_BITS))
 
-        found = xp.zeros((tiles, words, OMEGA), dtype=np.uint32)
-        found[:, 0] = head.astype(np.uint32)
-        entry = self.entries[: self.inside]
-        lane = entry // sigma
-        bit = entry - lane * sigma + index(offset_bits + SEG_BITS)
-        word = (lane // OMEGA * index(words) + bit // 32) * OMEGA + lane % OMEGA
-        xp.bitwise_or.at(found.reshape(-1), word, xp.left_shift(np.uint32(1), (31 - bit % 32).astype(np.uint32)))
+        found = xp.zeros((self.tiles, words, OMEGA), dtype=np.uint32)
+        found[:, 0] = head
+        lane, step = xp.divmod(self.entries[: self.inside], sigma)
+        bit = (step + index(offset_bits + SEG_BITS)).astype(np.uint32)
+        word = lane
+        if words > 1:
+            word = lane + index(OMEGA) * (lane // OMEGA + bit // 32)
+            bit = bit % 32
+        xp.bitwise_or.at(found.reshape(-1), word, xp.right_shift(np.uint32(1 << 31), bit))
         return found
 
     def empty_offsets(self, empty_ptr: Array) -> Array:
