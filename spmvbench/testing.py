@@ -155,6 +155,8 @@ def main(specs: str, device_name: str, largest: int) -> None:
                 except AssertionError as error:
                     failures += 1
                     click.echo(f"{spec}: {name}, {np.dtype(dtype)}: {error}")
+                except formats.Skip as skip:
+                    click.echo(f"{spec}: {name}, {np.dtype(dtype)} skipped: {skip.reason}")
         click.echo(f"{spec:20} {len(matrices)} matrices, largest error {worst:.2f} of its bound")
     sys.exit(1 if failures else 0)
 

@@ -10,18 +10,10 @@ from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets
 from spmvbench.formats.base import Format, Launch, ctype, register, zero_fill
 
 
-@register
-class CscAtomic(Format):
-    """Columns in order: x is read once and regularly, products are added to y by atomics.
+class CscArrays(Format):
+    """Plain CSC: 12 nnz + 4 (cols + 1) bytes in double precision, by a stable sort of the columns."""
 
-    The modern way to multiply CSC; the survey's own kernels (csc-scalar, csc-vector) gather products instead. Lanes a
-    column: the largest power of two up to the mean column length. Not the same bits every time.
-    """
-
-    key = "csc-atomic"
     family = "CSC"
-    reference = "after Hugues & Petiton, HPCC 2010"
-    sources = ("csc.cu", "vector.cu")
 
     col_ptr: Array  # (cols + 1,), int32, or int64 where nnz needs it
     row_idx: Array  # (nnz,), int32
@@ -44,6 +36,19 @@ class CscAtomic(Format):
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         return self.row_idx, expand(self.col_ptr, len(self.values)), self.values
+
+
+@register
+class CscAtomic(CscArrays):
+    """Columns in order: x is read once and regularly, products are added to y by atomics.
+
+    The modern way to multiply CSC; the survey's own kernels (csc-scalar, csc-vector) gather products instead. Lanes a
+    column: the largest power of two up to the mean column length. Not the same bits every time.
+    """
+
+    key = "csc-atomic"
+    reference = "after Hugues & Petiton, HPCC 2010"
+    sources = ("csc.cu", "vector.cu")
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         block, cols = 256, self.shape[1]

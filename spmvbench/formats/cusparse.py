@@ -14,14 +14,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr
-from spmvbench.formats.base import Call, Format, Launch, Skip, register, zero_fill
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, round_up
+from spmvbench.formats.base import Call, Format, Launch, Parameter, Skip, register, zero_fill
 from spmvbench.formats.coo import Coo
+from spmvbench.formats.csc import CscArrays
 from spmvbench.formats.csr import CsrArrays
 
 INDEX_32, BASE_0, NON_TRANSPOSE = 2, 0, 0  # cusparseIndexType_t, cusparseIndexBase_t, cusparseOperation_t
 DATA_TYPES = {np.dtype(np.float32): 0, np.dtype(np.float64): 1}  # cudaDataType
-COO_ALG1, CSR_ALG1, CSR_ALG2 = 1, 2, 3  # cusparseSpMVAlg_t
+DEFAULT_ALG, COO_ALG1, CSR_ALG1, CSR_ALG2, SELL_ALG1, BSR_ALG1 = 0, 1, 2, 3, 5, 6  # cusparseSpMVAlg_t
+ORDER_ROW = 2  # cusparseOrder_t
+NOT_SUPPORTED = 10  # cusparseStatus_t
 
 
 @cache
@@ -39,9 +42,18 @@ def _library() -> Any:
 
 
 def _call(name: str, *args: Any) -> None:
-    """Call a function of the library. Raises RuntimeError with its name and the library's words where it fails."""
+    """Call a function of the library.
+
+    Raises Skip where the installed library lacks the function or refuses the case, RuntimeError with the function's
+    name and the library's words where it fails.
+    """
     library = _library()
-    status = getattr(library, name)(*args)
+    function = getattr(library, name, None)
+    if function is None:
+        raise Skip(f"the installed cuSPARSE, {_version()}, has no {name}")
+    status = function(*args)
+    if status == NOT_SUPPORTED:
+        raise Skip(f"the installed cuSPARSE, {_version()}, does not support this in {name}")
     if status:
         raise RuntimeError(f"{name}: {library.cusparseGetErrorString(c_int(status)).decode()}")
 
@@ -51,6 +63,14 @@ def _handle() -> c_void_p:
     handle = c_void_p()
     _call("cusparseCreate", byref(handle))
     return handle
+
+
+@cache
+def _version() -> int:
+    """The library's version as it counts: 12703 for 12.7.3."""
+    version = c_int()
+    _call("cusparseGetVersion", _handle(), byref(version))
+    return version.value
 
 
 def _pointer(array: Array) -> c_void_p:
@@ -63,22 +83,38 @@ class _Product:
     def __init__(self, matrix: c_void_p, algorithm: int, x: Array, y: Array):
         import cupy
 
-        kind = c_int(DATA_TYPES[np.dtype(x.dtype)])
+        self.kind = c_int(DATA_TYPES[np.dtype(x.dtype)])
         scalar = c_double if x.dtype == np.float64 else c_float
-        vectors = []
-        for vector in (x, y):
-            descriptor = c_void_p()
-            _call("cusparseCreateDnVec", byref(descriptor), c_int64(len(vector)), _pointer(vector), kind)
-            vectors.append(descriptor)
+        self._made = [("cusparseDestroySpMat", matrix)]
+        weakref.finalize(self, _destroy, self._made)
+        self.x, self.y = (
+            self._make("cusparseCreateDnVec", "cusparseDestroyDnVec", c_int64(len(v)), _pointer(v), self.kind)
+            for v in (x, y)
+        )
         self._scalars = scalar(1), scalar(0)  # read by the library at each call
-        one, zero = (byref(s) for s in self._scalars)
-        self._arguments = (_handle(), NON_TRANSPOSE, one, matrix, vectors[0], zero, vectors[1], kind, algorithm)
-        weakref.finalize(self, _destroy, matrix, vectors)
+        self.one, self.zero = (byref(s) for s in self._scalars)
+        _call("cusparseSetStream", _handle(), c_void_p(cupy.cuda.get_current_stream().ptr))
+        self.buffer = cupy.empty(0, dtype=np.uint8)
+        self._prepare(matrix, algorithm)
+
+    def _make(self, create: str, destroy: str, *args: Any) -> c_void_p:
+        """One of the library's objects, destroyed with this one."""
+        made = c_void_p()
+        _call(create, byref(made), *args)
+        self._made.append((destroy, made))
+        return made
+
+    def _allocate(self, function: str, *args: Any) -> None:
+        import cupy
 
         size = c_size_t()
-        _call("cusparseSpMV_bufferSize", *self._arguments, byref(size))
+        _call(function, *args, byref(size))
         self.buffer = cupy.empty(max(size.value, 1), dtype=np.uint8)
-        _call("cusparseSetStream", _handle(), c_void_p(cupy.cuda.get_current_stream().ptr))
+
+    def _prepare(self, matrix: c_void_p, algorithm: int) -> None:
+        vectors = (matrix, self.x, self.zero, self.y)
+        self._arguments = (_handle(), NON_TRANSPOSE, self.one, *vectors, self.kind, algorithm)
+        self._allocate("cusparseSpMV_bufferSize", *self._arguments)
         if hasattr(_library(), "cusparseSpMV_preprocess"):  # since 12.4
             _call("cusparseSpMV_preprocess", *self._arguments, _pointer(self.buffer))
 
@@ -87,10 +123,28 @@ class _Product:
         _call("cusparseSpMV", *self._arguments, _pointer(self.buffer))
 
 
-def _destroy(matrix: c_void_p, vectors: list[c_void_p]) -> None:
-    _call("cusparseDestroySpMat", matrix)
-    for vector in vectors:
-        _call("cusparseDestroyDnVec", vector)
+class _OpProduct(_Product):
+    """The same by SpMVOp: analysis in a descriptor and a plan, then one call without them."""
+
+    def _prepare(self, matrix: c_void_p, algorithm: int) -> None:
+        # y is both the addend, times zero, and the result. Since 12.8 an algorithm can be chosen.
+        which = (self.kind, algorithm) if _version() >= 12800 else (self.kind,)
+        operands = (NON_TRANSPOSE, matrix, self.x, self.y, self.y, *which)
+        self._allocate("cusparseSpMVOp_bufferSize", _handle(), *operands)
+        self._descriptor, self._plan = c_void_p(), c_void_p()
+        _call("cusparseSpMVOp_createDescr", _handle(), byref(self._descriptor), *operands, _pointer(self.buffer))
+        self._made.insert(0, ("cusparseSpMVOp_destroyDescr", self._descriptor))
+        _call("cusparseSpMVOp_createPlan", _handle(), self._descriptor, byref(self._plan), None, c_size_t(0))
+        self._made.insert(0, ("cusparseSpMVOp_destroyPlan", self._plan))
+
+    def __call__(self, stream: int) -> None:
+        _call("cusparseSetStream", _handle(), c_void_p(stream))
+        _call("cusparseSpMVOp", _handle(), self._plan, self.one, self.zero, self.x, self.y, self.y)
+
+
+def _destroy(made: list[tuple[str, c_void_p]]) -> None:
+    for destroy, thing in made:
+        _call(destroy, thing)
 
 
 class Vendor(Format):
@@ -98,8 +152,16 @@ class Vendor(Format):
 
     reference = "NVIDIA cuSPARSE, generic SpMV"
     survey_name = ""
+    sources = ("vector.cu",)
     devices = ("cuda",)
     algorithm: ClassVar[int]
+    product: ClassVar[type[_Product]] = _Product
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        if a.row_ptr.dtype != np.int32:
+            raise Skip("the library takes pointers of the indices' type, and this matrix needs 64 bits for them")
+        return super().convert(a, **params)
 
     def _descriptor(self, created: c_void_p) -> None:
         """Create the library's matrix descriptor."""
@@ -110,29 +172,24 @@ class Vendor(Format):
             return [zero_fill(y)]  # the library refuses empty operands
         matrix = c_void_p()
         self._descriptor(matrix)
-        product = _Product(matrix, self.algorithm, x, y)
+        product = self.product(matrix, self.algorithm, x, y)
         return [Call(self.key, product, (*self.arrays().values(), x, y, product.buffer))]
 
     def _sizes(self) -> tuple[c_int64, c_int64, c_int64]:
         values = self.arrays()["values"]
         return c_int64(self.shape[0]), c_int64(self.shape[1]), c_int64(len(values))
 
+    def _types(self) -> tuple[int, ...]:
+        """Of pointers and indices, the index base, and the type of the values."""
+        return INDEX_32, INDEX_32, BASE_0, DATA_TYPES[self.value_dtype]
+
 
 class VendorCsr(Vendor, CsrArrays):
     """CSR in the library's hands."""
 
-    sources = ("vector.cu",)
-
-    @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        if a.row_ptr.dtype != np.int32:
-            raise Skip("the library takes row pointers of the columns' type, and this matrix needs 64 bits for them")
-        return super().convert(a, **params)
-
     def _descriptor(self, created: c_void_p) -> None:
         pointers = _pointer(self.row_ptr), _pointer(self.col_idx), _pointer(self.values)
-        kind = DATA_TYPES[self.value_dtype]
-        _call("cusparseCreateCsr", byref(created), *self._sizes(), *pointers, INDEX_32, INDEX_32, BASE_0, kind)
+        _call("cusparseCreateCsr", byref(created), *self._sizes(), *pointers, *self._types())
 
 
 @register
@@ -152,14 +209,161 @@ class CusparseCsrAlg2(VendorCsr):
 
 
 @register
+class CusparseSpmvop(VendorCsr):
+    """cuSPARSE's SpMVOp on CSR (experimental, CUDA 13.1 and newer): analysis once, in a descriptor and a plan."""
+
+    key = "cusparse-spmvop"
+    reference = "NVIDIA cuSPARSE, SpMVOp"
+    algorithm = DEFAULT_ALG
+    product = _OpProduct
+
+
+@register
 class CusparseCoo(Vendor, Coo):
     """cuSPARSE's default COO algorithm."""
 
     key = "cusparse-coo"
-    sources = ("vector.cu",)
     algorithm = COO_ALG1
 
     def _descriptor(self, created: c_void_p) -> None:
         pointers = _pointer(self.row_idx), _pointer(self.col_idx), _pointer(self.values)
-        kind = DATA_TYPES[self.value_dtype]
-        _call("cusparseCreateCoo", byref(created), *self._sizes(), *pointers, INDEX_32, BASE_0, kind)
+        _call("cusparseCreateCoo", byref(created), *self._sizes(), *pointers, *self._types()[1:])
+
+
+@register
+class CusparseCsc(Vendor, CscArrays):
+    """cuSPARSE's default algorithm on CSC: in effect the product with a transposed CSR matrix."""
+
+    key = "cusparse-csc"
+    algorithm = DEFAULT_ALG
+
+    def _descriptor(self, created: c_void_p) -> None:
+        pointers = _pointer(self.col_ptr), _pointer(self.row_idx), _pointer(self.values)
+        _call("cusparseCreateCsc", byref(created), *self._sizes(), *pointers, *self._types())
+
+
+@register
+class CusparseSell(Vendor):
+    """cuSPARSE's sliced ELLPACK: slices of some rows, each padded to its longest, stored column by column."""
+
+    key = "cusparse-sell"
+    family = "ELLPACK"
+    algorithm = SELL_ALG1
+
+    height = Parameter(32, "rows of a slice", choices=(8, 16, 32, 64, 128))
+
+    slice_ptr: Array  # (slices + 1,), int32: first slot of each slice
+    columns: Array  # (slots,), int32; -1 is padding
+    values: Array  # (slots,)
+
+    @staticmethod
+    def _slots(a: Csr, height: int) -> Array:
+        """Slots of each slice."""
+        lengths = a.xp.zeros(round_up(a.rows, height), dtype=np.int64)
+        lengths[: a.rows] = a.row_lengths
+        return lengths.reshape(-1, height).max(axis=1, initial=0) * height
+
+    @classmethod
+    def estimate(cls, a: Csr, height: int, **params: Any) -> int:
+        return int(cls._slots(a, height).sum()) * (4 + a.dtype.itemsize) + 4 * (cdiv(a.rows, height) + 1)
+
+    @classmethod
+    def convert(cls, a: Csr, height: int, **params: Any) -> dict[str, Any]:
+        xp = a.xp
+        slice_ptr = offsets(cls._slots(a, height))
+        if slice_ptr.dtype != np.int32:
+            raise Skip(f"{int(slice_ptr[-1]):,} slots do not fit the 32-bit offsets of a slice")
+        slot = slice_ptr[a.row_idx // height] + a.rank_in_row * height + a.row_idx % height
+        columns = xp.full(int(slice_ptr[-1]), -1, dtype=np.int32)
+        values = xp.zeros(len(columns), dtype=a.dtype)
+        columns[slot] = a.col_idx
+        values[slot] = a.values
+        return {"slice_ptr": slice_ptr, "columns": columns, "values": values}
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        used = self.xp.flatnonzero(self.columns >= 0)
+        piece = expand(self.slice_ptr, len(self.columns))[used]
+        row = piece * self.height + (used - self.slice_ptr[piece]) % self.height
+        return row, self.columns[used], self.values[used]
+
+    def _descriptor(self, created: c_void_p) -> None:
+        pointers = _pointer(self.slice_ptr), _pointer(self.columns), _pointer(self.values)
+        rows, cols, slots = self._sizes()
+        entries = c_int64(int((self.columns >= 0).sum()))
+        slices = c_int64(self.height)
+        _call("cusparseCreateSlicedEll", byref(created), rows, cols, entries, slots, slices, *pointers, *self._types())
+
+
+@register
+class CusparseBsr(Vendor):
+    """cuSPARSE's block CSR: square blocks that hold an entry, whole and row by row.
+
+    Sides that are no multiple of the block are rounded up; x and y are then copied from and to vectors of the rounded
+    length in every product.
+    """
+
+    key = "cusparse-bsr"
+    family = "BCSR"
+    algorithm = BSR_ALG1
+    keeps_zeros = False
+
+    block = Parameter(4, "rows and columns of a block", choices=(2, 3, 4, 8, 16))
+
+    block_ptr: Array  # (block rows + 1,), int32
+    block_col: Array  # (blocks,), int32
+    values: Array  # (blocks, block, block)
+
+    @staticmethod
+    def _blocks(a: Csr, block: int) -> Array:
+        """The block of each entry as one key, block row by block row."""
+        across = max(cdiv(a.cols, block), 1)
+        return (a.row_idx // block).astype(np.int64) * across + a.col_idx // block
+
+    @classmethod
+    def estimate(cls, a: Csr, block: int, **params: Any) -> int:
+        blocks = len(a.xp.unique(cls._blocks(a, block)))
+        return blocks * (4 + block * block * a.dtype.itemsize) + 4 * (cdiv(a.rows, block) + 1)
+
+    @classmethod
+    def convert(cls, a: Csr, block: int, **params: Any) -> dict[str, Any]:
+        xp = a.xp
+        keys, place = xp.unique(cls._blocks(a, block), return_inverse=True)
+        across = max(cdiv(a.cols, block), 1)
+        values = xp.zeros((len(keys), block, block), dtype=a.dtype)
+        values[place, a.row_idx % block, a.col_idx % block] = a.values
+        down = cdiv(a.rows, block)
+        return {
+            "block_ptr": offsets(xp.bincount(keys // across, minlength=down)[:down]),
+            "block_col": (keys % across).astype(np.int32),
+            "values": values,
+        }
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        block, row, col = self.xp.nonzero(self.values)
+        first = expand(self.block_ptr, len(self.values))[block]
+        return first * self.block + row, self.block_col[block] * self.block + col, self.values[block, row, col]
+
+    def launches(self, x: Array, y: Array) -> list[Launch | Call]:
+        import cupy
+
+        down, across = (round_up(side, self.block) for side in self.shape)
+        if (down, across) == self.shape or not len(self.values):
+            return super().launches(x, y)
+        long_x, long_y = cupy.zeros(across, x.dtype), cupy.empty(down, y.dtype)
+
+        def copy(source: Array, target: Array, length: int) -> Call:
+            def enqueue(stream: int) -> None:
+                runtime = cupy.cuda.runtime
+                size = length * source.itemsize
+                runtime.memcpyAsync(target.data.ptr, source.data.ptr, size, runtime.memcpyDeviceToDevice, stream)
+
+            return Call("copy", enqueue, (source, target))
+
+        return [copy(x, long_x, len(x)), *super().launches(long_x, long_y), copy(long_y, y, len(y))]
+
+    def _descriptor(self, created: c_void_p) -> None:
+        pointers = _pointer(self.block_ptr), _pointer(self.block_col), _pointer(self.values)
+        down, across = (c_int64(cdiv(side, self.block)) for side in self.shape)
+        side = c_int64(self.block)
+        sizes = (down, across, c_int64(len(self.values)), side, side)
+        _call("cusparseCreateBsr", byref(created), *sizes, *pointers, *self._types(), ORDER_ROW)

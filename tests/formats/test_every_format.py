@@ -120,7 +120,14 @@ def test_launches_name_only_declared_sources():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_on_the_gpu(key, dtype):
     device = open_device("cuda:0")
+    refused = None
     for spec in variants(key):
         for a in HARD.values():
             testing.check_conversion(spec, a.astype(dtype), device.xp)
-            testing.check_product(spec, a.astype(dtype), device)
+            try:
+                testing.check_product(spec, a.astype(dtype), device)
+            except Skip as skip:  # what the installed vendor's library does not take
+                assert key.startswith("cusparse")
+                refused = f"{spec}: {skip.reason}"
+    if refused:
+        pytest.skip(refused)
