@@ -261,7 +261,7 @@ class CusparseSell(Vendor):
         """Slots of each slice."""
         lengths = a.xp.zeros(round_up(a.rows, height), dtype=np.int64)
         lengths[: a.rows] = a.row_lengths
-        return lengths.reshape(-1, height).max(axis=1, initial=0) * height
+        return lengths.reshape(-1, height).max(axis=1) * height
 
     @classmethod
     def estimate(cls, a: Csr, height: int, **params: Any) -> int:
