@@ -220,6 +220,26 @@ def test_formats_that_fail_leave_their_rows_and_the_run_goes_on(run, tmp_path):
     assert running_workers(tmp_path / "results" / "r") == []
 
 
+@pytest.mark.gpu
+def test_formats_that_fail_on_a_gpu_leave_their_rows_and_the_run_goes_on(run, tmp_path):
+    formats = "csr-scalar,bad-hang,bad-segv,bad-wrong,bad-memory,bad-compile,csr-vector"
+    args = ("--formats", formats, "--mode", "hot", "--timeout", "5", "--run", "r", "--max-bytes", "1TB")
+    done = run("poisson2d:12", "--device", "cuda:0", *args)
+    rows = store.load(tmp_path / "results" / "r").set_index("label")
+    assert rows["status"].to_dict() == {
+        "csr-scalar": "ok",
+        "csr-vector": "ok",
+        "bad-hang": "timeout",
+        "bad-segv": "crashed",
+        "bad-wrong": "wrong",
+        "bad-memory": "oom",
+        "bad-compile": "error",
+    }, done.err
+    assert "illegal" in rows.loc["bad-segv", "reason"].lower()
+    assert done.returncode == 1
+    assert running_workers(tmp_path / "results" / "r") == []
+
+
 MATRICES = [f"tridiag:{n}" for n in range(20, 28)]
 
 

@@ -103,3 +103,11 @@ def test_density(monkeypatch, block):
     np.testing.assert_allclose(found, pattern.reshape(7, 10, 11, 3).mean(axis=(1, 3)))
     uneven = f.density(csr(np.ones((7, 5))), 3, 2)
     np.testing.assert_array_equal(uneven, np.ones((3, 2)))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("spec", ["pde:8", "fem:4:2", "rmat:9:5", "rect:20:300:11", "denserow:700", "empty:40:3"])
+def test_the_same_on_a_gpu(spec):
+    cupy = pytest.importorskip("cupy")
+    a = Csr.of(generate(spec))
+    assert f.features(a.on(cupy)) == pytest.approx(f.features(a), nan_ok=True)
