@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spmvbench.bench.record import SCHEMA_VERSION, arrow_schema
+from spmvbench.bench.record import SCHEMA_VERSION, arrow_schema, blank_row
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -190,7 +190,11 @@ def _read(run_folder: Path) -> tuple[pa.Table, list[Path]]:
 
 
 def _table(path: Path) -> pa.Table:
-    """One file's rows in this version's schema. Raises SpmvbenchError for those of a newer version."""
+    """One file's rows in this version's schema, empty where a column came later than the file.
+
+    Raises SpmvbenchError for rows of a newer version, ValueError for a file that is none of ours.
+    """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
@@ -201,7 +205,13 @@ def _table(path: Path) -> pa.Table:
                 f"{path} was written by a newer spmvbench (schema {version}, this one knows {SCHEMA_VERSION}): "
                 "update spmvbench"
             )
-        return file.read().cast(_schema())
+        table = file.read()
+    if version:
+        for name in set(_schema().names) - set(table.column_names):
+            field = _schema().field(name)
+            table = table.append_column(field, pa.array([blank_row()[name]] * len(table), field.type))
+        table = table.select(_schema().names)
+    return table.cast(_schema())
 
 
 def _sessions(run_folder: Path) -> list[dict[str, Any]]:

@@ -44,6 +44,22 @@ def test_every_column_survives_the_round_trip(folder):
     }
 
 
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_column_that_came_later_is_empty_in_older_files(folder, merged):
+    for case, seconds in (("a", 1.0), ("b", 2.0)):
+        store.append(folder, row(case, t_spmv_host=seconds, detail="{}"))
+    old = folder / "parts/a.parquet"
+    pq.write_table(pq.read_table(old).drop_columns(["t_spmv_host", "detail"]), old)
+    if merged:
+        old.rename(folder / "rows.parquet")
+    loaded = store.load(folder)
+    assert list(loaded.columns) == list(COLUMNS)
+    assert loaded["t_spmv_host"].fillna(-1).tolist() == [-1, 2.0]
+    assert loaded["detail"].tolist() == ["", "{}"]
+    store.compact(folder)
+    assert store.load(folder)["t_spmv_host"].fillna(-1).tolist() == [-1, 2.0]
+
+
 def test_missing_times_stay_nan_and_empty_samples_stay_lists(folder):
     store.append(folder, row("a"))
     loaded = store.load(folder)

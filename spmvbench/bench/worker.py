@@ -304,6 +304,14 @@ def _read(matrix: Matrix, seed: int, real_part: bool) -> tuple[Csr, dict[str, An
     return a, features(a) | {"matrix_sha256": digest.hexdigest()}
 
 
+def _host_spmv(a: Csr, x: np.ndarray) -> float:
+    """Seconds of y = A x by SciPy, which runs on one thread: the best of three."""
+    from scipy.sparse import csr_array
+
+    matrix = csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape)
+    return min(_timed(lambda: matrix @ x)[1] for _ in range(3))
+
+
 def _measure(group: Group, device: Device, settings: Settings, floors: dict[str, float], link: _Link) -> None:
     """Every case of a group gives one row."""
     started = {"started_at": now()}
@@ -314,6 +322,8 @@ def _measure(group: Group, device: Device, settings: Settings, floors: dict[str,
         link.begin(None, "computing the right answers")
         with np.errstate(over="ignore"):  # entries beyond float32 are found, and named, just below
             a = a.astype(DTYPES[group.dtype])
+        references = verify.references(a, group.seed)
+        link.connection.send(("matrix", columns | {"t_spmv_host": _host_spmv(a, references[0].x)}))
         rule = timing.RULES[device.kind]
         bench = _Bench(
             link,
@@ -325,7 +335,7 @@ def _measure(group: Group, device: Device, settings: Settings, floors: dict[str,
             a.on(device.xp),
             device.to_device(np.zeros(a.cols, a.dtype)),
             device.to_device(np.zeros(a.rows, a.dtype)),
-            [(device.to_device(r.x), r) for r in verify.references(a, group.seed)],
+            [(device.to_device(r.x), r) for r in references],
         )
     except Exception as error:
         # A matrix that the reader refuses is no format's fault.

@@ -105,6 +105,7 @@ class OnDevice:
 @pytest.fixture
 def measure(monkeypatch):
     """Measures formats made for the test; gives (pipe, the cases' rows by format and mode, device)."""
+    formats.keys()  # every format is known before the registry is kept
     registry = dict(formats.base.REGISTRY)
 
     def run(*classes, modes=("hot", "cold"), device=None, dtype="f64"):
@@ -159,6 +160,17 @@ def test_a_row_holds_what_was_timed_apart(measure):
     assert row["model_bytes"] == row["bytes_format"] + 8 * (50 + 40)
     assert row["gflops"] == pytest.approx(2 * nnz / 2e-3 / 1e9)
     assert 0 <= row["error_ratio"] <= 1
+
+
+def test_one_spmv_of_the_host_is_timed_in_the_type_of_the_case(measure, monkeypatch):
+    types = []
+    monkeypatch.setattr(worker, "_host_spmv", lambda a, x: types.append((a.dtype, x.dtype)) or 0.5)
+    pipe, _, _ = measure(variant("A"), dtype="f32")
+    assert types == [(np.float32, np.float32)]
+    assert [message[1].get("t_spmv_host") for message in pipe.sent if message[0] == "matrix"][-1] == 0.5
+    monkeypatch.undo()
+    a = formats.Csr.of(sparse.random_array((50, 40), density=0.1, rng=np.random.default_rng(3)))
+    assert 0 < worker._host_spmv(a, np.ones(40)) < 1
 
 
 @pytest.mark.parametrize(("seconds", "near"), [(1.9e-3, True), (2.1e-3, False)])
