@@ -14,9 +14,9 @@ from spmvbench.analysis.cases import emulated, once_a_matrix, right
 def setups(rows: pd.DataFrame) -> pd.DataFrame:
     """Seconds from canonical CSR on the host or the device to a format ready to multiply, of each right case.
 
-    Columns setting, matrix, label, dtype, nnz, t_median, path, setup. path host: converted on the host and copied to
-    the device (on the emulated device nothing is copied); path device: converted on the device, from CSR that lies
-    there. A vendor's own preprocessing counts in both. Compiling does not: kernels are compiled once, not once a
+    Columns setting, matrix, label, dtype, nnz, t_median, t_spmv_host, path, setup. path host: converted on the host and
+    copied to the device (on the emulated device nothing is copied); path device: converted on the device, from CSR that
+    lies there. A vendor's own preprocessing counts in both. Compiling does not: kernels are compiled once, not once a
     matrix. A path that was not measured gives no row.
     """
     counted = right(rows)
@@ -24,7 +24,7 @@ def setups(rows: pd.DataFrame) -> pd.DataFrame:
         "device": counted["t_convert_device"],
         "host": counted["t_convert_host"] + counted["t_transfer"].where(~emulated(counted), 0.0),
     }
-    columns = ["setting", "matrix", "label", "dtype", "nnz", "t_median"]
+    columns = ["setting", "matrix", "label", "dtype", "nnz", "t_median", "t_spmv_host"]
     tables = [
         counted[columns].assign(path=path, setup=seconds + counted["t_setup"].fillna(0.0))
         for path, seconds in paths.items()
@@ -50,21 +50,38 @@ def break_even(setup: object, t: object, setup_csr: object, t_csr: object) -> np
 
 
 def overheads(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """The setups with two columns more: spmvs (setup over the time of one SpMV) and break_even against the baseline.
+    """The setups with three columns more, all in SpMVs: spmvs (setup over the time of one SpMV of the format),
+    host_spmvs (over that of one on a host thread) and break_even against the baseline.
 
-    break_even is NaN where the baseline is not right on the matrix.
+    host_spmvs is NaN where the row is older than that column, break_even where the baseline is not right on the matrix.
     """
     table = setups(rows)
     keys = ["setting", "matrix", "path"]
     base = table[table["label"] == baseline].set_index(keys)[["setup", "t_median"]].add_suffix("_base")
     table = table.join(base, on=keys)
     paid = break_even(table["setup"], table["t_median"], table["setup_base"], table["t_median_base"])
-    table = table.assign(spmvs=table["setup"] / table["t_median"], break_even=paid)
+    table = table.assign(
+        spmvs=table["setup"] / table["t_median"], host_spmvs=table["setup"] / table["t_spmv_host"], break_even=paid
+    )
     return table.drop(columns=["setup_base", "t_median_base"])
 
 
 def footprints(rows: pd.DataFrame) -> pd.DataFrame:
-    """Bytes per nonzero of each format on each matrix it holds: columns matrix, label, dtype, nnz, bytes_per_nnz."""
+    """Bytes of each format on each matrix it holds: columns matrix, label, dtype, nnz, bytes_format,
+    bytes_per_nnz.
+    """
     counted = once_a_matrix(rows)
     counted = counted[counted["nnz"] > 0]
-    return counted[["matrix", "label", "dtype", "nnz", "bytes_per_nnz"]].reset_index(drop=True)
+    return counted[["matrix", "label", "dtype", "nnz", "bytes_format", "bytes_per_nnz"]].reset_index(drop=True)
+
+
+def largest_footprints(rows: pd.DataFrame, baseline: str, most: int) -> pd.DataFrame:
+    """The footprints on the `most` matrices with the most nonzeros of those that the baseline holds, by type.
+
+    The columns of `footprints` and ratio (bytes over the baseline's); in the order of type, then rising nonzeros.
+    """
+    table = footprints(rows).drop_duplicates(["matrix", "label", "dtype"])  # the same on every device
+    base = table[table["label"] == baseline].sort_values(["dtype", "nnz", "matrix"], ascending=[False, True, True])
+    base = base.groupby("dtype", sort=False).tail(most)[["dtype", "matrix", "bytes_format"]]
+    table = base.rename(columns={"bytes_format": "base"}).merge(table, on=["dtype", "matrix"])
+    return table.assign(ratio=table["bytes_format"] / table["base"]).drop(columns="base")

@@ -50,6 +50,18 @@ def right(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["status"] == "ok"]
 
 
+def hot(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of settings that repeat SpMVs as solvers do, with a warm L2; all where none was measured so."""
+    repeated = rows[rows["mode"] == "hot"]
+    return rows if repeated.empty else repeated
+
+
+def labels_of(rows: pd.DataFrame, formats: Sequence[str]) -> list[str]:
+    """One label for each of these formats (keys) with a right row: its defaults' where measured, else the first."""
+    held = right(rows).groupby("format")["label"].unique()
+    return [min(held[key], key=lambda label: (label != key, label)) for key in formats if key in held]
+
+
 def once_a_matrix(rows: pd.DataFrame) -> pd.DataFrame:
     """One right row for each matrix, format and type: storage and conversion do not depend on hot or cold."""
     return right(rows).drop_duplicates(["matrix", "label", "dtype", "op", "device_name"])

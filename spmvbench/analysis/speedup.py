@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from spmvbench.analysis.cases import right
@@ -41,3 +43,24 @@ def speedup_summary(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
     ).reset_index()
     summary["coverage"] = summary["matrices"] / summary["setting"].astype(object).map(solved)
     return summary.sort_values(["setting", "geomean", "label"], ascending=[True, False, True], ignore_index=True)
+
+
+def duels(rows: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """The speed-ups of the first label of each pair over the second, on every matrix on which both are right.
+
+    Columns setting, matrix, label, over, nnz, speedup. Raises ValueError without a pair.
+    """
+    found = [speedups(rows[rows["label"].isin(pair)], pair[1]).assign(over=pair[1]) for pair in pairs]
+    return pd.concat(found, ignore_index=True)[["setting", "matrix", "label", "over", "nnz", "speedup"]]
+
+
+def duel_summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Of duels by setting, label and over: matrices, wins (speed-up above 1), max, and best, the matrix of the max."""
+    order = table.sort_values(["speedup", "matrix"], ascending=[False, True], kind="stable")
+    groups = order.groupby(["setting", "label", "over"], observed=True, sort=False)
+    return groups.agg(
+        matrices=("speedup", "size"),
+        wins=("speedup", lambda s: int((s > 1).sum())),
+        max=("speedup", "first"),
+        best=("matrix", "first"),
+    ).reset_index()

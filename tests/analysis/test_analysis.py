@@ -1,16 +1,18 @@
 """Speed-up, ranking, break-even, roofline and what rows are made ready with, on tables small enough to do by hand."""
 
+import json
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.breakeven import break_even, footprints, overheads, setups
-from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.breakeven import break_even, footprints, largest_footprints, overheads, setups
+from spmvbench.analysis.cases import hot, labels_of, prepared
 from spmvbench.analysis.ranking import best_formats, default_baseline, ranked
 from spmvbench.analysis.roofline import attainable, ceilings, intensity_bounds, points
-from spmvbench.analysis.speedup import speedup_summary, speedups
+from spmvbench.analysis.speedup import duel_summary, duels, speedup_summary, speedups
+from spmvbench.analysis.tiles import tile_shares
 from spmvbench.bench.record import blank_row
 
 K40M = {"architecture": "sm_35", "multiprocessors": 15, "max_sm_clock_mhz": 745}
@@ -208,3 +210,70 @@ def test_ceilings_of_an_unknown_device_are_none(missing):
 def test_points_lie_at_flops_over_model_bytes():
     table = points(rows(row("a", "csr", 1.0, model_bytes=12_000_000), row("b", "csr", 1.0, status="wrong")))
     assert table["intensity"].tolist() == [pytest.approx(1 / 6)]
+
+
+def test_label_of_a_format_is_that_of_its_defaults_where_it_is_right():
+    table = rows(
+        row("a", "tile[kernel=paper]", 1.0, format="tile"),
+        row("a", "tile", 2.0),
+        row("a", "csr5[sigma=8]", 1.0, format="csr5"),
+        row("a", "csr5[sigma=16]", 1.0, format="csr5"),
+        row("a", "merge-csr", 1.0, status="wrong"),
+    )
+    assert labels_of(table, ["merge-csr", "csr5", "tile"]) == ["csr5[sigma=16]", "tile"]
+
+
+def test_hot_rows_are_all_where_none_is_hot():
+    both = rows(row("a", "csr", 1.0), row("a", "csr", 2.0, mode="cold"))
+    assert hot(both)["t_median"].tolist() == [1.0]
+    assert hot(both[both["mode"] == "cold"])["t_median"].tolist() == [2.0]
+
+
+def test_duels_count_wins_and_name_the_best_matrix(three):
+    table = duels(three, [("ell", "csr"), ("csr", "ell"), ("ell", "dia")])
+    assert len(table) == 4
+    summary = duel_summary(table).set_index(["label", "over"])
+    assert summary.loc[("ell", "csr"), ["matrices", "wins", "max", "best"]].tolist() == [2, 1, 2.0, "G/a"]
+    assert summary.loc[("csr", "ell"), ["matrices", "wins", "max", "best"]].tolist() == [2, 1, 2.0, "G/b"]
+    assert ("ell", "dia") not in summary.index
+
+
+def test_conversion_counts_in_spmvs_of_the_format_and_of_the_host():
+    table = rows(row("a", "csr", 0.25, t_spmv_host=5.0), row("b", "csr", 0.25))
+    device = overheads(table, "csr").query("path == 'device'").set_index("matrix")
+    assert device["spmvs"].tolist() == [2.0, 2.0]
+    assert device.loc["G/a", "host_spmvs"] == 0.1
+    assert math.isnan(device.loc["G/b", "host_spmvs"])
+
+
+def test_largest_footprints_are_over_the_baseline_with_the_most_nonzeros_last():
+    given = [
+        row(name, label, 1.0, nnz=nnz, bytes_format=size, device_name=device)
+        for device in ("GPU", "GPU 2")
+        for name, nnz, label, size in [
+            ("a", 10, "csr", 100), ("b", 30, "csr", 300), ("c", 20, "csr", 200), ("d", 99, "tile", 1),
+            ("b", 30, "tile", 150), ("c", 20, "tile", 500),
+        ]
+    ]  # fmt: skip
+    found = largest_footprints(rows(*given), "csr", most=2)
+    assert list(dict.fromkeys(found["matrix"])) == ["G/c", "G/b"]
+    assert found.groupby("label")["ratio"].apply(list).to_dict() == {"csr": [1.0, 1.0], "tile": [2.5, 0.5]}
+
+
+def test_tile_shares_are_of_right_rows_once_a_matrix_in_the_order_of_nonzeros():
+    def detail(csr):
+        shares = {"csr": csr, "coo": 1 - csr}
+        return json.dumps({"tile_share": shares, "nnz_share": {"csr": 1.0, "coo": 0.0}})
+
+    table = tile_shares(
+        rows(
+            row("a", "tile", 1.0, nnz=20, detail=detail(0.25)),
+            row("a", "tile", 1.0, nnz=20, detail=detail(0.25), dtype="f32"),
+            row("b", "tile", 1.0, nnz=10, detail=detail(0.5)),
+            row("c", "tile", 1.0, nnz=5, detail=detail(0.5), status="wrong"),
+            row("d", "csr", 1.0, nnz=5),
+        )
+    )
+    assert table["matrix"].tolist() == ["G/b", "G/b", "G/a", "G/a"]
+    assert table["tiles"].tolist() == [0.5, 0.5, 0.25, 0.75]
+    assert table["nonzeros"].tolist() == [1.0, 0.0, 1.0, 0.0]

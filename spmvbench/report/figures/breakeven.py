@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import overheads
+from spmvbench.analysis.cases import hot
 from spmvbench.report import style
 from spmvbench.report.figures import Options
 
@@ -30,8 +31,7 @@ AT_ONCE, NEVER = 0.5, 3e6
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `analysis.breakeven.overheads`, of the settings that repeat SpMVs as solvers do (hot, where measured)."""
-    hot = rows[rows["mode"] == "hot"]
-    table = overheads(rows if hot.empty else hot, options.baseline)
+    table = overheads(hot(rows), options.baseline)
     return table[table["path"] == ("device" if "device" in set(table["path"]) else "host")]
 
 
