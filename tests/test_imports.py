@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "bench": {"formats", "devices", "collection", "store"},
     "store": {"bench.record"},
     "analysis": set(),
-    "report": {"store", "analysis", "bench.record"},
+    "report": {"store", "analysis", "bench.record", "collection.sets"},
     "testing": {"formats", "devices", "bench.verify"},
     "cli": {"formats", "collection", "devices", "bench", "store", "analysis", "report"},
 }

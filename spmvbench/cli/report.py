@@ -59,13 +59,18 @@ def _complete_figure(ctx: click.Context, param: click.Parameter, incomplete: str
     from spmvbench.report import figures
 
     before, comma, last = incomplete.rpartition(",")
-    return [before + comma + figure.name for figure in figures.every() if figure.name.startswith(last)]
+    return [before + comma + name for name in figures.known() if name.startswith(last)]
 
 
 @click.command(name="report")
 @click.argument("runs", nargs=-1, metavar="[RUN]...")
 @click.option("--out", metavar="DIR", help="Where to write; RUN's own folder, under report/, without.")
-@click.option("--figures", metavar="A,B", help="Only these figures.", shell_complete=_complete_figure)
+@click.option(
+    "--figures",
+    metavar="A,B",
+    help="Only these figures; tilespmv for all of that paper's.",
+    shell_complete=_complete_figure,
+)
 @click.option("--image", default="svg", show_default=True, metavar="TYPES", help="Image files: svg, png, pdf.")
 @click.option("--baseline", metavar="FORMAT", help="What speed-up and break-even compare with; plain CSR without.")
 @click.option("--results", default="results", show_default=True, metavar="DIR", help="Where runs lie.")
@@ -102,8 +107,9 @@ def command(
         baseline=baseline,
         with_emulated=emulated,
     )
+    width = max((len(drawn.name) for drawn in report.drawn), default=0)
     for drawn in report.drawn:
-        click.echo(f"  {drawn.name:14} {', '.join(path.name for path in drawn.files)}")
+        click.echo(f"  {drawn.name:{width}}  {', '.join(path.name for path in drawn.files)}")
     for reason, left_out in report.left_out.items():
         click.echo(f"Left out: {', '.join(left_out)}: {reason}")
     click.echo(f"Report: {report.page}")

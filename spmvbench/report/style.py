@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 
 import matplotlib as mpl
 import numpy as np
@@ -45,6 +46,34 @@ def marks(labels: Sequence[str], baseline: str | None = None) -> dict[str, Mark]
         label: Mark(*mark) for label, mark in zip(others, zip(_COLORS, _MARKERS, _LINES, strict=True), strict=False)
     }
     return found if baseline is None else {baseline: BASELINE} | found
+
+
+def marks_of(labels: Sequence[str], shown: Mapping[str, Mark]) -> dict[str, Mark]:
+    """Marks for these formats, at most 8 besides the baseline: as highlighted in `shown`, and free ones for the rest.
+
+    Free is first what no highlighted format has, then what none of these has.
+    """
+    every = marks([str(i) for i in range(len(_COLORS))]).values()
+    kept = {label: shown[label] for label in labels if label in shown}
+    free = [mark for mark in every if mark not in shown.values()]
+    free += [mark for mark in every if mark in shown.values() and mark not in kept.values()]
+    return {label: kept.get(label) or free.pop(0) for label in labels}
+
+
+def missing(figure: Figure, names: Sequence[str]) -> None:
+    """Names, above the panels, of formats or matrices that the run holds no right row of; nothing for none."""
+    if names:
+        text = fill(f"No right row in this run: {', '.join(names)}.", 170)
+        figure.suptitle(text, x=0.01, ha="left", fontsize=8, color=INK)
+
+
+def names_below(axes: Axes, names: Sequence[str]) -> None:
+    """Matrices at 0, 1, ... of the x axis, by name without group where there is room for names."""
+    axes.grid(axis="x", visible=False)
+    axes.set_xticks([])
+    if len(names) <= 40:
+        short = [name.rpartition("/")[2] for name in names]
+        axes.set_xticks(range(len(names)), short, rotation=45, ha="right", rotation_mode="anchor", fontsize=7)
 
 
 def theme() -> AbstractContextManager[None]:

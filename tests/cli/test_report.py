@@ -40,7 +40,7 @@ def test_newest_run_lands_in_its_own_folder(command, results):
     result = command("report", "--results", results, "--figures", "bytes")
     page = results / "new" / "report" / "index.html"
     assert result.code == 0
-    assert result.out.splitlines() == ["  bytes          bytes.svg, bytes.csv", f"Report: {page}"]
+    assert result.out.splitlines() == ["  bytes  bytes.svg, bytes.csv", f"Report: {page}"]
     assert page.is_file()
 
 

@@ -21,6 +21,17 @@ FORMATS = {
     "hyb": (4.6, 0.80, 0.4),
     "sell-c-sigma": (4.2, 0.84, 0.6),
 }
+TILE_FORMATS = {
+    "csr-vector": FORMATS["csr-vector"],
+    "csr5": FORMATS["csr5"],
+    "cusparse-bsr": (1.0, 0.60, 0.9),
+    "merge-csr": (4.0, 0.74, 0.0),
+    "tile": (2.2, 0.80, 0.1),
+    "tile-csr": (3.0, 0.62, 0.2),
+    "tile-deferred-coo": (2.4, 0.82, 0.1),
+}
+TILES = ("csr", "coo", "ell", "hyb", "dns", "dns_row", "dns_col")
+TILE_SET = {"TSOPF": "TSOPF_RS_b2383", "Williams": "cant", "GHS_indef": "exdata_1", "Andrianov": "mip1"}
 HASH = "0123456789abcdef"
 
 
@@ -110,6 +121,7 @@ def generated_rows(matrices=30, formats=None, device="cuda:0", seed=0):
                             "t_transfer": float("nan") if emulated else footprint / 2e10,
                             "t_setup": 1e-5 if key.startswith("cusparse") else 0.0,
                             "t_compile": 0.4,
+                            "t_spmv_host": 1e-9 * nnz + 1e-6,
                             "error_ratio": 0.05,
                             "launches": 1,
                             "near_launch_floor": not emulated and t < 3e-6,
@@ -148,6 +160,25 @@ ENVIRONMENT["sessions"] = [dict(ENVIRONMENT)]
 @pytest.fixture(scope="session")
 def rows():
     return generated_rows()
+
+
+@pytest.fixture(scope="session")
+def tile_rows():
+    """Rows of the tile formats and their rivals; four matrices are of the paper's 16."""
+    table = generated_rows(24, TILE_FORMATS, seed=1)
+    rng = np.random.default_rng(2)
+    for m, (group, name) in enumerate(TILE_SET.items()):
+        table.loc[table["name"] == f"matrix{m:04}", ["group", "name"]] = group, name
+    for _, matrix in table[table["format"].isin(["tile", "tile-deferred-coo"])].groupby("name"):
+        of_tile, of_nnz = rng.dirichlet([1, 4, 1, 0.5, 0.3, 0.1, 0.1]), rng.dirichlet([2, 1, 1, 0.5, 1.5, 0.1, 0.1])
+        detail = {
+            "tiles": 1000,
+            "tile_share": dict(zip(TILES, of_tile.tolist(), strict=True)),
+            "nnz_share": dict(zip(TILES, of_nnz.tolist(), strict=True)),
+            "schedule_bytes": 800,
+        }
+        table.loc[matrix.index, "detail"] = json.dumps(detail)
+    return table
 
 
 @pytest.fixture(scope="session")

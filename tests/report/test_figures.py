@@ -10,11 +10,23 @@ from spmvbench.errors import UsageError
 from spmvbench.report import figures, style
 
 EVERY = figures.every()
+TILESPMV = ("methods", "shares", "rivals", "representative", "space", "preprocessing")
 
 
 @pytest.fixture(scope="module")
 def ready(rows):
     return prepared(rows)
+
+
+@pytest.fixture(scope="module")
+def tiled(tile_rows):
+    return prepared(tile_rows)
+
+
+@pytest.fixture
+def about(figure, ready, tiled):
+    """Rows that hold what a figure is about."""
+    return tiled if figure in figures.known()["tilespmv"] else ready
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +45,20 @@ def test_unknown_figure_names_the_nearest():
         figures.choose(["rofline"])
 
 
+def test_family_chooses_all_of_its_figures_and_goes_with_others():
+    chosen = [figure.name for figure in figures.choose(["tilespmv", "bytes", "tilespmv-space"])]
+    assert chosen == ["bytes", *(f"tilespmv-{name}" for name in TILESPMV)]
+    assert {figure.name for figure in figures.choose(None)} >= set(chosen)
+
+
 def test_chosen_figures_stand_in_the_order_of_the_page():
     assert [figure.name for figure in figures.choose(["bytes", "profile"])] == ["profile", "bytes"]
 
 
 @pytest.mark.parametrize("figure", EVERY, ids=lambda f: f.name)
-def test_figure_draws_its_table(figure, ready, options, environment):
-    table = figure.data(ready, options)
-    assert len(table) and set(table["label"]) <= set(ready["label"])
+def test_figure_draws_its_table(figure, about, options, environment):
+    table = figure.data(about, options)
+    assert len(table) and set(table["label"]) <= set(about["label"])
     assert "Broken/archive" not in set(table.get("matrix", []))
     with style.theme():
         picture = figure.draw(table, environment, options)
@@ -53,8 +71,8 @@ def test_figure_draws_its_table(figure, ready, options, environment):
 
 
 @pytest.mark.parametrize("figure", [f for f in EVERY if f.performance], ids=lambda f: f.name)
-def test_wrong_rows_are_nowhere(figure, ready, options):
-    table = figure.data(ready, options)
+def test_wrong_rows_are_nowhere(figure, about, options):
+    table = figure.data(about, options)
     if "matrix" in table:
         assert not ((table["matrix"] == "Oberwolfach/matrix0007") & (table["label"] == "csr5")).any()
     assert not (table.select_dtypes("number") == 9999.0).any(axis=None)

@@ -1,5 +1,8 @@
 """The report's figures: one module a figure. Add a module here and it is drawn.
 
+A package in here is a family, the figures of one paper, chosen together by the package's name. It is drawn as far as
+the run holds the formats that it is about.
+
 A module has name, title, caption, papers (who drew it so before), order (place on the page), performance (whether it
 shows times: those of the emulated device are drawn only on demand) and two functions:
 
@@ -13,10 +16,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
+import pandas as pd
+
+from spmvbench.analysis.cases import labels_of
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.report.style import Mark
 
@@ -35,15 +41,47 @@ class LeftOut(Exception):
 
 def every() -> list[ModuleType]:
     """All figures in the order of the page."""
-    found = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+    modules = pkgutil.walk_packages(__path__, f"{__name__}.")
+    found = [importlib.import_module(module.name) for module in modules if not module.ispkg]
     return sorted(found, key=lambda figure: (figure.order, figure.name))
 
 
+def known() -> dict[str, list[ModuleType]]:
+    """What can be chosen: every figure by its name, in the order of the page, then the families by theirs."""
+    figures = every()
+    families: dict[str, list[ModuleType]] = {}
+    for figure in figures:
+        if figure.__package__ != __name__:
+            families.setdefault(figure.__package__.removeprefix(f"{__name__}."), []).append(figure)
+    return {figure.name: [figure] for figure in figures} | families
+
+
 def choose(names: Sequence[str] | None) -> list[ModuleType]:
-    """The figures of these names, all without. Raises UsageError with the nearest names for an unknown one."""
-    known = {figure.name: figure for figure in every()}
-    for name in names or ():
-        if name not in known:
-            hint = did_you_mean(name, list(known)) or f"; there are {', '.join(known)}"
+    """The figures of these names, or of these families, all without; in the order of the page.
+
+    Raises UsageError with the nearest names for an unknown one.
+    """
+    if names is None:
+        return every()
+    choices = known()
+    for name in names:
+        if name not in choices:
+            hint = did_you_mean(name, list(choices)) or f"; there are {', '.join(choices)}"
             raise UsageError(f"there is no figure {name!r}{hint}")
-    return [figure for figure in known.values() if names is None or figure.name in names]
+    chosen = [figure for name in names for figure in choices[name]]
+    return [figure for figure in every() if figure in chosen]
+
+
+def held(rows: pd.DataFrame, formats: Sequence[str], least: int = 1) -> list[str]:
+    """The labels of those of these formats (keys) that have a right row. Raises LeftOut for fewer than `least`."""
+    labels = labels_of(rows, formats)
+    if len(labels) < least:
+        missing = absent(formats, labels)
+        raise LeftOut(f"no right row of {', '.join(missing)}")
+    return labels
+
+
+def absent(formats: Sequence[str], labels: Iterable[str]) -> list[str]:
+    """Those of the formats (keys) that none of the labels is of."""
+    keys = {label.partition("[")[0] for label in labels}
+    return [key for key in formats if key not in keys]

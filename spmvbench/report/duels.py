@@ -1,0 +1,69 @@
+"""Methods against one another, as papers show them: GFLOPS over nonzeros, then the speed-ups pair by pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.ranking import ranked
+from spmvbench.analysis.speedup import duel_summary, duels
+from spmvbench.report import style
+
+
+def table(rows: pd.DataFrame, labels: Sequence[str], pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """Columns setting, matrix, label, over, nnz, gflops, speedup.
+
+    Rates are rows with an empty `over` and no speed-up, duels rows with no rate. Labels without a right row are absent.
+    """
+    rates = ranked(rows[rows["label"].isin(labels)])[["setting", "matrix", "label", "nnz", "gflops"]].assign(over="")
+    found = pd.concat([rates, duels(rows, pairs)], ignore_index=True)
+    return found[["setting", "matrix", "label", "over", "nnz", "gflops", "speedup"]]
+
+
+def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence[str] = ()) -> Figure:
+    """A row a setting: the rates of all, then a panel a pair with its wins and its largest speed-up.
+
+    shown: marks of all labels, in the order of the legend. missing: methods that the run lacks.
+    """
+    settings = list(table["setting"].unique())
+    rates, speedups = table[table["over"] == ""], table[(table["over"] != "") & (table["nnz"] > 0)]
+    pairs = list(speedups[["label", "over"]].drop_duplicates().itertuples(index=False, name=None))
+    summary = duel_summary(speedups).set_index(["setting", "label", "over"])
+    figure, axes = style.grid(len(settings) * (1 + len(pairs)), 1 + len(pairs), height=3.0)
+    panels = iter(axes)
+    for setting in settings:
+        ax = next(panels)
+        _over_nonzeros(ax, rates[rates["setting"] == setting], "gflops", shown)
+        ax.set(title=str(setting), ylabel="GFLOPS", ylim=(0, None))
+        for label, over in pairs:
+            ax = next(panels)
+            of_pair = (speedups["label"] == label) & (speedups["over"] == over)
+            part = speedups[of_pair & (speedups["setting"] == setting)]
+            ax.set(title=f"{label}\nover {over}", xlabel="nonzeros", ylabel="speed-up", yscale="log")
+            ax.axhline(1, color="black", linewidth=1)
+            outcome = "no matrix in common"
+            if len(part):
+                _over_nonzeros(ax, part, "speedup", shown)
+                outcome = _outcome(summary.loc[(setting, label, over)])
+                low, high = part["speedup"].min(), part["speedup"].max()
+                ax.set_ylim(min(low, 1) / 1.3, max(high, 1) * 2.2)  # room for the text
+            ax.text(0.02, 0.98, outcome, transform=ax.transAxes, va="top", fontsize=7.5)
+            style.plain_ticks(ax.yaxis)
+    style.legend(figure, shown)
+    style.missing(figure, missing)
+    return figure
+
+
+def _over_nonzeros(ax: Axes, part: pd.DataFrame, value: str, shown: Mapping[str, style.Mark]) -> None:
+    style.scatter(ax, part, "nnz", value, shown)
+    style.trend(ax, part, "nnz", value, shown)
+    ax.set(xscale="log", xlabel="nonzeros")
+    style.count_ticks(ax.xaxis)
+
+
+def _outcome(duel: pd.Series) -> str:
+    best = duel["best"].rpartition("/")[2]
+    return f"faster on {duel['wins']:,} of {duel['matrices']:,}\nat most {duel['max']:.2f}x ({best})"

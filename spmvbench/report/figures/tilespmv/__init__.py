@@ -1,0 +1,32 @@
+"""The figures of TileSpMV: Niu, Lu, Dong, Jin, Liu & Tan, IPDPS 2021."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from spmvbench.report import style
+from spmvbench.report.figures import held
+
+METHODS = ("tile-csr", "tile", "tile-deferred-coo")  # the paper's TileSpMV_CSR, _ADPT and _DeferredCOO
+RIVALS = ("merge-csr", "csr5", "cusparse-bsr")
+SET = "tilespmv16"  # the named set of the paper's Table II
+
+
+def tile_methods(rows: pd.DataFrame, least: int = 1) -> list[str]:
+    """Labels of the paper's methods that the run holds, simplest first. Raises LeftOut for fewer than `least`."""
+    held(rows, METHODS)  # so that all figures of a run without any give one reason
+    return held(rows, METHODS, least)
+
+
+def compared(rows: pd.DataFrame) -> list[str]:
+    """The label of the paper's most advanced method in the run, then those of its rivals. Raises LeftOut."""
+    return [tile_methods(rows)[-1], *held(rows, RIVALS)]
+
+
+def marks_in(table: pd.DataFrame, options: object) -> Mapping[str, style.Mark]:
+    """Marks of the labels of a table, the methods first, in the order of the paper."""
+    order = {key: place for place, key in enumerate((*RIVALS, *METHODS))}
+    labels = sorted(set(table["label"]), key=lambda label: order.get(label.partition("[")[0], -1))
+    return style.marks_of(labels, options.marks)

@@ -1,0 +1,63 @@
+"""Fig. 9: the 16 representative matrices, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.cases import hot
+from spmvbench.analysis.ranking import ranked
+from spmvbench.collection.sets import members
+from spmvbench.report import style
+from spmvbench.report.figures import LeftOut, Options, absent
+from spmvbench.report.figures.tilespmv import RIVALS, SET, compared, marks_in
+
+name = "tilespmv-representative"
+title = "TileSpMV, Fig. 9: 16 representative matrices"
+caption = (
+    "GFLOPS on the matrices of the paper's Table II, in its order. The paper, in double precision on an A100: 288 "
+    "GFLOPS on TSOPF_RS_b2383, 1.88 times those of merge-csr and 1.63 times those of csr5."
+)
+papers = "Niu et al. 2021, Figure 9"
+order = 240
+performance = True
+
+_HATCHES = ("", "////", "....", "xxxx")
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """Columns setting, matrix, label, nnz, gflops. Raises LeftOut where the run holds none of the matrices."""
+    labels = compared(rows)
+    table = ranked(hot(rows[rows["label"].isin(labels)]))
+    table = table[table["matrix"].isin(members(SET))]
+    if table.empty:
+        raise LeftOut(f"no right row of a matrix of the set {SET}")
+    return table[["setting", "matrix", "label", "nnz", "gflops"]]
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A panel a setting, a group of bars a matrix, a bar a method."""
+    wanted = members(SET)
+    matrices = [matrix for matrix in wanted if matrix in set(table["matrix"])]
+    shown = marks_in(table, options)
+    settings = list(table["setting"].unique())
+    figure, axes = style.grid(len(settings), 1, height=2.6)
+    width = 0.8 / len(shown)
+    for ax, setting in zip(axes, settings, strict=True):
+        rates = table[table["setting"] == setting].pivot(index="matrix", columns="label", values="gflops")
+        for place, (label, mark) in enumerate(shown.items()):
+            heights = rates.reindex(index=matrices, columns=[label])[label]
+            left = np.arange(len(matrices)) - 0.4 + (place + 0.5) * width
+            ax.bar(
+                left, heights, width, color=mark.color, hatch=_HATCHES[place], edgecolor="white", linewidth=0,
+                label=label,
+            )  # fmt: skip
+        ax.set(title=str(setting), xlabel="matrix", ylabel="GFLOPS")
+        style.names_below(ax, matrices)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown))
+    style.missing(figure, [*absent(RIVALS, shown), *(matrix for matrix in wanted if matrix not in matrices)])
+    return figure

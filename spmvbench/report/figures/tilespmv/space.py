@@ -1,0 +1,63 @@
+"""Fig. 10: bytes of CSR and of the matrix in tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.breakeven import largest_footprints
+from spmvbench.analysis.ranking import BASELINES
+from spmvbench.report import style
+from spmvbench.report.figures import Options, absent, held
+from spmvbench.report.figures.tilespmv import METHODS, marks_in, tile_methods
+
+name = "tilespmv-space"
+title = "TileSpMV, Fig. 10: space"
+caption = (
+    "Bytes that were really allocated for CSR, for tiles in CSR and for tiles in the best format, on the 150 matrices "
+    "with the most nonzeros: in all, and over those of CSR. The paper: tile-csr takes as much as CSR or less on most "
+    "matrices and far more where tiles are very sparse; tile takes less than tile-csr, on some still more than CSR."
+)
+papers = "Niu et al. 2021, Figure 10"
+order = 250
+performance = False
+
+MOST = 150
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """As `analysis.breakeven.largest_footprints`, over the first plain CSR that the run holds. Raises LeftOut."""
+    tile_methods(rows)
+    labels = [held(rows, BASELINES)[0], *held(rows, METHODS[:2])]
+    return largest_footprints(rows[rows["label"].isin(labels)], labels[0], MOST)
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A row a type: bytes, and bytes over CSR's; matrices from left to right."""
+    shown = dict(marks_in(table, options))
+    types = list(table["dtype"].unique())
+    figure, axes = style.grid(2 * len(types), 2, height=2.8)
+    for row, dtype in enumerate(types):
+        part = table[table["dtype"] == dtype]
+        matrices = list(part["matrix"].unique())
+        values = {"bytes_format": "bytes", "ratio": "bytes over those of CSR"}
+        for ax, (column, text) in zip(axes[2 * row :], values.items(), strict=False):
+            lines = part.pivot(index="matrix", columns="label", values=column).reindex(matrices)
+            for label, mark in shown.items():
+                ax.plot(
+                    range(len(matrices)), lines[label], color=mark.color, marker=mark.marker, linestyle=mark.line,
+                    markersize=3, linewidth=1,
+                )  # fmt: skip
+            ax.set(title=f"{dtype}, {text}", xlabel="matrices, most nonzeros last", ylabel=text)
+            style.names_below(ax, matrices)
+            if column == "ratio":
+                ax.set_ylim(0, None)
+            else:
+                ax.set_yscale("log")
+                style.count_ticks(ax.yaxis)
+    style.legend(figure, shown, lines=True)
+    style.missing(figure, absent(METHODS[:2], shown))
+    return figure
