@@ -1,4 +1,6 @@
 // TileSpMV (Niu et al., IPDPS 2021): 16 x 16 tiles in seven formats. A warp takes a chunk: some tiles of one tile row.
+//
+// ALL_CSR: there is no other format. DEFERRED: COO tiles and tails of HYB are in y already; what is left adds to it.
 #include "spmv.cuh"
 
 constexpr int TILE = 16;
@@ -8,6 +10,7 @@ using Byte = unsigned char;
 // The matrix. O: type of offsets. A matrix all in CSR has the first five arrays only.
 template <typename V, typename O>
 struct Matrix {
+  int cols;
   const int* tile_col;
   const O* tile_nnz;
   const V* csr_val;
@@ -28,7 +31,6 @@ struct Matrix {
   const Byte* row_id;
   const V* dns_col_val;
   const Byte* col_id;
-  int cols;
 };
 
 // What a warp needs to know of a tile, loaded for a whole chunk at once. info: entries, format, width and tail.
@@ -187,14 +189,16 @@ __device__ __forceinline__ V fast_csr(const Matrix<V, O>& a, const WarpMemory<V,
   return sum;
 }
 
-// All ELL tiles as one sequence of columns. tile: the lane's own. tiles: bits of the ELL tiles.
+// All ELL tiles, or HYB tiles without tails, as one sequence of columns. tiles: their bits.
 template <typename V, typename O>
-__device__ __forceinline__ V fast_ell(const Matrix<V, O>& a, WarpMemory<V, O>& memory, unsigned tiles,
+__device__ __forceinline__ V fast_ell(const V* values, const Byte* packed, WarpMemory<V, O>& memory, unsigned tiles,
                                       const V* __restrict__ x) {
   constexpr int STEPS = 4;
   const int lane = lane_id();
   const int shift = lane % 2 ? 0 : 4;
   const O off1 = memory.tiles[__ffs(tiles) - 1].off1;
+  values += off1;
+  packed += off1 / 2;
   const Tile<O> last = memory.tiles[WARP - 1 - __clz(tiles)];
   const int slots = static_cast<int>(last.off1 - off1) + TILE * last.width();
   if (tiles >> lane & 1) {
@@ -203,21 +207,21 @@ __device__ __forceinline__ V fast_ell(const Matrix<V, O>& a, WarpMemory<V, O>& m
   }
   __syncwarp();
   V sum = 0;
-  for (int begin = lane; begin - lane < slots; begin += STEPS * WARP) {
+  for (int begin = 0; begin < slots; begin += STEPS * WARP) {
     V value[STEPS];
     int cols[STEPS];
 #pragma unroll
     for (int i = 0; i < STEPS; ++i) {
-      const int slot = begin + i * WARP;
+      const int slot = begin + i * WARP + lane;
       if (slot < slots) {
-        value[i] = load_stream(a.ell_val + off1 + slot);
-        cols[i] = load_stream(a.ell_col + off1 / 2 + slot / 2);
+        value[i] = load_stream(values + slot);
+        cols[i] = load_stream(packed + slot / 2);
       }
     }
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < STEPS; ++i) {
-      const int slot = begin + i * WARP;
+      const int slot = begin + i * WARP + lane;
       if (slot < slots) {
         const int first_col = memory.tiles[memory.tile_of[slot / TILE]].first_col;
         sum += value[i] * load_x(x, first_col + (cols[i] >> shift & 15));
@@ -258,15 +262,29 @@ __device__ __forceinline__ void fast_coo(const Matrix<V, O>& a, WarpMemory<V, O>
 // Sixteen slots a column; column_of(slot) is the column of x.
 template <typename V, typename ColumnOf>
 __device__ __forceinline__ V fast_columns(int slots, const V* values, const V* __restrict__ x, ColumnOf column_of) {
+  constexpr int STEPS = 4;
   V sum = 0;
-#pragma unroll 4
-  for (int slot = lane_id(); slot < slots; slot += WARP) {
-    sum += load_stream(values + slot) * load_x(x, column_of(slot));
+  for (int begin = 0; begin < slots; begin += STEPS * WARP) {
+    V value[STEPS];
+    int column[STEPS];
+#pragma unroll
+    for (int i = 0; i < STEPS; ++i) {
+      const int slot = begin + i * WARP + lane_id();
+      if (slot < slots) {
+        value[i] = load_stream(values + slot);
+        column[i] = column_of(slot);
+      }
+    }
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < STEPS; ++i) {
+      if (begin + i * WARP + lane_id() < slots) sum += value[i] * load_x(x, column[i]);
+    }
   }
   return sum;
 }
 
-template <bool ALL_CSR, bool ADD, typename V, typename O>
+template <bool ALL_CSR, bool DEFERRED, typename V, typename O>
 __device__ __forceinline__ void fast_chunk(int rows, int chunks, const int* chunk_ptr, const int* chunk_row,
                                            const Matrix<V, O>& a, const V* __restrict__ x, V* __restrict__ y,
                                            V* __restrict__ partial) {
@@ -295,13 +313,19 @@ __device__ __forceinline__ void fast_chunk(int rows, int chunks, const int* chun
   V by_half = 0;                                                             // of row lane % 16
   if (!ALL_CSR) {
     const unsigned ell = __ballot_sync(FULL_MASK, fmt == ELL);
+    const unsigned hyb = __ballot_sync(FULL_MASK, fmt == HYB);
     const unsigned coo = __ballot_sync(FULL_MASK, fmt == COO);
-    if (ell) by_half += fast_ell(a, memory, ell, x);
-    if (coo) fast_coo(a, memory, coo, fmt == COO ? nnz : 0, x);
-    for (unsigned others = __ballot_sync(FULL_MASK, fmt >= HYB); others; others &= others - 1) {
+    unsigned others = __ballot_sync(FULL_MASK, fmt >= (DEFERRED ? DNS : HYB));
+    if (ell) by_half += fast_ell(a.ell_val, a.ell_col, memory, ell, x);
+    if (DEFERRED && hyb) {
+      __syncwarp();
+      by_half += fast_ell(a.hyb_val, a.hyb_idx, memory, hyb, x);
+    }
+    if (!DEFERRED && coo) fast_coo(a, memory, coo, fmt == COO ? nnz : 0, x);
+    for (; others; others &= others - 1) {
       const Tile<O> tile = memory.tiles[__ffs(others) - 1];
       const int first_col = tile.first_col;
-      if (tile.fmt() == HYB) {
+      if (!DEFERRED && tile.fmt() == HYB) {
         const int slots = TILE * tile.width();
         const V* values = a.hyb_val + tile.off1;
         const Byte* idx = a.hyb_idx + tile.off2;
@@ -331,7 +355,7 @@ __device__ __forceinline__ void fast_chunk(int rows, int chunks, const int* chun
   if (marked_row < 0) {
     partial[chunk * TILE + lane] = sum;
   } else {
-    store_row<ADD>(y, static_cast<long long>(marked_row) * TILE + lane, rows, sum);
+    store_row<DEFERRED>(y, static_cast<long long>(marked_row) * TILE + lane, rows, sum);
   }
 }
 
@@ -387,7 +411,7 @@ __device__ __forceinline__ V paper_columns(int slots, const V* values, V x, Colu
   return sum + __shfl_down_sync(FULL_MASK, sum, TILE);
 }
 
-template <bool ALL_CSR, bool ADD, typename V, typename O>
+template <bool ALL_CSR, bool DEFERRED, typename V, typename O>
 __device__ __forceinline__ void paper_chunk(int rows, int chunks, const int* chunk_ptr, const int* chunk_row,
                                             const Matrix<V, O>& a, const V* __restrict__ x, V* __restrict__ y) {
   __shared__ Tile<O> tiles_of[PAPER_WARPS][WARP];
@@ -414,7 +438,7 @@ __device__ __forceinline__ void paper_chunk(int rows, int chunks, const int* chu
     __syncwarp();
     if (tile.fmt() == CSR) {
       sum += paper_csr(a, tile, shared_x);
-    } else if (tile.fmt() == COO) {
+    } else if (!DEFERRED && tile.fmt() == COO) {
       add_coo(tile.nnz(), a.coo_val + tile.off1, a.coo_idx + tile.off1, shared_x, sums);
     } else if (tile.fmt() == ELL) {
       const Byte* packed = a.ell_col + tile.off1 / 2;
@@ -425,7 +449,7 @@ __device__ __forceinline__ void paper_chunk(int rows, int chunks, const int* chu
       const V* values = a.hyb_val + tile.off1;
       const Byte* idx = a.hyb_idx + tile.off2;
       sum += paper_columns(slots, values, tile_x, [=](int slot) { return half_byte(idx, slot); });
-      add_coo(tile.tail(), values + slots, idx + slots / 2, shared_x, sums);
+      if (!DEFERRED) add_coo(tile.tail(), values + slots, idx + slots / 2, shared_x, sums);
     } else if (tile.fmt() == DNS) {
       sum += paper_columns(TILE * TILE, a.dns_val + tile.off1, tile_x, [](int slot) { return slot / TILE; });
     } else if (tile.fmt() == DNS_ROW) {
@@ -442,64 +466,50 @@ __device__ __forceinline__ void paper_chunk(int rows, int chunks, const int* chu
   const int marked_row = chunk_row[chunk];
   const long long row = static_cast<long long>(marked_row & 0x7fffffff) * TILE + lane;
   if (marked_row >= 0) {
-    store_row<ADD>(y, row, rows, sum);
+    store_row<DEFERRED>(y, row, rows, sum);
   } else if (row < rows) {
     atomicAdd(y + row, sum);
   }
 }
 
-// ---- Kernels
+// ---- Kernels. A warp takes a chunk; blocks have as many warps as the kernel's memory.
 
-template <typename V, typename O, bool ADD>
-__global__ void
-    csr_fast(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
-             const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
-             const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr, const V* __restrict__ x,
-             V* __restrict__ y, V* __restrict__ partial) {
-  Matrix<V, O> a = {tile_col, tile_nnz, csr_val, csr_col, csr_row_ptr};
-  a.cols = cols;
-  fast_chunk<true, ADD>(rows, chunks, chunk_ptr, chunk_row, a, x, y, partial);
+template <bool FAST, bool ALL_CSR, bool DEFERRED, typename V, typename O>
+__device__ __forceinline__ void spmv(int rows, int chunks, const int* chunk_ptr, const int* chunk_row,
+                                     const Matrix<V, O>& a, const V* __restrict__ x, V* __restrict__ y,
+                                     V* __restrict__ partial) {
+  if (FAST) {
+    fast_chunk<ALL_CSR, DEFERRED>(rows, chunks, chunk_ptr, chunk_row, a, x, y, partial);
+  } else {
+    paper_chunk<ALL_CSR, DEFERRED>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
+  }
 }
 
-template <typename V, typename O, bool ADD>
-__global__ void csr_paper(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
-              const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
-              const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr, const V* __restrict__ x,
-              V* __restrict__ y) {
-  Matrix<V, O> a = {tile_col, tile_nnz, csr_val, csr_col, csr_row_ptr};
-  a.cols = cols;
-  paper_chunk<true, ADD>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
+template <typename V, typename O, bool FAST>
+__global__ void tile_csr_spmv(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr,
+                              const int* __restrict__ chunk_row, const int* __restrict__ tile_col,
+                              const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
+                              const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr,
+                              const V* __restrict__ x, V* __restrict__ y, V* __restrict__ partial) {
+  const Matrix<V, O> a = {cols, tile_col, tile_nnz, csr_val, csr_col, csr_row_ptr};
+  spmv<FAST, true, false>(rows, chunks, chunk_ptr, chunk_row, a, x, y, partial);
 }
 
-template <typename V, typename O, bool ADD>
-__global__ void
-    tile_fast(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
-              const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
-              const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr, const Byte* __restrict__ fmt,
-              const Byte* __restrict__ tail, const O* __restrict__ off1, const O* __restrict__ off2,
-              const V* __restrict__ coo_val, const Byte* __restrict__ coo_idx, const V* __restrict__ ell_val,
-              const Byte* __restrict__ ell_col, const V* __restrict__ hyb_val, const Byte* __restrict__ hyb_idx,
-              const V* __restrict__ dns_val, const V* __restrict__ dns_row_val, const Byte* __restrict__ row_id,
-              const V* __restrict__ dns_col_val, const Byte* __restrict__ col_id, const V* __restrict__ x,
-              V* __restrict__ y, V* __restrict__ partial) {
-  const Matrix<V, O> a = {tile_col, tile_nnz, csr_val, csr_col,     csr_row_ptr, fmt,    tail,        off1,   off2, coo_val,
-                          coo_idx,  ell_val,  ell_col, hyb_val,     hyb_idx,     dns_val, dns_row_val, row_id, dns_col_val,
-                          col_id,   cols};
-  fast_chunk<false, ADD>(rows, chunks, chunk_ptr, chunk_row, a, x, y, partial);
-}
-
-template <typename V, typename O, bool ADD>
-__global__ void tile_paper(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
-               const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
-               const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr, const Byte* __restrict__ fmt,
-               const Byte* __restrict__ tail, const O* __restrict__ off1, const O* __restrict__ off2,
-               const V* __restrict__ coo_val, const Byte* __restrict__ coo_idx, const V* __restrict__ ell_val,
-               const Byte* __restrict__ ell_col, const V* __restrict__ hyb_val, const Byte* __restrict__ hyb_idx,
-               const V* __restrict__ dns_val, const V* __restrict__ dns_row_val, const Byte* __restrict__ row_id,
-               const V* __restrict__ dns_col_val, const Byte* __restrict__ col_id, const V* __restrict__ x,
-               V* __restrict__ y) {
-  const Matrix<V, O> a = {tile_col, tile_nnz, csr_val, csr_col,     csr_row_ptr, fmt,    tail,        off1,   off2, coo_val,
-                          coo_idx,  ell_val,  ell_col, hyb_val,     hyb_idx,     dns_val, dns_row_val, row_id, dns_col_val,
-                          col_id,   cols};
-  paper_chunk<false, ADD>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
+template <typename V, typename O, bool FAST, bool DEFERRED>
+__global__ void __launch_bounds__(WARP* FAST_WARPS, 9) tile_spmv(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr,
+                          const int* __restrict__ chunk_row, const int* __restrict__ tile_col,
+                          const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
+                          const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr,
+                          const Byte* __restrict__ fmt, const Byte* __restrict__ tail, const O* __restrict__ off1,
+                          const O* __restrict__ off2, const V* __restrict__ coo_val, const Byte* __restrict__ coo_idx,
+                          const V* __restrict__ ell_val, const Byte* __restrict__ ell_col,
+                          const V* __restrict__ hyb_val, const Byte* __restrict__ hyb_idx,
+                          const V* __restrict__ dns_val, const V* __restrict__ dns_row_val,
+                          const Byte* __restrict__ row_id, const V* __restrict__ dns_col_val,
+                          const Byte* __restrict__ col_id, const V* __restrict__ x, V* __restrict__ y,
+                          V* __restrict__ partial) {
+  const Matrix<V, O> a = {cols,    tile_col, tile_nnz, csr_val, csr_col,     csr_row_ptr, fmt,
+                          tail,    off1,     off2,     coo_val, coo_idx,     ell_val,     ell_col,
+                          hyb_val, hyb_idx,  dns_val,  dns_row_val, row_id,  dns_col_val, col_id};
+  spmv<FAST, false, DEFERRED>(rows, chunks, chunk_ptr, chunk_row, a, x, y, partial);
 }

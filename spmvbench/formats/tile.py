@@ -112,23 +112,25 @@ class Tiled(Format):
             tbalance = min(max(int(tile_ptr[-1]) // WARPS, 8), 32)
         return chunks_of(tile_ptr, tbalance or PRESETS[params.get("preset", "paper")].tbalance, empty)
 
-    def _products(self, x: Array, y: Array, kind: str, arrays: tuple[Any, ...], *, add: bool) -> list[Launch]:
-        """The launches of y = A x, or y += A x, over the chunks. kind: csr or tile. arrays: the matrix's own."""
-        warps, splits = len(self.chunk_row), len(self.split)
-        value = ctype(self.value_dtype)
+    def _products(self, kernel: str, arrays: tuple[Any, ...], x: Array, y: Array, *, add: bool = False) -> list[Launch]:
+        """The launches of y = A x, or y += A x, over the chunks.
+
+        kernel: its name, and what `{}` in it stands for is filled in. arrays: what it takes beside the first level.
+        """
+        fast, value = self.kernel == "fast", ctype(self.value_dtype)
         rows, cols = map(np.int32, self.shape)
-        flag = "true" if add else "false"
-        schedule = (cols, np.int32(warps), self.chunk_ptr, self.chunk_row, self.tile_col, self.tile_nnz)
-        types = f"{value}, {ctype(self.tile_nnz)}, {flag}"
-        fast = self.kernel == "fast"
+        chunks, split = np.int32(len(self.chunk_row)), len(self.split)
+        partial = self.xp.empty(len(self.chunk_row) * TILE if fast and split else 0, dtype=self.value_dtype)
+        level1 = (self.chunk_ptr, self.chunk_row, self.tile_col, self.tile_nnz)
+        name = kernel.format(f"{value}, {ctype(self.tile_nnz)}, {str(fast).lower()}")
         block = 128 if fast else 64
-        partial = (self.xp.empty(warps * TILE if splits else 0, dtype=self.value_dtype),) if fast else ()
-        args = (rows, *schedule, *arrays, x, y, *partial)
-        spmv = Launch("tile.cu", f"{kind}_{self.kernel}<{types}>", cdiv(warps * 32, block), block, args)
-        if not fast:  # tile rows of several chunks are summed by atomics
-            return [zero_fill(y), spmv] if splits and not add else [spmv]
-        args = (rows, np.int32(warps), self.chunk_row, self.split, *partial, y)
-        return [spmv, Launch("tile.cu", f"add_partials<{value}, {flag}>", splits, (TILE, 8), args)]
+        spmv = Launch(
+            "tile.cu", name, cdiv(int(chunks) * 32, block), block, (rows, cols, chunks, *level1, *arrays, x, y, partial)
+        )
+        if not fast:  # an atomic a row where a tile row has several chunks
+            return [zero_fill(y), spmv] if split and not add else [spmv]
+        args = (rows, chunks, self.chunk_row, self.split, partial, y)
+        return [spmv, Launch("tile.cu", f"add_partials<{value}, {str(add).lower()}>", split, (TILE, 8), args)]
 
     @property
     def _schedule_bytes(self) -> int:
@@ -181,7 +183,7 @@ class TileCsr(Tiled):
         return tile_row[own] * TILE + row, self.tile_col[own] * TILE + col, value
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        return self._products(x, y, "csr", (self.csr_val, self.csr_col, self.csr_row_ptr), add=False)
+        return self._products("tile_csr_spmv<{}>", (self.csr_val, self.csr_col, self.csr_row_ptr), x, y)
 
     @property
     def detail(self) -> dict[str, Any]:
@@ -285,10 +287,11 @@ class Tile(Tiled):
         return expand(self.tile_ptr, len(self.fmt))[tile] * TILE + row, self.tile_col[tile] * TILE + col, value
 
     def _tile_products(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
-        return self._products(x, y, "tile", tuple(getattr(self, name) for name in KERNEL_ARRAYS), add=add)
+        arrays = tuple(getattr(self, name) for name in KERNEL_ARRAYS)
+        return self._products(f"tile_spmv<{{}}, {str(add).lower()}>", arrays, x, y, add=add)
 
-    def launches(self, x: Array, y: Array) -> list[Launch]:
-        return self._tile_products(x, y, add=False)
+    def launches(self, x: Array, y: Array) -> list[Launch | Call]:
+        return [*self._tile_products(x, y, add=False)]
 
     @property
     def detail(self) -> dict[str, Any]:

@@ -186,7 +186,7 @@ class Layout:
         tail = self.tail[self.members[HYB]].astype(np.int64)
         before = xp.zeros(len(self.tiles), dtype=np.int64)
         before[self.members[HYB]] = xp.cumsum(tail) - tail
-        rank_in_tail = xp.cumsum(in_tail) - 1 - before[e.tile]
+        rank_in_tail = xp.cumsum(in_tail, dtype=np.int64) - 1 - before[e.tile]
         slot = xp.where(in_tail, TILE * width + rank_in_tail, e.rank * TILE + e.row)
         # In half bytes an entry of the tail is its row, then its column.
         half = 2 * index_start + slot + xp.where(in_tail, rank_in_tail + 1, 0)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench import testing
-from spmvbench.devices import open_device
+from spmvbench import paths, testing
+from spmvbench.devices import nvrtc, open_device
 from spmvbench.formats import Csr
 from spmvbench.formats.tile import chunks_of
 from spmvbench.formats.tile_convert import (
@@ -339,6 +341,20 @@ def test_stored_zeros_are_kept_where_nothing_pads():
     testing.check_conversion("tile-csr", a)
     assert len(testing.convert("tile-csr", a).to_coo()[2]) == 3
     assert len(testing.convert("tile", a).to_coo()[2]) == 1
+
+
+@pytest.mark.parametrize("spec", ["tile-csr", "tile", "tile[kernel=paper]", "tile-deferred-coo[defer=0]"])
+def test_64_bit_offsets(spec, checking):
+    f = testing.convert(spec, MOSAIC)
+    wide = {name: f.arrays()[name].astype(np.int64) for name in ("tile_nnz", "off1", "off2") if name in f.arrays()}
+    f = dataclasses.replace(f, **wide)
+    x, y = np.random.default_rng(0).uniform(-1, 1, MOSAIC.shape[1]), np.full(MOSAIC.shape[0], np.nan)
+    launches = f.launches(x, y)
+    checking.compile(launches).run()
+    np.testing.assert_allclose(y, MOSAIC @ x, rtol=1e-12, atol=1e-12)
+    kernels = [launch.kernel for launch in launches if launch.source == "tile.cu" and "long long" in launch.kernel]
+    assert kernels
+    nvrtc.compile(paths.kernels() / "tile.cu", kernels, "sm_90")
 
 
 def test_chunks_are_even_and_mark_rows_of_several():
