@@ -149,9 +149,38 @@ __global__ void __launch_bounds__(BLOCK)
   }
 }
 
-// The same sums with more loads in flight: pairs of entries as in csr_vector, all of a thread's before the first is used,
-// and the search while the gathers of x are under way. Rows that other tiles share are added to y by atomics: y is zero
-// there. col_idx and values are aligned to 16 bytes. Dynamic shared memory: BLOCK * ITEMS + 2 values.
+// Sums a tile's rows one by one, 2^log lanes to each: for rows of much the same length a fraction of the merge's
+// instructions. finish(i, sum) takes row i; row tile.rows is what lies open behind the last end. Every thread arrives.
+template <typename V, int BLOCK, typename Finish>
+__device__ __forceinline__ void sum_each_row(const Tile<V>& tile, int log, Finish finish) {
+  const int lanes = 1 << log;
+  const int lane = threadIdx.x & (lanes - 1);
+  const int group = threadIdx.x >> log;
+#pragma unroll 1
+  for (int round = 0; round <= tile.rows >> (__ffs(BLOCK) - 1 - log); ++round) {  // whole warps go through it
+    const int row = round * (BLOCK >> log) + group;
+    V sum = 0;
+    if (row <= tile.rows) {
+      const int begin = (row > 0 ? tile.row_end[row - 1] : 0) + lane;
+      const int end = row < tile.rows ? tile.row_end[row] : tile.entries;
+      const int count = (end - begin + lanes - 1) >> log;
+      // Groups start in different places of their rows: the starts of rows of 8, 16, ... entries share banks.
+      int k = begin + (max(min(group % 8, count - 1), 0) << log);
+#pragma unroll 4
+      for (int i = 0; i < count; ++i) {
+        sum += tile.products[k];
+        k = k + lanes < end ? k + lanes : begin;
+      }
+    }
+    for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_down_sync(FULL_MASK, sum, offset, lanes);
+    if (lane == 0 && row <= tile.rows) finish(row, sum);
+  }
+}
+
+// The same sums with more loads in flight: pairs of entries as in csr_vector, all of a thread's before the first is used.
+// The merge is walked only where some row is long beside the tile's others. Rows that other tiles share are added to y
+// by atomics: y is zero there. col_idx and values are aligned to 16 bytes. Dynamic shared memory: BLOCK * ITEMS + 2
+// values.
 template <typename V, typename I, int BLOCK, int ITEMS>
 __global__ void __launch_bounds__(BLOCK)
     merge_pairs(int rows, I nnz, const int* __restrict__ tile_row, const I* __restrict__ row_ptr,
@@ -159,6 +188,7 @@ __global__ void __launch_bounds__(BLOCK)
                 V* __restrict__ y) {
   using Pair = typename PairOf<V>::type;
   constexpr int PAIRS = ITEMS / 2 + 1;  // a thread's; the first and the last of the tile may be halves
+  constexpr int LONGEST = 4 * ITEMS;    // entries of a lane, where rows are summed one by one: alike, they have half
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   Pair* pairs = reinterpret_cast<Pair*>(dynamic_shared);
 
@@ -184,39 +214,51 @@ __global__ void __launch_bounds__(BLOCK)
       products[i] = load_stream(reinterpret_cast<const Pair*>(values + base) + pair);
     }
   }
-  const bool continued = row_ptr[first_row] < first;
-  const int* row_end = load_row_ends<I, BLOCK>(reinterpret_cast<int*>(pairs + slots), row_ptr, first_row,
-                                               last_row - first_row, first);
+
+  // Row ends as in load_row_ends. The row that goes on behind the tile counts too, with what lies here.
+  int* row_end = reinterpret_cast<int*>(pairs + slots);
+  const int tile_rows = last_row - first_row;
+  // 2^log lanes a row: as many, up to a warp, as leave some for each row.
+  const int log = max(min(__clz(tile_rows) + __ffs(BLOCK) - 1 - WARP, 5), 0);
+  bool uneven = false;
+#pragma unroll 1
+  for (int i = threadIdx.x; i <= tile_rows; i += BLOCK) {
+    const int row_begin = max(static_cast<int>(row_ptr[first_row + i] - first), 0);
+    int ends = entries;
+    if (i < tile_rows) row_end[i] = ends = static_cast<int>(row_ptr[first_row + i + 1] - first);
+    uneven |= ends - row_begin > LONGEST << log;
+  }
+
+  Pair gathered[PAIRS];
 #pragma unroll
   for (int i = 0; i < PAIRS; ++i) {
     if (i * BLOCK + static_cast<int>(threadIdx.x) < count) {
-      products[i].x *= load_x(x, columns[i].x);
-      products[i].y *= load_x(x, columns[i].y);
+      gathered[i].x = load_x(x, columns[i].x);
+      gathered[i].y = load_x(x, columns[i].y);
     }
   }
-  __syncthreads();  // the row ends are there
-
-  const Tile<V> tile{last_row - first_row, entries, reinterpret_cast<const V*>(pairs) + odd, row_end};
-  const int diagonal = min(static_cast<int>(threadIdx.x) * ITEMS, tile.rows + tile.entries);
-  const int start = merge_path_search<int>(diagonal, tile.rows, tile.entries, [=](int i) { return row_end[i]; });
 #pragma unroll
   for (int i = 0; i < PAIRS; ++i) {
     const int pair = i * BLOCK + threadIdx.x;
-    if (pair < count) pairs[pair] = products[i];
+    if (pair < count) pairs[pair] = {products[i].x * gathered[i].x, products[i].y * gathered[i].y};
   }
   if (count < slots && threadIdx.x == 0) pairs[count].x = values[nnz - 1] * load_x(x, col_idx[nnz - 1]);
-  __syncthreads();
+  uneven = __syncthreads_or(uneven);
 
+  const Tile<V> tile{tile_rows, entries, reinterpret_cast<const V*>(pairs) + odd, row_end};
   V* tile_y = y + first_row;
-  const V open = sum_rows<V, BLOCK, ITEMS>(tile, diagonal, start, tile_y, [=](int row, V sum) {
-    if (row == 0 && continued) {
-      atomicAdd(tile_y, sum);
-    } else {
+  // A row that goes on in the next tile may have nothing here; then its zero stays.
+  const bool goes_on = last_row < rows && entries > (tile_rows ? row_end[tile_rows - 1] : 0);
+  const auto finish = [=](int row, V sum) {
+    if (row == tile_rows ? goes_on : row == 0 && row_ptr[first_row] < first) {
+      atomicAdd(tile_y + row, sum);
+    } else if (row < tile_rows) {
       tile_y[row] = sum;
     }
-  });
-  if (threadIdx.x == BLOCK - 1 && last_row < rows) {
-    // The row goes on in the next tile. Nothing of it may lie here; then its zero stays.
-    if (entries > (tile.rows ? row_end[tile.rows - 1] : 0)) atomicAdd(y + last_row, open);
-  }
+  };
+  if (!uneven) return sum_each_row<V, BLOCK>(tile, log, finish);
+  const int diagonal = min(static_cast<int>(threadIdx.x) * ITEMS, tile.rows + tile.entries);
+  const int start = merge_path_search<int>(diagonal, tile.rows, tile.entries, [=](int i) { return row_end[i]; });
+  const V open = sum_rows<V, BLOCK, ITEMS>(tile, diagonal, start, tile_y, finish);
+  if (threadIdx.x == BLOCK - 1) finish(tile_rows, open);
 }

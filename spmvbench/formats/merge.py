@@ -30,8 +30,9 @@ class MergeCsr(CsrArrays):
 
     A block takes a tile of block x items steps, a thread of it `items`. kernel=paper searches the tiles' first rows in
     every product, then sums the tiles, then adds the carries of rows that tiles cut apart: nothing is stored beyond
-    CSR. kernel=fast stores the first rows (4 bytes a tile), loads pairs of entries, all of a thread's at once, and adds
-    the parts of cut rows to y by atomics, after y is set to zero in them. Rows cut into more than two parts may get
+    CSR. kernel=fast stores the first rows (4 bytes a tile), loads pairs of entries, all of a thread's at once, sums
+    the rows of a tile one by one where none is long beside the others, and adds the parts of cut rows to y by atomics,
+    after y is set to zero in them. Rows cut into more than two parts may get
     different last bits every time, in either kernel (the paper's own fix-up for single precision has that too).
     """
 

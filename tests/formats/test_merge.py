@@ -62,8 +62,14 @@ def test_no_rows_are_no_tiles():
         [0] * 1000 + [500] + [0] * 1000,  # tiles of nothing but row ends
         [0, 3] * 300,
         [13] * 69,  # odd first entries: pairs that two tiles share
+        [8] * 200,  # rows of a thread each
+        [25] * 60,  # rows of two lanes, of which the first tile's last is cut
+        [2] * 100 + [150] + [2] * 100,  # one row long beside the others of its tile
     ],
-    ids=["ends with a row", "around the end", "one row", "cut rows", "only ends", "every other empty", "odd"],
+    ids=[
+        *("ends with a row", "around the end", "one row", "cut rows", "only ends", "every other empty", "odd"),
+        *("a thread a row", "two lanes a row", "uneven"),
+    ],
 )
 def test_rows_that_tiles_cut(lengths, kernel, device):
     spec = f"merge-csr[kernel={kernel},items=7,block=64]"
