@@ -73,6 +73,8 @@ def _complete_figure(ctx: click.Context, param: click.Parameter, incomplete: str
 )
 @click.option("--image", default="svg", show_default=True, metavar="TYPES", help="Image files: svg, png, pdf.")
 @click.option("--baseline", metavar="FORMAT", help="What speed-up and break-even compare with; plain CSR without.")
+@click.option("--dtype", metavar="TYPES", help="Only these types: f64,f32.")
+@click.option("--mode", metavar="MODES", help="Only these modes: hot,cold.")
 @click.option("--results", default="results", show_default=True, metavar="DIR", help="Where runs lie.")
 @click.option("--emulated", is_flag=True, help="Show times of the emulated device, EMULATED across each figure.")
 def command(
@@ -81,6 +83,8 @@ def command(
     figures: str | None,
     image: str,
     baseline: str | None,
+    dtype: str | None,
+    mode: str | None,
     results: str,
     emulated: bool,
 ) -> None:
@@ -95,6 +99,12 @@ def command(
     if len(folders) > 1 and out is None:
         raise UsageError("say with --out DIR where the report of several runs shall go")
     rows, environment = _read(folders)
+    for column, chosen in (("dtype", _names(dtype)), ("mode", _names(mode))):
+        if chosen is not None:
+            known = sorted(rows[column].unique())
+            rows = rows[rows[column].isin(chosen)]
+            if rows.empty:
+                raise UsageError(f"no row has {column} {' or '.join(chosen)}: there is {', '.join(known)}")
 
     from spmvbench.report import page
 

@@ -226,10 +226,10 @@ class Tile(Tiled):
     tail: Array  # (tiles,), uint8: entries of a HYB tile beyond its ELL part
     off1: Array  # (tiles,): start in the values of the tile's format
     off2: Array  # (tiles,): start in csr_row_ptr, hyb_idx, row_id or col_id
-    csr_val: Array
+    csr_val: Array  # values of CSR tiles
     csr_col: Array  # uint8: two columns, the first in the high half
     csr_row_ptr: Array  # (16 CSR tiles,), uint8
-    coo_val: Array
+    coo_val: Array  # values of COO tiles
     coo_idx: Array  # uint8: row << 4 | column
     ell_val: Array  # entry j of row r at 16 j + r
     ell_col: Array  # uint8: two columns; padding is column 0

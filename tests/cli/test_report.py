@@ -129,3 +129,17 @@ def test_place_that_cannot_be_written_is_one_line(command, results, tmp_path):
     result = command("report", "--results", results, "--out", tmp_path / "file")
     assert result.code == 1
     assert len(result.err.splitlines()) == 1
+
+
+def test_only_some_types_and_modes(command, results):
+    result = command("report", "new", "--results", results, "--figures", "bytes", "--dtype", "f64", "--mode", "hot")
+    assert result.code == 0
+    data = (results / "new" / "report" / "figures" / "bytes.csv").read_text()
+    assert "f64" in data
+    assert "f32" not in data
+
+
+def test_a_type_that_no_row_has(command, results):
+    result = command("report", "new", "--results", results, "--dtype", "f16")
+    assert result.code == 2
+    assert "no row has dtype f16: there is" in result.err
