@@ -1,15 +1,8 @@
 // CSR5 (Liu & Vinter, ICS'15): tiles of 32 lanes times SIGMA entries, stored step by step, with a descriptor of bits that
 // tells each lane where rows begin. The sums of a tile need no row pointers and no branch on how rows look.
 #include "carry.cuh"
+#include "csr5.cuh"
 #include "spmv.cuh"
-
-constexpr unsigned DIRTY = 0x80000000u;  // in tile_ptr: some row that begins in the tile has no entries
-
-__host__ __device__ constexpr int bits_for(int n) {
-  int bits = 1;
-  while ((1 << bits) < n) ++bits;
-  return bits;
-}
 
 // The arrays of the format; see spmvbench/formats/csr5.py.
 template <typename V>
@@ -54,9 +47,9 @@ struct Batch {
 template <typename V, int SIGMA, int BATCH, typename Last, typename First>
 __device__ __forceinline__ void sum_tile(const Tiles<V>& a, int tile, const V* __restrict__ x, V* __restrict__ y,
                                          Last last, First first) {
-  constexpr int OFFSET_BITS = bits_for(WARP * SIGMA);
-  constexpr int HEAD_BITS = OFFSET_BITS + 5;  // y_offset and seg_offset stand before the flags
-  constexpr int PACKETS = (HEAD_BITS + SIGMA + 31) / 32;
+  constexpr int OFFSET_BITS = Descriptor<SIGMA>::OFFSET_BITS;
+  constexpr int HEAD_BITS = Descriptor<SIGMA>::HEAD_BITS;
+  constexpr int PACKETS = Descriptor<SIGMA>::PACKETS;
   const int lane = lane_id();
   const long long at = static_cast<long long>(tile) * (WARP * SIGMA) + lane;
 

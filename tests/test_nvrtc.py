@@ -17,8 +17,15 @@ from spmvbench.formats import Csr, Launch, Skip
 from spmvbench.testing import hard_matrices
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
-# Launched by the bench itself, to measure the device.
-OWN = {"vector.cu": {"empty<0>", "copy<double2>", "read<double2>"}, "hold.cu": {"hold"}}
+# Launched by the bench itself, to measure the device, and by converters on it.
+OWN = {
+    "vector.cu": {"empty<0>", "copy<double2>", "read<double2>"},
+    "hold.cu": {"hold"},
+    "csr5_convert.cu": {
+        *(f"csr5_convert<{value}, int, {sigma}>" for value in ("double", "float") for sigma in (4, 17, 32)),
+        *("csr5_convert<double, long long, 32>", "csr5_empty_offsets<int, 4>", "csr5_empty_offsets<long long, 32>"),
+    },
+}
 
 
 def regular_matrices():

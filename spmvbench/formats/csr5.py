@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from spmvbench.errors import UsageError
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
+from spmvbench.formats.conversion import run
 
 OMEGA = 32  # lanes of a tile
 SEG_BITS = 5  # of seg_offset
@@ -23,8 +25,18 @@ def sigma_by_rule(rows: int, nnz: int) -> int:
 
 
 def sigma_in_use(rows: int, nnz: int, sigma: int, kernel: str) -> int:
-    """The parameter, or the rule's; the fast kernel takes 24 where the rule says 32, 14 % faster on fem:40:3 (H200)."""
+    """The parameter, or the rule's; the fast kernel takes 24 where the rule says 32, 14 % faster on fem:40:3 (H200).
+
+    Raises UsageError for 1 to 3.
+    """
+    if 0 < sigma < 4:
+        raise UsageError(f"csr5 takes sigma 4 to 32, or 0 for the authors' rule, not {sigma}")
     return sigma or min(sigma_by_rule(rows, nnz), 24 if kernel == "fast" else 32)
+
+
+def whole_tiles(nnz: int, sigma: int) -> int:
+    """T: whole tiles; the tail behind them is never empty."""
+    return max(cdiv(nnz, OMEGA * sigma) - 1, 0)
 
 
 def y_offset_bits(sigma: int) -> int:
@@ -62,10 +74,8 @@ class Starts(NamedTuple):
 
     @classmethod
     def of(cls, a: Csr, sigma: int) -> Starts:
-        if 0 < sigma < 4:
-            raise UsageError(f"csr5 takes sigma 4 to 32, or 0 for the authors' rule, not {sigma}")
         xp, index = a.xp, a.row_ptr.dtype.type
-        tiles = max(cdiv(a.nnz, OMEGA * sigma) - 1, 0)
+        tiles = whole_tiles(a.nnz, sigma)
         rows = xp.flatnonzero(a.row_ptr[1:] > a.row_ptr[:-1])
         entries = xp.append(a.row_ptr[rows], xp.full(1, a.nnz, dtype=index))
         first = xp.arange(tiles + 1, dtype=index) * index(OMEGA * sigma)
@@ -124,6 +134,45 @@ class Starts(NamedTuple):
         return found
 
 
+def by_kernels(a: Csr, sigma: int, run: Callable[[Launch], None]) -> dict[str, Any]:
+    """The fields of `Csr5` by kernels of our own, for nnz > 0: one pass over the entries and one wait for the device.
+
+    As array operations the descriptors are some sixty launches, a few SpMVs of a small matrix each. run: runs a launch
+    on the arrays of `a`.
+    """
+    xp, tiles, block = a.xp, whole_tiles(a.nnz, sigma), 64
+    rows, nnz = np.int32(a.rows), a.row_ptr.dtype.type(a.nnz)
+    size = rows, nnz, np.int32(tiles)
+    tile_ptr = xp.empty(tiles + 2, dtype=np.uint32)
+    tile_desc = xp.empty((tiles, packets(sigma), OMEGA), dtype=np.uint32)
+    slots, counts = xp.empty(tiles + 1, dtype=np.int32), xp.zeros(3, dtype=np.int32)
+    col_idx, values = xp.empty_like(a.col_idx), xp.empty_like(a.values)
+    matrix = a.row_ptr, a.col_idx, a.values
+    found = tile_ptr, tile_desc, slots, counts, col_idx, values
+
+    def launch(kernel: str, warps: int, *args: Any) -> None:
+        run(Launch("csr5_convert.cu", kernel, cdiv(warps * 32, block), block, args))
+
+    launch(f"csr5_convert<{ctype(values)}, {ctype(a.row_ptr)}, {sigma}>", tiles + 1, *size, *matrix, *found)
+    tail_row, empty_rows, filled = counts.tolist()
+    empty_offset, empty_ptr = xp.zeros(filled, dtype=np.int32), slots
+    if filled:
+        empty_ptr = xp.cumsum(slots, dtype=np.int32)
+        descriptor = tile_ptr, tile_desc, empty_ptr, empty_offset
+        launch(f"csr5_empty_offsets<{ctype(a.row_ptr)}, {sigma}>", tiles, *size, a.row_ptr, *descriptor)
+    return {
+        "row_ptr": a.row_ptr,
+        "tile_ptr": tile_ptr,
+        "tile_desc": tile_desc,
+        "empty_ptr": empty_ptr,
+        "empty_offset": empty_offset,
+        "col_idx": col_idx,
+        "values": values,
+        "tail_row": tail_row,
+        "empty_rows": empty_rows,
+    }
+
+
 @register
 class Csr5(Format):
     """CSR cut into tiles of 32 x sigma entries, one a warp, whose lanes find rows in a descriptor of bits.
@@ -141,7 +190,7 @@ class Csr5(Format):
     family = "CSR"
     survey_name = "CSR5"
     reference = "Liu & Vinter, ICS'15"
-    sources = ("csr5.cu", "vector.cu")
+    sources = ("csr5.cu", "csr5_convert.cu", "vector.cu")
 
     sigma = Parameter(0, "entries of a lane, 4 to 32; 0 takes the authors' rule", low=0, high=32)
     kernel = Parameter(
@@ -169,9 +218,12 @@ class Csr5(Format):
 
     @classmethod
     def convert(cls, a: Csr, *, sigma: int, kernel: str, **params: Any) -> dict[str, Any]:
-        starts = Starts.of(a, sigma_in_use(a.rows, a.nnz, sigma, kernel))
-        xp, tiles = a.xp, starts.tiles
-        tile_ptr = xp.full(len(starts.owner) + 1, a.rows, dtype=np.uint32)
+        sigma = sigma_in_use(a.rows, a.nnz, sigma, kernel)
+        if a.nnz and a.xp is not np:
+            return by_kernels(a, sigma, run)
+        starts = Starts.of(a, sigma)
+        tiles = starts.tiles
+        tile_ptr = a.xp.full(len(starts.owner) + 1, a.rows, dtype=np.uint32)
         tile_ptr[:-1] = starts.owner.astype(np.uint32) | (starts.dirty.astype(np.uint32) << np.uint32(31))
         empty_ptr = offsets(starts.slots)
         return {
@@ -180,8 +232,8 @@ class Csr5(Format):
             "tile_desc": starts.descriptors(),
             "empty_ptr": empty_ptr,
             "empty_offset": starts.empty_offsets(empty_ptr),
-            "col_idx": swapped(a.col_idx, tiles, OMEGA, starts.sigma),
-            "values": swapped(a.values, tiles, OMEGA, starts.sigma),
+            "col_idx": swapped(a.col_idx, tiles, OMEGA, sigma),
+            "values": swapped(a.values, tiles, OMEGA, sigma),
             "tail_row": int(starts.owner[-1]) if a.nnz else 0,
             "empty_rows": a.rows - len(starts.rows),
         }

@@ -10,7 +10,7 @@ from spmvbench import testing
 from spmvbench.devices import open_device
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr
-from spmvbench.formats.csr5 import Csr5, packets, sigma_by_rule, y_offset_bits
+from spmvbench.formats.csr5 import Csr5, by_kernels, packets, sigma_by_rule, y_offset_bits
 
 DIRTY = 1 << 31
 
@@ -109,6 +109,36 @@ def test_descriptors_are_the_paper_s(lengths, sigma):
         else:
             assert not len(offsets)
             assert slots == list(range(tile_ptr[t] + 1, tile_ptr[t] + 1 + len(slots)))
+
+
+def assert_kernels_convert_alike(a, sigma, device):
+    a = Csr.of(a)
+    found = by_kernels(a, sigma, lambda launch: device.compile([launch]).run())
+    expected = Csr5.from_csr(a, sigma=sigma)
+    assert found.pop("tail_row") == expected.tail_row
+    assert found.pop("empty_rows") == expected.empty_rows
+    arrays = expected.arrays()
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype, name
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize("sigma", [4, 17, 18, 32])
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
+def test_kernels_convert_as_arrays_do(lengths, sigma, emulated):
+    assert_kernels_convert_alike(with_lengths(lengths), sigma, emulated)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
+def test_conversion_kernels_stay_in_bounds(lengths, checking):
+    assert_kernels_convert_alike(with_lengths(lengths), 4, checking)
+
+
+@pytest.mark.parametrize(("value", "index"), [(np.float32, np.int32), (np.float64, np.int64)])
+def test_conversion_kernels_take_every_type(value, index, emulated):
+    a = Csr.of(with_lengths([3, 0, 400, 7] * 9)).astype(value)
+    assert_kernels_convert_alike(Csr(a.shape, a.row_ptr.astype(index), a.col_idx, a.values), 6, emulated)
 
 
 def test_a_small_example_by_hand():
