@@ -161,11 +161,13 @@ __device__ __forceinline__ void sum_each_row(const Tile<V>& tile, int log, Finis
     const int row = round * (BLOCK >> log) + group;
     V sum = 0;
     if (row <= tile.rows) {
-      const int begin = (row > 0 ? tile.row_end[row - 1] : 0) + lane;
+      const int row_begin = row > 0 ? tile.row_end[row - 1] : 0;
       const int end = row < tile.rows ? tile.row_end[row] : tile.entries;
+      const int begin = row_begin + lane;
       const int count = (end - begin + lanes - 1) >> log;
-      // Groups start in different places of their rows: the starts of rows of 8, 16, ... entries share banks.
-      int k = begin + (max(min(group % 8, count - 1), 0) << log);
+      // Rows of 4, 8, 12, ... entries begin in few banks of shared memory: groups start in different places of them.
+      const int skip = (end - row_begin) % 4 == 0 ? max(min(group / 2 % 8, count - 1), 0) : 0;
+      int k = begin + (skip << log);
 #pragma unroll 4
       for (int i = 0; i < count; ++i) {
         sum += tile.products[k];
