@@ -43,7 +43,7 @@ class MergeCsr(CsrArrays):
 
     kernel = Parameter("fast", "paper: the paper's launches; fast: two, with more in flight", choices=("fast", "paper"))
     items = Parameter(
-        0, "merge steps a thread; 0 takes CUB's for paper, 7 to 13 by the mean row for fast", low=0, high=15
+        0, "merge steps a thread; 0 takes CUB's for paper, 7 to 11 by the mean row for fast", low=0, high=15
     )
     block = Parameter(
         0,
@@ -64,7 +64,7 @@ class MergeCsr(CsrArrays):
         if kernel == "paper":
             return items or (5 if double else 7), block or (64 if double else 128)
         mean = nnz / max(rows, 1)
-        best = (7, 128) if mean <= 16 else (13, 256) if mean <= 40 else (11, 128)
+        best = (7, 128) if mean <= 16 else (11, 256) if mean <= 40 else (9, 128)
         if rows + nnz < 2**21:  # small matrices fill the multiprocessors with narrow blocks only
             best = (7, 128)
         return items or best[0], block or best[1]
