@@ -135,3 +135,10 @@ def test_marks_are_those_of_the_report_and_differ_in_a_figure():
     assert len({mark.color for mark in found.values()}) == 4
     few = style.marks(["a", "b"])
     assert style.marks_of(["x"], few)["x"] not in few.values()
+
+
+def test_a_run_with_tiles_in_one_type_only_is_drawn_whole(tile_rows, environment, tmp_path):
+    tiles = tile_rows["format"].str.startswith("tile")
+    report = page.write(tile_rows[~tiles | (tile_rows["dtype"] == "f64")], environment, tmp_path, names=["tilespmv"])
+    assert report.left_out == {}
+    assert "f32" not in (tmp_path / "figures" / "tilespmv-space.csv").read_text()

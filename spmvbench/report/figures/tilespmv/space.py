@@ -32,7 +32,8 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `analysis.breakeven.largest_footprints`, over the first plain CSR that the run holds. Raises LeftOut."""
     tile_methods(rows)
     labels = [held(rows, BASELINES)[0], *held(rows, METHODS[:2])]
-    return largest_footprints(rows[rows["label"].isin(labels)], labels[0], MOST)
+    types = rows.loc[rows["label"].isin(labels[1:]), "dtype"].unique()  # a run may hold tiles in one type only
+    return largest_footprints(rows[rows["label"].isin(labels) & rows["dtype"].isin(types)], labels[0], MOST)
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
@@ -45,7 +46,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         matrices = list(part["matrix"].unique())
         values = {"bytes_format": "bytes", "ratio": "bytes over those of CSR"}
         for ax, (column, text) in zip(axes[2 * row :], values.items(), strict=False):
-            lines = part.pivot(index="matrix", columns="label", values=column).reindex(matrices)
+            lines = part.pivot(index="matrix", columns="label", values=column).reindex(index=matrices, columns=list(shown))
             for label, mark in shown.items():
                 ax.plot(
                     range(len(matrices)), lines[label], color=mark.color, marker=mark.marker, linestyle=mark.line,
