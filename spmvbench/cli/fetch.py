@@ -6,41 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from spmvbench.cli.selection import Selection, selection
 from spmvbench.errors import UsageError
 
 if TYPE_CHECKING:
     from spmvbench.collection.suitesparse import Entry, Outcome
 
 
-def _complete_matrices(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from spmvbench.collection import suitesparse
-
-    return [entry.id for entry in suitesparse.index(network=False) if entry.id.startswith(incomplete)]
-
-
-def _complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from spmvbench.collection import suitesparse
-
-    return sorted({entry.group for entry in suitesparse.index(network=False) if entry.group.startswith(incomplete)})
-
-
-def _complete_sets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from spmvbench.collection import sets
-
-    return [name for name in sets.names() if name.startswith(incomplete)]
-
-
 @click.command("fetch")
-@click.argument("matrices", nargs=-1, metavar="[MATRIX]...", shell_complete=_complete_matrices)
-@click.option(
-    "--group", "groups", multiple=True, help="A whole group; repeat for more.", shell_complete=_complete_groups
-)
-@click.option("--set", "sets", multiple=True, help="A named set; repeat for more.", shell_complete=_complete_sets)
-@click.option("--kind", help="Only kinds that contain this text, such as 'circuit'.")
-@click.option("--min-nnz", type=click.IntRange(min=0), help="Only matrices with at least so many nonzeros.")
-@click.option("--max-nnz", type=click.IntRange(min=0), help="Only matrices with at most so many nonzeros.")
-@click.option("--spd/--no-spd", default=None, help="Only (or no) symmetric positive definite matrices.")
-@click.option("--limit", type=click.IntRange(min=1), help="At most so many matrices, the first of the index.")
+@selection
 @click.option(
     "--mirror", help="Address or folder to fetch from.  [default: $SPMVBENCH_MIRROR, else the collection's site]"
 )
@@ -52,14 +26,7 @@ def _complete_sets(ctx: click.Context, param: click.Parameter, incomplete: str) 
 @click.pass_context
 def command(
     ctx: click.Context,
-    matrices: tuple[str, ...],
-    groups: tuple[str, ...],
-    sets: tuple[str, ...],
-    kind: str | None,
-    min_nnz: int | None,
-    max_nnz: int | None,
-    spd: bool | None,
-    limit: int | None,
+    chosen: Selection,
     mirror: str | None,
     jobs: int,
     dry_run: bool,
@@ -77,20 +44,18 @@ def command(
     spmvbench fetch --group HB --max-nnz 100000
     spmvbench fetch --set survey34
     """  # noqa: D301 - click reads the backspace
-    from spmvbench.collection import sets as known_sets
-    from spmvbench.collection import suitesparse, synthetic
+    from spmvbench.collection import sets, suitesparse, synthetic
 
-    conditions = {"kind": kind, "min_nnz": min_nnz, "max_nnz": max_nnz, "spd": spd}
-    if not (matrices or groups or sets) and all(value is None for value in conditions.values()):
+    if not chosen:
         raise UsageError("say what to fetch: group/name, 'HB/bcs*', --group HB, --set survey34, --kind or --max-nnz")
-    asked = [*matrices, *(name for chosen in sets for name in known_sets.members(chosen))]
+    asked = [*chosen.matrices, *(name for known in chosen.sets for name in sets.members(known))]
     generated = [name for name in asked if synthetic.is_spec(name)]
     names = [name for name in asked if name not in generated]
     if generated:
         click.echo(f"Nothing to fetch for {', '.join(generated)}: generated when needed.")
-    if asked and not names and not groups:
+    if asked and not names and not chosen.groups:
         return
-    entries = suitesparse.search(names, groups=groups, limit=limit, mirror=mirror, **conditions)
+    entries = suitesparse.search(names, groups=chosen.groups, limit=chosen.limit, mirror=mirror, **chosen.conditions)
     if not entries:
         raise UsageError("no matrix of the collection meets these conditions")
     if dry_run:

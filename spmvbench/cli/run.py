@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import signal
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from spmvbench.cli.fetch import _complete_groups, _complete_matrices, _complete_sets
+from spmvbench.cli.selection import Selection, selection
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -120,16 +121,7 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
 
 
 @click.command(name="run")
-@click.argument("matrices", nargs=-1, metavar="[MATRIX]...", shell_complete=_complete_matrices)
-@click.option(
-    "--group", "groups", multiple=True, metavar="NAME", shell_complete=_complete_groups, help="A whole group."
-)
-@click.option("--set", "sets", multiple=True, metavar="NAME", shell_complete=_complete_sets, help="A named set.")
-@click.option("--kind", metavar="TEXT", help="Only matrices whose kind contains TEXT.")
-@click.option("--min-nnz", type=click.IntRange(min=0), metavar="N", help="Only matrices with at least N entries.")
-@click.option("--max-nnz", type=click.IntRange(min=0), metavar="N", help="Only matrices with at most N entries.")
-@click.option("--spd/--no-spd", default=None, help="Only symmetric positive definite matrices, or only others.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N matrices.")
+@selection
 @click.option(
     "--formats",
     metavar="LIST",
@@ -185,14 +177,7 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
 @click.option("--dry-run", is_flag=True, help="Count what would be measured, and stop.")
 @click.option("--fresh", is_flag=True, help="Start anew; what the run holds is moved to a folder beside it.")
 def command(
-    matrices: tuple[str, ...],
-    groups: tuple[str, ...],
-    sets: tuple[str, ...],
-    kind: str | None,
-    min_nnz: int | None,
-    max_nnz: int | None,
-    spd: bool | None,
-    limit: int | None,
+    chosen: Selection,
     formats: str | None,
     dtypes: tuple[str, ...],
     modes: tuple[str, ...] | None,
@@ -218,18 +203,17 @@ def command(
     from spmvbench import store
     from spmvbench.bench import plan, session
 
-    filters = {"kind": kind, "min_nnz": min_nnz, "max_nnz": max_nnz, "spd": spd}
-    if not (matrices or groups or sets) and all(value is None for value in filters.values()):
+    if not chosen:
         raise UsageError("nothing to run: name matrices (HB/1138_bus, pde:16, a file), a --group, or --set demo")
     device = _choose_device(device)
-    chosen = plan.choose_formats(formats, device)
-    if not chosen:
+    classes = plan.choose_formats(formats, device)
+    if not classes:
         raise UsageError("--formats names no format: see spmvbench formats")
-    folder = Path(results) / (run_name or default_name([*sets, *groups, *matrices], device))
+    folder = Path(results) / (run_name or default_name([*chosen.sets, *chosen.groups, *chosen.matrices], device))
     if not re.fullmatch(r"\w[\w.+-]*", folder.name) or (run_name or folder.name) != folder.name:
         raise UsageError(f"{run_name!r} is no name for a run: use letters, digits and . _ + -")
-    found = _select(matrices, groups, sets, filters | {"limit": limit})
-    cases = plan.cross(found, chosen, dtypes, modes or plan.DEFAULT_MODES[plan.device_kind(device)], device, seed)
+    found = _select(chosen)
+    cases = plan.cross(found, classes, dtypes, modes or plan.DEFAULT_MODES[plan.device_kind(device)], device, seed)
 
     if dry_run:
         todo = plan.pending(cases, {} if fresh else store.measured(folder))
@@ -282,13 +266,15 @@ def _choose_device(name: str) -> str:
     return name
 
 
-def _select(
-    matrices: tuple[str, ...], groups: tuple[str, ...], sets: tuple[str, ...], filters: dict[str, Any]
-) -> list[Matrix]:
+def _select(chosen: Selection) -> list[Matrix]:
     """The matrices of a selection; those named one by one are fetched where they are not cached."""
     from spmvbench import collection
 
-    found, missing = collection.resolve(matrices, groups=groups, sets=sets, **filters)
+    matrices, groups, sets = chosen.matrices, chosen.groups, chosen.sets
+    resolve = functools.partial(
+        collection.resolve, matrices, groups=groups, sets=sets, limit=chosen.limit, **chosen.conditions
+    )
+    found, missing = resolve()
     named = [matrix for matrix in missing if matrix in matrices or matrix.partition("/")[2] in matrices]
     if named:
         from spmvbench.collection import suitesparse
@@ -299,7 +285,7 @@ def _select(
         reasons += [f"{entry.id} is not where matrices are fetched from" for entry in outcome.missing]
         if reasons:
             raise SpmvbenchError("; ".join(reasons))
-        found, missing = collection.resolve(matrices, groups=groups, sets=sets, **filters)
+        found, missing = resolve()
     fetch = " ".join(["spmvbench fetch", *matrices, *(f"--group {g}" for g in groups), *(f"--set {s}" for s in sets)])
     if missing and found:
         click.echo(f"Left out, being not cached: {len(missing)} matrices; to fetch them: {fetch}", err=True)
