@@ -46,7 +46,8 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         matrices = list(part["matrix"].unique())
         values = {"bytes_format": "bytes", "ratio": "bytes over those of CSR"}
         for ax, (column, text) in zip(axes[2 * row :], values.items(), strict=False):
-            lines = part.pivot(index="matrix", columns="label", values=column).reindex(index=matrices, columns=list(shown))
+            lines = part.pivot(index="matrix", columns="label", values=column)
+            lines = lines.reindex(index=matrices, columns=list(shown))
             for label, mark in shown.items():
                 ax.plot(
                     range(len(matrices)), lines[label], color=mark.color, marker=mark.marker, linestyle=mark.line,
