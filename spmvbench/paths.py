@@ -19,6 +19,16 @@ def kernels() -> Path:
     return _shipped("kernels")
 
 
+def include() -> Path:
+    """Folder of the headers that kernels share."""
+    return kernels() / "include"
+
+
+def headers(source: Path) -> list[Path]:
+    """Every header that a kernel's source file may include: the shared ones and those beside it, by name."""
+    return sorted({*include().glob("*.cuh"), *source.parent.glob("*.cuh")}, key=lambda path: path.name)
+
+
 def configs() -> Path:
     """Folder of the named sets (``sets/*.toml``) and the ready-made runs (``runs/*.toml``)."""
     return _shipped("configs")

@@ -326,7 +326,7 @@ def compiled(source: Path, kernels: list[str], arch: str, cuda: int) -> tuple[di
     cuda: the major version of CUDA that the driver understands. Raises DeviceFault with the compiler's log.
     """
     digest = hashlib.sha256(repr((kernels, nvrtc.version(cuda), nvrtc.nvrtc_options(arch))).encode())
-    for path in (source, *sorted((paths.kernels() / "include").glob("*.cuh"))):
+    for path in (source, *paths.headers(source)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     cached = paths.home() / "cuda" / f"{digest.hexdigest()[:32]}.cubin"
     if cached.is_file():

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from spmvbench import paths
 from spmvbench.devices.base import DeviceFault, DeviceUnavailable
+from spmvbench.formats import kernel_options
 
 
 def nvrtc_options(arch: str) -> list[str]:
@@ -26,8 +26,7 @@ def nvrtc_options(arch: str) -> list[str]:
     """
     return [
         f"--gpu-architecture={arch}",
-        "--std=c++17",
-        f"--include-path={paths.kernels() / 'include'}",
+        *kernel_options(),
         "--generate-line-info",  # compute-sanitizer and Nsight Compute name source lines; the code stays the same
     ]
 

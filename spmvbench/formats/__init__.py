@@ -106,6 +106,11 @@ def kernel_path(source: str) -> Path:
     return Path(source) if os.path.isabs(source) else paths.kernels() / source
 
 
+def kernel_options() -> list[str]:
+    """What every CUDA compiler is told of a kernel: the language and where the shared headers are."""
+    return ["--std=c++17", f"--include-path={paths.include()}"]
+
+
 def _modules(module: ModuleType, seen: set[ModuleType]) -> set[ModuleType]:
     """A format's module and every module of this folder that it takes names from, at any depth."""
     if module not in seen:
@@ -125,9 +130,8 @@ def source_hash(cls: type[Format]) -> str:
     """
     files = {Path(inspect.getfile(module)) for module in _modules(inspect.getmodule(cls), set())}
     files.discard(Path(__file__).with_name("base.py"))  # help texts and registration; it computes nothing
-    files.update(kernel_path(source) for source in cls.sources)
-    if cls.sources:
-        files.update((paths.kernels() / "include").glob("*.cuh"))
+    for source in map(kernel_path, cls.sources):
+        files.update((source, *paths.headers(source)))
     digest = hashlib.sha256()
     for path in sorted(files, key=lambda file: file.name):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from spmvbench import paths
+from spmvbench.formats import kernel_options, kernel_path
 from spmvbench.formats.base import Launch
 
 
@@ -23,10 +24,9 @@ def run(launch: Launch) -> None:
 def _kernel(source: str, kernel: str) -> Any:
     import cupy
 
-    include = paths.kernels() / "include"
+    path = kernel_path(source)
     # CuPy keeps what it compiled by source and options: headers are neither, so their sum makes an option.
-    headers = zlib.crc32(b"".join(header.read_bytes() for header in sorted(include.glob("*.cuh"))))
-    options = ("--std=c++17", f"--include-path={include}", f"--define-macro=HEADERS={headers}")
-    code = (paths.kernels() / source).read_text(encoding="utf-8")
-    module = cupy.RawModule(code=code, options=options, name_expressions=(kernel,))
+    headers = zlib.crc32(b"".join(header.read_bytes() for header in paths.headers(path)))
+    options = (*kernel_options(), f"--define-macro=HEADERS={headers}")
+    module = cupy.RawModule(code=path.read_text(encoding="utf-8"), options=options, name_expressions=(kernel,))
     return module.get_function(kernel)

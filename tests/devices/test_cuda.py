@@ -41,6 +41,16 @@ def test_a_machine_without_a_gpu_says_so(monkeypatch):
     assert cuda.why_unavailable() == "no NVIDIA GPU can be used (cudaErrorNoDevice)"
 
 
+def test_code_is_compiled_again_once_a_header_beside_the_kernel_changes(tmp_path):
+    source, header = tmp_path / "own.cu", tmp_path / "own.cuh"
+    source.write_text('#include "own.cuh"\n__global__ void own(int* y) { y[0] = VALUE; }\n')
+    header.write_text("#define VALUE 1\n")
+    names, binary = cuda.compiled(source, ["own"], "sm_90", 13)
+    assert cuda.compiled(source, ["own"], "sm_90", 13) == (names, binary)
+    header.write_text("#define VALUE 2\n")
+    assert cuda.compiled(source, ["own"], "sm_90", 13)[1] != binary
+
+
 @pytest.fixture(scope="module")
 def device():
     return open_device("cuda:0")

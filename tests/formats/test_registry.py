@@ -78,3 +78,17 @@ def test_a_key_cannot_be_taken_twice():
 def test_the_hash_follows_the_sources():
     assert formats.source_hash(formats.get("ell")) != formats.source_hash(formats.get("dia"))
     assert formats.source_hash(formats.get("hyb")) == formats.source_hash(formats.get("hyb-max"))
+
+
+def test_a_header_beside_the_kernel_counts(tmp_path):
+    (tmp_path / "own.cu").write_text('#include "own.cuh"\n')
+    header = tmp_path / "own.cuh"
+    header.write_text("// one\n")
+
+    class Own(Format):
+        sources = (str(tmp_path / "own.cu"),)
+
+    before = formats.source_hash(Own)
+    header.write_text("// two\n")
+    formats.source_hash.cache_clear()
+    assert formats.source_hash(Own) != before

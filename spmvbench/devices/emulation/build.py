@@ -185,9 +185,7 @@ def library(source: Path, expression: str, *, check: bool) -> Library:
     compiler = find_compiler(os.environ.get("CXX"))
     unit = f'#include "cuda.hpp"\n#include "launcher.hpp"\n#include "{source}"\nSPMVBENCH_KERNEL({expression})\n'
     flags = _flags(compiler, check)
-    includes = paths.kernels() / "include"
-    headers = {*includes.glob("*.cuh"), *source.parent.glob("*.cuh")}
-    key = _hash(unit, compiler, flags, [source, *headers, *_runtime_files()])
+    key = _hash(unit, compiler, flags, [source, *paths.headers(source), *_runtime_files()])
     folder = _cache()
     path = folder / f"{key}.so"
     if not path.exists():
@@ -195,7 +193,7 @@ def library(source: Path, expression: str, *, check: bool) -> Library:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             text, made = Path(scratch, "unit.cpp"), Path(scratch, "unit.so")
             text.write_text(unit)
-            command = [*compiler.command, *flags, f"-I{FOLDER}", f"-I{includes}"]
+            command = [*compiler.command, *flags, f"-I{FOLDER}", f"-I{paths.include()}"]
             if check:
                 instrumented = Path(scratch, "unit.o")
                 _compile(source, [*command, *_instrumentation(compiler), "-c", text, "-o", instrumented])

@@ -170,6 +170,6 @@ def _frames(answer: str, offsets: list[int]) -> dict[int, tuple[tuple[str, int],
 
 def _name(chain: tuple[tuple[str, int], ...]) -> str:
     """The innermost call that is no helper of kernels/include, where there is one."""
-    helpers = str(paths.kernels() / "include")
+    helpers = str(paths.include())
     own = [frame for frame in chain if not frame[0].startswith(helpers)]
     return next((f"{Path(file).name}:{line}" for file, line in reversed(own or chain)), "")
