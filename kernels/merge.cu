@@ -111,6 +111,24 @@ __device__ __forceinline__ int* load_row_ends(int* row_end, const I* __restrict_
   return row_end;
 }
 
+// A block's share of the merge: the row that it begins in, the one behind its last end, its first entry, its entries.
+struct Share {
+  int first_row, last_row;
+  long long first;
+  int entries;
+};
+
+template <int STEPS, typename I>
+__device__ __forceinline__ Share share_of_block(int rows, I nnz, const int* __restrict__ tile_row) {
+  const long long steps = rows + static_cast<long long>(nnz);
+  const long long begin = blockIdx.x * static_cast<long long>(STEPS);
+  const long long end = begin + STEPS < steps ? begin + STEPS : steps;
+  const int first_row = tile_row[blockIdx.x];
+  const int last_row = tile_row[blockIdx.x + 1];
+  const long long first = begin - first_row;
+  return {first_row, last_row, first, static_cast<int>(end - last_row - first)};
+}
+
 // The paper's second kernel: products to shared memory, a search a thread, the sums; a carry a tile. Dynamic shared
 // memory: BLOCK * ITEMS values.
 template <typename V, typename I, int BLOCK, int ITEMS>
@@ -121,13 +139,9 @@ __global__ void __launch_bounds__(BLOCK)
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* products = reinterpret_cast<V*>(dynamic_shared);
 
-  const long long steps = rows + static_cast<long long>(nnz);
-  const long long begin = blockIdx.x * static_cast<long long>(BLOCK * ITEMS);
-  const long long end = begin + BLOCK * ITEMS < steps ? begin + BLOCK * ITEMS : steps;
-  const int first_row = tile_row[blockIdx.x];
-  const int last_row = tile_row[blockIdx.x + 1];
-  const long long first = begin - first_row;
-  const int entries = static_cast<int>(end - last_row - first);
+  const Share share = share_of_block<BLOCK * ITEMS>(rows, nnz, tile_row);
+  const int first_row = share.first_row, last_row = share.last_row, entries = share.entries;
+  const long long first = share.first;
 
   const int* row_end = load_row_ends<I, BLOCK>(reinterpret_cast<int*>(products + entries), row_ptr, first_row,
                                                last_row - first_row, first);
@@ -194,13 +208,9 @@ __global__ void __launch_bounds__(BLOCK)
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   Pair* pairs = reinterpret_cast<Pair*>(dynamic_shared);
 
-  const long long steps = rows + static_cast<long long>(nnz);
-  const long long begin = blockIdx.x * static_cast<long long>(BLOCK * ITEMS);
-  const long long end = begin + BLOCK * ITEMS < steps ? begin + BLOCK * ITEMS : steps;
-  const int first_row = tile_row[blockIdx.x];
-  const int last_row = tile_row[blockIdx.x + 1];
-  const long long first = begin - first_row;
-  const int entries = static_cast<int>(end - last_row - first);
+  const Share share = share_of_block<BLOCK * ITEMS>(rows, nnz, tile_row);
+  const int first_row = share.first_row, last_row = share.last_row, entries = share.entries;
+  const long long first = share.first;
   const int odd = static_cast<int>(first & 1);
   const long long base = first - odd;
   const int slots = (odd + entries + 1) / 2;
