@@ -211,6 +211,14 @@ class Format:
         return {name: p.check(params[name]) if name in params else p.default for name, p in known.items()}
 
     @classmethod
+    def refuse_beyond(cls, max_bytes: int, a: Csr, **params: Any) -> None:
+        """Raise Skip, with the bytes that it would take, where the matrix would take more than `max_bytes`."""
+        needed = cls.estimate(a, **cls.resolve(params))
+        if needed > max_bytes:
+            limit = byte_text(max_bytes)
+            raise Skip(f"{byte_text(needed)} for {a.nnz:,} nonzeros, over the limit of {limit}", needed)
+
+    @classmethod
     def from_csr(cls, a: Any, *, max_bytes: int | None = None, **params: Any) -> Self:
         """Convert a matrix: Csr, or any SciPy or CuPy sparse matrix; on the array module that holds it.
 
@@ -220,11 +228,7 @@ class Format:
         a = Csr.of(a)
         values = cls.resolve(params)
         if max_bytes is not None:
-            needed = cls.estimate(a, **values)
-            if needed > max_bytes:
-                raise Skip(
-                    f"{byte_text(needed)} for {a.nnz:,} nonzeros, over the limit of {byte_text(max_bytes)}", needed
-                )
+            cls.refuse_beyond(max_bytes, a, **values)
         return cls(shape=a.shape, params=MappingProxyType(values), **cls.convert(a, **values))
 
     def arrays(self) -> dict[str, Array]:

@@ -131,6 +131,19 @@ def variant(name, **members):
     return type(name, (Right,), {"__module__": __name__, "key": f"test-{name.lower()}", **members})
 
 
+def test_every_timed_conversion_starts_from_a_matrix_without_statistics(measure):
+    kept = []
+
+    def convert(cls, a, **params):
+        kept.append(set(vars(a)) - {"shape", "row_ptr", "col_idx", "values"})
+        a.row_idx, a.diagonals  # noqa: B018 - computed and kept, for the next format to find
+        return {"row_ptr": a.row_ptr, "col_idx": a.col_idx, "values": a.values}
+
+    _, rows, _ = measure(*(variant(name, convert=classmethod(convert)) for name in "AB"))
+    assert {row["status"] for row in rows.values()} == {"ok"}
+    assert kept == [set()] * 6  # each format once on the host, twice on the device
+
+
 def test_formats_take_turns_and_rows_come_after_the_last_round(measure):
     pipe, rows, device = measure(variant("A"), variant("B"))
     timing = [(index, stage) for index, stage in pipe.stages if stage.startswith("timing")]
