@@ -1,10 +1,16 @@
-// Vectors without a matrix: zeroing y, and what the bench measures a device's floor and bandwidth with.
+// Vectors without a matrix: zeroing y, permuting, and what the bench measures a device's floor and bandwidth with.
 #include "spmv.cuh"
 
 template <typename V>
 __global__ void zero_fill(V* __restrict__ y, int n) {
   const long long i = global_thread();
   if (i < n) y[i] = V(0);
+}
+
+template <typename V, typename I>
+__global__ void gather(I n, const I* __restrict__ index, const V* __restrict__ from, V* __restrict__ to) {
+  const long long i = global_thread();
+  if (i < n) to[i] = __ldg(from + load_stream(index + i));
 }
 
 template <typename V>

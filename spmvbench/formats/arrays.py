@@ -24,6 +24,11 @@ def array_module(*arrays: Any) -> Any:
     return np
 
 
+def on_host(array: Array) -> np.ndarray:
+    """The array in the host's memory, copied only where it has to move."""
+    return array if array_module(array) is np else array.get()
+
+
 def cdiv(a: int, b: int) -> int:
     """Ceiling of a / b for non-negative integers."""
     return -(-a // b)
@@ -157,6 +162,11 @@ class Csr:
     def row_idx(self) -> Array:
         """Row of each entry, shape (nnz,), int32."""
         return expand(self.row_ptr, self.nnz)
+
+    @cached_property
+    def col_lengths(self) -> Array:
+        """Entries of each column, shape (cols,)."""
+        return self.xp.bincount(self.col_idx, minlength=self.cols)[: self.cols]
 
     @property
     def rank_in_row(self) -> Array:

@@ -6,8 +6,8 @@ A format is one class in one module of this folder. It knows nothing of devices,
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, dataclass_transform
@@ -55,7 +55,7 @@ class Launch:
     source: a file of kernels/ (or the absolute path of one elsewhere). kernel: a name expression such as
     ``ell_spmv<double, 2>``; whatever changes the machine code is a template argument. grid, block: threads in up to
     three dimensions. args: arrays, and NumPy scalars of the exact type that the kernel takes.
-    shared_bytes: dynamic shared memory. A launch with an empty grid does nothing.
+    shared_bytes: dynamic shared memory. part: as `in_part` names it. A launch with an empty grid does nothing.
     """
 
     source: str
@@ -64,18 +64,25 @@ class Launch:
     block: int | tuple[int, ...]
     args: tuple[Any, ...]
     shared_bytes: int = 0
+    part: str = ""
 
 
 @dataclass(frozen=True)
 class Call:
     """A vendor library's call in place of a launch: `function(stream)` enqueues the work on a CUDA stream handle.
 
-    args: the arrays that it uses, its work buffer among them.
+    args: the arrays that it uses, its work buffer among them. part: as `in_part` names it.
     """
 
     name: str
     function: Callable[[int], None]
     args: tuple[Any, ...]
+    part: str = ""
+
+
+def in_part(part: str, launches: Iterable[Launch | Call]) -> list[Launch | Call]:
+    """The launches as a named part of the SpMV: the bench times every part apart too, so that rows tell where time goes."""
+    return [replace(launch, part=part) for launch in launches]
 
 
 def per_thread(n: int, block: int = 256) -> tuple[int, int]:
@@ -157,7 +164,8 @@ class Format:
 
     Class attributes: key (what users type), family and survey_name (Filippone et al. 2017, Table 2; empty where the
     survey has no such name), reference (the paper), sources (the kernel files that `launches` names), devices (the
-    kinds that can run it), keeps_zeros (False where stored zeros cannot be told from padding).
+    kinds that can run it), keeps_zeros (False where stored zeros cannot be told from padding), experiment (True where
+    its time answers another question than how fast an SpMV is: measured and recorded, never ranked).
     """
 
     key: ClassVar[str] = ""
@@ -167,6 +175,7 @@ class Format:
     sources: ClassVar[tuple[str, ...]] = ()
     devices: ClassVar[tuple[str, ...]] = ("cuda", "emulated")
     keeps_zeros: ClassVar[bool] = True
+    experiment: ClassVar[bool] = False
 
     shape: tuple[int, int]
     params: Mapping[str, Any]

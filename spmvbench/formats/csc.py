@@ -7,7 +7,21 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets
-from spmvbench.formats.base import Format, Launch, ctype, register, zero_fill
+from spmvbench.formats.base import Format, Launch, ctype, in_part, register, zero_fill
+
+BLOCK = 256
+
+
+def by_columns(a: Csr) -> tuple[Array, Array]:
+    """Where each column begins, (cols + 1,), and the entries of CSR column by column, (nnz,), rows ascending."""
+    order = a.xp.argsort(a.col_idx, kind="stable")
+    return offsets(a.col_lengths).astype(a.row_ptr.dtype, copy=False), order
+
+
+def lanes_by_mean(nnz: int, lists: int, least: int = 1) -> int:
+    """Lanes for a list (a row, a column): the largest power of two up to the mean length, `least` to 32."""
+    mean = nnz // max(lists, 1)
+    return min(32, max(least, 1 << max(mean.bit_length() - 1, 0)))
 
 
 class CscArrays(Format):
@@ -25,35 +39,149 @@ class CscArrays(Format):
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        xp = a.xp
-        order = xp.argsort(a.col_idx, kind="stable")
-        counts = xp.bincount(a.col_idx, minlength=a.cols)[: a.cols]
-        return {
-            "col_ptr": offsets(counts).astype(a.row_ptr.dtype, copy=False),
-            "row_idx": a.row_idx[order],
-            "values": a.values[order],
-        }
+        col_ptr, order = by_columns(a)
+        return {"col_ptr": col_ptr, "row_idx": a.row_idx[order], "values": a.values[order]}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         return self.row_idx, expand(self.col_ptr, len(self.values)), self.values
 
 
+class CscByLanes(CscArrays):
+    """CSC multiplied by groups of lanes that share a column and add its products to y by atomics.
+
+    Subclasses give the rule that sizes the group: `lanes_per_column`. Not the same bits every time.
+    """
+
+    sources = ("csc.cu", "vector.cu")
+
+    @property
+    def lanes_per_column(self) -> int:
+        """Lanes that share a column."""
+        raise NotImplementedError
+
+    def columns_kernel(self, lanes: int, x: Array, out: Array, *, keep: bool) -> Launch:
+        """The launch that multiplies every entry; keep: the products go to `out`, (nnz,), else they are added to y."""
+        kernel = f"csc_columns<{ctype(self.values)}, {ctype(self.col_ptr)}, {lanes}, {str(keep).lower()}>"
+        args = (np.int32(self.shape[1]), self.col_ptr, self.row_idx, self.values, x, out)
+        return Launch("csc.cu", kernel, cdiv(self.shape[1] * lanes, BLOCK), BLOCK, args)
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        return [zero_fill(y), self.columns_kernel(self.lanes_per_column, x, y, keep=False)]
+
+
 @register
-class CscAtomic(CscArrays):
+class CscAtomic(CscByLanes):
     """Columns in order: x is read once and regularly, products are added to y by atomics.
 
-    The modern way to multiply CSC; the survey's own kernels (csc-scalar, csc-vector) gather products instead. Lanes a
+    The modern way to multiply CSC; the survey's own kernels (csc-scalar, csc-vector) collect products instead. Lanes a
     column: the largest power of two up to the mean column length. Not the same bits every time.
     """
 
     key = "csc-atomic"
     reference = "after Hugues & Petiton, HPCC 2010"
-    sources = ("csc.cu", "vector.cu")
+
+    @property
+    def lanes_per_column(self) -> int:
+        return lanes_by_mean(len(self.values), self.shape[1])
+
+
+@register
+class CscWarp(CscByLanes):
+    """CSC with a warp a column: the basic CSC that the FastLoad paper describes and compares with.
+
+    Arrays and kernel are those of csc-atomic; only the lanes of a column differ. Most lanes of a warp are idle where
+    columns are shorter than 32.
+    """
+
+    key = "csc-warp"
+    reference = "Hu et al., FastLoad, TPDS 2024, Algorithm 1"
+
+    lanes_per_column = 32
+
+
+@register
+class CscThread(CscByLanes):
+    """CSC with a thread a column: the basic CSC that the program released with the FastLoad paper runs.
+
+    Arrays and kernel are those of csc-atomic; only the lanes of a column differ. Neighbouring threads read apart. The
+    program starts 32 blocks of 64 threads a multiprocessor, which walk over the columns; here every column has a thread
+    of its own. It sets y to zero outside of the time that it reports; here that counts.
+    """
+
+    key = "csc-thread"
+    reference = "Hu et al., FastLoad, TPDS 2024, released program"
+
+    lanes_per_column = 1
+
+
+class CscCollected(CscByLanes):
+    """CSC whose products go to a temporary array of nnz values, from which rows collect them: no atomics.
+
+    Holds besides CSC where the entries of every row stand in it. The survey says no more of the second step than that
+    its reads are irregular; that the places are stored is our choice. The same bits every time.
+    """
+
+    survey_name = "CSC"
+    reference = "Hugues & Petiton, HPCC 2010"
+    sources = ("csc.cu",)
+
+    row_ptr: Array  # (rows + 1,), int32, or int64 where nnz needs it
+    place: Array  # (nnz,), of row_ptr's type: where the entries of CSR stand in column order
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        return super().estimate(a, **params) + (a.rows + 1 + a.nnz) * a.row_ptr.dtype.itemsize
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        xp = a.xp
+        col_ptr, order = by_columns(a)
+        place = xp.empty(a.nnz, dtype=a.row_ptr.dtype)
+        place[order] = xp.arange(a.nnz, dtype=place.dtype)
+        csc = {"col_ptr": col_ptr, "row_idx": a.row_idx[order], "values": a.values[order]}
+        return csc | {"row_ptr": a.row_ptr, "place": place}
+
+    @property
+    def lanes_per_row(self) -> int:
+        """Lanes that collect the products of a row."""
+        raise NotImplementedError
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        block, cols = 256, self.shape[1]
-        mean = len(self.values) // max(cols, 1)
-        lanes = min(32, 1 << max(mean.bit_length() - 1, 0))
-        kernel = f"csc_atomic<{ctype(self.values)}, {ctype(self.col_ptr)}, {lanes}>"
-        args = (np.int32(cols), self.col_ptr, self.row_idx, self.values, x, y)
-        return [zero_fill(y), Launch("csc.cu", kernel, cdiv(cols * lanes, block), block, args)]
+        rows, lanes = self.shape[0], self.lanes_per_row
+        products = self.xp.empty_like(self.values)
+        kernel = f"csc_collect<{ctype(self.values)}, {ctype(self.row_ptr)}, {lanes}>"
+        args = (np.int32(rows), self.row_ptr, self.place, products, y)
+        collect = Launch("csc.cu", kernel, cdiv(rows * lanes, BLOCK), BLOCK, args)
+        multiply = self.columns_kernel(self.lanes_per_column, x, products, keep=True)
+        return [*in_part("multiply", [multiply]), *in_part("collect", [collect])]
+
+
+@register
+class CscScalar(CscCollected):
+    """CSC with a thread a column; its products go to a temporary array, from which a thread a row collects them.
+
+    Arrays and kernels are those of csc-vector; only the lanes differ.
+    """
+
+    key = "csc-scalar"
+
+    lanes_per_column = lanes_per_row = 1
+
+
+@register
+class CscVector(CscCollected):
+    """CSC with 2 to 32 lanes a column; its products go to a temporary array, from which as many lanes a row collect.
+
+    Lanes are the largest power of two up to the mean length of columns, and of rows (the original: a warp). Arrays and
+    kernels are those of csc-scalar; only the lanes differ.
+    """
+
+    key = "csc-vector"
+
+    @property
+    def lanes_per_column(self) -> int:
+        return lanes_by_mean(len(self.values), self.shape[1], least=2)
+
+    @property
+    def lanes_per_row(self) -> int:
+        return lanes_by_mean(len(self.values), self.shape[0], least=2)
