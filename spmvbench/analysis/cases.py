@@ -46,8 +46,8 @@ def emulated(rows: pd.DataFrame) -> pd.Series:
 
 
 def right(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows that were measured and right. Nothing else enters a ranking or a mean."""
-    return rows[rows["status"] == "ok"]
+    """The rows that were measured and right, experiments left out. Nothing else enters a ranking or a mean."""
+    return rows[(rows["status"] == "ok") & ~rows["experiment"]]
 
 
 def hot(rows: pd.DataFrame) -> pd.DataFrame:

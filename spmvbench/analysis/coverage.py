@@ -18,9 +18,10 @@ def coverage(rows: pd.DataFrame) -> pd.DataFrame:
     """One row for each setting (``f64 hot``) and format (`label`), the fastest first, then by coverage.
 
     A matrix that could not be read counts for nobody. Columns besides those two: device; cases (matrices tried);
-    ok, skipped, wrong, failed (how many ended so); coverage (ok / cases); gflops (geometric mean, NaN without any);
-    wins (matrices on which no format was faster); worst (matrix on which the format was slowest beside the best),
-    slowdown (by which factor); error_ratio (largest error over its bound); bytes_per_nnz (geometric mean).
+    ok, skipped, wrong, failed (how many ended so); coverage (ok / cases); gflops (geometric mean; NaN without any, and
+    for experiments); wins (matrices on which no format was faster); worst (matrix on which the format was slowest
+    beside the best), slowdown (by which factor); error_ratio (largest error over its bound); bytes_per_nnz (geometric
+    mean).
     """
     rows = prepared(rows[rows["matrix_sha256"] != ""])
     rows["slowdown"] = ranked(rows)["ratio"].reindex(rows.index)
@@ -34,7 +35,7 @@ def coverage(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _figures(part: pd.DataFrame) -> dict[str, object]:
     """The figures of one format in one setting."""
-    ok = right(part)
+    ok = part[part["status"] == "ok"]
     slowest = ok.loc[ok["slowdown"].idxmax()] if ok["slowdown"].notna().any() else None
     return {
         "device": part["device"].iloc[0] if len(part) else "",
@@ -44,7 +45,7 @@ def _figures(part: pd.DataFrame) -> dict[str, object]:
         "wrong": int(part["status"].eq("wrong").sum()),
         "failed": int(part["status"].isin(FAILED).sum()),
         "coverage": len(ok) / len(part) if len(part) else math.nan,
-        "gflops": geometric_mean(ok["gflops"]),
+        "gflops": geometric_mean(right(part)["gflops"]),
         "wins": int(ok["slowdown"].eq(1).sum()),
         "worst": "" if slowest is None else slowest["matrix"],
         "slowdown": math.nan if slowest is None else float(slowest["slowdown"]),

@@ -78,6 +78,7 @@ class Case:
             "format": self.format,
             "params": formats.params_text(dict(self.params)),
             "label": self.label,
+            "experiment": formats.get(self.format).experiment,
             "source_hash": self.source_hash,
             "dtype": self.dtype,
             "op": OP,

@@ -46,6 +46,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "format": ("str", "key of the format"),
     "params": ("str", "every parameter of the format, JSON with sorted names"),
     "label": ("str", "format as tables name it: key and the parameters that differ from their defaults"),
+    "experiment": ("bool", "the time answers another question than how fast an SpMV is: enters no ranking"),
     "source_hash": ("str", "hash of the format's module, helpers and kernels"),
     "dtype": ("str", "f64 or f32"),
     "op": ("str", "spmv: y = A x"),
@@ -60,6 +61,10 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "n_samples": ("int", "samples kept"),
     "n_throttled": ("int", "samples thrown away because the device lowered its clocks"),
     "repeats": ("int", "SpMVs in one sample (hot: the length of the replayed graph)"),
+    "t_parts": (
+        "str",
+        "hot rows: seconds of each named part, repeated by itself, JSON; need not add up to t_median",
+    ),
     "samples": ("floats", "the samples in the order taken, seconds per SpMV"),
     "gflops": ("float", "2 nnz / t_median / 1e9, with the true nnz, never padded slots"),
     "gbps": ("float", "model_bytes / t_median / 1e9"),

@@ -75,6 +75,7 @@ class _Turns:
     cases: list[Case]
     columns: dict[str, Any]
     program: Program | None = None
+    parts: dict[str, list[Launch | Call]] = field(default_factory=dict)
     series: dict[str, timing.Series] = field(default_factory=dict)
     error_ratio: float = math.nan
     failure: dict[str, Any] | None = None
@@ -140,7 +141,7 @@ class _Bench:
         vendor = any(isinstance(launch, Call) for launch in launches)
         if vendor:  # the first time also loads the library
             launches, setup = _timed(lambda: fmt.launches(self.x, self.y))
-        turns.program = self.device.compile(launches)
+        turns.program, turns.parts = self.device.compile(launches), by_part(launches)
         columns |= {
             "launches": len(launches),
             "t_setup": setup if vendor else 0.0,
@@ -190,8 +191,22 @@ class _Bench:
                 turns.series[case.mode] = timing.prepare(turns.program, self.device, case.mode, self.rule)
             timing.take_round(turns.series[case.mode], self.device, self.rule)
 
+    def time_parts(self, turns: _Turns) -> None:
+        """Every named part by itself, hot, in a tenth of a case's time. y holds anything afterwards."""
+        rule = replace(self.rule, rounds=1, budget=self.rule.budget / 10)
+        seconds = {}
+        for part, launches in turns.parts.items():
+            self.link.begin(turns.index, f"timing {part}")
+            series = timing.prepare(self.device.compile(launches), self.device, "hot", rule)
+            timing.take_round(series, self.device, rule)
+            if series.seconds:
+                seconds[part] = timing.summary(series)["t_median"]
+        turns.columns["t_parts"] = json.dumps(seconds)
+
     def finish(self, turns: _Turns) -> None:
         """The last round's end: the answers are still right, and samples were kept."""
+        if turns.parts and "hot" in turns.series:
+            self.time_parts(turns)
         self.link.begin(turns.index, "checking again")
         self.check(turns, "after timing")
         lost = [mode for mode, series in turns.series.items() if not series.seconds]
@@ -201,6 +216,7 @@ class _Bench:
     def report(self, turns: _Turns) -> None:
         """Send the rows of one format, measured or failed, and let go of its memory."""
         turns.program = None
+        turns.parts.clear()
         for case in turns.cases:
             row = turns.columns | {"t_case": turns.seconds / len(turns.cases), "error_ratio": turns.error_ratio}
             series = turns.series.get(case.mode)
@@ -210,6 +226,8 @@ class _Bench:
                 if median > 0:
                     row |= {"gflops": 2e-9 * self.a.nnz / median, "gbps": 1e-9 * row["model_bytes"] / median}
                 row["near_launch_floor"] = median < 2 * self.floors[case.mode]
+            if case.mode != "hot":
+                row.pop("t_parts", None)
             self.link.row(case, row | (turns.failure or {"status": "ok"}))
         turns.series.clear()
         if turns.broke_device:
@@ -276,6 +294,15 @@ def _failure(error: Exception, stage: str) -> dict[str, Any]:
     frame = next((f for f in reversed(frames) if f.filename.startswith(tuple(ours))), frames[-1])
     where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
     return {"status": "error", "reason": f"{type(error).__name__} while {stage}: {error} ({where})"}
+
+
+def by_part(launches: list[Launch | Call]) -> dict[str, list[Launch | Call]]:
+    """The launches of each named part that has work, in order; those without a name are of none."""
+    parts: dict[str, list[Launch | Call]] = {}
+    for launch in launches:
+        if launch.part and (isinstance(launch, Call) or np.all(launch.grid)):
+            parts.setdefault(launch.part, []).append(launch)
+    return parts
 
 
 def workspace(launches: list[Launch | Call], known: list[Any]) -> int:

@@ -58,6 +58,7 @@ def describe(cls: type[Format]) -> dict[str, Any]:
             name: {"default": p.default, "range": p.range, "doc": p.doc} for name, p in cls.parameters().items()
         },
         "devices": list(cls.devices),
+        "experiment": cls.experiment,
         "sources": list(cls.sources),
         "module": cls.__module__,
     }
@@ -126,6 +127,7 @@ def _show_one(cls: type[Format]) -> None:
         "Reference": cls.reference,
         "Devices": ", ".join(cls.devices),
         "Kernels": ", ".join(cls.sources),
+        "Experiment": "measured, never ranked" if cls.experiment else "",
         "Module": cls.__module__,
     }
     click.echo()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -80,8 +80,11 @@ class Call:
     part: str = ""
 
 
-def in_part(part: str, launches: Iterable[Launch | Call]) -> list[Launch | Call]:
-    """The launches as a named part of the SpMV: the bench times every part apart too, so that rows tell where time goes."""
+Step = TypeVar("Step", Launch, Call)
+
+
+def in_part(part: str, launches: Iterable[Step]) -> list[Step]:
+    """The launches as a named part of the SpMV: the bench times every part apart too, and rows tell where time goes."""
     return [replace(launch, part=part) for launch in launches]
 
 

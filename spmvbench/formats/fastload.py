@@ -101,7 +101,6 @@ def by_kernels(
         "source": xp.empty(int(col_ptr[-1]), dtype=index),
     }
     sizes = (np.int32(n) for n in (blocks, len(levels.first), levels.columns, levels.limit))
-    entries = col_ptr if order is None else order
     table = xp.asarray(levels.table)
     places = table if order is None else order  # not read where there is no order
     args = (*sizes, table, col_ptr, col_order, places, *found.values())
@@ -250,11 +249,11 @@ def block_formats(block_ptr: Array, row_idx: Array) -> Array:
 
 @register
 class TwoPhase(Format):
-    """FastLoad's experiment: blocks of the sorted columns, blocks of the sorted rows, and the way between their entries.
+    """FastLoad's experiment: blocks of sorted columns, blocks of sorted rows, and the way between their entries.
 
-    All products by the blocks of columns; their rearrangement, which the paper does not count; all sums by the blocks of
-    rows. What the two counted phases take shows what loading side by side could gain. It is no SpMV that a program could
-    run, so its rows enter no ranking: look at the times of its parts. The paper names no height; 8 is our choice.
+    All products by the blocks of columns; their rearrangement, which the paper does not count; all sums by the blocks
+    of rows. What the two counted phases take shows what loading side by side could gain. Nobody would multiply so, and
+    its rows enter no ranking: look at the times of its parts. The paper names no height; 8 is our choice.
     """
 
     key = "two-phase"

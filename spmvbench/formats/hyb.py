@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spmvbench.formats.arrays import Array, Csr, round_up
-from spmvbench.formats.base import Format, Launch, Parameter, register
+from spmvbench.formats.base import Format, Launch, Parameter, in_part, register
 from spmvbench.formats.coo import CooFlat
 from spmvbench.formats.ell import Ell
 
@@ -65,7 +65,7 @@ class Hyb(Format):
         return rows, cols, values
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        return [*self.ell.launches(x, y), *self.coo.accumulate(x, y)]
+        return [*in_part("ell", self.ell.launches(x, y)), *in_part("coo", self.coo.accumulate(x, y))]
 
     @property
     def detail(self) -> dict[str, Any]:

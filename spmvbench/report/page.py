@@ -86,7 +86,11 @@ def write(
 
 
 def _options(rows: pd.DataFrame, times: pd.DataFrame, baseline: str | None) -> figures.Options:
-    """The baseline, and the formats to highlight: most wins, then highest rate; without times, widest coverage."""
+    """The baseline, and the formats to highlight: most wins, then highest rate; without times, widest coverage.
+
+    Experiments are neither.
+    """
+    rows, times = (part[~part["experiment"]] for part in (rows, times))
     known = sorted(set(rows["label"]))
     if baseline is not None and baseline not in known:
         hint = did_you_mean(baseline, known) or f"; it holds {', '.join(known)}"

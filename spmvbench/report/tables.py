@@ -184,8 +184,9 @@ def matrices(rows: pd.DataFrame, *, speed: bool, first: Sequence[str]) -> dict[s
     matrices: a list each of name, kind, rows, nnz, mean, longest and CV of the row lengths, and hash. formats: labels,
     `first` leading. views: what can be shown (GFLOPS by setting where `speed`, bytes per nonzero by type); each holds
     for every matrix a list with a number a format, or the status instead, or null where there is no case; `most` says
-    whether the largest is the best.
+    whether the largest is the best. Experiments are left out.
     """
+    rows = rows[~rows["experiment"]]
     readable = rows[rows["matrix_sha256"] != ""]
     about = readable.drop_duplicates("matrix").sort_values("matrix").set_index("matrix")
     order = [label for label in first if label in set(rows["label"])]

@@ -9,6 +9,8 @@ import pytest
 
 from spmvbench.analysis.breakeven import break_even, footprints, largest_footprints, overheads, setups
 from spmvbench.analysis.cases import hot, labels_of, prepared
+from spmvbench.analysis.coverage import coverage
+from spmvbench.analysis.profiles import performance_profile
 from spmvbench.analysis.ranking import best_formats, default_baseline, ranked
 from spmvbench.analysis.roofline import attainable, ceilings, intensity_bounds, points
 from spmvbench.analysis.speedup import duel_summary, duels, speedup_summary, speedups
@@ -61,6 +63,19 @@ def three():
         row("c", "ell", math.nan, status="skipped", gflops=math.nan),
         row("c", "dia", 1e-9, status="wrong"),
     )
+
+
+def test_an_experiment_however_fast_enters_no_ranking(three):
+    table = pd.concat([three, rows(row("a", "trial", 1e-9, experiment=True), row("b", "trial", 1e-9, experiment=True))])
+    for ranking in (ranked, best_formats, lambda t: speedups(t, "csr"), lambda t: speedup_summary(t, "csr"), points):
+        pd.testing.assert_frame_equal(ranking(table), ranking(three))
+    assert speedups(table, "trial").empty
+    assert default_baseline(rows(row("a", "trial", 1.0, experiment=True))) is None
+    pd.testing.assert_frame_equal(performance_profile(table, by="label"), performance_profile(three, by="label"))
+    counts = coverage(table).set_index("label")
+    assert counts.loc["trial", ["cases", "ok", "wins", "worst"]].tolist() == [2, 2, 0, ""]
+    assert math.isnan(counts.loc["trial", "gflops"])
+    assert counts.loc["ell", "wins"] == 1
 
 
 def test_names_are_told_apart_by_group():

@@ -111,3 +111,8 @@ def test_columns_of_a_case():
     assert (columns["group"], columns["name"], columns["kind"]) == ("G", "a", "test")
     assert (columns["dtype"], columns["op"], columns["mode"]) == ("f32", "spmv", "hot")
     assert plan.DTYPES["f32"] == np.float32
+
+
+def test_a_case_says_whether_it_is_an_experiment():
+    cases = cross(text="two-phase,ell", names="a")
+    assert [case.columns()["experiment"] for case in cases] == [True, False]

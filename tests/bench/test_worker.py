@@ -1,5 +1,7 @@
 """The worker's turns, on a device that stands in for a GPU: order of turns, memory, transfer and conversion times."""
 
+import json
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -8,6 +10,7 @@ from spmvbench import formats
 from spmvbench.bench import plan, worker
 from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
 from spmvbench.formats import Launch, register
+from spmvbench.formats.base import in_part
 from spmvbench.formats.csr import CsrArrays
 
 
@@ -190,6 +193,32 @@ def test_one_spmv_of_the_host_is_timed_in_the_type_of_the_case(measure, monkeypa
 def test_near_the_launch_floor_is_within_twice_of_it(measure, seconds, near):
     _, rows, _ = measure(variant("A"), modes=("hot",), device=HostCuda(seconds))
     assert rows["test-a", "hot"]["near_launch_floor"] == near
+
+
+class InParts(Right):
+    key = "test-inparts"
+
+    def launches(self, x, y):
+        (launch,) = super().launches(x, y)
+        idle = Launch("none.cu", "none", 1, 1, (lambda: None,))
+        empty = Launch("none.cu", "none", (4, 0), 1, (lambda: None,))
+        return [idle, *in_part("clear", [idle]), *in_part("nothing", [empty]), *in_part("multiply", [launch, idle])]
+
+
+def test_named_parts_are_timed_apart_in_hot_rows(measure):
+    pipe, rows, _ = measure(InParts, variant("A"))
+    assert json.loads(rows["test-inparts", "hot"]["t_parts"]) == {"clear": 2e-3, "multiply": 2e-3}
+    assert not rows["test-inparts", "cold"].get("t_parts")
+    assert "t_parts" not in rows["test-a", "hot"]
+    stages = [stage for index, stage in pipe.stages if index == 0]
+    assert stages[-3:] == ["timing clear", "timing multiply", "checking again"]
+    assert {row["status"] for row in rows.values()} == {"ok"}
+
+
+def test_parts_are_timed_only_beside_a_hot_case(measure):
+    _, rows, _ = measure(InParts, modes=("cold",))
+    assert not rows["test-inparts", "cold"].get("t_parts")
+    assert rows["test-inparts", "cold"]["status"] == "ok"
 
 
 def test_results_that_spoil_during_timing_are_wrong_and_keep_their_times(measure):

@@ -21,7 +21,8 @@ def variants(key: str) -> list[str]:
     """The key alone, then with every other choice of each parameter."""
     found = [key]
     for name, parameter in formats.get(key).parameters().items():
-        others = parameter.choices or [v for v in (parameter.low, parameter.high) if v is not None]
+        ends = [value for value in (parameter.low, parameter.high) if value is not None]
+        others = parameter.choices or ((False, True) if isinstance(parameter.default, bool) else ends)
         found += [f"{key}[{name}={value}]" for value in others if value != parameter.default]
     return found
 

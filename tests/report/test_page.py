@@ -90,6 +90,18 @@ def test_grid_holds_numbers_statuses_and_no_samples(text):
     assert "samples" not in data
 
 
+def test_an_experiment_is_counted_and_compared_with_nothing(rows, environment, tmp_path):
+    trial = rows[rows["format"] == "ell"].assign(format="trial", label="trial", experiment=True, gflops=98765.0)
+    report = page.write(pd.concat([rows, trial]), environment, tmp_path, names=["profile", "gflops"])
+    text = report.page.read_text(encoding="utf-8")
+    assert "trial" not in grid(text)["formats"]
+    assert not any("trial" in path.read_text() for path in (tmp_path / "figures").glob("*.csv"))
+    assert re.search(r"trial.{0,400}?<td[^>]*>-</td>", text, re.S)  # its row in the table of formats has no rate
+    assert "98,765" not in text and "98765" not in text
+    with pytest.raises(UsageError, match="no format"):
+        page.write(trial, environment, tmp_path, baseline="trial")
+
+
 def test_names_cannot_leave_their_place(rows, tmp_path, environment):
     evil = rows.copy()
     evil["name"] = '</script><script>alert("&")</script>'
