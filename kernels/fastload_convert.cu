@@ -1,4 +1,5 @@
-// CSR to blocks of sorted columns on the device, a warp a block: what spmvbench/formats/fastload.py does by arrays.
+// CSR to blocks of sorted columns on the device, a warp a block: what spmvbench/formats/fastload.py computes by arrays
+// on the host.
 #include "spmv.cuh"
 
 // levels: (5, count), where blocks begin, first column, entries above, height, place of the first entry. order: places of
@@ -45,4 +46,17 @@ __global__ void fastload_blocks(int blocks, int count, int cols, int limit, cons
     source[begin + static_cast<long long>(step) * length + lane] =
         static_cast<I>(ORDERED ? order[from + step] : from + step);
   }
+}
+
+// What the rows of each block of height 1 are: 0 fewer than 32, 1 all the same, 2 any other.
+template <typename I>
+__global__ void fastload_formats(int blocks, const I* __restrict__ block_ptr, const int* __restrict__ row_idx,
+                                 unsigned char* __restrict__ block_format) {
+  const long long block = global_thread() / WARP;
+  if (block >= blocks) return;  // the whole warp
+  const I begin = block_ptr[block];
+  const bool full = block_ptr[block + 1] - begin == WARP;
+  const int row = full ? row_idx[begin + lane_id()] : 0;
+  const bool same = __all_sync(FULL_MASK, row == __shfl_sync(FULL_MASK, row, 0));
+  if (lane_id() == 0) block_format[block] = !full ? 0 : same ? 1 : 2;
 }

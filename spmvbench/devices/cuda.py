@@ -239,7 +239,7 @@ class Cuda(Device):
 
     def synchronize(self) -> None:
         with _faults():
-            self.stream.synchronize()
+            self._device.synchronize()  # CuPy's conversions run on the default stream, not on this device's own
 
     def properties(self) -> dict[str, Any]:
         import cupy

@@ -15,8 +15,10 @@ from spmvbench.formats.csc import by_columns
 
 LENGTH = 32  # columns of a block: a lane each
 BLOCK = 128  # threads
-BATCH = 4  # blocks that a warp has in flight where they are one entry high
-TALL_BATCH, TALL_STEPS = 2, 4  # blocks, and entries of each column, where they are higher
+# Blocks that a warp has in flight, and entries of each column; the fastest on an H200 in the mean over a stencil,
+# finite elements, random, banded and power-law matrices. Without a limit a few blocks are far higher than others.
+IN_FLIGHT, IN_FLIGHT_UNLIMITED = (4, 1), (1, 4)
+IN_FLIGHT_OPTIMIZED = 2  # blocks
 
 
 class Levels(NamedTuple):
@@ -35,14 +37,13 @@ class Levels(NamedTuple):
 
     @classmethod
     def of(cls, lengths: Array, height: str) -> Levels:
-        """The levels of columns of these lengths, in any order, and the limit that the parameter `height` sets."""
-        found = array_module(lengths).unique(lengths, return_counts=True)
-        each, count = (on_host(array).astype(np.int64) for array in found)
-        first = len(lengths) - np.cumsum(count[::-1])[::-1]  # columns sorted before all that are as long
-        used = each > 0
-        heights = np.diff(each[used], prepend=0)
-        limit = INT32_MAX if height == "none" else int(height)
-        return cls(len(lengths), limit, first[used], each[used] - heights, heights)
+        """The levels of columns of these lengths, rising, and the limit that the parameter `height` sets."""
+        xp = array_module(lengths)
+        before = xp.zeros_like(lengths)
+        before[1:] = lengths[:-1]
+        changes = xp.flatnonzero(lengths > before)
+        first, length, above = (on_host(v).astype(np.int64) for v in (changes, lengths[changes], before[changes]))
+        return cls(len(lengths), INT32_MAX if height == "none" else int(height), first, above, length - above)
 
     @property
     def pieces(self) -> np.ndarray:
@@ -109,10 +110,11 @@ def by_kernels(
     return found
 
 
-def cut(lengths: Array, height: str, col_ptr: Array, order: Array | None) -> tuple[dict[str, Array], Array]:
-    """The fields of `Blocks` for columns of these lengths, and source as `by_arrays` gives it."""
-    levels = Levels.of(lengths, height)
+def cut(col_ptr: Array, order: Array | None, height: str) -> tuple[dict[str, Array], Array]:
+    """The fields of `Blocks`, and source as `by_arrays` gives it, which tells of the arguments too."""
+    lengths = col_ptr[1:] - col_ptr[:-1]
     col_order = lengths.argsort(kind="stable").astype(np.int32)
+    levels = Levels.of(lengths[col_order], height)
     if array_module(col_ptr) is np:
         found = by_arrays(levels, col_ptr, col_order, order)
     else:
@@ -121,9 +123,14 @@ def cut(lengths: Array, height: str, col_ptr: Array, order: Array | None) -> tup
     return found | {"col_order": col_order}, source
 
 
+def block_count(lengths: Array, height: str) -> int:
+    """The blocks of columns of these lengths, in any order."""
+    return int(Levels.of(array_module(lengths).sort(lengths), height).begin[-1])
+
+
 def cut_bytes(lengths: Array, height: str, index: np.dtype) -> int:
     """Bytes of the fields of `Blocks` for columns of these lengths; index: type of block_ptr."""
-    blocks = int(Levels.of(lengths, height).begin[-1])
+    blocks = block_count(lengths, height)
     return (blocks + 1) * index.itemsize + 12 * blocks + 4 * len(lengths)
 
 
@@ -168,7 +175,7 @@ class Blocks(Format):
 
     def products(self, entries: tuple[Array, ...], sorted_x: Array, out: Array, *, keep: bool) -> Launch:
         """The launch that multiplies every entry; keep: the products go to `out`, (nnz,), else they are added to y."""
-        batch, steps = (BATCH, 1) if self.height == "1" else (TALL_BATCH, TALL_STEPS)
+        batch, steps = IN_FLIGHT_UNLIMITED if self.height == "none" else IN_FLIGHT
         options = f"{batch}, {steps}, {str(self.height == '1').lower()}, {str(keep).lower()}"
         return self.launch("fastload", options, *entries, sorted_x, out, batch=batch)
 
@@ -204,15 +211,20 @@ class FastLoad(Blocks):
     @classmethod
     def estimate(cls, a: Csr, *, height: str, optimized: bool, **params: Any) -> int:
         index = a.row_ptr.dtype
-        formats = int(Levels.of(a.col_lengths, height).begin[-1]) if optimized else 0
+        formats = block_count(a.col_lengths, height) if optimized else 0
         return cut_bytes(a.col_lengths, height, index) + formats + a.nnz * (4 + a.dtype.itemsize)
 
     @classmethod
     def convert(cls, a: Csr, *, height: str, optimized: bool, **params: Any) -> dict[str, Any]:
         col_ptr, order = by_columns(a)
-        fields, source = cut(a.col_lengths, height, col_ptr, order)
+        fields, source = cut(col_ptr, order, height)
         row_idx = a.row_idx[source]
-        formats = block_formats(fields["block_ptr"], row_idx) if optimized else a.xp.empty(0, dtype=np.uint8)
+        if not optimized:
+            formats = a.xp.empty(0, dtype=np.uint8)
+        elif a.xp is np:
+            formats = formats_by_arrays(fields["block_ptr"], row_idx)
+        else:
+            formats = formats_by_kernel(fields["block_ptr"], row_idx, run)
         return fields | {"block_format": formats, "row_idx": row_idx, "values": a.values[source]}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
@@ -222,7 +234,8 @@ class FastLoad(Blocks):
         sorted_x = self.xp.empty_like(x)
         if self.optimized:
             args = (self.block_format, self.row_idx, self.values, sorted_x, y)
-            multiply = self.launch("fastload_optimized", f"{BATCH}", *args, batch=BATCH)
+            batch = IN_FLIGHT_OPTIMIZED
+            multiply = self.launch("fastload_optimized", f"{batch}", *args, batch=batch)
         else:
             multiply = self.products((self.row_idx, self.values), sorted_x, y, keep=False)
         return [
@@ -237,13 +250,22 @@ class FastLoad(Blocks):
         return {"blocks": blocks, "slots_in_use": len(self.values) / max(32 * int(self.block_height.sum()), 1)}
 
 
-def block_formats(block_ptr: Array, row_idx: Array) -> Array:
+def formats_by_arrays(block_ptr: Array, row_idx: Array) -> Array:
     """What the rows of blocks of height 1 are, (blocks,), uint8: 0 fewer than 32, 1 all the same, 2 any other."""
     xp = array_module(block_ptr)
     found = xp.zeros(len(block_ptr) - 1, dtype=np.uint8)
     full = xp.flatnonzero(block_ptr[1:] - block_ptr[:-1] == LENGTH)
     rows = row_idx[block_ptr[full][:, None] + xp.arange(LENGTH, dtype=block_ptr.dtype)]
     found[full] = xp.where((rows == rows[:, :1]).all(axis=1), 1, 2)
+    return found
+
+
+def formats_by_kernel(block_ptr: Array, row_idx: Array, run: Callable[[Launch], None]) -> Array:
+    """What `formats_by_arrays` gives, by a kernel. run: runs a launch on these arrays."""
+    blocks = len(block_ptr) - 1
+    found = array_module(block_ptr).empty(blocks, dtype=np.uint8)
+    args = (np.int32(blocks), block_ptr, row_idx, found)
+    run(Launch("fastload_convert.cu", f"fastload_formats<{ctype(block_ptr)}>", cdiv(blocks * 32, BLOCK), BLOCK, args))
     return found
 
 
@@ -278,8 +300,8 @@ class TwoPhase(Format):
     @classmethod
     def convert(cls, a: Csr, *, height: str, **params: Any) -> dict[str, Any]:
         col_ptr, order = by_columns(a)
-        columns, source = cut(a.col_lengths, height, col_ptr, order)
-        rows, row_source = cut(a.row_lengths, height, a.row_ptr, None)
+        columns, source = cut(col_ptr, order, height)
+        rows, row_source = cut(a.row_ptr, None, height)
         place = a.xp.empty(a.nnz, dtype=a.row_ptr.dtype)
         place[source] = a.xp.arange(a.nnz, dtype=place.dtype)
         settings = {"height": height}
@@ -299,7 +321,7 @@ class TwoPhase(Format):
         multiply = self.columns.products((self.place, self.values), sorted_x, products, keep=True)
         args = (nnz, self.place, products, rearranged)
         rearrange = Launch("vector.cu", f"gather<{ctype(products)}, {ctype(nnz)}>", *per_thread(len(products)), args)
-        add = self.rows.launch("fastload_sums", f"{TALL_STEPS}", self.rows.col_order, rearranged, y)
+        add = self.rows.launch("fastload_sums", "4", self.rows.col_order, rearranged, y)
         return [
             *in_part("clear", [zero_fill(y)]),
             *in_part("gather", [self.columns.gather(x, sorted_x)]),

@@ -23,6 +23,7 @@ GREY, INK = "#b4b4b4", "#222222"
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#44AA99")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 _LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 1, 2)))
+_HATCHES = ("", "////", "....", "xxxx")
 RASTER_FROM = 1000  # points beyond which a scatter is an image inside the vector file
 
 
@@ -60,11 +61,14 @@ def marks_of(labels: Sequence[str], shown: Mapping[str, Mark]) -> dict[str, Mark
     return {label: kept.get(label) or free.pop(0) for label in labels}
 
 
-def missing(figure: Figure, names: Sequence[str]) -> None:
-    """Names, above the panels, of formats or matrices that the run holds no right row of; nothing for none."""
-    if names:
-        text = fill(f"No right row in this run: {', '.join(names)}.", 170)
-        figure.suptitle(text, x=0.01, ha="left", fontsize=8, color=INK)
+def missing(figure: Figure, names: Sequence[str], before: str = "") -> None:
+    """Names, above the panels, of formats or matrices that the run holds no right row of; nothing for none.
+
+    before: a sentence that stands there too.
+    """
+    text = f"{before} No right row in this run: {', '.join(names)}." if names else before
+    if text:
+        figure.suptitle(fill(text.strip(), 170), x=0.01, ha="left", fontsize=8, color=INK)
 
 
 def names_below(axes: Axes, names: Sequence[str]) -> None:
@@ -165,6 +169,19 @@ def order_of(table: pd.DataFrame, shown: Mapping[str, Mark]) -> list[str]:
     """Formats of a table in the order to draw them: the grey ones first, so that they lie below."""
     present = set(table["label"])
     return sorted(present - set(shown)) + [label for label in reversed(shown) if label in present]
+
+
+def bars(axes: Axes, heights: pd.DataFrame, shown: Mapping[str, Mark]) -> None:
+    """A group of bars for each matrix, a row of `heights`, and a bar in it for each label, a column."""
+    width = 0.8 / len(shown)
+    for place, (label, mark) in enumerate(shown.items()):
+        left = np.arange(len(heights)) - 0.4 + (place + 0.5) * width
+        axes.bar(
+            left, heights.reindex(columns=[label])[label], width, color=mark.color, label=label, edgecolor="white",
+            linewidth=0, hatch=_HATCHES[place % len(_HATCHES)],
+        )  # fmt: skip
+    axes.set_xlabel("matrix")
+    names_below(axes, list(heights.index))
 
 
 def scatter(axes: Axes, table: pd.DataFrame, x: str, y: str, shown: Mapping[str, Mark]) -> None:

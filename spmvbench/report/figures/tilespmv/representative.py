@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -26,8 +25,6 @@ papers = "Niu et al. 2021, Figure 9"
 order = 240
 performance = True
 
-_HATCHES = ("", "////", "....", "xxxx")
-
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, matrix, label, nnz, gflops. Raises LeftOut where the run holds none of the matrices."""
@@ -46,18 +43,10 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     shown = marks_in(table, options)
     settings = list(table["setting"].unique())
     figure, axes = style.grid(len(settings), 1, height=2.6)
-    width = 0.8 / len(shown)
     for ax, setting in zip(axes, settings, strict=True):
         rates = table[table["setting"] == setting].pivot(index="matrix", columns="label", values="gflops")
-        for place, (label, mark) in enumerate(shown.items()):
-            heights = rates.reindex(index=matrices, columns=[label])[label]
-            left = np.arange(len(matrices)) - 0.4 + (place + 0.5) * width
-            ax.bar(
-                left, heights, width, color=mark.color, hatch=_HATCHES[place], edgecolor="white", linewidth=0,
-                label=label,
-            )  # fmt: skip
-        ax.set(title=str(setting), xlabel="matrix", ylabel="GFLOPS")
-        style.names_below(ax, matrices)
+        style.bars(ax, rates.reindex(matrices), shown)
+        ax.set(title=str(setting), ylabel="GFLOPS")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown))
     style.missing(figure, [*absent(RIVALS, shown), *(matrix for matrix in wanted if matrix not in matrices)])
     return figure
