@@ -142,6 +142,15 @@ def test_memory_peak_counts_what_a_conversion_holds(device):
 
 
 @pytest.mark.gpu
+def test_synchronize_waits_for_conversions(device):
+    cupy = device.xp
+    for _ in range(20):
+        cupy.sort(cupy.random.random(1 << 24))
+    device.synchronize()
+    assert cupy.cuda.get_current_stream().done
+
+
+@pytest.mark.gpu
 def test_properties_name_the_device(device):
     found = device.properties()
     assert found["device"] == "cuda:0"

@@ -15,9 +15,9 @@ from spmvbench.report.figures import Options
 name = "parts"
 title = "Where the time goes"
 caption = (
-    "Formats whose SpMV has parts: the share of each, the mean over matrices. A part is timed repeated by itself, with a "
-    "warm L2, so that parts need not add up to the whole; shares are of their sum. How many matrices these are stands "
-    "at the right."
+    "Formats whose SpMV has parts: the share of each, the mean over matrices. A part is timed repeated by itself, with "
+    "a warm L2, so that parts need not add up to the whole; shares are of their sum. How many matrices these are "
+    "stands at the right."
 )
 papers = "Filippone et al. 2017, section 3.5"
 order = 45

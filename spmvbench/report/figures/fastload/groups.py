@@ -20,8 +20,8 @@ name = "fastload-groups"
 title = "FastLoad, Fig. 1: mean times by group"
 caption = (
     "Geometric mean of the time of one SpMV over the matrices of a group that all of these methods got right, in "
-    "microseconds; the paper's, on an RTX 3090 Ti over the whole group, in brackets. Beside the group stands how many of "
-    "its matrices these are. The paper sorts x and sets y to zero outside of its times, here both count."
+    "microseconds; the paper's, on an RTX 3090 Ti over the whole group, in brackets. Beside the group stands how many "
+    "of its matrices these are. The paper sorts x and sets y to zero outside of its times, here both count."
 )
 papers = "Hu et al. 2024, Figure 1"
 order = 410
@@ -45,12 +45,13 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     times = paper.melt(["group", "published_matrices"], list(methods), "method", "published_microseconds")
     times["label"] = times.pop("method").map(methods)
     found = found.merge(times, on=["group", "label"])
-    rank = {group: at for at, group in enumerate(paper["group"])} | {
-        label: at for at, label in enumerate(methods.values())
-    }
-    return found.sort_values(
-        ["setting", "group", "label"], key=lambda v: v if v.name == "setting" else v.map(rank), ignore_index=True
-    )[["setting", "group", "matrices", "label", "microseconds", "published_matrices", "published_microseconds"]]
+    place = {name: at for names in (paper["group"], methods.values()) for at, name in enumerate(names)}
+    found = found.sort_values(
+        ["setting", "group", "label"], key=lambda v: v if v.name == "setting" else v.map(place), ignore_index=True
+    )
+    return found[
+        ["setting", "group", "matrices", "label", "microseconds", "published_matrices", "published_microseconds"]
+    ]
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:

@@ -20,8 +20,8 @@ name = "fastload-heights"
 title = "FastLoad, Table I: heights of blocks"
 caption = (
     "For each limit of the height of blocks, and with equal rows added up within a warp (improved, height 1): the "
-    "geometric mean of the speed-up over each rival, and the share of the matrices on which FastLoad is faster. Hollow: "
-    "the paper, on an RTX 3090 Ti over 2,757 matrices; heights 1 to 8 are nearly equal there, none is worst."
+    "geometric mean of the speed-up over each rival, and the share of the matrices on which FastLoad is faster. "
+    "Hollow: the paper, on an RTX 3090 Ti over 2,757 matrices; heights 1 to 8 are nearly equal there, none is worst."
 )
 papers = "Hu et al. 2024, Table I"
 order = 450

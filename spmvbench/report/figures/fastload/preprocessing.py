@@ -17,9 +17,9 @@ from spmvbench.report.figures.fastload import absent, collected, fastload, marks
 name = "fastload-preprocessing"
 title = "FastLoad, Fig. 10: preprocessing"
 caption = (
-    "Seconds from CSR to FastLoad, CSR5 and TileSpMV, converted on the host (and copied to the device) or on the device. "
-    "The paper converts to FastLoad and CSR5 on the GPU and to TileSpMV on the CPU: FastLoad takes less than TileSpMV on "
-    "most matrices, about as much as CSR5 below 10,000 nonzeros, and more above."
+    "Seconds from CSR to FastLoad, CSR5 and TileSpMV, converted on the host (and copied to the device) or on the "
+    "device. The paper converts to FastLoad and CSR5 on the GPU and to TileSpMV on the CPU: FastLoad takes less than "
+    "TileSpMV on most matrices, about as much as CSR5 below 10,000 nonzeros, and more above."
 )
 papers = "Hu et al. 2024, Figure 10"
 order = 470

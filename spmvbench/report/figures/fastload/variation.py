@@ -17,9 +17,9 @@ from spmvbench.report.figures.fastload import absent, collected, fastload, marks
 name = "fastload-variation"
 title = "FastLoad, Fig. 8: speed-up by variation of the rows"
 caption = (
-    "The speed-up of FastLoad over each rival, by the coefficient of variation of the row lengths (0 is every row alike): "
-    "above the line FastLoad is faster. The paper: most of the gain lies where rows vary little; over TileSpMV little is "
-    "left where they vary much."
+    "The speed-up of FastLoad over each rival, by the coefficient of variation of the row lengths (0 is every row "
+    "alike): above the line FastLoad is faster. The paper: most of the gain lies where rows vary little; over TileSpMV "
+    "little is left where they vary much."
 )
 papers = "Hu et al. 2024, Figure 8"
 order = 440
