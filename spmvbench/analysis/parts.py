@@ -20,4 +20,5 @@ def part_times(rows: pd.DataFrame) -> pd.DataFrame:
         for parts in [json.loads(row.t_parts)]
         for part, seconds in parts.items()
     ]
-    return pd.DataFrame(found, columns=["setting", "matrix", "label", "nnz", "part", "seconds", "share"])
+    table = pd.DataFrame(found, columns=["setting", "matrix", "label", "nnz", "part", "seconds", "share"])
+    return table.astype({"setting": rows["setting"].dtype})

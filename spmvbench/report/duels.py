@@ -42,7 +42,9 @@ def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence
             ax = next(panels)
             of_pair = (speedups["label"] == label) & (speedups["over"] == over)
             part = speedups[of_pair & (speedups["setting"] == setting)]
-            ax.set(title=f"{label}\nover {over}", xlabel="nonzeros", ylabel="speed-up", yscale="log")
+            title = f"{label}\nover {over}".replace("[", "\n[")
+            ax.set_title(title, fontsize=10 if len(pairs) < 4 else 8)
+            ax.set(xlabel="nonzeros", ylabel="speed-up", yscale="log")
             ax.axhline(1, color="black", linewidth=1)
             outcome = "no matrix in common"
             if len(part):

@@ -10,6 +10,7 @@ import pytest
 from spmvbench.analysis.breakeven import break_even, footprints, largest_footprints, overheads, setups
 from spmvbench.analysis.cases import hot, labels_of, prepared
 from spmvbench.analysis.coverage import coverage
+from spmvbench.analysis.parts import part_times
 from spmvbench.analysis.profiles import performance_profile
 from spmvbench.analysis.ranking import best_formats, default_baseline, ranked
 from spmvbench.analysis.roofline import attainable, ceilings, intensity_bounds, points
@@ -292,3 +293,18 @@ def test_tile_shares_are_of_right_rows_once_a_matrix_in_the_order_of_nonzeros():
     assert table["matrix"].tolist() == ["G/b", "G/b", "G/a", "G/a"]
     assert table["tiles"].tolist() == [0.5, 0.5, 0.25, 0.75]
     assert table["nonzeros"].tolist() == [1.0, 0.0, 1.0, 0.0]
+
+
+def test_shares_of_parts_are_of_their_sum_and_experiments_count():
+    table = rows(
+        row("a", "hyb", 1.0, t_parts=json.dumps({"ell": 0.6, "coo": 0.2})),
+        row("a", "trial", 1.0, t_parts=json.dumps({"add": 0.5}), experiment=True),
+        row("b", "hyb", 1.0, t_parts=json.dumps({"ell": 0.5}), status="wrong"),
+        row("a", "csr", 1.0),
+    )
+    found = part_times(table)
+    assert found[["label", "part", "seconds"]].to_numpy().tolist() == [
+        ["hyb", "ell", 0.6], ["hyb", "coo", 0.2], ["trial", "add", 0.5],
+    ]  # fmt: skip
+    assert found["share"].tolist() == pytest.approx([0.75, 0.25, 1.0])
+    assert part_times(table[table["label"] == "csr"]).empty

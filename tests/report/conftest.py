@@ -30,6 +30,17 @@ TILE_FORMATS = {
     "tile-csr": (3.0, 0.62, 0.2),
     "tile-deferred-coo": (2.4, 0.82, 0.1),
 }
+FASTLOAD_FORMATS = {
+    "csc-warp": (4.0, 0.30, 0.0),
+    "csr-vector": FORMATS["csr-vector"],
+    "csr5": FORMATS["csr5"],
+    "cusparse-csr-alg1": FORMATS["cusparse-csr-alg1"],
+    "fastload": (4.5, 0.50, 0.0),
+    "tile-deferred-coo": TILE_FORMATS["tile-deferred-coo"],
+    "two-phase": (8.5, 0.65, 0.0),
+}
+# (height, optimized), and time over that of height 1
+FASTLOADS = {("none", False): 3.0, ("2", False): 1.01, ("8", False): 1.1, ("1", True): 0.8}
 TILES = ("csr", "coo", "ell", "hyb", "dns", "dns_row", "dns_col")
 TILE_SET = {"TSOPF": "TSOPF_RS_b2383", "Williams": "cant", "GHS_indef": "exdata_1", "Andrianov": "mip1"}
 HASH = "0123456789abcdef"
@@ -122,6 +133,9 @@ def generated_rows(matrices=30, formats=None, device="cuda:0", seed=0):
                             "t_setup": 1e-5 if key.startswith("cusparse") else 0.0,
                             "t_compile": 0.4,
                             "t_spmv_host": 1e-9 * nnz + 1e-6,
+                            "t_parts": json.dumps({"ell": 0.7 * t, "coo": 0.2 * t})
+                            if (key, mode) == ("hyb", "hot")
+                            else "",
                             "error_ratio": 0.05,
                             "launches": 1,
                             "near_launch_floor": not emulated and t < 3e-6,
@@ -179,6 +193,33 @@ def tile_rows():
         }
         table.loc[matrix.index, "detail"] = json.dumps(detail)
     return table
+
+
+@pytest.fixture(scope="session")
+def fastload_rows():
+    """Rows of FastLoad with several heights, its experiment and its rivals.
+
+    Of 24 matrices 16 are of two groups of the paper's, the others generated ones.
+    """
+    table = generated_rows(24, FASTLOAD_FORMATS, seed=3)
+    table["group"] = table["group"].replace({"Oberwolfach": "Bai", "SNAP": "synthetic"})
+    right, trial, plain = table["status"] == "ok", table["format"] == "two-phase", table["format"] == "fastload"
+    table.loc[right, "bytes_peak"] = 3 * table["bytes_format"]
+    table.loc[trial, "experiment"] = True
+    shares = {"clear": 0.05, "gather": 0.05, "multiply": 0.3, "rearrange": 0.4, "add": 0.2}
+    parts = table["t_median"].map(lambda t: json.dumps({part: share * t for part, share in shares.items()}))
+    table.loc[trial & right & (table["mode"] == "hot"), "t_parts"] = parts
+    table.loc[plain, "params"] = json.dumps({"height": "1", "optimized": False})
+    variants = [
+        table[plain].assign(
+            label="fastload[optimized=true]" if optimized else f"fastload[height={height}]",
+            params=json.dumps({"height": height, "optimized": optimized}),
+            t_median=table["t_median"] * times,
+            gflops=table["gflops"] / times,
+        )
+        for (height, optimized), times in FASTLOADS.items()
+    ]
+    return pd.concat([table, *variants], ignore_index=True)
 
 
 @pytest.fixture(scope="session")

@@ -23,10 +23,16 @@ def tiled(tile_rows):
     return prepared(tile_rows)
 
 
+@pytest.fixture(scope="module")
+def loaded(fastload_rows):
+    return prepared(fastload_rows)
+
+
 @pytest.fixture
-def about(figure, ready, tiled):
+def about(figure, ready, tiled, loaded):
     """Rows that hold what a figure is about."""
-    return tiled if figure in figures.known()["tilespmv"] else ready
+    families = {"tilespmv": tiled, "fastload": loaded}
+    return next((rows for family, rows in families.items() if figure in figures.known()[family]), ready)
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ HEIGHTS = ("none", "1", "2", "4", "8", "16", "32", "improved")
 MATRICES = 2757  # of the SuiteSparse collection, in the paper
 
 
-def fastload(rows: pd.DataFrame) -> str:
+def most_advanced(rows: pd.DataFrame) -> str:
     """The label of FastLoad in the run: with both improvements where measured so, else by default. Raises LeftOut."""
     best = held(rows, [FASTLOAD])[0]
     return IMPROVED if (right(rows)["label"] == IMPROVED).any() else best
@@ -45,7 +45,7 @@ def variants(rows: pd.DataFrame) -> dict[str, str]:
     return {label: heights[label] for label in sorted(heights, key=lambda label: HEIGHTS.index(heights[label]))}
 
 
-def rivals(rows: pd.DataFrame, names: Iterable[str] = tuple(RIVALS)) -> dict[str, str]:
+def rival_labels(rows: pd.DataFrame, names: Iterable[str] = tuple(RIVALS)) -> dict[str, str]:
     """The label that stands for each of these rivals, where the run holds one. Raises LeftOut without any."""
     found = {name: labels_of(rows, RIVALS[name])[:1] for name in names}
     if not any(found.values()):

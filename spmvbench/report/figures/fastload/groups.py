@@ -14,7 +14,7 @@ from spmvbench.analysis.cases import hot, right
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.report import style
 from spmvbench.report.figures import LeftOut, Options
-from spmvbench.report.figures.fastload import absent, fastload, published, rivals
+from spmvbench.report.figures.fastload import absent, most_advanced, published, rival_labels
 
 name = "fastload-groups"
 title = "FastLoad, Fig. 1: mean times by group"
@@ -33,7 +33,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
     Raises LeftOut without FastLoad, without a rival, and where the run holds no matrix of the paper's ten groups.
     """
-    methods = {"FastLoad": fastload(rows)} | rivals(rows)
+    methods = {"FastLoad": most_advanced(rows)} | rival_labels(rows)
     paper = published("group_times_us").rename(columns={"matrices": "published_matrices"})
     table = right(hot(rows[rows["label"].isin(methods.values()) & rows["group"].isin(paper["group"])]))
     if table.empty:
@@ -71,7 +71,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
             ax.text(
                 labels.index(label) + 0.5, list(times.index).index(group) + 0.5,
                 f"{cell['microseconds']:.3g}\n({cell['published_microseconds']:.3g})", ha="center", va="center",
-                fontsize=7, color="white" if norm(cell["microseconds"]) > 0.6 else style.INK,
+                fontsize=7, color="white" if norm(cell["microseconds"]) > 0.5 else style.INK,
             )  # fmt: skip
         rows = [f"{g.group} ({g.matrices} of {g.published_matrices})" for g in groups.itertuples()]
         ax.set(title=f"{setting}, microseconds (paper)", xlabel="method")

@@ -14,7 +14,7 @@ from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.analysis.speedup import duels
 from spmvbench.report import style
 from spmvbench.report.figures import Options
-from spmvbench.report.figures.fastload import absent, collected, marks_in, published, rivals, say_held, variants
+from spmvbench.report.figures.fastload import absent, collected, marks_in, published, rival_labels, say_held, variants
 
 name = "fastload-heights"
 title = "FastLoad, Table I: heights of blocks"
@@ -37,7 +37,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
     Raises LeftOut without FastLoad or without a rival.
     """
-    labels, others = variants(rows), rivals(rows, AGAINST)
+    labels, others = variants(rows), rival_labels(rows, AGAINST)
     pairs = [(label, rival) for label in labels for rival in others.values()]
     groups = duels(hot(rows), pairs).groupby(["setting", "label", "over"], observed=True)
     found = groups.agg(

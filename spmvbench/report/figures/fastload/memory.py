@@ -12,7 +12,7 @@ from matplotlib.ticker import EngFormatter
 from spmvbench.analysis.cases import once_a_matrix
 from spmvbench.report import style
 from spmvbench.report.figures import LeftOut, Options
-from spmvbench.report.figures.fastload import absent, fastload, four, marks_in, rivals
+from spmvbench.report.figures.fastload import absent, four, marks_in, most_advanced, rival_labels
 
 name = "fastload-memory"
 title = "FastLoad, Fig. 11: peak memory"
@@ -31,7 +31,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
     Raises LeftOut without FastLoad, without a rival, and where nothing was converted on a device.
     """
-    labels = [fastload(rows), *rivals(rows).values()]
+    labels = [most_advanced(rows), *rival_labels(rows).values()]
     table = once_a_matrix(rows[rows["label"].isin(labels) & (rows["bytes_peak"] > 0)])
     if table.empty:
         raise LeftOut("no conversion on a device was measured")

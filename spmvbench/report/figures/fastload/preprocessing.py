@@ -12,7 +12,7 @@ from spmvbench.analysis.breakeven import setups
 from spmvbench.analysis.cases import once_a_matrix
 from spmvbench.report import style
 from spmvbench.report.figures import Options
-from spmvbench.report.figures.fastload import absent, collected, fastload, marks_in, rivals, say_held
+from spmvbench.report.figures.fastload import absent, collected, marks_in, most_advanced, rival_labels, say_held
 
 name = "fastload-preprocessing"
 title = "FastLoad, Fig. 10: preprocessing"
@@ -30,7 +30,7 @@ AGAINST = ("CSR5", "TileSpMV")
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns matrix, label, dtype, path, nnz, setup (seconds). Raises LeftOut without FastLoad or without a rival."""
-    labels = [fastload(rows), *rivals(rows, AGAINST).values()]
+    labels = [most_advanced(rows), *rival_labels(rows, AGAINST).values()]
     table = setups(once_a_matrix(rows[rows["label"].isin(labels)]))
     table = table[(table["nnz"] > 0) & (table["setup"] > 0)]
     return table[["matrix", "label", "dtype", "path", "nnz", "setup"]]

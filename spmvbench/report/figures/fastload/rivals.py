@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.cases import hot
 from spmvbench.report import duels
 from spmvbench.report.figures import Options
-from spmvbench.report.figures.fastload import absent, collected, fastload, marks_in, rivals, say_held
+from spmvbench.report.figures.fastload import absent, collected, marks_in, most_advanced, rival_labels, say_held
 
 name = "fastload-rivals"
 title = "FastLoad, Fig. 7: speed-up by workload"
@@ -28,7 +28,7 @@ performance = True
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `duels.table`, FastLoad over each rival. Raises LeftOut without either."""
-    label, others = fastload(rows), list(rivals(rows).values())
+    label, others = most_advanced(rows), list(rival_labels(rows).values())
     return duels.table(hot(rows), [label, *others], [(label, rival) for rival in others])
 
 

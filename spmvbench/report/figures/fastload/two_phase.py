@@ -13,7 +13,7 @@ from spmvbench.analysis.parts import part_times
 from spmvbench.analysis.ranking import ranked
 from spmvbench.report import style
 from spmvbench.report.figures import LeftOut, Options
-from spmvbench.report.figures.fastload import absent, collected, marks_in, rivals, say_held
+from spmvbench.report.figures.fastload import absent, collected, marks_in, rival_labels, say_held
 
 name = "fastload-two-phase"
 title = "FastLoad, Fig. 5: what loading side by side could gain"
@@ -40,7 +40,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     phases = parts.groupby(keys, observed=True)["seconds"].agg(["sum", "size"]).reset_index()
     phases = phases[(phases["size"] == len(PHASES)) & (phases["nnz"] > 0)]
     phases = phases.assign(gflops=2e-9 * phases["nnz"] / phases["sum"])
-    whole = rows[rows["label"].isin(rivals(rows, AGAINST).values()) & rows["matrix"].isin(phases["matrix"])]
+    whole = rows[rows["label"].isin(rival_labels(rows, AGAINST).values()) & rows["matrix"].isin(phases["matrix"])]
     return pd.concat([ranked(hot(whole)), phases], ignore_index=True)[[*keys, "gflops"]]
 
 

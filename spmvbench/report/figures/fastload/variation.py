@@ -12,7 +12,7 @@ from spmvbench.analysis.cases import hot
 from spmvbench.analysis.speedup import duels
 from spmvbench.report import style
 from spmvbench.report.figures import Options
-from spmvbench.report.figures.fastload import absent, collected, fastload, marks_in, rivals, say_held
+from spmvbench.report.figures.fastload import absent, collected, marks_in, most_advanced, rival_labels, say_held
 
 name = "fastload-variation"
 title = "FastLoad, Fig. 8: speed-up by variation of the rows"
@@ -33,7 +33,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
     Raises LeftOut without FastLoad or without a rival.
     """
-    label, others = fastload(rows), rivals(rows)
+    label, others = most_advanced(rows), rival_labels(rows)
     found = duels(hot(rows), [(label, rival) for rival in others.values()])
     found["method"] = found["over"].map({rival: name for name, rival in others.items()})
     variation = rows.drop_duplicates("matrix").set_index("matrix")["row_len_cv"]
@@ -56,6 +56,8 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
             ax.set(title=f"{setting}, over {' and '.join(pair)}", yscale="log", ylabel="speed-up")
             ax.axhline(1, color="black", linewidth=1)
             style.scatter(ax, part, "row_len_cv", "speedup", shown)
+            if len(part):
+                ax.set_ylim(min(part["speedup"].min(), 1) / 1.3, max(part["speedup"].max(), 1) * 1.3)
             ax.set_xscale("symlog", linthresh=0.1)
             ax.set_xlim(-0.01, max(table["row_len_cv"].max(), 0.1) * 1.5)
             ax.set_xlabel("coefficient of variation of the row lengths")
