@@ -25,6 +25,12 @@ OWN = {
         *(f"csr5_convert<{value}, int, {sigma}>" for value in ("double", "float") for sigma in (4, 17, 32)),
         *("csr5_convert<double, long long, 32>", "csr5_empty_offsets<int, 4>", "csr5_empty_offsets<long long, 32>"),
     },
+    "csc_convert.cu": {f"csc_pointers<{index}>" for index in ("int", "long long")},
+    "fastload_convert.cu": {
+        f"fastload_{kernel}>"
+        for index in ("int", "long long")
+        for kernel in (f"blocks<{index}, true", f"blocks<{index}, false", f"formats<{index}")
+    },
 }
 
 
