@@ -173,11 +173,15 @@ class Blocks(Format):
         grid = cdiv(cdiv(blocks, batch) * 32, BLOCK)
         return Launch("fastload.cu", f"{kernel}<{value}, {index}, {options}>", grid, BLOCK, (*table, *args))
 
-    def products(self, entries: tuple[Array, ...], sorted_x: Array, out: Array, *, keep: bool) -> Launch:
-        """The launch that multiplies every entry; keep: the products go to `out`, (nnz,), else they are added to y."""
+    def products(self, row_idx: Array | None, values: Array, sorted_x: Array, out: Array) -> Launch:
+        """The launch that multiplies every entry and adds the product to out[row]; without rows it goes to the entry's
+        place in `out`, (nnz,).
+        """
+        keep = row_idx is None
+        rows = self.col_order if keep else row_idx  # not read where products are kept
         batch, steps = IN_FLIGHT_UNLIMITED if self.height == "none" else IN_FLIGHT
         options = f"{batch}, {steps}, {str(self.height == '1').lower()}, {str(keep).lower()}"
-        return self.launch("fastload", options, *entries, sorted_x, out, batch=batch)
+        return self.launch("fastload", options, rows, values, sorted_x, out, batch=batch)
 
 
 @register
@@ -237,7 +241,7 @@ class FastLoad(Blocks):
             batch = IN_FLIGHT_OPTIMIZED
             multiply = self.launch("fastload_optimized", f"{batch}", *args, batch=batch)
         else:
-            multiply = self.products((self.row_idx, self.values), sorted_x, y, keep=False)
+            multiply = self.products(self.row_idx, self.values, sorted_x, y)
         return [
             *in_part("clear", [zero_fill(y)]),
             *in_part("gather", [self.gather(x, sorted_x)]),
@@ -318,7 +322,7 @@ class TwoPhase(Format):
     def launches(self, x: Array, y: Array) -> list[Launch]:
         nnz = self.place.dtype.type(len(self.values))
         sorted_x, products, rearranged = (self.xp.empty_like(array) for array in (x, self.values, self.values))
-        multiply = self.columns.products((self.place, self.values), sorted_x, products, keep=True)
+        multiply = self.columns.products(None, self.values, sorted_x, products)
         args = (nnz, self.place, products, rearranged)
         rearrange = Launch("vector.cu", f"gather<{ctype(products)}, {ctype(nnz)}>", *per_thread(len(products)), args)
         add = self.rows.launch("fastload_sums", "4", self.rows.col_order, rearranged, y)
