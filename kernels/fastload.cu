@@ -11,23 +11,20 @@ struct Column {
   V factor;
 };
 
-// The lane's column of a block; blocks from `blocks` on are empty. FLAT: every block is one entry high.
+// The lane's column of a block; none (height 0) in blocks from `blocks` on, of which there is at least one. FLAT: every
+// block is one entry high. No load waits for a branch, or for another but those of the table.
 template <typename V, typename I, bool FLAT>
 __device__ __forceinline__ Column<V, I> column_of(long long block, int blocks, const I* __restrict__ block_ptr,
                                                   const int* __restrict__ block_col,
                                                   const int* __restrict__ block_length,
                                                   const int* __restrict__ block_height, const V* __restrict__ x) {
-  Column<V, I> column{};
-  if (block < blocks) {
-    const int lane = lane_id();
-    column.at = block_ptr[block] + lane;
-    column.length = block_length[block];
-    if (lane < column.length) {
-      column.height = FLAT ? 1 : block_height[block];
-      column.factor = load_x(x, block_col[block] + lane);
-    }
-  }
-  return column;
+  const int lane = lane_id();
+  const int read = static_cast<int>(block < blocks ? block : blocks - 1);
+  const int length = block_length[read];
+  const int height = FLAT ? 1 : block_height[read];
+  const bool mine = block < blocks && lane < length;
+  const V factor = load_x(x, block_col[read] + (mine ? lane : 0));
+  return {block_ptr[read] + lane, length, mine ? height : 0, factor};
 }
 
 // A warp takes BATCH blocks at a time and STEPS entries of each column. KEEP: products stay at their entries' places in
