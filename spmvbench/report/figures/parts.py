@@ -42,23 +42,22 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     settings, parts = list(table["setting"].unique()), list(table["part"].unique())
     labels = sorted(set(table["label"]))
     figure, axes = style.grid(len(settings), min(2, len(settings)), height=0.9 + 0.24 * len(labels), sharey=True)
-    colors = style.marks(parts)
+    colors = [mark.color for mark in style.marks(parts).values()]
     for ax, setting in zip(axes, settings, strict=True):
         shares = table[table["setting"] == setting].pivot(index="label", columns="part", values="share")
         shares = shares.reindex(index=labels, columns=parts).fillna(0.0)
         left = pd.Series(0.0, index=labels)
         for place, part in enumerate(parts):
             ax.barh(
-                labels, shares[part], left=left, height=0.7, color=colors[part].color, edgecolor="white", linewidth=0,
-                hatch=_HATCHES[place % len(_HATCHES)], label=part,
+                labels, shares[part], left=left, height=0.7, color=colors[place % len(colors)], edgecolor="white",
+                linewidth=0, hatch=_HATCHES[place % len(_HATCHES)], label=part,
             )  # fmt: skip
             left += shares[part]
         counts = table[table["setting"] == setting].groupby("label")["matrices"].first()
         for label, count in counts.items():
             ax.text(1.01, label, f"{count:,}", transform=ax.get_yaxis_transform(), va="center", fontsize=7)
-        ax.set(title=str(setting), xlabel="share of the time of all parts", xlim=(0, 1))
+        ax.set(title=str(setting), xlabel="share of the time of all parts", xlim=(0, 1), ylim=(len(labels) - 0.5, -0.5))
         ax.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}")
         ax.grid(axis="y", visible=False)
-        ax.invert_yaxis()
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(len(parts), 8))
     return figure
