@@ -18,7 +18,6 @@ BLOCK = 128  # threads
 # Blocks that a warp has in flight, and entries of each column; the fastest on an H200 in the mean over a stencil,
 # finite elements, random, banded and power-law matrices. Without a limit a few blocks are far higher than others.
 IN_FLIGHT, IN_FLIGHT_UNLIMITED = (4, 1), (1, 4)
-IN_FLIGHT_OPTIMIZED = 2  # blocks
 
 
 class Levels(NamedTuple):
@@ -237,8 +236,8 @@ class FastLoad(Blocks):
     def launches(self, x: Array, y: Array) -> list[Launch]:
         sorted_x = self.xp.empty_like(x)
         if self.optimized:
+            batch, _ = IN_FLIGHT
             args = (self.block_format, self.row_idx, self.values, sorted_x, y)
-            batch = IN_FLIGHT_OPTIMIZED
             multiply = self.launch("fastload_optimized", f"{batch}", *args, batch=batch)
         else:
             multiply = self.products(self.row_idx, self.values, sorted_x, y)
