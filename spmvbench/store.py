@@ -1,9 +1,11 @@
-"""A run's folder: rows as they finish, the environment, resuming, loading.
+"""A run's folder: rows as they finish, descriptions of matrices, the environment, resuming, loading.
 
-    results/<run>/rows.parquet      what `compact` has merged
-                  parts/*.parquet   one row each, named by its case: written whole or not at all
-                  run.json          one record of the environment a session
-                  worker.log        what the measuring process wrote
+    results/<run>/rows.parquet        what `compact` has merged
+                  parts/*.parquet     one row each, named by its case: written whole or not at all
+                  matrices.parquet    the same of matrices, each described once, before its first row
+                  matrices/*.parquet
+                  run.json            one record of the environment a session
+                  worker.log          what the measuring process wrote
 
 A case can stand in several files (killed while compacting, measured again): the row started last counts.
 """
@@ -15,13 +17,14 @@ import fcntl
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spmvbench.bench.record import SCHEMA_VERSION, arrow_schema, blank_row
+from spmvbench.bench.record import COLUMNS, MATRIX_COLUMNS, SCHEMA_VERSION, arrow_schema, blank_row
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -29,8 +32,28 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS, PARTS, ENVIRONMENT, LOG, LOCK = "rows.parquet", "parts", "run.json", "worker.log", ".lock"
+MATRICES, MATRIX_PARTS = "matrices.parquet", "matrices"
 
-_schema = cache(arrow_schema)
+
+@dataclass(frozen=True)
+class _Kept:
+    """A table that a run keeps: the file of what is merged, the folder of what is not, and the column that names a row.
+
+    Of several rows with one name the one started last counts.
+    """
+
+    merged: str
+    parts: str
+    key: str
+    columns: Mapping[str, tuple[str, str]]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return arrow_schema(self.columns)
+
+
+_CASES = _Kept(ROWS, PARTS, "case_id", COLUMNS)
+_DESCRIPTIONS = _Kept(MATRICES, MATRIX_PARTS, "matrix_sha256", MATRIX_COLUMNS)
 
 
 def now() -> str:
@@ -60,7 +83,15 @@ def load(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
     A damaged part is named on stderr and left out. Raises UsageError where there is no such run, SpmvbenchError for
     rows of a newer spmvbench and for a damaged rows.parquet.
     """
-    return _read(folder(run, results))[0].to_pandas()
+    return _read(folder(run, results), _CASES)[0].to_pandas()
+
+
+def matrices(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
+    """The descriptions of a run's matrices, each once; columns as in bench/record.py. Raises as `load` does.
+
+    A run measured before descriptions were kept has none.
+    """
+    return _read(folder(run, results), _DESCRIPTIONS)[0].to_pandas()
 
 
 def environment(run: Path | str, results: Path | str = "results") -> dict[str, Any]:
@@ -77,28 +108,34 @@ def measured(run_folder: Path) -> dict[str, str]:
 
     Without those whose matrix could not be read: a file mended, or read in another way, is worth another try.
     """
-    rows, _ = _read(run_folder)
+    rows, _ = _read(run_folder, _CASES)
     columns = (rows[name].to_pylist() for name in ("case_id", "source_hash", "matrix_sha256"))
     return {case_id: source_hash for case_id, source_hash, matrix in zip(*columns, strict=True) if matrix}
 
 
+def described(run_folder: Path) -> set[str]:
+    """The hashes of the matrices that the folder holds a description of; empty for a folder yet to be made."""
+    return set(_read(run_folder, _DESCRIPTIONS)[0]["matrix_sha256"].to_pylist())
+
+
 def append(run_folder: Path, row: dict[str, Any]) -> None:
     """Write one row. It is on disk whole when this returns, and replaces an earlier part of the same case."""
-    import pyarrow as pa
+    _append(run_folder, _CASES, row)
 
-    path = run_folder / PARTS / f"{row['case_id']}.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _write(pa.Table.from_pylist([row], schema=_schema()), path)
+
+def describe(run_folder: Path, description: dict[str, Any]) -> None:
+    """Write the description of one matrix, as `append` writes a row."""
+    _append(run_folder, _DESCRIPTIONS, description)
 
 
 def compact(run_folder: Path) -> None:
-    """Merge the parts into rows.parquet. Killed at any moment, no row is lost and none counts twice."""
-    table, merged = _read(run_folder)
-    if not merged:
-        return
-    _write(table, run_folder / ROWS, durable=True)
-    for part in merged:
-        part.unlink()
+    """Merge the parts into their files. Killed at any moment, no row is lost and none counts twice."""
+    for kept in (_DESCRIPTIONS, _CASES):
+        table, merged = _read(run_folder, kept)
+        if merged:
+            _write(table, run_folder / kept.merged, durable=True)
+            for part in merged:
+                part.unlink()
 
 
 def append_session(run_folder: Path, session: dict[str, Any]) -> None:
@@ -129,14 +166,16 @@ def lock(run_folder: Path) -> Iterator[None]:
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        for leftover in (run_folder / PARTS).glob(".*.tmp"):
-            leftover.unlink()
+        for kept in (_CASES, _DESCRIPTIONS):
+            for leftover in (run_folder / kept.parts).glob(".*.tmp"):
+                leftover.unlink()
         yield
 
 
 def set_aside(run_folder: Path) -> Path | None:
     """Move what a run holds to a folder of its own beside it, still readable as a run; None where there is nothing."""
-    held = [path for name in (ROWS, PARTS, ENVIRONMENT, LOG) if (path := run_folder / name).exists()]
+    names = (ROWS, PARTS, MATRICES, MATRIX_PARTS, ENVIRONMENT, LOG)
+    held = [path for name in names if (path := run_folder / name).exists()]
     if not held:
         return None
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S-%f")
@@ -145,6 +184,14 @@ def set_aside(run_folder: Path) -> Path | None:
     for path in held:
         path.rename(aside / path.name)
     return aside
+
+
+def _append(run_folder: Path, kept: _Kept, row: dict[str, Any]) -> None:
+    import pyarrow as pa
+
+    path = run_folder / kept.parts / f"{row[kept.key]}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write(pa.Table.from_pylist([row], schema=kept.schema), path)
 
 
 def _write(table: pa.Table, path: Path, *, durable: bool = False) -> None:
@@ -160,36 +207,36 @@ def _write(table: pa.Table, path: Path, *, durable: bool = False) -> None:
     temporary.replace(path)
 
 
-def _read(run_folder: Path) -> tuple[pa.Table, list[Path]]:
-    """Every case's latest row, and the parts that could be read."""
+def _read(run_folder: Path, kept: _Kept) -> tuple[pa.Table, list[Path]]:
+    """The latest row of each key, and the parts that could be read."""
     import pyarrow as pa
 
     tables, parts = [], []
-    merged = run_folder / ROWS
+    merged = run_folder / kept.merged
     if merged.exists():
         try:
-            tables.append(_table(merged))
+            tables.append(_table(merged, kept))
         except (pa.ArrowException, ValueError, OSError) as error:
             raise SpmvbenchError(
                 f"{merged} is damaged ({_first_line(error)}): restore it, or start anew with --fresh"
             ) from None
-    for part in sorted((run_folder / PARTS).glob("*.parquet")):
+    for part in sorted((run_folder / kept.parts).glob("*.parquet")):
         try:
-            tables.append(_table(part))
+            tables.append(_table(part, kept))
         except (pa.ArrowException, ValueError, OSError) as error:
             print(f"Warning: ignored the damaged row {part} ({_first_line(error)})", file=sys.stderr)
         else:
             parts.append(part)
-    table = pa.concat_tables([_schema().empty_table(), *tables])
+    table = pa.concat_tables([kept.schema.empty_table(), *tables])
     latest: dict[str, tuple[str, int]] = {}
-    cases, starts = table["case_id"].to_pylist(), table["started_at"].to_pylist()
-    for index, (case, start) in enumerate(zip(cases, starts, strict=True)):
-        latest[case] = max(latest.get(case, ("", -1)), (start, index))
+    keys, starts = table[kept.key].to_pylist(), table["started_at"].to_pylist()
+    for index, (key, start) in enumerate(zip(keys, starts, strict=True)):
+        latest[key] = max(latest.get(key, ("", -1)), (start, index))
     order = pa.array([index for _, index in sorted(latest.values())], pa.int64())
     return table.take(order), parts
 
 
-def _table(path: Path) -> pa.Table:
+def _table(path: Path, kept: _Kept) -> pa.Table:
     """One file's rows in this version's schema, empty where a column came later than the file.
 
     Raises SpmvbenchError for rows of a newer version, ValueError for a file that is none of ours.
@@ -207,11 +254,12 @@ def _table(path: Path) -> pa.Table:
             )
         table = file.read()
     if version:
-        for name in set(_schema().names) - set(table.column_names):
-            field = _schema().field(name)
-            table = table.append_column(field, pa.array([blank_row()[name]] * len(table), field.type))
-        table = table.select(_schema().names)
-    return table.cast(_schema())
+        for name in set(kept.schema.names) - set(table.column_names):
+            field = kept.schema.field(name)
+            empty = [blank_row(kept.columns)[name]] * len(table)
+            table = table.append_column(field, pa.array(empty, field.type))
+        table = table.select(kept.schema.names)
+    return table.cast(kept.schema)
 
 
 def _sessions(run_folder: Path) -> list[dict[str, Any]]:

@@ -7,12 +7,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from spmvbench import store
-from spmvbench.bench.record import COLUMNS, SCHEMA_VERSION, arrow_schema, blank_row
+from spmvbench.bench.record import COLUMNS, MATRIX_COLUMNS, SCHEMA_VERSION, arrow_schema, blank_row
 from spmvbench.errors import SpmvbenchError, UsageError
 
 
 def row(case_id, start=1, **columns):
     return blank_row() | {"case_id": case_id, "started_at": f"2024-01-01T00:00:{start:02d}.000000+00:00"} | columns
+
+
+def about(sha, start=1, **columns):
+    return blank_row(MATRIX_COLUMNS) | {"matrix_sha256": sha, "started_at": f"2024-01-01T00:00:{start:02d}"} | columns
 
 
 @pytest.fixture
@@ -128,7 +132,7 @@ def test_damaged_merged_rows_stop_everything(folder):
 @pytest.mark.parametrize("merged", [False, True])
 def test_rows_of_a_newer_version_are_refused(folder, monkeypatch, merged):
     newer = arrow_schema().with_metadata({"schema_version": str(SCHEMA_VERSION + 1)})
-    monkeypatch.setattr(store, "_schema", lambda: newer)
+    monkeypatch.setitem(vars(store._CASES), "schema", newer)
     store.append(folder, row("a"))
     if merged:
         (folder / "parts/a.parquet").rename(folder / "rows.parquet")
@@ -183,6 +187,44 @@ def test_sessions_add_up_and_the_last_one_is_the_environment(folder):
     (folder / "run.json").write_text("{")
     with pytest.raises(SpmvbenchError, match=r"run\.json is damaged"):
         store.environment(folder)
+
+
+def test_descriptions_of_matrices_are_kept_beside_the_rows(folder):
+    store.append(folder, row("a"))
+    assert store.matrices(folder).empty and store.described(folder) == set()
+    picture = {"row_lengths": np.array([2, 7]), "row_counts": [5, 1], "density": np.array([0.25, 1.0])}
+    store.describe(folder, about("m", group="G", name="n", down=1, across=2, **picture))
+    for _ in range(2):  # as a part, then merged
+        found = store.matrices(folder)
+        assert list(found.columns) == list(MATRIX_COLUMNS)
+        assert found.loc[0, ["matrix_sha256", "name", "across"]].tolist() == ["m", "n", 2]
+        assert [found.loc[0, name].tolist() for name in picture] == [[2, 7], [5, 1], [0.25, 1.0]]
+        assert found.loc[0, "zoom_density"].tolist() == []
+        assert store.described(folder) == {"m"}
+        store.compact(folder)
+    assert list((folder / "matrices").iterdir()) == []
+    assert store.load(folder)["case_id"].tolist() == ["a"]
+    schema = pq.read_schema(folder / "matrices.parquet")
+    assert schema.field("density").metadata[b"meaning"].decode() == MATRIX_COLUMNS["density"][1]
+    aside = store.set_aside(folder)
+    assert store.described(aside) == {"m"} and store.described(folder) == set()
+
+
+def test_a_kill_while_merging_loses_and_doubles_no_description(folder, monkeypatch):
+    for sha in "mn":
+        store.describe(folder, about(sha))
+    store.append(folder, row("a"))
+    (folder / "matrices" / ".o.parquet.tmp").write_bytes(b"PAR1")
+    with monkeypatch.context() as patch:
+        patch.setattr(store.Path, "unlink", lambda self, **_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            store.compact(folder)
+    with store.lock(folder):
+        assert not (folder / "matrices" / ".o.parquet.tmp").exists()
+    for _ in range(2):
+        assert store.matrices(folder)["matrix_sha256"].tolist() == ["m", "n"]
+        assert store.load(folder)["case_id"].tolist() == ["a"]
+        store.compact(folder)
 
 
 def test_two_processes_cannot_work_on_one_folder(folder):

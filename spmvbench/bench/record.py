@@ -1,8 +1,12 @@
-"""The schema of a row: every column's type, unit and meaning. One row a case, whatever happened."""
+"""The schema of a row: every column's type, unit and meaning. One row a case, whatever happened.
+
+Beside the rows a run keeps one description a matrix, what pictures of it need and numbers do not tell.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 SCHEMA_VERSION = 1
@@ -17,7 +21,7 @@ STATUSES = {
     "error": "an exception of the format's own code",
 }
 
-# name: (type, meaning). Types: str, int, float (missing is NaN), bool, floats (list of float32).
+# name: (type, meaning). Types: str, int, float (missing is NaN), bool, ints (list of int64), floats (list of float32).
 COLUMNS: dict[str, tuple[str, str]] = {
     "schema_version": ("int", "version of this table's layout"),
     "run_id": ("str", "name of the run, the folder under results/"),
@@ -90,17 +94,39 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "t_case": ("float", "wall time of the case, seconds"),
 }
 
-_EMPTY: dict[str, Any] = {"str": "", "int": 0, "float": math.nan, "bool": False, "floats": []}
+# What `collection.features.description` tells of a matrix, and whose it is.
+MATRIX_COLUMNS: dict[str, tuple[str, str]] = {
+    "schema_version": COLUMNS["schema_version"],
+    "matrix_sha256": ("str", "hash of the matrix, as in its rows"),
+    "group": COLUMNS["group"],
+    "name": COLUMNS["name"],
+    "row_lengths": ("ints", "every row length that occurs, rising, entries"),
+    "row_counts": ("ints", "rows of each of these lengths"),
+    "down": ("int", "cells of a grid over the matrix from top to bottom; 0 without entries"),
+    "across": ("int", "cells of the grid from left to right"),
+    "density": ("floats", "share of the places that hold an entry, 0 to 1, by cell, row by row"),
+    "zoom_row": ("int", "first row of the part that is enlarged"),
+    "zoom_col": ("int", "its first column"),
+    "zoom_rows": ("int", "its rows; 0 where the grid over the matrix shows every single place"),
+    "zoom_cols": ("int", "its columns"),
+    "zoom_down": ("int", "cells of the grid over that part from top to bottom"),
+    "zoom_across": ("int", "cells of that grid from left to right"),
+    "zoom_density": ("floats", "share of the places of that part that hold an entry, by cell, row by row"),
+    "started_at": ("str", "when the matrix was described, ISO 8601, UTC"),
+}
+
+_EMPTY: dict[str, Any] = {"str": "", "int": 0, "float": math.nan, "bool": False, "ints": [], "floats": []}
 
 
-def blank_row() -> dict[str, Any]:
-    """A row with every column at its empty value: text "", counts 0, times NaN, no samples."""
-    return {name: list(_EMPTY[kind]) if kind == "floats" else _EMPTY[kind] for name, (kind, _) in COLUMNS.items()} | {
+def blank_row(columns: Mapping[str, tuple[str, str]] = COLUMNS) -> dict[str, Any]:
+    """A row with every column at its empty value: text "", counts 0, times NaN, lists without anything in them."""
+    empty = {name: _EMPTY[kind] for name, (kind, _) in columns.items()}
+    return {name: list(value) if isinstance(value, list) else value for name, value in empty.items()} | {
         "schema_version": SCHEMA_VERSION
     }
 
 
-def arrow_schema() -> Any:
+def arrow_schema(columns: Mapping[str, tuple[str, str]] = COLUMNS) -> Any:
     """The columns as a pyarrow schema; each field's metadata holds its meaning."""
     import pyarrow as pa
 
@@ -109,9 +135,10 @@ def arrow_schema() -> Any:
         "int": pa.int64(),
         "float": pa.float64(),
         "bool": pa.bool_(),
+        "ints": pa.list_(pa.int64()),
         "floats": pa.list_(pa.float32()),
     }
     return pa.schema(
-        [pa.field(name, types[kind], metadata={"meaning": meaning}) for name, (kind, meaning) in COLUMNS.items()],
+        [pa.field(name, types[kind], metadata={"meaning": meaning}) for name, (kind, meaning) in columns.items()],
         metadata={"schema_version": str(SCHEMA_VERSION)},
     )

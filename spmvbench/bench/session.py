@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from spmvbench import __version__, store
 from spmvbench.bench.plan import Case, Group, Settings, device_kind
-from spmvbench.bench.record import blank_row
+from spmvbench.bench.record import MATRIX_COLUMNS, blank_row
 from spmvbench.bench.timing import RULES
 from spmvbench.devices import DeviceUnavailable
 from spmvbench.errors import SpmvbenchError
@@ -139,6 +139,7 @@ class _Session:
     watcher: Watcher
     timeout: float
     facts: dict[str, Any] = field(default_factory=dict)
+    described: set[str] = field(default_factory=set)
     rows: int = 0
     parts: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -162,6 +163,12 @@ class _Session:
             self.parts = 0
         self.watcher.on_row(row)
 
+    def describe(self, about: dict[str, Any]) -> None:
+        """Put what a matrix looks like on disk, once a run."""
+        if about["matrix_sha256"] not in self.described:
+            store.describe(self.folder, blank_row(MATRIX_COLUMNS) | about)
+            self.described.add(about["matrix_sha256"])
+
     def follow(self, worker: _Worker, group: Group) -> Group:
         """Have a group measured. Returns what is left of it: nothing, unless the worker died or was told to stop."""
         cases = {case.case_id: case for case in group.cases}
@@ -181,6 +188,8 @@ class _Session:
                     self.watcher.on_begin(group, None if index is None else group.formats[index][0], stage)
                 elif kind == "matrix":
                     (matrix,) = content
+                elif kind == "description":
+                    self.describe(*content)
                 elif kind == "row":
                     case_id, columns = content
                     self.write(cases.pop(case_id), matrix, columns)
@@ -214,7 +223,7 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
         return True
     kind = device_kind(settings.device)
     timeout = settings.timeout or TIMEOUTS[kind]
-    session = _Session(folder, watcher, timeout)
+    session = _Session(folder, watcher, timeout, described=store.described(folder))
     record = {"run": folder.name, "started": store.now(), "ended": None, "seed": left[0].seed} | host()
     worker: _Worker | None = None
     with open(folder / store.LOG, "ab") as log:

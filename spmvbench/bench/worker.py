@@ -3,7 +3,8 @@
 It answers over a pipe. Parent to worker: Settings, then Groups, then None; after every row whether to go on.
 Worker to parent, tuples: ("ready", facts of the device) or ("refused", message, exit code) at the start; then
 ("begin", index of the format in its group or None, stage, length of the log), ("matrix", columns),
-("row", case_id, columns), ("done",); ("broken",) before it ends because the device can no longer be used.
+("description", columns of bench.record.MATRIX_COLUMNS), ("row", case_id, columns), ("done",); ("broken",) before it
+ends because the device can no longer be used.
 What it knows of a case is sent at once, so that the parent can write the row of a case that did not survive.
 """
 
@@ -31,7 +32,7 @@ from spmvbench import formats
 from spmvbench.bench import timing, verify
 from spmvbench.bench.plan import DEFAULT_MODES, DTYPES, Case, Group, Settings
 from spmvbench.collection import Matrix
-from spmvbench.collection.features import features
+from spmvbench.collection.features import description, features
 from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program, open_device
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Csr, Format, Launch, Skip
@@ -324,13 +325,18 @@ def workspace(launches: list[Launch | Call], known: list[Any]) -> int:
 
 
 @lru_cache(maxsize=1)
-def _read(matrix: Matrix, seed: int, real_part: bool) -> tuple[Csr, dict[str, Any]]:
-    """A matrix as canonical CSR in float64, with its columns of a row; kept for the group of the next type."""
+def _read(matrix: Matrix, seed: int, real_part: bool) -> tuple[Csr, dict[str, Any], dict[str, Any]]:
+    """A matrix as canonical CSR in float64, with its columns of a row and its description.
+
+    Kept for the group of the next type.
+    """
     a = Csr.of(matrix.read(seed, "real" if real_part else "refuse")).astype(np.float64)
     digest = hashlib.sha256(np.asarray(a.shape, np.int64).tobytes())
     for array in (a.row_ptr.astype(np.int64, copy=False), a.col_idx, a.values):
         digest.update(np.ascontiguousarray(array).data)
-    return a, features(a) | {"matrix_sha256": digest.hexdigest()}
+    identity = {"matrix_sha256": digest.hexdigest()}
+    whose = identity | {"group": matrix.group, "name": matrix.name, "started_at": now()}
+    return a, features(a) | identity, whose | description(a)
 
 
 def _host_spmv(a: Csr, x: np.ndarray) -> float:
@@ -346,8 +352,9 @@ def _measure(group: Group, device: Device, settings: Settings, floors: dict[str,
     started = {"started_at": now()}
     try:
         link.begin(None, "reading the matrix")
-        a, columns = _read(group.matrix, group.seed, settings.real_part)
+        a, columns, about = _read(group.matrix, group.seed, settings.real_part)
         link.connection.send(("matrix", columns))
+        link.connection.send(("description", about))
         link.begin(None, "computing the right answers")
         with np.errstate(over="ignore"):  # entries beyond float32 are found, and named, just below
             a = a.astype(DTYPES[group.dtype])

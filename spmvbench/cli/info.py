@@ -104,27 +104,17 @@ def _picture(csr) -> str:
 
 def _draw(csr, title: str, path: str) -> None:
     """The density of entries as an image, at most 500 cells along the longer side."""
-    import numpy as np
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
 
-    from spmvbench.collection.features import density
+    from spmvbench.collection.features import density, grid
+    from spmvbench.report import style
 
-    longest = max(csr.shape)
-    down, across = (max(1, n * min(longest, 500) // longest) for n in csr.shape)
-    cells = density(csr, down, across)
-    norm = LogNorm(cells[cells > 0].min(), cells.max())
+    cells = density(csr, *grid(csr.shape, 500))
     figure = Figure(figsize=(7, 6.4), layout="constrained")
     axes = figure.add_subplot()
-    picture = axes.imshow(
-        np.ma.masked_equal(cells, 0),
-        norm=norm,
-        cmap="viridis_r",
-        extent=(0, csr.cols, csr.rows, 0),
-        interpolation="nearest",
-    )
-    axes.set(title=f"{title}: {csr.rows:,} x {csr.cols:,}, {csr.nnz:,} entries", xlabel="column", ylabel="row")
-    axes.set_aspect("auto" if longest > 8 * min(csr.shape) else "equal")
+    picture = style.density(axes, cells, LogNorm(cells[cells > 0].min(), cells.max()), (0, 0), csr.shape)
+    axes.set_title(f"{title}: {csr.rows:,} x {csr.cols:,}, {csr.nnz:,} entries")
     figure.colorbar(picture, label="share of places that hold an entry")
     try:
         figure.savefig(path, dpi=150)

@@ -1,4 +1,4 @@
-"""What a matrix looks like, in numbers: the matrix columns of a row (bench.record), on NumPy or CuPy."""
+"""What a matrix looks like, in numbers and in pictures: what a run keeps of it (bench.record), on NumPy or CuPy."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, index_dtype
 
 TILE = 16
+CELLS = 128  # along the longer side of the pictures that a run keeps
 BLOCK = 1 << 22  # entries looked at together: bounds the work arrays of a matrix with 1e8 nonzeros
 
 
@@ -81,16 +82,67 @@ def pattern_symmetry(csr: Csr) -> float:
     return 2 * matched / off_diagonal
 
 
+def description(csr: Csr) -> dict[str, Any]:
+    """What bench.record.MATRIX_COLUMNS holds from `row_lengths` to `zoom_density`: row lengths, and two pictures.
+
+    The whole, and a square part of it enlarged: around the fullest cell, as wide as a cell is, though at least CELLS
+    places wide, for nothing is smaller than a single place.
+    """
+    lengths, counts = row_length_counts(csr)
+    found = {"row_lengths": _host(lengths), "row_counts": _host(counts)}
+    if not csr.nnz:
+        return found
+    whole = density(csr, *grid(csr.shape))
+    found |= {"down": whole.shape[0], "across": whole.shape[1], "density": _host(whole.ravel())}
+    if max(csr.shape) <= CELLS:
+        return found
+    side = max(max(csr.shape) // CELLS, CELLS)
+    fullest = divmod(int(whole.argmax()), whole.shape[1])
+    tall, wide = (min(side, n) for n in csr.shape)
+    row, col = (
+        min(max((2 * cell + 1) * n // (2 * cells) - extent // 2, 0), n - extent)
+        for cell, cells, n, extent in zip(fullest, whole.shape, csr.shape, (tall, wide), strict=True)
+    )
+    enlarged = density(part(csr, row, col, tall, wide), *grid((tall, wide)))
+    return found | {
+        "zoom_row": row,
+        "zoom_col": col,
+        "zoom_rows": tall,
+        "zoom_cols": wide,
+        "zoom_down": enlarged.shape[0],
+        "zoom_across": enlarged.shape[1],
+        "zoom_density": _host(enlarged.ravel()),
+    }
+
+
+def row_length_counts(csr: Csr) -> tuple[Array, Array]:
+    """Every row length that occurs, rising, and how many rows have it."""
+    counts = csr.xp.bincount(csr.row_lengths)
+    lengths = csr.xp.flatnonzero(counts)
+    return lengths, counts[lengths]
+
+
 def row_length_histogram(csr: Csr) -> list[tuple[int, int, int]]:
     """(shortest, longest, rows) by powers of two: 0, 1, 2 to 3, 4 to 7, ... up to the longest row."""
-    xp = csr.xp
+    lengths, counts = row_length_counts(csr)
     bins = [(0, 0)]
     while bins[-1][1] < csr.row_len_max:
         bins.append((bins[-1][1] + 1, 2 * bins[-1][1] + 1))
-    found = []
-    for low, high in bins:
-        found.append((low, high, int(xp.count_nonzero((csr.row_lengths >= low) & (csr.row_lengths <= high)))))
-    return found
+    return [(low, high, int(counts[(lengths >= low) & (lengths <= high)].sum())) for low, high in bins]
+
+
+def grid(shape: tuple[int, int], most: int = CELLS) -> tuple[int, int]:
+    """Cells down and across for a picture of a matrix: `most` along its longer side, and as square as they can be."""
+    longest = max(shape)
+    down, across = (max(1, n * min(longest, most) // longest) for n in shape)
+    return down, across
+
+
+def part(csr: Csr, row: int, col: int, rows: int, cols: int) -> Csr:
+    """The entries in `rows` rows from `row` on and `cols` columns from `col` on, as a matrix of that shape."""
+    stripe = _rows(csr, row, row + rows)
+    inside = stripe.where((stripe.col_idx >= col) & (stripe.col_idx < col + cols))
+    return Csr((rows, cols), inside.row_ptr, inside.col_idx - col, inside.values)
 
 
 def density(csr: Csr, down: int, across: int) -> Array:
@@ -115,10 +167,19 @@ def _row_blocks(csr: Csr) -> Iterator[tuple[int, Csr]]:
     while first < csr.rows:
         last = TILE * (int(np.searchsorted(ends, int(ends[first // TILE]) + BLOCK, side="right")) - 1)
         last = min(max(last, first + TILE), csr.rows)
-        start, end = int(csr.row_ptr[first]), int(csr.row_ptr[last])
-        row_ptr = csr.row_ptr[first : last + 1] - csr.row_ptr[first]
-        yield first, Csr((last - first, csr.cols), row_ptr, csr.col_idx[start:end], csr.values[start:end])
+        yield first, _rows(csr, first, last)
         first = last
+
+
+def _rows(csr: Csr, first: int, last: int) -> Csr:
+    """The rows from `first` up to `last`, without it."""
+    row_ptr = csr.row_ptr[first : last + 1]
+    start, end = int(row_ptr[0]), int(row_ptr[-1])
+    return Csr((last - first, csr.cols), row_ptr - start, csr.col_idx[start:end], csr.values[start:end])
+
+
+def _host(array: Array) -> np.ndarray:
+    return array if array_module(array) is np else array.get()
 
 
 def _empty_cols(csr: Csr) -> int:

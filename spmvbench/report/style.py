@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, Formatter, LogLocator, NullFormatter
 
@@ -25,6 +27,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 _LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 1, 2)))
 _HATCHES = ("", "////", "....", "xxxx")
 RASTER_FROM = 1000  # points beyond which a scatter is an image inside the vector file
+MOST_NAMED = 40  # of what is missing
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,15 @@ def marks_of(labels: Sequence[str], shown: Mapping[str, Mark]) -> dict[str, Mark
     return {label: kept.get(label) or free.pop(0) for label in labels}
 
 
-def missing(figure: Figure, names: Sequence[str], before: str = "") -> None:
+def missing(figure: Figure, names: Sequence[str], what: str = "No right row in this run", before: str = "") -> None:
     """Names, above the panels, of formats or matrices that the run holds no right row of; nothing for none.
 
     before: a sentence that stands there too.
     """
-    text = f"{before} No right row in this run: {', '.join(names)}." if names else before
+    text = before
+    if names:
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        text = f"{before} {what}: {', '.join(names[:MOST_NAMED])}{more}."
     if text:
         figure.suptitle(fill(text.strip(), 170), x=0.01, ha="left", fontsize=8, color=INK)
 
@@ -199,6 +205,24 @@ def scatter(axes: Axes, table: pd.DataFrame, x: str, y: str, shown: Mapping[str,
                 groups[label][x], groups[label][y], s=size * {OTHERS: 0.6, BASELINE: 1.7}.get(mark, 1), linewidths=0,
                 color=mark.color, marker=mark.marker, alpha=0.3 if mark is OTHERS else alpha, zorder=zorder,
             )  # fmt: skip
+
+
+def density(
+    axes: Axes, shares: np.ndarray, norm: LogNorm, corner: tuple[int, int], shape: tuple[int, int]
+) -> AxesImage:
+    """Where a matrix, or a part of it, has its entries.
+
+    shares: (down, across), of the places of each cell that hold an entry. corner: first row and column of the part;
+    shape: its rows and columns. Much longer parts than wide ones, or the other way, are not drawn to scale.
+    """
+    (top, left), (rows, cols) = corner, shape
+    axes.set_aspect("auto" if max(shape) > 8 * min(shape) else "equal")
+    axes.grid(visible=False)
+    axes.set(xlabel="column", ylabel="row")
+    return axes.imshow(
+        np.ma.masked_equal(shares, 0), norm=norm, cmap="viridis_r", extent=(left, left + cols, top + rows, top),
+        interpolation="nearest", aspect=axes.get_aspect(),
+    )  # fmt: skip
 
 
 def trend(axes: Axes, table: pd.DataFrame, x: str, y: str, shown: Mapping[str, Mark], least: int = 8) -> None:

@@ -263,6 +263,8 @@ def test_a_run_killed_in_the_middle_ends_with_the_rows_of_an_unbroken_one(start,
     assert not rows["case_id"].duplicated().any()
     assert (rows["status"] == "ok").all()
     assert parts(broken) == 0
+    hashes = [sorted(store.matrices(folder)["matrix_sha256"]) for folder in (broken, whole)]
+    assert hashes[0] == hashes[1] == sorted(set(rows["matrix_sha256"]))
     assert len(store.environment(broken)["sessions"]) == 2
 
     assert "0 to measure" in run(*args, "broken").out
@@ -381,6 +383,11 @@ def test_what_a_row_of_a_measured_case_holds(run, tmp_path):
         assert row["t_convert_host"] > 0
         assert row["t_case"] > row["t_convert_host"]
         assert (row["run_id"], row["device"], row["op"]) == ("r", "emulated", "spmv")
+    (matrix,) = store.matrices(tmp_path / "results" / "r").to_dict("records")  # one, for both types
+    assert matrix["matrix_sha256"] == rows["matrix_sha256"][0]
+    assert (matrix["group"], matrix["name"]) == ("synthetic", "pde:6")
+    assert dict(zip(matrix["row_lengths"], matrix["row_counts"], strict=True)) == {4: 8, 5: 48, 6: 96, 7: 64}
+    assert len(matrix["density"]) == matrix["down"] * matrix["across"] == 128**2
     environment = store.environment(tmp_path / "results" / "r")
     assert environment["launch_floor"]["hot"] > 0
     assert environment["device"] == "emulated"

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spmvbench.bench.record import COLUMNS
+from spmvbench.bench.record import COLUMNS, MATRIX_COLUMNS
 from spmvbench.collection import features as f
 from spmvbench.collection.synthetic import generate
 from spmvbench.formats.arrays import Csr
@@ -105,9 +105,77 @@ def test_density(monkeypatch, block):
     np.testing.assert_array_equal(uneven, np.ones((3, 2)))
 
 
+def test_a_part_holds_what_a_slice_holds():
+    dense = np.random.default_rng(1).random((30, 20)) * (np.random.default_rng(2).random((30, 20)) < 0.3)
+    a = csr(dense)
+    for row, col, rows, cols in [(0, 0, 30, 20), (7, 3, 11, 9), (29, 19, 1, 1), (5, 5, 0, 4), (2, 6, 3, 0)]:
+        found = f.part(a, row, col, rows, cols)
+        expected = Csr.of(sp.csr_array(dense[row : row + rows, col : col + cols]))
+        assert found.shape == expected.shape
+        for array in ("row_ptr", "col_idx", "values"):
+            np.testing.assert_array_equal(getattr(found, array), getattr(expected, array))
+
+
+@pytest.mark.parametrize(
+    ("shape", "most", "cells"),
+    [((4, 4), 128, (4, 4)), ((1000, 500), 128, (128, 64)), ((3, 9000), 128, (1, 128)), ((7, 0), 5, (5, 1))],
+)
+def test_cells_of_a_picture_are_square_where_they_can_be(shape, most, cells):
+    assert f.grid(shape, most) == cells
+
+
+def test_a_small_matrix_is_described_place_by_place():
+    dense = np.array([[1.0, 0, 2], [0, 0, 0], [3, 4, 5], [0, 0, 6]])
+    found = f.description(csr(dense))
+    assert (found["row_lengths"].tolist(), found["row_counts"].tolist()) == ([0, 1, 2, 3], [1, 1, 1, 1])
+    assert (found["down"], found["across"]) == (4, 3)
+    assert found["density"].tolist() == (dense != 0).ravel().tolist()
+    assert "zoom_rows" not in found
+
+
+def test_the_fullest_cell_is_what_a_description_enlarges():
+    dense = np.eye(1000)
+    dense[600:640, 900:930] = 1  # in the 128 x 128 grid, cells of seven or eight places
+    found = f.description(csr(dense))
+    row, col = found["zoom_row"], found["zoom_col"]
+    assert (found["zoom_rows"], found["zoom_cols"]) == (f.CELLS, f.CELLS)
+    assert row <= 600 < 640 <= row + f.CELLS and col <= 900 < 930 <= col + f.CELLS
+    shown = found["zoom_density"].reshape(found["zoom_down"], found["zoom_across"])
+    np.testing.assert_array_equal(shown, dense[row : row + f.CELLS, col : col + f.CELLS])
+
+
+def test_what_is_enlarged_lies_inside_and_is_as_wide_as_a_cell():
+    n = 300 * f.CELLS  # all cells alike: the first is the fullest
+    a = Csr.of(sp.diags_array([np.ones(n), np.ones(2)], offsets=[0, n - 2]).tocsr())
+    found = f.description(a)
+    assert (found["zoom_row"], found["zoom_col"]) == (0, 0)
+    assert (found["zoom_rows"], found["zoom_down"]) == (300, f.CELLS)
+    assert sum(found["row_counts"]) == n
+    wide = f.description(Csr.of(generate("rect:3:5000:20")))
+    assert (wide["down"], wide["across"], wide["zoom_rows"], wide["zoom_cols"]) == (1, 128, 3, 128)
+    assert 0 <= wide["zoom_col"] <= 5000 - 128
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (3, 0), (0, 3), (5, 4)])
+def test_a_matrix_without_entries_has_no_picture(shape):
+    found = f.description(csr(np.zeros(shape)))
+    assert found["row_counts"].tolist() == ([shape[0]] if shape[0] else [])
+    assert set(found) == {"row_lengths", "row_counts"}
+
+
+def test_exactly_the_columns_of_a_description():
+    names = list(MATRIX_COLUMNS)
+    expected = names[names.index("row_lengths") : names.index("started_at")]
+    assert sorted(f.description(Csr.of(generate("tridiag:200")))) == sorted(expected)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("spec", ["pde:8", "fem:4:2", "rmat:9:5", "rect:20:300:11", "denserow:700", "empty:40:3"])
 def test_the_same_on_a_gpu(spec):
     cupy = pytest.importorskip("cupy")
     a = Csr.of(generate(spec))
     assert f.features(a.on(cupy)) == pytest.approx(f.features(a), nan_ok=True)
+    on_gpu, on_host = f.description(a.on(cupy)), f.description(a)
+    assert on_gpu.keys() == on_host.keys()
+    for name, value in on_host.items():
+        np.testing.assert_array_equal(on_gpu[name], value)
