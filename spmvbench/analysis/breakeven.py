@@ -66,6 +66,11 @@ def overheads(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
     return table.drop(columns=["setup_base", "t_median_base"])
 
 
+def of_one_path(table: pd.DataFrame) -> pd.DataFrame:
+    """The setups of the path that counts: on the device where any was measured there, else on the host."""
+    return table[table["path"] == ("device" if "device" in set(table["path"]) else "host")]
+
+
 def footprints(rows: pd.DataFrame) -> pd.DataFrame:
     """Bytes of each format on each matrix it holds: columns matrix, label, dtype, nnz, bytes_format,
     bytes_per_nnz.

@@ -20,6 +20,8 @@ WARP = 32
 # Results per clock and multiprocessor of a fused multiply-add in double and single precision, by architecture
 # (CUDA C++ Programming Guide, table of arithmetic throughput).
 _FMA_PER_CLOCK = {
+    "sm_20": (16, 32),
+    "sm_30": (8, 192),
     "sm_35": (64, 192),
     "sm_37": (64, 192),
     "sm_50": (4, 128),

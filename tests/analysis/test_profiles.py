@@ -1,13 +1,12 @@
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from spmvbench.analysis.profiles import performance_profile, share_within
+from spmvbench.report import published
 
 # Filippone et al. 2017, Table 8; a missing value is a matrix that the format could not hold.
-SURVEY = pd.read_csv(Path(__file__).with_name("survey_gflops_k40m.csv"))
+SURVEY = published.get("survey-k40m").rows
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +24,13 @@ def test_survey_curves_level_at_their_coverage(survey):
     pd.testing.assert_series_equal(share_within(survey, np.inf), held, check_names=False)
     assert held["HYB"] == 1
     assert held["ELL"] < 1
+
+
+def test_zoomed_survey_curves_have_the_order_of_figure_14(survey):
+    shares = share_within(survey, 1.5).sort_values(ascending=False)
+    assert set(shares.index[:2]) == {"HYB", "HLL"}  # the fastest growth
+    assert list(shares.index[2:4]) == ["SELL-P", "ELL"]
+    assert shares.index[-1] == "HDI"
 
 
 def test_curves_are_step_functions(survey):

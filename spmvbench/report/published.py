@@ -1,0 +1,88 @@
+"""Figures that papers printed, to stand beside a run's: configs/published/PAPER/, one name a device, PAPER-DEVICE."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pandas as pd
+
+from spmvbench import paths
+from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What a paper's tables have in common.
+
+    dtype: the type of its values. formats: its names of formats, and the keys here that each stands for, the nearest
+    first. matrices: columns matrix (group/name), rows, nnz, row_len_mean, row_len_max, in the paper's order.
+    devices: the facts of each, by short name.
+    """
+
+    name: str
+    title: str
+    source: str
+    dtype: str
+    formats: Mapping[str, Sequence[str]]
+    devices: Mapping[str, Mapping[str, Any]]
+    matrices: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Published:
+    """A paper's figures on one device.
+
+    rows: a row for each matrix and format of the paper, with the columns of its matrices and gflops, bytes_per_nnz,
+    seconds, spmvs (of the conversion) and break_even (against CSR; inf is never); NaN where it printed a dash, or
+    nothing.
+    """
+
+    name: str
+    paper: Paper
+    device: Mapping[str, Any]
+    rows: pd.DataFrame
+
+    @property
+    def title(self) -> str:
+        """The device, and that its figures were not measured here."""
+        return f"{self.device['device_name']}, published"
+
+
+def names() -> list[str]:
+    """Everything that can be chosen, sorted."""
+    papers = sorted(path.parent.name for path in (paths.configs() / "published").glob("*/about.toml"))
+    return [f"{name}-{device}" for name in papers for device in sorted(paper(name).devices)]
+
+
+@cache
+def paper(name: str) -> Paper:
+    """A paper by its folder's name. Raises SpmvbenchError for a bad file."""
+    folder = paths.configs() / "published" / name
+    try:
+        about = tomllib.loads((folder / "about.toml").read_text(encoding="utf-8"))
+        return Paper(name=name, matrices=pd.read_csv(folder / "matrices.csv"), **about)
+    except (OSError, tomllib.TOMLDecodeError, TypeError) as error:
+        raise SpmvbenchError(f"{folder} holds no published figures: {error}") from None
+
+
+def get(name: str) -> Published:
+    """A paper's figures on a device, such as survey-k40m. Raises UsageError with the nearest names for another."""
+    known = names()
+    if name not in known:
+        hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+        raise UsageError(f"there are no published figures {name!r}{hint}")
+    stem, _, device = name.rpartition("-")
+    of = paper(stem)
+
+    def table(file: str) -> pd.DataFrame:
+        found = pd.read_csv(paths.configs() / "published" / stem / f"{file}.csv")
+        return found[found["device"] == device].drop(columns="device") if "device" in found else found
+
+    rows = table("gflops")
+    for file in ("bytes", "conversion"):
+        rows = rows.merge(table(file), on=["matrix", "format"], how="left")
+    return Published(name, of, of.devices[device], rows.merge(of.matrices, on="matrix"))
