@@ -9,6 +9,7 @@ import click
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 IMAGES = ("svg", "png", "pdf")
@@ -40,8 +41,8 @@ def _folders(runs: tuple[str, ...], results: str) -> list[Path]:
     return known[:1]
 
 
-def _read(folders: list[Path]) -> tuple[Any, dict[str, Any]]:
-    """Rows of all runs, and the environment of the first with the sessions of all."""
+def _read(folders: list[Path]) -> tuple[Any, Any, dict[str, Any]]:
+    """Rows of all runs, what they keep of their matrices, and the environment of the first with the sessions of all."""
     import pandas as pd
 
     from spmvbench import store
@@ -52,14 +53,26 @@ def _read(folders: list[Path]) -> tuple[Any, dict[str, Any]]:
             raise SpmvbenchError(f"{folder} holds no rows yet: continue it with spmvbench run")
     environments = [store.environment(folder) for folder in folders]
     sessions = [session for environment in environments for session in environment["sessions"]]
-    return pd.concat(tables, ignore_index=True), environments[0] | {"sessions": sessions}
+    matrices = pd.concat([store.matrices(folder) for folder in folders], ignore_index=True)
+    return pd.concat(tables, ignore_index=True), matrices, environments[0] | {"sessions": sessions}
+
+
+def _completed(incomplete: str, known: Iterable[str]) -> list[str]:
+    """Ways to go on with a list with commas."""
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in known if name.startswith(last)]
 
 
 def _complete_figure(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from spmvbench.report import figures
 
-    before, comma, last = incomplete.rpartition(",")
-    return [before + comma + name for name in figures.known() if name.startswith(last)]
+    return _completed(incomplete, figures.known())
+
+
+def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from spmvbench.report import published
+
+    return _completed(incomplete, published.names())
 
 
 @click.command(name="report")
@@ -68,8 +81,14 @@ def _complete_figure(ctx: click.Context, param: click.Parameter, incomplete: str
 @click.option(
     "--figures",
     metavar="A,B",
-    help="Only these figures; tilespmv for all of that paper's.",
+    help="Only these figures; survey or tilespmv for all of that paper's.",
     shell_complete=_complete_figure,
+)
+@click.option(
+    "--published",
+    metavar="A,B",
+    help="Set these printed figures beside the run's: survey-k40m, survey-k20m, survey-gtx660, survey-m2070.",
+    shell_complete=_complete_published,
 )
 @click.option("--image", default="svg", show_default=True, metavar="TYPES", help="Image files: svg, png, pdf.")
 @click.option("--baseline", metavar="FORMAT", help="What speed-up and break-even compare with; plain CSR without.")
@@ -81,6 +100,7 @@ def command(
     runs: tuple[str, ...],
     out: str | None,
     figures: str | None,
+    published: str | None,
     image: str,
     baseline: str | None,
     dtype: str | None,
@@ -98,7 +118,7 @@ def command(
     folders = _folders(runs, results)
     if len(folders) > 1 and out is None:
         raise UsageError("say with --out DIR where the report of several runs shall go")
-    rows, environment = _read(folders)
+    rows, matrices, environment = _read(folders)
     for column, chosen in (("dtype", _names(dtype)), ("mode", _names(mode))):
         if chosen is not None:
             known = sorted(rows[column].unique())
@@ -107,6 +127,7 @@ def command(
                 raise UsageError(f"no row has {column} {' or '.join(chosen)}: there is {', '.join(known)}")
 
     from spmvbench.report import page
+    from spmvbench.report import published as papers
 
     report = page.write(
         rows,
@@ -116,6 +137,8 @@ def command(
         images=images,
         baseline=baseline,
         with_emulated=emulated,
+        matrices=matrices,
+        published=[papers.get(name) for name in _names(published) or []],
     )
     width = max((len(drawn.name) for drawn in report.drawn), default=0)
     for drawn in report.drawn:

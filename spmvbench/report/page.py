@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import jinja2
 import pandas as pd
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import emulated, prepared, right
 from spmvbench.analysis.coverage import coverage
@@ -19,13 +20,14 @@ from spmvbench.analysis.ranking import default_baseline
 from spmvbench.bench.record import COLUMNS
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.report import figures, style, tables
+from spmvbench.report.published import Published
 
 PAGE, FIGURES = "index.html", "figures"
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure on the page. files: what was written, the CSV last. image: a data URI."""
+    """A figure on the page. files: what was written, the CSV last. image: a data URI, empty where tables do without."""
 
     name: str
     title: str
@@ -33,6 +35,7 @@ class Drawn:
     papers: str
     alt: str
     image: str
+    tables: list[tables.Table]
     files: list[Path]
 
 
@@ -54,19 +57,24 @@ def write(
     images: Sequence[str] = ("svg",),
     baseline: str | None = None,
     with_emulated: bool = False,
+    matrices: pd.DataFrame | None = None,
+    published: Sequence[Published] = (),
 ) -> Report:
     """Write the page, and beside it the figures as `images` (svg, png, pdf) and their data as CSV.
 
     rows: of one or several runs. environment: as `store.environment`; every key may be missing. names: figures to draw,
     all without. baseline: a label, plain CSR without. with_emulated: where there are rows of the emulated device, show
-    their times, and only those, marked as such. Raises UsageError for an unknown figure or baseline.
+    their times, and only those, marked as such. matrices: the runs' descriptions of their matrices, as
+    `store.matrices`. published: papers' figures to set beside the run's.
+
+    Raises UsageError for an unknown figure or baseline.
     """
     chosen = figures.choose(names)
     rows = prepared(rows)
     with_emulated = with_emulated and bool(emulated(rows).any())
     times = rows[emulated(rows) == with_emulated]
     times = times.assign(setting=times["setting"].cat.remove_unused_categories())
-    options = _options(rows, times, baseline)
+    options = replace(_options(rows, times, baseline), matrices=matrices, published=published)
 
     drawn: list[Drawn] = []
     left_out: dict[str, list[str]] = {}
@@ -112,7 +120,7 @@ def _draw(
     images: Sequence[str],
     with_emulated: bool,
 ) -> Drawn:
-    """Draw one figure and write its files. Raises LeftOut."""
+    """Draw one figure, or make its tables, and write its files. Raises LeftOut."""
     if figure.performance and right(times).empty:
         if len(right(rows)) and not with_emulated:
             raise figures.LeftOut("the only right rows are of the emulated device, whose times --emulated shows")
@@ -120,24 +128,33 @@ def _draw(
     table = figure.data(times if figure.performance else rows, options)
     if table.empty:
         raise figures.LeftOut("no row has what it shows")
-    with style.theme():
-        picture = figure.draw(table, environment, options)
-        if figure.performance and with_emulated:
-            style.emulated_across(picture)
-        paths = [folder / f"{figure.name}.{image}" for image in images]
-        shown = folder / f"{figure.name}.svg"
-        for path in dict.fromkeys([shown, *paths]):
-            style.save(picture, path)
-    image = base64.b64encode(shown.read_bytes()).decode()
-    if shown not in paths:
-        shown.unlink()
+    unreal = figure.performance and with_emulated
+    image, paths = "", []
+    if hasattr(figure, "draw"):
+        with style.theme():
+            picture = figure.draw(table, environment, options)
+            if unreal:
+                style.emulated_across(picture)
+            paths = [folder / f"{figure.name}.{suffix}" for suffix in images]
+            image = _saved(picture, folder / f"{figure.name}.svg", paths)
+    shown = figure.show(table, environment, options) if hasattr(figure, "show") else []
+    if unreal:
+        shown = [replace(part, caption=f"EMULATED: {part.caption}") for part in shown]
     data = folder / f"{figure.name}.csv"
     table.to_csv(data, index=False, float_format="%.6g")
     caption = figure.caption.format(baseline=options.baseline)
     alt = f"{figure.title}. {caption} The numbers are in {data.name}."
-    return Drawn(
-        figure.name, figure.title, caption, figure.papers, alt, f"data:image/svg+xml;base64,{image}", [*paths, data]
-    )
+    return Drawn(figure.name, figure.title, caption, figure.papers, alt, image, shown, [*paths, data])
+
+
+def _saved(picture: Figure, vector: Path, paths: Sequence[Path]) -> str:
+    """Write a picture to all the paths. Returns it as a data URI of the vector image, which need not stay."""
+    for path in dict.fromkeys([vector, *paths]):
+        style.save(picture, path)
+    image = base64.b64encode(vector.read_bytes()).decode()
+    if vector not in paths:
+        vector.unlink()
+    return f"data:image/svg+xml;base64,{image}"
 
 
 def _render(

@@ -21,13 +21,15 @@ from matplotlib.ticker import EngFormatter, Formatter, LogLocator, NullFormatter
 
 WIDTH = 11.0  # inches of every figure, so that text has one size on the page
 GREY, INK = "#b4b4b4", "#222222"
+COUNTS = EngFormatter(sep="")  # 10k, 1M, 1G
 # Okabe & Ito 2008 without yellow, which is lost on white, and two dark hues of Tol's that stay apart from them.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#44AA99")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 _LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 1, 2)))
 _HATCHES = ("", "////", "....", "xxxx")
-RASTER_FROM = 1000  # points beyond which a scatter is an image inside the vector file
+COLOR = _COLORS[0]  # of what is drawn alone
 MOST_NAMED = 40  # of what is missing
+RASTER_FROM = 1000  # points beyond which a scatter is an image inside the vector file
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def plain_ticks(axis: Axis, formatter: str | Formatter = "{x:g}") -> None:
 
 def count_ticks(axis: Axis) -> None:
     """The same for counts: 10k, 1M, 1G."""
-    plain_ticks(axis, EngFormatter(sep=""))
+    plain_ticks(axis, COUNTS)
 
 
 def coarse(values: np.ndarray, low: float, high: float, parts: int = 200) -> np.ndarray:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
+import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -29,6 +30,12 @@ def number(value: Any, digits: int = 3) -> str:
     return f"{value:,.0f}"
 
 
+def seconds(value: float) -> str:
+    """A time for people: 411 ms, 20.3 us."""
+    unit, size = next((part for part in (("s", 1.0), ("ms", 1e-3)) if value >= part[1]), ("us", 1e-6))
+    return f"{number(value / size)} {unit}"
+
+
 def percent(value: float) -> str:
     """A share in percent, never 100 % unless it is whole."""
     return NONE if math.isnan(value) else f"{math.floor(value * 1000) / 10:g} %"
@@ -44,26 +51,93 @@ class Column:
     about: str = ""
 
 
+class Cell(NamedTuple):
+    """What stands in a place of a table. best: to be highlighted. note: the mark of a note. about: for who asks."""
+
+    text: str
+    key: Any
+    best: bool = False
+    note: str = ""
+    about: str = ""
+
+
 @dataclass(frozen=True)
 class Table:
-    """A table ready for the template. rows: lists of (text, sort key); the first cell of each names the row."""
+    """A table ready for the template. The first cell of each row names it. notes: (mark, text) to stand below."""
 
     caption: str
     columns: Sequence[Column]
-    rows: list[list[tuple[str, Any]]]
+    rows: list[list[Cell]]
+    notes: Sequence[tuple[str, str]] = ()
 
 
 def table(caption: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Table:
     """A table of a frame's columns, in the frame's order."""
 
-    def cell(column: Column, value: Any) -> tuple[str, Any]:
-        if column.show is None:
-            return str(value), str(value)
-        missing = isinstance(value, float) and math.isnan(value)
-        return column.show(value), "" if missing else float(value)
+    def cell(column: Column, value: Any) -> Cell:
+        return Cell(str(value), str(value)) if column.show is None else Cell(column.show(value), _key(value))
 
     values = zip(*(frame[column.field] for column in columns), strict=True)
     return Table(caption, columns, [[cell(c, v) for c, v in zip(columns, row, strict=True)] for row in values])
+
+
+def _key(value: Any) -> Any:
+    """What a number is sorted by, as JavaScript reads it."""
+    value = float(value)
+    return "" if math.isnan(value) else "Infinity" if math.isinf(value) else value
+
+
+def by_matrix(
+    caption: str,
+    cases: pd.DataFrame,
+    value: str,
+    labels: Sequence[str],
+    *,
+    show: Callable[[Any], str] = number,
+    best: str = "",
+    winner: str = "",
+) -> Table:
+    """A row a matrix and a column a format, as papers print their results.
+
+    cases: columns matrix, label, `value`, status and reason, one row a pair, matrices in the order of the table.
+    labels: the columns to show. A dash carries the mark of a note with its reason; where there was no case the place is
+    empty. best: "max" or "min" highlights the best of a row, and a column `winner` names it, be it shown or not.
+    """
+    labels = list(labels)
+    held = cases[(cases["status"] == "ok") & cases[value].notna()]
+    of_matrix = held.groupby("matrix")[value]
+    top = of_matrix.agg(best) if best else pd.Series(dtype=float)
+    wins = held.loc[of_matrix.agg(f"idx{best}"), ["matrix", "label"]] if best else held.iloc[:0]
+    winners = wins.set_index("matrix")["label"].to_dict()
+    notes: dict[str, tuple[str, str]] = {}
+
+    def cell(matrix: str, case: Any) -> Cell:
+        if case is None:
+            return Cell("", "")
+        found = getattr(case, value)
+        if case.status == "ok" and not math.isnan(found):
+            return Cell(show(found), _key(found), best=bool(best) and found == top[matrix])
+        reason = f"{case.status}: {case.reason}" if case.status != "ok" else "not measured"
+        mark, _ = notes.setdefault(_kind(reason), (_letter(len(notes)), reason))
+        return Cell(NONE, "", note=mark, about=reason)
+
+    tried = {(case.matrix, case.label): case for case in cases[cases["label"].isin(labels)].itertuples()}
+    rows = []
+    for matrix in cases["matrix"].unique():
+        first = winners.get(matrix, NONE)
+        named = [Cell(matrix, matrix), *([Cell(first, first)] if best else [])]
+        rows.append([*named, *(cell(matrix, tried.get((matrix, label))) for label in labels)])
+    columns = [Column("matrix", "Matrix"), *([Column("label", winner)] if best else [])]
+    return Table(caption, [*columns, *(Column(label, label, show) for label in labels)], rows, list(notes.values()))
+
+
+def _letter(place: int) -> str:
+    return string.ascii_lowercase[place] if place < 26 else f"{_letter(place // 26 - 1)}{_letter(place % 26)}"
+
+
+def _kind(reason: str) -> str:
+    """A reason without its numbers and sizes: what reasons of one kind have in common."""
+    return re.sub(r"\d[\d,.]*(e[+-]?\d+)?( ?[kMGT]?B\b)?", "#", reason)
 
 
 _OUTCOME = [
@@ -104,7 +178,7 @@ def formats(rows: pd.DataFrame, *, speed: bool) -> list[Table]:
 def reasons(rows: pd.DataFrame) -> Table:
     """Why cases are not ok: a row for each format, status and kind of reason (numbers apart), most frequent first."""
     failed = rows[(rows["status"] != "ok") & (rows["matrix_sha256"] != "")]
-    kind = failed["reason"].str.replace(r"\d[\d,.]*(e[+-]?\d+)?( ?[kMGT]?B\b)?", "#", regex=True)
+    kind = failed["reason"].map(_kind)
     groups = failed.groupby([failed["label"], failed["status"], kind.rename("kind")], as_index=False)
     found = groups.agg(
         cases=("reason", "size"), matrices=("matrix", "nunique"), on=("matrix", "first"), reason=("reason", "first")

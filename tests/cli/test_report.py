@@ -5,7 +5,7 @@ import math
 import pytest
 
 from spmvbench import store
-from spmvbench.bench.record import blank_row
+from spmvbench.bench.record import MATRIX_COLUMNS, blank_row
 
 
 def write_run(results, run, started, seconds=1e-5, device="cuda:0"):
@@ -84,6 +84,7 @@ def test_emulated_run_says_how_to_see_its_times(command, tmp_path):
         (["nev"], 2, "there is no run 'nev'"),
         (["--figures", "rofline"], 2, "did you mean roofline"),
         (["--image", "gif"], 2, "there is no image type 'gif'"),
+        (["--published", "survey-k40"], 2, "did you mean survey-k40m"),
         (["--baseline", "csr-vektor"], 2, "did you mean csr-vector?"),
         (["old", "new"], 2, "--out DIR"),
     ],
@@ -129,6 +130,35 @@ def test_place_that_cannot_be_written_is_one_line(command, results, tmp_path):
     result = command("report", "--results", results, "--out", tmp_path / "file")
     assert result.code == 1
     assert len(result.err.splitlines()) == 1
+
+
+def test_published_figures_stand_beside_the_run(command, results):
+    args = ("report", "new", "--results", results, "--figures", "survey-profile,survey-published")
+    unasked = command(*args)
+    assert unasked.code == 0
+    assert "Left out: survey-published: no published figures were asked for: --published survey-k40m" in unasked.out
+    asked = command(*args, "--published", "survey-k40m,survey-m2070")
+    assert asked.code == 0
+    assert "Left out: survey-published: no row of a matrix of survey-k40m in f64" in asked.out
+    data = (results / "new" / "report" / "figures" / "survey-profile.csv").read_text()
+    assert "Tesla K40M, published" in data and "Tesla M2070, published" in data
+
+
+def test_descriptions_of_matrices_reach_the_figures(command, results):
+    missing = command("report", "old", "--results", results, "--figures", "survey-row-lengths,survey-patterns")
+    assert (
+        missing.out.count("\n") == 2
+        and "Left out: survey-row-lengths, survey-patterns: the run keeps no" in missing.out
+    )
+    about = {"matrix_sha256": "ab" * 32, "row_lengths": [3, 17], "row_counts": [99, 1], "down": 1, "across": 2}
+    store.describe(results / "old", blank_row(MATRIX_COLUMNS) | about | {"density": [0.5, 0.25]})
+    drawn = command("report", "old", "--results", results, "--figures", "survey-row-lengths,survey-patterns")
+    assert "Left out" not in drawn.out
+    lengths = (results / "old" / "report" / "figures" / "survey-row-lengths.csv").read_text().splitlines()
+    assert lengths == [
+        "matrix,row_len_cv,length,rows",
+        *(f"G/{m},0.1,{n},{k}" for m in "ab" for n, k in ((3, 99), (17, 1))),
+    ]
 
 
 def test_only_some_types_and_modes(command, results):

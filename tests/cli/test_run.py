@@ -91,8 +91,14 @@ def test_a_configuration_fills_only_what_the_command_line_left(run, tmp_path):
     assert "results/mine: 1 matrix x 2 formats x 1 type x 1 mode = 2 cases" in changed.out
 
 
-@pytest.mark.parametrize("name", ["demo", "h200"])
-def test_the_ready_made_configurations_can_be_run(command, tmp_path, monkeypatch, name):
+@pytest.mark.parametrize("name", ["demo", "h200", "survey"])
+def test_the_ready_made_configurations_can_be_run_without_a_network(command, tmp_path, monkeypatch, name):
+    from spmvbench.collection import download, suitesparse
+
+    def unreachable(*args, **conditions):
+        raise download.Unreachable("no network in this test")
+
+    monkeypatch.setattr(suitesparse, "search", unreachable)
     monkeypatch.chdir(tmp_path)
     result = command("run", "--config", name, "--dry-run")
     assert result.code == 0, result.err

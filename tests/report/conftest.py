@@ -1,12 +1,17 @@
 """Generated rows with every column filled as a run on a GPU would fill it; nothing was measured."""
 
+import hashlib
 import json
+import math
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from spmvbench.bench.record import blank_row
+from spmvbench.bench.record import MATRIX_COLUMNS, blank_row
+from spmvbench.collection import features, synthetic
+from spmvbench.formats.arrays import Csr
+from spmvbench.report import published
 
 # key: (bytes of an index by entry, share of the bandwidth reached, bytes of padding grow with the row variation)
 FORMATS = {
@@ -193,6 +198,64 @@ def tile_rows():
         }
         table.loc[matrix.index, "detail"] = json.dumps(detail)
     return table
+
+
+SURVEY_KEYS = {
+    "CSR": "csr-rg", "JSR": "csr-jsr", "HDI": "hdi", "ELL": "ell-psblas", "HLL": "hll", "HYB": "hyb",
+    "SELL-P": "sell-p",
+}  # fmt: skip
+NOT_IN_RUN = ("Janna/Cube_Coup_dt0", "Fluorem/RM07R")
+WRONG = ("Williams/cant", "SELL-P")
+
+
+def survey_run():
+    """The survey's matrices and formats as a run would have them that is 20 times as fast as the K40M on every one."""
+    template = generated_rows(1, {"csr-vector": FORMATS["csr-vector"]}).iloc[0].to_dict()
+    rows = []
+    for m in published.get("survey-k40m").rows.itertuples():
+        if m.matrix in NOT_IN_RUN:
+            continue
+        group, _, name = m.matrix.partition("/")
+        for dtype, factor in (("f64", 20.0), ("f32", 30.0)):
+            t = 2e-9 * m.nnz / (factor * m.gflops)
+            key = SURVEY_KEYS[m.format]
+            row = template | {
+                "case_id": f"{m.matrix}-{key}-{dtype}", "group": group, "name": name, "format": key, "label": key,
+                "matrix_sha256": hashlib.sha256(m.matrix.encode()).hexdigest(), "dtype": dtype, "mode": "hot",
+                "rows": m.rows, "cols": m.rows, "nnz": m.nnz, "row_len_mean": m.row_len_mean,
+                "row_len_max": m.row_len_max, "row_len_cv": (m.row_len_max / m.row_len_mean - 1) / 4,
+                "t_median": t, "gflops": factor * m.gflops, "bytes_per_nnz": m.bytes_per_nnz,
+                "model_bytes": int((m.bytes_per_nnz if m.bytes_per_nnz > 0 else 13) * m.nnz) + 16 * m.rows,
+                "t_convert_device": 5e-12 * m.nnz * (1 if m.format == "CSR" else 8),
+            }  # fmt: skip
+            if not t > 0:
+                row |= {"status": "skipped", "reason": f"{m.nnz * 99 / 1e9:.1f} GB, over the limit of 112 GB"}
+                row |= {"t_median": math.nan, "gflops": math.nan, "bytes_per_nnz": math.nan}
+            if (m.matrix, m.format) == WRONG:
+                row |= {"status": "wrong", "reason": "entry 3 of y is off", "gflops": 9999.0, "t_median": 1e-9}
+                row |= {"bytes_per_nnz": 9999.0}
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def descriptions(rows, specs=("pde:9", "fem:5:2", "uniform:500:7", "powerlaw:3000:6", "denserow:1500")):
+    """What a run would keep of these rows' matrices, as small generated ones look."""
+    looks = [features.description(Csr.of(synthetic.generate(spec))) for spec in specs]
+    hashes = sorted(set(rows["matrix_sha256"]) - {""})
+    return pd.DataFrame(
+        blank_row(MATRIX_COLUMNS) | {"matrix_sha256": sha} | looks[place % len(looks)]
+        for place, sha in enumerate(hashes)
+    )
+
+
+@pytest.fixture(scope="session")
+def survey_rows():
+    return survey_run()
+
+
+@pytest.fixture(scope="session")
+def matrices(rows, survey_rows):
+    return descriptions(pd.concat([rows, survey_rows]))
 
 
 @pytest.fixture(scope="session")

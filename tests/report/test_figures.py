@@ -7,7 +7,7 @@ import pytest
 
 from spmvbench.analysis.cases import prepared
 from spmvbench.errors import UsageError
-from spmvbench.report import figures, style
+from spmvbench.report import figures, published, style
 
 EVERY = figures.every()
 TILESPMV = ("methods", "shares", "rivals", "representative", "space", "preprocessing")
@@ -28,16 +28,22 @@ def loaded(fastload_rows):
     return prepared(fastload_rows)
 
 
+@pytest.fixture(scope="module")
+def surveyed(survey_rows):
+    return prepared(survey_rows)
+
+
 @pytest.fixture
-def about(figure, ready, tiled, loaded):
+def about(figure, ready, tiled, loaded, surveyed):
     """Rows that hold what a figure is about."""
-    families = {"tilespmv": tiled, "fastload": loaded}
+    families = {"tilespmv": tiled, "fastload": loaded, "survey": surveyed}
     return next((rows for family, rows in families.items() if figure in figures.known()[family]), ready)
 
 
 @pytest.fixture(scope="module")
-def options():
-    return figures.Options("csr-vector", style.marks(["csr-vector", "csr5", "hyb", "ell"], "csr-vector"))
+def options(matrices):
+    marks = style.marks(["csr-vector", "csr5", "hyb", "ell"], "csr-vector")
+    return figures.Options("csr-vector", marks, matrices, [published.get("survey-k40m")])
 
 
 def test_modules_are_complete_and_their_names_differ():
@@ -64,23 +70,30 @@ def test_chosen_figures_stand_in_the_order_of_the_page():
 @pytest.mark.parametrize("figure", EVERY, ids=lambda f: f.name)
 def test_figure_draws_its_table(figure, about, options, environment):
     table = figure.data(about, options)
-    assert len(table) and set(table["label"]) <= set(about["label"])
+    assert len(table) and set(table.get("label", [])) - {""} <= set(about["label"])
     assert "Broken/archive" not in set(table.get("matrix", []))
-    with style.theme():
-        picture = figure.draw(table, environment, options)
-        picture.canvas.draw()
-    panels = [ax for ax in picture.axes if ax.get_visible()]
-    assert panels
-    for ax in panels:
-        assert ax.get_title(loc="left") and ax.get_xlabel()
-        assert ax.lines or ax.collections or ax.patches
+    assert hasattr(figure, "draw") or hasattr(figure, "show")
+    if hasattr(figure, "draw"):
+        with style.theme():
+            picture = figure.draw(table, environment, options)
+            picture.canvas.draw()
+        panels = [ax for ax in picture.axes if ax.get_visible() and ax.get_label() != "<colorbar>"]
+        assert panels
+        for ax in panels:
+            assert ax.get_title(loc="left") and ax.get_xlabel()
+            assert ax.lines or ax.collections or ax.patches or ax.images
+    if hasattr(figure, "show"):
+        shown = figure.show(table, environment, options)
+        assert shown and len({part.caption for part in shown}) == len(shown)
+        for part in shown:
+            assert part.rows and {len(row) for row in part.rows} == {len(part.columns)}
 
 
 @pytest.mark.parametrize("figure", [f for f in EVERY if f.performance], ids=lambda f: f.name)
 def test_wrong_rows_are_nowhere(figure, about, options):
     table = figure.data(about, options)
     if "matrix" in table:
-        assert not ((table["matrix"] == "Oberwolfach/matrix0007") & (table["label"] == "csr5")).any()
+        assert not ((table["matrix"] == "Oberwolfach/matrix0007") & (table.get("label") == "csr5")).any()
     assert not (table.select_dtypes("number") == 9999.0).any(axis=None)
 
 

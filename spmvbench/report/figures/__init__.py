@@ -4,10 +4,11 @@ A package in here is a family, the figures of one paper, chosen together by the 
 the run holds the formats that it is about.
 
 A module has name, title, caption, papers (who drew it so before), order (place on the page), performance (whether it
-shows times: those of the emulated device are drawn only on demand) and two functions:
+shows times: those of the emulated device are drawn only on demand) and two functions or three:
 
-    data(rows, options) -> DataFrame          what is drawn, written as CSV beside the figure
-    draw(table, environment, options) -> Figure
+    data(rows, options) -> DataFrame                what is shown, written as CSV beside the figure
+    draw(table, environment, options) -> Figure     a picture
+    show(table, environment, options) -> [Table]    tables for the page; in place of the picture, or under it
 
 rows are those of `analysis.cases.prepared`; a caption may name {baseline}. `LeftOut` says why there is nothing to draw.
 """
@@ -24,15 +25,23 @@ import pandas as pd
 
 from spmvbench.analysis.cases import labels_of
 from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.report.published import Published
 from spmvbench.report.style import Mark
 
 
 @dataclass(frozen=True)
 class Options:
-    """baseline: the label that others are compared with, None where nothing is right. marks: highlighted formats."""
+    """What figures know besides rows.
+
+    baseline: the label that others are compared with, None where nothing is right. marks: highlighted formats.
+    matrices: what the run keeps of its matrices, as `store.matrices`; None without. published: papers' figures to set
+    beside the run's.
+    """
 
     baseline: str | None
     marks: Mapping[str, Mark]
+    matrices: pd.DataFrame | None = None
+    published: Sequence[Published] = ()
 
 
 class LeftOut(Exception):

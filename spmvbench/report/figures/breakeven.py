@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.breakeven import overheads
+from spmvbench.analysis.breakeven import of_one_path, overheads
 from spmvbench.analysis.cases import hot
 from spmvbench.report import style
 from spmvbench.report.figures import Options
@@ -31,8 +31,7 @@ AT_ONCE, NEVER = 0.5, 3e6
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `analysis.breakeven.overheads`, of the settings that repeat SpMVs as solvers do (hot, where measured)."""
-    table = overheads(hot(rows), options.baseline)
-    return table[table["path"] == ("device" if "device" in set(table["path"]) else "host")]
+    return of_one_path(overheads(hot(rows), options.baseline))
 
 
 def _never(rows: pd.DataFrame) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.roofline import attainable, ceilings, intensity_bounds, points
@@ -41,26 +42,49 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     for ax, setting in zip(axes, settings, strict=True):
         part = table[table["setting"] == setting]
         dtype = setting.split()[0]
-        bounds = intensity_bounds(dtype)
-        limits = ceilings(environment.get("properties", {}), dtype)
-        peak = limits["gflops"].max() if len(limits) else np.inf
-        x = np.geomspace(part["intensity"].quantile(0.005) / 2, max(bounds.values()) * 2.5, 100)
-        low = min([part["gflops"].quantile(0.01) / 2, *limits["gflops"] / 1.5])
-        ax.plot(x, attainable(x, bandwidth, peak), color="black", linewidth=2)
-        ax.text(0.02, 0.97, f"roof: {bandwidth:,.0f} GB/s measured", transform=ax.transAxes, va="top", fontsize=8)
-        for text, bound in bounds.items():
-            ax.axvline(bound, color=style.INK, linestyle=":", linewidth=1)
-            ax.text(
-                bound, low * 1.1, f"{text}: 1/{1 / bound:.0f}", rotation=90, ha="center", va="bottom", fontsize=7.5,
-                bbox={"color": "white", "alpha": 0.85, "pad": 1}, zorder=4,
-            )  # fmt: skip
-        for row in limits[limits["ceiling"] != "peak"].itertuples():
-            ax.axhline(row.gflops, color="#555555", linestyle="--", linewidth=0.9)
-            ax.text(x[0], row.gflops, f" {row.ceiling}: {row.gflops:,.0f}", va="bottom", fontsize=7.5, color="#333333")
+        right = max(intensity_bounds(dtype).values()) * 2.5
+        roof(ax, part, bandwidth, "measured", environment.get("properties", {}), dtype, right)
         style.scatter(ax, part, "intensity", "gflops", options.marks)
-        ax.set(title=setting, xscale="log", yscale="log", xlabel="arithmetic intensity, flop/byte", ylabel="GFLOPS")
-        ax.set(xlim=(x[0], x[-1]), ylim=(low, None))
-        style.plain_ticks(ax.xaxis)
-        style.plain_ticks(ax.yaxis)
+        ax.set_title(setting)
     style.legend(figure, options.marks, len(set(table["label"]) - set(options.marks)))
     return figure
+
+
+def roof(
+    ax: Axes,
+    part: pd.DataFrame,
+    bandwidth: float,
+    known: str,
+    properties: Mapping[str, Any],
+    dtype: str,
+    right: float,
+) -> None:
+    """The roof over points, the survey's ceilings, and the intensities that no general format exceeds.
+
+    part: the points, columns intensity and gflops. bandwidth: GB/s; known: in a word, from where. properties: as for
+    `analysis.roofline.ceilings`. right: where the axis of intensities ends; the peak has its line where it is in sight.
+    """
+    bounds, limits = intensity_bounds(dtype), ceilings(properties, dtype)
+    peak = limits["gflops"].max() if len(limits) else np.inf
+    wide = peak <= right * bandwidth  # then the peak is in sight, and the room for words is at the right
+    x = np.geomspace(part["intensity"].quantile(0.005, interpolation="lower") / 2, right, 100)
+    low = min([part["gflops"].quantile(0.01, interpolation="lower") / 2, *limits["gflops"] / 1.5])
+    ax.plot(x, attainable(x, bandwidth, peak), color="black", linewidth=2)
+    text = f"roof: {bandwidth:,.0f} GB/s {known}"
+    ax.text(0.02, 0.88 if wide else 0.97, text, transform=ax.transAxes, va="top", fontsize=8)
+    for text, bound in bounds.items():
+        ax.axvline(bound, color=style.INK, linestyle=":", linewidth=1)
+        ax.text(
+            bound, low * 1.1, f"{text}: 1/{1 / bound:.0f}", rotation=90, ha="center", va="bottom", fontsize=7.5,
+            bbox={"color": "white", "alpha": 0.85, "pad": 1}, zorder=4,
+        )  # fmt: skip
+    for row in limits[(limits["ceiling"] != "peak") | wide].itertuples():
+        ax.axhline(row.gflops, color="#555555", linestyle="--", linewidth=0.9)
+        ax.text(
+            x[-1 if wide else 0], row.gflops, f" {row.ceiling}: {row.gflops:,.0f} ", ha="right" if wide else "left",
+            va="bottom", fontsize=7.5, color="#333333",
+        )  # fmt: skip
+    ax.set(xscale="log", yscale="log", xlabel="arithmetic intensity, flop/byte", ylabel="GFLOPS")
+    ax.set(xlim=(x[0], x[-1]), ylim=(low, None))
+    style.plain_ticks(ax.xaxis)
+    style.plain_ticks(ax.yaxis)
