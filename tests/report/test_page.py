@@ -1,7 +1,9 @@
 """The page: whole, self-contained, honest about emulated times, and alive in a browser."""
 
 import html
+import itertools
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -212,6 +214,21 @@ def test_chosen_baseline_is_named(rows, environment, tmp_path):
 )
 def test_numbers_for_people(value, shown):
     assert tables.number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(1.5, "1.50 s"), (0.411, "411 ms"), (2.03e-5, "20.3 us"), (4e-8, "0.0400 us"), (0.0, "0 us")]
+)
+def test_times_for_people(value, shown):
+    assert tables.seconds(value) == shown
+
+
+def test_notes_of_a_table_never_run_out_of_marks():
+    reasons = ["".join(letters) for letters in itertools.product("xyz", repeat=4)]
+    cases = pd.DataFrame({"matrix": "m", "label": reasons, "t": math.nan, "status": "skipped", "reason": reasons})
+    marks = [mark for mark, _ in tables.by_matrix("caption", cases, "t", reasons).notes]
+    assert marks[:2] == ["a", "b"] and marks[25:28] == ["z", "aa", "ab"]
+    assert len(set(marks)) == len(reasons) == 81
 
 
 @pytest.mark.parametrize(("share", "shown"), [(1.0, "100 %"), (0.99999, "99.9 %"), (0.5, "50 %"), (0.0, "0 %")])

@@ -29,6 +29,11 @@ def roles(rows: pd.DataFrame) -> dict[str, str]:
     return found
 
 
+def printed(options: Options) -> list[published.Published]:
+    """The survey's own figures, as far as they were asked for."""
+    return [given for given in options.published if given.paper.name == PAPER]
+
+
 def named(found: Mapping[str, str]) -> dict[str, str]:
     """How these roles are drawn, by label: the survey's name, and the key where it is another word."""
     return {label: name if label == name.lower() else f"{name} ({label})" for name, label in found.items()}

@@ -13,7 +13,7 @@ from spmvbench.analysis.breakeven import of_one_path, overheads
 from spmvbench.analysis.cases import hot
 from spmvbench.report import style, tables
 from spmvbench.report.figures import LeftOut, Options
-from spmvbench.report.figures.survey import PAPER, cases, formats, marks_in, named, roles
+from spmvbench.report.figures.survey import cases, formats, marks_in, named, printed, roles
 from spmvbench.report.published import Published
 from spmvbench.report.tables import Column, number
 
@@ -39,10 +39,9 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
     Raises LeftOut where no published figures were asked for, or the run has none of their matrices or formats.
     """
-    wanted = [given for given in options.published if given.paper.name == PAPER]
-    if not wanted:
+    if not printed(options):
         raise LeftOut("no published figures were asked for: --published survey-k40m sets them beside the run")
-    return pd.concat([_beside(rows, given) for given in wanted], ignore_index=True)
+    return pd.concat([_beside(rows, given) for given in printed(options)], ignore_index=True)
 
 
 def _beside(rows: pd.DataFrame, given: Published) -> pd.DataFrame:
@@ -67,7 +66,7 @@ def _beside(rows: pd.DataFrame, given: Published) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """A row for each published device, setting and quantity: matrices from left to right."""
-    titles = {given.name: given.title for given in options.published}
+    titles = {given.name: given.title for given in printed(options)}
     found = table[table["label"] != ""].drop_duplicates("format").set_index("format")["label"].to_dict()
     text = named(found)
     marks = marks_in([name for name in formats() if name in found])
@@ -106,7 +105,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[tables.Table]:
     """A table for each published device and setting, of the matrices that the run has."""
     heads = {"gflops": "GFLOPS", "bytes_per_nnz": "Bytes/nnz", "spmvs": "Conversion, SpMVs", "break_even": "Break-even"}
-    titles = {given.name: given.title for given in options.published}
+    titles = {given.name: given.title for given in printed(options)}
     found = []
     for (published, setting), part in table.groupby(["published", "setting"], sort=False):
         columns = [Column("matrix", "Matrix"), Column("format", "Survey"), Column("label", "Here")]

@@ -13,7 +13,7 @@ from spmvbench.analysis.lessons import lessons
 from spmvbench.analysis.roofline import VALUE_BYTES
 from spmvbench.report import tables
 from spmvbench.report.figures import Options
-from spmvbench.report.figures.survey import cases, roles
+from spmvbench.report.figures.survey import cases, printed, roles
 from spmvbench.report.tables import Column
 
 name = "survey-lessons"
@@ -48,7 +48,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
         for setting, part in ours.dropna(subset="format").groupby("setting", observed=True)
     ]
     verdicts += [
-        lessons(given.rows, _HDI_SLOT_PUBLISHED).assign(setting=given.title, formats="") for given in options.published
+        lessons(given.rows, _HDI_SLOT_PUBLISHED).assign(setting=given.title, formats="") for given in printed(options)
     ]
     table = pd.concat(verdicts, ignore_index=True)
     return table[["setting", "formats", "lesson", "claim", "verdict", "yes", "of", "numbers"]]

@@ -13,7 +13,7 @@ from spmvbench.analysis.cases import hot
 from spmvbench.analysis.profiles import performance_profile
 from spmvbench.report import style
 from spmvbench.report.figures import Options, profile
-from spmvbench.report.figures.survey import formats, marks_in, named, roles
+from spmvbench.report.figures.survey import formats, marks_in, named, printed, roles
 
 name = "survey-profile"
 title = "Survey, Fig. 13 and 14: performance profiles"
@@ -37,7 +37,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     table = profile.data(ours[ours["label"].isin(found.values())], options)
     table = table.assign(name=table["label"].map({label: name for name, label in found.items()}))
     curves = [table.astype({"setting": str})]
-    for given in options.published:
+    for given in printed(options):
         curve = performance_profile(given.rows).rename(columns={"format": "name"})
         curves.append(curve.assign(setting=given.title, label=curve["name"].map(found).fillna("")))
     return pd.concat(curves, ignore_index=True)

@@ -15,7 +15,7 @@ from spmvbench.analysis.roofline import ceilings, points
 from spmvbench.report import style
 from spmvbench.report.figures import LeftOut, Options
 from spmvbench.report.figures.roofline import roof
-from spmvbench.report.figures.survey import formats, marks_in, roles
+from spmvbench.report.figures.survey import formats, marks_in, printed, roles
 from spmvbench.report.tables import number
 
 name = "survey-roofline"
@@ -43,7 +43,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     ours = ours[ours["label"].isin(found.values())].astype({"setting": str})
     ours = ours.assign(name=ours["label"].map({label: name for name, label in found.items()}), **{"from": OURS})
     tables = [ours]
-    for given in options.published:
+    for given in printed(options):
         placed = given.rows.rename(columns={"format": "name"}).dropna(subset=["gflops", "bytes_per_nnz"])
         placed = placed.assign(
             setting=given.title, intensity=2 / placed["bytes_per_nnz"], label="", **{"from": given.name}
@@ -69,7 +69,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     bandwidth = environment.get("read_bandwidth_gbps")
     if not bandwidth:
         raise LeftOut("the run holds no measured bandwidth, which is the roof")
-    devices = {given.name: given for given in options.published}
+    devices = {given.name: given for given in printed(options)}
     settings = list(table["setting"].unique())
     figure, axes = style.grid(len(settings), min(2, len(settings)), height=4.4)
     marks = marks_in(list(table["name"].unique()))
