@@ -113,7 +113,7 @@ def test_table_10_says_never_and_shows_times_with_units(surveyed, options, envir
     table = figure("conversion").data(surveyed, options)
     seconds, spmvs, paid = figure("conversion").show(table, environment, options)[:3]
     assert [part.caption.partition(" (")[0] for part in (seconds, spmvs, paid)] == [
-        "Conversion, time, f64 hot", "Conversion, SpMVs, f64 hot", "Break-even, SpMVs, f64 hot",
+        "Conversion time, f64 hot", "Conversion, SpMVs, f64 hot", "Break-even, SpMVs, f64 hot",
     ]  # fmt: skip
     thermal2 = [grid(part)["Schmid/thermal2"] for part in (seconds, spmvs, paid)]
     assert (thermal2[0]["hll"].text, thermal2[1]["csr-rg"].text) == ("343 us", "0.730")

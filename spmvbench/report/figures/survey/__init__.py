@@ -69,9 +69,8 @@ def grids(
 ) -> list[tables.Table]:
     """A table for each value of the column `by` and each quantity, as `tables.by_matrix`.
 
-    quantities: heading and text of a number, by column.
-
     The survey's formats stand first, then those that the report highlights, then others, as far as there is room.
+    quantities: heading, and how a number is shown, by column.
     """
     found = roles(table)
     order = dict.fromkeys([*found.values(), *options.marks, *sorted(table["label"].unique())])

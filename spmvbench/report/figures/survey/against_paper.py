@@ -21,8 +21,8 @@ name = "survey-published"
 title = "Survey: the run beside the published figures"
 caption = (
     "The run's value over the published one, for every matrix and format of the survey that both have: GFLOPS in f64 "
-    "(above the line the run is faster); bytes per nonzero (below it the run takes less); and the conversion in SpMVs"
-    " of the format, which in the survey holds the copy to the device. The table has the values themselves."
+    "(above the line the run is faster); bytes per nonzero (below it the run takes less); and the conversion in SpMVs "
+    "of the format, which in the survey holds the copy to the device. The table has the values themselves."
 )
 papers = "Filippone et al. 2017, Tables 5 to 10"
 order = 180

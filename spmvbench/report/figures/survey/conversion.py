@@ -25,7 +25,7 @@ order = 130
 performance = True
 
 _QUANTITIES = {
-    "setup": ("Conversion, time", seconds),
+    "setup": ("Conversion time", seconds),
     "spmvs": ("Conversion, SpMVs", number),
     "break_even": ("Break-even, SpMVs", number),
 }

@@ -9,7 +9,7 @@ import pandas as pd
 
 from spmvbench.analysis.breakeven import of_one_path, overheads
 from spmvbench.analysis.cases import hot
-from spmvbench.analysis.lessons import lessons
+from spmvbench.analysis.lessons import EVEN, FULL, POWER_LAW, lessons
 from spmvbench.analysis.roofline import VALUE_BYTES
 from spmvbench.report import tables
 from spmvbench.report.figures import Options
@@ -20,9 +20,9 @@ name = "survey-lessons"
 title = "Survey, section 5.5: the lessons, here"
 caption = (
     "The survey's rules of thumb held against the run's rows of the survey's formats, and against published figures "
-    "where they were asked for. A rule about matrices of a kind holds where it is so on more than half of them; rows "
-    "are even where the longest is at most 1.25 times the mean, power-law where it is 50 times the mean or more; "
-    "entries lie along diagonals where HDI has at most 1.3 slots a nonzero."
+    "where they were asked for. A rule about matrices of a kind holds where it is so on more than half of them. Rows "
+    f"are even where the longest is at most {EVEN} times the mean, power-law where it is {POWER_LAW} times the mean or "
+    f"more; entries lie along diagonals where HDI has at most {FULL} slots a nonzero."
 )
 papers = "Filippone et al. 2017, sections 5.2, 5.4 and 5.5"
 order = 105
