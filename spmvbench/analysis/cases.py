@@ -46,8 +46,12 @@ def emulated(rows: pd.DataFrame) -> pd.Series:
 
 
 def right(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows that were measured and right, experiments left out. Nothing else enters a ranking or a mean."""
-    return rows[(rows["status"] == "ok") & ~rows["experiment"]]
+    """The rows that were measured and right, experiments left out. Nothing else enters a ranking or a mean.
+
+    A table without the column experiment has had them left out before.
+    """
+    ok = rows["status"] == "ok"
+    return rows[ok & ~rows["experiment"]] if "experiment" in rows else rows[ok]
 
 
 def hot(rows: pd.DataFrame) -> pd.DataFrame:

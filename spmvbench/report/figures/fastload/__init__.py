@@ -74,7 +74,9 @@ def collected(matrices: pd.Series) -> int:
 
 def say_held(figure: Figure, held: int, missing: Sequence[str] = ()) -> None:
     """Above the panels: how many of the collection's matrices they show, and which rivals the run lacks."""
-    style.missing(figure, missing, before=f"Shown are {held:,} matrices of the collection, in the paper all {MATRICES:,}.")
+    style.missing(
+        figure, missing, before=f"Shown are {held:,} matrices of the collection, in the paper all {MATRICES:,}."
+    )
 
 
 def published(table: str) -> pd.DataFrame:

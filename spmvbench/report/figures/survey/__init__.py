@@ -52,7 +52,7 @@ def cases(rows: pd.DataFrame, *values: str) -> pd.DataFrame:
     """
     known = list(published.paper(PAPER).matrices["matrix"])
     place = {matrix: number for number, matrix in enumerate(known)}
-    found = rows[(rows["matrix_sha256"] != "") & (rows["nnz"] > 0)]
+    found = rows[(rows["matrix_sha256"] != "") & (rows["nnz"] > 0) & ~rows["experiment"]]
     found = found.assign(**{value: found[value].where(found["status"] == "ok") for value in values})
     order = found["matrix"].map(lambda matrix: place.get(matrix, len(known)))
     return found.assign(order=order).sort_values(["order", "matrix"], kind="stable").drop(columns="order")
