@@ -11,12 +11,47 @@ __global__ void coo_atomic(I nnz, const int* __restrict__ row_idx, const int* __
   atomicAdd(y + load_stream(row_idx + k), load_stream(values + k) * load_x(x, load_stream(col_idx + k)));
 }
 
-// Each warp walks `interval` entries (a multiple of 32), 32 at a time. A row that ends inside the interval is added to
-// y without an atomic: only one warp sees its end. What is open at the interval's end is the warp's carry.
-template <typename V, typename I>
+// ENTRIES neighbouring entries, loaded two at a time: an even number, from a multiple of it on. Places from `end` on
+// repeat the last row; their column is -1 and they have nothing to add.
+template <typename V, int ENTRIES>
+struct Entries {
+  int row[ENTRIES], column[ENTRIES];
+  V value[ENTRIES];
+
+  __device__ __forceinline__ void load(long long k, long long end, const int* __restrict__ row_idx,
+                                       const int* __restrict__ col_idx, const V* __restrict__ values) {
+    using Pair = typename PairOf<V>::type;
+    if (k + ENTRIES <= end) {
+#pragma unroll
+      for (int e = 0; e < ENTRIES; e += 2) {
+        const int2 rows = load_stream(reinterpret_cast<const int2*>(row_idx + k + e));
+        const int2 columns = load_stream(reinterpret_cast<const int2*>(col_idx + k + e));
+        const Pair pair = load_stream(reinterpret_cast<const Pair*>(values + k + e));
+        row[e] = rows.x, row[e + 1] = rows.y;
+        column[e] = columns.x, column[e + 1] = columns.y;
+        value[e] = pair.x, value[e + 1] = pair.y;
+      }
+    } else {
+#pragma unroll
+      for (int e = 0; e < ENTRIES; ++e) {
+        const bool inside = k + e < end;
+        row[e] = row_idx[inside ? k + e : end - 1];
+        column[e] = inside ? col_idx[k + e] : -1;
+        value[e] = inside ? values[k + e] : V(0);
+      }
+    }
+  }
+};
+
+// Each warp walks `interval` entries, a multiple of 32 * ENTRIES, in batches of so many: ENTRIES neighbours a lane, the
+// next batch under way while one is summed. A row that ends inside the interval is added to y: only one warp sees its
+// end, so the sum is the same every time, and an atomic is an addition that nothing waits for. What is open at the
+// interval's end is the warp's carry. The arrays are aligned to 16 bytes.
+template <typename V, typename I, int ENTRIES>
 __global__ void coo_flat(I nnz, int interval, const int* __restrict__ row_idx, const int* __restrict__ col_idx,
                          const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y,
                          int* __restrict__ carry_row, V* __restrict__ carry_sum) {
+  constexpr int BATCH = WARP * ENTRIES;
   const long long warp = global_thread() / WARP;
   const int lane = lane_id();
   const long long begin = warp * interval;
@@ -25,22 +60,50 @@ __global__ void coo_flat(I nnz, int interval, const int* __restrict__ row_idx, c
 
   int open_row = row_idx[begin];
   V open_sum = 0;
-  for (long long batch = begin; batch < end; batch += WARP) {
-    // Lanes past the end repeat the last row with nothing to add.
-    const long long k = batch + lane;
-    const bool inside = k < end;
-    const int row = inside ? load_stream(row_idx + k) : row_idx[end - 1];
-    V sum = inside ? load_stream(values + k) * load_x(x, load_stream(col_idx + k)) : V(0);
+  Entries<V, ENTRIES> next;
+  next.load(begin + lane * ENTRIES, end, row_idx, col_idx, values);
+  for (long long batch = begin; batch < end; batch += BATCH) {
+    const Entries<V, ENTRIES> now = next;
+    if (batch + BATCH < end) next.load(batch + BATCH + lane * ENTRIES, end, row_idx, col_idx, values);
+    V product[ENTRIES];
+#pragma unroll
+    for (int e = 0; e < ENTRIES; ++e) product[e] = now.column[e] >= 0 ? now.value[e] * load_x(x, now.column[e]) : V(0);
+
+    // The lane's rows: one that begins and ends in it is complete, the first may have begun before, the last goes on.
+    const int first_row = now.row[0];
+    int row = first_row;
+    V sum = 0;
+    V first_sum = 0;
     if (lane == 0) {
       if (row == open_row) {
-        sum += open_sum;
+        sum = open_sum;
       } else {
-        y[open_row] += open_sum;
+        atomicAdd(y + open_row, open_sum);
       }
     }
+#pragma unroll
+    for (int e = 0; e < ENTRIES; ++e) {
+      if (now.row[e] != row) {
+        if (row == first_row) {
+          first_sum = sum;
+        } else {
+          atomicAdd(y + row, sum);
+        }
+        row = now.row[e];
+        sum = 0;
+      }
+      sum += product[e];
+    }
+
     sum = warp_segmented_scan(row, sum);
-    const int next_row = __shfl_down_sync(FULL_MASK, row, 1);
-    if (lane < WARP - 1 && row != next_row) y[row] += sum;
+    const int row_before = __shfl_up_sync(FULL_MASK, row, 1);
+    const V sum_before = __shfl_up_sync(FULL_MASK, sum, 1);
+    const int next_row = __shfl_down_sync(FULL_MASK, first_row, 1);
+    if (row != first_row) {
+      if (lane > 0 && row_before == first_row) first_sum += sum_before;
+      atomicAdd(y + first_row, first_sum);
+    }
+    if (lane < WARP - 1 && next_row != row) atomicAdd(y + row, sum);
     open_row = __shfl_sync(FULL_MASK, row, WARP - 1);
     open_sum = __shfl_sync(FULL_MASK, sum, WARP - 1);
   }

@@ -1,0 +1,55 @@
+"""The flat COO kernel: rows that lanes, batches and warps cut, and sums that are the same every time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import testing
+from spmvbench.devices import open_device
+from spmvbench.devices.emulated import Emulated
+
+
+def with_lengths(lengths):
+    rng = np.random.default_rng(0)
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    column = np.concatenate([np.arange(n) for n in lengths])
+    return sparse.csr_array(sparse.coo_array((rng.uniform(-1, 1, len(row)), (row, column)), shape=(len(lengths), 2000)))
+
+
+# A lane takes 8 entries, a batch is 256, a warp's share a multiple of it.
+LENGTHS = {
+    "a lane's share each": [8] * 100,
+    "a batch each": [256] * 5,
+    "a warp's share each, and one entry": [512] * 4 + [1],
+    "one row over warps": [2000],
+    "single entries": [1] * 600,
+    "ends in the middle of lanes": [3, 20, 0, 0, 11, 1, 1, 1, 40, 500, 0, 7] * 3,
+    "long between short": [1, 1, 700, 1, 1, 0, 1300, 2],
+}
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
+def test_rows_cut_by_lanes_batches_and_warps(lengths):
+    device = open_device("emulated-check")
+    for warps in (1, 3, 100):
+        testing.check_product(f"coo-flat[warps={warps}]", with_lengths(lengths), device)
+
+
+def test_the_order_of_lanes_changes_no_bit():
+    a = with_lengths(LENGTHS["ends in the middle of lanes"] + LENGTHS["long between short"])
+    found = []
+    for seed in (None, 1, 2):
+        x, y = np.linspace(-1, 1, a.shape[1]), np.empty(a.shape[0])
+        Emulated(seed=seed).compile(testing.convert("coo-flat[warps=5]", a).launches(x, y)).run()
+        found.append(y)
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+
+
+def test_places_behind_the_last_entry_multiply_no_x():
+    a = sparse.csr_array(np.ones((1, 5)))  # a lane takes 8
+    x, y = np.array([1, 1, 1, 1, np.inf]), np.empty(1)
+    open_device("emulated").compile(testing.convert("coo-flat", a).launches(x, y)).run()
+    assert y[0] == np.inf
