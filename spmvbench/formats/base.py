@@ -167,8 +167,9 @@ class Format:
 
     Class attributes: key (what users type), family and survey_name (Filippone et al. 2017, Table 2; empty where the
     survey has no such name), reference (the paper), sources (the kernel files that `launches` names), devices (the
-    kinds that can run it), keeps_zeros (False where stored zeros cannot be told from padding), experiment (True where
-    its time answers another question than how fast an SpMV is: measured and recorded, never ranked).
+    kinds that can run it), keeps_zeros (False where stored zeros cannot be told from padding), core (where several
+    names are one storage: that storage and what the name fixes of it, in a few words), experiment (True where its time
+    answers another question than how fast an SpMV is: measured and recorded, never ranked).
     """
 
     key: ClassVar[str] = ""
@@ -178,6 +179,7 @@ class Format:
     sources: ClassVar[tuple[str, ...]] = ()
     devices: ClassVar[tuple[str, ...]] = ("cuda", "emulated")
     keeps_zeros: ClassVar[bool] = True
+    core: ClassVar[str] = ""
     experiment: ClassVar[bool] = False
 
     shape: tuple[int, int]

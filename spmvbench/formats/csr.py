@@ -36,27 +36,42 @@ class CsrArrays(Format):
 class CsrByLanes(CsrArrays):
     """CSR multiplied by groups of lanes that share a row: one kernel for every rule that sizes the group.
 
-    Subclasses give the rule: `lanes_per_row`.
+    Subclasses give the rule: `lanes_per_row`, and where they do not leave it to the kernel, `rows_per_group` and
+    `threads_per_block`.
     """
 
     sources = ("csr.cu",)
 
     @property
     def lanes_per_row(self) -> int:
-        """Lanes that share a row."""
+        """Lanes that share a row, one of LANES; each takes two entries at a time."""
         raise NotImplementedError
+
+    @property
+    def rows_per_group(self) -> int:
+        """Rows that a group of lanes takes."""
+        return 1
+
+    @property
+    def threads_per_block(self) -> int:
+        """Threads a block, a multiple of 32."""
+        return 256 if self.lanes_per_row == 8 else 128  # measured on an H200
+
+    @property
+    def row_len_mean(self) -> float:
+        """Mean stored entries a row; 0 without rows."""
+        return len(self.values) / max(self.shape[0], 1)
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
         return {"row_ptr": a.row_ptr, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        lanes = self.lanes_per_row
-        block = 256 if lanes == 8 else 128  # measured on an H200
-        kernel = f"csr_vector<{ctype(self.values)}, {ctype(self.row_ptr)}, {lanes}>"
+        lanes, rows, block = self.lanes_per_row, self.rows_per_group, self.threads_per_block
+        kernel = f"csr_vector<{ctype(self.values)}, {ctype(self.row_ptr)}, {lanes}, {rows}>"
         nnz = self.row_ptr.dtype.type(len(self.values))
         args = (np.int32(self.shape[0]), nnz, self.row_ptr, self.col_idx, self.values, x, y)
-        return [Launch("csr.cu", kernel, cdiv(self.shape[0] * lanes, block), block, args)]
+        return [Launch("csr.cu", kernel, cdiv(self.shape[0], rows * (block // lanes)), block, args)]
 
 
 @register
@@ -66,6 +81,7 @@ class CsrScalar(CsrByLanes):
     key = "csr-scalar"
     survey_name = "CSR"
     reference = "Bell & Garland, NVR-2008-004"
+    core = "CSR by groups of lanes: one a row"
 
     lanes_per_row = 1
 
@@ -75,6 +91,11 @@ class CsrScalar(CsrByLanes):
 LANES_BY_MEAN = ((2, 4), (4, 10), (8, 28), (16, 320))
 
 
+def lanes_by_mean(mean: float) -> int:
+    """Lanes for rows of `mean` entries, as LANES_BY_MEAN has them; 32 beyond."""
+    return next((lanes for lanes, longest in LANES_BY_MEAN if mean <= longest), 32)
+
+
 @register
 class CsrVector(CsrByLanes):
     """A group of lanes a row, sized by the mean row length; the report's own kernel is lanes=32."""
@@ -82,10 +103,10 @@ class CsrVector(CsrByLanes):
     key = "csr-vector"
     survey_name = "CSR"
     reference = "Bell & Garland, NVR-2008-004"
+    core = "CSR by groups of lanes: a warp a row, or by the mean row as measured"
 
     lanes = Parameter(0, "lanes that share a row; 0 sizes them by the mean row length", choices=(0, *LANES))
 
     @property
     def lanes_per_row(self) -> int:
-        mean = len(self.values) / max(self.shape[0], 1)
-        return self.lanes or next((lanes for lanes, longest in LANES_BY_MEAN if mean <= longest), 32)
+        return self.lanes or lanes_by_mean(self.row_len_mean)
