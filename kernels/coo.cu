@@ -67,7 +67,11 @@ __global__ void coo_flat(I nnz, int interval, const int* __restrict__ row_idx, c
     if (batch + BATCH < end) next.load(batch + BATCH + lane * ENTRIES, end, row_idx, col_idx, values);
     V product[ENTRIES];
 #pragma unroll
-    for (int e = 0; e < ENTRIES; ++e) product[e] = now.column[e] >= 0 ? now.value[e] * load_x(x, now.column[e]) : V(0);
+    for (int e = 0; e < ENTRIES; ++e) {
+      // Loaded whether it is needed or not: under a condition the loads would wait for one another.
+      const V x_column = load_x(x, max(now.column[e], 0));
+      product[e] = now.column[e] >= 0 ? now.value[e] * x_column : V(0);
+    }
 
     // The lane's rows: one that begins and ends in it is complete, the first may have begun before, the last goes on.
     const int first_row = now.row[0];
