@@ -1,4 +1,8 @@
-"""CSR by groups of lanes, as the papers after Bell and Garland's sized the group: one kernel, the one of csr.py."""
+"""CSR by groups of lanes, as the papers after Bell and Garland's sized the group: one kernel, the one of csr.py.
+
+The rules are those that Filippone et al. (2017, section 4.2.1) tell; thresholds and roundings that are not told there
+are chosen here.
+"""
 
 from __future__ import annotations
 
