@@ -1,22 +1,9 @@
 // CSR to CSR5 on the device, a warp a tile: what spmvbench/formats/csr5.py computes by arrays on the host, in one pass.
 #include "csr5.cuh"
+#include "search.cuh"
 #include "spmv.cuh"
 
 constexpr int CONVERT_BLOCK = 64;
-
-// The first of rows low .. high that begins behind `entry`; high where none does.
-template <typename I>
-__device__ __forceinline__ int row_behind(const I* __restrict__ row_ptr, int low, int high, I entry) {
-  while (low < high) {
-    const int middle = low + (high - low) / 2;
-    if (row_ptr[middle] <= entry) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
-}
 
 // The entries of one lane, and the rows that begin there.
 template <typename I, int SIGMA>

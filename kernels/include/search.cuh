@@ -1,0 +1,47 @@
+// Which row owns an entry, and where a row's columns begin.
+#pragma once
+
+// The first of rows low .. high that begins behind `entry`; high where none does. The row before it owns the entry.
+template <typename I>
+__device__ __forceinline__ int row_behind(const I* __restrict__ row_ptr, int low, int high, I entry) {
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (row_ptr[middle] <= entry) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// The row that owns `entry`, for entries that ascend: `row` owned one before, and is mostly near.
+template <typename I>
+__device__ __forceinline__ int row_from(const I* __restrict__ row_ptr, int row, int rows, I entry) {
+  int low = row + 1;
+  int step = 1;
+  while (step <= rows - low && row_ptr[low + step - 1] <= entry) {
+    low += step;
+    step *= 2;
+  }
+  return row_behind(row_ptr, low, step <= rows - low ? low + step - 1 : rows, entry) - 1;
+}
+
+// The first of the entries begin .. end of a row whose column is not below `column`; end where none is. The entry with
+// this rank in the row is tried first: rows are often like their neighbours.
+template <typename I>
+__device__ __forceinline__ I entry_from(const int* __restrict__ col_idx, I begin, I end, int column, I rank) {
+  if (rank <= end - begin) {
+    const I at = begin + rank;
+    if ((at == begin || col_idx[at - 1] < column) && (at == end || col_idx[at] >= column)) return at;
+  }
+  while (begin < end) {
+    const I middle = begin + (end - begin) / 2;
+    if (col_idx[middle] < column) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return begin;
+}
