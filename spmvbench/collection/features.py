@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -65,7 +64,7 @@ def pattern_symmetry(csr: Csr) -> float:
         return math.nan
     xp, n = csr.xp, csr.rows
     lower, upper = [], []
-    for first, block in _row_blocks(csr):
+    for first, block in csr.row_blocks(TILE, BLOCK):
         row, col = block.row_idx.astype(np.int64) + first, block.col_idx.astype(np.int64)
         below, above = row > col, row < col
         lower.append(row[below] * n + col[below])  # ascending, as the entries of canonical CSR are
@@ -140,7 +139,7 @@ def grid(shape: tuple[int, int], most: int = CELLS) -> tuple[int, int]:
 
 def part(csr: Csr, row: int, col: int, rows: int, cols: int) -> Csr:
     """The entries in `rows` rows from `row` on and `cols` columns from `col` on, as a matrix of that shape."""
-    stripe = _rows(csr, row, row + rows)
+    stripe = csr.rows_between(row, row + rows)
     inside = stripe.where((stripe.col_idx >= col) & (stripe.col_idx < col + cols))
     return Csr((rows, cols), inside.row_ptr, inside.col_idx - col, inside.values)
 
@@ -152,30 +151,12 @@ def density(csr: Csr, down: int, across: int) -> Array:
     """
     xp = csr.xp
     counts = xp.zeros(down * across, dtype=np.int64)
-    for first, block in _row_blocks(csr):
+    for first, block in csr.row_blocks(TILE, BLOCK):
         row = (block.row_idx.astype(np.int64) + first) * down // csr.rows
         col = block.col_idx.astype(np.int64) * across // csr.cols
         counts += xp.bincount(row * across + col, minlength=down * across)
     tall, wide = (xp.bincount(xp.arange(n) * m // n, minlength=m) for n, m in ((csr.rows, down), (csr.cols, across)))
     return counts.reshape(down, across) / (tall[:, None] * wide)
-
-
-def _row_blocks(csr: Csr) -> Iterator[tuple[int, Csr]]:
-    """The matrix in blocks of whole tile rows, about BLOCK entries each, and the first row of each block."""
-    ends = csr.row_ptr[::TILE] if csr.xp is np else csr.row_ptr[::TILE].get()
-    first = 0
-    while first < csr.rows:
-        last = TILE * (int(np.searchsorted(ends, int(ends[first // TILE]) + BLOCK, side="right")) - 1)
-        last = min(max(last, first + TILE), csr.rows)
-        yield first, _rows(csr, first, last)
-        first = last
-
-
-def _rows(csr: Csr, first: int, last: int) -> Csr:
-    """The rows from `first` up to `last`, without it."""
-    row_ptr = csr.row_ptr[first : last + 1]
-    start, end = int(row_ptr[0]), int(row_ptr[-1])
-    return Csr((last - first, csr.cols), row_ptr - start, csr.col_idx[start:end], csr.values[start:end])
 
 
 def _host(array: Array) -> np.ndarray:
@@ -201,7 +182,7 @@ def _bandwidth(csr: Csr) -> int:
 
 def _diagonals(csr: Csr) -> int:
     seen = csr.xp.zeros(csr.rows + csr.cols, dtype=bool)
-    for first, block in _row_blocks(csr):
+    for first, block in csr.row_blocks(TILE, BLOCK):
         seen[block.diagonals.astype(np.int64) + (csr.rows - 1 - first)] = True
     return int(csr.xp.count_nonzero(seen))
 
@@ -211,7 +192,7 @@ def _tiles(csr: Csr) -> int:
     xp = csr.xp
     across = cdiv(csr.cols, TILE)
     found = 0
-    for _, block in _row_blocks(csr):
+    for _, block in csr.row_blocks(TILE, BLOCK):
         down = cdiv(block.rows, TILE)
         key = (block.row_idx // TILE).astype(index_dtype(down * across)) * across + block.col_idx // TILE
         key = key[_changes(key)]  # a row's entries of one tile stand together: fewer keys to sort

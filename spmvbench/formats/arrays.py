@@ -6,6 +6,7 @@ Every function takes the array module from its arguments, so the same converter 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -183,6 +184,37 @@ class Csr:
         seen = xp.zeros(self.rows + self.cols - 1, dtype=bool)
         seen[self.col_idx - self.row_idx + np.int32(self.rows - 1)] = True
         return (xp.flatnonzero(seen) - (self.rows - 1)).astype(np.int32)
+
+    def runs(self, width: int) -> tuple[Array, Array, Array]:
+        """Where a row enters a group of `width` neighbouring columns: (entry, row, group), in order, all (runs,)."""
+        xp = self.xp
+        group = self.col_idx // np.int32(width)
+        starts = xp.ones(self.nnz, dtype=bool)
+        starts[1:] = group[1:] != group[:-1]
+        starts[self.row_ptr[:-1][self.row_lengths > 0]] = True
+        begin = xp.flatnonzero(starts)
+        return begin, expand(xp.searchsorted(begin, self.row_ptr), len(begin)), group[begin]
+
+    @cached_property
+    def tile_counts(self) -> dict[tuple[int, int], Array]:
+        """Tiles with entries of each block row, (block rows,), by (rows, columns) of a tile, as formats count them."""
+        return {}
+
+    def row_blocks(self, height: int, entries: int) -> Iterator[tuple[int, Csr]]:
+        """The matrix in blocks of about so many entries, each a multiple of `height` rows: (first row, block)."""
+        ends = self.row_ptr[::height] if self.xp is np else self.row_ptr[::height].get()
+        first = 0
+        while first < self.rows:
+            last = height * (int(np.searchsorted(ends, int(ends[first // height]) + entries, side="right")) - 1)
+            last = min(max(last, first + height), self.rows)
+            yield first, self.rows_between(first, last)
+            first = last
+
+    def rows_between(self, first: int, last: int) -> Csr:
+        """The rows from `first` up to `last`, without it."""
+        row_ptr = self.row_ptr[first : last + 1]
+        start, end = int(row_ptr[0]), int(row_ptr[-1])
+        return Csr((last - first, self.cols), row_ptr - start, self.col_idx[start:end], self.values[start:end])
 
     def where(self, keep: Array) -> Csr:
         """The entries that the mask `keep`, (nnz,), names, in a matrix of the same shape."""

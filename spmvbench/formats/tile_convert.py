@@ -88,15 +88,10 @@ class Tiles:
     def of(cls, a: Csr) -> Tiles:
         """Cut a matrix into tiles: one sort, of its runs."""
         xp = a.xp
-        tile_col = a.col_idx // TILE
-        starts = xp.ones(a.nnz, dtype=bool)
-        starts[1:] = tile_col[1:] != tile_col[:-1]
-        starts[a.row_ptr[:-1][a.row_lengths > 0]] = True
-        begin = xp.flatnonzero(starts)
+        begin, row, tile_col = a.runs(TILE)
         length = xp.diff(begin, append=xp.full(1, a.nnz, dtype=begin.dtype))
-        row = expand(xp.searchsorted(begin, a.row_ptr), len(begin))
         tile_cols = max(cdiv(a.cols, TILE), 1)
-        key = (row // TILE).astype(np.int64) * tile_cols + tile_col[begin]
+        key = (row // TILE).astype(np.int64) * tile_cols + tile_col
         order = stable_order(key, cdiv(a.rows, TILE) * tile_cols)
         key = key[order]
         first = run_starts(key)
