@@ -21,6 +21,11 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 OWN = {
     "vector.cu": {"empty<0>", "copy<double2>", "read<double2>"},
     "hold.cu": {"hold"},
+    "block_convert.cu": {
+        *(f"mark_first<{index}, {r}, {c}>" for index in ("int", "long long") for r, c in ((0, 0), (3, 0), (16, 16))),
+        *(f"{kernel}<{index}>" for kernel in ("pick_shape", "count_tiles") for index in ("int", "long long")),
+        *("store_tiles<double, int, int>", "store_tiles<float, long long, int>"),
+    },
     "csr5_convert.cu": {
         *(f"csr5_convert<{value}, int, {sigma}>" for value in ("double", "float") for sigma in (4, 17, 32)),
         *("csr5_convert<double, long long, 32>", "csr5_empty_offsets<int, 4>", "csr5_empty_offsets<long long, 32>"),

@@ -16,6 +16,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, round_up
 from spmvbench.formats.base import Call, Format, Launch, Parameter, Skip, register, zero_fill
+from spmvbench.formats.blocks import tiles_of
 from spmvbench.formats.coo import Coo
 from spmvbench.formats.csc import CscArrays
 from spmvbench.formats.csr import CsrArrays
@@ -304,6 +305,7 @@ class CusparseBsr(Vendor):
 
     key = "cusparse-bsr"
     family = "BCSR"
+    sources = (*Vendor.sources, "block_convert.cu")
     algorithm = BSR_ALG1
     keeps_zeros = False
 
@@ -313,30 +315,19 @@ class CusparseBsr(Vendor):
     block_col: Array  # (blocks,), int32
     values: Array  # (blocks, block, block)
 
-    @staticmethod
-    def _blocks(a: Csr, block: int) -> Array:
-        """The block of each entry as one key, block row by block row."""
-        across = max(cdiv(a.cols, block), 1)
-        return (a.row_idx // block).astype(np.int64) * across + a.col_idx // block
-
     @classmethod
     def estimate(cls, a: Csr, block: int, **params: Any) -> int:
-        blocks = len(a.xp.unique(cls._blocks(a, block)))
-        return blocks * (4 + block * block * a.dtype.itemsize) + 4 * (cdiv(a.rows, block) + 1)
+        counts = tiles_of(a, block, block).counts(block, block)
+        return int(counts.sum()) * (4 + block * block * a.dtype.itemsize) + 4 * (len(counts) + 1)
 
     @classmethod
     def convert(cls, a: Csr, block: int, **params: Any) -> dict[str, Any]:
-        xp = a.xp
-        keys, place = xp.unique(cls._blocks(a, block), return_inverse=True)
-        across = max(cdiv(a.cols, block), 1)
-        values = xp.zeros((len(keys), block, block), dtype=a.dtype)
-        values[place, a.row_idx % block, a.col_idx % block] = a.values
-        down = cdiv(a.rows, block)
-        return {
-            "block_ptr": offsets(xp.bincount(keys // across, minlength=down)[:down]),
-            "block_col": (keys % across).astype(np.int32),
-            "values": values,
-        }
+        tiles = tiles_of(a, block, block)
+        counts = tiles.counts(block, block)
+        block_ptr, place = offsets(counts), a.xp.arange(len(counts), dtype=np.int32)
+        block_col, values = tiles.store(block, block, 1, 1, place, block_ptr)
+        shape = (len(values), block, block)
+        return {"block_ptr": block_ptr, "block_col": block_col.reshape(-1), "values": values.reshape(shape)}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         block, row, col = self.xp.nonzero(self.values)
