@@ -46,6 +46,24 @@ def test_statistics_of_nothing():
     assert (csr.row_len_max, csr.row_len_mean, csr.nnz, len(csr.diagonals)) == (0, 0.0, 0, 0)
 
 
+def test_runs_are_where_a_row_enters_a_group_of_columns():
+    csr = Csr.of(sparse.csr_array(np.array([[1, 1, 0, 0, 1.0], [0, 0, 0, 0, 0], [0, 1, 1, 1, 1]])))
+    begin, row, group = csr.runs(2)
+    assert (begin.tolist(), row.tolist(), group.tolist()) == ([0, 2, 3, 4, 6], [0, 0, 2, 2, 2], [0, 2, 0, 1, 2])
+    assert [part.tolist() for part in Csr.of(sparse.csr_array((3, 4))).runs(2)] == [[], [], []]
+
+
+def test_blocks_of_rows_cover_the_matrix():
+    a = sparse.csr_array(np.triu(np.ones((9, 9))))
+    found = list(Csr.of(a).row_blocks(2, 20))
+    assert [first for first, _ in found] == [0, 2, 4, 8]
+    assert [block.shape for _, block in found] == [(2, 9), (2, 9), (4, 9), (1, 9)]
+    assert [block.nnz for _, block in found] == [17, 13, 14, 1]
+    pieces = [sparse.csr_array((b.values, b.col_idx, b.row_ptr), shape=b.shape) for _, b in found]
+    np.testing.assert_array_equal(sparse.vstack(pieces).toarray(), a.toarray())
+    assert list(Csr.of(sparse.csr_array((0, 4))).row_blocks(2, 20)) == []
+
+
 def test_counting_helpers():
     assert (cdiv(0, 4), cdiv(1, 4), cdiv(4, 4), cdiv(5, 4)) == (0, 1, 1, 2)
     assert (round_up(0, 32), round_up(33, 32)) == (0, 64)
