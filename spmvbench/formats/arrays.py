@@ -73,6 +73,24 @@ def expand(ptr: Array, total: int) -> Array:
     return xp.cumsum(steps[:total], dtype=np.int32)
 
 
+def stable_order(keys: Array, bound: int) -> Array:
+    """The order that sorts keys, (n,) int64 in 0..bound - 1, equal ones staying in place."""
+    xp, n = array_module(keys), len(keys)
+    digits = n.bit_length()
+    if bound << digits > 2**63:
+        return xp.argsort(keys, kind="stable")
+    # With the position in the low digits it is one sort of plain integers, several times faster than an argsort.
+    return xp.sort(keys << digits | xp.arange(n)) & ((1 << digits) - 1)
+
+
+def run_starts(keys: Array) -> Array:
+    """Positions where keys, (n,), differ from the one before, the first included."""
+    xp = array_module(keys)
+    starts = xp.ones(len(keys), dtype=bool)
+    starts[1:] = keys[1:] != keys[:-1]
+    return xp.flatnonzero(starts)
+
+
 @dataclass(frozen=True, eq=False)
 class Csr:
     """Canonical compressed sparse rows: rows in order, columns ascending in a row, no duplicates.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets, run_starts, stable_order
 
 TILE = 16
 NAMES = ("csr", "coo", "ell", "hyb", "dns", "dns_row", "dns_col")
@@ -44,24 +44,6 @@ class Entries(NamedTuple):
     col: Array
     rank: Array
     value: Array
-
-
-def stable_order(keys: Array, bound: int) -> Array:
-    """The order that sorts keys, (n,) int64 in 0..bound - 1, equal ones staying in place."""
-    xp, n = array_module(keys), len(keys)
-    digits = n.bit_length()
-    if bound << digits > 2**63:
-        return xp.argsort(keys, kind="stable")
-    # With the position in the low digits it is one sort of plain integers, several times faster than an argsort.
-    return xp.sort(keys << digits | xp.arange(n)) & ((1 << digits) - 1)
-
-
-def run_starts(keys: Array) -> Array:
-    """Positions where keys, (n,), differ from the one before, the first included."""
-    xp = array_module(keys)
-    starts = xp.ones(len(keys), dtype=bool)
-    starts[1:] = keys[1:] != keys[:-1]
-    return xp.flatnonzero(starts)
 
 
 @dataclass(frozen=True, eq=False)
