@@ -36,6 +36,14 @@ OWN = {
         for index in ("int", "long long")
         for kernel in (f"blocks<{index}, true", f"blocks<{index}, false", f"formats<{index}")
     },
+    "dia_convert.cu": {
+        *(f"{kernel}<{index}>" for kernel in ("dia_mark", "hdi_count") for index in ("int", "long long")),
+        *(f"{kernel}_fill<{types}>" for kernel in ("dia", "hdi") for types in ("double, int", "float, long long")),
+    },
+    "jad_convert.cu": {
+        *(f"{kernel}<{index}>" for kernel in ("jad_keys", "jad_sizes") for index in ("int", "long long")),
+        *("jad_fill<double, int, int>", "jad_fill<float, int, long long>", "jad_fill<double, long long, long long>"),
+    },
 }
 
 
