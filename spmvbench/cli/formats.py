@@ -51,6 +51,7 @@ def describe(cls: type[Format]) -> dict[str, Any]:
         "key": cls.key,
         "family": cls.family,
         "survey_name": cls.survey_name,
+        "core": cls.core,
         "reference": cls.reference,
         "doc": _doc(cls),
         "arrays": _arrays(cls),
@@ -111,7 +112,7 @@ def _show_all(classes: list[type[Format]]) -> None:
         survey = f"  [{cls.survey_name} in the survey]" if cls.survey_name else ""
         click.echo(f"  {click.style(cls.key, fg='cyan')}{survey}")
         settings = ", ".join(f"{name}={p.default}" for name, p in cls.parameters().items())
-        for text in filter(None, (_summary(cls), settings, cls.reference)):
+        for text in filter(None, (_summary(cls), cls.core, settings, cls.reference)):
             click.echo(click.wrap_text(text, width, " " * 6, " " * 6))
     click.echo(f"\n{len(classes)} formats; spmvbench formats KEY shows one whole.")
 
@@ -124,6 +125,7 @@ def _show_one(cls: type[Format]) -> None:
     facts = {
         "Family": cls.family,
         "Survey": cls.survey_name,
+        "Core": cls.core,
         "Reference": cls.reference,
         "Devices": ", ".join(cls.devices),
         "Kernels": ", ".join(cls.sources),
