@@ -85,8 +85,8 @@ def test_module_imports_only_what_its_room_may(name, path):
 @pytest.mark.parametrize(
     ("name", "source"),
     [
-        ("formats.ell", "from spmvbench.devices import open_device"),
-        ("formats.ell", "def f():\n    import spmvbench.bench.timing"),
+        ("formats.ellpack", "from spmvbench.devices import open_device"),
+        ("formats.ellpack", "def f():\n    import spmvbench.bench.timing"),
         ("analysis.profiles", "from spmvbench import store"),
         ("devices.cuda", "from spmvbench.bench.record import COLUMNS"),
         ("report.page", "from spmvbench.formats import get"),
@@ -101,7 +101,7 @@ def test_import_against_the_direction_is_found(name, source):
 @pytest.mark.parametrize(
     ("name", "source"),
     [
-        ("formats.hyb", "from spmvbench.formats.ell import Ell\nfrom spmvbench import paths"),
+        ("formats.hyb", "from spmvbench.formats.ellpack import Ell\nfrom spmvbench import paths"),
         ("collection.files", "from spmvbench.formats.arrays import Csr"),
         ("cli.run", "import numpy\nfrom spmvbench import __version__, formats"),
         ("report.page", "if TYPE_CHECKING:\n    from spmvbench.formats import Format"),

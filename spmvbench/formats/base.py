@@ -243,7 +243,12 @@ class Format:
         values = cls.resolve(params)
         if max_bytes is not None:
             cls.refuse_beyond(max_bytes, a, **values)
-        return cls(shape=a.shape, params=MappingProxyType(values), **cls.convert(a, **values))
+        return cls.holding(a.shape, cls.convert(a, **values), **values)
+
+    @classmethod
+    def holding(cls, shape: tuple[int, int], found: Mapping[str, Any], **params: Any) -> Self:
+        """The format with these fields: for one that is a part of another, which fills it. Raises UsageError."""
+        return cls(shape=shape, params=MappingProxyType(cls.resolve(params)), **found)
 
     def arrays(self) -> dict[str, Array]:
         """The stored arrays by name; a part that is itself a format gives ``part.array``."""

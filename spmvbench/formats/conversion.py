@@ -7,16 +7,29 @@ the matrix; tests pass an emulated device.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from spmvbench import paths
 from spmvbench.formats import kernel_options, kernel_path
+from spmvbench.formats.arrays import Csr
 from spmvbench.formats.base import Launch
+
+Run = Callable[[Launch], None]
+
+
+def runner(a: Csr) -> Run | None:
+    """`run` where CuPy holds the matrix; None where NumPy does and array operations convert it."""
+    return None if a.xp is np else run
 
 
 def run(launch: Launch) -> None:
-    """Enqueue a launch, its grid and block in one dimension, on CuPy's current stream."""
+    """Enqueue a launch, its grid and block in one dimension, on CuPy's current stream; an empty grid does nothing."""
+    if not launch.grid:
+        return
     _kernel(launch.source, launch.kernel)((launch.grid,), (launch.block,), launch.args, shared_mem=launch.shared_bytes)
 
 

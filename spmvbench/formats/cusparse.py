@@ -17,9 +17,11 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, round_up
 from spmvbench.formats.base import Call, Format, Launch, Parameter, Skip, register, zero_fill
 from spmvbench.formats.blocks import tiles_of
+from spmvbench.formats.conversion import runner
 from spmvbench.formats.coo import Coo
 from spmvbench.formats.csc import CscArrays
 from spmvbench.formats.csr import CsrArrays
+from spmvbench.formats.sell_convert import Slices, fill
 
 INDEX_32, BASE_0, NON_TRANSPOSE = 2, 0, 0  # cusparseIndexType_t, cusparseIndexBase_t, cusparseOperation_t
 DATA_TYPES = {np.dtype(np.float32): 0, np.dtype(np.float64): 1}  # cudaDataType
@@ -245,7 +247,10 @@ class CusparseCsc(Vendor, CscArrays):
 
 @register
 class CusparseSell(Vendor):
-    """cuSPARSE's sliced ELLPACK: slices of some rows, each padded to its longest, stored column by column."""
+    """cuSPARSE's sliced ELLPACK: slices of some rows, each padded to its longest, stored column by column.
+
+    The vendor's kernel; `sell-cusparse` multiplies the same arrays by this project's.
+    """
 
     key = "cusparse-sell"
     family = "ELLPACK"
@@ -257,35 +262,22 @@ class CusparseSell(Vendor):
     columns: Array  # (slots,), int32; -1 is padding
     values: Array  # (slots,)
 
-    @staticmethod
-    def _slots(a: Csr, height: int) -> Array:
-        """Slots of each slice."""
-        lengths = a.xp.zeros(round_up(a.rows, height), dtype=np.int64)
-        lengths[: a.rows] = a.row_lengths
-        return lengths.reshape(-1, height).max(axis=1) * height
-
     @classmethod
     def estimate(cls, a: Csr, height: int, **params: Any) -> int:
-        return int(cls._slots(a, height).sum()) * (4 + a.dtype.itemsize) + 4 * (cdiv(a.rows, height) + 1)
+        s = Slices.of(a, height, runner(a))
+        return s.slots * (4 + a.dtype.itemsize) + s.nbytes
 
     @classmethod
     def convert(cls, a: Csr, height: int, **params: Any) -> dict[str, Any]:
-        xp = a.xp
-        slice_ptr = offsets(cls._slots(a, height))
-        if slice_ptr.dtype != np.int32:
-            raise Skip(f"{int(slice_ptr[-1]):,} slots do not fit the 32-bit offsets of a slice")
-        slot = slice_ptr[a.row_idx // height] + a.rank_in_row * height + a.row_idx % height
-        columns = xp.full(int(slice_ptr[-1]), -1, dtype=np.int32)
-        values = xp.zeros(len(columns), dtype=a.dtype)
-        columns[slot] = a.col_idx
-        values[slot] = a.values
-        return {"slice_ptr": slice_ptr, "columns": columns, "values": values}
+        s = Slices.of(a, height, runner(a))
+        if s.ptr.dtype != np.int32:
+            raise Skip(f"{s.slots:,} slots do not fit the 32-bit offsets of a slice")
+        return {"slice_ptr": s.ptr, **fill(a, s, runner(a))}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         used = self.xp.flatnonzero(self.columns >= 0)
-        piece = expand(self.slice_ptr, len(self.columns))[used]
-        row = piece * self.height + (used - self.slice_ptr[piece]) % self.height
-        return row, self.columns[used], self.values[used]
+        s = Slices.kept(self.shape[0], len(self.columns), self.height, self.slice_ptr)
+        return s.row_of(used), self.columns[used], self.values[used]
 
     def _descriptor(self, created: c_void_p) -> None:
         pointers = _pointer(self.slice_ptr), _pointer(self.columns), _pointer(self.values)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from spmvbench.formats.arrays import Array, Csr, round_up
-from spmvbench.formats.base import Format, Launch, Parameter, in_part, register
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, offsets
+from spmvbench.formats.base import Format, Launch, Parameter, ctype, in_part, per_thread, register
+from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.coo import CooFlat
-from spmvbench.formats.ell import Ell
+from spmvbench.formats.ellpack import Ell
+from spmvbench.formats.sell_convert import Slices
 
 
 def split_width(a: Csr, rule: str, relative_speed: float, breakeven: int) -> int:
@@ -26,6 +30,23 @@ def split_width(a: Csr, rule: str, relative_speed: float, breakeven: int) -> int
     return int(xp.argmax(stop))  # no row is longer than the longest, so one stops
 
 
+def tails(a: Csr, width: int, run: Run | None) -> dict[str, Array]:
+    """What every row has beyond its first `width` entries, in coordinates, in order."""
+    xp = a.xp
+    if run is None:
+        beyond = a.rank_in_row >= width
+        return {"row_idx": a.row_idx[beyond], "col_idx": a.col_idx[beyond], "values": a.values[beyond]}
+    tail_ptr = offsets(xp.maximum(a.row_lengths - a.row_lengths.dtype.type(width), 0))
+    entries = int(tail_ptr[-1])
+    row_idx, col_idx = xp.empty(entries, dtype=np.int32), xp.empty(entries, dtype=np.int32)
+    values = xp.empty(entries, dtype=a.dtype)
+    kernel = f"row_tails<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(tail_ptr)}>"
+    size = np.int32(a.rows), tail_ptr.dtype.type(entries)
+    args = (*size, tail_ptr, a.row_ptr, a.col_idx, a.values, row_idx, col_idx, values)
+    run(Launch("hyb_convert.cu", kernel, *per_thread(entries), args))
+    return {"row_idx": row_idx, "col_idx": col_idx, "values": values}
+
+
 @register
 class Hyb(Format):
     """The first entries of every row in ELLPACK, what longer rows have beyond them in coordinates.
@@ -38,7 +59,7 @@ class Hyb(Format):
     family = "Hybrid"
     survey_name = "HYB"
     reference = "Bell & Garland, NVR-2008-004 and SC 2009; CUSP"
-    sources = (*Ell.sources, *CooFlat.sources)
+    sources = (*Ell.sources, *CooFlat.sources, "hyb_convert.cu")
 
     rule = Parameter("third", "how the width of the ELLPACK part is chosen", choices=("third", "cusp", "max"))
     relative_speed = Parameter(3.0, "how much faster than COO a full ELLPACK column is", low=1.0)
@@ -52,12 +73,12 @@ class Hyb(Format):
         width = split_width(a, **params)
         value = a.dtype.itemsize
         tail = int(a.xp.maximum(a.row_lengths - width, 0).sum())
-        return width * round_up(a.rows, 32) * (4 + value) + tail * (8 + value)
+        return Slices.whole(a, width=width).slots * (4 + value) + tail * (8 + value)
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        in_head = a.rank_in_row < split_width(a, **params)
-        return {"ell": Ell.from_csr(a.where(in_head)), "coo": CooFlat.from_csr(a.where(~in_head))}
+        width = split_width(a, **params)
+        return {"ell": Ell.head(a, width), "coo": CooFlat.holding(a.shape, tails(a, width, runner(a)))}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         parts = zip(self.ell.to_coo(), self.coo.to_coo(), strict=True)
@@ -70,7 +91,7 @@ class Hyb(Format):
     @property
     def detail(self) -> dict[str, Any]:
         nnz = len(self.coo.values) + int((self.ell.columns >= 0).sum())
-        return {"ell_width": self.ell.columns.shape[0], "coo_share": len(self.coo.values) / max(nnz, 1)}
+        return {"ell_width": self.ell.width, "coo_share": len(self.coo.values) / max(nnz, 1)}
 
 
 @register

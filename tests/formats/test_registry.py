@@ -71,7 +71,7 @@ def test_a_key_cannot_be_taken_twice():
     class Second(Format):
         key, family, reference = "ell", "ELLPACK", "nobody"
 
-    with pytest.raises(ValueError, match=r"taken by Ell of ell\.py"):
+    with pytest.raises(ValueError, match=r"taken by Ell of ellpack\.py"):
         register(Second)
 
 

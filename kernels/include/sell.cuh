@@ -1,0 +1,41 @@
+// What every sliced ELLPACK kernel does with the slots of a thread; see spmvbench/formats/sell.py.
+#pragma once
+#include "spmv.cuh"
+
+// Slots of a thread that are loaded before the first is used. On an H200 8 came out ahead of 4 and 16.
+constexpr int SLOT_BATCH = 8;
+
+// Sum over `count` slots, `stride` apart, of value times x; column(i) is that of the i-th, negative for padding. The
+// padding's x is never loaded, so that an infinite one does no harm.
+template <typename V, typename Column>
+__device__ __forceinline__ V slot_sum(int count, long long stride, const V* __restrict__ values,
+                                      const V* __restrict__ x, Column column) {
+  V sum = 0;
+  for (int first = 0; first < count; first += SLOT_BATCH) {
+    int columns[SLOT_BATCH];
+    V loaded[SLOT_BATCH];
+#pragma unroll
+    for (int u = 0; u < SLOT_BATCH; ++u) {
+      const bool inside = first + u < count;
+      columns[u] = inside ? column(first + u) : -1;
+      loaded[u] = inside ? load_stream(values + (first + u) * stride) : V(0);
+    }
+#pragma unroll
+    for (int u = 0; u < SLOT_BATCH; ++u) {
+      if (columns[u] >= 0) sum += loaded[u] * load_x(x, columns[u]);
+    }
+  }
+  return sum;
+}
+
+// Sum over the threads of a block's row: partial sums of ROWS rows, THREADS each, thread t's in row t of the block.
+// Threads with threadIdx.y 0 have it. Every thread of the block must arrive.
+template <int ROWS, int THREADS, typename V>
+__device__ __forceinline__ V rows_sum(V sum) {
+  if (THREADS == 1) return sum;
+  __shared__ V partial[THREADS][ROWS];
+  partial[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  for (int t = 1; t < THREADS && threadIdx.y == 0; ++t) sum += partial[t][threadIdx.x];
+  return sum;
+}
