@@ -1,8 +1,8 @@
 // CSR to sliced ELLPACK on the device: what spmvbench/formats/sell_convert.py computes by arrays on the host.
-#include "search.cuh"
-#include "spmv.cuh"
+#include "sell.cuh"
 
 constexpr int CONVERT_BLOCK = 256;
+constexpr int MAX_COLUMN = 0x7fffffff;
 
 template <typename V, typename I>
 struct CsrArrays {
@@ -152,7 +152,8 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   for (int g = 0; g < GROUPS; ++g) {
     tall[g] = WARP;
     size[g] = static_cast<long long>(width[g]) * WARP;
-    cost[g] = size[g] + price;
+    const bool begins = block * CONVERT_BLOCK + g * WARP < rows;  // what lies behind the last row is no slice
+    cost[g] = size[g] + (begins ? price : 0);
   }
 #pragma unroll
   for (int half = 1; half < GROUPS; half *= 2) {
@@ -173,4 +174,59 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
     height[block * GROUPS + g] = tall[g];
     slots[block * GROUPS + g] = size[g];
   }
+}
+
+// The base columns of slices of 32 rows, each cut into PIECES of `half` positions: a warp a slice. Where a piece's
+// columns spread too far for 16 bits, its base is -1 and `wide` holds its positions, which `total`, zero before, adds up.
+template <typename I, int PIECES>
+__global__ void __launch_bounds__(CONVERT_BLOCK)
+    sell_local_bases(int rows, int slices, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+                     int* __restrict__ bases, int* __restrict__ wide, unsigned long long* __restrict__ total) {
+  const long long slice = global_thread() / WARP;
+  if (slice >= slices) return;  // the whole warp
+  const Places<false> places{rows, nullptr};
+  const long long row = slice * WARP + lane_id();
+  const int length = places.length(row_ptr, row);
+  const I begin = length ? row_ptr[row] : 0;
+  const int width = warp_max(length);
+  const int half = (width + PIECES - 1) / PIECES;
+#pragma unroll
+  for (int p = 0; p < PIECES; ++p) {
+    const int from = p * half;
+    const int to = length < from + half ? length : from + half;
+    // The lowest column as the largest of the negative: one reduction for both.
+    const int lowest = ~warp_max(from < to ? ~col_idx[begin + from] : ~MAX_COLUMN);
+    const int highest = warp_max(from < to ? col_idx[begin + to - 1] : -1);
+    if (lane_id() != 0) continue;
+    const bool spread = highest - lowest >= static_cast<int>(LOCAL_PADDING);
+    const int positions = spread ? (width < from + half ? width : from + half) - from : 0;
+    bases[slice * PIECES + p] = spread ? -1 : highest < 0 ? 0 : lowest;
+    wide[slice * PIECES + p] = positions;
+    if (positions) atomicAdd(total, static_cast<unsigned long long>(positions));
+  }
+}
+
+// A block a slice of 32 rows, cut into `pieces`; a base below zero: see sell_local.cu.
+template <typename V, typename I, typename P>
+__global__ void __launch_bounds__(CONVERT_BLOCK)
+    sell_local_fill(int rows, int pieces, const P* __restrict__ slice_ptr, const int* __restrict__ bases,
+                    const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
+                    unsigned short* __restrict__ low, unsigned short* __restrict__ high, V* __restrict__ slot_values) {
+  const long long slice = blockIdx.x;
+  const long long slot = slice_ptr[slice];
+  const int width = static_cast<int>((slice_ptr[slice + 1] - slot) / WARP);
+  const int half = (width + pieces - 1) / pieces;
+  fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<false>{rows, nullptr}, width, slice * WARP, WARP, 1, slot,
+       WARP, width, [=](long long at, int position, int column, V value) {
+         const int piece = position >= half ? 1 : 0;
+         const int base = bases[slice * pieces + piece];
+         slot_values[at] = value;
+         if (base < 0) {
+           low[at] = static_cast<unsigned short>(column);
+           const long long place = static_cast<long long>(~base) + position - piece * half;
+           high[place * WARP + lane_id()] = static_cast<unsigned short>(static_cast<unsigned>(column) >> 16);
+         } else {
+           low[at] = static_cast<unsigned short>(column < 0 ? LOCAL_PADDING : column - base);
+         }
+       });
 }

@@ -5,6 +5,8 @@
 // Slots of a thread that are loaded before the first is used. On an H200 8 came out ahead of 4 and 16.
 constexpr int SLOT_BATCH = 8;
 
+constexpr unsigned LOCAL_PADDING = 0xffff;  // among 16-bit columns
+
 // Sum over `count` slots, `stride` apart, of value times x; column(i) is that of the i-th, negative for padding. The
 // padding's x is never loaded, so that an infinite one does no harm.
 template <typename V, typename Column>

@@ -156,7 +156,7 @@ class SellVar(SlicedEll):
         lengths = np.zeros(blocks * BLOCK, dtype=np.int64)
         lengths[: a.rows] = a.row_lengths
         width = lengths.reshape(groups, WARP).max(axis=1, initial=0)
-        cost = width * WARP + price
+        cost = width * WARP + price * (np.arange(groups) * WARP < a.rows)  # what begins behind the last row is no slice
         height, slots = np.full(groups, WARP, dtype=np.int32), width * WARP
         size = 1  # 32-row groups of a half
         while size * WARP < BLOCK:
@@ -175,7 +175,7 @@ class SellVar(SlicedEll):
     @classmethod
     def of_cuts(cls, a: Csr, price: int, run: Run | None) -> Slices:
         """The slices that the cuts leave."""
-        used = cdiv(a.rows, WARP)  # what begins behind the last row is no slice
+        used = cdiv(a.rows, WARP)
         height, slots = (array[:used] for array in cls.cuts(a, price, run))
         begin = a.xp.flatnonzero(height)
         ptr = offsets(slots[begin])

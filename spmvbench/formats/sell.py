@@ -24,17 +24,25 @@ class Layout(NamedTuple):
     align: int  # the width of a slice is a multiple of it
 
 
-def threads_by_size(a: Csr, height: int) -> int:
-    """T as it came out fastest on an H200: 4 for rows of 32 entries and more, more where slices are too few to fill it.
+def threads_by_size(a: Csr) -> int:
+    """T as it came out fastest on an H200: 4 for rows of 32 entries and more, else 1; more where slices are few.
 
-    With one thread a row fem:60:3 (78 entries a row) takes 5 % longer than with 4, pde:100 (7) with 4 a quarter longer
-    than with one.
+    GFLOPS in f64: fem:60:3 (78 entries a row, all one slice) 707 with 4, 682 with 1; in slices of 32 rows fem:15:3 (317
+    slices) 285 with 8, 205 with 4; pde:20 (250 slices of 7 entries) 54 with 4, 49 with 1.
     """
-    mean, warps = a.row_len_mean, cdiv(a.rows, WARP)
-    threads = 4 if mean >= 32 else 1
-    while warps * threads < 2048 and threads < min(mean, 8):
-        threads *= 2
-    return threads
+    few, mean = cdiv(a.rows, WARP) < 2048, a.row_len_mean
+    if mean >= 32:
+        return 8 if few else 4
+    return 4 if few and mean >= 4 else 1
+
+
+def block_of(threads: int) -> tuple[int, int]:
+    """Rows of a block, and the threads that share one.
+
+    With one thread a row, 256 rows share more of x in the L1 cache than 128: 675 against 579 GFLOPS of `ell` on
+    band:1048576:24:2000 (f64, H200). With several, small blocks were as good or better.
+    """
+    return 256 if threads == 1 else max(WARP, 128 // threads), threads
 
 
 class SlicedEll(Format):
@@ -98,7 +106,7 @@ class SlicedEll(Format):
     @classmethod
     def threads_by_rule(cls, a: Csr, height: int) -> int:
         """T where `threads` is 0."""
-        return threads_by_size(a, height)
+        return threads_by_size(a)
 
     @classmethod
     def layout(cls, a: Csr, **params: Any) -> Layout:
@@ -169,8 +177,7 @@ class SlicedEll(Format):
             kernel = f"sell_spmv_interleaved<{types}, {flags}>"
             grid = cdiv(rows * threads, block[0])
         else:
-            # One thread a row: blocks of 256, whose rows share more of x in the L1 cache.
-            block = (256 if threads == 1 else max(WARP, 128 // threads), threads)
+            block = block_of(threads)
             kernel = f"sell_spmv<{types}, {block[0]}, {flags}>"
             grid = cdiv(rows, block[0])
         size = np.int32(rows), np.int32(self.slice_height), np.int32(self.width)

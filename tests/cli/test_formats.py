@@ -33,7 +33,15 @@ def test_one_format_shows_what_a_reader_needs(command):
     cls = formats.get("ell")
     assert result.code == 0
     shown = " ".join(result.out.split())  # lines are wrapped to the terminal
-    for text in (cls.reference, "sell.cu", "cuda, emulated", "(slots,), int32", cls.core, "threads=1", "1, 2, 4, 8, 16, 32"):
+    for text in (
+        cls.reference,
+        "sell.cu",
+        "cuda, emulated",
+        "(slots,), int32",
+        cls.core,
+        "threads=1",
+        "1, 2, 4, 8, 16, 32",
+    ):
         assert text in shown
 
 
