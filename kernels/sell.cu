@@ -6,34 +6,35 @@
 // one slice of `pitch` rows and `width` positions, and slice_ptr is not read. STOP: rows end at their length, not at
 // the slice's width.
 template <typename V, typename P, int HEIGHT, int THREADS, bool INTERLEAVED, bool STOP>
-__device__ __forceinline__ V thread_sum(long long place, int t, int pitch, int width, const P* __restrict__ slice_ptr,
+__device__ __forceinline__ V thread_sum(unsigned place, int t, long long pitch, int width, const P* __restrict__ slice_ptr,
                                         const int* __restrict__ lengths, const int* __restrict__ columns,
                                         const V* __restrict__ values, const V* __restrict__ x) {
   constexpr int LANES = INTERLEAVED ? THREADS : 1;
   const long long height = HEIGHT ? HEIGHT : pitch;
-  long long slot = HEIGHT ? place % (HEIGHT ? HEIGHT : 1) * LANES : place * LANES;
+  long long slot = static_cast<long long>(HEIGHT ? place % (HEIGHT ? HEIGHT : 1) : place) * LANES;
   if (HEIGHT) {
-    const long long slice = place / (HEIGHT ? HEIGHT : 1);
+    const unsigned slice = place / (HEIGHT ? HEIGHT : 1);
     const P begin = slice_ptr[slice];
     width = static_cast<int>((slice_ptr[slice + 1] - begin) / (HEIGHT ? HEIGHT : 1));
     slot += begin;
   }
   if (STOP) width = lengths[place];
-  slot += INTERLEAVED ? t : t * height;
+  if (INTERLEAVED) slot += t;
   columns += slot;
-  const long long stride = height * THREADS;
-  return slot_sum((width - t + THREADS - 1) / THREADS, stride, values + slot, x,
-                  [=](int i) { return load_stream(columns + i * stride); });
+  const auto at = [=](int position) { return (INTERLEAVED ? position - t : position) * height; };
+  return slot_sum<THREADS>(t, width, values + slot, x, at,
+                           [=](int position) { return load_stream(columns + at(position)); });
 }
 
 // Threads that share a row sit in different warps of a block of (ROWS, THREADS). SORTED: `perm` holds the row of each
 // of `rows` places.
 template <typename V, typename P, int HEIGHT, int THREADS, int ROWS, bool STOP, bool SORTED>
 __global__ void __launch_bounds__(ROWS * THREADS)
-    sell_spmv(int rows, int pitch, int width, const P* __restrict__ slice_ptr, const int* __restrict__ lengths,
+    sell_spmv(unsigned rows, long long pitch, int width, const P* __restrict__ slice_ptr, const int* __restrict__ lengths,
               const int* __restrict__ perm, const int* __restrict__ columns, const V* __restrict__ values,
               const V* __restrict__ x, V* __restrict__ y) {
-  const long long place = static_cast<long long>(blockIdx.x) * ROWS + threadIdx.x;
+  // 32 bits hold the places and a block more; 64 take 8 registers more in `ell`, and a quarter of its warps with them.
+  const unsigned place = blockIdx.x * ROWS + threadIdx.x;
   V sum = 0;
   if (place < rows) {
     sum = thread_sum<V, P, HEIGHT, THREADS, false, STOP>(place, threadIdx.y, pitch, width, slice_ptr, lengths, columns,
@@ -45,11 +46,11 @@ __global__ void __launch_bounds__(ROWS * THREADS)
 
 // Threads that share a row are neighbours, as are their slots.
 template <typename V, typename P, int HEIGHT, int THREADS, bool STOP, bool SORTED>
-__global__ void sell_spmv_interleaved(int rows, int pitch, int width, const P* __restrict__ slice_ptr,
+__global__ void sell_spmv_interleaved(unsigned rows, long long pitch, int width, const P* __restrict__ slice_ptr,
                                       const int* __restrict__ lengths, const int* __restrict__ perm,
                                       const int* __restrict__ columns, const V* __restrict__ values,
                                       const V* __restrict__ x, V* __restrict__ y) {
-  const long long place = global_thread() / THREADS;
+  const unsigned place = static_cast<unsigned>(global_thread() / THREADS);
   const int t = threadIdx.x % THREADS;
   V sum = 0;
   if (place < rows) {
@@ -72,10 +73,12 @@ __global__ void __launch_bounds__(BLOCK)
   const P begin = slice_ptr[blockIdx.x];
   const int width = static_cast<int>((slice_ptr[blockIdx.x + 1] - begin) / height);
   const int threads = BLOCK / height;
-  columns += begin + threadIdx.x;  // thread t of row r starts at t * height + r
+  // Thread t of row r starts at t * height + r and goes on by BLOCK: by `threads` positions.
+  columns += begin + threadIdx.x;
   const int count = (width - static_cast<int>(threadIdx.x) / height + threads - 1) / threads;
-  V sum = slot_sum(count, BLOCK, values + begin + threadIdx.x, x,
-                   [=](int i) { return load_stream(columns + static_cast<long long>(i) * BLOCK); });
+  const auto at = [](int i) { return static_cast<long long>(i) * BLOCK; };
+  V sum = slot_sum<1>(0, count, values + begin + threadIdx.x, x, at,
+                      [=](int i) { return load_stream(columns + at(i)); });
   partial[threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.x >= height || first + threadIdx.x >= rows) return;

@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
     const int lowest = ~warp_max(from < to ? ~col_idx[begin + from] : ~MAX_COLUMN);
     const int highest = warp_max(from < to ? col_idx[begin + to - 1] : -1);
     if (lane_id() != 0) continue;
-    const bool spread = highest - lowest >= static_cast<int>(LOCAL_PADDING);
+    const bool spread = highest - lowest >= LOCAL_PADDING;
     const int positions = spread ? (width < from + half ? width : from + half) - from : 0;
     bases[slice * PIECES + p] = spread ? -1 : highest < 0 ? 0 : lowest;
     wide[slice * PIECES + p] = positions;

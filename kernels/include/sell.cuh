@@ -5,22 +5,26 @@
 // Slots of a thread that are loaded before the first is used. On an H200 8 came out ahead of 4 and 16.
 constexpr int SLOT_BATCH = 8;
 
-constexpr unsigned LOCAL_PADDING = 0xffff;  // among 16-bit columns
+constexpr int LOCAL_PADDING = 0xffff;  // among 16-bit columns
 
-// Sum over `count` slots, `stride` apart, of value times x; column(i) is that of the i-th, negative for padding. The
-// padding's x is never loaded, so that an infinite one does no harm.
-template <typename V, typename Column>
-__device__ __forceinline__ V slot_sum(int count, long long stride, const V* __restrict__ values,
-                                      const V* __restrict__ x, Column column) {
+// Sum over every STEP-th position of a row, from `first` to before `end`, of value times x: a position's slot lies
+// at(position) behind `values`, its column is column(position), negative in padding. The padding's x is never loaded, so
+// that an infinite one does no harm.
+template <int STEP, typename V, typename At, typename Column>
+__device__ __forceinline__ V slot_sum(int first, int end, const V* __restrict__ values, const V* __restrict__ x, At at,
+                                      Column column) {
   V sum = 0;
-  for (int first = 0; first < count; first += SLOT_BATCH) {
+  for (int begin = first; begin < end; begin += SLOT_BATCH * STEP) {
     int columns[SLOT_BATCH];
     V loaded[SLOT_BATCH];
 #pragma unroll
     for (int u = 0; u < SLOT_BATCH; ++u) {
-      const bool inside = first + u < count;
-      columns[u] = inside ? column(first + u) : -1;
-      loaded[u] = inside ? load_stream(values + (first + u) * stride) : V(0);
+      const int position = begin + u * STEP;
+      const bool inside = position < end;
+      columns[u] = -1;
+      loaded[u] = V(0);
+      if (inside) columns[u] = column(position);
+      if (inside) loaded[u] = load_stream(values + at(position));
     }
 #pragma unroll
     for (int u = 0; u < SLOT_BATCH; ++u) {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
@@ -212,7 +213,7 @@ class Format:
     @classmethod
     def parameters(cls) -> dict[str, Parameter]:
         """The format's parameters by name."""
-        return {name: p for name, p in inspect.getmembers_static(cls) if isinstance(p, Parameter)}
+        return dict(_parameters(cls))
 
     @classmethod
     def resolve(cls, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -280,6 +281,12 @@ class Format:
     def detail(self) -> dict[str, Any]:
         """What a row should keep about this matrix in this format beyond its bytes (split widths, tile shares)."""
         return {}
+
+
+@cache
+def _parameters(cls: type[Format]) -> dict[str, Parameter]:
+    # Kept: to look through all members takes as long as several SpMVs, and is part of every conversion.
+    return {name: p for name, p in inspect.getmembers_static(cls) if isinstance(p, Parameter)}
 
 
 def byte_text(n: float) -> str:

@@ -175,11 +175,13 @@ class SellVar(SlicedEll):
     @classmethod
     def of_cuts(cls, a: Csr, price: int, run: Run | None) -> Slices:
         """The slices that the cuts leave."""
-        used = cdiv(a.rows, WARP)
+        xp, used = a.xp, cdiv(a.rows, WARP)
         height, slots = (array[:used] for array in cls.cuts(a, price, run))
-        begin = a.xp.flatnonzero(height)
+        begin = xp.flatnonzero(height)
+        first_row = xp.zeros(len(begin) + 1, dtype=np.int32)
+        xp.cumsum(height[begin], out=first_row[1:])  # fits, so that nothing waits for the total as in `offsets`
         ptr = offsets(slots[begin])
-        return Slices(a.rows, int(ptr[-1]), 0, 1, ptr, a.xp.empty(0, dtype=np.int32), offsets(height[begin]))
+        return Slices(a.rows, int(ptr[-1]), 0, 1, ptr, xp.empty(0, dtype=np.int32), first_row)
 
     @classmethod
     def estimate(cls, a: Csr, *, price: int, **params: Any) -> int:

@@ -25,15 +25,15 @@ class Layout(NamedTuple):
 
 
 def threads_by_size(a: Csr) -> int:
-    """T as it came out fastest on an H200: 4 for rows of 32 entries and more, else 1; more where slices are few.
+    """T for slices of 32 rows: 4 for rows of 32 entries and more, else 1; more where the longest row takes longest.
 
-    GFLOPS in f64: fem:60:3 (78 entries a row, all one slice) 707 with 4, 682 with 1; in slices of 32 rows fem:15:3 (317
-    slices) 285 with 8, 205 with 4; pde:20 (250 slices of 7 entries) 54 with 4, 49 with 1.
+    On an H200 a thread is done with about one slot while all others together are with 64,000 entries, so a matrix of
+    few entries, or with one row far longer than the rest, wants as many threads a row as keep the longest row from
+    finishing last. GFLOPS in f64: fem:60:3 (78 entries a row, all one slice) 707 with 4, 682 with 1; fem:15:3 (0.7
+    million entries, 71 a row) 285 with 8, 205 with 4; pde:20 (0.05 million, 7 a row) 54 with 4, 49 with 1.
     """
-    few, mean = cdiv(a.rows, WARP) < 2048, a.row_len_mean
-    if mean >= 32:
-        return 8 if few else 4
-    return 4 if few and mean >= 4 else 1
+    least, longest = (4 if a.row_len_mean >= 32 else 1), a.row_len_max
+    return next((t for t in (1, 4, 8) if t >= least and longest <= max(t * a.nnz / 64_000, 2 * t - 1)), 32)
 
 
 def block_of(threads: int) -> tuple[int, int]:
@@ -180,7 +180,7 @@ class SlicedEll(Format):
             block = block_of(threads)
             kernel = f"sell_spmv<{types}, {block[0]}, {flags}>"
             grid = cdiv(rows, block[0])
-        size = np.int32(rows), np.int32(self.slice_height), np.int32(self.width)
+        size = np.uint32(rows), np.int64(self.slice_height), np.int32(self.width)
         args = (*size, self.slice_ptr, self.lengths, self.perm, self.columns, self.values, x, y)
         zero = [zero_fill(y)] if rows < len(y) else []
         return [*zero, Launch("sell.cu", kernel, grid, block, args)]

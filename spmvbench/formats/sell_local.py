@@ -143,7 +143,7 @@ class SellLocal(Format):
         block = block_of(threads)
         types = f"{ctype(self.values)}, {ctype(self.slice_ptr)}"
         kernel = f"sell_local_spmv<{types}, {self.bases.shape[1]}, {threads}, {block[0]}, {text(len(self.high) > 0)}>"
-        args = (np.int32(rows), self.slice_ptr, self.bases, self.low, self.high, self.values, x, y)
+        args = (np.uint32(rows), self.slice_ptr, self.bases, self.low, self.high, self.values, x, y)
         return [Launch("sell_local.cu", kernel, cdiv(rows, block[0]), block, args)]
 
     @property

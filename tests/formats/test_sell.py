@@ -204,11 +204,12 @@ def test_threads_follow_the_mean_row():
     assert [threads("ell-psblas[threads=1]", n) for n in (31, 32)] == [1, 1]
     assert [threads("ellr-t", n) for n in (8, 9, 16, 17, 128, 129, 300)] == [1, 2, 2, 4, 16, 32, 32]
     assert [threads(f"sell[height={c}]", 3) for c in (32, 64, 128, 256)] == [8, 4, 2, 1]
-    # sell-cusparse: by row length, and more where slices are few.
-    assert [threads("sell-cusparse", n) for n in (3, 4, 31, 32)] == [1, 4, 4, 8]
-    many = 2048 * 32
-    assert [threads("sell-cusparse", n, many) for n in (4, 32)] == [1, 4]
-    assert threads("sell-cusparse", 4, many - 32) == 4
+    # sell-cusparse: by the mean row, and by the longest in 64,000ths of all entries.
+    assert [threads("sell-cusparse", n, 64_000) for n in (7, 31, 32)] == [1, 1, 4]
+    assert [threads("sell-cusparse", 20, rows) for rows in (64_000, 63_999, 16_000, 15_999, 8_000, 7_999)] == [
+        1, 4, 4, 8, 8, 32,
+    ]  # fmt: skip
+    assert [threads("sell-cusparse", n, 32) for n in (1, 2, 7, 8, 15, 16)] == [1, 4, 4, 8, 8, 32]
 
 
 def test_slices_are_cut_where_that_saves_more_than_it_costs():
