@@ -50,7 +50,7 @@ OWN = {
         *("ell_fill<double, int, true>", "ell_fill<float, long long, false>"),
         *("sell_var_fill<double, int, int>", "sell_local_fill<float, int, int>"),
     },
-    "hyb_convert.cu": {"row_tails<double, int, int>", "row_tails<float, long long, long long>"},
+    "hyb_convert.cu": {"rows_by_length<int, 4096>", "row_tails<double, int, int>", "row_tails<float, long long, int>"},
 }
 
 

@@ -13,8 +13,22 @@ from spmvbench.formats.coo import CooFlat
 from spmvbench.formats.ellpack import Ell
 from spmvbench.formats.sell_convert import Slices
 
+BINS = 4096  # row lengths that the kernel tells apart
 
-def split_width(a: Csr, rule: str, relative_speed: float, breakeven: int) -> int:
+
+def rows_by_length(a: Csr, run: Run | None) -> Array:
+    """How many rows have each length from 0 on, (longest + 1,); by the kernel (BINS,), the last for all longer too."""
+    xp = a.xp
+    if run is None:
+        return xp.bincount(a.row_lengths, minlength=1)
+    counts = xp.zeros(BINS, dtype=np.int32)
+    grid, block = per_thread(a.rows)
+    args = (np.int32(a.rows), a.row_ptr, counts)
+    run(Launch("hyb_convert.cu", f"rows_by_length<{ctype(a.row_ptr)}, {BINS}>", min(grid, 512), block, args))
+    return counts if xp is np else counts.get()
+
+
+def split_width(a: Csr, rule: str, relative_speed: float, breakeven: int, run: Run | None = None) -> int:
     """Entries of a row that go to the ELLPACK part.
 
     third: the largest width that at least a third of the rows fill. cusp: the first width that fewer rows exceed than
@@ -22,12 +36,15 @@ def split_width(a: Csr, rule: str, relative_speed: float, breakeven: int) -> int
     """
     if rule == "max" or not a.rows:
         return a.row_len_max
-    xp = a.xp
-    longer = a.rows - xp.cumsum(xp.bincount(a.row_lengths, minlength=1))  # rows longer than i
+    counts = rows_by_length(a, run)
+    longer = a.rows - counts.cumsum()  # rows longer than i
     stop = relative_speed * longer < a.rows
     if rule == "cusp":
         stop |= longer < breakeven
-    return int(xp.argmax(stop))  # no row is longer than the longest, so one stops
+    width = int(stop.argmax())  # no row is longer than the longest, so one stops
+    if run is not None and width == BINS - 1:
+        return split_width(a, rule, relative_speed, breakeven)  # among lengths that the kernel does not tell apart
+    return width
 
 
 def tails(a: Csr, width: int, run: Run | None) -> dict[str, Array]:
@@ -36,6 +53,9 @@ def tails(a: Csr, width: int, run: Run | None) -> dict[str, Array]:
     if run is None:
         beyond = a.rank_in_row >= width
         return {"row_idx": a.row_idx[beyond], "col_idx": a.col_idx[beyond], "values": a.values[beyond]}
+    if width >= a.row_len_max:
+        none = xp.empty(0, dtype=np.int32)
+        return {"row_idx": none, "col_idx": none, "values": xp.empty(0, dtype=a.dtype)}
     tail_ptr = offsets(xp.maximum(a.row_lengths - a.row_lengths.dtype.type(width), 0))
     entries = int(tail_ptr[-1])
     row_idx, col_idx = xp.empty(entries, dtype=np.int32), xp.empty(entries, dtype=np.int32)
@@ -70,14 +90,14 @@ class Hyb(Format):
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
-        width = split_width(a, **params)
+        width = split_width(a, **params, run=runner(a))
         value = a.dtype.itemsize
         tail = int(a.xp.maximum(a.row_lengths - width, 0).sum())
         return Slices.whole(a, width=width).slots * (4 + value) + tail * (8 + value)
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        width = split_width(a, **params)
+        width = split_width(a, **params, run=runner(a))
         return {"ell": Ell.head(a, width), "coo": CooFlat.holding(a.shape, tails(a, width, runner(a)))}
 
     def to_coo(self) -> tuple[Array, Array, Array]:

@@ -235,6 +235,17 @@ def test_hyb_keeps_the_first_entries_of_a_row_in_ellpack():
     assert fmt.detail["coo_share"] == pytest.approx(1 / 7)
 
 
+def test_hyb_splits_rows_that_the_kernel_s_counts_do_not_tell_apart(emulated):
+    def run(launch):
+        emulated.compile([launch]).run()
+
+    for lengths in ([4094] * 2, [4095] * 2, [4096] * 2, [5000, 4200, 3], [5000, 2, 3]):
+        a = Csr.of(with_lengths(lengths, 6000))
+        for rule in ("third", "cusp"):
+            settings = {"rule": rule, "relative_speed": 3.0, "breakeven": 1}
+            assert hyb.split_width(a, **settings, run=run) == hyb.split_width(a, **settings)
+
+
 @pytest.mark.parametrize(("last", "wide"), [(65_534, 0), (65_535, 2)])
 def test_16_bits_reach_65534_columns_far(last, wide, emulated):
     a = from_rows([[10, 10 + last], *[[]] * 31, [70_000]], 80_000)
