@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
     const long long k = word * WARP + lane;
     unsigned long long first = 0;  // a bit a shape
     if (k < nnz) {
-      row = row < 0 ? row_behind(row_ptr, 0, rows, static_cast<I>(k)) - 1
+      row = row < 0 ? first_behind(row_ptr, 0, rows, static_cast<I>(k)) - 1
                     : row_from(row_ptr, row, rows, static_cast<I>(k));
       const int column = col_idx[k];
       int in_tile[Across::COUNT];
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   const Marks<I> marks{words, counted};
   const int size = r * c;
   long long k = global_thread() / WARP * (WORDS * WARP) + lane_id();
-  int row = k < nnz ? row_behind(row_ptr, 0, rows, static_cast<I>(k)) - 1 : 0;
+  int row = k < nnz ? first_behind(row_ptr, 0, rows, static_cast<I>(k)) - 1 : 0;
   for (int word = 0; word < WORDS && k < nnz; ++word, k += WARP) {
     row = row_from(row_ptr, row, rows, static_cast<I>(k));
     const int block_row = row / r;

@@ -19,7 +19,7 @@ struct Lane {
     const long long first = (static_cast<long long>(tile) * WARP + lane_id()) * SIGMA;
     begin = static_cast<I>(first < nnz ? first : nnz);
     end = static_cast<I>(first + SIGMA < nnz ? first + SIGMA : nnz);
-    behind = row_behind(row_ptr, 0, rows, begin);
+    behind = first_behind(row_ptr, 0, rows, begin);
     begins = begin < end && row_ptr[behind - 1] == begin;
   }
 
@@ -29,7 +29,7 @@ struct Lane {
     for (int row = behind; row < rows && row_ptr[row] < end; ++row) {
       const I entry = row_ptr[row];
       // Empty rows come before the one that holds the entry.
-      if (row_ptr[row + 1] == entry) row = row_behind(row_ptr, row + 1, rows, entry) - 1;
+      if (row_ptr[row + 1] == entry) row = first_behind(row_ptr, row + 1, rows, entry) - 1;
       visit(row, static_cast<int>(entry - begin));
     }
   }
@@ -78,12 +78,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   part.visit_rows([&](int, int step) { flags |= 0x80000000u >> step; });
   const unsigned forced = lane == 0 ? flags | 0x80000000u : flags;  // the tile's first entry opens a segment
   const unsigned flagged = __ballot_sync(FULL_MASK, forced != 0);
-  int segments = __popc(forced);  // of the lanes so far
-#pragma unroll
-  for (int offset = 1; offset < WARP; offset *= 2) {
-    const int before = __shfl_up_sync(FULL_MASK, segments, offset);
-    if (lane >= offset) segments += before;
-  }
+  const int segments = group_scan<WARP>(__popc(forced));  // of the lanes so far
   const int total = __shfl_sync(FULL_MASK, segments, WARP - 1);
   const int owner = __shfl_sync(FULL_MASK, part.behind, 0) - 1;
   const int last_behind = __shfl_sync(FULL_MASK, part.behind, WARP - 1);
@@ -93,7 +88,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   bool next_begins = true;
   if (tile < tiles) {
     const I next = static_cast<I>(at + SIZE);
-    next_owner = row_behind(row_ptr, last_behind, rows, next) - 1;
+    next_owner = first_behind(row_ptr, last_behind, rows, next) - 1;
     next_begins = row_ptr[next_owner] == next;
   }
   const int empty = next_owner - owner - (total - 1) - next_begins;

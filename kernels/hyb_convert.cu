@@ -28,7 +28,7 @@ __global__ void row_tails(int rows, P entries, const P* __restrict__ tail_ptr, c
   const long long k = global_thread();
   if (k >= entries) return;
   const P entry = static_cast<P>(k);
-  const int row = row_behind(tail_ptr, 0, rows, entry) - 1;
+  const int row = first_behind(tail_ptr, 0, rows, entry) - 1;
   const I from = row_ptr[row + 1] - static_cast<I>(tail_ptr[row + 1] - entry);
   tail_row[k] = row;
   tail_col[k] = load_stream(col_idx + from);

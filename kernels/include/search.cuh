@@ -1,12 +1,12 @@
-// Which row owns an entry, and where a row's columns begin.
+// Searches in sorted arrays: which row owns an entry, and where a row's columns begin.
 #pragma once
 
-// The first of rows low .. high that begins behind `entry`; high where none does. The row before it owns the entry.
-template <typename I>
-__device__ __forceinline__ int row_behind(const I* __restrict__ row_ptr, int low, int high, I entry) {
+// The first of low .. high behind `key` in ascending order; high where none is.
+template <typename T, typename I>
+__device__ __forceinline__ I first_behind(const T* __restrict__ ascending, I low, I high, T key) {
   while (low < high) {
-    const int middle = low + (high - low) / 2;
-    if (row_ptr[middle] <= entry) {
+    const I middle = low + (high - low) / 2;
+    if (ascending[middle] <= key) {
       low = middle + 1;
     } else {
       high = middle;
@@ -24,7 +24,7 @@ __device__ __forceinline__ int row_from(const I* __restrict__ row_ptr, int row, 
     low += step;
     step *= 2;
   }
-  return row_behind(row_ptr, low, step <= rows - low ? low + step - 1 : rows, entry) - 1;
+  return first_behind(row_ptr, low, step <= rows - low ? low + step - 1 : rows, entry) - 1;
 }
 
 // The first of the entries begin .. end of a row whose column is not below `column`; end where none is. The entry with

@@ -46,6 +46,17 @@ __device__ __forceinline__ V group_sum(V sum) {
   return sum;
 }
 
+// Inclusive scan over aligned groups of LANES lanes (a power of two); every lane of the warp must arrive.
+template <int LANES, typename V>
+__device__ __forceinline__ V group_scan(V sum) {
+#pragma unroll
+  for (int offset = 1; offset < LANES; offset *= 2) {
+    const V before = __shfl_up_sync(FULL_MASK, sum, offset, LANES);
+    if (lane_id() % LANES >= offset) sum += before;
+  }
+  return sum;
+}
+
 // Inclusive scan over the warp of values that share a key with the lanes before them (equal keys are neighbours).
 template <typename V>
 __device__ __forceinline__ V warp_segmented_scan(int key, V sum) {
