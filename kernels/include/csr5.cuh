@@ -17,3 +17,160 @@ struct Descriptor {
   static constexpr int HEAD_BITS = OFFSET_BITS + 5;  // y_offset and seg_offset stand before the flags
   static constexpr int PACKETS = (HEAD_BITS + SIGMA + 31) / 32;
 };
+
+// The arrays of the format; see spmvbench/formats/csr5.py.
+template <typename V>
+struct Tiles {
+  const unsigned* __restrict__ tile_ptr;
+  const unsigned* __restrict__ tile_desc;
+  const int* __restrict__ empty_ptr;
+  const int* __restrict__ empty_offset;
+  const int* __restrict__ col_idx;
+  const V* __restrict__ values;
+};
+
+// BATCH steps of a lane, on their way from memory.
+template <typename V, int BATCH>
+struct Batch {
+  int columns[BATCH];
+  V products[BATCH];
+
+  // The matrix's part; STEPS are left.
+  __device__ __forceinline__ void load(const Tiles<V>& a, long long at, int steps) {
+#pragma unroll
+    for (int u = 0; u < BATCH; ++u) {
+      if (u < steps) {
+        columns[u] = load_stream(a.col_idx + at + u * WARP);
+        products[u] = load_stream(a.values + at + u * WARP);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void gather(const V* __restrict__ x, int steps) {
+#pragma unroll
+    for (int u = 0; u < BATCH; ++u) {
+      if (u < steps) products[u] *= load_x(x, columns[u]);
+    }
+  }
+};
+
+// One tile, by one warp. Rows that lie within a lane: whole(row, sum). Rows that a lane leaves open come with what the
+// lanes behind it have of them: last(row, sum); the tile's last row may go on in the next tile. The row of the tile's first
+// entry, which may have begun in an earlier tile too, comes apart, in lane 0: first(row, sum, begins here). BATCH steps
+// are loaded at a time, each batch before the one before it is used.
+template <typename V, int SIGMA, int BATCH, typename Whole, typename Last, typename First>
+__device__ __forceinline__ void sum_tile(const Tiles<V>& a, int tile, const V* __restrict__ x, Whole whole, Last last,
+                                         First first) {
+  constexpr int OFFSET_BITS = Descriptor<SIGMA>::OFFSET_BITS;
+  constexpr int HEAD_BITS = Descriptor<SIGMA>::HEAD_BITS;
+  constexpr int PACKETS = Descriptor<SIGMA>::PACKETS;
+  const int lane = lane_id();
+  const long long at = static_cast<long long>(tile) * (WARP * SIGMA) + lane;
+
+  Batch<V, BATCH> batch;
+  batch.load(a, at, SIGMA);
+  const unsigned* packet = a.tile_desc + static_cast<long long>(tile) * (PACKETS * WARP) + lane;
+  const unsigned head = load_stream(packet);
+  unsigned flags = head << HEAD_BITS;  // bit 31 - i: a row begins at step i
+  if (PACKETS == 2) flags |= load_stream(packet + WARP) >> (32 - HEAD_BITS);
+  const unsigned word = a.tile_ptr[tile];
+  const int start = word & ~DIRTY;
+  const bool begins = flags & 0x80000000u;
+  const int* empty = word & DIRTY ? a.empty_offset + a.empty_ptr[tile] : nullptr;
+
+  // The tile's first entry opens a segment whether its row begins there or not.
+  int slot = head >> (32 - OFFSET_BITS);
+  if (lane == 0) flags |= 0x80000000u;
+  const unsigned flagged = __ballot_sync(FULL_MASK, flags != 0);
+  const auto row = [&] { return start + 1 + (empty ? empty[slot] : slot); };
+
+  bool leading = lane == 0 || !begins;  // before the lane's own first row: belongs to a lane before, or to the first row
+  V lead = 0;
+  V sum = 0;
+#pragma unroll
+  for (int done = 0; done < SIGMA; done += BATCH) {
+    Batch<V, BATCH> next;
+    if (done + BATCH < SIGMA) next.load(a, at + (done + BATCH) * WARP, SIGMA - done - BATCH);
+    batch.gather(x, SIGMA - done);
+#pragma unroll
+    for (int u = 0; u < BATCH; ++u) {
+      const int step = done + u;
+      if (step >= SIGMA) break;
+      if (step > 0 && flags & (0x80000000u >> step)) {
+        if (leading) {
+          lead = sum;
+        } else {
+          whole(row(), sum);
+          ++slot;
+        }
+        leading = false;
+        sum = 0;
+      }
+      sum += batch.products[u];
+    }
+    if (done + BATCH < SIGMA) batch = next;
+  }
+  if (leading) {
+    lead = sum;
+    sum = 0;
+  }
+
+  // To a lane's last row belong the leads of the lanes that follow, up to the first with a flag. The paper takes a
+  // difference of prefix sums, at distance seg_offset; that loses digits where rows differ in size. This sums the same
+  // lanes alone, and the ballot gives the distance to those that have no flag themselves.
+  V leads = lead;
+  if (flagged != FULL_MASK) {
+    const int reach = __ffs(static_cast<int>((flagged >> lane) | (1u << (WARP - 1 - lane)))) - 1;
+#pragma unroll
+    for (int offset = 1; offset < WARP; offset *= 2) {
+      const V behind = __shfl_down_sync(FULL_MASK, leads, offset);
+      if (offset <= reach) leads += behind;
+    }
+  }
+  V following = __shfl_down_sync(FULL_MASK, leads, 1);
+  if (lane == WARP - 1) following = 0;
+  if (!leading) last(row(), sum + following);
+  if (lane == 0) first(start, leading ? lead + following : lead, begins);
+}
+
+// A row's entries from `tail` on, by one warp: what lies behind the last whole tile is plain CSR. Lane 0 has the sum.
+template <typename V, typename I>
+__device__ __forceinline__ V sum_tail(const I* __restrict__ row_ptr, int row, I tail, const Tiles<V>& a,
+                                      const V* __restrict__ x) {
+  const I begin = row_ptr[row] < tail ? tail : row_ptr[row];
+  const I end = row_ptr[row + 1];
+  V sum = 0;
+  for (I k = begin + lane_id(); k < end; k += WARP) {
+    sum += load_stream(a.values + k) * load_x(x, load_stream(a.col_idx + k));
+  }
+  return group_sum<WARP>(sum);
+}
+
+// What one warp does where all is one launch: a tile, or behind the tiles a row of the tail. A row within one tile is
+// stored, the parts of a row that a tile's end cuts are added by atomics; y is zero there. ADD: all is added.
+template <bool ADD, int SIGMA, int BATCH, typename V, typename I>
+__device__ __forceinline__ void csr5_share(long long warp, int rows, int tiles, int first_row,
+                                           const I* __restrict__ row_ptr, const Tiles<V>& a, const V* __restrict__ x,
+                                           V* __restrict__ y) {
+  const auto finish = [=](int row, V sum, bool whole) {
+    if (!ADD && whole) {
+      y[row] = sum;
+    } else {
+      atomicAdd(y + row, sum);
+    }
+  };
+  if (warp < tiles) {
+    const int tile = static_cast<int>(warp);
+    const int next_row = a.tile_ptr[tile + 1] & ~DIRTY;
+    sum_tile<V, SIGMA, BATCH>(
+        a, tile, x, [=](int row, V sum) { finish(row, sum, true); },
+        [=](int row, V sum) { finish(row, sum, row != next_row); },
+        [=](int row, V sum, bool begins) { finish(row, sum, begins && row != next_row); });
+    return;
+  }
+  const long long row = first_row + (warp - tiles);
+  if (row >= rows) return;
+  const I tail = static_cast<I>(tiles) * (WARP * SIGMA);
+  const V sum = sum_tail<V, I>(row_ptr, static_cast<int>(row), tail, a, x);
+  if (lane_id() == 0) finish(static_cast<int>(row), sum, row_ptr[row] >= tail);
+}

@@ -248,28 +248,40 @@ class Csr5(Format):
         rows = expand(self.row_ptr, len(self.values))
         return rows, swapped(self.col_idx, tiles, sigma, OMEGA), swapped(self.values, tiles, sigma, OMEGA)
 
+    @property
+    def shares(self) -> tuple[str, int, tuple[Any, ...]]:
+        """What one launch of the fast kernel takes, for a kernel that computes more than this matrix.
+
+        The type of row_ptr, sigma and batch as template arguments, the warps, and the arguments between rows and x.
+        """
+        sigma, tiles = self.entries_per_lane, len(self.tile_desc)
+        batch = self.batch or (sigma if sigma <= 16 else 8)
+        descriptor = (self.tile_ptr, self.tile_desc, self.empty_ptr, self.empty_offset)
+        return (
+            f"{ctype(self.row_ptr)}, {sigma}, {min(batch, sigma)}",
+            tiles + self.shape[0] - self.tail_row,
+            (np.int32(tiles), np.int32(self.tail_row), self.row_ptr, *descriptor, self.col_idx, self.values),
+        )
+
     def launches(self, x: Array, y: Array) -> list[Launch]:
         if not len(self.values):
             return [zero_fill(y)]
         value, index, sigma = ctype(self.values), ctype(self.row_ptr), self.entries_per_lane
         rows, tiles, tail_row = np.int32(self.shape[0]), np.int32(len(self.tile_desc)), np.int32(self.tail_row)
-        tail_rows = self.shape[0] - self.tail_row
         # Wide blocks share more of x in the L1 cache; narrow ones spread small matrices over the multiprocessors.
         block = self.block or (256 if tiles >= 2**13 else 128)
 
         def launch(kernel: str, warps: int, *args: Any) -> Launch:
             return Launch("csr5.cu", kernel, cdiv(warps * 32, block), block, args)
 
-        descriptor = (self.tile_ptr, self.tile_desc, self.empty_ptr, self.empty_offset)
-        entries = (self.col_idx, self.values, x, y)
         if self.kernel == "fast":
-            batch = self.batch or (sigma if sigma <= 16 else 8)
+            types, warps, args = self.shares
             cuts = (np.int32(tiles + 1), self.tile_ptr, y)
             zero_cuts = Launch("csr5.cu", f"zero_cut_rows<{value}, unsigned int>", *per_thread(tiles + 1), cuts)
             zero = [zero_fill(y)] if self.empty_rows else [zero_cuts] if tiles else []
-            kernel = f"csr5_fused<{value}, {index}, {sigma}, {min(batch, sigma)}>"
-            args = (rows, tiles, tail_row, self.row_ptr, *descriptor, *entries)
-            return [*zero, launch(kernel, int(tiles) + tail_rows, *args)]
+            return [*zero, launch(f"csr5_fused<{value}, {types}>", warps, rows, *args, x, y)]
+        descriptor = (self.tile_ptr, self.tile_desc, self.empty_ptr, self.empty_offset)
+        entries = (self.col_idx, self.values, x, y)
         carry_row = self.xp.empty(tiles, dtype=np.int32)
         calibrator = self.xp.empty(tiles, dtype=self.values.dtype)
         tail = self.row_ptr.dtype.type(int(tiles) * OMEGA * sigma)
@@ -278,5 +290,13 @@ class Csr5(Format):
             zero_fill(y),
             launch(f"csr5_tiles<{value}, {sigma}>", int(tiles), tiles, *descriptor, *entries, carry_row, calibrator),
             Launch("csr5.cu", f"carry_add<{value}>", *per_thread(int(tiles)), calibrate),
-            launch(f"csr5_tail<{value}, {index}>", tail_rows, rows, tail_row, tail, self.row_ptr, *entries),
+            launch(
+                f"csr5_tail<{value}, {index}>",
+                self.shape[0] - self.tail_row,
+                rows,
+                tail_row,
+                tail,
+                self.row_ptr,
+                *entries,
+            ),
         ]
