@@ -210,15 +210,19 @@ def _same_columns(tiles: Tiles, numbers: Array, even: Array) -> Array:
     return same
 
 
-def _hyb_width(lengths: Array, value_bytes: int, least: int) -> Array:
-    """Width that gives a HYB tile the fewest bytes, the larger of equals. lengths: (tiles, 16).
+def hyb_rows(value_bytes: int) -> int:
+    """Rows that have to reach a column of the ELL part of a HYB tile: all 16 in double precision, 15 in single.
 
-    A column of the ELL part takes 16 values and 8 index bytes, an entry in its place in the tail one value and one
-    byte. So a column stays where at least 16 (v + 1/2) / (v + 1) rows reach it: all 16 rows in double precision, 15 in
-    single.
+    A column takes 16 values and 8 index bytes, an entry in its place in the tail one value and one byte. So a column
+    stays where at least 16 (v + 1/2) / (v + 1) rows reach it.
     """
+    return cdiv(TILE * value_bytes + TILE // 2, value_bytes + 1)
+
+
+def _hyb_width(lengths: Array, value_bytes: int, least: int) -> Array:
+    """Width that gives a HYB tile the fewest bytes, the larger of equals. lengths: (tiles, 16)."""
     xp = array_module(lengths)
-    enough = cdiv(TILE * value_bytes + TILE // 2, value_bytes + 1)
+    enough = hyb_rows(value_bytes)
     columns = xp.arange(1, TILE + 1, dtype=np.uint8)[:, None]
     reach = (lengths[:, None, :] >= columns).sum(axis=2)  # rows that reach each column
     return xp.maximum((reach >= enough).sum(axis=1), least).astype(np.uint8)
