@@ -1,11 +1,10 @@
 // TileSpMV (Niu et al., IPDPS 2021): 16 x 16 tiles in seven formats. A warp takes a chunk: some tiles of one tile row.
 //
 // ALL_CSR: there is no other format. DEFERRED: COO tiles and tails of HYB are in y already; what is left adds to it.
+#include "async_copy.cuh"
+#include "csr5.cuh"
 #include "spmv.cuh"
-
-constexpr int TILE = 16;
-enum TileFormat { CSR, COO, ELL, HYB, DNS, DNS_ROW, DNS_COL };
-using Byte = unsigned char;
+#include "tile.cuh"
 
 // The matrix. O: type of offsets. A matrix all in CSR has the first five arrays only.
 template <typename V, typename O>
@@ -33,9 +32,10 @@ struct Matrix {
   const Byte* col_id;
 };
 
-// What a warp needs to know of a tile, loaded for a whole chunk at once. info: entries, format, width and tail.
+// What a warp needs to know of a tile, loaded for a whole chunk at once. info: entries, format, width and tail. Aligned
+// so that it is one load from shared memory where offsets are int, and has no padding where they are not.
 template <typename O>
-struct alignas(16) Tile {
+struct alignas(sizeof(O) == sizeof(int) ? 16 : 8) Tile {
   int first_col;  // of the matrix
   unsigned info;
   O off1;
@@ -70,9 +70,17 @@ __device__ __forceinline__ int half_byte(const Byte* packed, O k) {
   return load_stream(packed + k / 2) >> (k % 2 ? 0 : 4) & 15;
 }
 
+// A chunk's sum of row `lane` of its tile row. ADD: y holds something already; where a tile row has several chunks, y is
+// zero.
 template <bool ADD, typename V>
-__device__ __forceinline__ void store_row(V* y, long long row, int rows, V sum) {
-  if (row < rows) y[row] = ADD ? y[row] + sum : sum;
+__device__ __forceinline__ void finish_row(V* y, int marked_row, int rows, V sum) {
+  const long long row = static_cast<long long>(marked_row & 0x7fffffff) * TILE + lane_id();
+  if (row >= rows) return;
+  if (ADD || marked_row < 0) {
+    atomicAdd(y + row, sum);
+  } else {
+    y[row] = sum;
+  }
 }
 
 // Each half warp takes every second dense row; x: the value of column lane % 16.
@@ -97,101 +105,147 @@ __device__ __forceinline__ void add_coo(int nnz, const V* values, const Byte* id
   }
 }
 
-// ---- The fast kernel. What is known of a chunk's tiles is loaded at once, row pointers too. Then the formats in turn:
-// tiles of one format lie one behind another, so loads run on across tiles and never wait for a tile to be done. No
-// sum crosses lanes before the chunk's end: a lane adds what it reads of row lane / 2 (CSR) to one sum, of row
-// lane % 16 (column-major formats) to another. x is gathered through L1, where a tile's 16 values are one or two lines.
-// A __syncwarp between loads of the matrix and their first use keeps the compiler from waiting for one load before it
+// ---- The fast kernel. What is known of a chunk's tiles is loaded at once; tiles of one format lie one behind another, so
+// copies and loads run on across tiles and never wait for a tile to be done. CSR tiles, entries and x, are on their way
+// to shared memory while the other formats are computed. No sum crosses lanes before the chunk's end: a lane adds what it
+// reads of row lane % 16. x of the other formats is gathered through L1, where a tile's 16 values are one or two lines. A
+// __syncwarp between loads of the matrix and their first use keeps the compiler from waiting for one load before it
 // issues the next.
 
 constexpr int FAST_WARPS = 4;
+constexpr int ALIGNED = 8;  // entries whose columns fill a word
 
-template <typename V, typename O>
-struct WarpMemory {
-  Tile<O> tiles[WARP];
-  uint4 row_ptr[WARP];         // 16 of each CSR tile
-  int ends[WARP];              // entries of COO tiles up to the end of each tile
-  V sums[TILE];                // of rows, from formats that scatter
-  Byte tile_of[WARP * TILE];   // of each column of the ELL tiles
+// CSR tiles of a warp: what there is to know of all in its chunk, and some of them whole.
+template <typename V, int SIZE, int MOST>
+struct CsrMemory {
+  alignas(16) V values[SIZE];
+  V x[MOST * TILE];
+  alignas(16) unsigned short row_ptr[WARP * TILE + ALIGNED];  // of the tiles in the chunk, as if they were one
+  int first_col[WARP];
+  alignas(4) Byte cols[SIZE / 2];
 };
 
-// What a lane has loaded of a row of a CSR tile: two pairs of entries, from an even position on. What pairs at a row's
-// ends share with its neighbours is not multiplied.
 template <typename V, typename O>
-struct CsrStep {
-  typename PairOf<V>::type near;
-  typename PairOf<V>::type far;
-  int near_cols;
-  int far_cols;
-  int first_col;
-  O k;
-  O begin;
-  O end;
+struct OtherMemory {
+  Tile<O> tiles[WARP];
+  V sums[TILE];               // of rows, from formats that scatter
+  int ends[WARP];             // entries of COO tiles up to the end of each tile
+  Byte tile_of[WARP * TILE];  // of each column of the ELL tiles
+};
 
-  __device__ __forceinline__ void load(const Matrix<V, O>& a) {
-    using Pair = typename PairOf<V>::type;
-    if (k < end) {
-      near = load_stream(reinterpret_cast<const Pair*>(a.csr_val + k));
-      near_cols = load_stream(a.csr_col + k / 2);
+// The CSR tiles of a chunk. What a warp has copied at once is multiplied when it has arrived, half a warp a tile, a lane
+// a row.
+template <typename V, typename O, int SIZE, int MOST>
+struct CsrTiles {
+  const Matrix<V, O>& a;
+  CsrMemory<V, SIZE, MOST>& memory;
+  const V* __restrict__ x;
+  O base;      // entries before the first, or a few less: a multiple of ALIGNED
+  int count;   // of the tiles
+  int number;  // of the lane's tile among them, -1 if it has none
+  int end;     // entries from base to that tile's end
+
+  // tile: the lane's, of the chunk. tiles: bits of the CSR tiles.
+  __device__ __forceinline__ CsrTiles(const Matrix<V, O>& a, CsrMemory<V, SIZE, MOST>& memory, const Tile<O>& tile,
+                                      unsigned tiles, const V* __restrict__ x)
+      : a(a), memory(memory), x(x), count(__popc(tiles)) {
+    const int lane = lane_id();
+    base = __shfl_sync(FULL_MASK, tile.off1, tiles ? __ffs(static_cast<int>(tiles)) - 1 : 0) & ~O(ALIGNED - 1);
+    number = tiles >> lane & 1 ? __popc(tiles & ((1u << lane) - 1)) : -1;
+    const int begin = static_cast<int>(tile.off1 - base);
+    end = begin + tile.nnz();
+    if (number >= 0) {
+      unsigned short* row_ptr = memory.row_ptr + number * TILE;
+      row_ptr[0] = static_cast<unsigned short>(begin);
+      if (number == count - 1) row_ptr[TILE] = static_cast<unsigned short>(end);
+      copy_async<16>(row_ptr + TILE / 2, a.csr_row_ptr + tile.off2);  // 16 bytes, for now in the place of 8 rows
+      memory.first_col[number] = tile.first_col;
     }
-    if (k + 4 < end) {
-      far = load_stream(reinterpret_cast<const Pair*>(a.csr_val + k + 4));
-      far_cols = load_stream(a.csr_col + k / 2 + 2);
+    __syncwarp();
+  }
+
+  // Row pointers in bytes, from the tile's begin, become row pointers from base. Once, when they have arrived.
+  __device__ __forceinline__ void widen_row_ptr() const {
+    if (number < 0) return;
+    unsigned short* row_ptr = memory.row_ptr + number * TILE;
+    const unsigned begin = row_ptr[0];
+    const uint4 bytes = *reinterpret_cast<const uint4*>(row_ptr + TILE / 2);
+    const unsigned words[] = {bytes.x, bytes.y, bytes.z, bytes.w};
+#pragma unroll
+    for (int row = 1; row < TILE; ++row) {
+      row_ptr[row] = static_cast<unsigned short>(begin + (words[row / 4] >> (8 * (row % 4)) & 255));
     }
   }
 
-  __device__ __forceinline__ V product(const V* __restrict__ x) const {
+  // Copies tiles from number `first` on, as many as there is room for. Returns the number behind them.
+  __device__ __forceinline__ int stage(int first) const {
+    const int lane = lane_id();
+    const int from = memory.row_ptr[first * TILE] & ~(ALIGNED - 1);
+    const bool fits = number >= first && number < first + MOST && end - from <= SIZE;
+    const int last = first + __popc(__ballot_sync(FULL_MASK, fits));
+    const int entries = memory.row_ptr[last * TILE] - from;
+    const V* values = a.csr_val + (base + from);
+    const Byte* cols = a.csr_col + (base + from) / 2;
+#pragma unroll 1
+    for (int k = 2 * lane; k < entries; k += 2 * WARP) copy_async<2 * sizeof(V)>(memory.values + k, values + k);
+#pragma unroll 1
+    for (int k = ALIGNED * lane; k < entries; k += ALIGNED * WARP) {
+      const int bytes = (entries - k + 1) / 2;
+      copy_async<ALIGNED / 2>(memory.cols + k / 2, cols + k / 2, bytes < ALIGNED / 2 ? bytes : ALIGNED / 2);
+    }
+#pragma unroll 1
+    for (int i = lane; i < (last - first) * TILE; i += WARP) {
+      const int col = memory.first_col[first + i / TILE] + i % TILE;
+      if (col < a.cols) copy_async<sizeof(V)>(memory.x + i, x + col);
+    }
+    return last;
+  }
+
+  // The tiles from number `first` to before `last`, which have been copied. Returns the lane's sum.
+  template <int PAIRS>
+  __device__ __forceinline__ V multiply(int first, int last) const {
+    using Pair = typename PairOf<V>::type;
+    const int half = lane_id() / TILE;
+    const unsigned from = memory.row_ptr[first * TILE] & ~(ALIGNED - 1u);
+    const V* tile_x = memory.x + half * TILE;
+    const unsigned short* row_ptr = memory.row_ptr + first * TILE + lane_id();
     V sum = 0;
-    if (k >= begin && k < end) sum += near.x * load_x(x, first_col + (near_cols >> 4));
-    if (k + 1 < end) sum += near.y * load_x(x, first_col + (near_cols & 15));
-    if (k + 4 < end) sum += far.x * load_x(x, first_col + (far_cols >> 4));
-    if (k + 5 < end) sum += far.y * load_x(x, first_col + (far_cols & 15));
+#pragma unroll 1
+    for (int tiles = last - first - half; tiles > 0; tiles -= 2, tile_x += 2 * TILE, row_ptr += 2 * TILE) {
+      // Pairs from an even entry on. What pairs at a row's ends share with its neighbours is not multiplied.
+      const unsigned begin = row_ptr[0];
+      const unsigned even = begin & ~1u;
+      const Pair* pair = reinterpret_cast<const Pair*>(memory.values) + (even - from) / 2;
+      const Byte* column = memory.cols + (even - from) / 2;
+      bool leads = even == begin;
+#pragma unroll 1
+      for (int left = static_cast<int>(row_ptr[1] - even); left > 0; left -= 2 * PAIRS) {
+        Pair v[PAIRS];
+        int c[PAIRS];
+#pragma unroll
+        for (int i = 0; i < PAIRS; ++i) {
+          if (left > 2 * i) {
+            v[i] = pair[i];
+            c[i] = column[i];
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < PAIRS; ++i) {
+          if (left > 2 * i && (i > 0 || leads)) sum += v[i].x * tile_x[c[i] >> 4];
+          if (left > 2 * i + 1) sum += v[i].y * tile_x[c[i] & 15];
+        }
+        leads = true;
+        pair += PAIRS;
+        column += PAIRS;
+      }
+    }
     return sum;
   }
 };
 
-// Two lanes a row; the next tile is loaded before this one is multiplied. tiles: bits of the CSR tiles.
-template <typename V, typename O>
-__device__ __forceinline__ V fast_csr(const Matrix<V, O>& a, const WarpMemory<V, O>& memory, unsigned tiles,
-                                      const V* __restrict__ x) {
-  const int row = lane_id() / 2;
-  auto first_step = [&](unsigned remaining) {
-    CsrStep<V, O> step;
-    step.k = step.begin = step.end = 0;
-    if (remaining) {
-      const int i = __ffs(remaining) - 1;
-      const Tile<O> tile = memory.tiles[i];
-      const Byte* row_ptr = reinterpret_cast<const Byte*>(memory.row_ptr + i);
-      step.first_col = tile.first_col;
-      step.begin = tile.off1 + row_ptr[row];
-      step.end = tile.off1 + (row < TILE - 1 ? row_ptr[row + 1] : tile.nnz());
-      step.k = (step.begin & ~O(1)) + 2 * (lane_id() % 2);
-      step.load(a);
-    }
-    return step;
-  };
-  V sum = 0;
-  CsrStep<V, O> next = first_step(tiles);
-  while (tiles) {
-    CsrStep<V, O> step = next;
-    tiles &= tiles - 1;
-    next = first_step(tiles);
-    __syncwarp();
-    // The compiler takes x to be constant and would multiply above the loads, did the product not wait for a shuffle.
-    step.first_col = __shfl_sync(FULL_MASK, step.first_col, 0);
-    sum += step.product(x);
-#pragma unroll 1
-    for (step.k += 8; step.k < step.end; step.k += 8) {
-      step.load(a);
-      sum += step.product(x);
-    }
-  }
-  return sum;
-}
-
 // All ELL tiles, or HYB tiles without tails, as one sequence of columns. tiles: their bits.
 template <typename V, typename O>
-__device__ __forceinline__ V fast_ell(const V* values, const Byte* packed, WarpMemory<V, O>& memory, unsigned tiles,
+__device__ __forceinline__ V fast_ell(const V* values, const Byte* packed, OtherMemory<V, O>& memory, unsigned tiles,
                                       const V* __restrict__ x) {
   constexpr int STEPS = 4;
   const int lane = lane_id();
@@ -234,15 +288,10 @@ __device__ __forceinline__ V fast_ell(const V* values, const Byte* packed, WarpM
 // All COO tiles as one sequence of entries. nnz: of the lane's tile if that is COO, else 0. tiles: bits of the COO
 // tiles.
 template <typename V, typename O>
-__device__ __forceinline__ void fast_coo(const Matrix<V, O>& a, WarpMemory<V, O>& memory, unsigned tiles, int nnz,
+__device__ __forceinline__ void fast_coo(const Matrix<V, O>& a, OtherMemory<V, O>& memory, unsigned tiles, int nnz,
                                          const V* __restrict__ x) {
   const int lane = lane_id();
-  int end = nnz;
-#pragma unroll
-  for (int offset = 1; offset < WARP; offset *= 2) {
-    const int before = __shfl_up_sync(FULL_MASK, end, offset);
-    if (lane >= offset) end += before;
-  }
+  const int end = group_scan<WARP>(nnz);
   memory.ends[lane] = end;
   const int total = __shfl_sync(FULL_MASK, end, WARP - 1);
   __syncwarp();
@@ -259,10 +308,9 @@ __device__ __forceinline__ void fast_coo(const Matrix<V, O>& a, WarpMemory<V, O>
   }
 }
 
-// Sixteen slots a column; column_of(slot) is the column of x.
-template <typename V, typename ColumnOf>
+// Sixteen slots a column, STEPS x 32 loaded at a time; column_of(slot) is the column of x.
+template <int STEPS, typename V, typename ColumnOf>
 __device__ __forceinline__ V fast_columns(int slots, const V* values, const V* __restrict__ x, ColumnOf column_of) {
-  constexpr int STEPS = 4;
   V sum = 0;
   for (int begin = 0; begin < slots; begin += STEPS * WARP) {
     V value[STEPS];
@@ -284,44 +332,43 @@ __device__ __forceinline__ V fast_columns(int slots, const V* values, const V* _
   return sum;
 }
 
-template <bool ALL_CSR, bool DEFERRED, typename V, typename O>
+template <bool ALL_CSR, bool DEFERRED, int SIZE, int MOST, int PAIRS, typename V, typename O>
 __device__ __forceinline__ void fast_chunk(int rows, int chunks, const int* chunk_ptr, const int* chunk_row,
-                                           const Matrix<V, O>& a, const V* __restrict__ x, V* __restrict__ y,
-                                           V* __restrict__ partial) {
-  __shared__ WarpMemory<V, O> memory_of[FAST_WARPS];
+                                           const Matrix<V, O>& a, const V* __restrict__ x, V* __restrict__ y) {
+  __shared__ CsrMemory<V, SIZE, MOST> csr_memory[FAST_WARPS];
+  __shared__ OtherMemory<V, O> other_memory[ALL_CSR ? 1 : FAST_WARPS];
   const long long chunk = global_thread() / WARP;
   if (chunk >= chunks) return;  // the whole warp
   const int lane = lane_id();
-  WarpMemory<V, O>& memory = memory_of[threadIdx.x / WARP];
+  OtherMemory<V, O>& memory = other_memory[ALL_CSR ? 0 : threadIdx.x / WARP];
 
   const int begin = chunk_ptr[chunk];
   const int count = chunk_ptr[chunk + 1] - begin;
   const int marked_row = chunk_row[chunk];
+  Tile<O> tile = {};
   int fmt = -1;
-  int nnz = 0;
   if (lane < count) {
-    const Tile<O> tile = load_tile<ALL_CSR>(a, begin + lane);
-    memory.tiles[lane] = tile;
+    tile = load_tile<ALL_CSR>(a, begin + lane);
     fmt = tile.fmt();
-    nnz = tile.nnz();
-    if (fmt == CSR) memory.row_ptr[lane] = load_stream(reinterpret_cast<const uint4*>(a.csr_row_ptr + tile.off2));
+    if (!ALL_CSR) memory.tiles[lane] = tile;
   }
   if (!ALL_CSR && lane < TILE) memory.sums[lane] = 0;
-  __syncwarp();
 
-  V by_pair = fast_csr(a, memory, __ballot_sync(FULL_MASK, fmt == CSR), x);  // of row lane / 2
-  V by_half = 0;                                                             // of row lane % 16
+  const CsrTiles<V, O, SIZE, MOST> csr(a, csr_memory[threadIdx.x / WARP], tile, __ballot_sync(FULL_MASK, fmt == CSR),
+                                       x);
+  int staged = csr.count ? csr.stage(0) : 0;
+  V sum = 0;  // of row lane % 16
   if (!ALL_CSR) {
     const unsigned ell = __ballot_sync(FULL_MASK, fmt == ELL);
     const unsigned hyb = __ballot_sync(FULL_MASK, fmt == HYB);
     const unsigned coo = __ballot_sync(FULL_MASK, fmt == COO);
     unsigned others = __ballot_sync(FULL_MASK, fmt >= (DEFERRED ? DNS : HYB));
-    if (ell) by_half += fast_ell(a.ell_val, a.ell_col, memory, ell, x);
+    if (ell) sum += fast_ell(a.ell_val, a.ell_col, memory, ell, x);
     if (DEFERRED && hyb) {
       __syncwarp();
-      by_half += fast_ell(a.hyb_val, a.hyb_idx, memory, hyb, x);
+      sum += fast_ell(a.hyb_val, a.hyb_idx, memory, hyb, x);
     }
-    if (!DEFERRED && coo) fast_coo(a, memory, coo, fmt == COO ? nnz : 0, x);
+    if (!DEFERRED && coo) fast_coo(a, memory, coo, fmt == COO ? tile.nnz() : 0, x);
     for (; others; others &= others - 1) {
       const Tile<O> tile = memory.tiles[__ffs(others) - 1];
       const int first_col = tile.first_col;
@@ -329,53 +376,41 @@ __device__ __forceinline__ void fast_chunk(int rows, int chunks, const int* chun
         const int slots = TILE * tile.width();
         const V* values = a.hyb_val + tile.off1;
         const Byte* idx = a.hyb_idx + tile.off2;
-        by_half += fast_columns(slots, values, x, [=](int slot) { return first_col + half_byte(idx, slot); });
+        sum += fast_columns<4>(slots, values, x, [=](int slot) { return first_col + half_byte(idx, slot); });
         add_coo(tile.tail(), values + slots, idx + slots / 2, x + first_col, memory.sums);
       } else if (tile.fmt() == DNS) {
         // Columns beyond the matrix are padding: they read its last one.
         const int last_col = a.cols - 1;
-        by_half += fast_columns(TILE * TILE, a.dns_val + tile.off1, x,
+        sum += fast_columns<TILE * TILE / WARP>(TILE * TILE, a.dns_val + tile.off1, x,
                                 [=](int slot) { return min(first_col + slot / TILE, last_col); });
       } else if (tile.fmt() == DNS_ROW) {
         add_dns_rows(a, tile, load_x(x, first_col + lane % TILE), memory.sums);
       } else {
         const Byte* id = a.col_id + tile.off2;
-        by_half += fast_columns(TILE * tile.width(), a.dns_col_val + tile.off1, x,
+        sum += fast_columns<4>(TILE * tile.width(), a.dns_col_val + tile.off1, x,
                                 [=](int slot) { return first_col + load_stream(id + slot / TILE); });
       }
     }
   }
 
-  by_pair += __shfl_down_sync(FULL_MASK, by_pair, 1);
-  V sum = __shfl_sync(FULL_MASK, by_pair, 2 * lane % WARP);
-  sum += by_half + __shfl_down_sync(FULL_MASK, by_half, TILE);
+  if (csr.count) {
+    await_copies();
+    csr.widen_row_ptr();
+    for (int first = 0;;) {
+      await_copies();  // and, at first, row pointers of other lanes
+      sum += csr.template multiply<PAIRS>(first, staged);
+      if (staged == csr.count) break;
+      __syncwarp();
+      first = staged;
+      staged = csr.stage(first);
+    }
+  }
+
+  sum += __shfl_down_sync(FULL_MASK, sum, TILE);
   __syncwarp();
   if (lane >= TILE) return;
   if (!ALL_CSR) sum += memory.sums[lane];
-  if (marked_row < 0) {
-    partial[chunk * TILE + lane] = sum;
-  } else {
-    store_row<DEFERRED>(y, static_cast<long long>(marked_row) * TILE + lane, rows, sum);
-  }
-}
-
-// Block (16, GROUPS) for each tile row of several chunks: adds up what they left.
-template <typename V, bool ADD>
-__global__ void add_partials(int rows, int chunks, const int* __restrict__ chunk_row, const int* __restrict__ split,
-                             const V* __restrict__ partial, V* __restrict__ y) {
-  constexpr int GROUPS = 8;
-  __shared__ V sums[GROUPS][TILE];
-  const int first = split[blockIdx.x];
-  const int marked_row = chunk_row[first];
-  V sum = 0;
-  for (long long chunk = first + threadIdx.y; chunk < chunks && chunk_row[chunk] == marked_row; chunk += GROUPS) {
-    sum += partial[chunk * TILE + threadIdx.x];
-  }
-  sums[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y > 0) return;
-  for (int group = 1; group < GROUPS; ++group) sum += sums[group][threadIdx.x];
-  store_row<ADD>(y, static_cast<long long>(marked_row & 0x7fffffff) * TILE + threadIdx.x, rows, sum);
+  finish_row<DEFERRED>(y, marked_row, rows, sum);
 }
 
 // ---- The paper's kernel: x of a tile in shared memory or in the lanes, each tile's sums brought to lanes 0 to 15 as
@@ -462,54 +497,74 @@ __device__ __forceinline__ void paper_chunk(int rows, int chunks, const int* chu
   }
   __syncwarp();
   if (lane >= TILE) return;
-  sum += sums[lane];
-  const int marked_row = chunk_row[chunk];
-  const long long row = static_cast<long long>(marked_row & 0x7fffffff) * TILE + lane;
-  if (marked_row >= 0) {
-    store_row<DEFERRED>(y, row, rows, sum);
-  } else if (row < rows) {
-    atomicAdd(y + row, sum);
-  }
+  finish_row<DEFERRED>(y, chunk_row[chunk], rows, sum + sums[lane]);
 }
 
-// ---- Kernels. A warp takes a chunk; blocks have as many warps as the kernel's memory.
+// ---- Kernels. A warp takes a chunk; blocks have as many warps as the kernel's memory. SIZE, MOST: entries and tiles of
+// CSR that a warp copies at once; PAIRS: pairs of entries that a lane reads at a time. What they are was the fastest of
+// those tried on fem:40:3 in f64 on an H200.
 
-template <bool FAST, bool ALL_CSR, bool DEFERRED, typename V, typename O>
+template <bool FAST, bool ALL_CSR, bool DEFERRED, int SIZE, int MOST, int PAIRS, typename V, typename O>
 __device__ __forceinline__ void spmv(int rows, int chunks, const int* chunk_ptr, const int* chunk_row,
-                                     const Matrix<V, O>& a, const V* __restrict__ x, V* __restrict__ y,
-                                     V* __restrict__ partial) {
+                                     const Matrix<V, O>& a, const V* __restrict__ x, V* __restrict__ y) {
   if (FAST) {
-    fast_chunk<ALL_CSR, DEFERRED>(rows, chunks, chunk_ptr, chunk_row, a, x, y, partial);
+    fast_chunk<ALL_CSR, DEFERRED, SIZE, MOST, PAIRS>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
   } else {
     paper_chunk<ALL_CSR, DEFERRED>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
   }
 }
 
 template <typename V, typename O, bool FAST>
-__global__ void tile_csr_spmv(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr,
-                              const int* __restrict__ chunk_row, const int* __restrict__ tile_col,
-                              const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
-                              const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr,
-                              const V* __restrict__ x, V* __restrict__ y, V* __restrict__ partial) {
+__global__ void __launch_bounds__(WARP* FAST_WARPS, 8)
+    tile_csr_spmv(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
+                  const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
+                  const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr, const V* __restrict__ x,
+                  V* __restrict__ y) {
   const Matrix<V, O> a = {cols, tile_col, tile_nnz, csr_val, csr_col, csr_row_ptr};
-  spmv<FAST, true, false>(rows, chunks, chunk_ptr, chunk_row, a, x, y, partial);
+  spmv<FAST, true, false, 384, 8, 5>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
 }
 
 template <typename V, typename O, bool FAST, bool DEFERRED>
-__global__ void __launch_bounds__(WARP* FAST_WARPS, 9) tile_spmv(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr,
-                          const int* __restrict__ chunk_row, const int* __restrict__ tile_col,
-                          const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
-                          const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr,
-                          const Byte* __restrict__ fmt, const Byte* __restrict__ tail, const O* __restrict__ off1,
-                          const O* __restrict__ off2, const V* __restrict__ coo_val, const Byte* __restrict__ coo_idx,
-                          const V* __restrict__ ell_val, const Byte* __restrict__ ell_col,
-                          const V* __restrict__ hyb_val, const Byte* __restrict__ hyb_idx,
-                          const V* __restrict__ dns_val, const V* __restrict__ dns_row_val,
-                          const Byte* __restrict__ row_id, const V* __restrict__ dns_col_val,
-                          const Byte* __restrict__ col_id, const V* __restrict__ x, V* __restrict__ y,
-                          V* __restrict__ partial) {
-  const Matrix<V, O> a = {cols,    tile_col, tile_nnz, csr_val, csr_col,     csr_row_ptr, fmt,
-                          tail,    off1,     off2,     coo_val, coo_idx,     ell_val,     ell_col,
+__global__ void __launch_bounds__(WARP* FAST_WARPS, 8)
+    tile_spmv(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
+              const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
+              const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr, const Byte* __restrict__ fmt,
+              const Byte* __restrict__ tail, const O* __restrict__ off1, const O* __restrict__ off2,
+              const V* __restrict__ coo_val, const Byte* __restrict__ coo_idx, const V* __restrict__ ell_val,
+              const Byte* __restrict__ ell_col, const V* __restrict__ hyb_val, const Byte* __restrict__ hyb_idx,
+              const V* __restrict__ dns_val, const V* __restrict__ dns_row_val, const Byte* __restrict__ row_id,
+              const V* __restrict__ dns_col_val, const Byte* __restrict__ col_id, const V* __restrict__ x,
+              V* __restrict__ y) {
+  const Matrix<V, O> a = {cols,    tile_col, tile_nnz, csr_val,     csr_col, csr_row_ptr, fmt,
+                          tail,    off1,     off2,     coo_val,     coo_idx, ell_val,     ell_col,
                           hyb_val, hyb_idx,  dns_val,  dns_row_val, row_id,  dns_col_val, col_id};
-  spmv<FAST, false, DEFERRED>(rows, chunks, chunk_ptr, chunk_row, a, x, y, partial);
+  spmv<FAST, false, DEFERRED, 272, 4, 3>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
+}
+
+// The tiles, and what is computed apart in CSR5, in one launch: blocks of chunks, then blocks of CSR5's shares. y is zero.
+template <typename V, typename O, typename I, int SIGMA, int BATCH>
+__global__ void __launch_bounds__(WARP* FAST_WARPS, 7)
+    tile_csr5_spmv(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
+                   const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
+                   const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr,
+                   const Byte* __restrict__ fmt, const Byte* __restrict__ tail, const O* __restrict__ off1,
+                   const O* __restrict__ off2, const V* __restrict__ coo_val, const Byte* __restrict__ coo_idx,
+                   const V* __restrict__ ell_val, const Byte* __restrict__ ell_col, const V* __restrict__ hyb_val,
+                   const Byte* __restrict__ hyb_idx, const V* __restrict__ dns_val, const V* __restrict__ dns_row_val,
+                   const Byte* __restrict__ row_id, const V* __restrict__ dns_col_val, const Byte* __restrict__ col_id,
+                   int csr5_tiles, int tail_row, const I* __restrict__ row_ptr, const unsigned* __restrict__ tile_ptr,
+                   const unsigned* __restrict__ tile_desc, const int* __restrict__ empty_ptr,
+                   const int* __restrict__ empty_offset, const int* __restrict__ col_idx, const V* __restrict__ values,
+                   const V* __restrict__ x, V* __restrict__ y) {
+  const int blocks = (chunks + FAST_WARPS - 1) / FAST_WARPS;  // of chunks
+  if (static_cast<int>(blockIdx.x) < blocks) {
+    const Matrix<V, O> a = {cols,    tile_col, tile_nnz, csr_val,     csr_col, csr_row_ptr, fmt,
+                            tail,    off1,     off2,     coo_val,     coo_idx, ell_val,     ell_col,
+                            hyb_val, hyb_idx,  dns_val,  dns_row_val, row_id,  dns_col_val, col_id};
+    fast_chunk<false, true, 384, 8, 3>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
+  } else {
+    const Tiles<V> rest{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};
+    const long long warp = global_thread() / WARP - static_cast<long long>(blocks) * FAST_WARPS;
+    csr5_share<true, SIGMA, BATCH>(warp, rows, csr5_tiles, tail_row, row_ptr, rest, x, y);
+  }
 }

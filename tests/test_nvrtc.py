@@ -51,6 +51,24 @@ OWN = {
         *("sell_var_fill<double, int, int>", "sell_local_fill<float, int, int>"),
     },
     "hyb_convert.cu": {"rows_by_length<int, 4096>", "row_tails<double, int, int>", "row_tails<float, long long, int>"},
+    "tile_convert.cu": {
+        *("pack_halves", "fill_chunks", "count_room<false>", "count_room<true>"),
+        *(
+            f"{kernel.format(index)}>"
+            for index in ("int", "long long")
+            for kernel in (
+                *("mark_tiles<{}", "count_marks<{}", "count_chunks<{}, false", "count_chunks<{}, true"),
+                *(
+                    "describe_tiles<{}, true, false",
+                    "describe_tiles<{}, false, false",
+                    "describe_tiles<{}, false, true",
+                ),
+                *("place_tiles<{}, false", "place_tiles<{}, true"),
+                *("pack_tiles<double, int, {}, false", "pack_tiles<float, {0}, {0}, true"),
+                *("take_marked<float, int, {}", "take_marked<double, {}, int"),
+            )
+        ),
+    },
 }
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype, offsets, round_up
 from spmvbench.formats.base import Call, Format, Launch, Parameter, ctype, register, zero_fill
+from spmvbench.formats.conversion import run
 from spmvbench.formats.coo import CooFlat
 from spmvbench.formats.csr5 import Csr5
 from spmvbench.formats.tile_convert import COO, HYB, NAMES, TILE, Rules, Tiles, choose
+from spmvbench.formats.tile_kernels import by_kernels
 from spmvbench.formats.tile_layout import Layout, pack_csr, unpack, unpack_csr
 
 SPLIT = np.int32(-(2**31))  # in chunk_row: the tile row has several chunks
@@ -42,7 +45,10 @@ PRESETS = {
     "jul2022": Preset(13, 192, -math.inf, math.inf, 16, 0),
     "aug2022": Preset(13, 192, 0.2, math.inf, 4, NEVER),
 }
+Run = Callable[[Launch], None]
+FIRST_LEVEL = ("tile_ptr", "tile_col", "tile_nnz", "chunk_ptr", "chunk_row", "split_rows")
 WARPS = 8192  # that fill the largest GPU
+FAST_WARPS = 4  # of a block of the fast kernel, as in tile.cu
 KERNEL_ARRAYS = (  # in the order of the kernels' arguments
     *("csr_val", "csr_col", "csr_row_ptr", "fmt", "tail", "off1", "off2", "coo_val", "coo_idx", "ell_val", "ell_col"),
     *("hyb_val", "hyb_idx", "dns_val", "dns_row_val", "row_id", "dns_col_val", "col_id"),
@@ -61,7 +67,7 @@ def rules_of(preset: str, coo: int, dns: int, te: float, th: float, hyb_min_widt
     )
 
 
-def chunks_of(tile_ptr: Array, tbalance: int, empty: bool) -> dict[str, Array]:
+def chunks_of(tile_ptr: Array, tbalance: int, empty: bool) -> dict[str, Any]:
     """Tile rows in chunks of at most `tbalance` tiles, as even as can be: one chunk is one warp's work.
 
     tile_ptr: (tile rows + 1,). empty: whether a tile row without tiles has a chunk, to store its zeros.
@@ -78,19 +84,34 @@ def chunks_of(tile_ptr: Array, tbalance: int, empty: bool) -> dict[str, Array]:
     return {
         "chunk_ptr": xp.append(begin, tile_ptr[-1:]).astype(np.int32),
         "chunk_row": xp.where(split[row], row | SPLIT, row).astype(np.int32),
-        "split": ptr[:-1][split].astype(np.int32),
+        "split_rows": int(split.sum()),
+    }
+
+
+def chunk_bytes(chunks: Mapping[str, Any]) -> int:
+    """Bytes of the chunks that `chunks_of` makes."""
+    return chunks["chunk_ptr"].nbytes + chunks["chunk_row"].nbytes
+
+
+def census_of(tiles: list[int], entries: list[int]) -> dict[str, Any]:
+    """What `detail` tells of the tiles and the entries of each format, (7,) each."""
+    return {
+        "tiles": sum(tiles),
+        "tile_share": {name: n / max(sum(tiles), 1) for name, n in zip(NAMES, tiles, strict=True)},
+        "nnz_share": {name: n / max(sum(entries), 1) for name, n in zip(NAMES, entries, strict=True)},
     }
 
 
 class Tiled(Format):
     """What all matrices in tiles have: the first level of the storage, and the chunks that warps take.
 
-    Chunks are a schedule, no part of the paper's storage; `detail` gives their bytes.
+    Chunks are a schedule, no part of the paper's storage; `detail` gives their bytes. Those of one tile row are added
+    by atomics, in any order: such rows may get different last bits every time.
     """
 
     family = "Hybrid"
     reference = "Niu et al., TileSpMV, IPDPS 2021"
-    sources = ("tile.cu", "vector.cu")
+    sources = ("tile.cu", "tile_convert.cu", "vector.cu")
 
     kernel = Parameter("fast", "paper: the authors' kernel; fast: more loads in flight", choices=("fast", "paper"))
     tbalance = Parameter(
@@ -102,15 +123,35 @@ class Tiled(Format):
     tile_nnz: Array  # (tiles + 1,), exclusive sum of the tiles' entries
     chunk_ptr: Array  # (chunks + 1,), int32: first tile of each chunk
     chunk_row: Array  # (chunks,), int32: tile row; bit 31 where it has several chunks
-    split: Array  # (tile rows of several chunks,), int32: the first chunk of each
+    split_rows: int  # tile rows of several chunks
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        return cls.by_kernels(a, params, run) if a.nnz and a.xp is not np else cls.by_arrays(a, params)
+
+    @classmethod
+    def by_arrays(cls, a: Csr, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields by array operations."""
+        raise NotImplementedError
+
+    @classmethod
+    def by_kernels(cls, a: Csr, params: Mapping[str, Any], run: Run) -> dict[str, Any]:
+        """The same fields by kernels of our own, for nnz > 0. run: runs a launch on the arrays of `a`."""
+        raise NotImplementedError
 
     @staticmethod
-    def _chunks(tile_ptr: Array, params: Mapping[str, Any], *, empty: bool = True) -> dict[str, Array]:
-        tbalance = params["tbalance"]
-        if not tbalance and params["kernel"] == "fast":
-            # Long chunks keep more loads in flight and leave less to add up; short ones keep a small matrix on all SMs.
-            tbalance = min(max(int(tile_ptr[-1]) // WARPS, 8), 32)
-        return chunks_of(tile_ptr, tbalance or PRESETS[params.get("preset", "paper")].tbalance, empty)
+    def _tbalance(tiles: int, params: Mapping[str, Any]) -> int:
+        """The most tiles of a chunk, for a matrix of so many."""
+        if params["tbalance"]:
+            return params["tbalance"]
+        if params["kernel"] == "paper":
+            return PRESETS[params.get("preset", "paper")].tbalance
+        # Long chunks keep more loads in flight and leave less to add up; short ones keep a small matrix on all SMs.
+        return min(max(tiles // WARPS, 8), 32)
+
+    @classmethod
+    def _chunks(cls, tile_ptr: Array, params: Mapping[str, Any], *, empty: bool = True) -> dict[str, Any]:
+        return chunks_of(tile_ptr, cls._tbalance(int(tile_ptr[-1]), params), empty)
 
     def _products(self, kernel: str, arrays: tuple[Any, ...], x: Array, y: Array, *, add: bool = False) -> list[Launch]:
         """The launches of y = A x, or y += A x, over the chunks.
@@ -118,23 +159,21 @@ class Tiled(Format):
         kernel: its name, and what `{}` in it stands for is filled in. arrays: what it takes beside the first level.
         """
         fast, value = self.kernel == "fast", ctype(self.value_dtype)
-        rows, cols = map(np.int32, self.shape)
-        chunks, split = np.int32(len(self.chunk_row)), len(self.split)
-        partial = self.xp.empty(len(self.chunk_row) * TILE if fast and split else 0, dtype=self.value_dtype)
-        level1 = (self.chunk_ptr, self.chunk_row, self.tile_col, self.tile_nnz)
         name = kernel.format(f"{value}, {ctype(self.tile_nnz)}, {str(fast).lower()}")
-        block = 128 if fast else 64
-        spmv = Launch(
-            "tile.cu", name, cdiv(int(chunks) * 32, block), block, (rows, cols, chunks, *level1, *arrays, x, y, partial)
-        )
-        if not fast:  # an atomic a row where a tile row has several chunks
-            return [zero_fill(y), spmv] if split and not add else [spmv]
-        args = (rows, chunks, self.chunk_row, self.split, partial, y)
-        return [spmv, Launch("tile.cu", f"add_partials<{value}, {str(add).lower()}>", split, (TILE, 8), args)]
+        block = 32 * FAST_WARPS if fast else 64
+        chunks = len(self.chunk_row)
+        spmv = Launch("tile.cu", name, cdiv(chunks * 32, block), block, (*self._first_level, *arrays, x, y))
+        return [zero_fill(y), spmv] if self.split_rows and not add else [spmv]
+
+    @property
+    def _first_level(self) -> tuple[Any, ...]:
+        """What every kernel takes first."""
+        sizes = (*self.shape, len(self.chunk_row))
+        return (*map(np.int32, sizes), self.chunk_ptr, self.chunk_row, self.tile_col, self.tile_nnz)
 
     @property
     def _schedule_bytes(self) -> int:
-        return self.chunk_ptr.nbytes + self.chunk_row.nbytes + self.split.nbytes
+        return self.chunk_ptr.nbytes + self.chunk_row.nbytes
 
 
 @register
@@ -153,13 +192,18 @@ class TileCsr(Tiled):
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
         tiles = Tiles.of(a)
-        chunks = sum(array.nbytes for array in cls._chunks(tiles.row_ptr, params).values())
+        chunks = chunk_bytes(cls._chunks(tiles.row_ptr, params))
         counts = (len(tiles) + 1) * cls._index(tiles).itemsize
         payload = round_up(a.nnz, 2) * a.dtype.itemsize + cdiv(a.nnz, 2) + TILE * len(tiles)
         return 4 * (cdiv(a.rows, TILE) + 1) + 4 * len(tiles) + counts + payload + chunks
 
     @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+    def by_kernels(cls, a: Csr, params: Mapping[str, Any], run: Run) -> dict[str, Any]:
+        fields = by_kernels(a, None, partial(cls._tbalance, params=params), run).fields
+        return {name: fields[name] for name in (*FIRST_LEVEL, "csr_val", "csr_col", "csr_row_ptr")}
+
+    @classmethod
+    def by_arrays(cls, a: Csr, params: Mapping[str, Any]) -> dict[str, Any]:
         tiles = Tiles.of(a)
         runs = a.xp.arange(len(tiles.tile))
         lengths = tiles.row_lengths(a.xp.arange(len(tiles)), runs)
@@ -247,13 +291,7 @@ class Tile(Tiled):
         tiles = Tiles.of(a)
         fmt, width = choose(tiles, rules_of(**params))
         members = [a.xp.flatnonzero(fmt == f) for f in range(7)]
-        census = {
-            "tiles": len(tiles),
-            "tile_share": {name: len(m) / max(len(tiles), 1) for name, m in zip(NAMES, members, strict=True)},
-            "nnz_share": {
-                name: int(tiles.nnz[m].sum()) / max(a.nnz, 1) for name, m in zip(NAMES, members, strict=True)
-            },
-        }
+        census = census_of([len(m) for m in members], [int(tiles.nnz[m].sum()) for m in members])
         return cls._split(tiles, fmt, width, census, **params)
 
     @classmethod
@@ -266,7 +304,12 @@ class Tile(Tiled):
         return cls._bytes(cls._plan(a, **params), params)
 
     @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+    def by_kernels(cls, a: Csr, params: Mapping[str, Any], run: Run) -> dict[str, Any]:
+        packed = by_kernels(a, rules_of(**params), partial(cls._tbalance, params=params), run)
+        return {**packed.fields, "census": census_of(packed.room.tiles, packed.room.entries)}
+
+    @classmethod
+    def by_arrays(cls, a: Csr, params: Mapping[str, Any]) -> dict[str, Any]:
         return cls._packed(cls._plan(a, **params), params)
 
     @classmethod
@@ -274,7 +317,7 @@ class Tile(Tiled):
         """Bytes of what `_packed` makes."""
         tile_ptr = plan.layout.tiles.row_ptr
         chunks = cls._chunks(tile_ptr, params, empty=plan.rest is None)
-        return tile_ptr.nbytes + sum(array.nbytes for array in chunks.values()) + plan.layout.nbytes
+        return tile_ptr.nbytes + chunk_bytes(chunks) + plan.layout.nbytes
 
     @classmethod
     def _packed(cls, plan: Plan, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -287,8 +330,11 @@ class Tile(Tiled):
         return expand(self.tile_ptr, len(self.fmt))[tile] * TILE + row, self.tile_col[tile] * TILE + col, value
 
     def _tile_products(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
-        arrays = tuple(getattr(self, name) for name in KERNEL_ARRAYS)
-        return self._products(f"tile_spmv<{{}}, {str(add).lower()}>", arrays, x, y, add=add)
+        return self._products(f"tile_spmv<{{}}, {str(add).lower()}>", self._payload, x, y, add=add)
+
+    @property
+    def _payload(self) -> tuple[Array, ...]:
+        return tuple(getattr(self, name) for name in KERNEL_ARRAYS)
 
     def launches(self, x: Array, y: Array) -> list[Launch | Call]:
         return [*self._tile_products(x, y, add=False)]
@@ -302,8 +348,9 @@ class Tile(Tiled):
 class TileDeferredCoo(Tile):
     """`tile` with its very sparse part apart: COO tiles and the tails of HYB tiles, as one matrix in CSR5.
 
-    Only for matrices of 1.8 million entries and more; smaller ones are as in `tile`. Here the rest is computed first
-    and stores y, then the tiles add to it, and tile rows without tiles cost nothing; the authors' order is the other.
+    Only for matrices of 1.8 million entries and more; smaller ones are as in `tile`. The tiles add to y, so that tile
+    rows without tiles cost nothing. Where the rest is the smaller part, the fast kernel computes both in one launch;
+    else the rest comes first and has the L1 cache to itself. The authors' order is the other.
     """
 
     key = "tile-deferred-coo"
@@ -314,12 +361,14 @@ class TileDeferredCoo(Tile):
 
     sparse: Format | None  # None where the matrix is not split
 
+    @staticmethod
+    def _defers(a: Csr, *, preset: str, defer: int, **params: Any) -> bool:
+        return a.nnz >= (PRESETS[preset].defer if defer < 0 else defer)
+
     @classmethod
-    def _split(
-        cls, tiles: Tiles, fmt: Array, width: Array, census: dict[str, Any], *, preset: str, defer: int, **params: Any
-    ) -> Plan:
+    def _split(cls, tiles: Tiles, fmt: Array, width: Array, census: dict[str, Any], **params: Any) -> Plan:
         a, xp = tiles.a, tiles.xp
-        if a.nnz < (PRESETS[preset].defer if defer < 0 else defer):
+        if not cls._defers(a, **params):
             return Plan(Layout.of(tiles, fmt, width), None, census | {"deferred_share": 0.0})
         of_run = fmt[tiles.tile]
         kept = xp.where(of_run == COO, 0, tiles.length)
@@ -339,7 +388,16 @@ class TileDeferredCoo(Tile):
         return cls._bytes(plan, params) + apart
 
     @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+    def by_kernels(cls, a: Csr, params: Mapping[str, Any], run: Run) -> dict[str, Any]:
+        defer = cls._defers(a, **params)
+        packed = by_kernels(a, rules_of(**params), partial(cls._tbalance, params=params), run, defer=defer)
+        rest, room = packed.rest, packed.room
+        census = census_of(room.tiles, room.entries) | {"deferred_share": (a.nnz - room.stored_entries) / a.nnz}
+        sparse = None if rest is None else REST[params["rest"]].from_csr(rest)
+        return {**packed.fields, "census": census, "sparse": sparse}
+
+    @classmethod
+    def by_arrays(cls, a: Csr, params: Mapping[str, Any]) -> dict[str, Any]:
         plan = cls._plan(a, **params)
         sparse = None if plan.rest is None else REST[params["rest"]].from_csr(plan.rest)
         return {**cls._packed(plan, params), "sparse": sparse}
@@ -357,4 +415,15 @@ class TileDeferredCoo(Tile):
     def launches(self, x: Array, y: Array) -> list[Launch | Call]:
         if self.sparse is None:
             return super().launches(x, y)
+        if self.kernel == "fast" and isinstance(self.sparse, Csr5) and 2 * self.census["deferred_share"] < 1:
+            return self._fused(self.sparse, x, y)
         return [*self.sparse.launches(x, y), *self._tile_products(x, y, add=True)]
+
+    def _fused(self, sparse: Csr5, x: Array, y: Array) -> list[Launch | Call]:
+        """Zero y, then let the tiles and the rest add to it in one launch."""
+        instance, warps, shares = sparse.shares
+        index, _, sizes = instance.partition(", ")
+        kernel = f"tile_csr5_spmv<{ctype(self.value_dtype)}, {ctype(self.tile_nnz)}, {index}, {sizes}>"
+        grid = cdiv(len(self.chunk_row), FAST_WARPS) + cdiv(warps, FAST_WARPS)
+        args = (*self._first_level, *self._payload, *shares, x, y)
+        return [zero_fill(y), Launch("tile.cu", kernel, grid, 32 * FAST_WARPS, args)]

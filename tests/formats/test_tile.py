@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench import paths, testing
+from spmvbench import formats, paths, testing
 from spmvbench.devices import nvrtc, open_device
 from spmvbench.formats import Csr
 from spmvbench.formats.tile import chunks_of
@@ -248,6 +248,7 @@ def mosaic(rows=16 * 9 - 5, cols=16 * 11 - 3, seed=0):
 
 
 MOSAIC = mosaic()
+MATRICES = testing.hard_matrices()
 
 
 def test_detail_gives_the_shares_of_tiles_and_nonzeros():
@@ -291,6 +292,24 @@ def test_a_matrix_of_sparse_tiles_alone_is_the_rest_alone():
     testing.check_product("tile-deferred-coo[defer=0]", wide, open_device("emulated"))
 
 
+def test_the_rest_is_computed_beside_the_tiles_where_it_is_the_smaller_part(emulated):
+    sparse_tiles = sparse.csr_array(sparse.kron(np.eye(40), np.eye(1, 24)))
+
+    def kernels(spec, a):
+        f = testing.convert(spec, a)
+        launches = f.launches(np.ones(a.shape[1]), np.ones(a.shape[0]))
+        return [launch.kernel.split("<")[0] for launch in launches if launch.grid]
+
+    mostly_rest = sparse.block_diag([MOSAIC] + [sparse_tiles] * 200, format="csr")
+    spec = "tile-deferred-coo[defer=0]"
+    assert testing.convert(spec, MOSAIC).detail["deferred_share"] < 0.5
+    assert kernels(spec, MOSAIC) == ["zero_fill", "tile_csr5_spmv"]
+    assert testing.convert(spec, mostly_rest).detail["deferred_share"] > 0.5
+    assert kernels(spec, mostly_rest) == ["zero_fill", "csr5_fused", "tile_spmv"]
+    assert kernels("tile-deferred-coo[defer=0,rest=coo-flat]", MOSAIC)[-1] == "tile_spmv"
+    testing.check_product(spec, mostly_rest, emulated)
+
+
 SPECS = (
     "tile-csr",
     "tile-csr[kernel=paper]",
@@ -312,6 +331,11 @@ SPECS = (
     "tile-deferred-coo[defer=0,rest=coo-flat]",
     "tile-deferred-coo[defer=0,hyb_min_width=0]",
 )
+
+
+@pytest.fixture(scope="module")
+def emulated():
+    return open_device("emulated")
 
 
 @pytest.fixture(scope="module")
@@ -357,13 +381,72 @@ def test_64_bit_offsets(spec, checking):
     nvrtc.compile(paths.kernels() / "tile.cu", kernels, "sm_90")
 
 
+def assert_kernels_convert_alike(spec, a, device):
+    ((cls, params),) = formats.parse(spec)
+    a, params = Csr.of(a), cls.resolve(params)
+    fields = cls.by_kernels(a, params, lambda launch: device.compile([launch]).run())
+    found, expected = cls(shape=a.shape, params=params, **fields), cls.from_csr(a, **params)
+    arrays = found.arrays()
+    assert arrays.keys() == expected.arrays().keys()
+    for name, array in expected.arrays().items():
+        assert arrays[name].dtype == array.dtype, name
+        np.testing.assert_array_equal(arrays[name], array, err_msg=name)
+    assert found.detail == expected.detail
+    assert found.split_rows == expected.split_rows
+
+
+CONVERSIONS = ("tile-csr", "tile", "tile-deferred-coo[defer=0]")
+ODD_RULES = (
+    "tile[coo=257]",
+    "tile[coo=0,dns=257]",
+    "tile[preset=jul2022]",
+    "tile[coo=0,te=0,th=0,hyb_min_width=0,tbalance=2]",
+    "tile-deferred-coo[defer=0,coo=0,te=0,th=0,hyb_min_width=0]",
+    "tile-deferred-coo[defer=0,coo=1,th=4]",
+)
+
+
+@pytest.mark.parametrize("spec", CONVERSIONS)
+@pytest.mark.parametrize("name", [*MATRICES, "mosaic"])
+def test_kernels_convert_as_arrays_do(spec, name, emulated):
+    a = MATRICES.get(name, MOSAIC)
+    if a.nnz:
+        assert_kernels_convert_alike(spec, a, emulated)
+
+
+@pytest.mark.parametrize("spec", ODD_RULES)
+def test_kernels_follow_every_rule(spec, emulated):
+    assert_kernels_convert_alike(spec, MOSAIC, emulated)
+
+
+def test_kernels_pack_hyb_tiles_of_single_precision(emulated):
+    assert_kernels_convert_alike("tile[coo=0,te=0,th=0]", mosaic(16 * 9, 16 * 11, seed=1).astype(np.float32), emulated)
+
+
+def test_conversion_kernels_stay_in_bounds(checking):
+    for a in (MOSAIC, MATRICES["power law"]):
+        assert_kernels_convert_alike("tile-deferred-coo[defer=0]", a, checking)
+
+
+def test_kernels_number_tiles_by_group(emulated):
+    a = sparse.csr_array(sparse.kron(np.eye(300), np.eye(1, 24)))  # a tile an entry: more than one group of 256
+    for spec in CONVERSIONS:
+        assert_kernels_convert_alike(spec, sparse.vstack([a, a], format="csr"), emulated)
+
+
+def test_conversion_kernels_take_long_row_pointers(emulated):
+    a = Csr.of(MOSAIC)
+    spec = "tile-deferred-coo[defer=0]"
+    assert_kernels_convert_alike(spec, Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values), emulated)
+
+
 def test_chunks_are_even_and_mark_rows_of_several():
     tile_ptr = np.array([0, 17, 17, 25, 34], dtype=np.int32)  # 17, 0, 8 and 9 tiles
     chunks = chunks_of(tile_ptr, 8, empty=True)
     assert np.diff(chunks["chunk_ptr"]).tolist() == [6, 6, 5, 0, 8, 5, 4]
     assert (chunks["chunk_row"] & 0x7FFFFFFF).tolist() == [0, 0, 0, 1, 2, 3, 3]
     assert (chunks["chunk_row"] < 0).tolist() == [True, True, True, False, False, True, True]
-    assert chunks["split"].tolist() == [0, 5]
+    assert chunks["split_rows"] == 2
     assert (chunks_of(tile_ptr, 8, empty=False)["chunk_row"] & 0x7FFFFFFF).tolist() == [0, 0, 0, 2, 3, 3]
 
 
