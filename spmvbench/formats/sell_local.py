@@ -74,7 +74,7 @@ class SellLocal(Format):
 
     The idea of short local columns is EHYB's, which partitions and reorders the matrix for it and puts each part's x in
     shared memory; here nothing moves. Staging x too was tried on the banded matrix, whose slices have the compactest x,
-    and lost: 1059 against 1194 GFLOPS (band:1048576:24:2000, f32, H200); the L1 cache does as well.
+    and lost: 1059 against 1165 GFLOPS (band:1048576:24:2000, f32, H200); the L1 cache does as well.
     """
 
     key = "sell-local"
