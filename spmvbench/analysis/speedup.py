@@ -64,3 +64,15 @@ def duel_summary(table: pd.DataFrame) -> pd.DataFrame:
         max=("speedup", "first"),
         best=("matrix", "first"),
     ).reset_index()
+
+
+def duel_statistics(table: pd.DataFrame) -> pd.DataFrame:
+    """Of duels by setting, label and over, as papers tabulate them.
+
+    Columns setting, label, over, matrices, won (share with a speed-up above 1), and of the speed-up max, min and mean
+    (arithmetic).
+    """
+    groups = table.groupby(["setting", "label", "over"], observed=True, sort=False)["speedup"]
+    return groups.agg(
+        matrices="size", won=lambda s: float((s > 1).mean()), max="max", min="min", mean="mean"
+    ).reset_index()

@@ -46,6 +46,13 @@ FASTLOAD_FORMATS = {
 }
 # (height, optimized), and time over that of height 1
 FASTLOADS = {("none", False): 3.0, ("2", False): 1.01, ("8", False): 1.1, ("1", True): 0.8}
+EHYB_FORMATS = {
+    "csr-vector": FORMATS["csr-vector"],
+    "csr5": FORMATS["csr5"],
+    "cusparse-csr-alg1": FORMATS["cusparse-csr-alg1"],
+    "ehyb": (2.4, 0.86, 0.3),
+    "ehyb-rcm": (2.6, 0.80, 0.5),
+}
 TILES = ("csr", "coo", "ell", "hyb", "dns", "dns_row", "dns_col")
 TILE_SET = {"TSOPF": "TSOPF_RS_b2383", "Williams": "cant", "GHS_indef": "exdata_1", "Andrianov": "mip1"}
 HASH = "0123456789abcdef"
@@ -293,3 +300,17 @@ def emulated_rows():
 @pytest.fixture(scope="session")
 def environment():
     return ENVIRONMENT
+
+
+@pytest.fixture(scope="session")
+def ehyb_rows():
+    """Rows of EHYB and its rivals but merge-csr and cuSPARSE's second algorithm; two matrices of the paper's set."""
+    table = generated_rows(20, EHYB_FORMATS, seed=5)
+    for m, matrix in enumerate(("DNVS/ship_003", "Janna/Hook_1498")):
+        table.loc[table["name"] == f"matrix{m:04}", ["group", "name"]] = matrix.split("/")
+    ours = table["format"].isin(["ehyb", "ehyb-rcm"])
+    seconds = {"partition_s": 400, "reorder_s": 50}  # in SpMVs
+    table.loc[ours, "detail"] = [
+        json.dumps({step: spmvs * t for step, spmvs in seconds.items()}) for t in table.loc[ours, "t_median"]
+    ]
+    return table

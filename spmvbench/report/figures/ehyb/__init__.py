@@ -1,0 +1,51 @@
+"""The figures of EHYB: Chen, Explicit caching HYB, 2022."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.cases import hot, labels_of, right
+from spmvbench.analysis.ranking import ranked
+from spmvbench.collection.sets import members
+from spmvbench.report import style
+from spmvbench.report.figures import held
+
+EHYB = ("ehyb", "ehyb-rcm")
+RIVALS = ("csr5", "merge-csr", "cusparse-csr-alg1", "cusparse-csr-alg2")  # of the paper's also hola and yaSpMV
+SET = "ehyb92"  # the named set of the paper's Appendix B
+
+
+def methods(rows: pd.DataFrame) -> list[str]:
+    """The labels of EHYB that the run holds, variants included. Raises LeftOut without any."""
+    held(rows, EHYB)
+    measured = right(rows)
+    return sorted(measured.loc[measured["format"].isin(EHYB), "label"].unique())
+
+
+def rates(rows: pd.DataFrame) -> pd.DataFrame:
+    """GFLOPS of EHYB and its rivals on the matrices that EHYB holds, fewest nonzeros first.
+
+    Columns setting, matrix, label, nnz, gflops. Raises LeftOut without EHYB.
+    """
+    ours = methods(rows)
+    table = ranked(hot(rows[rows["label"].isin([*ours, *labels_of(rows, RIVALS)])]))
+    table = table[table["matrix"].isin(table.loc[table["label"].isin(ours), "matrix"])]
+    columns = ["setting", "matrix", "label", "nnz", "gflops"]
+    return table.sort_values(["setting", "nnz", "matrix", "label"], ignore_index=True)[columns]
+
+
+def marks_in(labels: Iterable[str], options: object) -> Mapping[str, style.Mark]:
+    """Marks of these labels, EHYB first, then the rivals in the order of the paper."""
+    place = {key: at for at, key in enumerate((*EHYB, *RIVALS))}
+    ordered = sorted(set(labels), key=lambda label: (place.get(label.partition("[")[0], len(place)), label))
+    return style.marks_of(ordered[:8], options.marks)
+
+
+def say_held(figure: Figure, matrices: Iterable[str], missing: Sequence[str]) -> None:
+    """Above the panels: how many of the paper's matrices they show, and which formats the run lacks."""
+    wanted = members(SET)
+    shown = len(set(wanted) & set(matrices))
+    style.missing(figure, missing, f"Of the paper's {len(wanted)} matrices the run holds {shown}.")

@@ -1,0 +1,50 @@
+"""Fig. 3 and 5: 16 matrices one by one, in single and in double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.collection.sets import members
+from spmvbench.report import style
+from spmvbench.report.figures import Options, absent
+from spmvbench.report.figures.ehyb import RIVALS, SET, marks_in, rates, say_held
+
+name = "ehyb-bars"
+title = "EHYB, Fig. 3 and 5: matrices one by one"
+caption = (
+    "GFLOPS on the 16 matrices with the most nonzeros, those of the paper's set before others; the paper's text does "
+    "not name the 16 of its figure."
+)
+papers = "Chen 2022, Figures 3 and 5"
+order = 320
+performance = True
+
+MOST = 16
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """As `rates` of this package, of 16 matrices at most in each setting. Raises LeftOut without EHYB."""
+    table = rates(rows)
+    matrices = table.drop_duplicates(["setting", "matrix"])
+    matrices = matrices.assign(of_paper=matrices["matrix"].isin(members(SET)))
+    matrices = matrices.sort_values(["of_paper", "nnz", "matrix"]).groupby("setting", observed=True).tail(MOST)
+    return table.merge(matrices[["setting", "matrix"]], on=["setting", "matrix"])
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A panel a setting, a group of bars a matrix, a bar a format."""
+    shown = marks_in(table["label"], options)
+    settings = list(table["setting"].unique())
+    figure, axes = style.grid(len(settings), 1, height=2.6)
+    for ax, setting in zip(axes, settings, strict=True):
+        part = table[table["setting"] == setting]
+        rates = part.pivot(index="matrix", columns="label", values="gflops").reindex(part["matrix"].unique())
+        style.bars(ax, rates, shown)
+        ax.set(title=str(setting), ylabel="GFLOPS")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(5, len(shown)))
+    say_held(figure, table["matrix"], absent(RIVALS, table["label"]))
+    return figure

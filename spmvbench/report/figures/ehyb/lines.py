@@ -1,0 +1,52 @@
+"""Fig. 2 and 4: GFLOPS over all matrices, in single and in double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.report import style
+from spmvbench.report.figures import Options, absent
+from spmvbench.report.figures.ehyb import RIVALS, marks_in, rates, say_held
+
+name = "ehyb-lines"
+title = "EHYB, Fig. 2 and 4: GFLOPS over all matrices"
+caption = (
+    "GFLOPS on every matrix that EHYB holds, fewest nonzeros first. EHYB permutes x and y in every SpMV and computes "
+    "its extra rows in every SpMV; with order=native x and y come permuted, as the paper times it, and the paper's "
+    "program computes the extra rows in the first SpMV only. The paper, on a V100: faster than all rivals on every one "
+    "of its 94 matrices, but for yaSpMV, which it beats on 60.6 % of them in single precision."
+)
+papers = "Chen 2022, Figures 2 and 4"
+order = 310
+performance = True
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """As `rates` of this package. Raises LeftOut without EHYB."""
+    return rates(rows)
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A panel a setting, a line a format, the matrices from left to right."""
+    shown = marks_in(table["label"], options)
+    settings = list(table["setting"].unique())
+    figure, axes = style.grid(len(settings), 1, height=2.8)
+    for ax, setting in zip(axes, settings, strict=True):
+        part = table[table["setting"] == setting]
+        matrices = list(part["matrix"].unique())
+        lines = part.pivot(index="matrix", columns="label", values="gflops").reindex(matrices)
+        for label, mark in shown.items():
+            if label in lines:
+                ax.plot(
+                    range(len(matrices)), lines[label], color=mark.color, marker=mark.marker, linestyle=mark.line,
+                    markersize=4, linewidth=1.2,
+                )  # fmt: skip
+        ax.set(title=str(setting), xlabel="matrices, most nonzeros last", ylabel="GFLOPS", ylim=(0, None))
+        style.names_below(ax, matrices)
+    style.legend(figure, shown, lines=True)
+    say_held(figure, table["matrix"], absent(RIVALS, table["label"]))
+    return figure

@@ -1,0 +1,64 @@
+"""Fig. 6: what partitioning and reordering cost, in SpMVs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.cases import hot, right
+from spmvbench.report import style
+from spmvbench.report.figures import Options
+from spmvbench.report.figures.ehyb import methods, say_held
+
+name = "ehyb-preprocessing"
+title = "EHYB, Fig. 6: preprocessing"
+caption = (
+    "Seconds of partitioning and of reordering over the time of one SpMV in the same format, on the 16 matrices with "
+    "the most nonzeros. A partition that came from the cache counts with the seconds that it took when it was made. "
+    "The paper, METIS with 16 threads: partitioning 400 to 1,500 SpMVs, reordering 50 to 400."
+)
+papers = "Chen 2022, Figure 6"
+order = 340
+performance = True
+
+MOST = 16
+_STEPS = {"partitioning": "#0072B2", "reordering": "#E69F00"}
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """Columns setting, label, matrix, nnz, partitioning, reordering (in SpMVs), the largest matrices of each label.
+
+    Raises LeftOut without EHYB.
+    """
+    labels = methods(rows)
+    table = right(hot(rows))
+    table = table[table["label"].isin(labels) & (table["t_median"] > 0)]
+    told = table["detail"].map(json.loads)
+    table = table.assign(
+        partitioning=told.map(lambda d: d["partition_s"]) / table["t_median"],
+        reordering=told.map(lambda d: d["reorder_s"]) / table["t_median"],
+    )
+    order = ["setting", "label", "nnz", "matrix"]
+    table = table.sort_values(order, ignore_index=True).groupby(["setting", "label"], observed=True).tail(MOST)
+    return table[["setting", "label", "matrix", "nnz", *_STEPS]]
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A panel a setting and label, a stacked bar a matrix."""
+    panels = list(table[["setting", "label"]].drop_duplicates().itertuples(index=False, name=None))
+    figure, axes = style.grid(len(panels), 2, height=2.6)
+    for ax, (setting, label) in zip(axes, panels, strict=True):
+        part = table[(table["setting"] == setting) & (table["label"] == label)]
+        below = pd.Series(0.0, index=part.index)
+        for step, color in _STEPS.items():
+            ax.bar(range(len(part)), part[step], 0.7, bottom=below, color=color, label=step)
+            below += part[step]
+        ax.set(title=f"{label}, {setting}", ylabel="SpMVs")
+        style.names_below(ax, list(part["matrix"]))
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(_STEPS))
+    say_held(figure, table["matrix"], [])
+    return figure
