@@ -33,10 +33,15 @@ def surveyed(survey_rows):
     return prepared(survey_rows)
 
 
+@pytest.fixture(scope="module")
+def partitioned(ehyb_rows):
+    return prepared(ehyb_rows)
+
+
 @pytest.fixture
-def about(figure, ready, tiled, loaded, surveyed):
+def about(figure, ready, tiled, loaded, surveyed, partitioned):
     """Rows that hold what a figure is about."""
-    families = {"tilespmv": tiled, "fastload": loaded, "survey": surveyed}
+    families = {"tilespmv": tiled, "fastload": loaded, "survey": surveyed, "ehyb": partitioned}
     return next((rows for family, rows in families.items() if figure in figures.known()[family]), ready)
 
 

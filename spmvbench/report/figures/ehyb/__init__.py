@@ -48,4 +48,4 @@ def say_held(figure: Figure, matrices: Iterable[str], missing: Sequence[str]) ->
     """Above the panels: how many of the paper's matrices they show, and which formats the run lacks."""
     wanted = members(SET)
     shown = len(set(wanted) & set(matrices))
-    style.missing(figure, missing, f"Of the paper's {len(wanted)} matrices the run holds {shown}.")
+    style.missing(figure, missing, before=f"Of the paper's {len(wanted)} matrices the run holds {shown}.")

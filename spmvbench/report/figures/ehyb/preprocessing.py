@@ -57,7 +57,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         for step, color in _STEPS.items():
             ax.bar(range(len(part)), part[step], 0.7, bottom=below, color=color, label=step)
             below += part[step]
-        ax.set(title=f"{label}, {setting}", ylabel="SpMVs")
+        ax.set(title=f"{label}, {setting}", xlabel="matrices, most nonzeros last", ylabel="SpMVs")
         style.names_below(ax, list(part["matrix"]))
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(_STEPS))
     say_held(figure, table["matrix"], [])
