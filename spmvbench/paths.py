@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -42,3 +46,21 @@ def home() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("spmvbench", appauthor=False))
+
+
+@contextmanager
+def written_whole(target: Path) -> Iterator[BinaryIO]:
+    """A binary file that takes the name `target` when the block ends well, and leaves nothing where it does not.
+
+    Makes the folder. Raises OSError where that, the writing or the renaming fails.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise

@@ -11,14 +11,12 @@ import json
 import logging
 import mmap
 import os
-import secrets
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from spmvbench.paths import home
+from spmvbench.paths import home, written_whole
 
 VERSION = 2
 ALIGN = 64
@@ -78,19 +76,14 @@ def save(source: Path, content: Content) -> None:
     }
     line = json.dumps(header).encode()
     target = location(source)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "xb") as file:
+        with written_whole(target) as file:
             file.write(line + b" " * _padding(len(line) + 1) + b"\n")
             for array in arrays.values():
                 file.write(array.data)
                 file.write(bytes(_padding(array.nbytes)))
-        os.replace(temporary, target)
     except OSError as error:
         log.warning("no cache for %s: %s", source, error)
-        with suppress(OSError):
-            temporary.unlink()
 
 
 def load(source: Path) -> Content | None:
