@@ -121,7 +121,9 @@ def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
     addresses = [c.ctypes.data if isinstance(c, np.ndarray) else ctypes.addressof(c) for c in cells]
     pointers = (ctypes.c_void_p * len(cells))(*addresses)
     if launch.shared_bytes > DEFAULT_SHARED_BYTES:
-        driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED_SIZE_BYTES, launch.shared_bytes)
+        # Other programs may hold the same function and need more.
+        held = driver.funcGetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES, function.ptr)
+        driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED_SIZE_BYTES, max(held, launch.shared_bytes))
     shape = (*three(launch.grid), *three(launch.block), launch.shared_bytes)
 
     def run(stream: int, _keep: Any = (cells, pointers)) -> None:
