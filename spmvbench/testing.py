@@ -82,6 +82,16 @@ def hard_matrices(seed: int = 0) -> dict[str, Any]:
     return found
 
 
+def suited(cls: type[Format], a: Any) -> formats.Csr:
+    """A matrix for a format: filled up with empty rows or columns where the format takes square matrices only."""
+    csr = formats.Csr.of(a)
+    side = max(csr.shape)
+    if not cls.square_only or csr.rows == csr.cols:
+        return csr
+    row_ptr = np.concatenate([csr.row_ptr, np.full(side - csr.rows, csr.nnz, csr.row_ptr.dtype)])
+    return formats.Csr((side, side), row_ptr, csr.col_idx, csr.values)
+
+
 def convert(spec: str, a: Any, xp: Any = np, max_bytes: int | None = None, **params: Any) -> Format:
     """A matrix in the format that `spec` names (``ell[threads=2]``), converted on an array module."""
     ((cls, values),) = formats.parse(spec)
@@ -94,8 +104,8 @@ def check_conversion(spec: str, a: Any, xp: Any = np) -> None:
     Formats that cannot tell stored zeros from padding are held to the entries that are not zero.
     """
     ((cls, values),) = formats.parse(spec)
-    csr = formats.Csr.of(a)
-    fmt = convert(spec, a, xp)
+    csr = suited(cls, a)
+    fmt = convert(spec, csr, xp)
     rows, cols, decoded = (np.asarray(array.get() if hasattr(array, "get") else array) for array in fmt.to_coo())
     expected_rows, expected_cols, expected = csr.row_idx, csr.col_idx, csr.values
     if not cls.keeps_zeros:
@@ -118,13 +128,14 @@ def check_product(spec: str, a: Any, device: Device, seed: int = 0) -> float:
     """
     from spmvbench.bench.verify import references, run_and_judge
 
-    csr = formats.Csr.of(a)
-    fmt = convert(spec, a, device.xp)
+    ((cls, _),) = formats.parse(spec)
+    csr = suited(cls, a)
+    fmt = convert(spec, csr, device.xp)
     x = device.to_device(np.zeros(csr.cols, csr.dtype))
     y = device.to_device(np.zeros(csr.rows, csr.dtype))
     program = device.compile(fmt.launches(x, y))
     checks = [(device.to_device(reference.x), reference) for reference in references(csr, seed)]
-    verdict = run_and_judge(program, device, x, y, checks * 2)
+    verdict = run_and_judge(fmt, program, device, x, y, checks * 2)
     assert verdict.right, f"{spec}: {verdict}"
     return verdict.ratio
 

@@ -82,7 +82,10 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "t_convert_host": ("float", "conversion from canonical CSR on the host (NumPy), seconds"),
     "t_convert_device": ("float", "conversion from canonical CSR on the device (CuPy), seconds; NaN without one"),
     "t_transfer": ("float", "copying the format's arrays from host to device, seconds; NaN without a device"),
-    "t_setup": ("float", "vendor formats: descriptors, buffer, preprocessing, seconds; else 0"),
+    "t_setup": (
+        "float",
+        "descriptors, buffer, preprocessing of a vendor; a partition, as once made; seconds; else 0",
+    ),
     "t_spmv_host": ("float", "one SpMV by SciPy in the same type on one host thread, the best of three, seconds"),
     "t_compile": ("float", "compiling the kernels, seconds; near 0 from the disk cache"),
     "error_ratio": ("float", "largest error of an entry of y over its bound, over all checks; at most 1 is right"),

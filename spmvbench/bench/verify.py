@@ -17,7 +17,7 @@ import numpy as np
 
 from spmvbench.devices.base import Device, Program
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import Skip
+from spmvbench.formats.base import Format, Skip
 
 
 @dataclass(frozen=True)
@@ -84,17 +84,20 @@ def judge(y: np.ndarray, reference: Reference) -> Verdict:
     return Verdict(float(ratio[row]), row, float(y[row]), float(reference.y[row]), float(reference.bound[row]))
 
 
-def run_and_judge(program: Program, device: Device, x: Any, y: Any, checks: list[tuple[Any, Reference]]) -> Verdict:
+def run_and_judge(
+    fmt: Format, program: Program, device: Device, x: Any, y: Any, checks: list[tuple[Any, Reference]]
+) -> Verdict:
     """Run the program once for each check, on a y filled with NaN, and give the worst verdict.
 
-    x, y: the arrays that the program is bound to. checks: (x on the device, its reference).
+    program: the launches of `fmt`, bound to x and y. checks: (x on the device, its reference), both in the matrix's
+    order: where the format takes another, x is permuted before the run and y back after it.
     """
     verdicts = []
     for right_x, reference in checks:
-        x[...] = right_x
+        x[...] = fmt.ordered_x(right_x)
         y[...] = math.nan
         device.synchronize()
         program.run()
         device.synchronize()
-        verdicts.append(judge(device.to_host(y), reference))
+        verdicts.append(judge(device.to_host(fmt.restored_y(y)), reference))
     return max(verdicts, key=lambda verdict: verdict.ratio)

@@ -75,6 +75,7 @@ class _Turns:
     index: int
     cases: list[Case]
     columns: dict[str, Any]
+    fmt: Format | None = None
     program: Program | None = None
     parts: dict[str, list[Launch | Call]] = field(default_factory=dict)
     series: dict[str, timing.Series] = field(default_factory=dict)
@@ -142,10 +143,10 @@ class _Bench:
         vendor = any(isinstance(launch, Call) for launch in launches)
         if vendor:  # the first time also loads the library
             launches, setup = _timed(lambda: fmt.launches(self.x, self.y))
-        turns.program, turns.parts = self.device.compile(launches), by_part(launches)
+        turns.fmt, turns.program, turns.parts = fmt, self.device.compile(launches), by_part(launches)
         columns |= {
             "launches": len(launches),
-            "t_setup": setup if vendor else 0.0,
+            "t_setup": (setup if vendor else 0.0) + fmt.setup_seconds,
             "t_compile": turns.program.compile_seconds,
             "bytes_workspace": workspace(launches, [self.x, self.y, *fmt.arrays().values()]),
         }
@@ -177,8 +178,8 @@ class _Bench:
         return fmt
 
     def check(self, turns: _Turns, when: str) -> None:
-        assert turns.program is not None
-        verdict = verify.run_and_judge(turns.program, self.device, self.x, self.y, self.checks)
+        assert turns.fmt is not None and turns.program is not None
+        verdict = verify.run_and_judge(turns.fmt, turns.program, self.device, self.x, self.y, self.checks)
         turns.error_ratio = max(verdict.ratio, 0.0 if math.isnan(turns.error_ratio) else turns.error_ratio)
         if not verdict.right:
             raise _Wrong(f"{verdict} ({when})")
@@ -216,7 +217,7 @@ class _Bench:
 
     def report(self, turns: _Turns) -> None:
         """Send the rows of one format, measured or failed, and let go of its memory."""
-        turns.program = None
+        turns.fmt = turns.program = None
         turns.parts.clear()
         for case in turns.cases:
             row = turns.columns | {"t_case": turns.seconds / len(turns.cases), "error_ratio": turns.error_ratio}

@@ -46,8 +46,9 @@ def multiply(fmt: Format, x: Any, device: str | Device = "emulated") -> np.ndarr
     """Y = A x by the format's own kernels.
 
     fmt: a matrix in a format, on the device's array module (NumPy for ``emulated``, CuPy for ``cuda:N``).
-    x: (cols,), cast to the matrix's value type. Returns y, (rows,), on the host. Raises ValueError for an x of another
-    length, Skip where the device's kind cannot run the format.
+    x: (cols,), cast to the matrix's value type. Returns y, (rows,), on the host; x and y are in the matrix's order,
+    whatever the format's. Raises ValueError for an x of another length, Skip where the device's kind cannot run the
+    format.
     """
     opened = open_device(device) if isinstance(device, str) else device
     if opened.kind not in fmt.devices:
@@ -56,8 +57,8 @@ def multiply(fmt: Format, x: Any, device: str | Device = "emulated") -> np.ndarr
     host_x = opened.to_host(x).astype(dtype)
     if host_x.shape != (fmt.shape[1],):
         raise ValueError(f"x has shape {host_x.shape}, the matrix has {fmt.shape[1]} columns")
-    device_x = opened.to_device(host_x)
+    device_x = fmt.ordered_x(opened.to_device(host_x))
     y = opened.to_device(np.full(fmt.shape[0], np.nan, dtype))
     opened.compile(fmt.launches(device_x, y)).run()
     opened.synchronize()
-    return opened.to_host(y)
+    return opened.to_host(fmt.restored_y(y))

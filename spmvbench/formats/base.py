@@ -170,7 +170,8 @@ class Format:
     survey has no such name), reference (the paper), sources (the kernel files that `launches` names), devices (the
     kinds that can run it), keeps_zeros (False where stored zeros cannot be told from padding), core (where several
     names are one storage: that storage and what the name fixes of it, in a few words), experiment (True where its time
-    answers another question than how fast an SpMV is: measured and recorded, never ranked).
+    answers another question than how fast an SpMV is: measured and recorded, never ranked), square_only (True where
+    rows and columns have to be the same things; other matrices are refused with Skip).
     """
 
     key: ClassVar[str] = ""
@@ -182,6 +183,7 @@ class Format:
     keeps_zeros: ClassVar[bool] = True
     core: ClassVar[str] = ""
     experiment: ClassVar[bool] = False
+    square_only: ClassVar[bool] = False
 
     shape: tuple[int, int]
     params: Mapping[str, Any]
@@ -228,10 +230,16 @@ class Format:
     @classmethod
     def refuse_beyond(cls, max_bytes: int, a: Csr, **params: Any) -> None:
         """Raise Skip, with the bytes that it would take, where the matrix would take more than `max_bytes`."""
+        cls._refuse_shape(a)
         needed = cls.estimate(a, **cls.resolve(params))
         if needed > max_bytes:
             limit = byte_text(max_bytes)
             raise Skip(f"{byte_text(needed)} for {a.nnz:,} nonzeros, over the limit of {limit}", needed)
+
+    @classmethod
+    def _refuse_shape(cls, a: Csr) -> None:
+        if cls.square_only and a.rows != a.cols:
+            raise Skip(f"{cls.key} holds square matrices only, this one is {a.rows} x {a.cols}")
 
     @classmethod
     def from_csr(cls, a: Any, *, max_bytes: int | None = None, **params: Any) -> Self:
@@ -241,6 +249,7 @@ class Format:
         the matrix, UsageError for a wrong parameter.
         """
         a = Csr.of(a)
+        cls._refuse_shape(a)
         values = cls.resolve(params)
         if max_bytes is not None:
             cls.refuse_beyond(max_bytes, a, **values)
@@ -276,6 +285,33 @@ class Format:
     def xp(self) -> Any:
         """The array module that holds the arrays."""
         return array_module(*self.arrays().values())
+
+    @property
+    def x_order(self) -> Array | None:
+        """The order of x that the launches take: its place i holds element x_order[i]. None: the matrix's own."""
+        return None
+
+    @property
+    def y_order(self) -> Array | None:
+        """The order of y that the launches give: its place i holds row y_order[i]. None: the matrix's own."""
+        return None
+
+    def ordered_x(self, x: Array) -> Array:
+        """An x in the matrix's order as the launches take it. Who runs them calls this, outside of the time."""
+        return x if self.x_order is None else x[self.x_order]
+
+    def restored_y(self, y: Array) -> Array:
+        """A y that the launches gave, in the matrix's order."""
+        if self.y_order is None:
+            return y
+        restored = array_module(y).empty_like(y)
+        restored[self.y_order] = y
+        return restored
+
+    @property
+    def setup_seconds(self) -> float:
+        """Seconds of work on this matrix that came before the conversion and are kept for the next (a partition)."""
+        return 0.0
 
     @property
     def detail(self) -> dict[str, Any]:

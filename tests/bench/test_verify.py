@@ -8,6 +8,7 @@ from scipy import sparse
 
 from spmvbench.bench.verify import judge, references, run_and_judge
 from spmvbench.formats import Csr, Skip
+from spmvbench.formats.csr import CsrScalar
 
 
 def matrix(rows, cols, seed=0, density=0.2, dtype=np.float64):
@@ -119,14 +120,26 @@ class HostDevice:
         return array
 
 
-def check(product, a):
+class Backwards(CsrScalar):
+    """Takes x and gives y in reverse."""
+
+    @property
+    def x_order(self):
+        return np.arange(self.shape[1])[::-1]
+
+    @property
+    def y_order(self):
+        return np.arange(self.shape[0])[::-1]
+
+
+def check(product, a, cls=CsrScalar):
     x, y = np.zeros(a.cols), np.zeros(a.rows)
 
     class Program:
         def run(self):
             product(x, y)
 
-    return run_and_judge(Program(), HostDevice(), x, y, [(r.x, r) for r in references(a, 0)])
+    return run_and_judge(cls.from_csr(a), Program(), HostDevice(), x, y, [(r.x, r) for r in references(a, 0)])
 
 
 def test_run_and_judge_accepts_a_right_product_and_finds_stale_results():
@@ -150,3 +163,18 @@ def test_run_and_judge_accepts_a_right_product_and_finds_stale_results():
     assert check(multiplies, a).right
     for wrong in (skips_a_row, adds_to_old, remembers_the_first_x):
         assert not check(wrong, a).right, wrong.__name__
+
+
+def test_a_format_with_orders_of_its_own_is_judged_in_the_matrix_s():
+    a = matrix(30, 20)
+    right = sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape)
+
+    def in_order(x, y):
+        y[:] = right @ x
+
+    def backwards(x, y):
+        y[::-1] = right @ x[::-1]
+
+    assert check(backwards, a, Backwards).right
+    assert not check(backwards, a).right
+    assert not check(in_order, a, Backwards).right

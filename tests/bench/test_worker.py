@@ -178,6 +178,11 @@ def test_a_row_holds_what_was_timed_apart(measure):
     assert 0 <= row["error_ratio"] <= 1
 
 
+def test_work_kept_from_before_the_conversion_counts_as_setup(measure):
+    _, rows, _ = measure(variant("A", setup_seconds=1.5))
+    assert rows["test-a", "hot"]["t_setup"] == 1.5
+
+
 def test_one_spmv_of_the_host_is_timed_in_the_type_of_the_case(measure, monkeypatch):
     types = []
     monkeypatch.setattr(worker, "_host_spmv", lambda a, x: types.append((a.dtype, x.dtype)) or 0.5)
