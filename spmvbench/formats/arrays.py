@@ -83,6 +83,12 @@ def stable_order(keys: Array, bound: int) -> Array:
     return xp.sort(keys << digits | xp.arange(n)) & ((1 << digits) - 1)
 
 
+def longest_first(lengths: Array, longest: int, group: Array | int = 0, groups: int = 1) -> Array:
+    """The order by group (0..groups - 1), in a group by falling length (0..longest), equal ones staying in place."""
+    step = np.int64(longest + 1)
+    return stable_order(group * step + (longest - lengths), groups * int(step))
+
+
 def run_starts(keys: Array) -> Array:
     """Positions where keys, (n,), differ from the one before, the first included."""
     xp = array_module(keys)

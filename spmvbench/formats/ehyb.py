@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, longest_first, offsets
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, register
 from spmvbench.formats.partition import Partition, partition
 
@@ -52,12 +52,6 @@ def inverse(order: Array) -> Array:
     places = xp.empty(len(order), dtype=np.int32)
     places[order] = xp.arange(len(order), dtype=np.int32)
     return places
-
-
-def longest_first(lengths: Array, group: Array) -> Array:
-    """The stable order by group, and inside a group by falling length."""
-    longest = int(lengths.max()) if len(lengths) else 0
-    return array_module(lengths).argsort(group.astype(np.int64) * (longest + 1) + (longest - lengths), kind="stable")
 
 
 class Slices(NamedTuple):
@@ -105,11 +99,11 @@ class ExtraRows(NamedTuple):
         owner = expand(before, int(before[-1]))
         pieces = xp.minimum(lengths[owner] - PIECE * (xp.arange(len(owner)) - before[owner]), PIECE)
         group = block[owner]
-        order = longest_first(pieces, group)
+        order = longest_first(pieces, PIECE, group, blocks + 1)
         ahead, first = offsets(pieces[order]), offsets(xp.bincount(group, minlength=blocks))
         done = (load - ahead[first[:-1]])[group[order]] + ahead[:-1]
         group[order[done > limit]] = blocks
-        order = longest_first(pieces, group)
+        order = longest_first(pieces, PIECE, group, blocks + 1)
         return cls(before, order, owner[order], Slices.of(pieces[order], group[order], blocks + 1))
 
 
@@ -139,7 +133,7 @@ class Layout(NamedTuple):
         row_part = part[a.row_idx]
         inside = row_part == part[a.col_idx]
         lengths = xp.bincount(a.row_idx[inside], minlength=a.rows)
-        order = parts.order[longest_first(lengths[parts.order], part_at)]
+        order = parts.order[longest_first(lengths[parts.order], a.row_len_max, part_at, cut.partitions)]
         place = inverse(order)
         window = min(int(xp.diff(parts.begin).max()), cut.window)
         local = place[a.col_idx] - parts.begin[row_part]

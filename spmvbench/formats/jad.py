@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, expand, index_dtype, offsets, round_up, stable_order
+from spmvbench.formats.arrays import Array, Csr, expand, index_dtype, longest_first, offsets, round_up
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register
 from spmvbench.formats.conversion import run
 
@@ -85,8 +85,7 @@ class Jad(Format):
         if a.nnz and a.xp is not np:
             return by_kernels(a, br, run)
         xp = a.xp
-        shorter = (a.row_len_max - a.row_lengths).astype(np.int64)
-        perm = stable_order(shorter, a.row_len_max + 1).astype(np.int32)
+        perm = longest_first(a.row_lengths, a.row_len_max).astype(np.int32)
         diag_ptr = offsets(diagonal_sizes(a, br)).astype(slot_dtype(a.nnz, a.row_len_max, br))
         slots = int(diag_ptr[-1])
         place = xp.empty_like(perm)

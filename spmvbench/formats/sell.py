@@ -12,7 +12,7 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, cdiv
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, zero_fill
 from spmvbench.formats.conversion import runner
-from spmvbench.formats.sell_convert import WARP, Slices, fill, longest_first, text
+from spmvbench.formats.sell_convert import WARP, Slices, fill, sorted_rows, text
 
 
 class Layout(NamedTuple):
@@ -118,7 +118,7 @@ class SlicedEll(Format):
     @classmethod
     def slices(cls, a: Csr, layout: Layout) -> Slices:
         """Where every slot will lie."""
-        perm = longest_first(a, layout.sigma, cls.drop_empty)
+        perm = sorted_rows(a, layout.sigma, cls.drop_empty)
         lanes = layout.threads if cls.interleaved else 1
         if not layout.height:
             return Slices.whole(a, perm=perm, align=layout.align, lanes=lanes)

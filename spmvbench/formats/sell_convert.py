@@ -6,7 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype, offsets, round_up
+from spmvbench.formats.arrays import (
+    Array,
+    Csr,
+    array_module,
+    cdiv,
+    expand,
+    longest_first,
+    offsets,
+    round_up,
+)
 from spmvbench.formats.base import Launch, ctype
 from spmvbench.formats.conversion import Run
 
@@ -19,7 +28,7 @@ def text(flag: bool) -> str:
     return "true" if flag else "false"
 
 
-def longest_first(a: Csr, sigma: int, drop_empty: bool = False) -> Array | None:
+def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array | None:
     """The row of each place, (n,), int32: rows in windows of `sigma` (0: all), each longest first, equal ones in order.
 
     drop_empty: leave out rows without entries (sigma 0 only). None for sigma 1, which changes nothing.
@@ -28,10 +37,8 @@ def longest_first(a: Csr, sigma: int, drop_empty: bool = False) -> Array | None:
     if sigma == 1:
         return None
     window = max(min(sigma or a.rows, a.rows), 1)
-    step = a.row_len_max + 1
-    kind = index_dtype(cdiv(a.rows, window) * step)  # few bits: CuPy sorts integers by radix
-    key = xp.arange(a.rows, dtype=kind) // kind.type(window) * kind.type(step) - a.row_lengths.astype(kind)
-    perm = xp.argsort(key, kind="stable").astype(np.int32)
+    group = xp.arange(a.rows, dtype=np.int64) // window
+    perm = longest_first(a.row_lengths, a.row_len_max, group, cdiv(a.rows, window)).astype(np.int32)
     return perm[: int(xp.count_nonzero(a.row_lengths))].copy() if drop_empty else perm
 
 

@@ -11,7 +11,7 @@ from scipy import sparse
 from spmvbench import formats, load, testing
 from spmvbench.devices import open_device
 from spmvbench.formats import Csr, ellpack, hyb, sell, sell_local
-from spmvbench.formats.sell_convert import longest_first
+from spmvbench.formats.sell_convert import sorted_rows
 
 HARD = testing.hard_matrices()
 
@@ -132,11 +132,11 @@ def test_threads_of_a_row_find_their_slots_side_by_side():
 
 def test_rows_are_sorted_within_windows_and_equal_ones_keep_their_order():
     a = Csr.of(with_lengths([1, 3, 1, 3, 0, 2, 5, 2, 9]))
-    assert longest_first(a, 4).tolist() == [1, 3, 0, 2, 6, 5, 7, 4, 8]
-    assert longest_first(a, 0).tolist() == [8, 6, 1, 3, 5, 7, 0, 2, 4]
-    assert longest_first(a, 100).tolist() == longest_first(a, 0).tolist()
-    assert longest_first(a, 0, drop_empty=True).tolist() == [8, 6, 1, 3, 5, 7, 0, 2]
-    assert longest_first(a, 1) is None
+    assert sorted_rows(a, 4).tolist() == [1, 3, 0, 2, 6, 5, 7, 4, 8]
+    assert sorted_rows(a, 0).tolist() == [8, 6, 1, 3, 5, 7, 0, 2, 4]
+    assert sorted_rows(a, 100).tolist() == sorted_rows(a, 0).tolist()
+    assert sorted_rows(a, 0, drop_empty=True).tolist() == [8, 6, 1, 3, 5, 7, 0, 2]
+    assert sorted_rows(a, 1) is None
 
 
 def test_warped_ell_has_the_arrays_of_sell_c_sigma():
