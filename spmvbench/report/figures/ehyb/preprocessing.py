@@ -19,8 +19,8 @@ title = "EHYB, Fig. 6: preprocessing"
 caption = (
     "Partitioning, on one thread of the host, and reordering, which is the rest of the conversion, over the time of "
     "one SpMV in the same format, on the 16 matrices with the most nonzeros. A partition that came from the cache "
-    "counts with the seconds that it took when it was made. The paper, METIS with 16 threads: partitioning 400 to 1,500 "
-    "SpMVs, reordering 50 to 400."
+    "counts with the seconds that it took when it was made. The paper, METIS with 16 threads: partitioning 400 to "
+    "1,500 SpMVs, reordering 50 to 400."
 )
 papers = "Chen 2022, Figure 6"
 order = 340
