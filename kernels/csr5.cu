@@ -13,8 +13,8 @@ __global__ void csr5_tiles(int tiles, const unsigned* __restrict__ tile_ptr, con
   const long long tile = global_thread() / WARP;
   if (tile >= tiles) return;  // the whole warp
   const Tiles<V> a{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};
-  const auto store = [=](int row, V sum) { y[row] = sum; };
-  sum_tile<V, SIGMA, 1>(a, static_cast<int>(tile), x, store, store,
+  sum_tile<false, V, SIGMA, 1>(
+      a, static_cast<int>(tile), x, y, [=](int row, V sum) { y[row] = sum; },
       [=](int row, V sum, bool) {
         carry_row[tile] = row;
         calibrator[tile] = sum;

@@ -54,13 +54,13 @@ struct Batch {
   }
 };
 
-// One tile, by one warp. Rows that lie within a lane: whole(row, sum). Rows that a lane leaves open come with what the
-// lanes behind it have of them: last(row, sum); the tile's last row may go on in the next tile. The row of the tile's first
-// entry, which may have begun in an earlier tile too, comes apart, in lane 0: first(row, sum, begins here). BATCH steps
-// are loaded at a time, each batch before the one before it is used.
-template <typename V, int SIGMA, int BATCH, typename Whole, typename Last, typename First>
-__device__ __forceinline__ void sum_tile(const Tiles<V>& a, int tile, const V* __restrict__ x, Whole whole, Last last,
-                                         First first) {
+// One tile, by one warp. Rows that lie within a lane are stored to y (ADD: added to it). Rows that a lane leaves open
+// come with what the lanes behind it have of them: last(row, sum); the tile's last row may go on in the next tile. The
+// row of the tile's first entry, which may have begun in an earlier tile too, comes apart, in lane 0: first(row, sum,
+// begins here). BATCH steps are loaded at a time, each batch before the one before it is used.
+template <bool ADD, typename V, int SIGMA, int BATCH, typename Last, typename First>
+__device__ __forceinline__ void sum_tile(const Tiles<V>& a, int tile, const V* __restrict__ x, V* __restrict__ y,
+                                         Last last, First first) {
   constexpr int OFFSET_BITS = Descriptor<SIGMA>::OFFSET_BITS;
   constexpr int HEAD_BITS = Descriptor<SIGMA>::HEAD_BITS;
   constexpr int PACKETS = Descriptor<SIGMA>::PACKETS;
@@ -100,7 +100,11 @@ __device__ __forceinline__ void sum_tile(const Tiles<V>& a, int tile, const V* _
         if (leading) {
           lead = sum;
         } else {
-          whole(row(), sum);
+          if (ADD) {
+            atomicAdd(y + row(), sum);
+          } else {
+            y[row()] = sum;
+          }
           ++slot;
         }
         leading = false;
@@ -152,25 +156,27 @@ template <bool ADD, int SIGMA, int BATCH, typename V, typename I>
 __device__ __forceinline__ void csr5_share(long long warp, int rows, int tiles, int first_row,
                                            const I* __restrict__ row_ptr, const Tiles<V>& a, const V* __restrict__ x,
                                            V* __restrict__ y) {
-  const auto finish = [=](int row, V sum, bool whole) {
-    if (!ADD && whole) {
-      y[row] = sum;
-    } else {
-      atomicAdd(y + row, sum);
-    }
-  };
   if (warp < tiles) {
     const int tile = static_cast<int>(warp);
     const int next_row = a.tile_ptr[tile + 1] & ~DIRTY;
-    sum_tile<V, SIGMA, BATCH>(
-        a, tile, x, [=](int row, V sum) { finish(row, sum, true); },
-        [=](int row, V sum) { finish(row, sum, row != next_row); },
-        [=](int row, V sum, bool begins) { finish(row, sum, begins && row != next_row); });
+    const auto finish = [=](int row, V sum, bool begins) {
+      if (!ADD && begins && row != next_row) {
+        y[row] = sum;
+      } else {
+        atomicAdd(y + row, sum);
+      }
+    };
+    sum_tile<ADD, V, SIGMA, BATCH>(a, tile, x, y, [=](int row, V sum) { finish(row, sum, true); }, finish);
     return;
   }
   const long long row = first_row + (warp - tiles);
   if (row >= rows) return;
   const I tail = static_cast<I>(tiles) * (WARP * SIGMA);
   const V sum = sum_tail<V, I>(row_ptr, static_cast<int>(row), tail, a, x);
-  if (lane_id() == 0) finish(static_cast<int>(row), sum, row_ptr[row] >= tail);
+  if (lane_id() > 0) return;
+  if (ADD || row_ptr[row] < tail) {
+    atomicAdd(y + row, sum);
+  } else {
+    y[row] = sum;
+  }
 }
