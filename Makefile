@@ -24,7 +24,7 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'not gpu' $(PYTEST_ARGS)
 
 docs: $(VENV)/.dev
 	$(BIN)/spmvbench formats --update README.md

@@ -7,6 +7,12 @@ from pathlib import Path
 import pytest
 
 
+def pytest_xdist_auto_num_workers(config):
+    """Tests on a GPU take turns: they measure."""
+    chosen = config.getoption("markexpr")
+    return 0 if "gpu" in chosen and "not gpu" not in chosen else None
+
+
 @pytest.fixture(scope="session", autouse=True)
 def session_home(tmp_path_factory):
     """A home folder for the whole session: what the emulated device compiles for one test serves the next.

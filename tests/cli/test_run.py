@@ -106,7 +106,7 @@ def test_the_ready_made_configurations_can_be_run_without_a_network(command, tmp
 
 
 def test_a_dry_run_counts_and_writes_nothing(run, tmp_path):
-    result = run("--set", "demo", "--dry-run", "--formats", "csr-*,coo-flat", "--mode", "hot,cold")
+    result = run("--set", "demo", "--dry-run", "--formats", "csr-s*,csr-v*,coo-flat", "--mode", "hot,cold")
     assert result.code == 0
     assert "results/demo-emulated: 14 matrices x 3 formats x 1 type x 2 modes = 84 cases, 84 to measure" in result.out
     assert list(tmp_path.iterdir()) == []

@@ -23,6 +23,7 @@ def figure_of(name):
     return figure
 
 
+@pytest.mark.slow
 def test_family_is_drawn_whole(ehyb_rows, environment, tmp_path):
     report = page.write(ehyb_rows, environment, tmp_path, names=["ehyb"])
     assert [drawn.name for drawn in report.drawn] == [

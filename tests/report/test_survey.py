@@ -55,6 +55,7 @@ def grid(table):
     return {row[0].text: dict(zip(heads, row, strict=True)) for row in table.rows}
 
 
+@pytest.mark.slow
 def test_family_is_drawn_whole(survey_rows, matrices, environment, tmp_path):
     report = page.write(survey_rows, environment, tmp_path, names=["survey"], matrices=matrices, published=[K40M])
     assert [drawn.name for drawn in report.drawn] == [f"survey-{name}" for name in NAMES]

@@ -37,6 +37,7 @@ def without(rows, *formats):
     return rows[~rows["format"].isin(formats)]
 
 
+@pytest.mark.slow
 def test_family_is_drawn_whole(tile_rows, environment, tmp_path):
     report = page.write(tile_rows, environment, tmp_path, names=["tilespmv"])
     names = ["methods", "shares", "rivals", "representative", "space", "preprocessing"]
@@ -137,6 +138,7 @@ def test_marks_are_those_of_the_report_and_differ_in_a_figure():
     assert style.marks_of(["x"], few)["x"] not in few.values()
 
 
+@pytest.mark.slow
 def test_a_run_with_tiles_in_one_type_only_is_drawn_whole(tile_rows, environment, tmp_path):
     tiles = tile_rows["format"].str.startswith("tile")
     report = page.write(tile_rows[~tiles | (tile_rows["dtype"] == "f64")], environment, tmp_path, names=["tilespmv"])
