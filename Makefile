@@ -3,6 +3,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
+# One format of each idea, and the figures that any run has: all of them take minutes without a GPU.
+DEMO_FORMATS ?= csr-scalar,csr-vector,csr5,merge-csr,coo-flat,csc-atomic,ell,sell-p,sell-c-sigma,hyb,dia,hdi,jad,bsellpack,tile
+DEMO_FIGURES ?= coverage,profile,gflops,speedup,speedup-mean,winners,bytes,conversion,breakeven,roofline
 
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -14,12 +17,12 @@ help:
 	@echo "make test    install into $(VENV), check style, run the tests that need no GPU"
 	@echo "make docs    rewrite the table of formats in README.md"
 	@echo "make clean   remove $(VENV) and the demo's results"
-	@echo "PYTHON=python3.12 chooses the interpreter, VENV=DIR the environment, PYTEST_ARGS='-k nvrtc' the tests."
+	@echo "PYTHON=python3.12 chooses the interpreter, VENV=DIR the environment, PYTEST_ARGS='-k nvrtc' the tests, DEMO_FORMATS=all all formats."
 
 # --emulated lets the report draw times of a machine without a GPU; they carry the word across every figure.
 demo: $(VENV)/.demo
-	$(BIN)/spmvbench run --set demo --run demo
-	$(BIN)/spmvbench report demo --emulated
+	$(BIN)/spmvbench run --set demo --formats '$(DEMO_FORMATS)' --run demo
+	$(BIN)/spmvbench report demo --figures '$(DEMO_FIGURES)' --emulated
 
 test: $(VENV)/.dev
 	$(BIN)/ruff check
