@@ -55,24 +55,20 @@ def duels(rows: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
 
 
 def duel_summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Of duels by setting, label and over: matrices, wins (speed-up above 1), max, and best, the matrix of the max."""
+    """Of duels by setting, label and over, in the order of the table.
+
+    Columns beside these: matrices, wins (speed-up above 1), won (their share of the matrices), of the speed-up max, min
+    and mean (arithmetic, as papers tabulate it), and best, the matrix of the max.
+    """
+    pair = ["setting", "label", "over"]
     order = table.sort_values(["speedup", "matrix"], ascending=[False, True], kind="stable")
-    groups = order.groupby(["setting", "label", "over"], observed=True, sort=False)
-    return groups.agg(
+    found = order.groupby(pair, observed=True, sort=False).agg(
         matrices=("speedup", "size"),
         wins=("speedup", lambda s: int((s > 1).sum())),
         max=("speedup", "first"),
+        min=("speedup", "last"),
+        mean=("speedup", "mean"),
         best=("matrix", "first"),
-    ).reset_index()
-
-
-def duel_statistics(table: pd.DataFrame) -> pd.DataFrame:
-    """Of duels by setting, label and over, as papers tabulate them.
-
-    Columns setting, label, over, matrices, won (share with a speed-up above 1), and of the speed-up max, min and mean
-    (arithmetic).
-    """
-    groups = table.groupby(["setting", "label", "over"], observed=True, sort=False)["speedup"]
-    return groups.agg(
-        matrices="size", won=lambda s: float((s > 1).mean()), max="max", min="min", mean="mean"
-    ).reset_index()
+    )
+    found["won"] = found["wins"] / found["matrices"]
+    return table[pair].drop_duplicates().merge(found.reset_index(), on=pair)

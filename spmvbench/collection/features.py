@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, index_dtype
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, index_dtype, on_host
 
 TILE = 16
 CELLS = 128  # along the longer side of the pictures that a run keeps
@@ -88,11 +88,11 @@ def description(csr: Csr) -> dict[str, Any]:
     places wide, for nothing is smaller than a single place.
     """
     lengths, counts = row_length_counts(csr)
-    found = {"row_lengths": _host(lengths), "row_counts": _host(counts)}
+    found = {"row_lengths": on_host(lengths), "row_counts": on_host(counts)}
     if not csr.nnz:
         return found
     whole = density(csr, *grid(csr.shape))
-    found |= {"down": whole.shape[0], "across": whole.shape[1], "density": _host(whole.ravel())}
+    found |= {"down": whole.shape[0], "across": whole.shape[1], "density": on_host(whole.ravel())}
     if max(csr.shape) <= CELLS:
         return found
     side = max(max(csr.shape) // CELLS, CELLS)
@@ -110,7 +110,7 @@ def description(csr: Csr) -> dict[str, Any]:
         "zoom_cols": wide,
         "zoom_down": enlarged.shape[0],
         "zoom_across": enlarged.shape[1],
-        "zoom_density": _host(enlarged.ravel()),
+        "zoom_density": on_host(enlarged.ravel()),
     }
 
 
@@ -157,10 +157,6 @@ def density(csr: Csr, down: int, across: int) -> Array:
         counts += xp.bincount(row * across + col, minlength=down * across)
     tall, wide = (xp.bincount(xp.arange(n) * m // n, minlength=m) for n, m in ((csr.rows, down), (csr.cols, across)))
     return counts.reshape(down, across) / (tall[:, None] * wide)
-
-
-def _host(array: Array) -> np.ndarray:
-    return array if array_module(array) is np else array.get()
 
 
 def _empty_cols(csr: Csr) -> int:

@@ -89,6 +89,14 @@ def longest_first(lengths: Array, longest: int, group: Array | int = 0, groups: 
     return stable_order(group * step + (longest - lengths), groups * int(step))
 
 
+def inverse(order: Array, n: int | None = None, dtype: Any = np.int32) -> Array:
+    """The place of each of n elements in an order of them, (n,); left out of the order, an element's is anything."""
+    xp = array_module(order)
+    places = xp.empty(len(order) if n is None else n, dtype=dtype)
+    places[order] = xp.arange(len(order), dtype=dtype)
+    return places
+
+
 def run_starts(keys: Array) -> Array:
     """Positions where keys, (n,), differ from the one before, the first included."""
     xp = array_module(keys)
@@ -226,7 +234,7 @@ class Csr:
 
     def row_blocks(self, height: int, entries: int) -> Iterator[tuple[int, Csr]]:
         """The matrix in blocks of about so many entries, each a multiple of `height` rows: (first row, block)."""
-        ends = self.row_ptr[::height] if self.xp is np else self.row_ptr[::height].get()
+        ends = on_host(self.row_ptr[::height])
         first = 0
         while first < self.rows:
             last = height * (int(np.searchsorted(ends, int(ends[first // height]) + entries, side="right")) - 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, inverse, offsets
 from spmvbench.formats.base import Format, Launch, ctype, in_part, per_thread, register, zero_fill
 from spmvbench.formats.conversion import run
 
@@ -151,10 +151,8 @@ class CscCollected(CscByLanes):
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        xp = a.xp
         col_ptr, order = by_columns(a)
-        place = xp.empty(a.nnz, dtype=a.row_ptr.dtype)
-        place[order] = xp.arange(a.nnz, dtype=place.dtype)
+        place = inverse(order, dtype=a.row_ptr.dtype)
         csc = {"col_ptr": col_ptr, "row_idx": a.row_idx[order], "values": a.values[order]}
         return csc | {"row_ptr": a.row_ptr, "place": place}
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, longest_first, offsets
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, longest_first, offsets
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, register
 from spmvbench.formats.partition import Partition, partition
 
@@ -44,14 +44,6 @@ def cut_by_rule(rows: int, value_bytes: int, *, sms: int, shared_bytes: int, sha
         share = next((d for d in fitting if rows * d >= ENOUGH * blocks), fitting[-1])
     partitions = max(min(blocks // share, rows // HEIGHT), 1)
     return Cut(partitions, max(min(share, cdiv(rows, partitions * HEIGHT)), 1), window)
-
-
-def inverse(order: Array) -> Array:
-    """The place of each element in a permutation, int32."""
-    xp = array_module(order)
-    places = xp.empty(len(order), dtype=np.int32)
-    places[order] = xp.arange(len(order), dtype=np.int32)
-    return places
 
 
 class Slices(NamedTuple):

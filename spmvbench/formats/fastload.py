@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.errors import UsageError
-from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, offsets, on_host
+from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, inverse, offsets, on_host
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, in_part, per_thread, register, zero_fill
 from spmvbench.formats.conversion import run
 from spmvbench.formats.csc import by_columns
@@ -305,8 +305,7 @@ class TwoPhase(Format):
         col_ptr, order = by_columns(a)
         columns, source = cut(col_ptr, order, height)
         rows, row_source = cut(a.row_ptr, None, height)
-        place = a.xp.empty(a.nnz, dtype=a.row_ptr.dtype)
-        place[source] = a.xp.arange(a.nnz, dtype=place.dtype)
+        place = inverse(source, dtype=a.row_ptr.dtype)
         settings = {"height": height}
         return {
             "columns": Blocks(shape=a.shape, params=settings, **columns),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, offsets
+from spmvbench.formats.arrays import Array, Csr, offsets, on_host
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, in_part, per_thread, register
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.coo import CooFlat
@@ -25,7 +25,7 @@ def rows_by_length(a: Csr, run: Run | None) -> Array:
     grid, block = per_thread(a.rows)
     args = (np.int32(a.rows), a.row_ptr, counts)
     run(Launch("hyb_convert.cu", f"rows_by_length<{ctype(a.row_ptr)}, {BINS}>", min(grid, 512), block, args))
-    return counts if xp is np else counts.get()
+    return on_host(counts)
 
 
 def split_width(a: Csr, rule: str, relative_speed: float, breakeven: int, run: Run | None = None) -> int:

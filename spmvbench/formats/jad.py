@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, expand, index_dtype, longest_first, offsets, round_up
+from spmvbench.formats.arrays import Array, Csr, expand, index_dtype, inverse, longest_first, offsets, round_up
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register
 from spmvbench.formats.conversion import run
 
@@ -88,9 +88,7 @@ class Jad(Format):
         perm = longest_first(a.row_lengths, a.row_len_max).astype(np.int32)
         diag_ptr = offsets(diagonal_sizes(a, br)).astype(slot_dtype(a.nnz, a.row_len_max, br))
         slots = int(diag_ptr[-1])
-        place = xp.empty_like(perm)
-        place[perm] = xp.arange(a.rows, dtype=np.int32)
-        slot = diag_ptr[a.rank_in_row] + place[a.row_idx]
+        slot = diag_ptr[a.rank_in_row] + inverse(perm)[a.row_idx]
         columns = xp.full(slots, -1, dtype=np.int32)
         values = xp.zeros(slots, dtype=a.dtype)
         columns[slot] = a.col_idx

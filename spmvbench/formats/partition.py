@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, offsets
+from spmvbench.formats.arrays import Array, Csr, offsets, on_host
 from spmvbench.formats.base import Skip
 from spmvbench.paths import home, written_whole
 
@@ -90,15 +90,11 @@ def partition(a: Csr, method: str, parts: int) -> Partition:
     """
     key = (id(a.row_ptr), id(a.col_idx), method, parts)
     if key not in _kept:
-        found = _load_or_make(_on_host(a.row_ptr), _on_host(a.col_idx), method, parts)
+        found = _load_or_make(on_host(a.row_ptr), on_host(a.col_idx), method, parts)
         _kept[key] = replace(found, order=a.xp.asarray(found.order), begin=a.xp.asarray(found.begin))
         for array in (a.row_ptr, a.col_idx):
             weakref.finalize(array, _kept.pop, key, None)
     return _kept[key]
-
-
-def _on_host(array: Array) -> np.ndarray:
-    return array if array_module(array) is np else array.get()
 
 
 def _load_or_make(row_ptr: np.ndarray, col_idx: np.ndarray, method: str, parts: int) -> Partition:

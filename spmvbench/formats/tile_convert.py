@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets, run_starts, stable_order
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, offsets, run_starts, stable_order
 
 TILE = 16
 NAMES = ("csr", "coo", "ell", "hyb", "dns", "dns_row", "dns_col")
@@ -116,8 +116,7 @@ class Tiles:
     def row_lengths(self, tiles: Array, runs: Array) -> Array:
         """Row lengths of some tiles: (len(tiles), 16), uint8. tiles: their numbers. runs: those of all of them."""
         xp = self.xp
-        place = xp.empty(len(self), dtype=np.int64)
-        place[tiles] = xp.arange(len(tiles))
+        place = inverse(tiles, len(self), np.int64)
         lengths = xp.zeros(len(tiles) * TILE, dtype=np.uint8)
         lengths[place[self.tile[runs]] * TILE + self.run_row[runs]] = self.length[runs].astype(np.uint8)
         return lengths.reshape(-1, TILE)

@@ -192,6 +192,17 @@ def bars(axes: Axes, heights: pd.DataFrame, shown: Mapping[str, Mark]) -> None:
     names_below(axes, list(heights.index))
 
 
+def lines(axes: Axes, values: pd.DataFrame, shown: Mapping[str, Mark]) -> None:
+    """A line for each label, a column of `values`, over the matrices, its rows, from left to right."""
+    for label, mark in shown.items():
+        axes.plot(
+            range(len(values)), values.reindex(columns=[label])[label], color=mark.color, marker=mark.marker,
+            linestyle=mark.line, markersize=3, linewidth=1,
+        )  # fmt: skip
+    axes.set_xlabel("matrices, most nonzeros last")
+    names_below(axes, list(values.index))
+
+
 def scatter(axes: Axes, table: pd.DataFrame, x: str, y: str, shown: Mapping[str, Mark]) -> None:
     """Points of every format. Very many are kept as one image, below the grid, so that the file stays small."""
     size = float(np.clip(7000 / max(len(table), 1), 8, 30))

@@ -8,23 +8,12 @@ from scipy import sparse
 
 import spmvbench
 from spmvbench import formats, testing
-from spmvbench.devices import open_device
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr, blocks
 from spmvbench.formats.arrays import offsets
 from spmvbench.formats.block_sell import threads_by_slices, values_together
 
 HARD = testing.hard_matrices()
-
-
-@pytest.fixture(scope="module")
-def emulated():
-    return open_device("emulated")
-
-
-@pytest.fixture(scope="module")
-def checking():
-    return open_device("emulated-check")
 
 
 def of_blocks(r, c):

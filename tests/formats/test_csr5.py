@@ -7,22 +7,11 @@ import pytest
 from scipy import sparse
 
 from spmvbench import testing
-from spmvbench.devices import open_device
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr
 from spmvbench.formats.csr5 import Csr5, by_kernels, packets, sigma_by_rule, y_offset_bits
 
 DIRTY = 1 << 31
-
-
-@pytest.fixture(scope="module")
-def emulated():
-    return open_device("emulated")
-
-
-@pytest.fixture(scope="module")
-def checking():
-    return open_device("emulated-check")
 
 
 def with_lengths(lengths, cols=9000, seed=0):

@@ -8,7 +8,6 @@ from scipy import sparse
 
 import spmvbench
 from spmvbench import testing
-from spmvbench.devices import open_device
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr
 from spmvbench.formats.dia import Dia, Hdi, dia_by_kernels, hdi_by_kernels
@@ -65,23 +64,14 @@ def test_other_footprints_are_refused():
         Hdi.from_csr(two_hacks(), footprint="hacked")
 
 
-def test_kernels_convert_as_arrays_do():
-    device = open_device("emulated-check")
-
+def test_kernels_convert_as_arrays_do(checking, same_arrays):
     def run(launch):
-        device.compile([launch]).run()
+        checking.compile([launch]).run()
 
     for name, matrix in testing.hard_matrices().items():
         a = Csr.of(matrix)
         if not 0 < a.nnz < 600 or a.rows > 600:
             continue
         long = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values.astype(np.float32))
-        pairs = [
-            (Dia.convert(a), dia_by_kernels(a, run)),
-            (Hdi.convert(long, footprint="psblas"), hdi_by_kernels(long, "psblas", run)),
-        ]
-        for by_arrays, by_kernels in pairs:
-            assert by_arrays.keys() == by_kernels.keys()
-            for field, array in by_arrays.items():
-                assert array.dtype == by_kernels[field].dtype, (name, field)
-                np.testing.assert_array_equal(array, by_kernels[field], err_msg=f"{name}: {field}")
+        same_arrays(dia_by_kernels(a, run), Dia.convert(a), name)
+        same_arrays(hdi_by_kernels(long, "psblas", run), Hdi.convert(long, footprint="psblas"), name)

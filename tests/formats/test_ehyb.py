@@ -16,11 +16,6 @@ from spmvbench.formats import partition as partitions
 from spmvbench.formats.ehyb import Ehyb, EhybRcm, ExtraRows, Slices, cut_by_rule
 
 
-@pytest.fixture(scope="module")
-def emulated():
-    return open_device("emulated")
-
-
 @pytest.fixture
 def counted(monkeypatch, tmp_path):
     """An empty home, and the partitions that METIS is asked for."""

@@ -42,16 +42,6 @@ def matrices(spec: str) -> list[sparse.csr_array]:
     return [HARD[name] for name in (HARD if spec in KEYS else TELLING)]
 
 
-@pytest.fixture(scope="module")
-def emulated():
-    return open_device("emulated")
-
-
-@pytest.fixture(scope="module")
-def checking():
-    return open_device("emulated-check")
-
-
 @pytest.mark.parametrize("spec", VARIANTS)
 def test_decoding_gives_the_matrix_back(spec):
     for a in matrices(spec):

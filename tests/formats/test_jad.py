@@ -67,18 +67,12 @@ def test_padding_never_meets_x(spec):
     np.testing.assert_array_equal(y, a @ np.append(np.ones(3), np.zeros(97)))
 
 
-def test_kernels_convert_as_arrays_do():
-    device = open_device("emulated")
-
+def test_kernels_convert_as_arrays_do(emulated, same_arrays):
     def run(launch):
-        device.compile([launch]).run()
+        emulated.compile([launch]).run()
 
     for name, matrix in testing.hard_matrices().items():
         a = Csr.of(matrix)
         if not 0 < a.nnz < 600 or a.rows > 600:
             continue
-        by_arrays, found = Jad.convert(a, br=16), by_kernels(a, 16, run)
-        assert by_arrays.keys() == found.keys()
-        for field, array in by_arrays.items():
-            assert array.dtype == found[field].dtype, (name, field)
-            np.testing.assert_array_equal(array, found[field], err_msg=f"{name}: {field}")
+        same_arrays(by_kernels(a, 16, run), Jad.convert(a, br=16), name)

@@ -9,21 +9,10 @@ import pytest
 from scipy import sparse
 
 from spmvbench import formats, load, testing
-from spmvbench.devices import open_device
 from spmvbench.formats import Csr, ellpack, hyb, sell, sell_local
 from spmvbench.formats.sell_convert import sorted_rows
 
 HARD = testing.hard_matrices()
-
-
-@pytest.fixture(scope="module")
-def emulated():
-    return open_device("emulated")
-
-
-@pytest.fixture(scope="module")
-def checking():
-    return open_device("emulated-check")
 
 
 def with_lengths(lengths, cols=300, seed=0):
@@ -69,25 +58,25 @@ def by_kernels(spec, a, device, monkeypatch):
         return testing.convert(spec, a)
 
 
-def assert_kernels_convert_alike(spec, a, device, monkeypatch):
-    expected, found = testing.convert(spec, a).arrays(), by_kernels(spec, a, device, monkeypatch).arrays()
-    assert found.keys() == expected.keys()
-    for name, array in expected.items():
-        assert found[name].dtype == array.dtype, name
-        np.testing.assert_array_equal(found[name], array, err_msg=f"{spec}: {name}")
+@pytest.fixture
+def assert_kernels_convert_alike(same_arrays, monkeypatch):
+    def check(spec, a, device):
+        same_arrays(by_kernels(spec, a, device, monkeypatch).arrays(), testing.convert(spec, a).arrays(), spec)
+
+    return check
 
 
 @pytest.mark.parametrize("spec", CONVERTED)
-def test_kernels_convert_as_arrays_do_and_stay_in_bounds(spec, checking, monkeypatch):
+def test_kernels_convert_as_arrays_do_and_stay_in_bounds(spec, checking, assert_kernels_convert_alike):
     for name in ("0x0", "no entries", "power law", "empty rows and columns", "wide", "one full row"):
-        assert_kernels_convert_alike(spec, HARD[name], checking, monkeypatch)
+        assert_kernels_convert_alike(spec, HARD[name], checking)
 
 
 @pytest.mark.parametrize("spec", ["ell-rp", "sell", "hyb"])
-def test_conversion_kernels_take_every_type(spec, checking, monkeypatch):
+def test_conversion_kernels_take_every_type(spec, checking, assert_kernels_convert_alike):
     a = Csr.of(HARD["wide"]).astype(np.float32)
     a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
-    assert_kernels_convert_alike(spec, a, checking, monkeypatch)
+    assert_kernels_convert_alike(spec, a, checking)
 
 
 @pytest.mark.parametrize("spec", ["sell", "sell-var", "sliced-ellr-t[threads=4]", "sell-local"])

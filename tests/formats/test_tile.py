@@ -333,16 +333,6 @@ SPECS = (
 )
 
 
-@pytest.fixture(scope="module")
-def emulated():
-    return open_device("emulated")
-
-
-@pytest.fixture(scope="module")
-def checking():
-    return open_device("emulated-check")
-
-
 @pytest.mark.parametrize("spec", SPECS)
 def test_every_tile_format_is_decoded_and_multiplied(spec, checking):
     for a in (MOSAIC, mosaic(16 * 9, 16 * 11, seed=1), mosaic(seed=2).astype(np.float32)):

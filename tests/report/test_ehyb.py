@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from spmvbench.analysis.cases import prepared
-from spmvbench.analysis.speedup import duel_statistics
+from spmvbench.analysis.speedup import duel_summary
 from spmvbench.report import figures, page, style
 
 
@@ -74,5 +74,5 @@ def test_statistics_of_duels():
     table = pd.DataFrame(
         {"setting": "f64 hot", "label": "ehyb", "over": "csr5", "matrix": list("abcd"), "speedup": [2.0, 0.5, 1.0, 1.5]}
     )
-    (row,) = duel_statistics(table).itertuples(index=False)
+    (row,) = duel_summary(table).itertuples(index=False)
     assert (row.matrices, row.won, row.max, row.min, row.mean) == (4, 0.5, 2.0, 0.5, 1.25)

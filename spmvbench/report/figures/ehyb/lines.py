@@ -37,16 +37,9 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     figure, axes = style.grid(len(settings), 1, height=2.8)
     for ax, setting in zip(axes, settings, strict=True):
         part = table[table["setting"] == setting]
-        matrices = list(part["matrix"].unique())
-        lines = part.pivot(index="matrix", columns="label", values="gflops").reindex(matrices)
-        for label, mark in shown.items():
-            if label in lines:
-                ax.plot(
-                    range(len(matrices)), lines[label], color=mark.color, marker=mark.marker, linestyle=mark.line,
-                    markersize=4, linewidth=1.2,
-                )  # fmt: skip
-        ax.set(title=str(setting), xlabel="matrices, most nonzeros last", ylabel="GFLOPS", ylim=(0, None))
-        style.names_below(ax, matrices)
+        lines = part.pivot(index="matrix", columns="label", values="gflops")
+        style.lines(ax, lines.reindex(part["matrix"].unique()), shown)
+        ax.set(title=str(setting), ylabel="GFLOPS", ylim=(0, None))
     style.legend(figure, shown, lines=True)
     say_held(figure, table["matrix"], absent(RIVALS, table["label"]))
     return figure

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from spmvbench.analysis.cases import hot
-from spmvbench.analysis.speedup import duel_statistics, duels
+from spmvbench.analysis.speedup import duel_summary, duels
 from spmvbench.report.figures import LeftOut, Options, held
 from spmvbench.report.figures.ehyb import RIVALS, methods
 from spmvbench.report.tables import Column, Table, number, percent, table
@@ -27,12 +27,12 @@ performance = True
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `analysis.speedup.duel_statistics`, every EHYB over every rival. Raises LeftOut without either."""
+    """As `analysis.speedup.duel_summary`, every EHYB over every rival. Raises LeftOut without either."""
     ours, rivals = methods(rows), held(rows, RIVALS)
     found = duels(hot(rows), [(label, rival) for label in ours for rival in rivals])
     if found.empty:
         raise LeftOut("no matrix that both EHYB and a rival got right")
-    return duel_statistics(found)
+    return duel_summary(found)
 
 
 _COLUMNS = [

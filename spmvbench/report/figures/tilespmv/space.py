@@ -47,14 +47,8 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         values = {"bytes_format": "bytes", "ratio": "bytes over those of CSR"}
         for ax, (column, text) in zip(axes[2 * row :], values.items(), strict=False):
             lines = part.pivot(index="matrix", columns="label", values=column)
-            lines = lines.reindex(index=matrices, columns=list(shown))
-            for label, mark in shown.items():
-                ax.plot(
-                    range(len(matrices)), lines[label], color=mark.color, marker=mark.marker, linestyle=mark.line,
-                    markersize=3, linewidth=1,
-                )  # fmt: skip
-            ax.set(title=f"{dtype}, {text}", xlabel="matrices, most nonzeros last", ylabel=text)
-            style.names_below(ax, matrices)
+            style.lines(ax, lines.reindex(matrices), shown)
+            ax.set(title=f"{dtype}, {text}", ylabel=text)
             if column == "ratio":
                 ax.set_ylim(0, None)
             else:
