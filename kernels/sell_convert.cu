@@ -178,16 +178,17 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
 
 // The base columns of slices of 32 rows, each cut into PIECES of `half` positions: a warp a slice. Where a piece's
 // columns spread too far for 16 bits, its base is -1 and `wide` holds its positions, which `total`, zero before, adds up.
-template <typename I, int PIECES>
+template <typename I, int PIECES, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
-    sell_local_bases(int rows, int slices, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                     int* __restrict__ bases, int* __restrict__ wide, unsigned long long* __restrict__ total) {
+    sell_local_bases(int rows, int slices, const int* __restrict__ perm, const I* __restrict__ row_ptr,
+                     const int* __restrict__ col_idx, int* __restrict__ bases, int* __restrict__ wide,
+                     unsigned long long* __restrict__ total) {
   const long long slice = global_thread() / WARP;
   if (slice >= slices) return;  // the whole warp
-  const Places<false> places{rows, nullptr};
-  const long long row = slice * WARP + lane_id();
-  const int length = places.length(row_ptr, row);
-  const I begin = length ? row_ptr[row] : 0;
+  const Places<SORTED> places{rows, perm};
+  const long long place = slice * WARP + lane_id();
+  const int length = places.length(row_ptr, place);
+  const I begin = length ? row_ptr[places.row(static_cast<int>(place))] : 0;
   const int width = warp_max(length);
   const int half = (width + PIECES - 1) / PIECES;
 #pragma unroll
@@ -207,16 +208,17 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
 }
 
 // A block a slice of 32 rows, cut into `pieces`; a base below zero: see sell_local.cu.
-template <typename V, typename I, typename P>
+template <typename V, typename I, typename P, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     sell_local_fill(int rows, int pieces, const P* __restrict__ slice_ptr, const int* __restrict__ bases,
-                    const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
-                    unsigned short* __restrict__ low, unsigned short* __restrict__ high, V* __restrict__ slot_values) {
+                    const int* __restrict__ perm, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+                    const V* __restrict__ values, unsigned short* __restrict__ low, unsigned short* __restrict__ high,
+                    V* __restrict__ slot_values) {
   const long long slice = blockIdx.x;
   const long long slot = slice_ptr[slice];
   const int width = static_cast<int>((slice_ptr[slice + 1] - slot) / WARP);
   const int half = (width + pieces - 1) / pieces;
-  fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<false>{rows, nullptr}, width, slice * WARP, WARP, 1, slot,
+  fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<SORTED>{rows, perm}, width, slice * WARP, WARP, 1, slot,
        WARP, width, [=](long long at, int position, int column, V value) {
          const int piece = position >= half ? 1 : 0;
          const int base = bases[slice * pieces + piece];

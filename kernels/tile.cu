@@ -446,13 +446,13 @@ __device__ __forceinline__ V paper_columns(int slots, const V* values, V x, Colu
   return sum + __shfl_down_sync(FULL_MASK, sum, TILE);
 }
 
-template <bool ALL_CSR, bool DEFERRED, typename V, typename O>
-__device__ __forceinline__ void paper_chunk(int rows, int chunks, const int* chunk_ptr, const int* chunk_row,
-                                            const Matrix<V, O>& a, const V* __restrict__ x, V* __restrict__ y) {
-  __shared__ Tile<O> tiles_of[PAPER_WARPS][WARP];
-  __shared__ V x_of[PAPER_WARPS][TILE];
-  __shared__ V sums_of[PAPER_WARPS][TILE];
-  const long long chunk = global_thread() / WARP;
+template <bool ALL_CSR, bool DEFERRED, int WARPS, typename V, typename O>
+__device__ __forceinline__ void paper_chunk(long long chunk, int rows, int chunks, const int* chunk_ptr,
+                                            const int* chunk_row, const Matrix<V, O>& a, const V* __restrict__ x,
+                                            V* __restrict__ y) {
+  __shared__ Tile<O> tiles_of[WARPS][WARP];
+  __shared__ V x_of[WARPS][TILE];
+  __shared__ V sums_of[WARPS][TILE];
   if (chunk >= chunks) return;  // the whole warp
   const int lane = lane_id();
   Tile<O>* tiles = tiles_of[threadIdx.x / WARP];
@@ -510,7 +510,7 @@ __device__ __forceinline__ void spmv(int rows, int chunks, const int* chunk_ptr,
   if (FAST) {
     fast_chunk<ALL_CSR, DEFERRED, SIZE, MOST, PAIRS>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
   } else {
-    paper_chunk<ALL_CSR, DEFERRED>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
+    paper_chunk<ALL_CSR, DEFERRED, PAPER_WARPS>(global_thread() / WARP, rows, chunks, chunk_ptr, chunk_row, a, x, y);
   }
 }
 
@@ -566,5 +566,38 @@ __global__ void __launch_bounds__(WARP* FAST_WARPS, 7)
     const Tiles<V> rest{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};
     const long long warp = global_thread() / WARP - static_cast<long long>(blocks) * FAST_WARPS;
     csr5_share<true, SIGMA, BATCH>(warp, rows, csr5_tiles, tail_row, row_ptr, rest, x, y);
+  }
+}
+
+constexpr int MIXED_WARPS = 8;  // of a block of the kernel below
+
+// The same where the rest is the larger part: blocks of chunks stand evenly between those of CSR5, whose gathers of x
+// keep nearly all of the L1 cache, as the authors' way with a tile needs little memory.
+template <typename V, typename O, typename I, int SIGMA, int BATCH>
+__global__ void __launch_bounds__(WARP* MIXED_WARPS, 4)
+    tile_csr5_mixed(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
+                    const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
+                    const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr,
+                    const Byte* __restrict__ fmt, const Byte* __restrict__ tail, const O* __restrict__ off1,
+                    const O* __restrict__ off2, const V* __restrict__ coo_val, const Byte* __restrict__ coo_idx,
+                    const V* __restrict__ ell_val, const Byte* __restrict__ ell_col, const V* __restrict__ hyb_val,
+                    const Byte* __restrict__ hyb_idx, const V* __restrict__ dns_val, const V* __restrict__ dns_row_val,
+                    const Byte* __restrict__ row_id, const V* __restrict__ dns_col_val, const Byte* __restrict__ col_id,
+                    int csr5_tiles, int tail_row, const I* __restrict__ row_ptr, const unsigned* __restrict__ tile_ptr,
+                    const unsigned* __restrict__ tile_desc, const int* __restrict__ empty_ptr,
+                    const int* __restrict__ empty_offset, const int* __restrict__ col_idx, const V* __restrict__ values,
+                    const V* __restrict__ x, V* __restrict__ y) {
+  const long long blocks = (chunks + MIXED_WARPS - 1) / MIXED_WARPS;  // of chunks
+  const long long before = blockIdx.x * blocks / gridDim.x;
+  const int warp = threadIdx.x / WARP;
+  if ((blockIdx.x + 1) * blocks / gridDim.x > before) {
+    const Matrix<V, O> a = {cols,    tile_col, tile_nnz, csr_val,     csr_col, csr_row_ptr, fmt,
+                            tail,    off1,     off2,     coo_val,     coo_idx, ell_val,     ell_col,
+                            hyb_val, hyb_idx,  dns_val,  dns_row_val, row_id,  dns_col_val, col_id};
+    paper_chunk<false, true, MIXED_WARPS>(before * MIXED_WARPS + warp, rows, chunks, chunk_ptr, chunk_row, a, x, y);
+  } else {
+    const Tiles<V> rest{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};
+    csr5_share<true, SIGMA, BATCH>((blockIdx.x - before) * MIXED_WARPS + warp, rows, csr5_tiles, tail_row, row_ptr, rest,
+                                   x, y);
   }
 }

@@ -27,8 +27,9 @@ class Settings:
 
     device: ``cuda:0``, ``emulated``. max_bytes: what a format may take. budget: sampling time of a case. timeout: what
     a case may last in one turn before its worker is replaced. real_part: take the real part of a complex matrix,
-    which is refused otherwise. floors: time of an empty kernel by mode, where an earlier worker of the session has
-    measured it.
+    which is refused otherwise. convert: ``both``, or ``device`` to leave out the host's conversion, which takes seconds
+    where a matrix is large, and its time. floors: time of an empty kernel by mode, where an earlier worker of the
+    session has measured it.
     """
 
     device: str
@@ -36,6 +37,7 @@ class Settings:
     budget: float | None = None
     timeout: float | None = None
     real_part: bool = False
+    convert: str = "both"
     floors: Mapping[str, float] | None = None
 
 

@@ -79,7 +79,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "bytes_arrays": ("str", "bytes by array, JSON"),
     "bytes_peak": ("int", "most device memory held during conversion, input included; 0 where not counted"),
     "bytes_needed": ("int", "where skipped for its size: the bytes that it would take"),
-    "t_convert_host": ("float", "conversion from canonical CSR on the host (NumPy), seconds"),
+    "t_convert_host": ("float", "conversion from canonical CSR on the host (NumPy), seconds; NaN where left out"),
     "t_convert_device": ("float", "conversion from canonical CSR on the device (CuPy), seconds; NaN without one"),
     "t_transfer": ("float", "copying the format's arrays from host to device, seconds; NaN without a device"),
     "t_setup": (

@@ -165,6 +165,13 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     show_default=True,
     help="Of x and of generated values.",
 )
+@click.option(
+    "--convert",
+    type=click.Choice(["both", "device"]),
+    default="both",
+    show_default=True,
+    help="Conversions to time on a GPU. device leaves out the host's, which takes long where matrices are large.",
+)
 @click.option("--real-part", is_flag=True, help="Take the real part of a complex matrix, which is refused otherwise.")
 @click.option(
     "--config",
@@ -188,6 +195,7 @@ def command(
     timeout: float | None,
     max_bytes: int | None,
     seed: int,
+    convert: str,
     real_part: bool,
     dry_run: bool,
     fresh: bool,
@@ -206,6 +214,8 @@ def command(
     if not chosen:
         raise UsageError("nothing to run: name matrices (HB/1138_bus, pde:16, a file), a --group, or --set demo")
     device = _choose_device(device)
+    if convert == "device" and plan.device_kind(device) != "cuda":
+        raise UsageError(f"--convert device needs a GPU: {device} takes what the host converts")
     classes = plan.choose_formats(formats, device)
     if not classes:
         raise UsageError("--formats names no format: see spmvbench formats")
@@ -224,7 +234,7 @@ def command(
             click.echo(f"What {folder} held is now in {aside}")
         todo = plan.pending(cases, store.measured(folder))
         _echo_plan(folder, found, cases, len(todo))
-        settings = plan.Settings(device, max_bytes, budget, timeout, real_part)
+        settings = plan.Settings(device, max_bytes, budget, timeout, real_part, convert)
         progress = _Progress(len(todo))
         with _stoppable() as stopping, progress:
             watcher = session.Watcher(progress.on_begin, progress.on_row, stopping)

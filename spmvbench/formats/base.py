@@ -94,9 +94,12 @@ def per_thread(n: int, block: int = 256) -> tuple[int, int]:
     return cdiv(n, block), block
 
 
+ZEROS_EACH = 4  # entries of y that a thread sets to zero, as in kernels/vector.cu
+
+
 def zero_fill(y: Array) -> Launch:
     """The launch that sets y to zero, for kernels that add to it. It belongs to the format's time."""
-    grid, block = per_thread(len(y))
+    grid, block = per_thread(cdiv(len(y), ZEROS_EACH))
     return Launch("vector.cu", f"zero_fill<{ctype(y)}>", grid, block, (y, np.int32(len(y))))
 
 

@@ -49,6 +49,7 @@ Run = Callable[[Launch], None]
 FIRST_LEVEL = ("tile_ptr", "tile_col", "tile_nnz", "chunk_ptr", "chunk_row", "split_rows")
 WARPS = 8192  # that fill the largest GPU
 FAST_WARPS = 4  # of a block of the fast kernel, as in tile.cu
+MIXED_WARPS = 8  # of a block of tile_csr5_mixed, as there
 KERNEL_ARRAYS = (  # in the order of the kernels' arguments
     *("csr_val", "csr_col", "csr_row_ptr", "fmt", "tail", "off1", "off2", "coo_val", "coo_idx", "ell_val", "ell_col"),
     *("hyb_val", "hyb_idx", "dns_val", "dns_row_val", "row_id", "dns_col_val", "col_id"),
@@ -415,15 +416,16 @@ class TileDeferredCoo(Tile):
     def launches(self, x: Array, y: Array) -> list[Launch | Call]:
         if self.sparse is None:
             return super().launches(x, y)
-        if self.kernel == "fast" and isinstance(self.sparse, Csr5) and 2 * self.census["deferred_share"] < 1:
+        if self.kernel == "fast" and isinstance(self.sparse, Csr5) and len(self.chunk_row):
             return self._fused(self.sparse, x, y)
         return [*self.sparse.launches(x, y), *self._tile_products(x, y, add=True)]
 
     def _fused(self, sparse: Csr5, x: Array, y: Array) -> list[Launch | Call]:
         """Zero y, then let the tiles and the rest add to it in one launch."""
         instance, warps, shares = sparse.shares
-        index, _, sizes = instance.partition(", ")
-        kernel = f"tile_csr5_spmv<{ctype(self.value_dtype)}, {ctype(self.tile_nnz)}, {index}, {sizes}>"
-        grid = cdiv(len(self.chunk_row), FAST_WARPS) + cdiv(warps, FAST_WARPS)
+        mostly_rest = 2 * self.census["deferred_share"] >= 1
+        kernel, each = ("tile_csr5_mixed", MIXED_WARPS) if mostly_rest else ("tile_csr5_spmv", FAST_WARPS)
+        name = f"{kernel}<{ctype(self.value_dtype)}, {ctype(self.tile_nnz)}, {instance}>"
+        grid = cdiv(len(self.chunk_row), each) + cdiv(warps, each)
         args = (*self._first_level, *self._payload, *shares, x, y)
-        return [zero_fill(y), Launch("tile.cu", kernel, grid, 32 * FAST_WARPS, args)]
+        return [zero_fill(y), Launch("tile.cu", name, grid, 32 * each, args)]

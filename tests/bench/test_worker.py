@@ -111,7 +111,7 @@ def measure(monkeypatch):
     formats.keys()  # every format is known before the registry is kept
     registry = dict(formats.base.REGISTRY)
 
-    def run(*classes, modes=("hot", "cold"), device=None, dtype="f64"):
+    def run(*classes, modes=("hot", "cold"), device=None, dtype="f64", **settings):
         for cls in classes:
             cls.key = cls.key or cls.__name__.lower()
             register(cls)
@@ -120,7 +120,7 @@ def measure(monkeypatch):
         (group,) = plan.grouped(cases)
         pipe, device = Recorder(), device or HostCuda()
         worker._read.cache_clear()
-        settings = plan.Settings("cuda:0", budget=1e-6)
+        settings = plan.Settings("cuda:0", budget=1e-6, **settings)
         worker._measure(group, device, settings, {"hot": 1e-3, "cold": 1e-6}, worker._Link(pipe))
         return pipe, {(case.format, case.mode): pipe.rows[case.case_id] for case in cases}, device
 
@@ -145,6 +145,33 @@ def test_every_timed_conversion_starts_from_a_matrix_without_statistics(measure)
     _, rows, _ = measure(*(variant(name, convert=classmethod(convert)) for name in "AB"))
     assert {row["status"] for row in rows.values()} == {"ok"}
     assert kept == [set()] * 6  # each format once on the host, twice on the device
+
+
+def test_the_hosts_conversion_can_be_left_out(measure):
+    converted = []
+
+    def convert(cls, a, **params):
+        converted.append(a)
+        return {"row_ptr": a.row_ptr, "col_idx": a.col_idx, "values": a.values}
+
+    pipe, rows, _ = measure(variant("A", convert=classmethod(convert)), modes=("hot",), convert="device")
+    row = rows["test-a", "hot"]
+    assert row["status"] == "ok"
+    assert len(converted) == 2  # on the device, where the second time counts
+    assert row["t_convert_device"] > 0
+    assert "t_convert_host" not in row
+    assert "t_transfer" not in row
+    assert not any("host" in stage or "moving" in stage for _, stage in pipe.stages)
+
+
+def test_a_format_too_large_is_refused_without_the_hosts_conversion_too(measure):
+    def convert(cls, a, **params):
+        raise AssertionError("converted")
+
+    large = variant("A", convert=classmethod(convert), estimate=classmethod(lambda cls, a, **params: 10**13))
+    _, rows, _ = measure(large, modes=("hot",), convert="device")
+    assert rows["test-a", "hot"]["status"] == "skipped"
+    assert rows["test-a", "hot"]["bytes_needed"] == 10**13
 
 
 def test_formats_take_turns_and_rows_come_after_the_last_round(measure):

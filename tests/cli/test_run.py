@@ -44,6 +44,7 @@ def run(command, tmp_path, monkeypatch):
         (["pde:4", "--max-bytes", "0"], "write 500MB or 2GB"),
         (["pde:4", "--seed", "-1"], "--seed"),
         (["pde:4", "--limit", "0"], "--limit"),
+        (["pde:4", "--convert", "device", "--device", "emulated"], "--convert device needs a GPU"),
         (["pde:4", "--min-nnz", "many"], "--min-nnz"),
         (["pde:4", "--config", "dem"], "did you mean demo"),
         (["pde:4", "--nonsense"], "nonsense"),

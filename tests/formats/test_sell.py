@@ -45,6 +45,8 @@ CONVERTED = [
     "hyb",
     "sell-local",
     "sell-local[pieces=2]",
+    "sell-local[sigma=1]",
+    "sell-local[pieces=2,sigma=64]",
 ]
 
 
@@ -238,12 +240,12 @@ def test_hyb_splits_rows_that_the_kernel_s_counts_do_not_tell_apart(emulated):
 @pytest.mark.parametrize(("last", "wide"), [(65_534, 0), (65_535, 2)])
 def test_16_bits_reach_65534_columns_far(last, wide, emulated):
     a = from_rows([[10, 10 + last], *[[]] * 31, [70_000]], 80_000)
-    fmt = testing.convert("sell-local[pieces=1]", a)
+    fmt = testing.convert("sell-local[pieces=1,sigma=1]", a)
     assert fmt.bases.tolist() == [[10 if not wide else ~0], [70_000]]
     assert len(fmt.high) == wide * 32
     assert fmt.detail["bytes_saved"] == 2 * 3 * 32 - 2 * wide * 32 - 2 * 4
-    testing.check_conversion("sell-local[pieces=1]", a)
-    testing.check_product("sell-local[pieces=1]", a, emulated)
+    testing.check_conversion("sell-local[pieces=1,sigma=1]", a)
+    testing.check_product("sell-local[pieces=1,sigma=1]", a, emulated)
 
 
 def test_a_second_base_is_taken_where_one_does_not_reach():
@@ -257,7 +259,7 @@ def test_a_second_base_is_taken_where_one_does_not_reach():
 
 def test_only_the_piece_that_needs_it_takes_32_bits(emulated):
     a = from_rows([[0, 10, 20, 70_000, 140_000], [5], *[[]] * 30, [0, 90_000]], 150_000)
-    fmt = testing.convert("sell-local", a)
+    fmt = testing.convert("sell-local[sigma=1]", a)
     # Slice 0: columns 0 to 20, then 70,000 apart; slice 1: one column in each half.
     assert fmt.bases.tolist() == [[0, ~0], [0, 90_000]]
     assert len(fmt.high) == 2 * 32
@@ -265,8 +267,31 @@ def test_only_the_piece_that_needs_it_takes_32_bits(emulated):
     assert fmt.high[::32].tolist() == [1, 2]
     assert fmt.low[1] == 5
     assert fmt.high[1] == 0xFFFF
+    testing.check_conversion("sell-local[sigma=1]", a)
+    testing.check_product("sell-local[sigma=1]", a, emulated)
+
+
+@pytest.mark.parametrize(("longest", "ordered"), [(5, False), (6, True)])
+def test_rows_are_sorted_where_their_own_order_pads_by_more_than_a_quarter(longest, ordered, emulated):
+    # Slices of 31 rows of 4 entries and one of `longest`: slots an entry 1.242 and 1.477.
+    a = from_rows([[*range(longest)] if row % 32 == 7 else [row, 70, 80, 90] for row in range(64)], 100)
+    fmt = testing.convert("sell-local", a)
+    assert fmt.detail["sorted"] == ordered
+    assert len(fmt.values) == (32 * (4 + longest) if ordered else 64 * longest)
+    if ordered:
+        assert fmt.perm[:3].tolist() == [7, 39, 0]
     testing.check_conversion("sell-local", a)
     testing.check_product("sell-local", a, emulated)
+
+
+def test_upper_halves_of_two_pieces_stand_one_behind_the_other(emulated):
+    a = from_rows([[0, 70_000, 140_000, 210_000, 280_000], [5]], 300_000)
+    fmt = testing.convert("sell-local[pieces=2,sigma=1]", a)
+    assert fmt.bases.tolist() == [[~0, ~3]]
+    assert fmt.high[::32].tolist() == [0, 1, 2, 3, 4]
+    assert fmt.high[1::32].tolist() == [0, *[0xFFFF] * 4]
+    testing.check_conversion("sell-local[pieces=2,sigma=1]", a)
+    testing.check_product("sell-local[pieces=2,sigma=1]", a, emulated)
 
 
 def test_names_say_what_they_fix():

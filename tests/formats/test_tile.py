@@ -305,7 +305,7 @@ def test_the_rest_is_computed_beside_the_tiles_where_it_is_the_smaller_part(emul
     assert testing.convert(spec, MOSAIC).detail["deferred_share"] < 0.5
     assert kernels(spec, MOSAIC) == ["zero_fill", "tile_csr5_spmv"]
     assert testing.convert(spec, mostly_rest).detail["deferred_share"] > 0.5
-    assert kernels(spec, mostly_rest) == ["zero_fill", "csr5_fused", "tile_spmv"]
+    assert kernels(spec, mostly_rest) == ["zero_fill", "tile_csr5_mixed"]
     assert kernels("tile-deferred-coo[defer=0,rest=coo-flat]", MOSAIC)[-1] == "tile_spmv"
     testing.check_product(spec, mostly_rest, emulated)
 
