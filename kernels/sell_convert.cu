@@ -207,28 +207,30 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   }
 }
 
-// A block a slice of 32 rows, cut into `pieces`; a base below zero: see sell_local.cu.
+// A block a slice of 32 rows, cut into `pieces`; where its columns go: see sell_local.cu.
 template <typename V, typename I, typename P, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
-    sell_local_fill(int rows, int pieces, const P* __restrict__ slice_ptr, const int* __restrict__ bases,
-                    const int* __restrict__ perm, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                    const V* __restrict__ values, unsigned short* __restrict__ low, unsigned short* __restrict__ high,
-                    V* __restrict__ slot_values) {
+    sell_local_fill(int rows, int pieces, bool any_wide, const P* __restrict__ slice_ptr,
+                    const int* __restrict__ bases, const P* __restrict__ column_ptr, const int* __restrict__ perm,
+                    const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
+                    unsigned short* __restrict__ columns, V* __restrict__ slot_values) {
   const long long slice = blockIdx.x;
   const long long slot = slice_ptr[slice];
   const int width = static_cast<int>((slice_ptr[slice + 1] - slot) / WARP);
   const int half = (width + pieces - 1) / pieces;
+  const long long first_unit = any_wide ? static_cast<long long>(column_ptr[slice]) : slot / WARP;
+  const long long second_unit = first_unit + (bases[slice * pieces] < 0 ? 2 * half : half);
   fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<SORTED>{rows, perm}, width, slice * WARP, WARP, 1, slot,
        WARP, width, [=](long long at, int position, int column, V value) {
          const int piece = position >= half ? 1 : 0;
          const int base = bases[slice * pieces + piece];
+         unsigned short* unit = columns + (piece ? second_unit : first_unit) * WARP;
+         const int inside = (position - piece * half) * WARP + lane_id();
          slot_values[at] = value;
          if (base < 0) {
-           low[at] = static_cast<unsigned short>(column);
-           const long long place = static_cast<long long>(~base) + position - piece * half;
-           high[place * WARP + lane_id()] = static_cast<unsigned short>(static_cast<unsigned>(column) >> 16);
+           reinterpret_cast<int*>(unit)[inside] = column;
          } else {
-           low[at] = static_cast<unsigned short>(column < 0 ? LOCAL_PADDING : column - base);
+           unit[inside] = static_cast<unsigned short>(column < 0 ? LOCAL_PADDING : column - base);
          }
        });
 }

@@ -1,15 +1,34 @@
-// Sliced ELLPACK with 16-bit columns: a slice's columns less a base, or, where they spread too far, lower and upper
-// halves apart. See spmvbench/formats/sell_local.py.
+// Sliced ELLPACK with 16-bit columns: a slice's columns less a base, or, where they spread too far, whole. See
+// spmvbench/formats/sell_local.py.
 #include "sell.cuh"
 
-// Block (ROWS, THREADS), as sell_spmv. A slice's positions from the `half`-th on have the second base, if PIECES is 2. A
-// base ~i below zero: the upper halves of the piece's columns stand behind the 32 i-th of `high`, those of a second such
-// piece behind the first's; WIDE: some do. SORTED: `perm` holds the row of each place.
+// A thread's share of positions `first` to before `end`; base(position) is what their columns are counted from.
+template <int THREADS, typename V, typename Base>
+__device__ __forceinline__ V narrow_sum(int first, int end, const unsigned short* __restrict__ offsets,
+                                        const V* __restrict__ values, const V* __restrict__ x, Base base) {
+  const auto at = [](int position) { return static_cast<long long>(position) * WARP + lane_id(); };
+  return slot_sum<THREADS>(first, end, values, x, at, [=](int position) {
+    const int offset = load_stream(offsets + at(position));
+    return offset == LOCAL_PADDING ? -1 : base(position) + offset;
+  });
+}
+
+// The same of columns in 32 bits.
+template <int THREADS, typename V>
+__device__ __forceinline__ V wide_sum(int first, int end, const int* __restrict__ columns, const V* __restrict__ values,
+                                      const V* __restrict__ x) {
+  const auto at = [](int position) { return static_cast<long long>(position) * WARP + lane_id(); };
+  return slot_sum<THREADS>(first, end, values, x, at, [=](int position) { return load_stream(columns + at(position)); });
+}
+
+// Block (ROWS, THREADS), as sell_spmv. A slice's positions from the `half`-th on have the second base, if PIECES is 2, and
+// their columns stand behind the others'. Columns that take 32 bits have a base below zero; WIDE: some do, and a slice's
+// columns begin at half word 32 column_ptr[slice]. SORTED: `perm` holds the row of each place.
 template <typename V, typename P, int PIECES, int THREADS, int ROWS, bool WIDE, bool SORTED>
-__global__ void __launch_bounds__(ROWS * THREADS)
+__global__ void __launch_bounds__(ROWS * THREADS, ROWS * THREADS == 1024 ? 2 : 1)
     sell_local_spmv(unsigned rows, const P* __restrict__ slice_ptr, const int* __restrict__ bases,
-                    const int* __restrict__ perm, const unsigned short* __restrict__ low,
-                    const unsigned short* __restrict__ high, const V* __restrict__ values, const V* __restrict__ x,
+                    const P* __restrict__ column_ptr, const unsigned short* __restrict__ columns,
+                    const int* __restrict__ perm, const V* __restrict__ values, const V* __restrict__ x,
                     V* __restrict__ y) {
   const unsigned place = blockIdx.x * ROWS + threadIdx.x;
   const int t = threadIdx.y;
@@ -18,33 +37,24 @@ __global__ void __launch_bounds__(ROWS * THREADS)
     const unsigned slice = place / WARP;
     const P begin = slice_ptr[slice];
     const int width = static_cast<int>((slice_ptr[slice + 1] - begin) / WARP);
-    const long long slot = begin + lane_id();
     const int first_base = bases[static_cast<long long>(slice) * PIECES];
     const int second_base = PIECES == 2 ? bases[static_cast<long long>(slice) * PIECES + 1] : first_base;
     const int half = PIECES == 2 ? (width + 1) / 2 : width;
-    low += slot;
-    high += lane_id();
-    const auto at = [](int position) { return static_cast<long long>(position) * WARP; };
-    const auto base = [=](int position) { return PIECES == 2 && position >= half ? second_base : first_base; };
-    // A loop for slices without upper halves, one for slices with them throughout, and one for both.
+    columns += WIDE ? static_cast<long long>(column_ptr[slice]) * WARP : static_cast<long long>(begin);
+    values += begin;
+    const int* whole = reinterpret_cast<const int*>(columns);
     if (!WIDE || (first_base >= 0 && second_base >= 0)) {
-      sum = slot_sum<THREADS>(t, width, values + slot, x, at, [=](int position) {
-        const int offset = load_stream(low + at(position));
-        return offset == LOCAL_PADDING ? -1 : base(position) + offset;
+      sum = narrow_sum<THREADS>(t, width, columns, values, x, [=](int position) {
+        return PIECES == 2 && position >= half ? second_base : first_base;
       });
     } else if (PIECES == 1 || (first_base < 0 && second_base < 0)) {
-      high += at(~first_base);
-      sum = slot_sum<THREADS>(t, width, values + slot, x, at, [=](int position) {
-        return static_cast<int>(load_stream(high + at(position))) << 16 | load_stream(low + at(position));
-      });
+      sum = wide_sum<THREADS>(t, width, whole, values, x);
+    } else if (first_base < 0) {
+      sum = wide_sum<THREADS>(t, half, whole, values, x);
+      sum += narrow_sum<THREADS>(half + t, width, columns + half * WARP, values, x, [=](int) { return second_base; });
     } else {
-      sum = slot_sum<THREADS>(t, width, values + slot, x, at, [=](int position) {
-        const int lower = load_stream(low + at(position));
-        const int from = base(position);
-        const long long above = static_cast<long long>(~from) + (position >= half ? position - half : position);
-        const int upper = from < 0 ? load_stream(high + above * WARP) : 0;
-        return from < 0 ? upper << 16 | lower : lower == LOCAL_PADDING ? -1 : from + lower;
-      });
+      sum = narrow_sum<THREADS>(t, half, columns, values, x, [=](int) { return first_base; });
+      sum += wide_sum<THREADS>(half + t, width, whole - half * (WARP / 2), values, x);
     }
   }
   sum = rows_sum<ROWS, THREADS>(sum);

@@ -83,7 +83,7 @@ __device__ __forceinline__ void finish_row(V* y, int marked_row, int rows, V sum
   }
 }
 
-// Each half warp takes every second dense row; x: the value of column lane % 16.
+// Each half warp takes every second dense row; x: the value of column lane % 16. sums: of the tile's rows.
 template <typename V, typename O>
 __device__ __forceinline__ void add_dns_rows(const Matrix<V, O>& a, const Tile<O>& tile, V x, V* sums) {
   const int half = lane_id() / TILE;
@@ -413,6 +413,136 @@ __device__ __forceinline__ void fast_chunk(int rows, int chunks, const int* chun
   finish_row<DEFERRED>(y, marked_row, rows, sum);
 }
 
+// ---- The lean way with a chunk, for a kernel in which CSR5 needs the L1 cache: no shared memory, half a warp a tile, a
+// lane a row. There are no COO tiles and no tails.
+
+// The lowest bit's number, which is cleared; -1 where there is none.
+__device__ __forceinline__ int take_bit(unsigned& bits) {
+  const int bit = __ffs(static_cast<int>(bits)) - 1;
+  bits &= bits - 1;
+  return bit;
+}
+
+// Two tiles of each half warp at a time, from the lanes that hold them: ELL, or HYB.
+template <typename V, typename O>
+__device__ __forceinline__ V lean_ell(const V* values, const Byte* packed, const Tile<O>& tile, unsigned tiles,
+                                      const V* __restrict__ x) {
+  const int lane = lane_id();
+  const int shift = lane % 2 ? 0 : 4;
+  V sum = 0;
+  while (tiles) {
+    O slot[2];
+    int width[2], first_col[2];
+#pragma unroll
+    for (int u = 0; u < 2; ++u) {
+      const int lower = take_bit(tiles);
+      const int upper = take_bit(tiles);
+      const int mine = lane < TILE ? lower : upper;
+      const int from = mine < 0 ? 0 : mine;
+      slot[u] = __shfl_sync(FULL_MASK, tile.off1, from) + lane % TILE;
+      first_col[u] = __shfl_sync(FULL_MASK, tile.first_col, from);
+      width[u] = __shfl_sync(FULL_MASK, tile.width(), from);
+      if (mine < 0) width[u] = 0;
+    }
+    for (int column = 0; column < width[0] || column < width[1]; ++column) {
+      V value[2];
+      int cols[2];
+#pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        if (column < width[u]) {
+          value[u] = load_stream(values + slot[u] + TILE * column);
+          cols[u] = load_stream(packed + (slot[u] + TILE * column) / 2);
+        }
+      }
+#pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        if (column < width[u]) sum += value[u] * load_x(x, first_col[u] + (cols[u] >> shift & 15));
+      }
+    }
+  }
+  return sum;
+}
+
+// One tile of each half warp at a time, STEPS entries of its row.
+template <typename V, typename O>
+__device__ __forceinline__ V lean_csr(const Matrix<V, O>& a, const Tile<O>& tile, unsigned tiles,
+                                      const V* __restrict__ x) {
+  constexpr int STEPS = 4;
+  const int row = lane_id() % TILE;
+  V sum = 0;
+  while (tiles) {
+    const int lower = take_bit(tiles);
+    const int upper = take_bit(tiles);
+    const int mine = lane_id() < TILE ? lower : upper;
+    const int from = mine < 0 ? 0 : mine;
+    const O off1 = __shfl_sync(FULL_MASK, tile.off1, from);
+    const O off2 = __shfl_sync(FULL_MASK, tile.off2, from);
+    const int first_col = __shfl_sync(FULL_MASK, tile.first_col, from);
+    const int nnz = __shfl_sync(FULL_MASK, tile.nnz(), from);
+    if (mine < 0) continue;  // the last turn
+    const Byte* row_ptr = a.csr_row_ptr + off2;
+    const int end = row < TILE - 1 ? load_stream(row_ptr + row + 1) : nnz;
+    for (int j = load_stream(row_ptr + row); j < end; j += STEPS) {
+      V value[STEPS];
+      int col[STEPS];
+#pragma unroll
+      for (int u = 0; u < STEPS; ++u) {
+        if (j + u < end) {
+          value[u] = load_stream(a.csr_val + off1 + j + u);
+          col[u] = half_byte(a.csr_col, off1 + j + u);
+        }
+      }
+#pragma unroll
+      for (int u = 0; u < STEPS; ++u) {
+        if (j + u < end) sum += value[u] * load_x(x, first_col + col[u]);
+      }
+    }
+  }
+  return sum;
+}
+
+template <typename V, typename O>
+__device__ __forceinline__ void lean_chunk(long long chunk, int rows, int chunks, const int* chunk_ptr,
+                                           const int* chunk_row, const Matrix<V, O>& a, const V* __restrict__ x,
+                                           V* __restrict__ y) {
+  if (chunk >= chunks) return;  // the whole warp
+  const int lane = lane_id();
+  const int begin = chunk_ptr[chunk];
+  const int count = chunk_ptr[chunk + 1] - begin;
+  const int marked_row = chunk_row[chunk];
+  Tile<O> tile = {};
+  int fmt = -1;
+  if (lane < count) {
+    tile = load_tile<false>(a, begin + lane);
+    fmt = tile.fmt();
+  }
+  V sum = lean_ell(a.ell_val, a.ell_col, tile, __ballot_sync(FULL_MASK, fmt == ELL), x);
+  sum += lean_ell(a.hyb_val, a.hyb_idx, tile, __ballot_sync(FULL_MASK, fmt == HYB), x);
+  sum += lean_csr(a, tile, __ballot_sync(FULL_MASK, fmt == CSR), x);
+  for (unsigned dense = __ballot_sync(FULL_MASK, fmt >= DNS); dense;) {
+    const int from = take_bit(dense);
+    Tile<O> one;
+    one.first_col = __shfl_sync(FULL_MASK, tile.first_col, from);
+    one.info = __shfl_sync(FULL_MASK, tile.info, from);
+    one.off1 = __shfl_sync(FULL_MASK, tile.off1, from);
+    one.off2 = __shfl_sync(FULL_MASK, tile.off2, from);
+    if (one.fmt() == DNS_ROW) {
+      V* first_row = y + static_cast<long long>(marked_row & 0x7fffffff) * TILE;
+      add_dns_rows(a, one, load_x(x, one.first_col + lane % TILE), first_row);
+    } else if (one.fmt() == DNS) {
+      const int last_col = a.cols - 1;
+      sum += fast_columns<4>(TILE * TILE, a.dns_val + one.off1, x,
+                             [=](int slot) { return min(one.first_col + slot / TILE, last_col); });
+    } else {
+      const Byte* id = a.col_id + one.off2;
+      sum += fast_columns<4>(TILE * one.width(), a.dns_col_val + one.off1, x,
+                             [=](int slot) { return one.first_col + load_stream(id + slot / TILE); });
+    }
+  }
+  sum += __shfl_down_sync(FULL_MASK, sum, TILE);
+  if (lane < TILE) finish_row<true>(y, marked_row, rows, sum);
+}
+
 // ---- The paper's kernel: x of a tile in shared memory or in the lanes, each tile's sums brought to lanes 0 to 15 as
 // it ends, an atomic where a tile row has several chunks. With the barriers that the authors' code lacks.
 
@@ -446,13 +576,13 @@ __device__ __forceinline__ V paper_columns(int slots, const V* values, V x, Colu
   return sum + __shfl_down_sync(FULL_MASK, sum, TILE);
 }
 
-template <bool ALL_CSR, bool DEFERRED, int WARPS, typename V, typename O>
-__device__ __forceinline__ void paper_chunk(long long chunk, int rows, int chunks, const int* chunk_ptr,
-                                            const int* chunk_row, const Matrix<V, O>& a, const V* __restrict__ x,
-                                            V* __restrict__ y) {
-  __shared__ Tile<O> tiles_of[WARPS][WARP];
-  __shared__ V x_of[WARPS][TILE];
-  __shared__ V sums_of[WARPS][TILE];
+template <bool ALL_CSR, bool DEFERRED, typename V, typename O>
+__device__ __forceinline__ void paper_chunk(int rows, int chunks, const int* chunk_ptr, const int* chunk_row,
+                                            const Matrix<V, O>& a, const V* __restrict__ x, V* __restrict__ y) {
+  __shared__ Tile<O> tiles_of[PAPER_WARPS][WARP];
+  __shared__ V x_of[PAPER_WARPS][TILE];
+  __shared__ V sums_of[PAPER_WARPS][TILE];
+  const long long chunk = global_thread() / WARP;
   if (chunk >= chunks) return;  // the whole warp
   const int lane = lane_id();
   Tile<O>* tiles = tiles_of[threadIdx.x / WARP];
@@ -510,7 +640,7 @@ __device__ __forceinline__ void spmv(int rows, int chunks, const int* chunk_ptr,
   if (FAST) {
     fast_chunk<ALL_CSR, DEFERRED, SIZE, MOST, PAIRS>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
   } else {
-    paper_chunk<ALL_CSR, DEFERRED, PAPER_WARPS>(global_thread() / WARP, rows, chunks, chunk_ptr, chunk_row, a, x, y);
+    paper_chunk<ALL_CSR, DEFERRED>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
   }
 }
 
@@ -571,8 +701,7 @@ __global__ void __launch_bounds__(WARP* FAST_WARPS, 7)
 
 constexpr int MIXED_WARPS = 8;  // of a block of the kernel below
 
-// The same where the rest is the larger part: blocks of chunks stand evenly between those of CSR5, whose gathers of x
-// keep nearly all of the L1 cache, as the authors' way with a tile needs little memory.
+// The same where the rest is the larger part: blocks of chunks stand evenly between those of CSR5.
 template <typename V, typename O, typename I, int SIGMA, int BATCH>
 __global__ void __launch_bounds__(WARP* MIXED_WARPS, 4)
     tile_csr5_mixed(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
@@ -594,7 +723,7 @@ __global__ void __launch_bounds__(WARP* MIXED_WARPS, 4)
     const Matrix<V, O> a = {cols,    tile_col, tile_nnz, csr_val,     csr_col, csr_row_ptr, fmt,
                             tail,    off1,     off2,     coo_val,     coo_idx, ell_val,     ell_col,
                             hyb_val, hyb_idx,  dns_val,  dns_row_val, row_id,  dns_col_val, col_id};
-    paper_chunk<false, true, MIXED_WARPS>(before * MIXED_WARPS + warp, rows, chunks, chunk_ptr, chunk_row, a, x, y);
+    lean_chunk(before * MIXED_WARPS + warp, rows, chunks, chunk_ptr, chunk_row, a, x, y);
   } else {
     const Tiles<V> rest{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};
     csr5_share<true, SIGMA, BATCH>((blockIdx.x - before) * MIXED_WARPS + warp, rows, csr5_tiles, tail_row, row_ptr, rest,

@@ -45,7 +45,8 @@ OWN = {
         *("jad_fill<double, int, int>", "jad_fill<float, int, long long>", "jad_fill<double, long long, long long>"),
     },
     "sell_convert.cu": {
-        *("sell_slots<int, false>", "sell_slots<long long, true>", "sell_var_cuts<int>", "sell_local_bases<int, 2, false>"),
+        *("sell_slots<int, false>", "sell_slots<long long, true>", "sell_var_cuts<int>"),
+        *("sell_local_bases<int, 2, false>", "sell_local_bases<long long, 1, true>"),
         *("sell_fill<double, int, int, false>", "sell_fill<float, long long, long long, true>"),
         *("ell_fill<double, int, true>", "ell_fill<float, long long, false>"),
         *("sell_var_fill<double, int, int>", "sell_local_fill<float, int, int, true>"),

@@ -16,6 +16,7 @@ PADDING = 0xFFFF  # among 16-bit columns; a piece's columns lie less than this a
 BY_PADDING = -1  # for sigma
 SPARE_SLOTS = 1.25  # slots an entry in the rows' own order, up to which sigma -1 keeps it
 WINDOW = 256  # that sigma -1 sorts else
+WORTH_A_BASE = 0.05  # of the slots, that a second base must make short; it costs 4 % (pde:100, f64, H200)
 
 
 def slices_of(a: Csr, sigma: int) -> Slices:
@@ -32,8 +33,15 @@ class Bases(NamedTuple):
 
     pieces: int
     columns: Array  # (slices, pieces), int32: the lowest column; -1 where columns lie too far apart
-    wide: Array  # (slices, pieces), int32: positions with upper halves
+    wide: Array  # (slices, pieces), int32: positions in 32 bits
     total: int  # of them
+
+    def column_ptr(self, s: Slices) -> Array:
+        """(slices + 1,): 32 half words before each slice's columns; (0,) where all take 16 bits."""
+        if not self.total:
+            return s.ptr[:0]
+        positions = array_module(s.ptr).diff(s.ptr) // WARP
+        return offsets(positions + self.wide.sum(axis=1)).astype(s.ptr.dtype)
 
     @classmethod
     def of(cls, a: Csr, s: Slices, pieces: int, run: Run | None) -> Bases:
@@ -68,23 +76,24 @@ class Bases(NamedTuple):
 
     @classmethod
     def chosen(cls, a: Csr, s: Slices, pieces: int) -> Bases:
-        """With `pieces`; for 0 with one, or with two where that leaves fewer columns wide."""
+        """With `pieces`; for 0 with one, or with two where that makes enough columns short."""
         run = runner(a)
         one = cls.of(a, s, pieces or 1, run)
         if pieces or not one.total:
             return one
         two = cls.of(a, s, 2, run)
-        return two if two.total < one.total else one
+        return two if WARP * (one.total - two.total) >= WORTH_A_BASE * s.slots else one
 
 
 @register
 class SellLocal(Format):
     """Slices of 32 rows, columns as 16-bit offsets from a base column of the slice where they fit.
 
-    A slice has one base, or two, for the first and second half of its positions, where one does not reach: columns of
-    a row ascend, so each half spans less. Columns that still lie 65,535 or more apart are stored in 32 bits, upper
-    halves in an array of their own, piece by piece: any matrix fits, and none loses a bit. 2 bytes an entry are saved
-    wherever 16 bits suffice, of 12 in double precision.
+    A slice has one base, or two, for the first and second half of its positions, where one often does not reach:
+    columns of a row ascend, so each half spans less. Columns that still lie 65,535 or more apart are stored in 32 bits,
+    piece by piece: any matrix fits, and none loses a bit. 2 bytes an entry are saved wherever 16 bits suffice, of 12 in
+    double precision. Lower and upper halves of the others apart would leave one loop for all, but take three loads a
+    slot: 248 against 256 GFLOPS (uniform:1048576:12, f64, H200).
 
     Rows keep their order, and with it what they share of x, unless that pads them by more than a quarter: then they are
     sorted as in `sell-c-sigma`.
@@ -101,7 +110,7 @@ class SellLocal(Format):
     sources = ("sell_local.cu", "sell_convert.cu")
 
     pieces = Parameter(
-        0, "base columns of a slice; 0 takes 2 where that leaves fewer 32-bit columns", choices=(0, 1, 2)
+        0, "base columns of a slice; 0 takes 2 where a twentieth of the columns need it", choices=(0, 1, 2)
     )
 
     sigma = Parameter(
@@ -112,9 +121,9 @@ class SellLocal(Format):
     )
 
     slice_ptr: Array  # (slices + 1,), int32 or int64: first slot of each slice
-    bases: Array  # (slices, pieces), int32: base column; ~i where columns take 32 bits, upper halves from 32 i on
-    low: Array  # (slots,), uint16: column less its base, 65,535 in padding; or the lower half of the column
-    high: Array  # (32-bit slots,), uint16: upper half of the column, 65,535 in padding
+    bases: Array  # (slices, pieces), int32: base column; -1 where columns take 32 bits
+    column_ptr: Array  # (slices + 1,): 32 half words before each slice's columns; (0,) where all take 16 bits
+    columns: Array  # (slots and 32-bit slots,), uint16: column less its base, 65,535 in padding; or halves of an int32
     values: Array  # (slots,); 0 in padding
     perm: Array  # (rows,), int32: row of each place; (0,) where rows keep their order
     row_threads: int  # threads that share a row
@@ -123,42 +132,48 @@ class SellLocal(Format):
     def estimate(cls, a: Csr, *, pieces: int, sigma: int, **params: Any) -> int:
         s = slices_of(a, sigma)
         bases = Bases.chosen(a, s, pieces)
-        return s.slots * (2 + a.dtype.itemsize) + s.nbytes + bases.columns.nbytes + bases.total * WARP * 2
+        columns = 2 * (s.slots + WARP * bases.total) + bases.columns.nbytes + s.ptr.nbytes * (bases.total > 0)
+        return s.slots * a.dtype.itemsize + s.nbytes + columns
 
     @classmethod
     def convert(cls, a: Csr, *, pieces: int, sigma: int, **params: Any) -> dict[str, Any]:
         xp, run, s = a.xp, runner(a), slices_of(a, sigma)
-        chosen = Bases.chosen(a, s, pieces)
-        bases = chosen.columns
-        if chosen.total:
-            begins = offsets(chosen.wide.reshape(-1))[:-1].reshape(bases.shape)
-            bases = xp.where(bases < 0, ~begins, bases).astype(np.int32)
-        low = xp.empty(s.slots, dtype=np.uint16)
-        high = xp.empty(chosen.total * WARP, dtype=np.uint16)
+        bases = Bases.chosen(a, s, pieces)
+        column_ptr = bases.column_ptr(s)
+        columns = xp.empty(s.slots + WARP * bases.total, dtype=np.uint16)
         values = xp.empty(s.slots, dtype=a.dtype)
         if run is None:
-            low[:], high[:], values[:] = PADDING, PADDING, 0
+            columns[:], values[:] = PADDING, 0
             slot = slots_of(a, s)
             values[slot] = a.values
-            base, upper = column_places(s.ptr, bases, slot)
-            low[slot] = np.where(base < 0, a.col_idx & PADDING, a.col_idx - base)
-            high[upper[base < 0]] = a.col_idx[base < 0] >> 16
+            base, at = column_places(s.ptr, bases.columns, column_ptr, slot)
+            near, wide = base >= 0, base < 0
+            columns[at[near]] = (a.col_idx - base)[near]
+            columns.view(np.int32)[at[wide]] = a.col_idx[wide]
         else:
             kernel = f"sell_local_fill<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(s.ptr)}, {text(len(s.perm) > 0)}>"
-            size = np.int32(a.rows), np.int32(chosen.pieces)
-            args = (*size, s.ptr, bases, s.perm, a.row_ptr, a.col_idx, a.values, low, high, values)
+            size = np.int32(a.rows), np.int32(bases.pieces), np.bool_(bases.total > 0)
+            args = (*size, s.ptr, bases.columns, column_ptr, s.perm, a.row_ptr, a.col_idx, a.values, columns, values)
             run(Launch("sell_convert.cu", kernel, len(s.ptr) - 1, BLOCK, args))
-        columns = {"bases": bases, "low": low, "high": high}
-        return {"slice_ptr": s.ptr, **columns, "values": values, "perm": s.perm, "row_threads": threads_by_size(a)}
+        return {
+            "slice_ptr": s.ptr,
+            "bases": bases.columns,
+            "column_ptr": column_ptr,
+            "columns": columns,
+            "values": values,
+            "perm": s.perm,
+            "row_threads": threads_by_size(a),
+        }
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         xp = self.xp
-        slots = xp.arange(len(self.low))
-        base, upper = column_places(self.slice_ptr, self.bases, slots)
-        column = self.low + base
-        column[self.low == PADDING] = -1
-        wide = base < 0
-        column[wide] = (self.high[upper[wide]].astype(np.int32) << 16) | self.low[wide]
+        slots = xp.arange(len(self.values))
+        base, at = column_places(self.slice_ptr, self.bases, self.column_ptr, slots)
+        near, wide = base >= 0, base < 0
+        offset = self.columns[at[near]]
+        column = xp.empty(len(slots), dtype=np.int64)
+        column[near] = xp.where(offset == PADDING, -1, base[near] + offset)
+        column[wide] = self.columns.view(np.int32)[at[wide]]
         used = xp.flatnonzero(column >= 0)
         kept = Slices.kept(self.shape[0], len(slots), WARP, self.slice_ptr)._replace(perm=self.perm)
         return kept.row_of(used), column[used].astype(np.int32), self.values[used]
@@ -167,28 +182,38 @@ class SellLocal(Format):
         rows, threads = self.shape[0], self.row_threads
         block = block_of(threads)
         types = f"{ctype(self.values)}, {ctype(self.slice_ptr)}"
-        flags = f"{text(len(self.high) > 0)}, {text(len(self.perm) > 0)}"
+        flags = f"{text(len(self.column_ptr) > 0)}, {text(len(self.perm) > 0)}"
         kernel = f"sell_local_spmv<{types}, {self.bases.shape[1]}, {threads}, {block[0]}, {flags}>"
-        args = (np.uint32(rows), self.slice_ptr, self.bases, self.perm, self.low, self.high, self.values, x, y)
+        columns = self.bases, self.column_ptr, self.columns
+        args = (np.uint32(rows), self.slice_ptr, *columns, self.perm, self.values, x, y)
         return [Launch("sell_local.cu", kernel, cdiv(rows, block[0]), block, args)]
 
     @property
     def detail(self) -> dict[str, Any]:
-        columns = self.bases.nbytes + self.low.nbytes + self.high.nbytes
+        slots = len(self.values)
+        columns = self.bases.nbytes + self.column_ptr.nbytes + self.columns.nbytes
         return {
             "pieces": self.bases.shape[1],
             "sorted": len(self.perm) > 0,
-            "narrow_share": 1 - len(self.high) / max(len(self.low), 1),
-            "bytes_saved": 4 * len(self.low) - columns,  # against 32-bit columns
+            "narrow_share": 2 - len(self.columns) / max(slots, 1),
+            "bytes_saved": 4 * slots - columns,  # against 32-bit columns
         }
 
 
-def column_places(slice_ptr: Array, bases: Array, slot: Array) -> tuple[Array, Array]:
-    """For some slots: the base of their piece, int64, and, where it is negative, the place of their upper half."""
-    slice_ = array_module(slice_ptr).searchsorted(slice_ptr, slot, side="right") - 1
-    begin = slice_ptr[slice_]
+def column_places(slice_ptr: Array, bases: Array, column_ptr: Array, slot: Array) -> tuple[Array, Array]:
+    """For some slots: the base of their piece, int64, and where their column stands.
+
+    That is a place among the half words of `columns`, or, where the base is negative, among its words.
+    """
+    xp = array_module(slice_ptr)
+    slice_ = xp.searchsorted(slice_ptr, slot, side="right") - 1
+    begin = slice_ptr[slice_].astype(np.int64)
     position = (slot - begin) // WARP
     half = cdiv((slice_ptr[slice_ + 1] - begin) // WARP, bases.shape[1])
-    piece = position // half
+    piece = position // xp.maximum(half, 1)
     base = bases[slice_, piece].astype(np.int64)
-    return base, (~base + position - piece * half) * WARP + (slot - begin) % WARP
+    # Units of 32 half words; the second piece stands behind the first.
+    unit = column_ptr[slice_].astype(np.int64) if len(column_ptr) else begin // WARP
+    unit += piece * half * (1 + (bases[slice_, 0] < 0))
+    inside = (position - piece * half) * WARP + (slot - begin) % WARP
+    return base, xp.where(base < 0, WARP // 2, WARP) * unit + inside

@@ -122,8 +122,10 @@ def by_kernels(
 
     def packed(halves: Array) -> Array:
         # With room for a whole word: asynchronous copies of its last bytes name a word and read only the bytes.
-        # compute-sanitizer takes the word for read.
-        found = empty(cdiv(len(halves), 2) + 3, np.uint8)[:-3]
+        # compute-sanitizer takes the word for read, so that what is beyond the bytes is set, too.
+        roomy = empty(cdiv(len(halves), 2) + 3, np.uint8)
+        roomy[-3:] = 0
+        found = roomy[:-3]
         launch("pack_halves", len(found), np.int64(len(halves)), halves, found)
         return found
 

@@ -85,7 +85,8 @@ def test_conversion_kernels_take_every_type(spec, checking, assert_kernels_conve
 def test_slots_beyond_31_bits_have_their_kernels(spec, emulated):
     a = HARD["power law"]
     fmt = testing.convert(spec, a)
-    fmt = dataclasses.replace(fmt, slice_ptr=fmt.slice_ptr.astype(np.int64))
+    pointers = {name: array for name, array in fmt.arrays().items() if name in ("slice_ptr", "column_ptr")}
+    fmt = dataclasses.replace(fmt, **{name: array.astype(np.int64) for name, array in pointers.items()})
     x, y = np.random.default_rng(0).uniform(-1, 1, a.shape[1]), np.full(a.shape[0], np.nan)
     emulated.compile(fmt.launches(x, y)).run()
     np.testing.assert_allclose(y, a @ x, atol=1e-12)
@@ -241,9 +242,11 @@ def test_hyb_splits_rows_that_the_kernel_s_counts_do_not_tell_apart(emulated):
 def test_16_bits_reach_65534_columns_far(last, wide, emulated):
     a = from_rows([[10, 10 + last], *[[]] * 31, [70_000]], 80_000)
     fmt = testing.convert("sell-local[pieces=1,sigma=1]", a)
-    assert fmt.bases.tolist() == [[10 if not wide else ~0], [70_000]]
-    assert len(fmt.high) == wide * 32
-    assert fmt.detail["bytes_saved"] == 2 * 3 * 32 - 2 * wide * 32 - 2 * 4
+    assert fmt.bases.tolist() == [[10 if not wide else -1], [70_000]]
+    assert len(fmt.columns) == (3 + wide) * 32
+    assert fmt.column_ptr.tolist() == ([0, 4, 5] if wide else [])
+    assert fmt.detail["narrow_share"] == pytest.approx(1 - wide / 3)
+    assert fmt.detail["bytes_saved"] == 2 * 3 * 32 - 2 * wide * 32 - 2 * 4 - 3 * 4 * (wide > 0)
     testing.check_conversion("sell-local[pieces=1,sigma=1]", a)
     testing.check_product("sell-local[pieces=1,sigma=1]", a, emulated)
 
@@ -253,20 +256,20 @@ def test_a_second_base_is_taken_where_one_does_not_reach():
     assert testing.convert("sell-local", near).bases.tolist() == [[10]]
     fmt = testing.convert("sell-local", far)
     assert fmt.bases.tolist() == [[10, 80_000]]
-    assert fmt.low[::32].tolist() == [0, 10, 0, 10]
-    assert (len(fmt.high), fmt.detail["narrow_share"]) == (0, 1)
+    assert fmt.columns[::32].tolist() == [0, 10, 0, 10]
+    assert (len(fmt.column_ptr), fmt.detail["narrow_share"]) == (0, 1)
 
 
 def test_only_the_piece_that_needs_it_takes_32_bits(emulated):
     a = from_rows([[0, 10, 20, 70_000, 140_000], [5], *[[]] * 30, [0, 90_000]], 150_000)
     fmt = testing.convert("sell-local[sigma=1]", a)
     # Slice 0: columns 0 to 20, then 70,000 apart; slice 1: one column in each half.
-    assert fmt.bases.tolist() == [[0, ~0], [0, 90_000]]
-    assert len(fmt.high) == 2 * 32
-    assert fmt.low[: 5 * 32 : 32].tolist() == [0, 10, 20, 70_000 & 0xFFFF, 140_000 & 0xFFFF]
-    assert fmt.high[::32].tolist() == [1, 2]
-    assert fmt.low[1] == 5
-    assert fmt.high[1] == 0xFFFF
+    assert fmt.bases.tolist() == [[0, -1], [0, 90_000]]
+    assert fmt.column_ptr.tolist() == [0, 3 + 2 * 2, 9]
+    narrow, wide = fmt.columns[: 3 * 32], fmt.columns[3 * 32 : 7 * 32].view(np.int32)
+    assert narrow[::32].tolist() == [0, 10, 20]
+    assert wide[::32].tolist() == [70_000, 140_000]
+    assert (narrow[1], wide[1]) == (5, -1)
     testing.check_conversion("sell-local[sigma=1]", a)
     testing.check_product("sell-local[sigma=1]", a, emulated)
 
@@ -284,12 +287,16 @@ def test_rows_are_sorted_where_their_own_order_pads_by_more_than_a_quarter(longe
     testing.check_product("sell-local", a, emulated)
 
 
-def test_upper_halves_of_two_pieces_stand_one_behind_the_other(emulated):
-    a = from_rows([[0, 70_000, 140_000, 210_000, 280_000], [5]], 300_000)
+def test_wide_and_narrow_pieces_stand_one_behind_the_other(emulated):
+    both, first = [0, 70_000, 140_000, 210_000, 280_000], [0, 70_000, 140_000, 210_000, 210_007]
+    a = from_rows([both, [5], *[[]] * 30, first], 300_000)
     fmt = testing.convert("sell-local[pieces=2,sigma=1]", a)
-    assert fmt.bases.tolist() == [[~0, ~3]]
-    assert fmt.high[::32].tolist() == [0, 1, 2, 3, 4]
-    assert fmt.high[1::32].tolist() == [0, *[0xFFFF] * 4]
+    assert fmt.bases.tolist() == [[-1, -1], [-1, 210_000]]
+    whole, mixed = fmt.columns[: 10 * 32].view(np.int32), fmt.columns[10 * 32 :]
+    assert whole[::32].tolist() == both
+    assert whole[1::32].tolist() == [5, -1, -1, -1, -1]
+    assert mixed[: 6 * 32].view(np.int32)[::32].tolist() == first[:3]
+    assert mixed[6 * 32 :: 32].tolist() == [0, 7]
     testing.check_conversion("sell-local[pieces=2,sigma=1]", a)
     testing.check_product("sell-local[pieces=2,sigma=1]", a, emulated)
 
