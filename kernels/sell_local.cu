@@ -25,7 +25,7 @@ __device__ __forceinline__ V wide_sum(int first, int end, const int* __restrict_
 // their columns stand behind the others'. Columns that take 32 bits have a base below zero; WIDE: some do, and a slice's
 // columns begin at half word 32 column_ptr[slice]. SORTED: `perm` holds the row of each place.
 template <typename V, typename P, int PIECES, int THREADS, int ROWS, bool WIDE, bool SORTED>
-__global__ void __launch_bounds__(ROWS * THREADS, ROWS * THREADS == 1024 ? 2 : 1)
+__global__ void __launch_bounds__(ROWS * THREADS, 2048 / (ROWS * THREADS))
     sell_local_spmv(unsigned rows, const P* __restrict__ slice_ptr, const int* __restrict__ bases,
                     const P* __restrict__ column_ptr, const unsigned short* __restrict__ columns,
                     const int* __restrict__ perm, const V* __restrict__ values, const V* __restrict__ x,

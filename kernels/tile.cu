@@ -671,9 +671,13 @@ __global__ void __launch_bounds__(WARP* FAST_WARPS, 8)
   spmv<FAST, false, DEFERRED, 272, 4, 3>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
 }
 
-// The tiles, and what is computed apart in CSR5, in one launch: blocks of chunks, then blocks of CSR5's shares. y is zero.
-template <typename V, typename O, typename I, int SIGMA, int BATCH>
-__global__ void __launch_bounds__(WARP* FAST_WARPS, 7)
+// The tiles, and what is computed apart in CSR5, in one launch. y is zero. Tiles go first; MIXED, for a rest that is the
+// larger part: their blocks stand evenly between those of CSR5, whose gathers of x then have nearly all of the L1 cache.
+// MIXED_WARPS: of their blocks; as in spmvbench/formats/tile.py.
+constexpr int MIXED_WARPS = 8;
+
+template <typename V, typename O, typename I, int SIGMA, int BATCH, bool MIXED>
+__global__ void __launch_bounds__(WARP*(MIXED ? MIXED_WARPS : FAST_WARPS), MIXED ? 4 : 7)
     tile_csr5_spmv(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
                    const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
                    const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr,
@@ -686,47 +690,25 @@ __global__ void __launch_bounds__(WARP* FAST_WARPS, 7)
                    const unsigned* __restrict__ tile_desc, const int* __restrict__ empty_ptr,
                    const int* __restrict__ empty_offset, const int* __restrict__ col_idx, const V* __restrict__ values,
                    const V* __restrict__ x, V* __restrict__ y) {
-  const int blocks = (chunks + FAST_WARPS - 1) / FAST_WARPS;  // of chunks
-  if (static_cast<int>(blockIdx.x) < blocks) {
+  constexpr int WARPS = MIXED ? MIXED_WARPS : FAST_WARPS;
+  const long long block = blockIdx.x;
+  const long long of_chunks = (chunks + WARPS - 1) / WARPS;
+  const auto before = [=](long long block) {  // blocks of chunks
+    return MIXED ? block * of_chunks / gridDim.x : block < of_chunks ? block : of_chunks;
+  };
+  const long long first = before(block);
+  if (before(block + 1) > first) {
     const Matrix<V, O> a = {cols,    tile_col, tile_nnz, csr_val,     csr_col, csr_row_ptr, fmt,
                             tail,    off1,     off2,     coo_val,     coo_idx, ell_val,     ell_col,
                             hyb_val, hyb_idx,  dns_val,  dns_row_val, row_id,  dns_col_val, col_id};
-    fast_chunk<false, true, 384, 8, 3>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
+    if constexpr (MIXED) {
+      lean_chunk(first * WARPS + threadIdx.x / WARP, rows, chunks, chunk_ptr, chunk_row, a, x, y);
+    } else {
+      fast_chunk<false, true, 384, 8, 3>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
+    }
   } else {
     const Tiles<V> rest{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};
-    const long long warp = global_thread() / WARP - static_cast<long long>(blocks) * FAST_WARPS;
-    csr5_share<true, SIGMA, BATCH>(warp, rows, csr5_tiles, tail_row, row_ptr, rest, x, y);
-  }
-}
-
-constexpr int MIXED_WARPS = 8;  // of a block of the kernel below
-
-// The same where the rest is the larger part: blocks of chunks stand evenly between those of CSR5.
-template <typename V, typename O, typename I, int SIGMA, int BATCH>
-__global__ void __launch_bounds__(WARP* MIXED_WARPS, 4)
-    tile_csr5_mixed(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
-                    const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
-                    const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr,
-                    const Byte* __restrict__ fmt, const Byte* __restrict__ tail, const O* __restrict__ off1,
-                    const O* __restrict__ off2, const V* __restrict__ coo_val, const Byte* __restrict__ coo_idx,
-                    const V* __restrict__ ell_val, const Byte* __restrict__ ell_col, const V* __restrict__ hyb_val,
-                    const Byte* __restrict__ hyb_idx, const V* __restrict__ dns_val, const V* __restrict__ dns_row_val,
-                    const Byte* __restrict__ row_id, const V* __restrict__ dns_col_val, const Byte* __restrict__ col_id,
-                    int csr5_tiles, int tail_row, const I* __restrict__ row_ptr, const unsigned* __restrict__ tile_ptr,
-                    const unsigned* __restrict__ tile_desc, const int* __restrict__ empty_ptr,
-                    const int* __restrict__ empty_offset, const int* __restrict__ col_idx, const V* __restrict__ values,
-                    const V* __restrict__ x, V* __restrict__ y) {
-  const long long blocks = (chunks + MIXED_WARPS - 1) / MIXED_WARPS;  // of chunks
-  const long long before = blockIdx.x * blocks / gridDim.x;
-  const int warp = threadIdx.x / WARP;
-  if ((blockIdx.x + 1) * blocks / gridDim.x > before) {
-    const Matrix<V, O> a = {cols,    tile_col, tile_nnz, csr_val,     csr_col, csr_row_ptr, fmt,
-                            tail,    off1,     off2,     coo_val,     coo_idx, ell_val,     ell_col,
-                            hyb_val, hyb_idx,  dns_val,  dns_row_val, row_id,  dns_col_val, col_id};
-    lean_chunk(before * MIXED_WARPS + warp, rows, chunks, chunk_ptr, chunk_row, a, x, y);
-  } else {
-    const Tiles<V> rest{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};
-    csr5_share<true, SIGMA, BATCH>((blockIdx.x - before) * MIXED_WARPS + warp, rows, csr5_tiles, tail_row, row_ptr, rest,
-                                   x, y);
+    csr5_share<true, SIGMA, BATCH>((block - first) * WARPS + threadIdx.x / WARP, rows, csr5_tiles, tail_row, row_ptr,
+                                   rest, x, y);
   }
 }

@@ -49,7 +49,7 @@ Run = Callable[[Launch], None]
 FIRST_LEVEL = ("tile_ptr", "tile_col", "tile_nnz", "chunk_ptr", "chunk_row", "split_rows")
 WARPS = 8192  # that fill the largest GPU
 FAST_WARPS = 4  # of a block of the fast kernel, as in tile.cu
-MIXED_WARPS = 8  # of a block of tile_csr5_mixed, as there
+MIXED_WARPS = 8  # of a block of tiles and a larger rest, as there
 KERNEL_ARRAYS = (  # in the order of the kernels' arguments
     *("csr_val", "csr_col", "csr_row_ptr", "fmt", "tail", "off1", "off2", "coo_val", "coo_idx", "ell_val", "ell_col"),
     *("hyb_val", "hyb_idx", "dns_val", "dns_row_val", "row_id", "dns_col_val", "col_id"),
@@ -425,9 +425,9 @@ class TileDeferredCoo(Tile):
     def _fused(self, sparse: Csr5, x: Array, y: Array) -> list[Launch | Call]:
         """Zero y, then let the tiles and the rest add to it in one launch."""
         instance, warps, shares = sparse.shares
-        mostly_rest = 2 * self.census["deferred_share"] >= 1
-        kernel, each = ("tile_csr5_mixed", MIXED_WARPS) if mostly_rest else ("tile_csr5_spmv", FAST_WARPS)
-        name = f"{kernel}<{ctype(self.value_dtype)}, {ctype(self.tile_nnz)}, {instance}>"
+        mixed = 2 * self.census["deferred_share"] >= 1
+        each = MIXED_WARPS if mixed else FAST_WARPS
+        name = f"tile_csr5_spmv<{ctype(self.value_dtype)}, {ctype(self.tile_nnz)}, {instance}, {str(mixed).lower()}>"
         grid = cdiv(len(self.chunk_row), each) + cdiv(warps, each)
         args = (*self._first_level, *self._payload, *shares, x, y)
         return [zero_fill(y), Launch("tile.cu", name, grid, 32 * each, args)]

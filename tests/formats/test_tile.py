@@ -298,15 +298,15 @@ def test_the_rest_is_computed_beside_the_tiles_where_it_is_the_smaller_part(emul
     def kernels(spec, a):
         f = testing.convert(spec, a)
         launches = f.launches(np.ones(a.shape[1]), np.ones(a.shape[0]))
-        return [launch.kernel.split("<")[0] for launch in launches if launch.grid]
+        return [(launch.kernel.split("<")[0], launch.kernel.endswith("true>")) for launch in launches if launch.grid]
 
     mostly_rest = sparse.block_diag([MOSAIC] + [sparse_tiles] * 200, format="csr")
     spec = "tile-deferred-coo[defer=0]"
     assert testing.convert(spec, MOSAIC).detail["deferred_share"] < 0.5
-    assert kernels(spec, MOSAIC) == ["zero_fill", "tile_csr5_spmv"]
+    assert kernels(spec, MOSAIC) == [("zero_fill", False), ("tile_csr5_spmv", False)]
     assert testing.convert(spec, mostly_rest).detail["deferred_share"] > 0.5
-    assert kernels(spec, mostly_rest) == ["zero_fill", "tile_csr5_mixed"]
-    assert kernels("tile-deferred-coo[defer=0,rest=coo-flat]", MOSAIC)[-1] == "tile_spmv"
+    assert kernels(spec, mostly_rest) == [("zero_fill", False), ("tile_csr5_spmv", True)]
+    assert kernels("tile-deferred-coo[defer=0,rest=coo-flat]", MOSAIC)[-1][0] == "tile_spmv"
     testing.check_product(spec, mostly_rest, emulated)
 
 
