@@ -123,6 +123,7 @@ struct Choice {
 template <typename SameColumns>
 __device__ __forceinline__ Choice choose(const Rules& rules, int z, int length, SameColumns same_columns) {
   const bool undecided = z >= rules.coo && z < rules.dns;
+  if (!__any_sync(FULL_MASK, undecided)) return {z < rules.coo ? COO : DNS, 0};
   const bool even = half_count(length != __shfl_sync(FULL_MASK, length, lane_id() & TILE)) == 0;
   const bool dns_row = half_count(length == TILE) * TILE == z;
   const bool dns_col = same_columns(undecided && even && !dns_row);
@@ -186,7 +187,8 @@ __global__ void describe_tiles(int rows, I nnz, const I* __restrict__ row_ptr, c
         });
       }
       const int kept = choice.fmt == COO ? 0 : choice.fmt == HYB && choice.width < run.length ? choice.width : run.length;
-      const int kept_of_tile = half_sum(kept);
+      const bool cut = __any_sync(FULL_MASK, choice.fmt == HYB);
+      const int kept_of_tile = cut ? half_sum(kept) : 0;
       if (busy && lane_id() % TILE == 0) {
         tile_row[tile] = tiles_row;
         tile_col[tile] = tiles_col;
