@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 IMAGES = ("svg", "png", "pdf")
+MANY_ROWS = 500  # from which figures are drawn by as many processes as there are cores; each takes 2 s to start
 
 
 def _names(text: str | None) -> list[str] | None:
@@ -81,7 +84,7 @@ def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: 
 @click.option(
     "--figures",
     metavar="A,B",
-    help="Only these figures; survey or tilespmv for all of that paper's.",
+    help="Only these figures; survey, tilespmv, ehyb or fastload for all of that paper's.",
     shell_complete=_complete_figure,
 )
 @click.option(
@@ -114,6 +117,8 @@ def command(
     """
     from pathlib import Path
 
+    from tqdm import tqdm
+
     images, names = _images(image), _names(figures)
     folders = _folders(runs, results)
     if len(folders) > 1 and out is None:
@@ -129,17 +134,25 @@ def command(
     from spmvbench.report import page
     from spmvbench.report import published as papers
 
-    report = page.write(
-        rows,
-        environment,
-        Path(out) if out is not None else folders[0] / "report",
-        names=names,
-        images=images,
-        baseline=baseline,
-        with_emulated=emulated,
-        matrices=matrices,
-        published=[papers.get(name) for name in _names(published) or []],
-    )
+    with tqdm(unit="figure", leave=False, disable=not sys.stderr.isatty(), dynamic_ncols=True) as bar:
+
+        def watch(done: int, of: int) -> None:
+            bar.total = of
+            bar.update(done - bar.n)
+
+        report = page.write(
+            rows,
+            environment,
+            Path(out) if out is not None else folders[0] / "report",
+            names=names,
+            images=images,
+            baseline=baseline,
+            with_emulated=emulated,
+            matrices=matrices,
+            published=[papers.get(name) for name in _names(published) or []],
+            jobs=(os.cpu_count() or 1) if len(rows) >= MANY_ROWS else 1,
+            watch=watch,
+        )
     width = max((len(drawn.name) for drawn in report.drawn), default=0)
     for drawn in report.drawn:
         click.echo(f"  {drawn.name:{width}}  {', '.join(path.name for path in drawn.files)}")

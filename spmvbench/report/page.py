@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+import multiprocessing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -48,6 +50,19 @@ class Report:
     left_out: dict[str, list[str]]
 
 
+@dataclass(frozen=True)
+class _Draft:
+    """What every figure of a report is drawn from, and to where."""
+
+    rows: pd.DataFrame
+    times: pd.DataFrame
+    environment: Mapping[str, Any]
+    options: figures.Options
+    folder: Path
+    images: Sequence[str]
+    with_emulated: bool
+
+
 def write(
     rows: pd.DataFrame,
     environment: Mapping[str, Any],
@@ -59,13 +74,16 @@ def write(
     with_emulated: bool = False,
     matrices: pd.DataFrame | None = None,
     published: Sequence[Published] = (),
+    jobs: int = 1,
+    watch: Callable[[int, int], None] = lambda done, of: None,
 ) -> Report:
     """Write the page, and beside it the figures as `images` (svg, png, pdf) and their data as CSV.
 
     rows: of one or several runs. environment: as `store.environment`; every key may be missing. names: figures to draw,
     all without. baseline: a label, plain CSR without. with_emulated: where there are rows of the emulated device, show
     their times, and only those, marked as such. matrices: the runs' descriptions of their matrices, as
-    `store.matrices`. published: papers' figures to set beside the run's.
+    `store.matrices`. published: papers' figures to set beside the run's. jobs: processes that draw; a figure may take
+    seconds where there are many formats. watch: told after each figure how many of how many are done.
 
     Raises UsageError for an unknown figure or baseline.
     """
@@ -79,11 +97,14 @@ def write(
     drawn: list[Drawn] = []
     left_out: dict[str, list[str]] = {}
     (out / FIGURES).mkdir(parents=True, exist_ok=True)
-    for figure in chosen:
-        try:
-            drawn.append(_draw(figure, rows, times, environment, options, out / FIGURES, images, with_emulated))
-        except figures.LeftOut as reason:
-            left_out.setdefault(str(reason), []).append(figure.name)
+    draft = _Draft(rows, times, environment, options, out / FIGURES, images, with_emulated)
+    for done, found in enumerate(_every(draft, [figure.name for figure in chosen], jobs), start=1):
+        if isinstance(found, Drawn):
+            drawn.append(found)
+        else:
+            name, reason = found
+            left_out.setdefault(reason, []).append(name)
+        watch(done, len(chosen))
 
     page = out / PAGE
     text = _render(rows, times, environment, options, drawn, left_out, out, with_emulated)
@@ -110,34 +131,57 @@ def _options(rows: pd.DataFrame, times: pd.DataFrame, baseline: str | None) -> f
     return figures.Options(baseline, style.marks(list(best["label"]), baseline))
 
 
-def _draw(
-    figure: ModuleType,
-    rows: pd.DataFrame,
-    times: pd.DataFrame,
-    environment: Mapping[str, Any],
-    options: figures.Options,
-    folder: Path,
-    images: Sequence[str],
-    with_emulated: bool,
-) -> Drawn:
+def _every(draft: _Draft, names: Sequence[str], jobs: int) -> Iterator[Drawn | tuple[str, str]]:
+    """The figures of these names in order, each drawn, or its name and the reason why it is left out."""
+    if jobs == 1 or len(names) < 2:
+        for name in names:
+            yield _attempt(draft, name)
+        return
+    # Started anew, not forked: libraries that have threads running do not survive a fork.
+    workers, context = min(jobs, len(names)), multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, context, initializer=_take, initargs=(draft,)) as pool:
+        yield from pool.map(_attempt_here, names)
+
+
+_taken: list[_Draft] = []  # in a process that draws: its only one
+
+
+def _take(draft: _Draft) -> None:
+    _taken.append(draft)
+
+
+def _attempt_here(name: str) -> Drawn | tuple[str, str]:
+    return _attempt(_taken[0], name)
+
+
+def _attempt(draft: _Draft, name: str) -> Drawn | tuple[str, str]:
+    (figure,) = (figure for figure in figures.every() if figure.name == name)
+    try:
+        return _draw(figure, draft)
+    except figures.LeftOut as reason:
+        return name, str(reason)
+
+
+def _draw(figure: ModuleType, draft: _Draft) -> Drawn:
     """Draw one figure, or make its tables, and write its files. Raises LeftOut."""
+    rows, times, options, folder = draft.rows, draft.times, draft.options, draft.folder
     if figure.performance and right(times).empty:
-        if len(right(rows)) and not with_emulated:
+        if len(right(rows)) and not draft.with_emulated:
             raise figures.LeftOut("the only right rows are of the emulated device, whose times --emulated shows")
         raise figures.LeftOut("no row is right")
     table = figure.data(times if figure.performance else rows, options)
     if table.empty:
         raise figures.LeftOut("no row has what it shows")
-    unreal = figure.performance and with_emulated
+    unreal = figure.performance and draft.with_emulated
     image, paths = "", []
     if hasattr(figure, "draw"):
         with style.theme():
-            picture = figure.draw(table, environment, options)
+            picture = figure.draw(table, draft.environment, options)
             if unreal:
                 style.emulated_across(picture)
-            paths = [folder / f"{figure.name}.{suffix}" for suffix in images]
+            paths = [folder / f"{figure.name}.{suffix}" for suffix in draft.images]
             image = _saved(picture, folder / f"{figure.name}.svg", paths)
-    shown = figure.show(table, environment, options) if hasattr(figure, "show") else []
+    shown = figure.show(table, draft.environment, options) if hasattr(figure, "show") else []
     if unreal:
         shown = [replace(part, caption=f"EMULATED: {part.caption}") for part in shown]
     data = folder / f"{figure.name}.csv"

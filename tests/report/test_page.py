@@ -123,6 +123,19 @@ def test_the_same_rows_give_the_same_page(rows, environment, tmp_path):
     assert first == second
 
 
+def test_figures_drawn_by_several_processes_are_the_same_in_the_same_order(rows, environment, tmp_path):
+    names, told = ["bytes", "survey-published", "winners"], []
+    one, two = (
+        page.write(rows, environment, tmp_path / str(jobs), names=names, jobs=jobs, watch=lambda *n: told.append(n))
+        for jobs in (1, 2)
+    )
+    assert one.page.read_bytes() == two.page.read_bytes()
+    assert [drawn.name for drawn in two.drawn] == [drawn.name for drawn in one.drawn] == ["winners", "bytes"]
+    assert two.left_out == one.left_out
+    assert ["survey-published"] in one.left_out.values()
+    assert told == [(1, 3), (2, 3), (3, 3)] * 2
+
+
 def test_emulated_times_are_not_shown_unasked(emulated_rows, tmp_path):
     report = page.write(emulated_rows, {}, tmp_path)
     assert {drawn.name for drawn in report.drawn} == {"coverage", "bytes", "conversion", "survey-bytes"}
