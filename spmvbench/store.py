@@ -24,7 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spmvbench.bench.record import COLUMNS, MATRIX_COLUMNS, SCHEMA_VERSION, arrow_schema, blank_row
+from spmvbench.bench.record import COLUMNS, MATRIX_COLUMNS, SCHEMA_VERSION, SETTLED, arrow_schema, blank_row
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -103,14 +103,19 @@ def environment(run: Path | str, results: Path | str = "results") -> dict[str, A
     return {**(sessions[-1] if sessions else {}), "sessions": sessions}
 
 
-def measured(run_folder: Path) -> dict[str, str]:
+def measured(run_folder: Path, *, settled: bool = False) -> dict[str, str]:
     """The source hash of every case that the folder holds a row of, by case_id; empty for a folder yet to be made.
 
     Without those whose matrix could not be read: a file mended, or read in another way, is worth another try.
+    settled: without those that failed, either.
     """
     rows, _ = _read(run_folder, _CASES)
-    columns = (rows[name].to_pylist() for name in ("case_id", "source_hash", "matrix_sha256"))
-    return {case_id: source_hash for case_id, source_hash, matrix in zip(*columns, strict=True) if matrix}
+    columns = (rows[name].to_pylist() for name in ("case_id", "source_hash", "matrix_sha256", "status"))
+    return {
+        case_id: source_hash
+        for case_id, source_hash, matrix, status in zip(*columns, strict=True)
+        if matrix and (status in SETTLED or not settled)
+    }
 
 
 def described(run_folder: Path) -> set[str]:

@@ -114,6 +114,13 @@ def test_cases_whose_matrix_could_not_be_read_are_not_measured(folder):
     assert store.measured(folder) == {"b": "s"}
 
 
+def test_what_failed_is_not_settled(folder):
+    for case, status in zip("abcdefg", ("ok", "skipped", "wrong", "oom", "timeout", "crashed", "error"), strict=True):
+        store.append(folder, row(case, source_hash="s", status=status, matrix_sha256="m"))
+    assert list(store.measured(folder)) == list("abcdefg")
+    assert list(store.measured(folder, settled=True)) == ["a", "b"]
+
+
 def test_a_foreign_parquet_file_among_the_parts_is_ignored(folder, capsys):
     store.append(folder, row("a"))
     pq.write_table(arrow_schema().empty_table().select(["name"]).replace_schema_metadata(), folder / "parts/b.parquet")

@@ -21,6 +21,8 @@ STATUSES = {
     "error": "an exception of the format's own code",
 }
 
+SETTLED = ("ok", "skipped")  # statuses that measuring again would not change
+
 # name: (type, meaning). Types: str, int, float (missing is NaN), bool, ints (list of int64), floats (list of float32).
 COLUMNS: dict[str, tuple[str, str]] = {
     "schema_version": ("int", "version of this table's layout"),

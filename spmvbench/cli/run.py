@@ -182,6 +182,7 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     help="TOML file with options, or the name of a ready-made one; the command line goes before it.",
 )
 @click.option("--dry-run", is_flag=True, help="Count what would be measured, and stop.")
+@click.option("--retry", is_flag=True, help="Measure again what failed: wrong, oom, timeout, crashed or error.")
 @click.option("--fresh", is_flag=True, help="Start anew; what the run holds is moved to a folder beside it.")
 def command(
     chosen: Selection,
@@ -198,6 +199,7 @@ def command(
     convert: str,
     real_part: bool,
     dry_run: bool,
+    retry: bool,
     fresh: bool,
 ) -> int:
     """Measure matrices in formats on a device. An unfinished run continues where it stopped.
@@ -210,6 +212,7 @@ def command(
     """  # noqa: D301 - click reads the backspace
     from spmvbench import store
     from spmvbench.bench import plan, session
+    from spmvbench.bench.record import SETTLED
 
     if not chosen:
         raise UsageError("nothing to run: name matrices (HB/1138_bus, pde:16, a file), a --group, or --set demo")
@@ -226,13 +229,13 @@ def command(
     cases = plan.cross(found, classes, dtypes, modes or plan.DEFAULT_MODES[plan.device_kind(device)], device, seed)
 
     if dry_run:
-        todo = plan.pending(cases, {} if fresh else store.measured(folder))
+        todo = plan.pending(cases, {} if fresh else store.measured(folder, settled=retry))
         _echo_plan(folder, found, cases, len(todo))
         return 0
     with store.lock(folder):
         if fresh and (aside := store.set_aside(folder)):
             click.echo(f"What {folder} held is now in {aside}")
-        todo = plan.pending(cases, store.measured(folder))
+        todo = plan.pending(cases, store.measured(folder, settled=retry))
         _echo_plan(folder, found, cases, len(todo))
         settings = plan.Settings(device, max_bytes, budget, timeout, real_part, convert)
         progress = _Progress(len(todo))
@@ -245,6 +248,9 @@ def command(
         rows = store.load(folder)
     rows = rows[rows["case_id"].isin({case.case_id for case in cases})]
     _echo_results(rows)
+    failed = int((~rows["status"].isin(SETTLED)).sum())
+    if failed:
+        click.echo(f"\n{failed} case{'s' * (failed != 1)} failed; the same command with --retry measures them again.")
     click.echo(f"\nRows: {folder / store.ROWS}\nNext: spmvbench report {_report_arguments(folder, results)}")
     return 1 if (rows["status"] == "wrong").any() else 0
 

@@ -215,6 +215,7 @@ def test_formats_that_fail_leave_their_rows_and_the_run_goes_on(run, tmp_path):
     assert done.returncode == 1
     assert "EMULATED" in done.out
     assert "timeout: synthetic/poisson2d:12 bad-hang f64 hot" in done.out
+    assert "7 cases failed; the same command with --retry measures them again." in done.out
     assert "Traceback" not in done.err + done.out
     assert "spmvbench report r" in done.out
     assert running_workers(tmp_path / "results" / "r") == []
@@ -336,6 +337,19 @@ def test_what_is_damaged_changed_or_unwanted_is_measured_again(run, tmp_path, fo
     assert "3 to measure" in fresh.out
     (aside,) = (tmp_path / "results").glob("r.before-*")
     assert sorted(store.load(aside)["case_id"]) == sorted(store.load(folder)["case_id"])
+
+
+def test_what_failed_is_measured_again_on_demand(run, tmp_path):
+    args = ["tridiag:30", "--formats", "csr-scalar,bad-skip,bad-raise", "--run", "r"]
+    first, second = run(*args), run(*args)
+    assert "1 case failed" in first.out
+    assert "3 measured already, 0 to measure" in second.out
+    before = store.load(tmp_path / "results" / "r").set_index("label")
+    assert "2 measured already, 1 to measure" in run(*args, "--retry").out
+    after = store.load(tmp_path / "results" / "r").set_index("label")
+    assert len(after) == 3
+    assert after.loc["bad-raise", "started_at"] > before.loc["bad-raise", "started_at"]
+    assert after.loc["csr-scalar", "started_at"] == before.loc["csr-scalar", "started_at"]
 
 
 def test_a_matrix_that_cannot_be_read_gives_a_row_for_each_case(run, tmp_path):
