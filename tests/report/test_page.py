@@ -123,6 +123,7 @@ def test_the_same_rows_give_the_same_page(rows, environment, tmp_path):
     assert first == second
 
 
+@pytest.mark.slow
 def test_figures_drawn_by_several_processes_are_the_same_in_the_same_order(rows, environment, tmp_path):
     names, told = ["bytes", "survey-published", "winners"], []
     one, two = (
