@@ -306,11 +306,13 @@ def test_a_second_run_on_the_same_folder_is_refused_in_one_line(start, run, tmp_
     args = [*MATRICES, "--formats", "slow", "--run", "r"]
     first = start(*args)
     until(lambda: parts(tmp_path / "results" / "r") >= 1)
+    first.send_signal(signal.SIGSTOP)  # else it might be done before the second has even begun
     second = run(*args)
     assert second.returncode == 1
     assert second.err.count("\n") == 1
     assert f"process {first.pid}" in second.err
     assert run(*args, "--dry-run").returncode == 0
+    first.send_signal(signal.SIGCONT)
     first.communicate(timeout=30)
     assert first.returncode == 0
 
