@@ -23,6 +23,7 @@ def test_contributing_shows_the_example_word_for_word():
             assert file.read_text(encoding="utf-8") in shown, f"CONTRIBUTING.md does not show {file.name} as it is"
 
 
+@pytest.mark.slow
 def test_example_passes_its_own_tests():
     """In a process of its own: a format joins the registry for good."""
     result = subprocess.run(

@@ -30,6 +30,12 @@ def variants(key: str) -> list[str]:
 VARIANTS = [
     spec if spec == key else pytest.param(spec, marks=pytest.mark.slow) for key in EMULATED for spec in variants(key)
 ]
+# One format of those that share their kernel files; the others are in the slow tier.
+SOURCES = [formats.get(key).sources for key in EMULATED]
+BY_SOURCES = [
+    pytest.param(key, marks=[pytest.mark.slow] * (sources in SOURCES[:i]))
+    for i, (key, sources) in enumerate(zip(EMULATED, SOURCES, strict=True))
+]
 # A parameter other than the default meets the shapes that sizes and limits depend on; the default meets all.
 TELLING = (
     "no entries", "1xN", "empty rows at both ends", "one full row", "power law", "long rows among empty", "uniform 8",
@@ -60,13 +66,13 @@ def test_products_are_right_in_double_precision(spec, emulated):
         testing.check_product(spec, a, emulated)
 
 
-@pytest.mark.parametrize("key", EMULATED)
+@pytest.mark.parametrize("key", BY_SOURCES)
 def test_products_are_right_in_single_precision(key, emulated):
     for a in HARD.values():
         testing.check_product(key, a.astype(np.float32), emulated)
 
 
-@pytest.mark.parametrize("key", EMULATED)
+@pytest.mark.parametrize("key", BY_SOURCES)
 def test_no_race_and_no_access_out_of_bounds(key, checking):
     for name, a in HARD.items():
         if max(a.nnz, *a.shape) < 5000:  # the checking build is slow, and size adds nothing here
