@@ -37,6 +37,11 @@ def ctype(array: Any) -> str:
     return C_TYPES[np.dtype(getattr(array, "dtype", array)).name]
 
 
+def cbool(flag: bool) -> str:
+    """A C++ bool, for name expressions."""
+    return "true" if flag else "false"
+
+
 class Skip(Exception):
     """A format cannot or should not hold a matrix. The reason is recorded with the row.
 

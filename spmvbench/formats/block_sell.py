@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, offsets
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, register
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, inverse, offsets
+from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, register
 from spmvbench.formats.blocks import MarkedTiles, SortedTiles, best_shape, tiles_of, value_places
 
 
@@ -88,8 +88,7 @@ class BlockSell(Format):
         place = xp.arange(len(counts), dtype=np.int32)
         if cls.sort:
             perm = xp.argsort(-counts, kind="stable").astype(np.int32)
-            counts = counts[perm]
-            place[perm] = xp.arange(len(counts), dtype=np.int32)
+            counts, place = counts[perm], inverse(perm)
         slice_ptr = offsets(steps_of_slices(counts, xp, C))
         block_col, values = tiles.store(r, c, C, values_together(cls.load, a.dtype, r, c), place, slice_ptr)
         found = {"slice_ptr": slice_ptr, "block_col": block_col, "values": values, "perm": perm}
@@ -123,7 +122,7 @@ class BlockSell(Format):
         threads = self.threads or threads_by_slices(len(self.slice_ptr) - 1)
         across = 32 * max(8 // threads, 1)
         tiles = max(4 // (r * c), 1)  # that a thread loads at a time
-        layout = f"{r}, {c}, {self.C}, {self.together}, {'true' if self.sort else 'false'}"
+        layout = f"{r}, {c}, {self.C}, {self.together}, {cbool(self.sort)}"
         kernel = f"block_sell_spmv<{ctype(x)}, {ctype(self.slice_ptr)}, {layout}, {across}, {threads}, {tiles}>"
         sizes = np.int32(block_rows), np.int32(rows), np.int32(cols)
         args = (*sizes, self.slice_ptr, self.block_col, self.values, self.perm, x, y)

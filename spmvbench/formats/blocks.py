@@ -18,7 +18,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, round_up
 from spmvbench.formats.base import Launch, ctype
-from spmvbench.formats.conversion import run
+from spmvbench.formats.conversion import Run, runner
 
 SIDES = (1, 2, 3, 4, 6, 8)  # of a tile, where they are chosen; kernels/block_convert.cu has them too
 PIECE = 1 << 19  # entries that the host works on at a time: its work arrays stay in cache
@@ -34,7 +34,8 @@ def shapes(r: int, c: int) -> list[Shape]:
 
 def tiles_of(a: Csr, r: int, c: int) -> SortedTiles | MarkedTiles:
     """The tiles of a matrix, to be counted and stored in any of `shapes(r, c)`."""
-    return SortedTiles(a) if a.xp is np else MarkedTiles(a, r, c, run)
+    run = runner(a)
+    return MarkedTiles(a, r, c, run) if run else SortedTiles(a)
 
 
 def best_shape(
@@ -153,7 +154,7 @@ class MarkedTiles:
     run: runs a launch on the arrays of `a`.
     """
 
-    def __init__(self, a: Csr, r: int, c: int, run: Callable[[Launch], None]):
+    def __init__(self, a: Csr, r: int, c: int, run: Run):
         xp, self.a, self.run = a.xp, a, run
         self.shapes = shapes(r, c)
         self.index = a.row_ptr.dtype.type

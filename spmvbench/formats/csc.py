@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, inverse, offsets
-from spmvbench.formats.base import Format, Launch, ctype, in_part, per_thread, register, zero_fill
-from spmvbench.formats.conversion import run
+from spmvbench.formats.base import Format, Launch, cbool, ctype, in_part, per_thread, register, zero_fill
+from spmvbench.formats.conversion import Run, runner
 
 BLOCK = 256
 
@@ -19,12 +18,12 @@ def by_columns(a: Csr) -> tuple[Array, Array]:
     rows ascending.
     """
     order = a.xp.argsort(a.col_idx, kind="stable")
-    if a.xp is np:
-        return offsets(a.col_lengths).astype(a.row_ptr.dtype, copy=False), order
-    return col_pointers(a, order, run), order
+    if run := runner(a):
+        return col_pointers(a, order, run), order
+    return offsets(a.col_lengths).astype(a.row_ptr.dtype, copy=False), order
 
 
-def col_pointers(a: Csr, order: Array, run: Callable[[Launch], None]) -> Array:
+def col_pointers(a: Csr, order: Array, run: Run) -> Array:
     """Where each column begins in the order of `by_columns`, by a kernel. run: runs a launch on the arrays of `a`.
 
     CuPy's bincount takes three times as long as the sort.
@@ -78,7 +77,7 @@ class CscByLanes(CscArrays):
 
     def columns_kernel(self, lanes: int, x: Array, out: Array, *, keep: bool) -> Launch:
         """The launch that multiplies every entry; keep: the products go to `out`, (nnz,), else they are added to y."""
-        kernel = f"csc_columns<{ctype(self.values)}, {ctype(self.col_ptr)}, {lanes}, {str(keep).lower()}>"
+        kernel = f"csc_columns<{ctype(self.values)}, {ctype(self.col_ptr)}, {lanes}, {cbool(keep)}>"
         args = (np.int32(self.shape[1]), self.col_ptr, self.row_idx, self.values, x, out)
         return Launch("csc.cu", kernel, cdiv(self.shape[1] * lanes, BLOCK), BLOCK, args)
 

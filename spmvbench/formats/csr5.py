@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from spmvbench.errors import UsageError
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
-from spmvbench.formats.conversion import run
+from spmvbench.formats.conversion import Run, runner
 
 OMEGA = 32  # lanes of a tile
 SEG_BITS = 5  # of seg_offset
@@ -134,7 +133,7 @@ class Starts(NamedTuple):
         return found
 
 
-def by_kernels(a: Csr, sigma: int, run: Callable[[Launch], None]) -> dict[str, Any]:
+def by_kernels(a: Csr, sigma: int, run: Run) -> dict[str, Any]:
     """The fields of `Csr5` by kernels of our own, for nnz > 0: one pass over the entries and one wait for the device.
 
     As array operations the descriptors are some sixty launches, a few SpMVs of a small matrix each. run: runs a launch
@@ -219,7 +218,7 @@ class Csr5(Format):
     @classmethod
     def convert(cls, a: Csr, *, sigma: int, kernel: str, **params: Any) -> dict[str, Any]:
         sigma = sigma_in_use(a.rows, a.nnz, sigma, kernel)
-        if a.nnz and a.xp is not np:
+        if a.nnz and (run := runner(a)):
             return by_kernels(a, sigma, run)
         starts = Starts.of(a, sigma)
         tiles = starts.tiles

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, round_up, run_starts
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register
-from spmvbench.formats.conversion import run
+from spmvbench.formats.conversion import Run, runner
 
 HACK = 32  # rows of a hack: a warp
 BLOCK = 128  # threads, as in kernels/dia.cu
@@ -36,7 +35,7 @@ def filled(a: Csr, hack: int, keys: Array) -> Array:
     return values
 
 
-def dia_by_kernels(a: Csr, run: Callable[[Launch], None]) -> dict[str, Any]:
+def dia_by_kernels(a: Csr, run: Run) -> dict[str, Any]:
     """The fields of `Dia` by kernels of our own, for nnz > 0. run: runs a launch on the arrays of `a`."""
     xp, index, pitch = a.xp, ctype(a.row_ptr), round_up(a.rows, HACK)
     threads = per_thread(pitch, 128)
@@ -50,7 +49,7 @@ def dia_by_kernels(a: Csr, run: Callable[[Launch], None]) -> dict[str, Any]:
     return {"offset": offset, "values": values}
 
 
-def hdi_by_kernels(a: Csr, footprint: str, run: Callable[[Launch], None]) -> dict[str, Any]:
+def hdi_by_kernels(a: Csr, footprint: str, run: Run) -> dict[str, Any]:
     """The fields of `Hdi` by kernels of our own, for nnz > 0. run: runs a launch on the arrays of `a`.
 
     A warp goes through the rows of a hack side by side, from diagonal to diagonal, once to count them and once to fill
@@ -116,7 +115,7 @@ class Dia(Diagonals):
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        if a.nnz and a.xp is not np:
+        if a.nnz and (run := runner(a)):
             return dia_by_kernels(a, run)
         keys = a.diagonals.astype(np.int64) + (a.rows - 1)
         return {"offset": a.diagonals, "values": filled(a, round_up(max(a.rows, 1), HACK), keys)}
@@ -161,7 +160,7 @@ class Hdi(Diagonals):
 
     @classmethod
     def convert(cls, a: Csr, *, footprint: str, **params: Any) -> dict[str, Any]:
-        if a.nnz and a.xp is not np:
+        if a.nnz and (run := runner(a)):
             return hdi_by_kernels(a, footprint, run)
         xp, span, keys = a.xp, sum(a.shape), hack_keys(a)
         hack_ptr = xp.searchsorted(keys, xp.arange(cdiv(a.rows, HACK) + 1) * span).astype(a.row_ptr.dtype)

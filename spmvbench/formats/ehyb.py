@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, longest_first, offsets
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, register
+from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, register
 from spmvbench.formats.partition import Partition, partition
 
 HEIGHT = 32  # rows of a slice
@@ -300,7 +300,7 @@ class Ehyb(Format):
         extra = (self.extra_begin, self.extra_ptr, self.extra_rows, self.extra_columns, self.extra_values, x, y)
         slices = (self.permutation, self.begin, self.slice_begin, self.slice_ptr, self.local_columns, self.values)
         args = (np.int32(self.blocks // self.partitions), np.int32(self.window), *slices, *extra)
-        kernel = f"ehyb_spmv<{value}, {str(self.natural).lower()}>"
+        kernel = f"ehyb_spmv<{value}, {cbool(self.natural)}>"
         shared = (self.window + 2) * self.values.itemsize  # the window's zero and the counter follow
         return [
             Launch("ehyb.cu", kernel, self.blocks, THREADS, args, shared),

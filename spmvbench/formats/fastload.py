@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spmvbench.errors import UsageError
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, inverse, offsets, on_host
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, in_part, per_thread, register, zero_fill
-from spmvbench.formats.conversion import run
+from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, in_part, per_thread, register, zero_fill
+from spmvbench.formats.conversion import Run, run
 from spmvbench.formats.csc import by_columns
 
 LENGTH = 32  # columns of a block: a lane each
@@ -88,9 +88,7 @@ def by_arrays(levels: Levels, col_ptr: Array, col_order: Array, order: Array | N
     }
 
 
-def by_kernels(
-    levels: Levels, col_ptr: Array, col_order: Array, order: Array | None, run: Callable[[Launch], None]
-) -> dict[str, Array]:
+def by_kernels(levels: Levels, col_ptr: Array, col_order: Array, order: Array | None, run: Run) -> dict[str, Array]:
     """What `by_arrays` gives, by one kernel. run: runs a launch on these arrays."""
     xp, index, blocks = array_module(col_ptr), col_ptr.dtype, int(levels.begin[-1])
     found = {
@@ -104,7 +102,7 @@ def by_kernels(
     table = xp.asarray(levels.table)
     places = table if order is None else order  # not read where there is no order
     args = (*sizes, table, col_ptr, col_order, places, *found.values())
-    kernel = f"fastload_blocks<{ctype(index)}, {str(order is not None).lower()}>"
+    kernel = f"fastload_blocks<{ctype(index)}, {cbool(order is not None)}>"
     run(Launch("fastload_convert.cu", kernel, cdiv(blocks * 32, BLOCK), BLOCK, args))
     return found
 
@@ -179,7 +177,7 @@ class Blocks(Format):
         keep = row_idx is None
         rows = self.col_order if keep else row_idx  # not read where products are kept
         batch, steps = IN_FLIGHT_UNLIMITED if self.height == "none" else IN_FLIGHT
-        options = f"{batch}, {steps}, {str(self.height == '1').lower()}, {str(keep).lower()}"
+        options = f"{batch}, {steps}, {cbool(self.height == '1')}, {cbool(keep)}"
         return self.launch("fastload", options, rows, values, sorted_x, out, batch=batch)
 
 
@@ -263,7 +261,7 @@ def formats_by_arrays(block_ptr: Array, row_idx: Array) -> Array:
     return found
 
 
-def formats_by_kernel(block_ptr: Array, row_idx: Array, run: Callable[[Launch], None]) -> Array:
+def formats_by_kernel(block_ptr: Array, row_idx: Array, run: Run) -> Array:
     """What `formats_by_arrays` gives, by a kernel. run: runs a launch on these arrays."""
     blocks = len(block_ptr) - 1
     found = array_module(block_ptr).empty(blocks, dtype=np.uint8)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, expand, index_dtype, inverse, longest_first, offsets, round_up
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register
-from spmvbench.formats.conversion import run
+from spmvbench.formats.conversion import Run, runner
 
 
 def slot_dtype(nnz: int, diagonals: int, br: int) -> np.dtype:
@@ -24,7 +23,7 @@ def diagonal_sizes(a: Csr, br: int) -> Array:
     return round_up(a.rows - short, br)
 
 
-def by_kernels(a: Csr, br: int, run: Callable[[Launch], None]) -> dict[str, Any]:
+def by_kernels(a: Csr, br: int, run: Run) -> dict[str, Any]:
     """The fields of `Jad` by kernels of our own, for nnz > 0. run: runs a launch on the arrays of `a`.
 
     As array operations they are three times as many launches, and passes over all entries for the slot of each.
@@ -82,7 +81,7 @@ class Jad(Format):
 
     @classmethod
     def convert(cls, a: Csr, *, br: int, **params: Any) -> dict[str, Any]:
-        if a.nnz and a.xp is not np:
+        if a.nnz and (run := runner(a)):
             return by_kernels(a, br, run)
         xp = a.xp
         perm = longest_first(a.row_lengths, a.row_len_max).astype(np.int32)

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, zero_fill
+from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, zero_fill
 from spmvbench.formats.conversion import runner
-from spmvbench.formats.sell_convert import WARP, Slices, fill, sorted_rows, text
+from spmvbench.formats.sell_convert import WARP, Slices, fill, sorted_rows
 
 
 class Layout(NamedTuple):
@@ -171,7 +171,7 @@ class SlicedEll(Format):
         threads, rows = self.row_threads, self.places
         height = self.slice_height if len(self.slice_ptr) else 0
         types = f"{ctype(self.values)}, {ctype(self.slice_ptr)}, {height}, {threads}"
-        flags = f"{text(self.stop)}, {text(len(self.perm) > 0)}"
+        flags = f"{cbool(self.stop)}, {cbool(len(self.perm) > 0)}"
         if self.interleaved:
             block: tuple[int, ...] = (128,)
             kernel = f"sell_spmv_interleaved<{types}, {flags}>"

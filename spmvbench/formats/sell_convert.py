@@ -16,16 +16,11 @@ from spmvbench.formats.arrays import (
     offsets,
     round_up,
 )
-from spmvbench.formats.base import Launch, ctype
+from spmvbench.formats.base import Launch, cbool, ctype
 from spmvbench.formats.conversion import Run
 
 BLOCK = 256  # threads of a conversion kernel's block; no slice of several has more rows
 WARP = 32
-
-
-def text(flag: bool) -> str:
-    """A C++ bool, for name expressions."""
-    return "true" if flag else "false"
 
 
 def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array | None:
@@ -82,7 +77,7 @@ class Slices(NamedTuple):
             slots = round_up(lengths.reshape(slices, height).max(axis=1, initial=0), align) * height
         else:
             slots = xp.empty(slices, dtype=np.int64)
-            kernel = f"sell_slots<{ctype(a.row_ptr)}, {text(ordered)}>"
+            kernel = f"sell_slots<{ctype(a.row_ptr)}, {cbool(ordered)}>"
             size = np.int32(rows), np.int32(slices), np.int32(height), np.int32(align)
             args = (*size, a.row_ptr, perm, slots)
             run(Launch("sell_convert.cu", kernel, cdiv(slices * WARP, BLOCK), BLOCK, args))
@@ -156,7 +151,7 @@ def fill(a: Csr, s: Slices, run: Run | None) -> dict[str, Any]:
         values[slot[fits]] = a.values[fits]
         return {"columns": columns, "values": values}
     columns, values = xp.empty(s.slots, dtype=np.int32), xp.empty(s.slots, dtype=a.dtype)
-    value, index, pointer, ordered = ctype(values), ctype(a.row_ptr), ctype(s.ptr), text(len(s.perm) > 0)
+    value, index, pointer, ordered = ctype(values), ctype(a.row_ptr), ctype(s.ptr), cbool(len(s.perm) > 0)
     arrays = (a.row_ptr, a.col_idx, a.values, columns, values)
     rows, lanes = np.int32(s.rows), np.int32(s.lanes)
     if not len(s.ptr):

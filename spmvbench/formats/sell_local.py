@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, offsets, round_up
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, register
+from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, register
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.sell import block_of, threads_by_size
-from spmvbench.formats.sell_convert import BLOCK, WARP, Slices, slots_of, sorted_rows, text
+from spmvbench.formats.sell_convert import BLOCK, WARP, Slices, slots_of, sorted_rows
 
 PADDING = 0xFFFF  # among 16-bit columns; a piece's columns lie less than this apart
 BY_PADDING = -1  # for sigma
@@ -29,9 +29,8 @@ def slices_of(a: Csr, sigma: int) -> Slices:
 
 
 class Bases(NamedTuple):
-    """How the columns of every slice are stored, its positions in `pieces` parts of the same number."""
+    """How the columns of every slice are stored, its positions in parts of the same number, the pieces."""
 
-    pieces: int
     columns: Array  # (slices, pieces), int32: the lowest column; -1 where columns lie too far apart
     wide: Array  # (slices, pieces), int32: positions in 32 bits
     total: int  # of them
@@ -50,10 +49,10 @@ class Bases(NamedTuple):
         if run is not None:
             columns, wide = (xp.empty((slices, pieces), dtype=np.int32) for _ in range(2))
             total = xp.zeros(1, dtype=np.uint64)
-            kernel = f"sell_local_bases<{ctype(a.row_ptr)}, {pieces}, {text(ordered)}>"
+            kernel = f"sell_local_bases<{ctype(a.row_ptr)}, {pieces}, {cbool(ordered)}>"
             args = (np.int32(a.rows), np.int32(slices), s.perm, a.row_ptr, a.col_idx, columns, wide, total)
             run(Launch("sell_convert.cu", kernel, cdiv(slices * WARP, BLOCK), BLOCK, args))
-            return cls(pieces, columns, wide, int(total[0]))
+            return cls(columns, wide, int(total[0]))
         begin, length = (np.zeros(round_up(a.rows, WARP), dtype=np.int64) for _ in range(2))
         order = s.perm if ordered else slice(None)
         begin[: a.rows], length[: a.rows] = a.row_ptr[:-1][order], a.row_lengths[order]
@@ -72,7 +71,7 @@ class Bases(NamedTuple):
             spread = high - low >= PADDING
             columns[:, piece] = np.where(spread, -1, np.where(high < 0, 0, low))
             wide[:, piece] = np.where(spread, np.minimum(width, (piece + 1) * half) - piece * half, 0)
-        return cls(pieces, columns, wide, int(wide.sum()))
+        return cls(columns, wide, int(wide.sum()))
 
     @classmethod
     def chosen(cls, a: Csr, s: Slices, pieces: int) -> Bases:
@@ -151,8 +150,8 @@ class SellLocal(Format):
             columns[at[near]] = (a.col_idx - base)[near]
             columns.view(np.int32)[at[wide]] = a.col_idx[wide]
         else:
-            kernel = f"sell_local_fill<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(s.ptr)}, {text(len(s.perm) > 0)}>"
-            size = np.int32(a.rows), np.int32(bases.pieces), np.bool_(bases.total > 0)
+            kernel = f"sell_local_fill<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(s.ptr)}, {cbool(len(s.perm) > 0)}>"
+            size = np.int32(a.rows), np.int32(bases.columns.shape[1]), np.bool_(bases.total > 0)
             args = (*size, s.ptr, bases.columns, column_ptr, s.perm, a.row_ptr, a.col_idx, a.values, columns, values)
             run(Launch("sell_convert.cu", kernel, len(s.ptr) - 1, BLOCK, args))
         return {
@@ -182,7 +181,7 @@ class SellLocal(Format):
         rows, threads = self.shape[0], self.row_threads
         block = block_of(threads)
         types = f"{ctype(self.values)}, {ctype(self.slice_ptr)}"
-        flags = f"{text(len(self.column_ptr) > 0)}, {text(len(self.perm) > 0)}"
+        flags = f"{cbool(len(self.column_ptr) > 0)}, {cbool(len(self.perm) > 0)}"
         kernel = f"sell_local_spmv<{types}, {self.bases.shape[1]}, {threads}, {block[0]}, {flags}>"
         columns = self.bases, self.column_ptr, self.columns
         args = (np.uint32(rows), self.slice_ptr, *columns, self.perm, self.values, x, y)

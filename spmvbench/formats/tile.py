@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype, offsets, round_up
-from spmvbench.formats.base import Call, Format, Launch, Parameter, ctype, register, zero_fill
-from spmvbench.formats.conversion import run
+from spmvbench.formats.base import Call, Format, Launch, Parameter, cbool, ctype, register, zero_fill
+from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.coo import CooFlat
 from spmvbench.formats.csr5 import Csr5
 from spmvbench.formats.tile_convert import COO, HYB, NAMES, TILE, Rules, Tiles, choose
@@ -45,7 +45,6 @@ PRESETS = {
     "jul2022": Preset(13, 192, -math.inf, math.inf, 16, 0),
     "aug2022": Preset(13, 192, 0.2, math.inf, 4, NEVER),
 }
-Run = Callable[[Launch], None]
 FIRST_LEVEL = ("tile_ptr", "tile_col", "tile_nnz", "chunk_ptr", "chunk_row", "split_rows")
 WARPS = 8192  # that fill the largest GPU
 FAST_WARPS = 4  # of a block of the fast kernel, as in tile.cu
@@ -128,7 +127,8 @@ class Tiled(Format):
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        return cls.by_kernels(a, params, run) if a.nnz and a.xp is not np else cls.by_arrays(a, params)
+        run = runner(a)
+        return cls.by_kernels(a, params, run) if run and a.nnz else cls.by_arrays(a, params)
 
     @classmethod
     def by_arrays(cls, a: Csr, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,7 +160,7 @@ class Tiled(Format):
         kernel: its name, and what `{}` in it stands for is filled in. arrays: what it takes beside the first level.
         """
         fast, value = self.kernel == "fast", ctype(self.value_dtype)
-        name = kernel.format(f"{value}, {ctype(self.tile_nnz)}, {str(fast).lower()}")
+        name = kernel.format(f"{value}, {ctype(self.tile_nnz)}, {cbool(fast)}")
         block = 32 * FAST_WARPS if fast else 64
         chunks = len(self.chunk_row)
         spmv = Launch("tile.cu", name, cdiv(chunks * 32, block), block, (*self._first_level, *arrays, x, y))
@@ -331,7 +331,7 @@ class Tile(Tiled):
         return expand(self.tile_ptr, len(self.fmt))[tile] * TILE + row, self.tile_col[tile] * TILE + col, value
 
     def _tile_products(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
-        return self._products(f"tile_spmv<{{}}, {str(add).lower()}>", self._payload, x, y, add=add)
+        return self._products(f"tile_spmv<{{}}, {cbool(add)}>", self._payload, x, y, add=add)
 
     @property
     def _payload(self) -> tuple[Array, ...]:
@@ -427,7 +427,7 @@ class TileDeferredCoo(Tile):
         instance, warps, shares = sparse.shares
         mixed = 2 * self.census["deferred_share"] >= 1
         each = MIXED_WARPS if mixed else FAST_WARPS
-        name = f"tile_csr5_spmv<{ctype(self.value_dtype)}, {ctype(self.tile_nnz)}, {instance}, {str(mixed).lower()}>"
+        name = f"tile_csr5_spmv<{ctype(self.value_dtype)}, {ctype(self.tile_nnz)}, {instance}, {cbool(mixed)}>"
         grid = cdiv(len(self.chunk_row), each) + cdiv(warps, each)
         args = (*self._first_level, *self._payload, *shares, x, y)
         return [zero_fill(y), Launch("tile.cu", name, grid, 32 * each, args)]

@@ -9,6 +9,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, index_dtype, round_up
 from spmvbench.formats.base import Launch, ctype, per_thread
+from spmvbench.formats.conversion import Run
 from spmvbench.formats.tile_convert import COO, CSR, DNS_COL, DNS_ROW, ELL, HYB, NAMES, TILE, Rules, hyb_rows
 
 FORMATS = len(NAMES)
@@ -46,9 +47,7 @@ class Packed(NamedTuple):
     room: Room
 
 
-def by_kernels(
-    a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run: Callable[[Launch], None], *, defer: bool = False
-) -> Packed:
+def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run: Run, *, defer: bool = False) -> Packed:
     """A matrix in tiles, for nnz > 0; three waits for the device.
 
     rules: None for CSR alone. tbalance: the most tiles of a chunk, from the number of tiles. defer: whether COO tiles
