@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from spmvbench.bench.record import COLUMNS, MATRIX_COLUMNS, SCHEMA_VERSION, SETTLED, arrow_schema, blank_row
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
+from spmvbench.paths import written_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,9 +148,8 @@ def append_session(run_folder: Path, session: dict[str, Any]) -> None:
     """Add a session's record to run.json, or replace the one with the same start."""
     sessions = [old for old in _sessions(run_folder) if old["started"] != session["started"]]
     text = json.dumps({"schema_version": SCHEMA_VERSION, "sessions": [*sessions, session]}, indent=2, default=str)
-    temporary = run_folder / f".{ENVIRONMENT}.tmp"
-    temporary.write_text(text + "\n", encoding="utf-8")
-    temporary.replace(run_folder / ENVIRONMENT)
+    with written_whole(run_folder / ENVIRONMENT) as file:
+        file.write(f"{text}\n".encode())
 
 
 @contextmanager

@@ -120,22 +120,19 @@ class _Bench:
         cls, begin = formats.get(case.format), lambda stage: self.link.begin(turns.index, stage)
         limit = self.settings.max_bytes or self.device.default_max_bytes
 
-        fmt = None
-        if self.settings.convert == "both":
-            begin("converting on the host")
-            cls.refuse_beyond(limit, self.a, **case.params)
+        on_host, on_device = self.settings.convert == "both", self.device.kind == "cuda"
+        begin("converting on the host" if on_host else "converting on the device")
+        cls.refuse_beyond(limit, self.a if on_host else self.device_a.fresh(), **case.params)
+        if on_host:
             a = self.a.fresh()  # row numbers or diagonals that another format has asked for would be had for nothing
             fmt, columns["t_convert_host"] = _timed(lambda: cls.from_csr(a, **case.params))
-        if self.device.kind == "cuda":
-            if fmt is not None:
-                begin("moving to the device")
-                columns["t_transfer"] = self._transfer(fmt)
-                del fmt
+        if on_host and on_device:
+            begin("moving to the device")
+            columns["t_transfer"] = self._transfer(fmt)
+            del fmt
             begin("converting on the device")
-            if self.settings.convert == "device":
-                cls.refuse_beyond(limit, self.device_a.fresh(), **case.params)
+        if on_device:
             fmt = self._convert_on_device(cls, case, columns)
-        assert fmt is not None
         columns |= {
             "bytes_format": fmt.nbytes,
             "bytes_per_nnz": fmt.nbytes / self.a.nnz if self.a.nnz else math.nan,

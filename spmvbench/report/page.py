@@ -21,6 +21,7 @@ from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.ranking import default_baseline
 from spmvbench.bench.record import COLUMNS
 from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.paths import written_whole
 from spmvbench.report import figures, style, tables
 from spmvbench.report.published import Published
 
@@ -108,9 +109,8 @@ def write(
 
     page = out / PAGE
     text = _render(rows, times, environment, options, drawn, left_out, out, with_emulated)
-    temporary = page.with_name(f".{page.name}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(page)
+    with written_whole(page) as file:
+        file.write(text.encode())
     return Report(page, drawn, left_out)
 
 
@@ -155,7 +155,7 @@ def _attempt_here(name: str) -> Drawn | tuple[str, str]:
 
 
 def _attempt(draft: _Draft, name: str) -> Drawn | tuple[str, str]:
-    (figure,) = (figure for figure in figures.every() if figure.name == name)
+    (figure,) = figures.choose([name])
     try:
         return _draw(figure, draft)
     except figures.LeftOut as reason:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot, labels_of, right
 from spmvbench.analysis.ranking import ranked
 from spmvbench.collection.sets import members
 from spmvbench.report import style
-from spmvbench.report.figures import held
+from spmvbench.report.figures import Options, absent, held
 
 EHYB = ("ehyb", "ehyb-rcm")
 RIVALS = ("csr5", "merge-csr", "cusparse-csr-alg1", "cusparse-csr-alg2")  # of the paper's also hola and yaSpMV
@@ -42,6 +43,24 @@ def marks_in(labels: Iterable[str], options: object) -> Mapping[str, style.Mark]
     place = {key: at for at, key in enumerate((*EHYB, *RIVALS))}
     ordered = sorted(set(labels), key=lambda label: (place.get(label.partition("[")[0], len(place)), label))
     return style.marks_of(ordered[:8], options.marks)
+
+
+def panels(
+    table: pd.DataFrame,
+    options: Options,
+    height: float,
+    draw: Callable[[Axes, pd.DataFrame, Mapping[str, style.Mark]], None],
+) -> tuple[Figure, Mapping[str, style.Mark]]:
+    """The figure and its marks: a panel a setting, what `rates` gives by matrix and label, shown by `draw`."""
+    shown = marks_in(table["label"], options)
+    settings = list(table["setting"].unique())
+    figure, axes = style.grid(len(settings), 1, height=height)
+    for ax, setting in zip(axes, settings, strict=True):
+        part = table[table["setting"] == setting]
+        draw(ax, part.pivot(index="matrix", columns="label", values="gflops").reindex(part["matrix"].unique()), shown)
+        ax.set(title=str(setting), ylabel="GFLOPS", ylim=(0, None))
+    say_held(figure, table["matrix"], absent(RIVALS, table["label"]))
+    return figure, shown
 
 
 def say_held(figure: Figure, matrices: Iterable[str], missing: Sequence[str]) -> None:

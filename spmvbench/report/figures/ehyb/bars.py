@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from spmvbench.collection.sets import members
 from spmvbench.report import style
-from spmvbench.report.figures import Options, absent
-from spmvbench.report.figures.ehyb import RIVALS, SET, marks_in, rates, say_held
+from spmvbench.report.figures import Options
+from spmvbench.report.figures.ehyb import SET, panels, rates
 
 name = "ehyb-bars"
 title = "EHYB, Fig. 3 and 5: matrices one by one"
@@ -37,14 +37,6 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """A panel a setting, a group of bars a matrix, a bar a format."""
-    shown = marks_in(table["label"], options)
-    settings = list(table["setting"].unique())
-    figure, axes = style.grid(len(settings), 1, height=2.6)
-    for ax, setting in zip(axes, settings, strict=True):
-        part = table[table["setting"] == setting]
-        rates = part.pivot(index="matrix", columns="label", values="gflops").reindex(part["matrix"].unique())
-        style.bars(ax, rates, shown)
-        ax.set(title=str(setting), ylabel="GFLOPS")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(5, len(shown)))
-    say_held(figure, table["matrix"], absent(RIVALS, table["label"]))
+    figure, shown = panels(table, options, 2.6, style.bars)
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(5, len(shown)))
     return figure

@@ -9,8 +9,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.report import style
-from spmvbench.report.figures import Options, absent
-from spmvbench.report.figures.ehyb import RIVALS, marks_in, rates, say_held
+from spmvbench.report.figures import Options
+from spmvbench.report.figures.ehyb import panels, rates
 
 name = "ehyb-lines"
 title = "EHYB, Fig. 2 and 4: GFLOPS over all matrices"
@@ -32,14 +32,6 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """A panel a setting, a line a format, the matrices from left to right."""
-    shown = marks_in(table["label"], options)
-    settings = list(table["setting"].unique())
-    figure, axes = style.grid(len(settings), 1, height=2.8)
-    for ax, setting in zip(axes, settings, strict=True):
-        part = table[table["setting"] == setting]
-        lines = part.pivot(index="matrix", columns="label", values="gflops")
-        style.lines(ax, lines.reindex(part["matrix"].unique()), shown)
-        ax.set(title=str(setting), ylabel="GFLOPS", ylim=(0, None))
+    figure, shown = panels(table, options, 2.8, style.lines)
     style.legend(figure, shown, lines=True)
-    say_held(figure, table["matrix"], absent(RIVALS, table["label"]))
     return figure
