@@ -101,7 +101,7 @@ def test_import_against_the_direction_is_found(name, source):
 @pytest.mark.parametrize(
     ("name", "source"),
     [
-        ("formats.hyb", "from spmvbench.formats.ellpack import Ell\nfrom spmvbench import paths"),
+        ("formats.hyb", "from spmvbench.formats.ellpack.ellpack import Ell\nfrom spmvbench import paths"),
         ("collection.files", "from spmvbench.formats.arrays import Csr"),
         ("cli.run", "import numpy\nfrom spmvbench import __version__, formats"),
         ("report.page", "if TYPE_CHECKING:\n    from spmvbench.formats import Format"),

@@ -21,38 +21,42 @@ from spmvbench.testing import hard_matrices
 OWN = {
     "vector.cu": {"empty<0>", "copy<double2>", "read<double2>"},
     "hold.cu": {"hold"},
-    "block_convert.cu": {
+    "blocked/block_convert.cu": {
         *(f"mark_first<{index}, {r}, {c}>" for index in ("int", "long long") for r, c in ((0, 0), (3, 0), (16, 16))),
         *(f"{kernel}<{index}>" for kernel in ("pick_shape", "count_tiles") for index in ("int", "long long")),
         *("store_tiles<double, int, int>", "store_tiles<float, long long, int>"),
     },
-    "csr5_convert.cu": {
+    "csr/csr5_convert.cu": {
         *(f"csr5_convert<{value}, int, {sigma}>" for value in ("double", "float") for sigma in (4, 17, 32)),
         *("csr5_convert<double, long long, 32>", "csr5_empty_offsets<int, 4>", "csr5_empty_offsets<long long, 32>"),
     },
-    "csc_convert.cu": {f"csc_pointers<{index}>" for index in ("int", "long long")},
-    "fastload_convert.cu": {
+    "csc/csc_convert.cu": {f"csc_pointers<{index}>" for index in ("int", "long long")},
+    "caching/fastload_convert.cu": {
         f"fastload_{kernel}>"
         for index in ("int", "long long")
         for kernel in (f"blocks<{index}, true", f"blocks<{index}, false", f"formats<{index}")
     },
-    "dia_convert.cu": {
+    "dia/dia_convert.cu": {
         *(f"{kernel}<{index}>" for kernel in ("dia_mark", "hdi_count") for index in ("int", "long long")),
         *(f"{kernel}_fill<{types}>" for kernel in ("dia", "hdi") for types in ("double, int", "float, long long")),
     },
-    "jad_convert.cu": {
+    "ellpack/jad_convert.cu": {
         *(f"{kernel}<{index}>" for kernel in ("jad_keys", "jad_sizes") for index in ("int", "long long")),
         *("jad_fill<double, int, int>", "jad_fill<float, int, long long>", "jad_fill<double, long long, long long>"),
     },
-    "sell_convert.cu": {
+    "ellpack/sell_convert.cu": {
         *("sell_slots<int, false>", "sell_slots<long long, true>", "sell_var_cuts<int>"),
         *("sell_local_bases<int, 2, false>", "sell_local_bases<long long, 1, true>"),
         *("sell_fill<double, int, int, false>", "sell_fill<float, long long, long long, true>"),
         *("ell_fill<double, int, true>", "ell_fill<float, long long, false>"),
         *("sell_var_fill<double, int, int>", "sell_local_fill<float, int, int, true>"),
     },
-    "hyb_convert.cu": {"rows_by_length<int, 4096>", "row_tails<double, int, int>", "row_tails<float, long long, int>"},
-    "tile_convert.cu": {
+    "hybrid/hyb_convert.cu": {
+        "rows_by_length<int, 4096>",
+        "row_tails<double, int, int>",
+        "row_tails<float, long long, int>",
+    },
+    "tile/tile_convert.cu": {
         *("pack_halves", "fill_chunks", "count_room<false>", "count_room<true>"),
         *(
             f"{kernel.format(index)}>"
@@ -134,7 +138,9 @@ CHOICES = [
 
 
 @pytest.mark.parametrize(("arch", "chosen"), CHOICES)
-@pytest.mark.parametrize("source", sorted(path.name for path in paths.kernels().glob("*.cu")))
+@pytest.mark.parametrize(
+    "source", sorted(path.relative_to(paths.kernels()).as_posix() for path in paths.kernels().rglob("*.cu"))
+)
 def test_instantiations_compile(source, arch, chosen):
     expressions = chosen(sorted(instantiations()[source]))
     assert expressions, f"no format launches a kernel of {source}"
@@ -144,7 +150,7 @@ def test_instantiations_compile(source, arch, chosen):
 
 
 def test_pointer_and_value_types_reach_the_kernels():
-    csr = instantiations()["csr.cu"]
+    csr = instantiations()["csr/csr.cu"]
     for value in ("double", "float"):
         for pointer in ("int", "long long"):
             assert any(kernel.startswith(f"csr_vector<{value}, {pointer}, ") for kernel in csr)

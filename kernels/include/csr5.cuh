@@ -1,4 +1,4 @@
-// CSR5's descriptors; see spmvbench/formats/csr5.py.
+// CSR5's descriptors; see spmvbench/formats/csr/csr5.py.
 #pragma once
 #include "spmv.cuh"
 
@@ -18,7 +18,7 @@ struct Descriptor {
   static constexpr int PACKETS = (HEAD_BITS + SIGMA + 31) / 32;
 };
 
-// The arrays of the format; see spmvbench/formats/csr5.py.
+// The arrays of the format; see spmvbench/formats/csr/csr5.py.
 template <typename V>
 struct Tiles {
   const unsigned* __restrict__ tile_ptr;

@@ -1,4 +1,4 @@
-// What every sliced ELLPACK kernel does with the slots of a thread; see spmvbench/formats/sell.py.
+// What every sliced ELLPACK kernel does with the slots of a thread; see spmvbench/formats/ellpack/sell.py.
 #pragma once
 #include "spmv.cuh"
 

@@ -1,4 +1,4 @@
-// Tiles of 16 x 16 entries (TileSpMV, Niu et al., IPDPS 2021); see spmvbench/formats/tile_convert.py.
+// Tiles of 16 x 16 entries (TileSpMV, Niu et al., IPDPS 2021); see spmvbench/formats/tile/convert.py.
 #pragma once
 
 constexpr int TILE = 16;

@@ -1,4 +1,7 @@
-"""Storage formats: one module a format or family. Add a module here and its keys appear everywhere.
+"""Storage formats: a room a family, a module a format or a few. Add a module and its keys appear everywhere.
+
+Beside the rooms stands what every format needs: `base` (what a format is), `arrays` (steps of converters), `conversion`
+(converters that run kernels of their own).
 
 `keys()` lists what users can type, `get(key)` gives the class, `parse("ell[threads=2]")` a class with parameters.
 Modules elsewhere join by the environment variable SPMVBENCH_FORMATS: Python files, separated like PATH.
@@ -30,9 +33,9 @@ __all__ = ["Call", "Csr", "Format", "Launch", "Parameter", "Skip", "get", "keys"
 
 @cache
 def _discover() -> None:
-    """Import every module of this folder, then those that SPMVBENCH_FORMATS names."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+    """Import every module of this folder and its rooms, then those that SPMVBENCH_FORMATS names."""
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        importlib.import_module(module.name)
     for name in filter(None, os.environ.get("SPMVBENCH_FORMATS", "").split(os.pathsep)):
         path = Path(name).resolve()
         if not path.is_file():
@@ -112,7 +115,7 @@ def kernel_options() -> list[str]:
 
 
 def _modules(module: ModuleType, seen: set[ModuleType]) -> set[ModuleType]:
-    """A format's module and every module of this folder that it takes names from, at any depth."""
+    """A format's module and every module of this folder and its rooms that it takes names from, at any depth."""
     if module not in seen:
         seen.add(module)
         for value in list(vars(module).values()):
@@ -133,6 +136,6 @@ def source_hash(cls: type[Format]) -> str:
     for source in map(kernel_path, cls.sources):
         files.update((source, *paths.headers(source)))
     digest = hashlib.sha256()
-    for path in sorted(files, key=lambda file: file.name):
+    for path in sorted(files, key=lambda file: file.parts[:-3:-1]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]

@@ -1,6 +1,6 @@
 """What a storage format is: its arrays, its conversion, its decoding and the launches of one y = A x.
 
-A format is one class in one module of this folder. It knows nothing of devices, timing or reports.
+A format is one class in one module of a room of this folder. It knows nothing of devices, timing or reports.
 """
 
 from __future__ import annotations

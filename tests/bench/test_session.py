@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from spmvbench.formats import Launch, Skip, register
-from spmvbench.formats.csr import CsrArrays, CsrScalar
+from spmvbench.formats.csr.csr import CsrArrays, CsrScalar
 
 KERNELS = str(Path(__file__).with_name("bad.cu"))
 

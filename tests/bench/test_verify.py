@@ -8,7 +8,7 @@ from scipy import sparse
 
 from spmvbench.bench.verify import judge, references, run_and_judge
 from spmvbench.formats import Csr, Skip
-from spmvbench.formats.csr import CsrScalar
+from spmvbench.formats.csr.csr import CsrScalar
 
 
 def matrix(rows, cols, seed=0, density=0.2, dtype=np.float64):

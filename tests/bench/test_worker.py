@@ -11,7 +11,7 @@ from spmvbench.bench import plan, worker
 from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
 from spmvbench.formats import Launch, register
 from spmvbench.formats.base import in_part
-from spmvbench.formats.csr import CsrArrays
+from spmvbench.formats.csr.csr import CsrArrays
 
 
 class HostProgram(Program):

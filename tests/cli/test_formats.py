@@ -35,7 +35,7 @@ def test_one_format_shows_what_a_reader_needs(command):
     shown = " ".join(result.out.split())  # lines are wrapped to the terminal
     for text in (
         cls.reference,
-        "sell.cu",
+        "ellpack/sell.cu",
         "cuda, emulated",
         "(slots,), int32",
         cls.core,

@@ -1,0 +1,236 @@
+// CSR to sliced ELLPACK on the device: what spmvbench/formats/ellpack/sell_convert.py computes by arrays on the host.
+#include "sell.cuh"
+
+constexpr int CONVERT_BLOCK = 256;
+constexpr int MAX_COLUMN = 0x7fffffff;
+
+template <typename V, typename I>
+struct CsrArrays {
+  const I* __restrict__ row_ptr;
+  const int* __restrict__ col_idx;
+  const V* __restrict__ values;
+};
+
+// The rows behind the places of sliced ELLPACK: all as they are, or `perm`.
+template <bool SORTED>
+struct Places {
+  int rows;
+  const int* __restrict__ perm;
+
+  __device__ __forceinline__ int row(int place) const { return SORTED ? perm[place] : place; }
+
+  template <typename I>
+  __device__ __forceinline__ int length(const I* __restrict__ row_ptr, long long place) const {
+    if (place >= rows) return 0;
+    const int from = row(static_cast<int>(place));
+    return static_cast<int>(row_ptr[from + 1] - row_ptr[from]);
+  }
+};
+
+__device__ __forceinline__ int warp_max(int value) {
+#pragma unroll
+  for (int offset = WARP / 2; offset > 0; offset /= 2) {
+    const int other = __shfl_down_sync(FULL_MASK, value, offset);
+    value = value < other ? other : value;
+  }
+  return __shfl_sync(FULL_MASK, value, 0);
+}
+
+// The slots of each slice of `height` rows: a warp a slice.
+template <typename I, bool SORTED>
+__global__ void __launch_bounds__(CONVERT_BLOCK)
+    sell_slots(int rows, int slices, int height, int align, const I* __restrict__ row_ptr,
+               const int* __restrict__ perm, long long* __restrict__ slots) {
+  const long long slice = global_thread() / WARP;
+  if (slice >= slices) return;  // the whole warp
+  const Places<SORTED> places{rows, perm};
+  int width = 0;
+  for (int r = lane_id(); r < height; r += WARP) {
+    const int length = places.length(row_ptr, slice * height + r);
+    width = width < length ? length : width;
+  }
+  width = warp_max(width);
+  if (lane_id() == 0) slots[slice] = static_cast<long long>((width + align - 1) / align * align) * height;
+}
+
+// Fills the slots of `here` rows from place `first` on, `lanes` slots of each side by side in every step of `width`
+// positions; steps are `stride` slots apart, the first at `slot`. Neighbouring threads fill neighbouring slots.
+// here * lanes is a power of two and at most the block. Rows hold `limit` entries at most. store(slot, position,
+// column, value); column -1 is padding.
+template <typename V, typename I, bool SORTED, typename Store>
+__device__ __forceinline__ void fill(const CsrArrays<V, I>& a, const Places<SORTED>& places, int limit,
+                                     long long first, int here, int lanes, long long slot, long long stride, int width,
+                                     Store store) {
+  const int across = here * lanes;
+  const int j = threadIdx.x % across;
+  const long long place = first + j / lanes;
+  int length = places.length(a.row_ptr, place);
+  length = length < limit ? length : limit;
+  const I begin = length ? a.row_ptr[places.row(static_cast<int>(place))] : 0;
+#pragma unroll 4
+  for (int step = threadIdx.x / across; step < (width + lanes - 1) / lanes; step += CONVERT_BLOCK / across) {
+    const int position = step * lanes + j % lanes;
+    const bool entry = position < length;
+    // Through L1: threads of a row's other positions read the same sectors.
+    const int column = entry ? a.col_idx[begin + position] : -1;
+    const V value = entry ? a.values[begin + position] : V(0);
+    store(slot + step * stride + j, position, column, value);
+  }
+}
+
+// A block a slice of `height` rows.
+template <typename V, typename I, typename P, bool SORTED>
+__global__ void __launch_bounds__(CONVERT_BLOCK)
+    sell_fill(int rows, int height, int lanes, const P* __restrict__ slice_ptr, const int* __restrict__ perm,
+              const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
+              int* __restrict__ columns, V* __restrict__ slot_values) {
+  const long long slice = blockIdx.x;
+  const long long slot = slice_ptr[slice];
+  const int width = static_cast<int>((slice_ptr[slice + 1] - slot) / height);
+  fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<SORTED>{rows, perm}, width, slice * height, height, lanes,
+       slot, static_cast<long long>(height) * lanes, width, [=](long long at, int, int column, V value) {
+         columns[at] = column;
+         slot_values[at] = value;
+       });
+}
+
+// All rows as one slice of `pitch` rows and `width` positions; a row's entries beyond are left out. A block takes
+// CONVERT_BLOCK / lanes rows.
+template <typename V, typename I, bool SORTED>
+__global__ void __launch_bounds__(CONVERT_BLOCK)
+    ell_fill(int rows, int pitch, int width, int lanes, const int* __restrict__ perm, const I* __restrict__ row_ptr,
+             const int* __restrict__ col_idx, const V* __restrict__ values, int* __restrict__ columns,
+             V* __restrict__ slot_values) {
+  const int here = CONVERT_BLOCK / lanes;
+  const long long first = static_cast<long long>(blockIdx.x) * here;
+  const long long end = static_cast<long long>(pitch) * lanes;
+  fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<SORTED>{rows, perm}, width, first, here, lanes, first * lanes,
+       end, width, [=](long long at, int position, int column, V value) {
+         if (first * lanes + threadIdx.x >= end) return;  // rows behind the last
+         columns[at] = column;
+         slot_values[at] = value;
+       });
+}
+
+// A block a slice of rows first_row[s] to first_row[s + 1].
+template <typename V, typename I, typename P>
+__global__ void __launch_bounds__(CONVERT_BLOCK)
+    sell_var_fill(int rows, const int* __restrict__ first_row, const P* __restrict__ slice_ptr,
+                  const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
+                  int* __restrict__ columns, V* __restrict__ slot_values) {
+  const int first = first_row[blockIdx.x];
+  const int height = first_row[blockIdx.x + 1] - first;
+  const long long slot = slice_ptr[blockIdx.x];
+  const int width = static_cast<int>((slice_ptr[blockIdx.x + 1] - slot) / height);
+  fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<false>{rows, nullptr}, width, first, height, 1, slot, height,
+       width, [=](long long at, int, int column, V value) {
+         columns[at] = column;
+         slot_values[at] = value;
+       });
+}
+
+// Where slices of 32, 64, 128 or 256 rows begin: a warp for each 256 rows merges pairs of slices where their slots and
+// the price of one are no more than those of the halves. height and slots, for each 32 rows: of the slice that begins
+// there, or 0.
+template <typename I>
+__global__ void __launch_bounds__(CONVERT_BLOCK)
+    sell_var_cuts(int rows, int blocks, long long price, const I* __restrict__ row_ptr, int* __restrict__ height,
+                  long long* __restrict__ slots) {
+  constexpr int GROUPS = CONVERT_BLOCK / WARP;
+  const long long block = global_thread() / WARP;
+  if (block >= blocks) return;  // the whole warp
+  const Places<false> places{rows, nullptr};
+  int width[GROUPS];
+#pragma unroll
+  for (int g = 0; g < GROUPS; ++g) {
+    width[g] = warp_max(places.length(row_ptr, block * CONVERT_BLOCK + g * WARP + lane_id()));
+  }
+  if (lane_id() != 0) return;
+  int tall[GROUPS];
+  long long size[GROUPS], cost[GROUPS];
+#pragma unroll
+  for (int g = 0; g < GROUPS; ++g) {
+    tall[g] = WARP;
+    size[g] = static_cast<long long>(width[g]) * WARP;
+    const bool begins = block * CONVERT_BLOCK + g * WARP < rows;  // what lies behind the last row is no slice
+    cost[g] = size[g] + (begins ? price : 0);
+  }
+#pragma unroll
+  for (int half = 1; half < GROUPS; half *= 2) {
+#pragma unroll
+    for (int g = 0; g < GROUPS; g += 2 * half) {
+      width[g] = width[g] < width[g + half] ? width[g + half] : width[g];
+      const long long merged = static_cast<long long>(width[g]) * (2 * half * WARP);
+      cost[g] += cost[g + half];
+      if (merged + price > cost[g]) continue;
+      cost[g] = merged + price;
+      for (int part = g; part < g + 2 * half; ++part) tall[part] = size[part] = 0;
+      tall[g] = 2 * half * WARP;
+      size[g] = merged;
+    }
+  }
+#pragma unroll
+  for (int g = 0; g < GROUPS; ++g) {
+    height[block * GROUPS + g] = tall[g];
+    slots[block * GROUPS + g] = size[g];
+  }
+}
+
+// The base columns of slices of 32 rows, each cut into PIECES of `half` positions: a warp a slice. Where a piece's
+// columns spread too far for 16 bits, its base is -1 and `wide` holds its positions, which `total`, zero before, adds up.
+template <typename I, int PIECES, bool SORTED>
+__global__ void __launch_bounds__(CONVERT_BLOCK)
+    sell_local_bases(int rows, int slices, const int* __restrict__ perm, const I* __restrict__ row_ptr,
+                     const int* __restrict__ col_idx, int* __restrict__ bases, int* __restrict__ wide,
+                     unsigned long long* __restrict__ total) {
+  const long long slice = global_thread() / WARP;
+  if (slice >= slices) return;  // the whole warp
+  const Places<SORTED> places{rows, perm};
+  const long long place = slice * WARP + lane_id();
+  const int length = places.length(row_ptr, place);
+  const I begin = length ? row_ptr[places.row(static_cast<int>(place))] : 0;
+  const int width = warp_max(length);
+  const int half = (width + PIECES - 1) / PIECES;
+#pragma unroll
+  for (int p = 0; p < PIECES; ++p) {
+    const int from = p * half;
+    const int to = length < from + half ? length : from + half;
+    // The lowest column as the largest of the negative: one reduction for both.
+    const int lowest = ~warp_max(from < to ? ~col_idx[begin + from] : ~MAX_COLUMN);
+    const int highest = warp_max(from < to ? col_idx[begin + to - 1] : -1);
+    if (lane_id() != 0) continue;
+    const bool spread = highest - lowest >= LOCAL_PADDING;
+    const int positions = spread ? (width < from + half ? width : from + half) - from : 0;
+    bases[slice * PIECES + p] = spread ? -1 : highest < 0 ? 0 : lowest;
+    wide[slice * PIECES + p] = positions;
+    if (positions) atomicAdd(total, static_cast<unsigned long long>(positions));
+  }
+}
+
+// A block a slice of 32 rows, cut into `pieces`; where its columns go: see sell_local.cu.
+template <typename V, typename I, typename P, bool SORTED>
+__global__ void __launch_bounds__(CONVERT_BLOCK)
+    sell_local_fill(int rows, int pieces, bool any_wide, const P* __restrict__ slice_ptr,
+                    const int* __restrict__ bases, const P* __restrict__ column_ptr, const int* __restrict__ perm,
+                    const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
+                    unsigned short* __restrict__ columns, V* __restrict__ slot_values) {
+  const long long slice = blockIdx.x;
+  const long long slot = slice_ptr[slice];
+  const int width = static_cast<int>((slice_ptr[slice + 1] - slot) / WARP);
+  const int half = (width + pieces - 1) / pieces;
+  const long long first_unit = any_wide ? static_cast<long long>(column_ptr[slice]) : slot / WARP;
+  const long long second_unit = first_unit + (bases[slice * pieces] < 0 ? 2 * half : half);
+  fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<SORTED>{rows, perm}, width, slice * WARP, WARP, 1, slot,
+       WARP, width, [=](long long at, int position, int column, V value) {
+         const int piece = position >= half ? 1 : 0;
+         const int base = bases[slice * pieces + piece];
+         unsigned short* unit = columns + (piece ? second_unit : first_unit) * WARP;
+         const int inside = (position - piece * half) * WARP + lane_id();
+         slot_values[at] = value;
+         if (base < 0) {
+           reinterpret_cast<int*>(unit)[inside] = column;
+         } else {
+           unit[inside] = static_cast<unsigned short>(column < 0 ? LOCAL_PADDING : column - base);
+         }
+       });
+}

@@ -1,0 +1,1 @@
+"""Formats that stage x in shared memory or order it for the caches."""

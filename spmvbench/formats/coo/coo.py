@@ -1,0 +1,89 @@
+"""Coordinates: a row, a column and a value for each entry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, index_dtype, round_up
+from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
+
+
+class Coo(Format):
+    """COO sorted by row and column: 16 bytes an entry in double precision."""
+
+    family = "COO"
+    reference = "Bell & Garland, NVR-2008-004"
+    survey_name = "COO"
+    sources = ("coo/coo.cu", "vector.cu")
+
+    row_idx: Array  # (nnz,), int32
+    col_idx: Array  # (nnz,), int32
+    values: Array  # (nnz,)
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        return a.nnz * (8 + a.dtype.itemsize)
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        return {"row_idx": a.row_idx, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        return self.row_idx, self.col_idx, self.values
+
+    def accumulate(self, x: Array, y: Array) -> list[Launch]:
+        """The launches of y += A x."""
+        raise NotImplementedError
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        return [zero_fill(y), *self.accumulate(x, y)]
+
+    @property
+    def _nnz(self) -> np.integer:
+        """The number of entries in the type that counts them in the kernels."""
+        return index_dtype(len(self.values)).type(len(self.values))
+
+
+@register
+class CooAtomic(Coo):
+    """One thread an entry, its product added to y by an atomic. Needs no order; not the same bits every time."""
+
+    key = "coo-atomic"
+
+    def accumulate(self, x: Array, y: Array) -> list[Launch]:
+        nnz = self._nnz
+        kernel = f"coo_atomic<{ctype(self.values)}, {ctype(nnz)}>"
+        args = (nnz, self.row_idx, self.col_idx, self.values, x, y)
+        return [Launch("coo/coo.cu", kernel, *per_thread(len(self.values)), args)]
+
+
+@register
+class CooFlat(Coo):
+    """Warps walk equal shares of the entries and sum runs of equal rows; a second kernel adds what shares cut apart.
+
+    A lane takes several neighbouring entries at a time, where the report's takes one. The last batch is masked (CUSP
+    finishes it with one thread). The same bits every time.
+    """
+
+    key = "coo-flat"
+
+    # Two blocks a multiprocessor of an H200: as many as its registers hold, and few enough for the fix-up by one block.
+    warps = Parameter(2112, "most warps, each with an equal share of the entries", low=1, high=2**20)
+
+    def accumulate(self, x: Array, y: Array) -> list[Launch]:
+        # Entries of a lane: on an H200 4 to 8 are alike in double precision, 8 is the fastest in single.
+        nnz, block, fixup, entries = self._nnz, 256, 1024, 8
+        interval = round_up(cdiv(len(self.values), self.warps), 32 * entries)
+        warps = cdiv(len(self.values), max(interval, 1))
+        carry_row = self.xp.empty(warps, dtype=np.int32)
+        carry_sum = self.xp.empty(warps, dtype=self.values.dtype)
+        value = ctype(self.values)
+        flat = f"coo_flat<{value}, {ctype(nnz)}, {entries}>"
+        matrix = (nnz, np.int32(interval), self.row_idx, self.col_idx, self.values, x, y, carry_row, carry_sum)
+        carries = (np.int32(warps), np.int32(cdiv(warps, fixup)), carry_row, carry_sum, y)
+        return [
+            Launch("coo/coo.cu", flat, cdiv(warps * 32, block), block, matrix),
+            Launch("coo/coo.cu", f"carry_fixup<{value}, {fixup}>", min(warps, 1), fixup, carries),
+        ]

@@ -1,0 +1,1 @@
+"""Compressed sparse columns."""

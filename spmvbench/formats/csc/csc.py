@@ -1,0 +1,201 @@
+"""Compressed sparse columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, inverse, offsets
+from spmvbench.formats.base import Format, Launch, cbool, ctype, in_part, per_thread, register, zero_fill
+from spmvbench.formats.conversion import Run, runner
+
+BLOCK = 256
+
+
+def by_columns(a: Csr) -> tuple[Array, Array]:
+    """Where each column begins, (cols + 1,) of row_ptr's type, and the entries of CSR column by column, (nnz,), int64,
+    rows ascending.
+    """
+    order = a.xp.argsort(a.col_idx, kind="stable")
+    if run := runner(a):
+        return col_pointers(a, order, run), order
+    return offsets(a.col_lengths).astype(a.row_ptr.dtype, copy=False), order
+
+
+def col_pointers(a: Csr, order: Array, run: Run) -> Array:
+    """Where each column begins in the order of `by_columns`, by a kernel. run: runs a launch on the arrays of `a`.
+
+    CuPy's bincount takes three times as long as the sort.
+    """
+    col_ptr = a.xp.empty(a.cols + 1, dtype=a.row_ptr.dtype)
+    args = (np.int32(a.cols), col_ptr.dtype.type(a.nnz), a.col_idx, order, col_ptr)
+    run(Launch("csc/csc_convert.cu", f"csc_pointers<{ctype(col_ptr)}>", *per_thread(a.nnz + 1), args))
+    return col_ptr
+
+
+def lanes_by_mean(nnz: int, lists: int, least: int = 1) -> int:
+    """Lanes for a list (a row, a column): the largest power of two up to the mean length, `least` to 32."""
+    mean = nnz // max(lists, 1)
+    return min(32, max(least, 1 << max(mean.bit_length() - 1, 0)))
+
+
+class CscArrays(Format):
+    """Plain CSC: 12 nnz + 4 (cols + 1) bytes in double precision, by a stable sort of the columns."""
+
+    family = "CSC"
+
+    col_ptr: Array  # (cols + 1,), int32, or int64 where nnz needs it
+    row_idx: Array  # (nnz,), int32
+    values: Array  # (nnz,), in column order
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        return a.nnz * (4 + a.dtype.itemsize) + (a.cols + 1) * a.row_ptr.dtype.itemsize
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        col_ptr, order = by_columns(a)
+        return {"col_ptr": col_ptr, "row_idx": a.row_idx[order], "values": a.values[order]}
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        return self.row_idx, expand(self.col_ptr, len(self.values)), self.values
+
+
+class CscByLanes(CscArrays):
+    """CSC multiplied by groups of lanes that share a column and add its products to y by atomics.
+
+    Subclasses give the rule that sizes the group: `lanes_per_column`. Not the same bits every time.
+    """
+
+    sources = ("csc/csc.cu", "csc/csc_convert.cu", "vector.cu")
+
+    @property
+    def lanes_per_column(self) -> int:
+        """Lanes that share a column."""
+        raise NotImplementedError
+
+    def columns_kernel(self, lanes: int, x: Array, out: Array, *, keep: bool) -> Launch:
+        """The launch that multiplies every entry; keep: the products go to `out`, (nnz,), else they are added to y."""
+        kernel = f"csc_columns<{ctype(self.values)}, {ctype(self.col_ptr)}, {lanes}, {cbool(keep)}>"
+        args = (np.int32(self.shape[1]), self.col_ptr, self.row_idx, self.values, x, out)
+        return Launch("csc/csc.cu", kernel, cdiv(self.shape[1] * lanes, BLOCK), BLOCK, args)
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        return [zero_fill(y), self.columns_kernel(self.lanes_per_column, x, y, keep=False)]
+
+
+@register
+class CscAtomic(CscByLanes):
+    """Columns in order: x is read once and regularly, products are added to y by atomics.
+
+    The modern way to multiply CSC; the survey's own kernels (csc-scalar, csc-vector) collect products instead. Lanes a
+    column: the largest power of two up to the mean column length. Not the same bits every time.
+    """
+
+    key = "csc-atomic"
+    reference = "after Hugues & Petiton, HPCC 2010"
+
+    @property
+    def lanes_per_column(self) -> int:
+        return lanes_by_mean(len(self.values), self.shape[1])
+
+
+@register
+class CscWarp(CscByLanes):
+    """CSC with a warp a column: the basic CSC that the FastLoad paper describes and compares with.
+
+    Arrays and kernel are those of csc-atomic; only the lanes of a column differ. Most lanes of a warp are idle where
+    columns are shorter than 32.
+    """
+
+    key = "csc-warp"
+    reference = "Hu et al., FastLoad, TPDS 2024, Algorithm 1"
+
+    lanes_per_column = 32
+
+
+@register
+class CscThread(CscByLanes):
+    """CSC with a thread a column: the basic CSC that the program released with the FastLoad paper runs.
+
+    Arrays and kernel are those of csc-atomic; only the lanes of a column differ. Neighbouring threads read apart. The
+    program starts 32 blocks of 64 threads a multiprocessor, which walk over the columns; here every column has a thread
+    of its own. It sets y to zero outside of the time that it reports; here that counts.
+    """
+
+    key = "csc-thread"
+    reference = "Hu et al., FastLoad, TPDS 2024, released program"
+
+    lanes_per_column = 1
+
+
+class CscCollected(CscByLanes):
+    """CSC whose products go to a temporary array of nnz values, from which rows collect them: no atomics.
+
+    Holds besides CSC where the entries of every row stand in it. The survey says no more of the second step than that
+    its reads are irregular; that the places are stored is our choice. The same bits every time.
+    """
+
+    survey_name = "CSC"
+    reference = "Hugues & Petiton, HPCC 2010"
+    sources = ("csc/csc.cu", "csc/csc_convert.cu")
+
+    row_ptr: Array  # (rows + 1,), int32, or int64 where nnz needs it
+    place: Array  # (nnz,), of row_ptr's type: where the entries of CSR stand in column order
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        return super().estimate(a, **params) + (a.rows + 1 + a.nnz) * a.row_ptr.dtype.itemsize
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        col_ptr, order = by_columns(a)
+        place = inverse(order, dtype=a.row_ptr.dtype)
+        csc = {"col_ptr": col_ptr, "row_idx": a.row_idx[order], "values": a.values[order]}
+        return csc | {"row_ptr": a.row_ptr, "place": place}
+
+    @property
+    def lanes_per_row(self) -> int:
+        """Lanes that collect the products of a row."""
+        raise NotImplementedError
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        rows, lanes = self.shape[0], self.lanes_per_row
+        products = self.xp.empty_like(self.values)
+        kernel = f"csc_collect<{ctype(self.values)}, {ctype(self.row_ptr)}, {lanes}>"
+        args = (np.int32(rows), self.row_ptr, self.place, products, y)
+        collect = Launch("csc/csc.cu", kernel, cdiv(rows * lanes, BLOCK), BLOCK, args)
+        multiply = self.columns_kernel(self.lanes_per_column, x, products, keep=True)
+        return [*in_part("multiply", [multiply]), *in_part("collect", [collect])]
+
+
+@register
+class CscScalar(CscCollected):
+    """CSC with a thread a column; its products go to a temporary array, from which a thread a row collects them.
+
+    Arrays and kernels are those of csc-vector; only the lanes differ.
+    """
+
+    key = "csc-scalar"
+
+    lanes_per_column = lanes_per_row = 1
+
+
+@register
+class CscVector(CscCollected):
+    """CSC with 2 to 32 lanes a column; its products go to a temporary array, from which as many lanes a row collect.
+
+    Lanes are the largest power of two up to the mean length of columns, and of rows (the original: a warp). Arrays and
+    kernels are those of csc-scalar; only the lanes differ.
+    """
+
+    key = "csc-vector"
+
+    @property
+    def lanes_per_column(self) -> int:
+        return lanes_by_mean(len(self.values), self.shape[1], least=2)
+
+    @property
+    def lanes_per_row(self) -> int:
+        return lanes_by_mean(len(self.values), self.shape[0], least=2)

@@ -1,0 +1,180 @@
+"""Diagonals, of all rows at once or of every 32 rows apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, round_up, run_starts
+from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register
+from spmvbench.formats.conversion import Run, runner
+
+HACK = 32  # rows of a hack: a warp
+BLOCK = 128  # threads, as in kernels/dia/dia.cu
+
+
+def diagonal_keys(a: Csr, hack: int) -> Array:
+    """The diagonal of each entry, (nnz,) int64: in order of hacks of `hack` rows, in a hack of col - row.
+
+    A key is hack * (rows + cols) + col - row + rows - 1.
+    """
+    return (a.row_idx // hack).astype(np.int64) * sum(a.shape) + (a.col_idx - a.row_idx).astype(np.int64) + (a.rows - 1)
+
+
+def hack_keys(a: Csr) -> Array:
+    """The keys of the diagonals that hold an entry, hack by hack, (diagonals,) int64, ascending."""
+    keys = a.xp.sort(diagonal_keys(a, HACK), kind="stable")  # rows are in order already: runs to be merged
+    return keys[run_starts(keys)]
+
+
+def filled(a: Csr, hack: int, keys: Array) -> Array:
+    """The values of the diagonals that `keys`, ascending, name, (diagonals, hack); 0 where there is no entry."""
+    values = a.xp.zeros((len(keys), hack), dtype=a.dtype)
+    values[a.xp.searchsorted(keys, diagonal_keys(a, hack)), a.row_idx % hack] = a.values
+    return values
+
+
+def dia_by_kernels(a: Csr, run: Run) -> dict[str, Any]:
+    """The fields of `Dia` by kernels of our own, for nnz > 0. run: runs a launch on the arrays of `a`."""
+    xp, index, pitch = a.xp, ctype(a.row_ptr), round_up(a.rows, HACK)
+    threads = per_thread(pitch, 128)
+    seen = xp.zeros(a.rows + a.cols - 1, dtype=np.uint8)
+    run(Launch("dia/dia_convert.cu", f"dia_mark<{index}>", *threads, (np.int32(a.rows), a.row_ptr, a.col_idx, seen)))
+    offset = (xp.flatnonzero(seen) - (a.rows - 1)).astype(np.int32)
+    values = xp.empty((len(offset), pitch), dtype=a.dtype)
+    sizes = np.int32(a.rows), np.int32(len(offset)), np.int64(pitch)
+    args = (*sizes, a.row_ptr, a.col_idx, a.values, offset, values)
+    run(Launch("dia/dia_convert.cu", f"dia_fill<{ctype(values)}, {index}>", *threads, args))
+    return {"offset": offset, "values": values}
+
+
+def hdi_by_kernels(a: Csr, footprint: str, run: Run) -> dict[str, Any]:
+    """The fields of `Hdi` by kernels of our own, for nnz > 0. run: runs a launch on the arrays of `a`.
+
+    A warp goes through the rows of a hack side by side, from diagonal to diagonal, once to count them and once to fill
+    them: no sort, and every slot is written once.
+    """
+    xp, index, rows = a.xp, ctype(a.row_ptr), np.int32(a.rows)
+    threads = per_thread(a.rows, 128)
+    hack_size = xp.empty(cdiv(a.rows, HACK) + 1, dtype=a.row_ptr.dtype)
+    run(Launch("dia/dia_convert.cu", f"hdi_count<{index}>", *threads, (rows, a.row_ptr, a.col_idx, hack_size)))
+    hack_ptr = xp.cumsum(hack_size, dtype=hack_size.dtype)
+    diagonals = int(hack_ptr[-1])
+    offset = offset_array(xp, diagonals, footprint)
+    values = xp.empty((diagonals, HACK), dtype=a.dtype)
+    args = rows, a.row_ptr, a.col_idx, a.values, hack_ptr, offset, values
+    run(Launch("dia/dia_convert.cu", f"hdi_fill<{ctype(values)}, {index}>", *threads, args))
+    return {"hack_ptr": hack_ptr, "offset": offset, "values": values}
+
+
+def offset_array(xp: Any, diagonals: int, footprint: str) -> Array:
+    """`Hdi.offset`, all zero."""
+    return xp.zeros(diagonals * (HACK if footprint == "psblas" else 1), dtype=np.int32)
+
+
+class Diagonals(Format):
+    """Rows in hacks, each with its own list of non-empty diagonals, stored whole; no column indices.
+
+    A stored zero cannot be told from padding, so decoding leaves it out.
+    """
+
+    family = "DIA"
+    sources = ("dia/dia.cu", "dia/dia_convert.cu")
+    keeps_zeros = False
+
+    offset: Array  # (diagonals of all hacks,), int32: col - row, ascending in a hack
+    values: Array  # (diagonals of all hacks, rows of a hack): the entry of each row on each diagonal, 0 where none is
+
+    def _first_row(self, diagonal: Array) -> Array | int:
+        """The first row of the hack that each of some diagonals belongs to."""
+        raise NotImplementedError
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        diagonal, place = self.xp.nonzero(self.values)
+        row = self._first_row(diagonal) + place
+        return row, row + self.offset[diagonal], self.values[diagonal, place]
+
+
+@register
+class Dia(Diagonals):
+    """One dense array a non-empty diagonal and no column indices: about 8 bytes an entry for a stencil.
+
+    Impossible where entries scatter: a random matrix has nearly rows + cols diagonals. A stored zero cannot be told
+    from padding, so decoding leaves it out. All rows are one hack, rounded up to a multiple of 32.
+    """
+
+    key = "dia"
+    survey_name = "DIA"
+    reference = "Saad 1989; Bell & Garland, NVR-2008-004"
+    core = "hacked diagonals: all rows are one hack"
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        return len(a.diagonals) * (round_up(a.rows, HACK) * a.dtype.itemsize + 4)
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        if a.nnz and (run := runner(a)):
+            return dia_by_kernels(a, run)
+        keys = a.diagonals.astype(np.int64) + (a.rows - 1)
+        return {"offset": a.diagonals, "values": filled(a, round_up(max(a.rows, 1), HACK), keys)}
+
+    def _first_row(self, diagonal: Array) -> int:
+        return 0
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        (rows, cols), (diagonals, pitch) = self.shape, self.values.shape
+        sizes = np.int32(rows), np.int32(cols), np.int32(diagonals), np.int64(pitch)
+        threads = per_thread(cdiv(rows, 2), BLOCK)
+        return [
+            Launch("dia/dia.cu", f"dia_spmv<{ctype(self.values)}>", *threads, (*sizes, self.offset, self.values, x, y))
+        ]
+
+
+@register
+class Hdi(Diagonals):
+    """Hacks of 32 rows, each with its own non-empty diagonals as dense arrays of 32, and no column indices.
+
+    Padding stays small where diagonals come and go along the matrix, but a scattered entry still takes 32 slots. In
+    double precision the grids pde:60, pde:80 and pde:100 take 8.20, 8.18 and 8.17 bytes an entry. The PSBLAS library
+    allocates as many offsets as it has values, not one a diagonal, and then takes 12.10, 12.07 and 12.06, as in Table 9
+    of Filippone et al. (2017): footprint=psblas stores that array, and runs no different. A stored zero cannot be told
+    from padding, so decoding leaves it out.
+    """
+
+    key = "hdi"
+    survey_name = "HDI"
+    reference = "Barbieri, Cardellini, Fanfarillo & Filippone 2015 (PSBLAS)"
+    core = "hacked diagonals: hacks of 32 rows"
+
+    footprint = Parameter(
+        "exact", "psblas: 32 offsets are allocated for every diagonal, as the library does", choices=("exact", "psblas")
+    )
+
+    hack_ptr: Array  # (hacks + 1,), of the row pointers' type: the first diagonal of each hack
+
+    @classmethod
+    def estimate(cls, a: Csr, *, footprint: str, **params: Any) -> int:
+        diagonals = len(hack_keys(a))
+        hack_ptr = (cdiv(a.rows, HACK) + 1) * a.row_ptr.itemsize
+        return hack_ptr + diagonals * (HACK * a.dtype.itemsize + 4 * (HACK if footprint == "psblas" else 1))
+
+    @classmethod
+    def convert(cls, a: Csr, *, footprint: str, **params: Any) -> dict[str, Any]:
+        if a.nnz and (run := runner(a)):
+            return hdi_by_kernels(a, footprint, run)
+        xp, span, keys = a.xp, sum(a.shape), hack_keys(a)
+        hack_ptr = xp.searchsorted(keys, xp.arange(cdiv(a.rows, HACK) + 1) * span).astype(a.row_ptr.dtype)
+        offset = offset_array(xp, len(keys), footprint)
+        offset[: len(keys)] = keys % max(span, 1) - (a.rows - 1)
+        return {"hack_ptr": hack_ptr, "offset": offset, "values": filled(a, HACK, keys)}
+
+    def _first_row(self, diagonal: Array) -> Array:
+        return expand(self.hack_ptr, len(self.values))[diagonal] * HACK
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        rows, cols = self.shape
+        kernel = f"hdi_spmv<{ctype(self.values)}, {ctype(self.hack_ptr)}>"
+        args = np.int32(rows), np.int32(cols), self.hack_ptr, self.offset, self.values, x, y
+        return [Launch("dia/dia.cu", kernel, *per_thread(rows, BLOCK), args)]

@@ -1,0 +1,1 @@
+"""ELLPACK, its slices, and jagged diagonals."""

@@ -1,0 +1,371 @@
+"""The names of the ELLPACK family: what each fixes of sliced ELLPACK (spmvbench/formats/ellpack/sell.py)."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, cdiv, offsets
+from spmvbench.formats.base import Launch, Parameter, ctype, register
+from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.ellpack.sell import Layout, SlicedEll
+from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices
+
+POWERS = (1, 2, 4, 8, 16, 32)
+SORTING_WINDOW = "rows of a window sorted by length, longest first; 1: none are, 0: all rows are one window"
+
+
+def threads_by_length(a: Csr) -> int:
+    """The smallest T, a power of two up to 32, that leaves a thread 8 entries of a row of mean length at most.
+
+    In place of the tuning runs of ELLR-T and Sliced ELLR-T.
+    """
+    return next((t for t in POWERS if a.row_len_mean <= 8 * t), 32)
+
+
+@register
+class Ell(SlicedEll):
+    """Every row padded to the longest, stored column by column so that neighbouring threads read neighbouring slots.
+
+    Best where the longest row is near the mean; one long row makes it impossible.
+    """
+
+    key = "ell"
+    survey_name = "ELLPACK"
+    reference = "Kincaid et al., ITPACKV 2D 1989; Bell & Garland, NVR-2008-004"
+
+    height = 0
+    threads = Parameter(1, "threads that share a row, each in a warp of its own", choices=POWERS)
+
+    @classmethod
+    def head(cls, a: Csr, width: int) -> Self:
+        """The first `width` entries of every row, as a matrix of the same shape."""
+        s = Slices.whole(a, width=width)
+        return cls.holding(a.shape, cls.filled(a, cls.layout(a, **cls.resolve({})), s))
+
+
+@register
+class EllR(SlicedEll):
+    """ELLPACK and the length of every row: threads stop there, so padding is stored and hardly read."""
+
+    key = "ell-r"
+    survey_name = "ELLPACK-R"
+    reference = "Vázquez, Fernández, Garzón, Concurrency and Computation 2011"
+
+    height = 0
+    stop = True
+
+
+@register
+class EllRP(SlicedEll):
+    """ELLPACK-R with all rows sorted, longest first, so that those of a warp end together.
+
+    As much is stored as before. The paper does not say how y comes back to its order; here the kernel scatters it.
+    """
+
+    key = "ell-rp"
+    survey_name = "ELLPACK-RP"
+    reference = "Cao et al., ICCASM 2010"
+
+    height, sigma = 0, 0
+    stop = True
+
+
+@register
+class EllRT(SlicedEll):
+    """ELLPACK-R for T neighbouring threads a row: their slots lie side by side, rows are padded to multiples of 16.
+
+    The paper finds T by trying; threads=0 takes the smallest T that leaves a thread at most 8 entries of a mean row.
+    Sums over the T threads are taken by shuffles, where the paper used shared memory.
+    """
+
+    key = "ellr-t"
+    survey_name = "ELLR-T"
+    reference = "Vázquez, Fernández, Garzón, Parallel Computing 2012"
+
+    height = 0
+    align = 16
+    interleaved = stop = whole_steps = True
+    threads = Parameter(
+        0, "neighbouring threads that share a row; 0 takes them by mean row length", choices=(0, 1, 4, 16)
+    )
+
+    @classmethod
+    def threads_by_rule(cls, a: Csr, height: int) -> int:
+        return threads_by_length(a)
+
+
+@register
+class Sell(SlicedEll):
+    """Slices of some rows, each padded to its own longest row and stored column by column.
+
+    One long row costs its slice only. The paper tunes S (height) and T by trying and may sort rows first (sigma).
+    """
+
+    key = "sell"
+    survey_name = "Sliced ELLPACK"
+    reference = "Monakov, Lokhmotov, Avetisyan, HiPEAC 2010"
+
+    height = Parameter(64, "rows of a slice (S)", choices=(32, 64, 128, 256))
+    sigma = Parameter(1, SORTING_WINDOW, low=0)
+    threads = Parameter(0, "threads that share a row, each in a warp of its own; 0 takes 256 / S", choices=(0, 1, 4))
+
+    @classmethod
+    def described(cls, **said: str) -> str:
+        return super().described(threads="256/C")
+
+    @classmethod
+    def threads_by_rule(cls, a: Csr, height: int) -> int:
+        return 256 // height
+
+
+@register
+class SellVar(SlicedEll):
+    """Slices of 32 to 256 rows, cut where lower ones save more padding than they cost; each a block of 256 threads.
+
+    The paper names a heuristic and does not give it. Here slices of 32 rows are merged in pairs, level by level, where
+    the pair's slots and the price of one slice (`price` slots) are no more than those of its halves. All threads of a
+    block share the rows of its slice: T = 256 / height.
+    """
+
+    key = "sell-var"
+    survey_name = "Sliced ELLPACK"
+    reference = "Monakov, Lokhmotov, Avetisyan, HiPEAC 2010"
+
+    height, threads = 32, 8  # of the lowest slices
+    price = Parameter(64, "slots that a slice costs beside its own, where cuts are chosen", low=0, high=2**20)
+
+    first_row: Array  # (slices + 1,), int32: first row of each slice, and the end of the last, behind the last row
+
+    @classmethod
+    def described(cls, **said: str) -> str:
+        return super().described(height="32 to 256", threads="256/C")
+
+    @classmethod
+    def cuts(cls, a: Csr, price: int, run: Run | None) -> tuple[Array, Array]:
+        """For each 32 rows: the height of the slice that begins there, int32, 0 where none does, and its slots."""
+        blocks = cdiv(a.rows, BLOCK)
+        xp, groups = a.xp, blocks * (BLOCK // WARP)
+        if run is not None:
+            height, slots = xp.empty(groups, dtype=np.int32), xp.empty(groups, dtype=np.int64)
+            args = (np.int32(a.rows), np.int32(blocks), np.int64(price), a.row_ptr, height, slots)
+            kernel = f"sell_var_cuts<{ctype(a.row_ptr)}>"
+            run(Launch("ellpack/sell_convert.cu", kernel, cdiv(blocks * WARP, BLOCK), BLOCK, args))
+            return height, slots
+        lengths = np.zeros(blocks * BLOCK, dtype=np.int64)
+        lengths[: a.rows] = a.row_lengths
+        width = lengths.reshape(groups, WARP).max(axis=1, initial=0)
+        cost = width * WARP + price * (np.arange(groups) * WARP < a.rows)  # what begins behind the last row is no slice
+        height, slots = np.full(groups, WARP, dtype=np.int32), width * WARP
+        size = 1  # 32-row groups of a half
+        while size * WARP < BLOCK:
+            width = width.reshape(-1, 2).max(axis=1)
+            merged = width * (2 * size * WARP) + price
+            halves = cost.reshape(-1, 2).sum(axis=1)
+            merge = merged <= halves
+            cost = np.where(merge, merged, halves)
+            for chosen, at_begin in ((height, 2 * size * WARP), (slots, merged - price)):
+                parts = chosen.reshape(-1, 2 * size)
+                parts[merge, 1:] = 0
+                parts[:, 0] = np.where(merge, at_begin, parts[:, 0])
+            size *= 2
+        return height, slots
+
+    @classmethod
+    def of_cuts(cls, a: Csr, price: int, run: Run | None) -> Slices:
+        """The slices that the cuts leave."""
+        xp, used = a.xp, cdiv(a.rows, WARP)
+        height, slots = (array[:used] for array in cls.cuts(a, price, run))
+        begin = xp.flatnonzero(height)
+        first_row = xp.zeros(len(begin) + 1, dtype=np.int32)
+        xp.cumsum(height[begin], out=first_row[1:])  # fits, so that nothing waits for the total as in `offsets`
+        ptr = offsets(slots[begin])
+        return Slices(a.rows, int(ptr[-1]), 0, 1, ptr, xp.empty(0, dtype=np.int32), first_row)
+
+    @classmethod
+    def estimate(cls, a: Csr, *, price: int, **params: Any) -> int:
+        s = cls.of_cuts(a, price, runner(a))
+        return s.slots * (4 + a.dtype.itemsize) + s.nbytes
+
+    @classmethod
+    def convert(cls, a: Csr, *, price: int, **params: Any) -> dict[str, Any]:
+        s = cls.of_cuts(a, price, runner(a))
+        return {**cls.filled(a, cls.layout(a), s), "first_row": s.first_row}
+
+    def _slices(self) -> Slices:
+        return super()._slices()._replace(first_row=self.first_row)
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        kernel = f"sell_var_spmv<{ctype(self.values)}, {ctype(self.slice_ptr)}, {BLOCK}>"
+        args = (np.int32(len(y)), self.first_row, self.slice_ptr, self.columns, self.values, x, y)
+        return [Launch("ellpack/sell.cu", kernel, len(self.slice_ptr) - 1, BLOCK, args)]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        heights = self.xp.diff(self.first_row)
+        return {f"slices_{height}": int((heights == height).sum()) for height in (32, 64, 128, 256)}
+
+
+@register
+class SlicedEllRT(SlicedEll):
+    """ELLR-T in slices: one of the rows of a block of 128 threads, its width a multiple of the T threads a row.
+
+    Rows keep their order. threads=0 takes the T of `ellr-t`.
+    """
+
+    key = "sliced-ellr-t"
+    survey_name = "Sliced ELLR-T"
+    reference = "Dziekonski, Lamecki, Mrozowski, Progress in Electromagnetics Research 2011"
+
+    interleaved = stop = whole_steps = True
+    threads = Parameter(
+        0, "neighbouring threads that share a row; 0 takes them by mean row length", choices=(0, 1, 4, 16)
+    )
+
+    @classmethod
+    def described(cls, **said: str) -> str:
+        return super().described(height="128/T")
+
+    @classmethod
+    def threads_by_rule(cls, a: Csr, height: int) -> int:
+        return threads_by_length(a)
+
+    @classmethod
+    def layout(cls, a: Csr, **params: Any) -> Layout:
+        layout = super().layout(a, **params)
+        return layout._replace(height=128 // layout.threads)
+
+
+@register
+class WarpedEll(SlicedEll):
+    """Slices of a warp's 32 rows, rows sorted within windows of a block's 256, so that x is read as locally as before.
+
+    Sorting 32 rows within their slice, as the survey has it, cannot make it narrower: the window is what a block of the
+    original holds. The same arrays as `sell-c-sigma`.
+    """
+
+    key = "warped-ell"
+    survey_name = "Warped ELL"
+    reference = "Maggioni, Berger-Wolf, Liang, IPDPSW 2013"
+
+    sigma = Parameter(256, SORTING_WINDOW, low=0)
+
+
+@register
+class SellCSigma(SlicedEll):
+    """Slices of C rows, rows sorted by length within windows of sigma: one storage for CPUs and GPUs.
+
+    A larger sigma saves padding and scatters x and y. threads=0 takes T by rows and their mean length, as was fastest
+    on an H200.
+    """
+
+    key = "sell-c-sigma"
+    survey_name = "SELL-C-sigma"
+    reference = "Kreutzer et al., SIAM Journal on Scientific Computing 2014"
+
+    height = Parameter(32, "rows of a slice (C)", choices=(8, 32, 128))
+    sigma = Parameter(256, SORTING_WINDOW, low=0)
+    threads = Parameter(
+        0, "threads that share a row, each in a warp of its own; 0 takes them by size", choices=(0, 1, 4)
+    )
+
+
+@register
+class SellP(SlicedEll):
+    """Slices of 32 rows, their widths padded to multiples of the T threads that share a row: no thread needs a test.
+
+    MAGMA's padding has column 0; here it has -1.
+    """
+
+    key = "sell-p"
+    survey_name = "SELL-P"
+    reference = "Anzt, Tomov, Dongarra, UT-EECS-14-727, 2014"
+
+    threads = Parameter(4, "threads that share a row, each in a warp of its own (T)", choices=(1, 4, 8))
+    whole_steps = True
+
+
+@register
+class EllWarp(SlicedEll):
+    """Slices of a warp's 32 rows after all rows were sorted by length; rows without entries are not stored.
+
+    The first kernel of the paper (K1). Next to no padding, but x and y are read and written out of order.
+    """
+
+    key = "ell-warp"
+    survey_name = "ELL-WARP"
+    reference = "Wong, Kuhl, Darve, 2015"
+
+    sigma = 0
+    drop_empty = True
+
+
+@register
+class SellCusparse(SlicedEll):
+    """The arrays of `cusparse-sell`, multiplied by this project's kernel: tells the layout from the vendor's kernel.
+
+    Slices of 32 rows in their order, padding with column -1, as cuSPARSE takes them.
+    """
+
+    key = "sell-cusparse"
+    reference = "NVIDIA cuSPARSE, sliced ELLPACK"
+
+    threads = 0
+
+
+class Psblas(SlicedEll):
+    """What the two formats of PSBLAS share: row lengths, one or two threads a row by the mean length, their footprint.
+
+    The library also keeps the position of every row's diagonal entry, for other operations than this product, and two
+    scalars; its footprints in the survey's Table 9 count them. footprint=psblas stores them.
+    """
+
+    reference = "Barbieri et al., DICII RR-15.6, 2015; Filippone et al. 2017"
+
+    stop = True
+    threads = Parameter(0, "threads that share a row; 0 takes 2 where the mean row has 32 entries", choices=(0, 1, 2))
+    footprint = Parameter(
+        "product", "product: what the product needs; psblas: all that the library stores", choices=("product", "psblas")
+    )
+
+    diagonal: Array  # (rows,), int32: place of the diagonal entry in its row, -1 without one; (0,) if not kept
+    sizes: Array  # (2,), int32: rows of a slice and the width of the widest; (0,) if not kept
+
+    @classmethod
+    def threads_by_rule(cls, a: Csr, height: int) -> int:
+        return 2 if a.row_len_mean >= 32 else 1
+
+    @classmethod
+    def estimate(cls, a: Csr, *, footprint: str, **params: Any) -> int:
+        return super().estimate(a, **params) + (4 * a.rows + 8) * (footprint == "psblas")
+
+    @classmethod
+    def convert(cls, a: Csr, *, footprint: str, **params: Any) -> dict[str, Any]:
+        xp, fields = a.xp, super().convert(a, **params)
+        if footprint != "psblas":
+            return {**fields, "diagonal": xp.empty(0, dtype=np.int32), "sizes": xp.empty(0, dtype=np.int32)}
+        diagonal = xp.full(a.rows, -1, dtype=np.int32)
+        entry = xp.flatnonzero(a.col_idx == a.row_idx)
+        row = a.row_idx[entry]
+        diagonal[row] = (entry - a.row_ptr[row]).astype(np.int32)
+        sizes = np.array([fields["slice_height"], a.row_len_max], dtype=np.int32)
+        return {**fields, "diagonal": diagonal, "sizes": xp.asarray(sizes)}
+
+
+@register
+class EllPsblas(Psblas):
+    """PSBLAS's ELLPACK: every row padded to the longest, and row lengths. The survey's ELL."""
+
+    key = "ell-psblas"
+    survey_name = "ELLPACK"
+
+    height = 0
+
+
+@register
+class Hll(Psblas):
+    """PSBLAS's hacked ELLPACK: slices of 32 rows in their order, and row lengths."""
+
+    key = "hll"
+    survey_name = "HLL"

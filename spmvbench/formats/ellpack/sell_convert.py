@@ -1,0 +1,170 @@
+"""CSR to sliced ELLPACK: where every entry goes, by array operations on the host and by kernels on a device."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spmvbench.formats.arrays import (
+    Array,
+    Csr,
+    array_module,
+    cdiv,
+    expand,
+    longest_first,
+    offsets,
+    round_up,
+)
+from spmvbench.formats.base import Launch, cbool, ctype
+from spmvbench.formats.conversion import Run
+
+BLOCK = 256  # threads of a conversion kernel's block; no slice of several has more rows
+WARP = 32
+
+
+def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array | None:
+    """The row of each place, (n,), int32: rows in windows of `sigma` (0: all), each longest first, equal ones in order.
+
+    drop_empty: leave out rows without entries (sigma 0 only). None for sigma 1, which changes nothing.
+    """
+    xp = a.xp
+    if sigma == 1:
+        return None
+    window = max(min(sigma or a.rows, a.rows), 1)
+    group = xp.arange(a.rows, dtype=np.int64) // window
+    perm = longest_first(a.row_lengths, a.row_len_max, group, cdiv(a.rows, window)).astype(np.int32)
+    return perm[: int(xp.count_nonzero(a.row_lengths))].copy() if drop_empty else perm
+
+
+class Slices(NamedTuple):
+    """Where the slots of every row lie, known before they are allocated.
+
+    Position p of the row at place r of a slice that begins at slot b lies at b + p // lanes * lanes * height
+    + r * lanes + p % lanes.
+    """
+
+    rows: int  # stored
+    slots: int
+    height: int  # rows of a slice; 0 where they differ
+    lanes: int  # neighbouring slots of a row
+    ptr: Array  # (slices + 1,), int32 or int64: first slot of each slice; empty where all rows are one slice
+    perm: Array  # (rows,), int32: row of each place; empty where rows keep their order
+    first_row: Array  # (slices + 1,), int32: first place of each slice; empty where all have the same height
+
+    @classmethod
+    def whole(cls, a: Csr, *, perm: Array | None = None, align: int = 1, lanes: int = 1, width: int = -1) -> Slices:
+        """All rows as one slice, as wide as the longest row or as `width` where that is given."""
+        height, none = round_up(a.rows, WARP), a.xp.empty(0, dtype=np.int32)
+        slots = round_up(a.row_len_max if width < 0 else width, align) * height
+        return cls(a.rows, slots, height, lanes, none, none if perm is None else perm, none)
+
+    @classmethod
+    def of(
+        cls, a: Csr, height: int, run: Run | None, *, perm: Array | None = None, align: int = 1, lanes: int = 1
+    ) -> Slices:
+        """Slices of `height` rows (a power of two up to 256), each as wide as its longest rounded up to `align`.
+
+        perm: the rows to store, in order; all as they are where it is not given. run: runs a kernel, None for NumPy.
+        """
+        xp = a.xp
+        ordered, rows = perm is not None, a.rows if perm is None else len(perm)
+        perm = xp.empty(0, dtype=np.int32) if perm is None else perm
+        slices = cdiv(rows, height)
+        if run is None:
+            lengths = np.zeros(slices * height, dtype=np.int64)
+            lengths[:rows] = a.row_lengths[perm] if ordered else a.row_lengths
+            slots = round_up(lengths.reshape(slices, height).max(axis=1, initial=0), align) * height
+        else:
+            slots = xp.empty(slices, dtype=np.int64)
+            kernel = f"sell_slots<{ctype(a.row_ptr)}, {cbool(ordered)}>"
+            size = np.int32(rows), np.int32(slices), np.int32(height), np.int32(align)
+            args = (*size, a.row_ptr, perm, slots)
+            run(Launch("ellpack/sell_convert.cu", kernel, cdiv(slices * WARP, BLOCK), BLOCK, args))
+        ptr = offsets(slots)
+        return cls(rows, int(ptr[-1]), height, lanes, ptr, perm, xp.empty(0, dtype=np.int32))
+
+    @classmethod
+    def kept(cls, rows: int, slots: int, height: int, ptr: Array) -> Slices:
+        """As a format keeps them, for decoding; rows in their order."""
+        none = array_module(ptr).empty(0, dtype=np.int32)
+        return cls(rows, slots, height, 1, ptr, none, none)
+
+    @property
+    def width(self) -> int:
+        """Positions of the only slice."""
+        return self.slots // max(self.height, 1)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays that say where slots lie."""
+        return self.ptr.nbytes + self.perm.nbytes + self.first_row.nbytes
+
+    @property
+    def begins(self) -> Array:
+        """First slot of each slice and the end, of an only slice too, int64."""
+        return self.ptr.astype(np.int64) if len(self.ptr) else array_module(self.ptr).array([0, self.slots])
+
+    def first_slot(self, place: Array) -> tuple[Array, Array]:
+        """The slot of position 0 of some places, int64, and the slots from there to position `lanes`."""
+        if len(self.first_row):
+            slice_ = np.searchsorted(self.first_row, place, side="right") - 1
+            return self.begins[slice_] + place - self.first_row[slice_], np.diff(self.first_row)[slice_]
+        height = max(self.height, 1)
+        return self.begins[place // height] + place % height * self.lanes, np.int64(height * self.lanes)
+
+    def row_of(self, slot: Array) -> Array:
+        """The row that each slot belongs to."""
+        slice_ = expand(self.begins, self.slots)[slot]
+        inside = slot - self.begins[slice_]
+        if len(self.first_row):
+            first = self.first_row[slice_]
+            place = first + inside % (self.first_row[slice_ + 1] - first)
+        else:
+            place = slice_ * np.int64(self.height) + inside // self.lanes % max(self.height, 1)
+        return self.perm[place] if len(self.perm) else place
+
+
+def slots_of(a: Csr, s: Slices) -> Array:
+    """The slot of each entry, (nnz,), int64; on the host only."""
+    place = np.arange(a.rows)
+    if len(s.perm) or s.rows < a.rows:
+        place = np.zeros(a.rows, dtype=np.int64)
+        place[s.perm] = np.arange(s.rows)
+    begin, stride = s.first_slot(place)
+    row, position = a.row_idx, a.rank_in_row
+    step = stride[row] if stride.ndim else stride
+    return begin[row] + position // s.lanes * step + position % s.lanes
+
+
+def fill(a: Csr, s: Slices, run: Run | None) -> dict[str, Any]:
+    """`columns`, (slots,), int32, -1 in padding, and `values`, (slots,), 0 there.
+
+    Entries beyond the width of an only slice are left out.
+    """
+    xp = a.xp
+    if run is None:
+        columns = np.full(s.slots, -1, dtype=np.int32)
+        values = np.zeros(s.slots, dtype=a.dtype)
+        slot, fits = slots_of(a, s), a.rank_in_row < s.width if not len(s.ptr) else slice(None)
+        columns[slot[fits]] = a.col_idx[fits]
+        values[slot[fits]] = a.values[fits]
+        return {"columns": columns, "values": values}
+    columns, values = xp.empty(s.slots, dtype=np.int32), xp.empty(s.slots, dtype=a.dtype)
+    value, index, pointer, ordered = ctype(values), ctype(a.row_ptr), ctype(s.ptr), cbool(len(s.perm) > 0)
+    arrays = (a.row_ptr, a.col_idx, a.values, columns, values)
+    rows, lanes = np.int32(s.rows), np.int32(s.lanes)
+    if not len(s.ptr):
+        grid = cdiv(s.height * s.lanes, BLOCK) if s.slots else 0
+        kernel = f"ell_fill<{value}, {index}, {ordered}>"
+        args = (rows, np.int32(s.height), np.int32(s.width), lanes, s.perm, *arrays)
+    elif len(s.first_row):
+        grid = len(s.ptr) - 1
+        kernel = f"sell_var_fill<{value}, {index}, {pointer}>"
+        args = (rows, s.first_row, s.ptr, *arrays)
+    else:
+        grid = len(s.ptr) - 1
+        kernel = f"sell_fill<{value}, {index}, {pointer}, {ordered}>"
+        args = (rows, np.int32(s.height), lanes, s.ptr, s.perm, *arrays)
+    run(Launch("ellpack/sell_convert.cu", kernel, grid, BLOCK, args))
+    return {"columns": columns, "values": values}

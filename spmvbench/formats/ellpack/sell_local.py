@@ -1,0 +1,218 @@
+"""Sliced ELLPACK with 16-bit columns."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, offsets, round_up
+from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, register
+from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.ellpack.sell import block_of, threads_by_size
+from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices, slots_of, sorted_rows
+
+PADDING = 0xFFFF  # among 16-bit columns; a piece's columns lie less than this apart
+BY_PADDING = -1  # for sigma
+SPARE_SLOTS = 1.25  # slots an entry in the rows' own order, up to which sigma -1 keeps it
+WINDOW = 256  # that sigma -1 sorts else
+WORTH_A_BASE = 0.05  # of the slots, that a second base must make short; it costs 4 % (pde:100, f64, H200)
+
+
+def slices_of(a: Csr, sigma: int) -> Slices:
+    """Slices of 32 rows, the rows sorted within windows of `sigma`; -1 is for the class to say."""
+    natural = Slices.of(a, WARP, runner(a))
+    if sigma == BY_PADDING:
+        sigma = 1 if natural.slots <= SPARE_SLOTS * a.nnz else WINDOW
+    perm = sorted_rows(a, sigma)
+    return natural if perm is None else Slices.of(a, WARP, runner(a), perm=perm)
+
+
+class Bases(NamedTuple):
+    """How the columns of every slice are stored, its positions in parts of the same number, the pieces."""
+
+    columns: Array  # (slices, pieces), int32: the lowest column; -1 where columns lie too far apart
+    wide: Array  # (slices, pieces), int32: positions in 32 bits
+    total: int  # of them
+
+    def column_ptr(self, s: Slices) -> Array:
+        """(slices + 1,): 32 half words before each slice's columns; (0,) where all take 16 bits."""
+        if not self.total:
+            return s.ptr[:0]
+        positions = array_module(s.ptr).diff(s.ptr) // WARP
+        return offsets(positions + self.wide.sum(axis=1)).astype(s.ptr.dtype)
+
+    @classmethod
+    def of(cls, a: Csr, s: Slices, pieces: int, run: Run | None) -> Bases:
+        """For slices of 32 rows, in their order or sorted."""
+        xp, slices, ordered = a.xp, len(s.ptr) - 1, len(s.perm) > 0
+        if run is not None:
+            columns, wide = (xp.empty((slices, pieces), dtype=np.int32) for _ in range(2))
+            total = xp.zeros(1, dtype=np.uint64)
+            kernel = f"sell_local_bases<{ctype(a.row_ptr)}, {pieces}, {cbool(ordered)}>"
+            args = (np.int32(a.rows), np.int32(slices), s.perm, a.row_ptr, a.col_idx, columns, wide, total)
+            run(Launch("ellpack/sell_convert.cu", kernel, cdiv(slices * WARP, BLOCK), BLOCK, args))
+            return cls(columns, wide, int(total[0]))
+        begin, length = (np.zeros(round_up(a.rows, WARP), dtype=np.int64) for _ in range(2))
+        order = s.perm if ordered else slice(None)
+        begin[: a.rows], length[: a.rows] = a.row_ptr[:-1][order], a.row_lengths[order]
+        begin, length = begin.reshape(-1, WARP), length.reshape(-1, WARP)
+        width = length.max(axis=1, initial=0)
+        half = cdiv(width, pieces)
+        columns, wide = (np.zeros((slices, pieces), dtype=np.int32) for _ in range(2))
+        for piece in range(pieces):
+            first = (piece * half)[:, None]
+            last = np.minimum(length, first + half[:, None]) - 1
+            used = first <= last
+            lowest, highest = np.full(begin.shape, INT32_MAX), np.full(begin.shape, -1)
+            lowest[used] = a.col_idx[(begin + first)[used]]
+            highest[used] = a.col_idx[(begin + last)[used]]
+            low, high = lowest.min(axis=1, initial=INT32_MAX), highest.max(axis=1, initial=-1)
+            spread = high - low >= PADDING
+            columns[:, piece] = np.where(spread, -1, np.where(high < 0, 0, low))
+            wide[:, piece] = np.where(spread, np.minimum(width, (piece + 1) * half) - piece * half, 0)
+        return cls(columns, wide, int(wide.sum()))
+
+    @classmethod
+    def chosen(cls, a: Csr, s: Slices, pieces: int) -> Bases:
+        """With `pieces`; for 0 with one, or with two where that makes enough columns short."""
+        run = runner(a)
+        one = cls.of(a, s, pieces or 1, run)
+        if pieces or not one.total:
+            return one
+        two = cls.of(a, s, 2, run)
+        return two if WARP * (one.total - two.total) >= WORTH_A_BASE * s.slots else one
+
+
+@register
+class SellLocal(Format):
+    """Slices of 32 rows, columns as 16-bit offsets from a base column of the slice where they fit.
+
+    A slice has one base, or two, for the first and second half of its positions, where one often does not reach:
+    columns of a row ascend, so each half spans less. Columns that still lie 65,535 or more apart are stored in 32 bits,
+    piece by piece: any matrix fits, and none loses a bit. 2 bytes an entry are saved wherever 16 bits suffice, of 12 in
+    double precision. Lower and upper halves of the others apart would leave one loop for all, but take three loads a
+    slot: 248 against 256 GFLOPS (uniform:1048576:12, f64, H200).
+
+    Rows keep their order, and with it what they share of x, unless that pads them by more than a quarter: then they are
+    sorted as in `sell-c-sigma`.
+
+    The idea of short local columns is EHYB's, which partitions and reorders the matrix for it and puts each part's x in
+    shared memory; here none does. Staging x too was tried on the banded matrix, whose slices have the compactest x,
+    and lost: 1059 against 1165 GFLOPS (band:1048576:24:2000, f32, H200); the L1 cache does as well.
+    """
+
+    key = "sell-local"
+    family = "ELLPACK"
+    reference = "this project; 16-bit columns after Chen, Explicit caching HYB, 2022"
+    core = "sliced ELLPACK: C=32, sigma and T by rule, 16-bit columns"
+    sources = ("ellpack/sell_local.cu", "ellpack/sell_convert.cu")
+
+    pieces = Parameter(
+        0, "base columns of a slice; 0 takes 2 where a twentieth of the columns need it", choices=(0, 1, 2)
+    )
+
+    sigma = Parameter(
+        BY_PADDING,
+        "rows of a window that is sorted by length; 0: all, 1: none, -1: 256 where more than a fifth of the slots were "
+        "padding else",
+        low=BY_PADDING,
+    )
+
+    slice_ptr: Array  # (slices + 1,), int32 or int64: first slot of each slice
+    bases: Array  # (slices, pieces), int32: base column; -1 where columns take 32 bits
+    column_ptr: Array  # (slices + 1,): 32 half words before each slice's columns; (0,) where all take 16 bits
+    columns: Array  # (slots and 32-bit slots,), uint16: column less its base, 65,535 in padding; or halves of an int32
+    values: Array  # (slots,); 0 in padding
+    perm: Array  # (rows,), int32: row of each place; (0,) where rows keep their order
+    row_threads: int  # threads that share a row
+
+    @classmethod
+    def estimate(cls, a: Csr, *, pieces: int, sigma: int, **params: Any) -> int:
+        s = slices_of(a, sigma)
+        bases = Bases.chosen(a, s, pieces)
+        columns = 2 * (s.slots + WARP * bases.total) + bases.columns.nbytes + s.ptr.nbytes * (bases.total > 0)
+        return s.slots * a.dtype.itemsize + s.nbytes + columns
+
+    @classmethod
+    def convert(cls, a: Csr, *, pieces: int, sigma: int, **params: Any) -> dict[str, Any]:
+        xp, run, s = a.xp, runner(a), slices_of(a, sigma)
+        bases = Bases.chosen(a, s, pieces)
+        column_ptr = bases.column_ptr(s)
+        columns = xp.empty(s.slots + WARP * bases.total, dtype=np.uint16)
+        values = xp.empty(s.slots, dtype=a.dtype)
+        if run is None:
+            columns[:], values[:] = PADDING, 0
+            slot = slots_of(a, s)
+            values[slot] = a.values
+            base, at = column_places(s.ptr, bases.columns, column_ptr, slot)
+            near, wide = base >= 0, base < 0
+            columns[at[near]] = (a.col_idx - base)[near]
+            columns.view(np.int32)[at[wide]] = a.col_idx[wide]
+        else:
+            kernel = f"sell_local_fill<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(s.ptr)}, {cbool(len(s.perm) > 0)}>"
+            size = np.int32(a.rows), np.int32(bases.columns.shape[1]), np.bool_(bases.total > 0)
+            args = (*size, s.ptr, bases.columns, column_ptr, s.perm, a.row_ptr, a.col_idx, a.values, columns, values)
+            run(Launch("ellpack/sell_convert.cu", kernel, len(s.ptr) - 1, BLOCK, args))
+        return {
+            "slice_ptr": s.ptr,
+            "bases": bases.columns,
+            "column_ptr": column_ptr,
+            "columns": columns,
+            "values": values,
+            "perm": s.perm,
+            "row_threads": threads_by_size(a),
+        }
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        xp = self.xp
+        slots = xp.arange(len(self.values))
+        base, at = column_places(self.slice_ptr, self.bases, self.column_ptr, slots)
+        near, wide = base >= 0, base < 0
+        offset = self.columns[at[near]]
+        column = xp.empty(len(slots), dtype=np.int64)
+        column[near] = xp.where(offset == PADDING, -1, base[near] + offset)
+        column[wide] = self.columns.view(np.int32)[at[wide]]
+        used = xp.flatnonzero(column >= 0)
+        kept = Slices.kept(self.shape[0], len(slots), WARP, self.slice_ptr)._replace(perm=self.perm)
+        return kept.row_of(used), column[used].astype(np.int32), self.values[used]
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        rows, threads = self.shape[0], self.row_threads
+        block = block_of(threads)
+        types = f"{ctype(self.values)}, {ctype(self.slice_ptr)}"
+        flags = f"{cbool(len(self.column_ptr) > 0)}, {cbool(len(self.perm) > 0)}"
+        kernel = f"sell_local_spmv<{types}, {self.bases.shape[1]}, {threads}, {block[0]}, {flags}>"
+        columns = self.bases, self.column_ptr, self.columns
+        args = (np.uint32(rows), self.slice_ptr, *columns, self.perm, self.values, x, y)
+        return [Launch("ellpack/sell_local.cu", kernel, cdiv(rows, block[0]), block, args)]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        slots = len(self.values)
+        columns = self.bases.nbytes + self.column_ptr.nbytes + self.columns.nbytes
+        return {
+            "pieces": self.bases.shape[1],
+            "sorted": len(self.perm) > 0,
+            "narrow_share": 2 - len(self.columns) / max(slots, 1),
+            "bytes_saved": 4 * slots - columns,  # against 32-bit columns
+        }
+
+
+def column_places(slice_ptr: Array, bases: Array, column_ptr: Array, slot: Array) -> tuple[Array, Array]:
+    """For some slots: the base of their piece, int64, and where their column stands.
+
+    That is a place among the half words of `columns`, or, where the base is negative, among its words.
+    """
+    xp = array_module(slice_ptr)
+    slice_ = xp.searchsorted(slice_ptr, slot, side="right") - 1
+    begin = slice_ptr[slice_].astype(np.int64)
+    position = (slot - begin) // WARP
+    half = cdiv((slice_ptr[slice_ + 1] - begin) // WARP, bases.shape[1])
+    piece = position // xp.maximum(half, 1)
+    base = bases[slice_, piece].astype(np.int64)
+    # Units of 32 half words; the second piece stands behind the first.
+    unit = column_ptr[slice_].astype(np.int64) if len(column_ptr) else begin // WARP
+    unit += piece * half * (1 + (bases[slice_, 0] < 0))
+    inside = (position - piece * half) * WARP + (slot - begin) % WARP
+    return base, xp.where(base < 0, WARP // 2, WARP) * unit + inside

@@ -1,0 +1,1 @@
+"""Hybrids: parts of a matrix in different formats."""

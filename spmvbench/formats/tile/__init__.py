@@ -1,0 +1,1 @@
+"""TileSpMV: every tile in a format of its own."""

@@ -1,0 +1,164 @@
+"""CSR to tiles by kernels of our own: what `tile_convert` and `tile_layout` compute by arrays, in a dozen launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, cdiv, index_dtype, round_up
+from spmvbench.formats.base import Launch, ctype, per_thread
+from spmvbench.formats.conversion import Run
+from spmvbench.formats.tile.convert import COO, CSR, DNS_COL, DNS_ROW, ELL, HYB, NAMES, TILE, Rules, hyb_rows
+
+FORMATS = len(NAMES)
+WORDS = 8  # as in tile_convert.cu
+GROUP = 256  # likewise
+SUMS = 4 * FORMATS + 2  # likewise
+
+
+class Room(NamedTuple):
+    """What the tiles of a matrix come to. The first four by format, (7,) each.
+
+    values, index: value slots and units of what off2 counts, as they are stored. entries, tiles: of the matrix.
+    stored_entries, stored_tiles: what is not computed apart.
+    """
+
+    values: list[int]
+    index: list[int]
+    entries: list[int]
+    tiles: list[int]
+    stored_entries: int
+    stored_tiles: int
+
+    @classmethod
+    def of(cls, sums: list[int]) -> Room:
+        """From the running sum over all groups of one kind of sum after the other, (SUMS + 1,)."""
+        each = np.diff(sums).tolist()
+        return cls(*(each[f : f + FORMATS] for f in range(0, 4 * FORMATS, FORMATS)), *each[4 * FORMATS :])
+
+
+class Packed(NamedTuple):
+    """A matrix in tiles. fields: the storage by name, with tile_ptr and chunks. rest: what is computed apart."""
+
+    fields: dict[str, Any]
+    rest: Csr | None
+    room: Room
+
+
+def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run: Run, *, defer: bool = False) -> Packed:
+    """A matrix in tiles, for nnz > 0; three waits for the device.
+
+    rules: None for CSR alone. tbalance: the most tiles of a chunk, from the number of tiles. defer: whether COO tiles
+    and tails of HYB are computed apart. run: runs a launch on the arrays of `a`.
+    """
+    xp, index, value = a.xp, ctype(a.row_ptr), ctype(a.values)
+    rows, nnz = np.int32(a.rows), a.row_ptr.dtype.type(a.nnz)
+    words = a.nnz // 32 + 1
+    all_csr, deferred = str(rules is None).lower(), str(defer).lower()
+
+    def launch(kernel: str, threads: int, *args: Any) -> None:
+        run(Launch("tile/tile_convert.cu", kernel, *per_thread(threads, 128), args))
+
+    def empty(n: int, dtype: Any) -> Array:
+        return xp.empty(n, dtype=dtype)
+
+    # Entries that open a tile, and how many do before each word of 32.
+    bits, counts = empty(words, np.uint32), empty(words + 1, nnz.dtype)
+    of_words = cdiv(words, WORDS) * 32
+    launch(f"mark_tiles<{index}>", of_words, rows, nnz, a.row_ptr, a.col_idx, bits, counts)
+    before = xp.cumsum(counts, dtype=counts.dtype)
+    tiles = int(before[-1])
+
+    row, col, entries = empty(tiles, np.int32), empty(tiles, np.int32), empty(tiles, np.uint16)
+    fmt, tail = empty(tiles, np.uint8), empty(tiles, np.uint8)
+    apart = xp.zeros(words if defer else 0, dtype=np.uint32)
+    coo, dns, te, th, least = rules or Rules(0, 0, 0.0, 0.0, 0)
+    limits = np.int32(coo), np.int32(dns), *(np.float64(t * abs(t)) for t in (te, th))
+    limits = *limits, np.int32(hyb_rows(a.dtype.itemsize)), np.int32(least)
+    described = row, col, entries, fmt, tail, apart
+    kernel = f"describe_tiles<{index}, {all_csr}, {deferred}>"
+    launch(kernel, of_words, rows, nnz, a.row_ptr, a.col_idx, bits, before, *limits, *described)
+
+    groups = cdiv(tiles, GROUP)
+    of_tiles = np.int32(tiles), np.int32(groups), entries, fmt, tail
+    sums = empty(1 + SUMS * groups, np.int32)
+    launch(f"count_room<{deferred}>", groups * 32, *of_tiles, sums)
+    sums = xp.cumsum(sums, dtype=np.int64)
+    room = Room.of(sums[::groups].tolist())
+
+    stored = room.stored_tiles
+    offset = index_dtype(max(*room.values, *room.index, a.nnz))
+    tile_row = empty(stored, np.int32)
+    level1 = {
+        "tile_col": empty(stored, np.int32),
+        "fmt": empty(stored, np.uint8),
+        "tail": empty(stored, np.uint8),
+        "tile_nnz": empty(stored + 1, offset),
+        "off1": empty(stored, offset),
+        "off2": empty(stored, offset),
+    }
+    stored_before = empty(tiles + 1 if defer else 0, np.int32)
+    kernel = f"place_tiles<{ctype(offset)}, {deferred}>"
+    launch(kernel, groups * 32, *of_tiles, sums, row, col, tile_row, *level1.values(), stored_before)
+
+    val = {name: empty(n, a.dtype) for name, n in zip(NAMES, room.values, strict=True)}
+    val["csr"] = empty(round_up(room.values[CSR], 2), a.dtype)
+    val["csr"][room.values[CSR] :] = 0
+    halves = {CSR: room.values[CSR], ELL: room.values[ELL], HYB: 2 * room.index[HYB]}
+    halves = {f: empty(n, np.uint8) for f, n in halves.items()}
+    csr_row_ptr, coo_idx = empty(room.index[CSR], np.uint8), empty(room.values[COO], np.uint8)
+    row_id, col_id = empty(room.index[DNS_ROW], np.uint8), empty(room.index[DNS_COL], np.uint8)
+    launch(
+        f"pack_tiles<{value}, {index}, {ctype(offset)}, {deferred}>",
+        stored * TILE,
+        *(rows, np.int32(stored), a.row_ptr, a.col_idx, a.values, tile_row),
+        *(level1[name] for name in ("tile_col", "fmt", "off1", "off2")),
+        *(val["csr"], halves[CSR], csr_row_ptr, val["coo"], coo_idx, val["ell"], halves[ELL], val["hyb"], halves[HYB]),
+        *(val["dns"], val["dns_row"], row_id, val["dns_col"], col_id),
+    )
+
+    def packed(halves: Array) -> Array:
+        # With room for a whole word: asynchronous copies of its last bytes name a word and read only the bytes.
+        # compute-sanitizer takes the word for read, so that what is beyond the bytes is set, too.
+        roomy = empty(cdiv(len(halves), 2) + 3, np.uint8)
+        roomy[-3:] = 0
+        found = roomy[:-3]
+        launch("pack_halves", len(found), np.int64(len(halves)), halves, found)
+        return found
+
+    # Tile rows, and their chunks.
+    rest_nnz = a.nnz - room.stored_entries
+    tile_rows = cdiv(a.rows, TILE)
+    tile_ptr, counts = empty(tile_rows + 1, np.int32), xp.zeros(tile_rows + 2, dtype=np.int32)
+    schedule = stored_before, np.int32(tbalance(stored)), np.int32(not rest_nnz), tile_ptr, counts
+    kernel = f"count_chunks<{index}, {deferred}>"
+    launch(kernel, tile_rows + 1, rows, np.int32(tile_rows), a.row_ptr, bits, before, *schedule)
+    first = xp.cumsum(counts, dtype=np.int32)
+    chunks, and_split = first[-2:].tolist()
+    chunk_ptr, chunk_row = empty(chunks + 1, np.int32), empty(chunks, np.int32)
+    launch("fill_chunks", tile_rows, np.int32(tile_rows), tile_ptr, first, chunk_ptr, chunk_row)
+
+    rest = None
+    if rest_nnz:
+        rest = a if rest_nnz == a.nnz else _taken(a, apart, rest_nnz, launch)
+    fields = level1 | {f"{name}_val": array for name, array in val.items()}
+    fields |= {"csr_col": packed(halves[CSR]), "ell_col": packed(halves[ELL]), "hyb_idx": packed(halves[HYB])}
+    fields |= {"csr_row_ptr": csr_row_ptr, "coo_idx": coo_idx, "row_id": row_id, "col_id": col_id}
+    fields |= {"tile_ptr": tile_ptr, "chunk_ptr": chunk_ptr, "chunk_row": chunk_row, "split_rows": and_split - chunks}
+    return Packed(fields, rest, room)
+
+
+def _taken(a: Csr, bits: Array, nnz: int, launch: Callable[..., None]) -> Csr:
+    """The `nnz` entries that are marked, in a matrix of the same shape. bits: (entries / 32 + 1,), one an entry."""
+    xp = a.xp
+    counts = xp.empty(len(bits) + 1, dtype=a.row_ptr.dtype)
+    launch(f"count_marks<{ctype(counts)}>", len(bits), np.int64(len(bits)), bits, counts)
+    before = xp.cumsum(counts, dtype=counts.dtype)
+    row_ptr = xp.empty(a.rows + 1, dtype=index_dtype(nnz))
+    col_idx, values = xp.empty(nnz, dtype=np.int32), xp.empty(nnz, dtype=a.dtype)
+    kernel = f"take_marked<{ctype(a.values)}, {ctype(a.row_ptr)}, {ctype(row_ptr)}>"
+    matrix = np.int32(a.rows), a.row_ptr.dtype.type(a.nnz), a.row_ptr, a.col_idx, a.values
+    launch(kernel, max(a.nnz, a.rows + 1), *matrix, bits, before, row_ptr, col_idx, values)
+    return Csr(a.shape, row_ptr, col_idx, values)

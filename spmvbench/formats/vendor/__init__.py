@@ -1,0 +1,1 @@
+"""NVIDIA cuSPARSE's own formats."""

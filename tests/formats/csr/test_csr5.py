@@ -1,0 +1,241 @@
+"""CSR5: tiles, descriptors and empty offsets by hand, every sigma, rows that tiles cut, the tail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import testing
+from spmvbench.errors import UsageError
+from spmvbench.formats import Csr
+from spmvbench.formats.csr.csr5 import Csr5, by_kernels, packets, sigma_by_rule, y_offset_bits
+
+DIRTY = 1 << 31
+
+
+def with_lengths(lengths, cols=9000, seed=0):
+    rng = np.random.default_rng(seed)
+    row_ptr = np.concatenate([[0], np.cumsum(lengths)])
+    col_idx = np.concatenate([np.empty(0, int), *(np.sort(rng.choice(cols, n, replace=False)) for n in lengths)])
+    values = rng.uniform(-1, 1, row_ptr[-1])
+    return sparse.csr_array((values, col_idx, row_ptr), shape=(len(lengths), cols))
+
+
+def unpacked(fmt):
+    """(y_offset, seg_offset, flags) of a format, shapes (T, 32), (T, 32) and (T, 32, sigma)."""
+    sigma = fmt.entries_per_lane
+    bits = np.unpackbits(fmt.tile_desc.astype(">u4").view(np.uint8).reshape(*fmt.tile_desc.shape, 4), axis=-1)
+    bits = bits.transpose(0, 2, 1, 3).reshape(len(fmt.tile_desc), 32, 32 * packets(sigma))
+    offset_bits = y_offset_bits(sigma)
+
+    def number(some):
+        return some @ (1 << np.arange(some.shape[-1])[::-1])
+
+    head = offset_bits + 5
+    assert not bits[:, :, head + sigma :].any()
+    return number(bits[..., :offset_bits]), number(bits[..., offset_bits:head]), bits[..., head : head + sigma]
+
+
+def by_the_book(row_ptr, sigma):
+    """tile_ptr, the three parts of every descriptor and the rows of every slot, entry by entry."""
+    nnz, rows, size = row_ptr[-1], len(row_ptr) - 1, 32 * sigma
+    lengths = np.diff(row_ptr)
+    owner = np.repeat(np.arange(rows), lengths)
+    first = {row_ptr[r]: r for r in range(rows) if lengths[r]}
+    tiles = max(-(-nnz // size) - 1, 0)
+    tile_ptr = [int(owner[t * size]) for t in range(tiles + 1)] + [rows]
+    parts, slot_rows = [], []
+    for t in range(tiles):
+        flags = np.array([[t * size + lane * sigma + i in first for i in range(sigma)] for lane in range(32)])
+        forced = flags.copy()
+        forced[0, 0] = True
+        slots = [first[t * size + e] for e in range(1, size) if t * size + e in first]
+        slot_rows.append(slots)
+        counts = forced.sum(1)
+        y_offset = [0 if lane == 0 else counts[:lane].sum() - 1 for lane in range(32)]
+        seg_offset = []
+        for lane in range(32):
+            following = next((n for n in range(lane + 1, 32) if counts[n]), 32) - lane - 1
+            seg_offset.append(following if counts[lane] else 0)
+        parts.append((y_offset, seg_offset, flags))
+    return tile_ptr, parts, slot_rows
+
+
+LENGTHS = {
+    "short": [3, 1, 4, 1, 5, 9, 2, 6] * 60,
+    "rows as long as a lane": [4] * 300,
+    "rows as long as a tile": [128] * 5,
+    "a row over several tiles": [5, 1000, 3, 40, 2000, 7],
+    "empty rows across tiles": [0, 0, 60, 0, 68, 0, 0, 0, 130, 0, 126, 0, 0, 1, 0],
+    "every other empty": [0, 3] * 200,
+    "empty ends": [0] * 50 + [7] * 120 + [0] * 50,
+    "a full last tile and empty rows behind": [32] * 16 + [0] * 5,
+}
+
+
+@pytest.mark.parametrize("sigma", [4, 5, 16, 17, 18, 32])
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
+def test_descriptors_are_the_paper_s(lengths, sigma):
+    a = with_lengths(lengths)
+    fmt = testing.convert(f"csr5[sigma={sigma}]", a)
+    tile_ptr, parts, slot_rows = by_the_book(a.indptr, sigma)
+    assert (fmt.tile_ptr & ~np.uint32(DIRTY)).tolist() == tile_ptr
+    y_offset, seg_offset, flags = unpacked(fmt)
+    assert len(flags) == len(parts)
+    for t, (expected_y, expected_seg, expected_flags) in enumerate(parts):
+        np.testing.assert_array_equal(flags[t], expected_flags)
+        np.testing.assert_array_equal(y_offset[t], expected_y)
+        np.testing.assert_array_equal(seg_offset[t], expected_seg)
+    lengths = np.array(lengths)
+    for t, slots in enumerate(slot_rows):
+        dirty = bool((lengths[tile_ptr[t] : tile_ptr[t + 1]] == 0).any()) and tile_ptr[t] != tile_ptr[t + 1]
+        assert bool(fmt.tile_ptr[t] & DIRTY) == dirty
+        offsets = fmt.empty_offset[fmt.empty_ptr[t] : fmt.empty_ptr[t + 1]]
+        if dirty:
+            assert [tile_ptr[t] + 1 + offset for offset in offsets[:-1]] == slots
+            assert offsets[-1] == 0  # for the segment at the tile's first entry
+        else:
+            assert not len(offsets)
+            assert slots == list(range(tile_ptr[t] + 1, tile_ptr[t] + 1 + len(slots)))
+
+
+def assert_kernels_convert_alike(a, sigma, device):
+    a = Csr.of(a)
+    found = by_kernels(a, sigma, lambda launch: device.compile([launch]).run())
+    expected = Csr5.from_csr(a, sigma=sigma)
+    assert found.pop("tail_row") == expected.tail_row
+    assert found.pop("empty_rows") == expected.empty_rows
+    arrays = expected.arrays()
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype, name
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize("sigma", [4, 17, 18, 32])
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
+def test_kernels_convert_as_arrays_do(lengths, sigma, emulated):
+    assert_kernels_convert_alike(with_lengths(lengths), sigma, emulated)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
+def test_conversion_kernels_stay_in_bounds(lengths, checking):
+    assert_kernels_convert_alike(with_lengths(lengths), 4, checking)
+
+
+@pytest.mark.parametrize(("value", "index"), [(np.float32, np.int32), (np.float64, np.int64)])
+def test_conversion_kernels_take_every_type(value, index, emulated):
+    a = Csr.of(with_lengths([3, 0, 400, 7] * 9)).astype(value)
+    assert_kernels_convert_alike(Csr(a.shape, a.row_ptr.astype(index), a.col_idx, a.values), 6, emulated)
+
+
+def test_a_small_example_by_hand():
+    # sigma 4, tiles of 128: rows of 6, 122 | 130, ... so the second tile begins with row 2.
+    fmt = testing.convert("csr5[sigma=4]", with_lengths([6, 122, 130, 2, 0, 10, 200]))
+    assert fmt.tile_desc.shape == (3, 1, 32)
+    assert fmt.tile_ptr.tolist() == [0, 2, 2 | DIRTY, 6, 7]
+    # 7 bits y_offset, 5 bits seg_offset, 4 flags, then nothing.
+    word = fmt.tile_desc[:, 0]
+    assert word[0, 0] == 0b0000000_00000_1000 << 16  # entry 0; lane 1 is flagged
+    assert word[0, 1] == 0b0000000_11110_0010 << 16  # entry 6 is step 2 of lane 1; 30 lanes follow without a row
+    assert (word[0, 2:] == 0b0000001_00000_0000 << 16).all()
+    assert word[1, 0] == 0b0000000_11111_1000 << 16  # row 2 begins with the tile and fills it
+    # Tile 2 starts at entry 256, inside row 2: rows begin at 258 (row 3), 260 (row 5) and 270 (row 6).
+    assert word[2, 0] == 0b0000000_00000_0010 << 16  # a forced flag that is not stored, and row 3 at step 2
+    assert word[2, 1] == 0b0000001_00001_1000 << 16  # row 5 at entry 260; lane 2 has none
+    assert word[2, 3] == 0b0000010_11100_0010 << 16  # row 6 at entry 270 = lane 3, step 2; 28 lanes follow
+    assert fmt.empty_ptr.tolist() == [0, 0, 0, 4]
+    assert fmt.empty_offset.tolist() == [0, 2, 3, 0]  # rows 3, 5 and 6, counted from row 3
+
+
+def test_tiles_are_stored_step_by_step_and_the_tail_in_order():
+    a = with_lengths([10] * 26)  # two tiles of 128, and 4 entries
+    fmt = testing.convert("csr5[sigma=4]", a)
+    for stored, given in ((fmt.values, a.data), (fmt.col_idx, a.indices)):
+        for tile in range(2):
+            for lane in range(32):
+                for step in range(4):
+                    assert stored[128 * tile + 32 * step + lane] == given[128 * tile + 4 * lane + step]
+        np.testing.assert_array_equal(stored[256:], given[256:])
+
+
+def test_sigma_follows_the_authors_rule():
+    rule = {0: 4, 3: 4, 4: 4, 5: 5, 31: 31, 32: 32, 33: 32, 256: 32, 257: 6, 5000: 6}
+    assert {mean: sigma_by_rule(10, 10 * mean + 9) for mean in rule} == rule
+    assert sigma_by_rule(0, 0) == 4
+
+
+def test_bits_and_packets():
+    assert [y_offset_bits(sigma) for sigma in (4, 5, 8, 9, 16, 17, 32)] == [7, 8, 8, 9, 9, 10, 10]
+    assert [sigma for sigma in range(4, 33) if packets(sigma) == 1] == list(range(4, 18))
+    assert {packets(sigma) for sigma in range(18, 33)} == {2}
+
+
+@pytest.mark.parametrize("sigma", [1, 3, -1, 33])
+def test_other_sigmas_are_refused(sigma):
+    with pytest.raises(UsageError, match="sigma"):
+        Csr5.from_csr(with_lengths([3]), sigma=sigma)
+
+
+@pytest.mark.parametrize("sigma", range(4, 33))
+def test_every_sigma(sigma, emulated):
+    lengths = [0, 1, 700, 2, 0, 0, 3, 32 * sigma, 1, 0, 2500, 0, *range(40), 5 * sigma, 0]
+    spec = f"csr5[sigma={sigma}]"
+    a = with_lengths(lengths)
+    testing.check_conversion(spec, a)
+    testing.check_product(spec, a, emulated)
+
+
+@pytest.mark.parametrize("kernel", ["fast", "paper"])
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
+def test_tile_boundaries(lengths, kernel, checking):
+    testing.check_product(f"csr5[sigma=4,kernel={kernel}]", with_lengths(lengths), checking)
+
+
+@pytest.mark.parametrize("batch", [4, 8, 16])
+@pytest.mark.parametrize("sigma", [6, 17, 32])
+def test_batches_that_do_not_divide_sigma(sigma, batch, emulated):
+    a = with_lengths([3, 1000, 0, 7, 300] * 3)
+    testing.check_product(f"csr5[sigma={sigma},batch={batch}]", a, emulated)
+
+
+def names(spec, a):
+    x, y = np.zeros(a.shape[1]), np.zeros(a.shape[0])
+    return [launch.kernel.partition("<")[0] for launch in testing.convert(spec, a).launches(x, y)]
+
+
+def test_only_what_must_be_zero_is_set_to_zero(emulated):
+    tail = with_lengths([3] * 30)
+    tiles = with_lengths([3] * 300)
+    gaps = with_lengths([3, 0] * 300)
+    assert names("csr5", tail) == ["csr5_fused"]
+    assert names("csr5", tiles) == ["zero_cut_rows", "csr5_fused"]
+    assert names("csr5", gaps) == ["zero_fill", "csr5_fused"]
+    assert names("csr5[kernel=paper]", gaps) == ["zero_fill", "csr5_tiles", "carry_add", "csr5_tail"]
+    for a in (tail, tiles, gaps):
+        testing.check_product("csr5", a, emulated)
+
+
+def test_sums_of_small_rows_beside_large_ones_keep_their_digits(emulated):
+    # A difference of prefix sums over the lanes would lose the small rows.
+    a = with_lengths([40] * 30)
+    a.data[:] = np.where(np.repeat(np.arange(30), 40) % 2, 1e-12, 1e12) * np.sign(a.data)
+    testing.check_product("csr5[sigma=4]", a, emulated)
+
+
+def test_infinity_stays_in_its_row(emulated):
+    a = with_lengths([40] * 30)
+    a.data[45] = np.inf
+    x, y = np.ones(a.shape[1]), np.full(30, np.nan)
+    fmt = testing.convert("csr5[sigma=4]", a)
+    emulated.compile(fmt.launches(x, y)).run()
+    assert np.isinf(y[1])
+    assert np.isfinite(np.delete(y, 1)).all()
+
+
+def test_footprint_is_the_sum_of_its_parts():
+    a = with_lengths([7] * 1000)
+    fmt = testing.convert("csr5", a)  # sigma 7: tiles of 224
+    tiles = -(-7000 // 224) - 1
+    assert fmt.nbytes == Csr.of(a).nbytes + 4 * (tiles + 2) + 128 * tiles + 4 * (tiles + 1)

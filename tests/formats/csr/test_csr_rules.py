@@ -1,0 +1,88 @@
+"""CSR by groups of lanes: how many lanes each rule gives, what tuning asks for, how rows are padded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spmvbench import testing
+from spmvbench.formats import Csr
+from spmvbench.formats.arrays import offsets
+from spmvbench.formats.csr.tuned import gridification
+
+
+def with_lengths(*lengths):
+    """Rows of so many entries from column 0 on, their values counted from 1."""
+    row_ptr = offsets(np.array(lengths))
+    col_idx = np.concatenate([np.arange(n, dtype=np.int32) for n in lengths])
+    return Csr((len(lengths), max(lengths)), row_ptr, col_idx, np.arange(1.0, row_ptr[-1] + 1))
+
+
+def launch(spec, a):
+    """(lanes, rows a group, threads a block, blocks) of the only launch."""
+    (only,) = testing.convert(spec, a).launches(np.zeros(a.cols), np.zeros(a.rows))
+    lanes, rows = only.kernel.rstrip(">").split(", ")[2:]
+    return int(lanes), int(rows), only.block, only.grid
+
+
+FILLED = {0.5: 1, 1: 1, 1.5: 1, 2: 2, 3.5: 2, 4: 4, 31.5: 16, 32: 32, 100: 32}
+LANES = {
+    "csr-guo-wang": {1: 16, 16: 16, 16.5: 32, 100: 32},
+    "csr-elzein": {7.5: 1, 8: 32},
+    "csr-elzein[switch=3]": {2.5: 1, 3: 32},
+    "csr-rg": FILLED,
+    "csr-jsr": FILLED,
+    "csr-wang": {0.5: 2, 1: 2, 1.5: 4, 3: 4, 7: 8, 7.5: 16, 31: 32, 100: 32},
+    "csr-bb": {1: 16, 100: 16},
+}
+
+
+@pytest.mark.parametrize("spec", LANES)
+def test_lanes_by_the_mean_row(spec):
+    found = {mean: launch(spec, with_lengths(int(mean), int(mean + 0.5)))[0] for mean in LANES[spec]}
+    assert found == LANES[spec]
+
+
+def test_the_longest_row_sizes_all_groups():
+    found = {longest: launch("csr-yt", with_lengths(1, longest, 0))[0] for longest in (0, 1, 2, 3, 16, 17, 33)}
+    assert found == {0: 1, 1: 1, 2: 2, 3: 4, 16: 16, 17: 32, 33: 32}
+
+
+def test_rows_and_threads_that_the_papers_fix():
+    a = with_lengths(*[4] * 1000)
+    assert launch("csr-rg", a) == (4, 2, 128, 16)  # 32 groups of 2 rows a block
+    assert launch("csr-rg[repeat=1]", a) == (4, 1, 128, 32)
+    assert launch("csr-guo-wang[block=512]", a) == (16, 1, 512, 32)
+    assert launch("csr-jsr", a)[2] == 128
+    assert launch("csr-jsr", with_lengths(*[32] * 10))[2] == 256
+
+
+def test_tuning_takes_the_lanes_then_the_block_that_are_fastest():
+    asked = []
+
+    def time(lanes, block):
+        asked.append((lanes, block))
+        return abs(lanes - 8) + abs(block - 256)
+
+    assert gridification(time) == (8, 256)
+    assert asked == [*((lanes, 128) for lanes in (1, 2, 4, 8, 16, 32)), *((8, block) for block in (64, 128, 256, 512))]
+
+
+def test_nothing_is_timed_on_the_host():
+    a = with_lengths(*[12] * 100)
+    assert launch("csr-am", a)[0] == launch("csr-vector", a)[0] == 8
+    assert testing.convert("csr-am", a).detail == {"lanes": 8, "block": 128}
+
+
+def test_padded_rows_by_hand():
+    a = with_lengths(2, 0, 17)
+    a.values[[1, 18]] = 0.0  # stored zeros at the ends of rows, where padding begins
+    fmt = testing.convert("csr-bb", a)
+    assert fmt.row_ptr.tolist() == [0, 16, 16, 48]
+    assert fmt.col_idx.tolist() == [0, *[1] * 15, *range(16), *[16] * 16]
+    assert fmt.values.tolist() == [1, *[0] * 15, *range(3, 19), *[0] * 16]
+    assert fmt.nbytes == 4 * 4 + 48 * 12
+    rows, cols, values = fmt.to_coo()
+    assert rows.tolist() == [0, 0, *[2] * 17]
+    assert cols.tolist() == [0, 1, *range(17)]
+    assert values.tolist() == a.values.tolist()

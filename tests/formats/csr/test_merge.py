@@ -1,0 +1,129 @@
+"""Merge-based CSR: where tiles begin, rows that they cut, sizes of tiles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import formats, testing
+from spmvbench.devices import open_device
+from spmvbench.formats.csr import merge
+from spmvbench.formats.csr.merge import tile_rows
+
+
+@pytest.fixture(scope="module", params=["emulated", "emulated-check"])
+def device(request):
+    return open_device(request.param)
+
+
+def with_lengths(lengths, cols=4000, seed=0):
+    rng = np.random.default_rng(seed)
+    row_ptr = np.concatenate([[0], np.cumsum(lengths)])
+    col_idx = np.concatenate([np.empty(0, int), *(np.sort(rng.choice(cols, n, replace=False)) for n in lengths)])
+    values = rng.uniform(-1, 1, row_ptr[-1])
+    return sparse.csr_array((values, col_idx, row_ptr), shape=(len(lengths), cols))
+
+
+def walked(row_ptr, tile):
+    """The merge step by step, as the paper draws it: the row at every `tile`-th step and at the end."""
+    row, entry, steps = 0, 0, []
+    rows = len(row_ptr) - 1
+    while row < rows:
+        steps.append(row)
+        if entry < row_ptr[row + 1]:
+            entry += 1
+        else:
+            row += 1
+    return [*steps[::tile], rows]
+
+
+@pytest.mark.parametrize("tile", [1, 2, 3, 7, 64])
+@pytest.mark.parametrize("lengths", [[2, 0, 0, 5, 1, 0], [0, 0, 3], [9], [0] * 8, [1] * 20, [64, 0, 63]])
+def test_tiles_begin_where_the_merge_is_after_so_many_steps(lengths, tile):
+    row_ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    found = tile_rows(row_ptr, tile)
+    assert found.dtype == np.int32
+    assert found.tolist() == walked(row_ptr, tile)
+
+
+def test_no_rows_are_no_tiles():
+    assert tile_rows(np.zeros(1, np.int32), 64).tolist() == [0]
+
+
+@pytest.mark.parametrize("kernel", ["fast", "paper"])
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        [55] * 40,  # a row and its end are 56 steps, 8 threads of 7: every tile of 448 ends with a row
+        [447, 448, 449, 1, 446],  # tiles end on, before and behind the row's end
+        [3000],  # one row over many tiles
+        [1, 3000, 0, 0, 2, 1500, 3],
+        [0] * 1000 + [500] + [0] * 1000,  # tiles of nothing but row ends
+        [0, 3] * 300,
+        [13] * 69,  # odd first entries: pairs that two tiles share
+        [8] * 200,  # rows of a thread each
+        [25] * 60,  # rows of two lanes, of which the first tile's last is cut
+        [2] * 100 + [150] + [2] * 100,  # one row long beside the others of its tile
+    ],
+    ids=[
+        *("ends with a row", "around the end", "one row", "cut rows", "only ends", "every other empty", "odd"),
+        *("a thread a row", "two lanes a row", "uneven"),
+    ],
+)
+def test_rows_that_tiles_cut(lengths, kernel, device):
+    spec = f"merge-csr[kernel={kernel},items=7,block=64]"
+    a = with_lengths(lengths)
+    testing.check_conversion(spec, a)
+    testing.check_product(spec, a, device)
+
+
+@pytest.mark.parametrize("items", range(1, 16))
+def test_every_number_of_items(items, device):
+    if device.name == "emulated-check" and items not in (1, 2, 15):
+        return  # the other sizes differ in nothing that this build could find
+    a = with_lengths([5, 0, 900, 1, 1, 0, 0, 33] * 2)
+    testing.check_product(f"merge-csr[items={items},block=64]", a, device)
+
+
+def test_tiles_within_one_row_add_in_order_where_there_are_two():
+    a = with_lengths([800])
+    device = open_device("emulated")
+    fmt = testing.convert("merge-csr[items=7,block=64]", a)
+    assert len(fmt.tile_row) == 3
+    x, y = np.ones(a.shape[1]), np.full(1, np.nan)
+    program = device.compile(fmt.launches(x, y))
+    results = set()
+    for _ in range(3):
+        program.run()
+        results.add(y.tobytes())
+    assert len(results) == 1
+    np.testing.assert_allclose(y, a.sum(), rtol=1e-12)
+
+
+def test_sizes_are_cub_s_for_the_paper_s_kernel():
+    a = with_lengths([4] * 100)
+    for dtype, expected in ((np.float64, "64, 5>"), (np.float32, "128, 7>")):
+        launches = testing.convert("merge-csr[kernel=paper]", a.astype(dtype)).launches(
+            np.zeros(a.shape[1], dtype), np.zeros(a.shape[0], dtype)
+        )
+        assert [launch.kernel.partition("<")[0] for launch in launches] == ["merge_search", "merge_tiles", "carry_add"]
+        assert launches[1].kernel.endswith(expected)
+
+
+def test_the_paper_s_kernel_stores_nothing_beyond_csr():
+    a = with_lengths([4] * 100)
+    assert testing.convert("merge-csr[kernel=paper]", a).nbytes == formats.Csr.of(a).nbytes
+    fast = testing.convert("merge-csr[items=5,block=64]", a)
+    assert fast.nbytes == formats.Csr.of(a).nbytes + 4 * 3  # 500 steps are two tiles of 320
+
+
+def test_one_launch_where_no_row_can_be_cut():
+    a = with_lengths([4] * 10)
+    x, y = np.zeros(a.shape[1]), np.zeros(a.shape[0])
+    launches = testing.convert("merge-csr", a).launches(x, y)
+    assert [launch.kernel.partition("<")[0] for launch in launches if launch.grid] == ["merge_pairs"]
+
+
+def test_merge_csr_is_registered():
+    assert formats.get("merge-csr") is merge.MergeCsr

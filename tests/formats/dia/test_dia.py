@@ -1,0 +1,77 @@
+"""Diagonals: hacks by hand, the survey's footprints, conversion by kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import spmvbench
+from spmvbench import testing
+from spmvbench.errors import UsageError
+from spmvbench.formats import Csr
+from spmvbench.formats.dia.dia import Dia, Hdi, dia_by_kernels, hdi_by_kernels
+
+
+def two_hacks():
+    """A diagonal of 34 rows, and one entry at the lower left that the second hack alone has to pay for."""
+    a = sparse.diags_array(np.arange(1.0, 35.0)).tolil()
+    a[33, 0] = -5.0
+    return a.tocsr()
+
+
+def test_every_hack_has_its_own_diagonals():
+    fmt = Hdi.from_csr(two_hacks())
+    assert fmt.hack_ptr.tolist() == [0, 1, 3]
+    assert fmt.offset.tolist() == [0, -33, 0]
+    assert fmt.values.shape == (3, 32)
+    assert fmt.values[0].tolist() == list(range(1, 33))
+    assert fmt.values[1].tolist() == [0, -5] + [0] * 30
+    assert fmt.values[2].tolist() == [33, 34] + [0] * 30
+
+
+def test_dia_is_one_hack_of_all_rows():
+    fmt = Dia.from_csr(two_hacks())
+    assert fmt.offset.tolist() == [-33, 0]
+    assert fmt.values.shape == (2, 64)
+    assert fmt.values[0].tolist() == [0] * 33 + [-5] + [0] * 30
+    assert fmt.values[1].tolist() == [*range(1, 35)] + [0] * 30
+
+
+@pytest.mark.parametrize(
+    ("points", "diagonals", "published"), [(60, 46906, 12.10), (80, 111280, 12.07), (100, 217626, 12.06)]
+)
+def test_footprint_of_the_library_is_the_surveys(points, diagonals, published):
+    # Table 9 of Filippone et al. (2017), column HDI.
+    a = Csr.of(spmvbench.load(f"pde:{points}"))
+    needed = Hdi.estimate(a, footprint="psblas")
+    assert needed == 12 * 32 * diagonals + 4 * (points**3 // 32 + 1)
+    assert round(needed / a.nnz, 2) == published
+
+
+def test_footprint_without_offsets_to_spare():
+    a = Csr.of(spmvbench.load("pde:60"))
+    exact, psblas = Hdi.from_csr(a), Hdi.from_csr(a, footprint="psblas")
+    assert exact.nbytes == (8 * 32 + 4) * 46906 + 4 * (60**3 // 32 + 1)
+    assert round(exact.nbytes / a.nnz, 2) == 8.20
+    assert round(psblas.nbytes / a.nnz, 2) == 12.10
+    assert len(psblas.offset) == 32 * 46906
+    np.testing.assert_array_equal(psblas.offset[:46906], exact.offset)
+
+
+def test_other_footprints_are_refused():
+    with pytest.raises(UsageError, match="footprint takes exact, psblas"):
+        Hdi.from_csr(two_hacks(), footprint="hacked")
+
+
+def test_kernels_convert_as_arrays_do(checking, same_arrays):
+    def run(launch):
+        checking.compile([launch]).run()
+
+    for name, matrix in testing.hard_matrices().items():
+        a = Csr.of(matrix)
+        if not 0 < a.nnz < 600 or a.rows > 600:
+            continue
+        long = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values.astype(np.float32))
+        same_arrays(dia_by_kernels(a, run), Dia.convert(a), name)
+        same_arrays(hdi_by_kernels(long, "psblas", run), Hdi.convert(long, footprint="psblas"), name)

@@ -1,0 +1,78 @@
+"""Jagged diagonals: a matrix by hand, footprints, padding, conversion by kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import testing
+from spmvbench.devices import open_device
+from spmvbench.formats import Csr
+from spmvbench.formats.ellpack.jad import Jad, JdsEnhanced, Pjds, by_kernels, slot_dtype
+
+
+def with_lengths(lengths, cols=100):
+    row_ptr = np.concatenate([[0], np.cumsum(lengths)])
+    col_idx = np.concatenate([np.arange(n) for n in lengths])
+    return sparse.csr_array((np.arange(1.0, row_ptr[-1] + 1), col_idx, row_ptr), shape=(len(lengths), cols))
+
+
+def test_rows_are_sorted_and_stored_position_by_position():
+    # 0 1 0 0 2
+    # 0 0 0 3 0
+    # 0 0 0 0 0
+    # 4 5 6 0 0
+    # 7 0 8 0 0
+    dense = [[0, 1, 0, 0, 2], [0, 0, 0, 3, 0], [0] * 5, [4, 5, 6, 0, 0], [7, 0, 8, 0, 0]]
+    fmt = Jad.from_csr(sparse.csr_array(np.array(dense, dtype=float)))
+    assert fmt.perm.tolist() == [3, 0, 4, 1, 2]  # rows 0 and 4, of two entries each, stay in order
+    assert fmt.diag_ptr.tolist() == [0, 4, 7, 8]
+    assert fmt.columns.tolist() == [0, 1, 0, 3, 1, 4, 2, 2]
+    assert fmt.values.tolist() == [4, 1, 7, 3, 5, 2, 8, 6]
+
+
+def test_diagonals_begin_at_multiples_of_br():
+    fmt = JdsEnhanced.from_csr(with_lengths([1] * 17 + [3]))
+    assert fmt.diag_ptr.tolist() == [0, 32, 48, 64]
+    assert fmt.columns[:18].tolist() == [0] * 18
+    assert fmt.columns[32:34].tolist() == [1, -1]
+    assert np.flatnonzero(fmt.columns >= 0).tolist() == [*range(18), 32, 48]
+
+
+def test_footprints():
+    lengths = np.random.default_rng(0).integers(0, 40, 1000)
+    a = with_lengths(lengths)
+    nnz, longest = lengths.sum(), lengths.max()
+    assert Jad.from_csr(a).nbytes == 12 * nnz + 4 * (longest + 1) + 4 * 1000
+    # pJDS has the slots of sliced ELLPACK with slices of 32 sorted rows.
+    descending = np.append(np.sort(lengths)[::-1], np.zeros(24, dtype=int))
+    slots = 32 * descending.reshape(-1, 32).max(axis=1).sum()
+    pjds = Pjds.from_csr(a)
+    assert pjds.lengths.tolist() == descending[:1000].tolist()
+    assert pjds.nbytes == 12 * slots + 4 * (longest + 1) + 8 * 1000
+
+
+def test_pointers_are_long_where_the_slots_could_need_it():
+    assert [slot_dtype(2**31 - 16, 1, br) for br in (1, 16, 32)] == [np.int32, np.int32, np.int64]
+
+
+@pytest.mark.parametrize("spec", ["jad", "jds-enh", "pjds"])
+def test_padding_never_meets_x(spec):
+    device = open_device("emulated")
+    a = with_lengths([1] * 17 + [3])
+    x, y = np.full(100, np.inf), np.full(18, np.nan)
+    x[:3] = 1
+    device.compile(testing.convert(spec, a).launches(x, y)).run()
+    np.testing.assert_array_equal(y, a @ np.append(np.ones(3), np.zeros(97)))
+
+
+def test_kernels_convert_as_arrays_do(emulated, same_arrays):
+    def run(launch):
+        emulated.compile([launch]).run()
+
+    for name, matrix in testing.hard_matrices().items():
+        a = Csr.of(matrix)
+        if not 0 < a.nnz < 600 or a.rows > 600:
+            continue
+        same_arrays(by_kernels(a, 16, run), Jad.convert(a, br=16), name)

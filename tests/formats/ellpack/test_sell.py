@@ -1,0 +1,309 @@
+"""Sliced ELLPACK and its names: layouts by hand, rules on both sides of their thresholds, published footprints."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import formats, load, testing
+from spmvbench.formats import Csr
+from spmvbench.formats.ellpack import ellpack, sell, sell_local
+from spmvbench.formats.ellpack.sell_convert import sorted_rows
+from spmvbench.formats.hybrid import hyb
+
+HARD = testing.hard_matrices()
+
+
+def with_lengths(lengths, cols=300, seed=0):
+    rng = np.random.default_rng(seed)
+    col_idx = [np.sort(rng.choice(cols, n, replace=False)) for n in lengths]
+    row_ptr = np.concatenate([[0], np.cumsum(lengths)])
+    values = rng.uniform(1, 2, row_ptr[-1])
+    return sparse.csr_array((values, np.concatenate(col_idx), row_ptr), shape=(len(lengths), cols))
+
+
+def from_rows(rows, cols):
+    """A csr_array with these columns in each row, values counting up from 1."""
+    row_ptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+    col_idx = np.concatenate([np.asarray(row, dtype=int) for row in rows])
+    return sparse.csr_array((np.arange(1.0, len(col_idx) + 1), col_idx, row_ptr), shape=(len(rows), cols))
+
+
+# What makes the conversion kernels differ: one slice or several, order, lanes, heights, bases, and HYB's tail.
+CONVERTED = [
+    "ell",
+    "ell-rp",
+    "ellr-t[threads=4]",
+    "ell-psblas[footprint=psblas]",
+    "sell",
+    "sell-var",
+    "sliced-ellr-t[threads=4]",
+    "sell-c-sigma[height=8]",
+    "sell-p",
+    "ell-warp",
+    "hyb",
+    "sell-local",
+    "sell-local[pieces=2]",
+    "sell-local[sigma=1]",
+    "sell-local[pieces=2,sigma=64]",
+]
+
+
+def by_kernels(spec, a, device, monkeypatch):
+    def run(launch):
+        device.compile([launch]).run()
+
+    with monkeypatch.context() as patch:
+        for module in (sell, ellpack, sell_local, hyb):
+            patch.setattr(module, "runner", lambda matrix: run)
+        return testing.convert(spec, a)
+
+
+@pytest.fixture
+def assert_kernels_convert_alike(same_arrays, monkeypatch):
+    def check(spec, a, device):
+        same_arrays(by_kernels(spec, a, device, monkeypatch).arrays(), testing.convert(spec, a).arrays(), spec)
+
+    return check
+
+
+@pytest.mark.parametrize("spec", CONVERTED)
+def test_kernels_convert_as_arrays_do_and_stay_in_bounds(spec, checking, assert_kernels_convert_alike):
+    for name in ("0x0", "no entries", "power law", "empty rows and columns", "wide", "one full row"):
+        assert_kernels_convert_alike(spec, HARD[name], checking)
+
+
+@pytest.mark.parametrize("spec", ["ell-rp", "sell", "hyb"])
+def test_conversion_kernels_take_every_type(spec, checking, assert_kernels_convert_alike):
+    a = Csr.of(HARD["wide"]).astype(np.float32)
+    a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
+    assert_kernels_convert_alike(spec, a, checking)
+
+
+@pytest.mark.parametrize("spec", ["sell", "sell-var", "sliced-ellr-t[threads=4]", "sell-local"])
+def test_slots_beyond_31_bits_have_their_kernels(spec, emulated):
+    a = HARD["power law"]
+    fmt = testing.convert(spec, a)
+    pointers = {name: array for name, array in fmt.arrays().items() if name in ("slice_ptr", "column_ptr")}
+    fmt = dataclasses.replace(fmt, **{name: array.astype(np.int64) for name, array in pointers.items()})
+    x, y = np.random.default_rng(0).uniform(-1, 1, a.shape[1]), np.full(a.shape[0], np.nan)
+    emulated.compile(fmt.launches(x, y)).run()
+    np.testing.assert_allclose(y, a @ x, atol=1e-12)
+
+
+def test_a_position_of_a_slice_lies_together():
+    a = from_rows([[0, 2, 4], [1], *[[]] * 30, [5, 6]], 7)  # rows 0, 1 and 32
+    fmt = testing.convert("sell[height=32]", a)
+    assert fmt.slice_ptr.tolist() == [0, 96, 160]
+    stored = {0: (0, 1.0), 32: (2, 2.0), 64: (4, 3.0), 1: (1, 4.0), 96: (5, 5.0), 128: (6, 6.0)}
+    assert {s: (fmt.columns[s], fmt.values[s]) for s in np.flatnonzero(fmt.columns >= 0)} == stored
+    padding = np.setdiff1d(np.arange(160), list(stored))
+    assert (fmt.columns[padding] == -1).all()
+    assert (fmt.values[padding] == 0).all()
+
+
+def test_one_slice_has_a_pitch_of_rows_and_no_pointers():
+    a = from_rows([[0, 2, 4], [1], *[[]] * 30, [5, 6]], 7)
+    fmt = testing.convert("ell", a)
+    assert (fmt.slice_height, fmt.width, len(fmt.slice_ptr)) == (64, 3, 0)
+    assert np.flatnonzero(fmt.columns >= 0).tolist() == [0, 1, 32, 64, 64 + 32, 128]
+
+
+def test_threads_of_a_row_find_their_slots_side_by_side():
+    a = from_rows([[3], range(6)], 9)
+    fmt = testing.convert("ellr-t[threads=4]", a)
+    assert fmt.width == 16  # rows are multiples of 16
+    # Row 1: positions 0 to 3 at 4 to 7, positions 4 and 5 behind the four slots of all 32 rows.
+    assert np.flatnonzero(fmt.columns >= 0).tolist() == [0, 4, 5, 6, 7, 128 + 4, 128 + 5]
+    assert fmt.lengths.tolist() == [1, 6]
+    sliced = testing.convert("sliced-ellr-t[threads=4]", a)
+    assert (sliced.slice_height, sliced.slice_ptr.tolist()) == (32, [0, 8 * 32])
+    assert testing.convert("sliced-ellr-t[threads=16]", a).slice_height == 8
+
+
+def test_rows_are_sorted_within_windows_and_equal_ones_keep_their_order():
+    a = Csr.of(with_lengths([1, 3, 1, 3, 0, 2, 5, 2, 9]))
+    assert sorted_rows(a, 4).tolist() == [1, 3, 0, 2, 6, 5, 7, 4, 8]
+    assert sorted_rows(a, 0).tolist() == [8, 6, 1, 3, 5, 7, 0, 2, 4]
+    assert sorted_rows(a, 100).tolist() == sorted_rows(a, 0).tolist()
+    assert sorted_rows(a, 0, drop_empty=True).tolist() == [8, 6, 1, 3, 5, 7, 0, 2]
+    assert sorted_rows(a, 1) is None
+
+
+def test_warped_ell_has_the_arrays_of_sell_c_sigma():
+    a = HARD["power law"]
+    warped, sorted_ = (testing.convert(key, a).arrays() for key in ("warped-ell", "sell-c-sigma"))
+    assert warped.keys() == sorted_.keys()
+    assert all((warped[name] == sorted_[name]).all() for name in warped)
+
+
+def test_the_vendor_s_slices_are_ours():
+    a = HARD["empty rows and columns"]
+    ours, theirs = testing.convert("sell-cusparse", a), testing.convert("cusparse-sell", a)
+    for name, array in theirs.arrays().items():
+        np.testing.assert_array_equal(getattr(ours, name), array)
+    assert (theirs.columns >= -1).all()
+
+
+def test_y_is_set_to_zero_only_where_rows_are_not_stored():
+    for lengths, stored in (([3, 0, 2], 2), ([3, 1, 2], 3)):
+        fmt = testing.convert("ell-warp", with_lengths(lengths))
+        assert fmt.places == stored
+        kernels = [launch.kernel.partition("<")[0] for launch in fmt.launches(np.ones(300), np.ones(3))]
+        assert kernels == (["zero_fill"] if stored < 3 else []) + ["sell_spmv"]
+
+
+@pytest.mark.parametrize("key", ["ell", "ell-r", "sell-p", "sell-var", "sell-local"])
+def test_padding_never_multiplies_an_infinite_x(key, emulated):
+    a = from_rows([[1, 2, 3, 4, 5], [6], [], [7]], 8)
+    x, y = np.ones(8), np.full(4, np.nan)
+    x[0] = np.inf  # no entry has this column
+    emulated.compile(testing.convert(key, a).launches(x, y)).run()
+    assert y.tolist() == [15.0, 6.0, 0.0, 7.0]
+
+
+# Filippone et al. (2017), Table 9: bytes a nonzero.
+TABLE_9 = {"pde:60": (13.33, 13.26), "pde:80": (13.29, 13.23), "pde:100": (13.26, 13.21)}
+
+
+def test_library_footprints_are_the_survey_s():
+    for name, published in TABLE_9.items():
+        a = Csr.of(load(name))
+        for key, expected in zip(("ell-psblas", "hll"), published, strict=True):
+            found = formats.get(key).estimate(a, **formats.get(key).resolve({"footprint": "psblas"}))
+            assert f"{found / a.nnz:.2f}" == f"{expected:.2f}", (name, key)
+            if name == "pde:60":
+                assert testing.convert(f"{key}[footprint=psblas]", a).nbytes == found
+
+
+def test_what_the_library_stores_besides():
+    a = from_rows([[0, 2], [0, 1, 3], [0, 1]], 4)
+    fmt = testing.convert("hll[footprint=psblas]", a)
+    assert fmt.diagonal.tolist() == [0, 1, -1]
+    assert fmt.sizes.tolist() == [32, 3]
+    assert testing.convert("hll", a).nbytes == fmt.nbytes - 3 * 4 - 2 * 4
+
+
+def threads(spec, length, rows=64):
+    ((cls, params),) = formats.parse(spec)
+    row_ptr, col_idx = np.arange(rows + 1) * length, np.tile(np.arange(length, dtype=np.int32), rows)
+    return cls.layout(Csr((rows, length), row_ptr, col_idx, np.ones(len(col_idx))), **params).threads
+
+
+def test_threads_follow_the_mean_row():
+    assert [threads("hll", n) for n in (31, 32)] == [1, 2]
+    assert [threads("ell-psblas[threads=1]", n) for n in (31, 32)] == [1, 1]
+    assert [threads("ellr-t", n) for n in (8, 9, 16, 17, 128, 129, 300)] == [1, 2, 2, 4, 16, 32, 32]
+    assert [threads(f"sell[height={c}]", 3) for c in (32, 64, 128, 256)] == [8, 4, 2, 1]
+    # sell-cusparse: by the mean row, and by the longest in 64,000ths of all entries.
+    assert [threads("sell-cusparse", n, 64_000) for n in (7, 31, 32)] == [1, 1, 4]
+    assert [threads("sell-cusparse", 20, rows) for rows in (64_000, 63_999, 16_000, 15_999, 8_000, 7_999)] == [
+        1, 4, 4, 8, 8, 32,
+    ]  # fmt: skip
+    assert [threads("sell-cusparse", n, 32) for n in (1, 2, 7, 8, 15, 16)] == [1, 4, 4, 8, 8, 32]
+
+
+def test_slices_are_cut_where_that_saves_more_than_it_costs():
+    def heights(lengths, price=64):
+        fmt = testing.convert(f"sell-var[price={price}]", with_lengths(lengths))
+        return np.diff(fmt.first_row).tolist()
+
+    assert heights([5] * 256) == [256]
+    # Two slices of 5 and 3 positions: merged they take 64 slots more and save one price.
+    assert heights([5] * 32 + [3] * 32) == [64]
+    assert heights([5] * 32 + [3] * 32, price=63) == [32, 32]
+    assert heights([5] * 32 + [2] * 32) == [32, 32]
+    assert heights([9] * 32 + [1] * 224) == [32, 32, 64, 128]
+    assert heights([1] * 300) == [256, 64]  # nothing behind the last row
+
+
+def test_hyb_keeps_the_first_entries_of_a_row_in_ellpack():
+    a = from_rows([[1, 3, 5], [2], [0, 4], [6]], 7)
+    fmt = testing.convert("hyb", a)  # half the rows have 2 entries, a quarter has 3
+    assert fmt.ell.width == 2
+    rows, cols, values = fmt.coo.to_coo()
+    assert (rows.tolist(), cols.tolist(), values.tolist()) == ([0], [5], [3.0])
+    assert fmt.detail["coo_share"] == pytest.approx(1 / 7)
+
+
+def test_hyb_splits_rows_that_the_kernel_s_counts_do_not_tell_apart(emulated):
+    def run(launch):
+        emulated.compile([launch]).run()
+
+    for lengths in ([4094] * 2, [4095] * 2, [4096] * 2, [5000, 4200, 3], [5000, 2, 3]):
+        a = Csr.of(with_lengths(lengths, 6000))
+        for rule in ("third", "cusp"):
+            settings = {"rule": rule, "relative_speed": 3.0, "breakeven": 1}
+            assert hyb.split_width(a, **settings, run=run) == hyb.split_width(a, **settings)
+
+
+@pytest.mark.parametrize(("last", "wide"), [(65_534, 0), (65_535, 2)])
+def test_16_bits_reach_65534_columns_far(last, wide, emulated):
+    a = from_rows([[10, 10 + last], *[[]] * 31, [70_000]], 80_000)
+    fmt = testing.convert("sell-local[pieces=1,sigma=1]", a)
+    assert fmt.bases.tolist() == [[10 if not wide else -1], [70_000]]
+    assert len(fmt.columns) == (3 + wide) * 32
+    assert fmt.column_ptr.tolist() == ([0, 4, 5] if wide else [])
+    assert fmt.detail["narrow_share"] == pytest.approx(1 - wide / 3)
+    assert fmt.detail["bytes_saved"] == 2 * 3 * 32 - 2 * wide * 32 - 2 * 4 - 3 * 4 * (wide > 0)
+    testing.check_conversion("sell-local[pieces=1,sigma=1]", a)
+    testing.check_product("sell-local[pieces=1,sigma=1]", a, emulated)
+
+
+def test_a_second_base_is_taken_where_one_does_not_reach():
+    near, far = from_rows([[10, 20, 30, 40]], 90_000), from_rows([[10, 20, 80_000, 80_010]], 90_000)
+    assert testing.convert("sell-local", near).bases.tolist() == [[10]]
+    fmt = testing.convert("sell-local", far)
+    assert fmt.bases.tolist() == [[10, 80_000]]
+    assert fmt.columns[::32].tolist() == [0, 10, 0, 10]
+    assert (len(fmt.column_ptr), fmt.detail["narrow_share"]) == (0, 1)
+
+
+def test_only_the_piece_that_needs_it_takes_32_bits(emulated):
+    a = from_rows([[0, 10, 20, 70_000, 140_000], [5], *[[]] * 30, [0, 90_000]], 150_000)
+    fmt = testing.convert("sell-local[sigma=1]", a)
+    # Slice 0: columns 0 to 20, then 70,000 apart; slice 1: one column in each half.
+    assert fmt.bases.tolist() == [[0, -1], [0, 90_000]]
+    assert fmt.column_ptr.tolist() == [0, 3 + 2 * 2, 9]
+    narrow, wide = fmt.columns[: 3 * 32], fmt.columns[3 * 32 : 7 * 32].view(np.int32)
+    assert narrow[::32].tolist() == [0, 10, 20]
+    assert wide[::32].tolist() == [70_000, 140_000]
+    assert (narrow[1], wide[1]) == (5, -1)
+    testing.check_conversion("sell-local[sigma=1]", a)
+    testing.check_product("sell-local[sigma=1]", a, emulated)
+
+
+@pytest.mark.parametrize(("longest", "ordered"), [(5, False), (6, True)])
+def test_rows_are_sorted_where_their_own_order_pads_by_more_than_a_quarter(longest, ordered, emulated):
+    # Slices of 31 rows of 4 entries and one of `longest`: slots an entry 1.242 and 1.477.
+    a = from_rows([[*range(longest)] if row % 32 == 7 else [row, 70, 80, 90] for row in range(64)], 100)
+    fmt = testing.convert("sell-local", a)
+    assert fmt.detail["sorted"] == ordered
+    assert len(fmt.values) == (32 * (4 + longest) if ordered else 64 * longest)
+    if ordered:
+        assert fmt.perm[:3].tolist() == [7, 39, 0]
+    testing.check_conversion("sell-local", a)
+    testing.check_product("sell-local", a, emulated)
+
+
+def test_wide_and_narrow_pieces_stand_one_behind_the_other(emulated):
+    both, first = [0, 70_000, 140_000, 210_000, 280_000], [0, 70_000, 140_000, 210_000, 210_007]
+    a = from_rows([both, [5], *[[]] * 30, first], 300_000)
+    fmt = testing.convert("sell-local[pieces=2,sigma=1]", a)
+    assert fmt.bases.tolist() == [[-1, -1], [-1, 210_000]]
+    whole, mixed = fmt.columns[: 10 * 32].view(np.int32), fmt.columns[10 * 32 :]
+    assert whole[::32].tolist() == both
+    assert whole[1::32].tolist() == [5, -1, -1, -1, -1]
+    assert mixed[: 6 * 32].view(np.int32)[::32].tolist() == first[:3]
+    assert mixed[6 * 32 :: 32].tolist() == [0, 7]
+    testing.check_conversion("sell-local[pieces=2,sigma=1]", a)
+    testing.check_product("sell-local[pieces=2,sigma=1]", a, emulated)
+
+
+def test_names_say_what_they_fix():
+    assert formats.get("sell-c-sigma").core == "sliced ELLPACK: C=32, sigma=256, T=by rule"
+    assert formats.get("ell-warp").core == "sliced ELLPACK: C=32, sigma=all rows, T=1, no empty rows"
+    assert formats.get("sliced-ellr-t").core.startswith("sliced ELLPACK: C=128/T, sigma=1, T=by rule, widths")

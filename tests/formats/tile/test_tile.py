@@ -1,0 +1,448 @@
+"""TileSpMV: what each threshold decides, how each format packs, what is deferred, and products over all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import formats, paths, testing
+from spmvbench.devices import nvrtc, open_device
+from spmvbench.formats import Csr
+from spmvbench.formats.tile.convert import (
+    COO,
+    CSR,
+    DNS,
+    DNS_COL,
+    DNS_ROW,
+    ELL,
+    HYB,
+    Rules,
+    Tiles,
+    choose,
+    stable_order,
+)
+from spmvbench.formats.tile.tile import chunks_of
+
+PAPER = Rules(coo=12, dns=128, te=0.2, th=1.0, hyb_min_width=1)
+
+
+def rows_of(*lengths):
+    """A tile whose rows hold so many entries, from staggered first columns on."""
+    tile = np.zeros((16, 16))
+    for row, length in enumerate(lengths):
+        tile[row, (3 * row + np.arange(length)) % 16] = 1 + np.arange(length) + 16 * row
+    return tile
+
+
+def full(rows=(), cols=()):
+    """A tile with these dense rows and columns."""
+    tile = np.zeros((16, 16))
+    tile[list(rows), :] = 2.0
+    tile[:, list(cols)] = 3.0
+    return tile
+
+
+def moved(tile, source, target):
+    """The tile with one entry in another place."""
+    tile = tile.copy()
+    tile[target], tile[source] = tile[source], 0
+    assert tile[target]
+    return tile
+
+
+# Row lengths with a variation of exactly 0.2 (sum 100, sum of squares 650), and of a little more (652).
+AT_TE = rows_of(8, *[7] * 9, 6, 6, 5, 4, 4, 4)
+ABOVE_TE = rows_of(*[7] * 12, *[4] * 4)
+
+TILES = {
+    "1 entry": (rows_of(1), COO),
+    "11 entries": (rows_of(*[1] * 11), COO),
+    "11 entries in one row": (rows_of(11), COO),
+    "12 entries": (rows_of(*[1] * 12), CSR),
+    "12 entries in one row": (rows_of(12), HYB),
+    "127 entries": (rows_of(*[8] * 15, 7), ELL),
+    "128 entries": (rows_of(*[8] * 16), DNS),
+    "256 entries": (full(rows=range(16)), DNS),
+    "variation 0": (rows_of(*[3] * 16), ELL),
+    "variation 0.2": (AT_TE, ELL),
+    "variation just over 0.2": (ABOVE_TE, CSR),
+    "variation 0.88": (rows_of(*[2] * 9), CSR),
+    "variation 1": (rows_of(*[2] * 8), HYB),
+    "a full row": (full(rows=[5]), DNS_ROW),
+    "7 full rows": (full(rows=range(3, 10)), DNS_ROW),
+    "a full row and an entry": (full(rows=[5]) + rows_of(1), HYB),
+    "a full row with a hole": (moved(full(rows=[5]), (5, 0), (6, 0)), HYB),
+    "a full column": (full(cols=[5]), DNS_COL),
+    "7 full columns": (full(cols=range(9, 16)), DNS_COL),
+    "a full column with an entry moved": (moved(full(cols=[5]), (3, 5), (3, 6)), ELL),
+    "the diagonal": (np.eye(16), ELL),
+}
+
+
+def chosen(tile, rules=PAPER, dtype=np.float64):
+    """Format and width of a matrix of one tile."""
+    tiles = Tiles.of(Csr.of(sparse.csr_array(np.asarray(tile, dtype))))
+    fmt, width = choose(tiles, rules)
+    assert len(tiles) == 1
+    return int(fmt[0]), int(width[0])
+
+
+@pytest.mark.parametrize("name", TILES)
+def test_paper_rules_on_each_side_of_every_threshold(name):
+    tile, expected = TILES[name]
+    assert chosen(tile)[0] == expected
+
+
+def test_variations_at_the_threshold_are_what_they_claim():
+    for tile, variation in ((AT_TE, 0.2), (TILES["variation 1"][0], 1.0)):
+        lengths = (tile != 0).sum(axis=1)
+        assert lengths.std() / lengths.mean() == pytest.approx(variation, rel=1e-12)
+    lengths = (ABOVE_TE != 0).sum(axis=1)
+    assert 0.2 < lengths.std() / lengths.mean() < 0.21
+
+
+def test_thresholds_are_parameters():
+    assert chosen(TILES["1 entry"][0], PAPER._replace(coo=1))[0] == HYB
+    assert chosen(TILES["12 entries"][0], PAPER._replace(coo=13))[0] == COO
+    assert chosen(TILES["127 entries"][0], PAPER._replace(dns=127))[0] == DNS
+    assert chosen(TILES["256 entries"][0], PAPER._replace(dns=257))[0] == DNS_ROW  # rows are tested before columns
+    assert chosen(ABOVE_TE, PAPER._replace(te=0.21))[0] == ELL
+    assert chosen(TILES["variation 0"][0], PAPER._replace(te=-np.inf))[0] == CSR
+    assert chosen(TILES["variation 0.88"][0], PAPER._replace(th=0.88))[0] == HYB
+    assert chosen(TILES["a full row with a hole"][0], PAPER._replace(th=np.inf))[0] == CSR
+
+
+@pytest.mark.parametrize(
+    ("preset", "expected"),
+    [
+        ("paper", [CSR, DNS, ELL, HYB]),
+        ("oct2021", [COO, DNS, ELL, HYB]),
+        ("jul2022", [COO, CSR, CSR, CSR]),
+        ("aug2022", [COO, ELL, ELL, CSR]),
+    ],
+)
+def test_presets_decide_as_their_code(preset, expected):
+    names = ("12 entries", "128 entries", "variation 0", "variation 1")
+    found = [
+        testing.convert(f"tile[preset={preset}]", sparse.csr_array(TILES[name][0])).fmt.item() & 7 for name in names
+    ]
+    assert found == expected
+
+
+def test_a_given_threshold_goes_before_the_preset():
+    tile = sparse.csr_array(TILES["12 entries"][0])
+    assert testing.convert("tile[preset=aug2022,coo=12]", tile).fmt.item() & 7 == CSR
+
+
+@pytest.mark.parametrize(("dtype", "value_bytes"), [(np.float64, 8), (np.float32, 4)])
+@pytest.mark.parametrize("least", [0, 1])
+def test_hyb_width_has_the_fewest_bytes(dtype, value_bytes, least):
+    rng = np.random.default_rng(1)
+    rules = Rules(coo=0, dns=257, te=-np.inf, th=0.0, hyb_min_width=least)
+    widths = set()
+    for _ in range(200):
+        lengths = rng.integers(rng.integers(0, 8), 16, 16) + (rng.random(16) < 0.1)
+        tile = rows_of(*lengths)
+
+        def cost(width, lengths=lengths):
+            tail = np.maximum(lengths - width, 0).sum()
+            return 16 * width * value_bytes + 8 * width + (value_bytes + 1) * tail
+
+        best = min(range(16, least - 1, -1), key=cost)  # the larger of equals
+        fmt, width = chosen(tile, rules, dtype)
+        if fmt == HYB:
+            assert width == best
+            widths.add(width)
+    assert len(widths) > 4
+
+
+def test_widths_of_the_other_formats():
+    assert chosen(AT_TE) == (ELL, 8)
+    assert chosen(full(rows=range(3, 10))) == (DNS_ROW, 7)
+    assert chosen(full(cols=[5])) == (DNS_COL, 1)
+    assert chosen(TILES["12 entries"][0]) == (CSR, 0)
+
+
+def test_csr_packing():
+    a = np.zeros((16, 48))
+    a[2, [3, 10, 15]] = 1, 2, 3  # three entries, so the next tile starts in the middle of a byte
+    a[0, 33], a[15, 47] = 4, 5
+    f = testing.convert("tile-csr", sparse.csr_array(a))
+    assert f.tile_ptr.tolist() == [0, 2]
+    assert f.tile_col.tolist() == [0, 2]
+    assert f.tile_nnz.tolist() == [0, 3, 5]
+    assert f.csr_val.tolist() == [1, 2, 3, 4, 5, 0]
+    assert f.csr_col.tolist() == [0x3A, 0xF1, 0xF0]
+    assert f.csr_row_ptr.reshape(2, 16).tolist() == [[0, 0, 0] + [3] * 13, [0] + [1] * 15]
+
+
+def test_coo_packing():
+    a = np.zeros((16, 16))
+    a[0, 15], a[7, 2] = 1, 2
+    f = testing.convert("tile", sparse.csr_array(a))
+    assert (f.coo_val.tolist(), f.coo_idx.tolist()) == ([1, 2], [0x0F, 0x72])
+
+
+def test_ell_packing():
+    a = np.eye(16) + np.roll(np.eye(16), 1, axis=1)
+    a[15] = 0
+    a[15, 15] = 9
+    f = testing.convert("tile", sparse.csr_array(a))
+    assert f.fmt.tolist() == [ELL | 2 << 3]
+    assert f.ell_val.reshape(2, 16)[:, [0, 15]].tolist() == [[1, 9], [1, 0]]
+    assert bytes(f.ell_col[:8]).hex() == "0123456789abcdef"
+    assert bytes(f.ell_col[8:]).hex() == "123456789abcdef0"  # row 15 has no second entry: column 0, value 0
+
+
+def test_hyb_packing_is_the_first_entries_then_the_tail():
+    a = np.zeros((16, 32))
+    a[1, :14] = np.arange(1, 15)
+    a[4, 16:30] = np.arange(21, 35)
+    f = testing.convert("tile", sparse.csr_array(a))
+    assert f.fmt.tolist() == [HYB | 1 << 3] * 2
+    assert f.tail.tolist() == [13, 13]
+    assert (f.off1.tolist(), f.off2.tolist()) == ([0, 29], [0, 21])
+    assert f.hyb_val[:16].tolist() == [0, 1] + [0] * 14
+    assert f.hyb_val[29 + 16 :].tolist() == list(range(22, 35))
+    assert f.hyb_idx[8:21].tolist() == [0x10 | col for col in range(1, 14)]
+    assert f.hyb_idx[21 + 8 :].tolist() == [0x40 | col for col in range(1, 14)]
+
+
+def test_dense_packings():
+    a = np.zeros((48, 16))
+    a[:16] = np.arange(256).reshape(16, 16) + 1
+    a[20] = np.arange(16) + 1
+    a[32:, 6] = np.arange(16) + 1
+    f = testing.convert("tile", sparse.csr_array(a))
+    assert (f.fmt & 7).tolist() == [DNS, DNS_ROW, DNS_COL]
+    assert f.dns_val[:3].tolist() == [1, 17, 33]  # down the first column
+    assert (f.dns_row_val.tolist(), f.row_id.tolist()) == (list(range(1, 17)), [4])
+    assert (f.dns_col_val.tolist(), f.col_id.tolist()) == (list(range(1, 17)), [6])
+
+
+@pytest.mark.parametrize("shape", [(300, 170), (16, 16), (1, 999), (257, 31)])
+@pytest.mark.parametrize(("dtype", "value_bytes"), [(np.float64, 8), (np.float32, 4)])
+def test_footprint_of_tile_csr_is_the_formula(shape, dtype, value_bytes):
+    a = sparse.random_array(shape, density=0.1, format="csr", rng=np.random.default_rng(0)).astype(dtype)
+    tile_ids = set(zip(a.tocoo().row // 16, a.tocoo().col // 16, strict=True))
+    f = testing.convert("tile-csr", a)
+    stored = f.nbytes - f.detail["schedule_bytes"]
+    # T (16 + 4 + 4) + (v + 1/2) nnz + 4 (tile rows + 1), a last entry of tile_nnz, and both payloads filled up.
+    filled = a.nnz % 2 * value_bytes + (a.nnz % 2) / 2
+    tile_rows = -(-shape[0] // 16)
+    assert stored == len(tile_ids) * 24 + (value_bytes + 0.5) * a.nnz + 4 * (tile_rows + 1) + 4 + filled
+
+
+def mosaic(rows=16 * 9 - 5, cols=16 * 11 - 3, seed=0):
+    """Tiles of every kind side by side, cut off at sides that are no multiple of 16."""
+    rng = np.random.default_rng(seed)
+    tiles = [tile for tile, _ in TILES.values()] + [np.zeros((16, 16))] * 3
+    grid = [[tiles[i] for i in rng.integers(0, len(tiles), 11)] for _ in range(9)]
+    grid[4] = [np.zeros((16, 16))] * 11
+    a = sparse.csr_array(np.block(grid)[:rows, :cols])
+    a.data = rng.uniform(0.5, 1.5, a.nnz)
+    return a
+
+
+MOSAIC = mosaic()
+MATRICES = testing.hard_matrices()
+
+
+def test_detail_gives_the_shares_of_tiles_and_nonzeros():
+    detail = testing.convert("tile", MOSAIC).detail
+    assert detail["tiles"] == len(set(zip(MOSAIC.tocoo().row // 16, MOSAIC.tocoo().col // 16, strict=True)))
+    for shares in (detail["tile_share"], detail["nnz_share"]):
+        assert sum(shares.values()) == pytest.approx(1)
+        assert all(share > 0 for share in shares.values()), "the mosaic has tiles of every format"
+    apart = testing.convert("tile-deferred-coo[defer=0]", MOSAIC).detail
+    assert apart["tile_share"] == detail["tile_share"], "counted before deferring"
+    tails = testing.convert("tile", MOSAIC).tail.sum()
+    assert apart["deferred_share"] == pytest.approx(detail["nnz_share"]["coo"] + tails / MOSAIC.nnz)
+
+
+@pytest.mark.parametrize("rest", ["csr5", "coo-flat"])
+def test_coo_tiles_and_hyb_tails_are_deferred(rest):
+    f = testing.convert(f"tile-deferred-coo[defer=0,rest={rest}]", MOSAIC)
+    assert set((f.fmt & 7).tolist()) == {CSR, ELL, HYB, DNS, DNS_ROW, DNS_COL}
+    assert not f.tail.any()
+    whole = testing.convert("tile", MOSAIC)
+    rows, cols, values = f.sparse.to_coo()
+    apart = sparse.csr_array((values, (rows, cols)), shape=MOSAIC.shape)
+    assert apart.nnz == len(whole.coo_val) + whole.tail.sum()
+    assert ((MOSAIC - apart).multiply(apart)).nnz == 0, "what is apart is in no tile"
+    assert whole.hyb_val[:16].tolist() == f.hyb_val[:16].tolist(), "the ELL part stays"
+
+
+def test_deferral_starts_at_its_number_of_entries():
+    assert testing.convert(f"tile-deferred-coo[defer={MOSAIC.nnz + 1}]", MOSAIC).sparse is None
+    assert testing.convert(f"tile-deferred-coo[defer={MOSAIC.nnz}]", MOSAIC).sparse is not None
+    assert testing.convert("tile-deferred-coo", MOSAIC).sparse is None, "below 1.8 million entries"
+    assert testing.convert("tile-deferred-coo[preset=jul2022]", MOSAIC).sparse is not None
+    assert testing.convert("tile-deferred-coo[preset=aug2022]", MOSAIC).sparse is None
+
+
+def test_a_matrix_of_sparse_tiles_alone_is_the_rest_alone():
+    wide = sparse.csr_array(sparse.kron(np.eye(40), np.eye(1, 24)))
+    f = testing.convert("tile-deferred-coo[defer=0,rest=coo-flat]", wide)
+    assert len(f.fmt) == len(f.chunk_row) == 0
+    assert len(f.sparse.values) == wide.nnz
+    testing.check_product("tile-deferred-coo[defer=0]", wide, open_device("emulated"))
+
+
+def test_the_rest_is_computed_beside_the_tiles_where_it_is_the_smaller_part(emulated):
+    sparse_tiles = sparse.csr_array(sparse.kron(np.eye(40), np.eye(1, 24)))
+
+    def kernels(spec, a):
+        f = testing.convert(spec, a)
+        launches = f.launches(np.ones(a.shape[1]), np.ones(a.shape[0]))
+        return [(launch.kernel.split("<")[0], launch.kernel.endswith("true>")) for launch in launches if launch.grid]
+
+    mostly_rest = sparse.block_diag([MOSAIC] + [sparse_tiles] * 200, format="csr")
+    spec = "tile-deferred-coo[defer=0]"
+    assert testing.convert(spec, MOSAIC).detail["deferred_share"] < 0.5
+    assert kernels(spec, MOSAIC) == [("zero_fill", False), ("tile_csr5_spmv", False)]
+    assert testing.convert(spec, mostly_rest).detail["deferred_share"] > 0.5
+    assert kernels(spec, mostly_rest) == [("zero_fill", False), ("tile_csr5_spmv", True)]
+    assert kernels("tile-deferred-coo[defer=0,rest=coo-flat]", MOSAIC)[-1][0] == "tile_spmv"
+    testing.check_product(spec, mostly_rest, emulated)
+
+
+SPECS = (
+    "tile-csr",
+    "tile-csr[kernel=paper]",
+    "tile-csr[kernel=paper,tbalance=1]",
+    "tile-csr[tbalance=3]",
+    "tile",
+    "tile[tbalance=1]",
+    "tile[tbalance=32]",
+    "tile[kernel=paper]",
+    "tile[kernel=paper,tbalance=3]",
+    "tile[coo=0,th=0]",
+    "tile[coo=257]",
+    "tile[coo=257,kernel=paper]",
+    "tile[hyb_min_width=0,coo=0,te=0,th=0]",
+    "tile[preset=jul2022,kernel=paper]",
+    "tile-deferred-coo[defer=0]",
+    "tile-deferred-coo[defer=0,tbalance=2]",
+    "tile-deferred-coo[defer=0,kernel=paper,tbalance=2]",
+    "tile-deferred-coo[defer=0,rest=coo-flat]",
+    "tile-deferred-coo[defer=0,hyb_min_width=0]",
+)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_every_tile_format_is_decoded_and_multiplied(spec, checking):
+    for a in (MOSAIC, mosaic(16 * 9, 16 * 11, seed=1), mosaic(seed=2).astype(np.float32)):
+        testing.check_conversion(spec, a)
+        testing.check_product(spec, a, checking)
+
+
+@pytest.mark.parametrize("side", [15, 16, 17, 31, 33])
+@pytest.mark.parametrize("spec", ["tile-csr", "tile", "tile[kernel=paper]", "tile[te=4]", "tile-deferred-coo[defer=0]"])
+def test_sides_that_are_no_multiple_of_the_tile(spec, side, checking):
+    rng = np.random.default_rng(side)
+    for density in (0.02, 0.3, 1.0):
+        a = sparse.csr_array(rng.uniform(1, 2, (side, side + 3)) * (rng.random((side, side + 3)) < density))
+        testing.check_conversion(spec, a)
+        testing.check_product(spec, a, checking)
+
+
+def test_stored_zeros_are_kept_where_nothing_pads():
+    a = sparse.csr_array((np.array([0.0, -0.0, 3.0]), ([0, 5, 20], [1, 2, 3])), shape=(40, 20))
+    testing.check_conversion("tile-csr", a)
+    assert len(testing.convert("tile-csr", a).to_coo()[2]) == 3
+    assert len(testing.convert("tile", a).to_coo()[2]) == 1
+
+
+@pytest.mark.parametrize("spec", ["tile-csr", "tile", "tile[kernel=paper]", "tile-deferred-coo[defer=0]"])
+def test_64_bit_offsets(spec, checking):
+    f = testing.convert(spec, MOSAIC)
+    wide = {name: f.arrays()[name].astype(np.int64) for name in ("tile_nnz", "off1", "off2") if name in f.arrays()}
+    f = dataclasses.replace(f, **wide)
+    x, y = np.random.default_rng(0).uniform(-1, 1, MOSAIC.shape[1]), np.full(MOSAIC.shape[0], np.nan)
+    launches = f.launches(x, y)
+    checking.compile(launches).run()
+    np.testing.assert_allclose(y, MOSAIC @ x, rtol=1e-12, atol=1e-12)
+    kernels = [launch.kernel for launch in launches if launch.source == "tile/tile.cu" and "long long" in launch.kernel]
+    assert kernels
+    nvrtc.compile(paths.kernels() / "tile/tile.cu", kernels, "sm_90")
+
+
+def assert_kernels_convert_alike(spec, a, device):
+    ((cls, params),) = formats.parse(spec)
+    a, params = Csr.of(a), cls.resolve(params)
+    fields = cls.by_kernels(a, params, lambda launch: device.compile([launch]).run())
+    found, expected = cls(shape=a.shape, params=params, **fields), cls.from_csr(a, **params)
+    arrays = found.arrays()
+    assert arrays.keys() == expected.arrays().keys()
+    for name, array in expected.arrays().items():
+        assert arrays[name].dtype == array.dtype, name
+        np.testing.assert_array_equal(arrays[name], array, err_msg=name)
+    assert found.detail == expected.detail
+    assert found.split_rows == expected.split_rows
+
+
+CONVERSIONS = ("tile-csr", "tile", "tile-deferred-coo[defer=0]")
+ODD_RULES = (
+    "tile[coo=257]",
+    "tile[coo=0,dns=257]",
+    "tile[preset=jul2022]",
+    "tile[coo=0,te=0,th=0,hyb_min_width=0,tbalance=2]",
+    "tile-deferred-coo[defer=0,coo=0,te=0,th=0,hyb_min_width=0]",
+    "tile-deferred-coo[defer=0,coo=1,th=4]",
+)
+
+
+@pytest.mark.parametrize("spec", CONVERSIONS)
+@pytest.mark.parametrize("name", [*MATRICES, "mosaic"])
+def test_kernels_convert_as_arrays_do(spec, name, emulated):
+    a = MATRICES.get(name, MOSAIC)
+    if a.nnz:
+        assert_kernels_convert_alike(spec, a, emulated)
+
+
+@pytest.mark.parametrize("spec", ODD_RULES)
+def test_kernels_follow_every_rule(spec, emulated):
+    assert_kernels_convert_alike(spec, MOSAIC, emulated)
+
+
+def test_kernels_pack_hyb_tiles_of_single_precision(emulated):
+    assert_kernels_convert_alike("tile[coo=0,te=0,th=0]", mosaic(16 * 9, 16 * 11, seed=1).astype(np.float32), emulated)
+
+
+def test_conversion_kernels_stay_in_bounds(checking):
+    for a in (MOSAIC, MATRICES["power law"]):
+        assert_kernels_convert_alike("tile-deferred-coo[defer=0]", a, checking)
+
+
+def test_kernels_number_tiles_by_group(emulated):
+    a = sparse.csr_array(sparse.kron(np.eye(300), np.eye(1, 24)))  # a tile an entry: more than one group of 256
+    for spec in CONVERSIONS:
+        assert_kernels_convert_alike(spec, sparse.vstack([a, a], format="csr"), emulated)
+
+
+def test_conversion_kernels_take_long_row_pointers(emulated):
+    a = Csr.of(MOSAIC)
+    spec = "tile-deferred-coo[defer=0]"
+    assert_kernels_convert_alike(spec, Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values), emulated)
+
+
+def test_chunks_are_even_and_mark_rows_of_several():
+    tile_ptr = np.array([0, 17, 17, 25, 34], dtype=np.int32)  # 17, 0, 8 and 9 tiles
+    chunks = chunks_of(tile_ptr, 8, empty=True)
+    assert np.diff(chunks["chunk_ptr"]).tolist() == [6, 6, 5, 0, 8, 5, 4]
+    assert (chunks["chunk_row"] & 0x7FFFFFFF).tolist() == [0, 0, 0, 1, 2, 3, 3]
+    assert (chunks["chunk_row"] < 0).tolist() == [True, True, True, False, False, True, True]
+    assert chunks["split_rows"] == 2
+    assert (chunks_of(tile_ptr, 8, empty=False)["chunk_row"] & 0x7FFFFFFF).tolist() == [0, 0, 0, 2, 3, 3]
+
+
+def test_order_of_keys_too_large_to_fuse():
+    keys = np.array([5, 3, 5, 2**61, 3, 0], dtype=np.int64)
+    expected = [5, 1, 4, 0, 2, 3]
+    assert stable_order(keys, 2**62).tolist() == expected
+    assert stable_order(np.where(keys == 2**61, 9, keys), 10).tolist() == expected
+    assert stable_order(keys[:0], 2**62).tolist() == []
