@@ -203,6 +203,34 @@ def pde(N: int) -> _Structure:
 
 
 @_kind
+def stray(N: int, PERCENT: int, *, seed: int) -> _Structure:
+    """The pattern of pde:N and PERCENT per cent as many entries more, at random places off its seven diagonals.
+
+    What a format of diagonals, of blocks or of short rows loses where a matrix is nearly, not quite, what it was made
+    for. The values, those of the stencil too, come from the seed.
+    """
+    stencil = pde(N)
+    size, most = N**3, 0 if N < 3 else 100
+    _require(N == 0 or PERCENT <= most, "stray", "N of at least 3 and PERCENT of at most 100")
+    extra = int(stencil.lengths.sum(dtype=np.int64)) * PERCENT // 100
+    rng, keys = np.random.default_rng(seed), np.empty(0, dtype=np.int64)  # row and column in one number
+    while len(keys) < extra:
+        row, col = rng.integers(0, size, (2, extra))
+        off = ~np.isin(abs(col - row), (0, 1, N, N * N))
+        keys = np.concatenate((keys, (row[off] << 32) | col[off]))
+        keys = keys[np.sort(np.unique(keys, return_index=True)[1])]  # in the order drawn, so that none is preferred
+    keys = np.sort(keys[:extra])
+
+    def columns(first: int, last: int) -> np.ndarray:
+        row = np.repeat(np.arange(first, last), stencil.lengths[first:last])
+        strays = keys[slice(*np.searchsorted(keys, (first << 32, last << 32)))]
+        return np.sort(np.concatenate(((row << 32) | stencil.columns(first, last), strays))) & 0xFFFF_FFFF
+
+    lengths = stencil.lengths + np.bincount(keys >> 32, minlength=size)
+    return _Structure((size, size), lengths, columns)
+
+
+@_kind
 def poisson2d(N: int) -> _Structure:
     """The 5-point Laplacian on an N x N grid: 4 on the diagonal, -1 beside it."""
     steps = [(-1, 0), (0, -1), (0, 0), (0, 1), (1, 0)]

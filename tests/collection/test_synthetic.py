@@ -10,6 +10,7 @@ from spmvbench.errors import UsageError
 
 SPECS = [
     "pde:5",
+    "stray:6:20",
     "poisson2d:7",
     "fem:4:2",
     "band:300:6:9",
@@ -55,7 +56,9 @@ def test_blocks_of_rows_do_not_show(spec, monkeypatch):
         assert (parts != whole).nnz == 0
 
 
-@pytest.mark.parametrize("spec", ["band:300:6:9", "uniform:100:7", "rmat:9:6", "powerlaw:400:6", "blocks:60:5"])
+@pytest.mark.parametrize(
+    "spec", ["band:300:6:9", "uniform:100:7", "rmat:9:6", "powerlaw:400:6", "blocks:60:5", "stray:6:20"]
+)
 def test_another_seed_gives_another_matrix(spec):
     a, b = generate(spec, seed=0), generate(spec, seed=1)
     assert a.shape == b.shape
@@ -78,6 +81,23 @@ def test_pde_couples_the_seven_points():
     np.testing.assert_array_equal(a.toarray() != 0, expected.toarray() != 0)
     assert abs(a - a.T).max() > 0.1
     assert (a.diagonal() == 6).all()
+
+
+@pytest.mark.parametrize(("n", "percent"), [(3, 100), (9, 1), (20, 7)])
+def test_stray_entries_lie_off_the_stencil(n, percent):
+    stencil, a = (generate(spec).tocoo() for spec in (f"pde:{n}", f"stray:{n}:{percent}"))
+    assert a.nnz == stencil.nnz + stencil.nnz * percent // 100
+    places, theirs = ({*zip(m.row.tolist(), m.col.tolist(), strict=True)} for m in (a, stencil))
+    assert theirs < places
+    assert not {abs(row - col) for row, col in places - theirs} & {0, 1, n, n * n}
+
+
+def test_stray_entries_are_everywhere():
+    strays = generate("stray:20:10").tocoo()
+    far = np.abs(strays.row - strays.col) > 400
+    assert far.sum() == pytest.approx(0.9 * 0.1 * 53_600, rel=0.03)  # but for the band of 800 around the diagonal
+    counts = np.bincount(strays.row[far], minlength=8000)
+    assert counts.var() / counts.mean() == pytest.approx(1, abs=0.1)  # as where each falls for itself
 
 
 def test_poisson2d_is_the_laplacian():
@@ -145,7 +165,9 @@ def test_powerlaw_has_empty_and_long_rows():
     assert 4 < lengths.mean() < 12
 
 
-@pytest.mark.parametrize("spec", ["pde:0", "fem:0:3", "uniform:0:0", "denserow:0", "empty:0:5", "empty:5:0", "diag:0"])
+@pytest.mark.parametrize(
+    "spec", ["pde:0", "stray:0:1", "fem:0:3", "uniform:0:0", "denserow:0", "empty:0:5", "empty:5:0", "diag:0"]
+)
 def test_nothing_is_legal(spec):
     a = generate(spec)
     assert a.nnz == 0
@@ -166,6 +188,8 @@ def test_nothing_is_legal(spec):
         ("blocks:10:3", "a multiple of B"),
         ("blocks:10:0", "a multiple of B"),
         ("fem:3:0", "D of at least 1"),
+        ("stray:9:101", "PERCENT of at most 100"),
+        ("stray:2:1", "N of at least 3"),
         ("rmat:31:1", "at most 30"),
         ("pde:2000", "does not fit 32-bit"),
         ("diag:9999999999", "too large"),
