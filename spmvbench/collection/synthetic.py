@@ -210,8 +210,8 @@ def stray(N: int, PERCENT: int, *, seed: int) -> _Structure:
     for. The values, those of the stencil too, come from the seed.
     """
     stencil = pde(N)
-    size, most = N**3, 0 if N < 3 else 100
-    _require(N == 0 or PERCENT <= most, "stray", "N of at least 3 and PERCENT of at most 100")
+    size = N**3
+    _require(N not in (1, 2) and PERCENT <= 100, "stray", "N of at least 3 and PERCENT of at most 100")
     extra = int(stencil.lengths.sum(dtype=np.int64)) * PERCENT // 100
     rng, keys = np.random.default_rng(seed), np.empty(0, dtype=np.int64)  # row and column in one number
     while len(keys) < extra:
