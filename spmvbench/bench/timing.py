@@ -62,6 +62,13 @@ class Series:
     sm_clock_mhz: float = math.nan
 
 
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """What `work` returns, and the host's seconds that it took."""
+    began = time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - began
+
+
 @cache
 def _median_rank(n: int) -> int:
     """The largest k such that the k-th smallest and k-th largest of n samples hold the median in between at 95 %.

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from spmvbench import formats
-from spmvbench.bench import plan, worker
+from spmvbench.bench import plan, protocol, reading, turns, worker
 from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
 from spmvbench.formats import Launch, register
 from spmvbench.formats.base import in_part
@@ -119,12 +119,12 @@ def measure(monkeypatch):
         cases = plan.cross([OnDevice()], chosen, [dtype], modes, "cuda:0", 0)
         (group,) = plan.grouped(cases)
         pipe, device = Recorder(), device or HostCuda()
-        worker._read.cache_clear()
+        reading.read.cache_clear()
         settings = plan.Settings("cuda:0", budget=1e-6, **settings)
-        worker._measure(group, device, settings, {"hot": 1e-3, "cold": 1e-6}, worker._Link(pipe))
+        worker.measure(group, device, settings, {"hot": 1e-3, "cold": 1e-6}, protocol.Link(pipe))
         return pipe, {(case.format, case.mode): pipe.rows[case.case_id] for case in cases}, device
 
-    monkeypatch.setattr(worker.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its file number is asked for
+    monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its file number is asked for
     yield run
     formats.base.REGISTRY.clear()
     formats.base.REGISTRY.update(registry)
@@ -212,13 +212,13 @@ def test_work_kept_from_before_the_conversion_counts_as_setup(measure):
 
 def test_one_spmv_of_the_host_is_timed_in_the_type_of_the_case(measure, monkeypatch):
     types = []
-    monkeypatch.setattr(worker, "_host_spmv", lambda a, x: types.append((a.dtype, x.dtype)) or 0.5)
+    monkeypatch.setattr(worker, "host_spmv", lambda a, x: types.append((a.dtype, x.dtype)) or 0.5)
     pipe, _, _ = measure(variant("A"), dtype="f32")
     assert types == [(np.float32, np.float32)]
     assert [message[1].get("t_spmv_host") for message in pipe.sent if message[0] == "matrix"][-1] == 0.5
     monkeypatch.undo()
     a = formats.Csr.of(sparse.random_array((50, 40), density=0.1, rng=np.random.default_rng(3)))
-    assert 0 < worker._host_spmv(a, np.ones(40)) < 1
+    assert 0 < reading.host_spmv(a, np.ones(40)) < 1
 
 
 @pytest.mark.parametrize(("seconds", "near"), [(1.9e-3, True), (2.1e-3, False)])
@@ -340,4 +340,4 @@ def test_workspace_counts_each_further_array_once_and_no_views():
         Launch("a", "k", 1, 1, (np.int32(3), x, values.reshape(-1), carry)),
         Launch("a", "k", 1, 1, (values[1:], carry)),
     ]
-    assert worker.workspace(launches, [x, values]) == carry.nbytes
+    assert turns.workspace(launches, [x, values]) == carry.nbytes

@@ -1,0 +1,38 @@
+"""What every case of a group starts from: the matrix as canonical CSR, its hash and features, the host's own SpMV."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from spmvbench.bench import timing
+from spmvbench.collection import Matrix
+from spmvbench.collection.features import description, features
+from spmvbench.formats import Csr
+from spmvbench.store import now
+
+
+@lru_cache(maxsize=1)
+def read(matrix: Matrix, seed: int, real_part: bool) -> tuple[Csr, dict[str, Any], dict[str, Any]]:
+    """A matrix as canonical CSR in float64, with its columns of a row and its description.
+
+    Kept for the group of the next type.
+    """
+    a = Csr.of(matrix.read(seed, "real" if real_part else "refuse")).astype(np.float64)
+    digest = hashlib.sha256(np.asarray(a.shape, np.int64).tobytes())
+    for array in (a.row_ptr.astype(np.int64, copy=False), a.col_idx, a.values):
+        digest.update(np.ascontiguousarray(array).data)
+    identity = {"matrix_sha256": digest.hexdigest()}
+    whose = identity | {"group": matrix.group, "name": matrix.name, "started_at": now()}
+    return a, features(a) | identity, whose | description(a)
+
+
+def host_spmv(a: Csr, x: np.ndarray) -> float:
+    """Seconds of y = A x by SciPy, which runs on one thread: the best of three."""
+    from scipy.sparse import csr_array
+
+    matrix = csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape)
+    return min(timing.timed(lambda: matrix @ x)[1] for _ in range(3))

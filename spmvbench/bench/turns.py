@@ -1,0 +1,284 @@
+"""The formats of a group, each in its turns: loaded and checked, sampled round by round, checked again, reported."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from spmvbench import formats
+from spmvbench.bench import timing, verify
+from spmvbench.bench.plan import Case, Group, Settings
+from spmvbench.bench.protocol import Link
+from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
+from spmvbench.errors import SpmvbenchError
+from spmvbench.formats import Call, Csr, Format, Launch, Skip
+from spmvbench.store import now
+
+COMPILING = "compiling"
+
+
+class Wrong(Exception):
+    """A check failed: the verdict."""
+
+
+@dataclass
+class Turns:
+    """One format of a group: what is known of it so far, and what its next turn needs."""
+
+    index: int
+    cases: list[Case]
+    columns: dict[str, Any]
+    fmt: Format | None = None
+    program: Program | None = None
+    parts: dict[str, list[Launch | Call]] = field(default_factory=dict)
+    series: dict[str, timing.Series] = field(default_factory=dict)
+    error_ratio: float = math.nan
+    failure: dict[str, Any] | None = None
+    broke_device: bool = False
+    seconds: float = 0.0
+
+
+@dataclass
+class Bench:
+    """What the cases of a group share: the device, the matrix, x and y on the device, the right answers."""
+
+    link: Link
+    device: Device
+    settings: Settings
+    floors: dict[str, float]
+    rule: timing.Rule
+    a: Csr
+    device_a: Csr
+    x: Any
+    y: Any
+    checks: list[tuple[Any, verify.Reference]]
+
+    def attempt(self, turns: Turns, step: Callable[[Turns], None]) -> bool:
+        """One turn of a format. Whatever it raises becomes its failure; False then."""
+        began = time.perf_counter()
+        try:
+            step(turns)
+        except Wrong as wrong:
+            turns.failure = {"status": "wrong", "reason": str(wrong)}
+        except Exception as error:
+            turns.failure = failure_of(error, self.link.stage)
+            turns.broke_device = isinstance(error, DeviceFault) and error.sticky
+        finally:
+            turns.seconds += time.perf_counter() - began
+        return turns.failure is None
+
+    def load(self, turns: Turns) -> None:
+        """Convert, move, compile and check: all that comes before the first sample."""
+        case, columns = turns.cases[0], turns.columns
+        cls, begin = formats.get(case.format), lambda stage: self.link.begin(turns.index, stage)
+        limit = self.settings.max_bytes or self.device.default_max_bytes
+
+        on_host, on_device = self.settings.convert == "both", self.device.kind == "cuda"
+        begin("converting on the host" if on_host else "converting on the device")
+        cls.refuse_beyond(limit, self.a if on_host else self.device_a.fresh(), **case.params)
+        if on_host:
+            a = self.a.fresh()  # row numbers or diagonals that another format has asked for would be had for nothing
+            fmt, columns["t_convert_host"] = timing.timed(lambda: cls.from_csr(a, **case.params))
+        if on_host and on_device:
+            begin("moving to the device")
+            columns["t_transfer"] = self._transfer(fmt)
+            del fmt
+            begin("converting on the device")
+        if on_device:
+            fmt = self._convert_on_device(cls, case, columns)
+        columns |= {
+            "bytes_format": fmt.nbytes,
+            "bytes_per_nnz": fmt.nbytes / self.a.nnz if self.a.nnz else math.nan,
+            "bytes_arrays": json.dumps({name: array.nbytes for name, array in fmt.arrays().items()}),
+            "model_bytes": fmt.nbytes + self.x.nbytes + self.y.nbytes,
+            "detail": json.dumps(fmt.detail, default=float) if fmt.detail else "",
+        }
+
+        begin(COMPILING)
+        launches, setup = timing.timed(lambda: fmt.launches(self.x, self.y))
+        vendor = any(isinstance(launch, Call) for launch in launches)
+        if vendor:  # the first time also loads the library
+            launches, setup = timing.timed(lambda: fmt.launches(self.x, self.y))
+        turns.fmt, turns.program, turns.parts = fmt, self.device.compile(launches), by_part(launches)
+        columns |= {
+            "launches": len(launches),
+            "t_setup": (setup if vendor else 0.0) + fmt.setup_seconds,
+            "t_compile": turns.program.compile_seconds,
+            "bytes_workspace": workspace(launches, [self.x, self.y, *fmt.arrays().values()]),
+        }
+
+        begin("checking")
+        self.check(turns, "before timing")
+
+    def _transfer(self, fmt: Format) -> float:
+        def move() -> list[Any]:
+            moved = [self.device.to_device(array) for array in fmt.arrays().values()]
+            self.device.synchronize()
+            return moved
+
+        return timing.timed(move)[1]
+
+    def _convert_on_device(self, cls: type[Format], case: Case, columns: dict[str, Any]) -> Format:
+        """Twice: the first compiles CuPy's own kernels and fills its memory pool, the second is timed."""
+
+        def convert() -> Format:
+            fmt = cls.from_csr(self.device_a.fresh(), **case.params)
+            self.device.synchronize()
+            return fmt
+
+        convert()
+        self.device.reset_memory_peak()
+        held = self.device.memory_peak() or 0
+        fmt, columns["t_convert_device"] = timing.timed(convert)
+        columns["bytes_peak"] = (self.device.memory_peak() or 0) - held + self.device_a.nbytes
+        return fmt
+
+    def check(self, turns: Turns, when: str) -> None:
+        assert turns.fmt is not None and turns.program is not None
+        verdict = verify.run_and_judge(turns.fmt, turns.program, self.device, self.x, self.y, self.checks)
+        turns.error_ratio = max(verdict.ratio, 0.0 if math.isnan(turns.error_ratio) else turns.error_ratio)
+        if not verdict.right:
+            raise Wrong(f"{verdict} ({when})")
+
+    def sample(self, turns: Turns) -> None:
+        """One round of samples in every mode."""
+        assert turns.program is not None
+        for case in turns.cases:
+            self.link.begin(turns.index, f"timing {case.mode}")
+            if case.mode not in turns.series:
+                turns.series[case.mode] = timing.prepare(turns.program, self.device, case.mode, self.rule)
+            timing.take_round(turns.series[case.mode], self.device, self.rule)
+
+    def time_parts(self, turns: Turns) -> None:
+        """Every named part by itself, hot, in a tenth of a case's time. y holds anything afterwards."""
+        rule = replace(self.rule, rounds=1, budget=self.rule.budget / 10)
+        seconds = {}
+        for part, launches in turns.parts.items():
+            self.link.begin(turns.index, f"timing {part}")
+            series = timing.prepare(self.device.compile(launches), self.device, "hot", rule)
+            timing.take_round(series, self.device, rule)
+            if series.seconds:
+                seconds[part] = timing.summary(series)["t_median"]
+        turns.columns["t_parts"] = json.dumps(seconds)
+
+    def finish(self, turns: Turns) -> None:
+        """The last round's end: the answers are still right, and samples were kept."""
+        if turns.parts and "hot" in turns.series:
+            self.time_parts(turns)
+        self.link.begin(turns.index, "checking again")
+        self.check(turns, "after timing")
+        lost = [mode for mode, series in turns.series.items() if not series.seconds]
+        if lost:
+            raise RuntimeError(f"every {' and '.join(lost)} sample was thrown away: the device lowered its clocks")
+
+    def report(self, turns: Turns) -> None:
+        """Send the rows of one format, measured or failed, and let go of its memory."""
+        turns.fmt = turns.program = None
+        turns.parts.clear()
+        for case in turns.cases:
+            row = turns.columns | {"t_case": turns.seconds / len(turns.cases), "error_ratio": turns.error_ratio}
+            series = turns.series.get(case.mode)
+            if series is not None and series.seconds:
+                row |= timing.summary(series)
+                median = row["t_median"]
+                if median > 0:
+                    row |= {"gflops": 2e-9 * self.a.nnz / median, "gbps": 1e-9 * row["model_bytes"] / median}
+                row["near_launch_floor"] = median < 2 * self.floors[case.mode]
+            if case.mode != "hot":
+                row.pop("t_parts", None)
+            self.link.row(case, row | (turns.failure or {"status": "ok"}))
+        turns.series.clear()
+        if turns.broke_device:
+            raise DeviceFault(turns.failure["reason"], sticky=True)
+        if turns.failure:
+            self.device.synchronize()  # raises DeviceFault where the failure left the device unusable
+
+    def finish_all(self, loaded: list[Turns]) -> None:
+        """Sample the loaded formats in turns, round by round, and report each after its last. Empties the list."""
+        for left in reversed(range(self.rule.rounds)):
+            for turns in list(loaded):
+                done = self.attempt(turns, self.sample)
+                if done and left == 0:
+                    self.attempt(turns, self.finish)
+                if left == 0 or not done:
+                    loaded.remove(turns)
+                    self.report(turns)
+
+    def run(self, group: Group) -> None:
+        """Measure the group. Formats stay on the device over all rounds; where memory runs out, in several lots."""
+        loaded: list[Turns] = []
+        for index, modes in enumerate(group.formats):
+            started = {"started_at": now()}
+            for case in modes:
+                if case.refusal:
+                    self.link.row(case, started | {"status": "skipped", "reason": case.refusal})
+            cases = [case for case in modes if not case.refusal]
+            if not cases:
+                continue
+            turns = Turns(index, cases, dict(started))
+            if not self.attempt(turns, self.load) and turns.failure["status"] == "oom" and loaded:
+                self.finish_all(loaded)
+                turns = Turns(index, cases, dict(started))
+                self.attempt(turns, self.load)
+            if turns.failure:
+                self.report(turns)
+                continue
+            loaded.append(turns)
+            if self.rule.rounds == 1:
+                self.finish_all(loaded)
+        self.finish_all(loaded)
+
+
+def failure_of(error: Exception, stage: str) -> dict[str, Any]:
+    """The columns of a row that tell of an exception."""
+    if isinstance(error, Skip):
+        return {"status": "skipped", "reason": error.reason, "bytes_needed": error.needed_bytes or 0}
+    if isinstance(error, MemoryError | OutOfDeviceMemory):
+        return {"status": "oom", "reason": f"out of memory while {stage}: {error}"}
+    if isinstance(error, DeviceFault):
+        return {"status": "error" if stage == COMPILING else "crashed", "reason": f"fault while {stage}: {error}"}
+    if isinstance(error, SpmvbenchError):
+        return {"status": "error", "reason": str(error)}
+    frames = traceback.extract_tb(error.__traceback__)
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    # The innermost frame of this package or a format's module says more than one deep inside NumPy.
+    ours = {here} | {os.path.dirname(sys.modules[cls.__module__].__file__ or "") for cls in formats.REGISTRY.values()}
+    frame = next((f for f in reversed(frames) if f.filename.startswith(tuple(ours))), frames[-1])
+    where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+    return {"status": "error", "reason": f"{type(error).__name__} while {stage}: {error} ({where})"}
+
+
+def by_part(launches: list[Launch | Call]) -> dict[str, list[Launch | Call]]:
+    """The launches of each named part that has work, in order; those without a name are of none."""
+    parts: dict[str, list[Launch | Call]] = {}
+    for launch in launches:
+        if launch.part and (isinstance(launch, Call) or np.all(launch.grid)):
+            parts.setdefault(launch.part, []).append(launch)
+    return parts
+
+
+def workspace(launches: list[Launch | Call], known: list[Any]) -> int:
+    """Bytes of the arrays among the launches' arguments that lie in none of the known ones, each counted once."""
+
+    def span(array: Any) -> tuple[int, int]:
+        start = array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
+        return start, start + array.nbytes
+
+    spans = [span(array) for array in known]
+    extra = set()
+    for launch in launches:
+        for arg in launch.args:
+            if getattr(arg, "shape", None):  # an array: NumPy scalars have the shape ()
+                start, end = span(arg)
+                if not any(low <= start and end <= high for low, high in spans):
+                    extra.add((start, end))
+    return sum(end - start for start, end in extra)
