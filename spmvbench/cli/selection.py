@@ -5,9 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from spmvbench.errors import SpmvbenchError
+
+if TYPE_CHECKING:
+    from spmvbench.collection import Matrix
 
 
 @dataclass(frozen=True)
@@ -95,3 +100,33 @@ def selection(command: Callable[..., Any]) -> Callable[..., Any]:
     for parameter in reversed(_PARAMETERS):
         gathered = parameter(gathered)
     return gathered
+
+
+def found_matrices(chosen: Selection) -> list[Matrix]:
+    """The matrices of a selection; those named one by one are fetched where they are not cached."""
+    from spmvbench import collection
+
+    matrices, groups, sets = chosen.matrices, chosen.groups, chosen.sets
+    resolve = functools.partial(
+        collection.resolve, matrices, groups=groups, sets=sets, limit=chosen.limit, **chosen.conditions
+    )
+    found, missing = resolve()
+    named = [matrix for matrix in missing if matrix in matrices or matrix.partition("/")[2] in matrices]
+    if named:
+        from spmvbench.collection import suitesparse
+
+        click.echo(f"Fetching {', '.join(named)}", err=True)
+        outcome = suitesparse.fetch(suitesparse.search(named))
+        reasons = [f"{entry.id}: {reason}" for entry, reason in outcome.failed]
+        reasons += [f"{entry.id} is not where matrices are fetched from" for entry in outcome.missing]
+        if reasons:
+            raise SpmvbenchError("; ".join(reasons))
+        found, missing = resolve()
+    fetch = " ".join(["spmvbench fetch", *matrices, *(f"--group {g}" for g in groups), *(f"--set {s}" for s in sets)])
+    if missing and found:
+        click.echo(f"Left out, being not cached: {len(missing)} matrices; to fetch them: {fetch}", err=True)
+    elif missing:
+        raise SpmvbenchError(f"none of the {len(missing)} matrices is cached; to fetch them: {fetch}")
+    elif not found:
+        raise SpmvbenchError("the selection holds no matrix: loosen --kind, --min-nnz, --max-nnz or --spd")
+    return found

@@ -184,7 +184,7 @@ def test_a_named_matrix_is_fetched_and_a_group_s_missing_ones_are_counted(run, m
 
 
 def test_the_table_of_a_gpu_shows_speed_wins_and_the_worst_case(capsys):
-    from spmvbench.cli.run import _echo_results
+    from spmvbench.cli.results import echo_results
 
     rows = store_rows(
         ("a", "csr-vector", "ok", 2e-6),
@@ -193,7 +193,7 @@ def test_the_table_of_a_gpu_shows_speed_wins_and_the_worst_case(capsys):
         ("b", "ell", "ok", 8e-6),
         ("a", "dia", "wrong", 1e-9),
     )
-    _echo_results(rows)
+    echo_results(rows)
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "cuda:0, f64 hot"
     assert lines[2].split() == ["format", "GFLOPS", "wins", "worst", "case", "right", "skipped", "wrong", "failed"]

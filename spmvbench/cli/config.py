@@ -1,0 +1,46 @@
+"""`--config`: a TOML file gives what the command line leaves at its default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from spmvbench.cli.option_types import Words
+from spmvbench.errors import UsageError, did_you_mean
+
+
+def read_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """The option's callback: make the file's settings the command's defaults. Raises UsageError."""
+    if value is None:
+        return
+    import tomllib
+
+    from spmvbench import paths
+
+    shipped = {path.stem: path for path in sorted((paths.configs() / "runs").glob("*.toml"))}
+    path = Path(value) if Path(value).is_file() else shipped.get(value)
+    if path is None:
+        hint = did_you_mean(value, list(shipped)) or f"; ready-made are {', '.join(shipped)}"
+        raise UsageError(f"there is no configuration {value!r}{hint}")
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from None
+    valued = [option for option in ctx.command.params if not getattr(option, "is_flag", False)]
+    options = {option.opts[0].lstrip("-"): option for option in valued if option.name != "config"}
+    ctx.default_map = {}
+    for key, setting in given.items():
+        option = options.get(key.replace("_", "-"))
+        if option is None:
+            hint = did_you_mean(key, list(options)) or f"; it takes {', '.join(options)}"
+            raise UsageError(f"{path} has an unknown key {key}{hint}")
+        items = setting if isinstance(setting, list) else [setting]
+        many = option.multiple if isinstance(option, click.Option) else option.nargs == -1
+        comma = isinstance(option.type, Words) or key == "formats"
+        if not all(isinstance(item, str | int | float) and not isinstance(item, bool) for item in items) or (
+            isinstance(setting, list) and not many and not comma
+        ):
+            raise UsageError(f"{path}: {key} takes {'a list of texts' if many or comma else 'one text or number'}")
+        texts = [str(item) for item in items]
+        ctx.default_map[option.name] = texts if many else ",".join(texts)
