@@ -45,13 +45,20 @@ def emulated(rows: pd.DataFrame) -> pd.Series:
     return rows["device"].str.startswith("emulated")
 
 
-def right(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows that were measured and right, experiments left out. Nothing else enters a ranking or a mean.
+def counted(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows without experiments, and without other names of a format that the table holds too.
 
-    A table without the column experiment has had them left out before.
+    A table without the columns experiment or alias_of has had them left out before.
     """
-    ok = rows["status"] == "ok"
-    return rows[ok & ~rows["experiment"]] if "experiment" in rows else rows[ok]
+    if "experiment" in rows:
+        rows = rows[~rows["experiment"]]
+    return rows[~rows["alias_of"].isin(rows["label"])] if "alias_of" in rows else rows
+
+
+def right(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows that were measured and right, as far as they are counted. Nothing else enters a ranking or a mean."""
+    rows = counted(rows)
+    return rows[rows["status"] == "ok"]
 
 
 def hot(rows: pd.DataFrame) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from spmvbench.analysis.cases import prepared, right
+from spmvbench.analysis.cases import prepared
 from spmvbench.analysis.ranking import ranked
 
 FAILED = ("timeout", "crashed", "oom", "error")
@@ -19,9 +19,9 @@ def coverage(rows: pd.DataFrame) -> pd.DataFrame:
 
     A matrix that could not be read counts for nobody. Columns besides those two: device; cases (matrices tried);
     ok, skipped, wrong, failed (how many ended so); coverage (ok / cases); gflops (geometric mean; NaN without any, and
-    for experiments); wins (matrices on which no format was faster); worst (matrix on which the format was slowest
-    beside the best), slowdown (by which factor); error_ratio (largest error over its bound); bytes_per_nnz (geometric
-    mean).
+    for what is not counted: experiments, other names of a format that is there too); wins (matrices on which no format
+    was faster); worst (matrix on which the format was slowest beside the best), slowdown (by which factor);
+    error_ratio (largest error over its bound); bytes_per_nnz (geometric mean).
     """
     rows = prepared(rows[rows["matrix_sha256"] != ""])
     rows["slowdown"] = ranked(rows)["ratio"].reindex(rows.index)
@@ -45,7 +45,7 @@ def _figures(part: pd.DataFrame) -> dict[str, object]:
         "wrong": int(part["status"].eq("wrong").sum()),
         "failed": int(part["status"].isin(FAILED).sum()),
         "coverage": len(ok) / len(part) if len(part) else math.nan,
-        "gflops": geometric_mean(right(part)["gflops"]),
+        "gflops": geometric_mean(ok.loc[ok["slowdown"].notna(), "gflops"]),
         "wins": int(ok["slowdown"].eq(1).sum()),
         "worst": "" if slowest is None else slowest["matrix"],
         "slowdown": math.nan if slowest is None else float(slowest["slowdown"]),

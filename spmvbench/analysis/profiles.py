@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from spmvbench.analysis.cases import counted
+
 
 def performance_profile(
     rows: pd.DataFrame,
@@ -21,13 +23,12 @@ def performance_profile(
     is never within reach, so its curve levels below 1. rho(1) is the share of matrices on which the format is the
     best; ties count for each, so these may add up to more than 1.
 
-    rows: any table with the columns `value`, `case` and `by`; what its column experiment marks, where it has one, is
-    left out. Returns columns `by`, tau, rho: the points of each step function in rising tau, the first at tau = 1; a
-    format that solved nothing has that point alone, at 0.
+    rows: any table with the columns `value`, `case` and `by`, of which `cases.counted` rows count. Returns columns
+    `by`, tau, rho: the points of each step function in rising tau, the first at tau = 1; a format that solved nothing
+    has that point alone, at 0.
     Raises ValueError where a format has two values for a matrix.
     """
-    if "experiment" in rows:
-        rows = rows[~rows["experiment"]]
+    rows = counted(rows)
     numbers = pd.to_numeric(rows[value], errors="coerce").astype(float)
     solved = np.isfinite(numbers) & (numbers > 0)
     if "status" in rows:

@@ -72,6 +72,7 @@ class Case:
 
     def columns(self) -> dict[str, Any]:
         """The columns of the row that are known before anything is measured."""
+        cls = formats.get(self.format)
         return {
             "case_id": self.case_id,
             "group": self.matrix.group,
@@ -80,7 +81,9 @@ class Case:
             "format": self.format,
             "params": formats.params_text(dict(self.params)),
             "label": self.label,
-            "experiment": formats.get(self.format).experiment,
+            "experiment": cls.experiment,
+            "own_kernel": cls.own_kernel(dict(self.params)),
+            "alias_of": cls.alias_of if dict(self.params) == cls.resolve({}) else "",
             "source_hash": self.source_hash,
             "dtype": self.dtype,
             "op": OP,

@@ -53,6 +53,8 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "params": ("str", "every parameter of the format, JSON with sorted names"),
     "label": ("str", "format as tables name it: key and the parameters that differ from their defaults"),
     "experiment": ("bool", "the time answers another question than how fast an SpMV is: enters no ranking"),
+    "own_kernel": ("bool", "the kernel is this project's where a paper has its own, or the format is this project's"),
+    "alias_of": ("str", "the label of the format whose arrays and launches this name has: rankings count the two once"),
     "source_hash": ("str", "hash of the format's module, helpers and kernels"),
     "dtype": ("str", "f64 or f32"),
     "op": ("str", "spmv: y = A x"),

@@ -21,6 +21,7 @@ from spmvbench.bench.protocol import Link
 from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Csr, Format, Launch, Skip
+from spmvbench.formats.conversion import converting_for
 from spmvbench.store import now
 
 COMPILING = "compiling"
@@ -78,23 +79,9 @@ class Bench:
 
     def load(self, turns: Turns) -> None:
         """Convert, move, compile and check: all that comes before the first sample."""
-        case, columns = turns.cases[0], turns.columns
-        cls, begin = formats.get(case.format), lambda stage: self.link.begin(turns.index, stage)
-        limit = self.settings.max_bytes or self.device.default_max_bytes
-
-        on_host, on_device = self.settings.convert == "both", self.device.kind == "cuda"
-        begin("converting on the host" if on_host else "converting on the device")
-        cls.refuse_beyond(limit, self.a if on_host else self.device_a.fresh(), **case.params)
-        if on_host:
-            a = self.a.fresh()  # row numbers or diagonals that another format has asked for would be had for nothing
-            fmt, columns["t_convert_host"] = timing.timed(lambda: cls.from_csr(a, **case.params))
-        if on_host and on_device:
-            begin("moving to the device")
-            columns["t_transfer"] = self._transfer(fmt)
-            del fmt
-            begin("converting on the device")
-        if on_device:
-            fmt = self._convert_on_device(cls, case, columns)
+        with converting_for(self.device.limits):
+            fmt = self._converted(turns)
+        columns, begin = turns.columns, lambda stage: self.link.begin(turns.index, stage)
         columns |= {
             "bytes_format": fmt.nbytes,
             "bytes_per_nnz": fmt.nbytes / self.a.nnz if self.a.nnz else math.nan,
@@ -118,6 +105,27 @@ class Bench:
 
         begin("checking")
         self.check(turns, "before timing")
+
+    def _converted(self, turns: Turns) -> Format:
+        """The matrix in the format, for and on the device; the times of conversions go to the columns."""
+        case, columns = turns.cases[0], turns.columns
+        cls, begin = formats.get(case.format), lambda stage: self.link.begin(turns.index, stage)
+        limit = self.settings.max_bytes or self.device.default_max_bytes
+
+        on_host, on_device = self.settings.convert == "both", self.device.kind == "cuda"
+        begin("converting on the host" if on_host else "converting on the device")
+        cls.refuse_beyond(limit, self.a if on_host else self.device_a.fresh(), **case.params)
+        if on_host:
+            a = self.a.fresh()  # row numbers or diagonals that another format has asked for would be had for nothing
+            fmt, columns["t_convert_host"] = timing.timed(lambda: cls.from_csr(a, **case.params))
+        if on_host and on_device:
+            begin("moving to the device")
+            columns["t_transfer"] = self._transfer(fmt)
+            del fmt
+            begin("converting on the device")
+        if on_device:
+            fmt = self._convert_on_device(cls, case, columns)
+        return fmt
 
     def _transfer(self, fmt: Format) -> float:
         def move() -> list[Any]:

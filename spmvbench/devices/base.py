@@ -10,6 +10,7 @@ import numpy as np
 
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats.base import Call, Launch
+from spmvbench.formats.conversion import Limits
 
 
 class DeviceUnavailable(SpmvbenchError):
@@ -45,13 +46,14 @@ class Device(ABC):
     """A place where launches run.
 
     name: ``cuda:0`` or ``emulated``. kind: ``cuda`` or ``emulated``. xp: the array module of its memory.
-    default_max_bytes: what a format may take where the user sets no limit.
+    default_max_bytes: what a format may take where the user sets no limit. limits: what conversions may ask of it.
     """
 
     name: str
     kind: str
     xp: Any
     default_max_bytes: int
+    limits: Limits
 
     @abstractmethod
     def compile(self, launches: Sequence[Launch | Call]) -> Program:

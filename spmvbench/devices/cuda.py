@@ -21,6 +21,7 @@ from spmvbench.devices import nvrtc
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program
 from spmvbench.formats import kernel_path
 from spmvbench.formats.base import Call, Launch
+from spmvbench.formats.conversion import cuda_limits
 
 # A queue held back longer than this means that the host could not enqueue: the sample would hold launch latency.
 HOLD_CYCLES = 4_000_000_000
@@ -166,6 +167,7 @@ class Cuda(Device):
         self._cuda = cupy.cuda.runtime.driverGetVersion() // 1000
         self._attribute = lambda number: cupy.cuda.runtime.deviceGetAttribute(number, ordinal)
         self.default_max_bytes = self._device.mem_info[1] // 4
+        self.limits = cuda_limits(ordinal)
         self._functions: dict[tuple[str, str], Any] = {}
         self._modules: list[Any] = []
         self._peak = _peak_memory()

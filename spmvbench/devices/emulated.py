@@ -23,12 +23,13 @@ from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, Progr
 from spmvbench.devices.emulation import build
 from spmvbench.formats import kernel_path
 from spmvbench.formats.base import Call, Launch
+from spmvbench.formats.conversion import EMULATED
 
 MAX_WORKERS = 16  # each maps some 2,000 regions of the 65,530 that Linux allows a process
 MAX_THREADS = 1024
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
-MAX_DYNAMIC_SHARED = 227 * 1024  # bytes; the rest of these are CUDA's limits too
+MAX_DYNAMIC_SHARED = EMULATED.shared_bytes  # the rest of these are CUDA's limits too
 SMALL = 2048  # threads of a launch that is over before other host threads would have woken up
 
 
@@ -213,6 +214,7 @@ class Emulated(Device):
     kind = "emulated"
     xp = np
     default_max_bytes = 512 * 2**20  # a padded gigabyte takes minutes to emulate
+    limits = EMULATED
 
     def __init__(self, check: bool = False, seed: int | None = None, workers: int | None = None):
         self.name = "emulated-check" if check else "emulated"

@@ -178,8 +178,10 @@ class Format:
     survey has no such name), reference (the paper), sources (the kernel files that `launches` names), devices (the
     kinds that can run it), keeps_zeros (False where stored zeros cannot be told from padding), core (where several
     names are one storage: that storage and what the name fixes of it, in a few words), experiment (True where its time
-    answers another question than how fast an SpMV is: measured and recorded, never ranked), square_only (True where
-    rows and columns have to be the same things; other matrices are refused with Skip).
+    answers another question than how fast an SpMV is: measured and recorded, never ranked), own (True where storage or
+    rule is this project's and no paper's), alias_of (the format, with the parameters that differ from its defaults,
+    ``hll[threads=1]``, whose arrays and launches this name has on every matrix: rankings count the two once),
+    square_only (True where rows and columns have to be the same things; other matrices are refused with Skip).
     """
 
     key: ClassVar[str] = ""
@@ -191,6 +193,8 @@ class Format:
     keeps_zeros: ClassVar[bool] = True
     core: ClassVar[str] = ""
     experiment: ClassVar[bool] = False
+    own: ClassVar[bool] = False
+    alias_of: ClassVar[str] = ""
     square_only: ClassVar[bool] = False
 
     shape: tuple[int, int]
@@ -234,6 +238,11 @@ class Format:
                 hint = did_you_mean(name, list(known)) or f"; it takes {', '.join(known) or 'none'}"
                 raise UsageError(f"{cls.key} has no parameter {name}{hint}")
         return {name: p.check(params[name]) if name in params else p.default for name, p in known.items()}
+
+    @classmethod
+    def own_kernel(cls, params: Mapping[str, Any]) -> bool:
+        """Whether these settings run a kernel of this project in place of the authors', or the key is its own."""
+        return cls.own or params.get("kernel") == "fast"
 
     @classmethod
     def refuse_beyond(cls, max_bytes: int, a: Csr, **params: Any) -> None:

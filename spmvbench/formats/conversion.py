@@ -1,15 +1,17 @@
 """Conversion by kernels of our own, for converters whose steps are too many to be array operations on a GPU.
 
 A converter describes launches as it does for y = A x and takes what runs them as an argument: `run` where CuPy holds
-the matrix; tests pass an emulated device.
+the matrix; tests pass an emulated device. What a rule may ask of the device that it converts for is in `device_limits`.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +21,40 @@ from spmvbench.formats.arrays import Csr
 from spmvbench.formats.base import Launch
 
 Run = Callable[[Launch], None]
+
+
+class Limits(NamedTuple):
+    """What rules ask of a device: its multiprocessors, and the shared memory that a block may use, in bytes."""
+
+    multiprocessors: int
+    shared_bytes: int
+
+
+EMULATED = Limits(multiprocessors=16, shared_bytes=227 * 1024)  # as many as it may run blocks at once; CUDA's largest
+_LIMITS: ContextVar[Limits | None] = ContextVar("limits", default=None)
+
+
+@contextmanager
+def converting_for(limits: Limits) -> Iterator[None]:
+    """Within it matrices are converted for a device of these limits, wherever they are held."""
+    token = _LIMITS.set(limits)
+    try:
+        yield
+    finally:
+        _LIMITS.reset(token)
+
+
+def device_limits(a: Csr) -> Limits:
+    """Of the device at hand: what `converting_for` says, else of that whose memory holds the matrix, else EMULATED."""
+    return _LIMITS.get() or (EMULATED if a.xp is np else cuda_limits(a.values.device.id))
+
+
+@cache
+def cuda_limits(ordinal: int) -> Limits:
+    """Of a CUDA device."""
+    from cupy.cuda.runtime import deviceGetAttribute
+
+    return Limits(deviceGetAttribute(16, ordinal), deviceGetAttribute(97, ordinal))  # cudaDeviceAttr, in this order
 
 
 def runner(a: Csr) -> Run | None:

@@ -16,7 +16,7 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.cases import emulated, prepared, right
+from spmvbench.analysis.cases import counted, emulated, prepared, right
 from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.ranking import default_baseline
 from spmvbench.bench.record import COLUMNS
@@ -117,9 +117,9 @@ def write(
 def _options(rows: pd.DataFrame, times: pd.DataFrame, baseline: str | None) -> figures.Options:
     """The baseline, and the formats to highlight: most wins, then highest rate; without times, widest coverage.
 
-    Experiments are neither.
+    What is not counted (experiments, other names) is neither.
     """
-    rows, times = (part[~part["experiment"]] for part in (rows, times))
+    rows, times = counted(rows), counted(times)
     known = sorted(set(rows["label"]))
     if baseline is not None and baseline not in known:
         hint = did_you_mean(baseline, known) or f"; it holds {', '.join(known)}"

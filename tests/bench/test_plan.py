@@ -116,3 +116,8 @@ def test_columns_of_a_case():
 def test_a_case_says_whether_it_is_an_experiment():
     cases = cross(text="two-phase,ell", names="a")
     assert [case.columns()["experiment"] for case in cases] == [True, False]
+
+
+def test_a_case_says_whose_kernel_it_runs():
+    cases = cross(text="csr5,csr5[kernel=paper],ell", names="a")
+    assert [case.columns()["own_kernel"] for case in cases] == [True, False, False]

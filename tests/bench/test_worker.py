@@ -11,6 +11,7 @@ from spmvbench.bench import plan, protocol, reading, turns, worker
 from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
 from spmvbench.formats import Launch, register
 from spmvbench.formats.base import in_part
+from spmvbench.formats.conversion import EMULATED
 from spmvbench.formats.csr.csr import CsrArrays
 
 
@@ -29,6 +30,7 @@ class HostCuda(Device):
     """Runs a launch's first argument, a function, on the host, and counts memory as a GPU would."""
 
     kind, name, xp, default_max_bytes = "cuda", "cuda:0", np, 10**12
+    limits = EMULATED
 
     def __init__(self, seconds=2e-3):
         self.flushes, self.seconds = 0, seconds
