@@ -18,14 +18,14 @@ struct Descriptor {
   static constexpr int PACKETS = (HEAD_BITS + SIGMA + 31) / 32;
 };
 
-// The arrays of the format; see spmvbench/formats/csr/csr5.py.
-template <typename V>
+// The arrays of the format; see spmvbench/formats/csr/csr5.py. C: type of the columns.
+template <typename V, typename C = int>
 struct Tiles {
   const unsigned* __restrict__ tile_ptr;
   const unsigned* __restrict__ tile_desc;
   const int* __restrict__ empty_ptr;
   const int* __restrict__ empty_offset;
-  const int* __restrict__ col_idx;
+  const C* __restrict__ col_idx;
   const V* __restrict__ values;
 };
 
@@ -36,7 +36,8 @@ struct Batch {
   V products[BATCH];
 
   // The matrix's part; STEPS are left.
-  __device__ __forceinline__ void load(const Tiles<V>& a, long long at, int steps) {
+  template <typename C>
+  __device__ __forceinline__ void load(const Tiles<V, C>& a, long long at, int steps) {
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
       if (u < steps) {
@@ -46,7 +47,8 @@ struct Batch {
     }
   }
 
-  __device__ __forceinline__ void gather(const V* __restrict__ x, int steps) {
+  template <typename X>
+  __device__ __forceinline__ void gather(X x, int steps) {
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
       if (u < steps) products[u] *= load_x(x, columns[u]);
@@ -58,9 +60,9 @@ struct Batch {
 // come with what the lanes behind it have of them: last(row, sum); the tile's last row may go on in the next tile. The
 // row of the tile's first entry, which may have begun in an earlier tile too, comes apart, in lane 0: first(row, sum,
 // begins here). BATCH steps are loaded at a time, each batch before the one before it is used.
-template <bool ADD, typename V, int SIGMA, int BATCH, typename Last, typename First>
-__device__ __forceinline__ void sum_tile(const Tiles<V>& a, int tile, const V* __restrict__ x, V* __restrict__ y,
-                                         Last last, First first) {
+template <bool ADD, typename V, int SIGMA, int BATCH, typename C, typename X, typename Last, typename First>
+__device__ __forceinline__ void sum_tile(const Tiles<V, C>& a, int tile, X x, V* __restrict__ y, Last last,
+                                         First first) {
   constexpr int OFFSET_BITS = Descriptor<SIGMA>::OFFSET_BITS;
   constexpr int HEAD_BITS = Descriptor<SIGMA>::HEAD_BITS;
   constexpr int PACKETS = Descriptor<SIGMA>::PACKETS;
@@ -138,9 +140,8 @@ __device__ __forceinline__ void sum_tile(const Tiles<V>& a, int tile, const V* _
 }
 
 // A row's entries from `tail` on, by one warp: what lies behind the last whole tile is plain CSR. Lane 0 has the sum.
-template <typename V, typename I>
-__device__ __forceinline__ V sum_tail(const I* __restrict__ row_ptr, int row, I tail, const Tiles<V>& a,
-                                      const V* __restrict__ x) {
+template <typename V, typename I, typename C, typename X>
+__device__ __forceinline__ V sum_tail(const I* __restrict__ row_ptr, int row, I tail, const Tiles<V, C>& a, X x) {
   const I begin = row_ptr[row] < tail ? tail : row_ptr[row];
   const I end = row_ptr[row + 1];
   V sum = 0;
@@ -152,9 +153,9 @@ __device__ __forceinline__ V sum_tail(const I* __restrict__ row_ptr, int row, I 
 
 // What one warp does where all is one launch: a tile, or behind the tiles a row of the tail. A row within one tile is
 // stored, the parts of a row that a tile's end cuts are added by atomics; y is zero there. ADD: all is added.
-template <bool ADD, int SIGMA, int BATCH, typename V, typename I>
+template <bool ADD, int SIGMA, int BATCH, typename V, typename I, typename C, typename X>
 __device__ __forceinline__ void csr5_share(long long warp, int rows, int tiles, int first_row,
-                                           const I* __restrict__ row_ptr, const Tiles<V>& a, const V* __restrict__ x,
+                                           const I* __restrict__ row_ptr, const Tiles<V, C>& a, X x,
                                            V* __restrict__ y) {
   if (warp < tiles) {
     const int tile = static_cast<int>(warp);
