@@ -69,14 +69,14 @@ def three():
 
 
 def test_another_name_of_a_format_that_is_there_is_counted_once(three):
+    three = three.assign(alias_of="")
     same = three[three["label"] == "ell"].assign(label="bell", alias_of="ell")
-    both = pd.concat([three.assign(alias_of=""), same])
+    both = pd.concat([three, same])
     for ranking in (ranked, best_formats, lambda t: speedup_summary(t, "csr"), points):
-        found = ranking(both)
-        pd.testing.assert_frame_equal(found[[c for c in found if c != "alias_of"]], ranking(three))
+        pd.testing.assert_frame_equal(ranking(both), ranking(three))
     pd.testing.assert_frame_equal(performance_profile(both, by="label"), performance_profile(three, by="label"))
     assert coverage(both).set_index("label").loc["bell", ["cases", "ok", "wins"]].tolist() == [3, 2, 0]
-    alone = pd.concat([three[three["label"] != "ell"].assign(alias_of=""), same])
+    alone = pd.concat([three[three["label"] != "ell"], same])
     assert coverage(alone).set_index("label").loc["bell", "wins"] == 1
 
 
