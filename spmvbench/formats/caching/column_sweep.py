@@ -90,7 +90,8 @@ class ColumnSweep(Format):
     value, as in CSR; a chunk of 32 entries has the high half of the columns.
 
     For rows of moderate length: where some rows hold much of the matrix, their additions collide. Sums have not the
-    same bits every time. Blocks are equal shares of the entries, at least one a multiprocessor; a row may lie in several.
+    same bits every time. Blocks are equal shares of the entries, at least one a multiprocessor; a row may lie in
+    several.
     """
 
     key = "column-sweep"
