@@ -8,6 +8,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, on_host, run_starts, stable_order
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
+from spmvbench.formats.conversion import device_limits
 
 CHUNK = 32  # entries that a warp takes in one step
 THREADS = 1024  # of a block
@@ -90,17 +91,19 @@ class ColumnSweep(Format):
     value, as in CSR; a chunk of 32 entries has the high half of the columns.
 
     For rows of moderate length: where some rows hold much of the matrix, their additions collide. Sums have not the
-    same bits every time. Blocks are equal shares of the entries, at least one a multiprocessor; a row may lie in
-    several.
+    same bits every time. Blocks are equal shares of the entries, one a multiprocessor or several; a row may lie in two.
     """
 
     key = "column-sweep"
     family = "CSR"
     reference = "this project"
+    own = True
     sources = ("caching/column_sweep.cu", "vector.cu")
 
-    sms = Parameter(132, "multiprocessors, of which row blocks are a multiple", low=1, high=2**16)
-    shared_bytes = Parameter(232448, "shared memory that a block may use, bytes", low=1024, high=232448)
+    sms = Parameter(
+        0, "multiprocessors, of which thread blocks are a multiple; 0: of the device at hand", low=0, high=2**16
+    )
+    shared_bytes = Parameter(0, "shared memory of a block, from 1024 bytes; 0: as much as the device has", low=0)
     parts = Parameter(1, "thread blocks that share a row block, each a stretch of its columns", low=1, high=64)
     chunks = Parameter(4, "chunks that a warp has under way", choices=(1, 2, 4, 8))
 
@@ -114,6 +117,8 @@ class ColumnSweep(Format):
     @classmethod
     def _blocks(cls, a: Csr, *, sms: int, shared_bytes: int, parts: int, **params: Any) -> tuple[int, int]:
         """Row blocks, and the rows that one may have."""
+        limits = device_limits(a)
+        sms, shared_bytes = sms or limits.multiprocessors, max(shared_bytes or limits.shared_bytes, 1024)
         most_rows = min(shared_bytes // a.dtype.itemsize, PADDING - 1)
         needed = cdiv(int(SPARE * a.rows) + 1, most_rows - 2)
         wanted = min(max(cdiv(a.nnz, SMALLEST), 1), max(sms // parts, 1))

@@ -10,6 +10,7 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, cdiv, inverse
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, register
 from spmvbench.formats.caching.hub import hub_order
+from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.csr.csr5 import Csr5
 
 THREADS = 1024  # of a block: the cache leaves room for no second block on a multiprocessor
@@ -28,10 +29,11 @@ class HubCache(Format):
     key = "hub-cache"
     family = "CSR"
     reference = "this project; tiles: Liu & Vinter, ICS'15; hub sorting: Zhang et al., IEEE Big Data 2017"
+    own = True
     sources = ("caching/hub_cache.cu", *Csr5.sources)
 
-    sms = Parameter(132, "multiprocessors, each with one block", low=1, high=2**16)
-    shared_bytes = Parameter(232448, "shared memory that a block may use, bytes", low=1024, high=232448)
+    sms = Parameter(0, "multiprocessors, each with one block; 0: those of the device at hand", low=0, high=2**16)
+    shared_bytes = Parameter(0, "shared memory of a block, bytes; 0: as much as the device has", low=0)
     hubs = Parameter(0, "columns that are cached at most; 0 takes as many as fit", low=0, high=2**16)
     sigma = Csr5.sigma.defaulting(4)
     batch = Csr5.batch
@@ -40,12 +42,14 @@ class HubCache(Format):
     hub: Csr5  # columns uint16, places in the cache
     rest: Csr5  # columns are places of the order
     cached: int  # hubs
+    blocks: int  # one a multiprocessor
 
     @classmethod
     def _split(cls, a: Csr, *, shared_bytes: int, hubs: int, **params: Any) -> tuple[Array, int, Csr, Csr]:
         """The order, how many are cached, and both parts with their columns renumbered."""
         order = hub_order(a, 1.0)
-        cached = min(hubs or 2**16, shared_bytes // a.dtype.itemsize, len(order))
+        room = (shared_bytes or device_limits(a).shared_bytes) // a.dtype.itemsize
+        cached = min(hubs or 2**16, room, len(order))
         place = inverse(order, a.cols)[a.col_idx]
         renumbered = Csr((a.rows, len(order)), a.row_ptr, place, a.values)
         is_hub = place < cached
@@ -58,11 +62,17 @@ class HubCache(Format):
         return order.nbytes + parts - 2 * hub.nnz
 
     @classmethod
-    def convert(cls, a: Csr, *, sigma: int, batch: int, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *, sms: int, sigma: int, batch: int, **params: Any) -> dict[str, Any]:
         order, cached, hub, rest = cls._split(a, **params)
         parts = [Csr5.from_csr(part, sigma=sigma, batch=batch) for part in (hub, rest)]
         narrow = replace(parts[0], col_idx=parts[0].col_idx.astype(np.uint16))
-        return {"order": order, "hub": narrow, "rest": parts[1], "cached": cached}
+        return {
+            "order": order,
+            "hub": narrow,
+            "rest": parts[1],
+            "cached": cached,
+            "blocks": sms or device_limits(a).multiprocessors,
+        }
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         parts = zip(self.hub.to_coo(), self.rest.to_coo(), strict=True)
@@ -79,7 +89,7 @@ class HubCache(Format):
         kernel = f"hub_cache<{value}, {index}, {other}, {steps}>"
         args = (rows, np.int32(self.cached), *hub, *rest, ordered, y)
         window = self.cached * x.dtype.itemsize
-        grid_of_tiles = min(self.sms, cdiv(len(self.hub.values) + len(self.rest.values), THREADS))
+        grid_of_tiles = min(self.blocks, cdiv(len(self.hub.values) + len(self.rest.values), THREADS))
         return [
             Launch("caching/hub_cache.cu", f"prepare<{value}>", grid, 256, (n, self.order, x, ordered, rows, y)),
             Launch("caching/hub_cache.cu", kernel, grid_of_tiles, THREADS, args, window),
