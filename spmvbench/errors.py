@@ -20,8 +20,9 @@ class UsageError(SpmvbenchError):
 
 
 def did_you_mean(word: str, known: list[str], limit: int = 3) -> str:
-    """A hint such as ``; did you mean csr5 or csr-rg?`` for a mistyped word, empty where nothing is near."""
+    """A hint such as ``; did you mean csr5 or csr-rg?`` for a mistyped word in any case, empty where none is near."""
     import difflib
 
-    near = difflib.get_close_matches(word, known, n=limit, cutoff=0.5)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+    spelled = {name.lower(): name for name in reversed(known)}
+    near = difflib.get_close_matches(word.lower(), list(spelled), n=limit, cutoff=0.5)
+    return f"; did you mean {' or '.join(spelled[name] for name in near)}?" if near else ""

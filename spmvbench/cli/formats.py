@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -65,32 +67,54 @@ def describe(cls: type[Format]) -> dict[str, Any]:
     }
 
 
-def _by_family(family: str | None = None) -> list[type[Format]]:
-    """Every format (or those of a family, its case ignored), sorted by family and key. Raises UsageError."""
+def _by_family(keys: Iterable[str]) -> list[type[Format]]:
+    """The formats of these keys, sorted by family and key."""
     from spmvbench import formats
 
-    classes = sorted(map(formats.get, formats.keys()), key=lambda cls: (cls.family, cls.key))
-    if family is None:
-        return classes
-    chosen = [cls for cls in classes if cls.family.lower() == family.lower()]
-    if not chosen:
-        known = _families(classes)
-        hint = did_you_mean(family.lower(), [name.lower() for name in known]) or f"; there are {', '.join(known)}"
-        raise UsageError(f"there is no family {family!r}{hint}")
-    return chosen
+    return sorted(map(formats.get, keys), key=lambda cls: (cls.family, cls.key))
 
 
-def _families(classes: list[type[Format]]) -> list[str]:
-    return list(dict.fromkeys(cls.family for cls in classes))
+def _every() -> list[type[Format]]:
+    from spmvbench import formats
+
+    return _by_family(formats.keys())
+
+
+def _of_family(name: str) -> list[type[Format]]:
+    """The formats of a family, its case ignored. Raises UsageError."""
+    from spmvbench import formats
+
+    found = [cls for cls in _every() if cls.family.lower() == name.lower()]
+    if not found:
+        known = formats.families()
+        hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+        raise UsageError(f"there is no family {name!r}{hint}")
+    return found
+
+
+def _with_text(text: str) -> list[type[Format]]:
+    """The formats whose key, survey's name, paper or description holds a text, its case ignored. Raises UsageError."""
+
+    def words(cls: type[Format]) -> str:
+        return " ".join([cls.key, cls.survey_name, cls.core, cls.reference, *_doc(cls).split()]).lower()
+
+    found = [cls for cls in _every() if text.lower() in words(cls)]
+    if not found:
+        raise UsageError(f"no format says {text!r} of itself: spmvbench formats lists them all")
+    return found
 
 
 def markdown_table() -> str:
-    """The README's table: one row a format, by family."""
+    """The README's count of the survey's names, and its table: one row a format, by family."""
+    from spmvbench import formats
+
+    count = "Of the {1} names in the survey's Table 2, {0} run here; `spmvbench formats --survey` lists them all."
     rows = [("Family", "Key", "Survey", "Storage", "Parameters", "Reference"), ("---",) * 6]
-    for cls in _by_family():
+    for cls in _every():
         parameters = ", ".join(f"`{name}={p.default}`" for name, p in cls.parameters().items())
         rows.append((cls.family, f"`{cls.key}`", cls.survey_name, _summary(cls), parameters, cls.reference))
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
+    table = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
+    return f"{count.format(*formats.survey.count())}\n\n{table}"
 
 
 def with_table(text: str) -> str:
@@ -102,19 +126,47 @@ def with_table(text: str) -> str:
     return f"{before}{BEGIN}\n\n{markdown_table()}\n\n{END}{after}"
 
 
-def _show_all(classes: list[type[Format]]) -> None:
+def _show_keys(classes: list[type[Format]]) -> None:
+    """Every family with its keys, as few lines as that takes."""
+    for family, members in itertools.groupby(classes, key=lambda cls: cls.family):
+        click.secho(family, bold=True)
+        click.echo(_wrapped("  ".join(cls.key for cls in members), "  "))
+    hint = "spmvbench formats NAME shows one or a family whole; --search TEXT, --survey"
+    click.echo(f"\n{len(classes)} formats; {hint}")
+
+
+def _show_some(classes: list[type[Format]]) -> None:
     width = _width()
-    family = None
-    for cls in classes:
-        if cls.family != family:
-            click.secho(f"{'' if family is None else chr(10)}{cls.family}", bold=True)
-            family = cls.family
-        survey = f"  [{cls.survey_name} in the survey]" if cls.survey_name else ""
-        click.echo(f"  {click.style(cls.key, fg='cyan')}{survey}")
-        settings = ", ".join(f"{name}={p.default}" for name, p in cls.parameters().items())
-        for text in filter(None, (_summary(cls), cls.core, settings, cls.reference)):
-            click.echo(click.wrap_text(text, width, " " * 6, " " * 6))
+    for family, members in itertools.groupby(classes, key=lambda cls: cls.family):
+        click.secho(f"{'' if family == classes[0].family else chr(10)}{family}", bold=True)
+        for cls in members:
+            survey = f"  [{cls.survey_name} in the survey]" if cls.survey_name else ""
+            click.echo(f"  {click.style(cls.key, fg='cyan')}{survey}")
+            settings = ", ".join(f"{name}={p.default}" for name, p in cls.parameters().items())
+            for text in filter(None, (_summary(cls), cls.core, settings, cls.reference)):
+                click.echo(click.wrap_text(text, width, " " * 6, " " * 6))
     click.echo(f"\n{len(classes)} formats; spmvbench formats KEY shows one whole.")
+
+
+def _show_survey() -> None:
+    """The survey's names in its order, with what runs each or why nothing does."""
+    from spmvbench.formats import survey
+
+    entries = [(name, name.title if name.in_table2 else f"({name.title})") for name in survey.names()]
+    column = max(len(title) for _, title in entries) + 2
+    click.secho(f"{'Section':9}{'Name':{column}}Runs as", bold=True)
+    for name, title in entries:
+        text = "; ".join(filter(None, (" ".join(name.keys), name.why_not)))
+        click.echo(_wrapped(text, f"{name.section:9}{title:{column}}"))
+    count = "{} of the {} names in Table 2 run here; names in brackets stand in the text alone."
+    click.echo(f"\n{count.format(*survey.count())}")
+
+
+def _wrapped(text: str, lead: str) -> str:
+    """Text behind a lead, wrapped to the terminal; keys are not broken at their hyphens."""
+    import textwrap
+
+    return textwrap.fill(text, _width(), initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
 
 
 def _show_one(cls: type[Format]) -> None:
@@ -157,19 +209,24 @@ def _width() -> int:
     return min(shutil.get_terminal_size().columns, 120)
 
 
-def _complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [
-        CompletionItem(cls.key, help=_summary(cls)) for cls in _by_family() if cls.key.startswith(incomplete.lower())
-    ]
+def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from spmvbench import formats
+
+    found = [cls for cls in map(formats.get, formats.keys()) if cls.key.startswith(incomplete.lower())]
+    return [CompletionItem(cls.key, help=_summary(cls)) for cls in found]
 
 
 def _complete_family(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in _families(_by_family()) if name.lower().startswith(incomplete.lower())]
+    from spmvbench import formats
+
+    return [CompletionItem(name) for name in formats.families() if name.lower().startswith(incomplete.lower())]
 
 
 @click.command(name="formats")
-@click.argument("key", required=False, shell_complete=_complete_key)
-@click.option("--family", metavar="NAME", help="Only this family.", shell_complete=_complete_family)
+@click.argument("name", required=False, shell_complete=_complete_name)
+@click.option("--family", metavar="NAME", help="Those of a family, described.", shell_complete=_complete_family)
+@click.option("--search", metavar="TEXT", help="Those that say TEXT of themselves, described.")
+@click.option("--survey", is_flag=True, help="The names of the survey in its order, with what runs each.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.option(
     "--update",
@@ -177,29 +234,41 @@ def _complete_family(ctx: click.Context, param: click.Parameter, incomplete: str
     metavar="FILE",
     help="Rewrite the table of formats between the markers of FILE, a Markdown document.",
 )
-def command(key: str | None, family: str | None, as_json: bool, update: str | None) -> None:
+def command(
+    name: str | None, family: str | None, search: str | None, survey: bool, as_json: bool, update: str | None
+) -> None:
     """List the formats by family, or show one whole: storage, arrays, parameters, paper.
 
+    NAME is a key, a glob such as 'csr-*', a family, or the survey's name of a format, whatever the case.
     Parameters are set as in  spmvbench run --formats 'ell[threads=2],csr-vector'.
     """
+    import dataclasses
     from pathlib import Path
 
     from spmvbench import formats
 
-    if sum(map(bool, (key, family, update))) > 1:
-        raise UsageError("give a KEY, --family or --update, not several")
+    if sum(map(bool, (name, family, search, survey, update))) > 1:
+        raise UsageError("give a NAME, --family, --search, --survey or --update, not several")
     if update:
         path = Path(update)
         path.write_text(with_table(path.read_text(encoding="utf-8")), encoding="utf-8")
-    elif key:
-        cls = formats.get(key)
+        return
+    if survey:
         if as_json:
-            click.echo(json.dumps(describe(cls), indent=2))
+            click.echo(json.dumps([dataclasses.asdict(entry) for entry in formats.survey.names()], indent=2))
         else:
-            _show_one(cls)
+            _show_survey()
+        return
+    if name:
+        classes = _by_family(formats.find(name))
     else:
-        classes = _by_family(family)
-        if as_json:
-            click.echo(json.dumps([describe(cls) for cls in classes], indent=2))
-        else:
-            _show_all(classes)
+        classes = _of_family(family) if family else _with_text(search) if search else _every()
+    if as_json:
+        about = [describe(cls) for cls in classes]
+        click.echo(json.dumps(about[0] if name and len(about) == 1 else about, indent=2))
+    elif name and len(classes) == 1:
+        _show_one(classes[0])
+    elif name or family or search:
+        _show_some(classes)
+    else:
+        _show_keys(classes)

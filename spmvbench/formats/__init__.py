@@ -1,9 +1,10 @@
 """Storage formats: a room a family, a module a format or a few. Add a module and its keys appear everywhere.
 
 Beside the rooms stands what every format needs: `base` (what a format is), `arrays` (steps of converters), `conversion`
-(converters that run kernels of their own).
+(converters that run kernels of their own), and `survey`, the names of the survey with the keys that run them.
 
-`keys()` lists what users can type, `get(key)` gives the class, `parse("ell[threads=2]")` a class with parameters.
+`keys()` lists what users can type, `get(key)` gives the class, `find("HYB")` the keys of a name of the survey or of a
+family, `parse("ell[threads=2]")` a class with parameters.
 Modules elsewhere join by the environment variable SPMVBENCH_FORMATS: Python files, separated like PATH.
 """
 
@@ -26,9 +27,24 @@ from typing import Any
 
 from spmvbench import paths
 from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.formats import survey
 from spmvbench.formats.base import REGISTRY, Call, Csr, Format, Launch, Parameter, Skip, register
 
-__all__ = ["Call", "Csr", "Format", "Launch", "Parameter", "Skip", "get", "keys", "label", "parse", "register"]
+__all__ = [
+    "Call",
+    "Csr",
+    "Format",
+    "Launch",
+    "Parameter",
+    "Skip",
+    "find",
+    "get",
+    "keys",
+    "label",
+    "parse",
+    "register",
+    "survey",
+]
 
 
 @cache
@@ -62,30 +78,59 @@ def get(key: str) -> type[Format]:
         raise UsageError(f"there is no format {key!r}{did_you_mean(key, keys())}") from None
 
 
+def families() -> list[str]:
+    """The families of the formats, sorted."""
+    return sorted({get(key).family for key in keys()})
+
+
+def find(words: str) -> list[str]:
+    """The keys that words stand for: a key, a glob over keys, ``all``, or, in any case, a survey's name or a family.
+
+    A name that is both (``CSR``) gives what either has. Raises UsageError where there is none, with the reason for a
+    name of the survey that nothing runs.
+    """
+    known, lower = keys(), words.lower()
+    if words in known:
+        return [words]
+    if lower == "all":
+        return known
+    if any(c in words for c in "*?"):
+        found = fnmatch.filter(known, lower)
+        if not found:
+            raise UsageError(f"no format matches {words!r}{did_you_mean(words, known)}")
+        return found
+    named = [name for name in survey.names() if name.called(words)]
+    found = [key for name in named for key in name.keys]
+    found += [key for key in known if lower in (key, get(key).family.lower())]
+    if found:
+        return list(dict.fromkeys(found))
+    if named:
+        raise UsageError(f"{named[0].title} is not built: {'; '.join(name.why_not for name in named)}")
+    planned = [name.title for name in survey.names() if lower in name.to_come]
+    if planned:
+        raise UsageError(f"{words} is still to come, for the survey's {' and '.join(planned)}")
+    near = did_you_mean(words, [*known, *(name.title for name in survey.names()), *families()])
+    raise UsageError(f"there is no format {words!r}{near}")
+
+
 def parse(text: str) -> list[tuple[type[Format], dict[str, Any]]]:
-    """Formats and parameters of a list such as ``tile,ell[threads=2],csr-*,all``.
+    """Formats and parameters of a list such as ``tile,ell[threads=2],csr-*,HYB``; each word as `find` takes it.
 
     Returns (class, every parameter's value) in the order given, without repeats. Raises UsageError.
     """
     chosen: dict[str, tuple[type[Format], dict[str, Any]]] = {}
     for item in filter(None, (part.strip() for part in re.split(r",(?![^\[]*\])", text))):
-        match = re.fullmatch(r"([^\[\]]+)(?:\[(.*)\])?", item)
+        match = re.fullmatch(r"([^\[\]]+(?:\[[\d ]+\])?)(?:\[(.*)\])?", item)  # digits: a reference of the survey's
         if match is None:
             raise UsageError(f"cannot read {item!r}: write key[name=value,...]")
-        name, settings = match[1], match[2] or ""
+        name, settings = match[1].strip(), match[2] or ""
         given = {}
         for setting in filter(None, settings.split(",")):
             parameter, equals, value = setting.partition("=")
             if not equals:
                 raise UsageError(f"cannot read {setting!r} in {item!r}: write name=value")
             given[parameter.strip()] = value.strip()
-        if name == "all" or any(c in name for c in "*?"):
-            found = keys() if name == "all" else fnmatch.filter(keys(), name)
-            if not found:
-                raise UsageError(f"no format matches {name!r}{did_you_mean(name, keys())}")
-        else:
-            found = [name]
-        for key in found:
+        for key in find(name):
             cls = get(key)
             values = cls.resolve(given)
             chosen.setdefault(label(cls, values), (cls, values))

@@ -10,10 +10,44 @@ from spmvbench.errors import UsageError
 def test_list_names_every_format_once_under_its_family(command):
     result = command("formats")
     assert result.code == 0
-    listed = [line.split()[0] for line in result.out.splitlines() if line.startswith("  ") and line[2] != " "]
-    assert sorted(listed) == formats.keys()
-    headings = [line for line in result.out.splitlines()[:-1] if line and not line.startswith(" ")]
-    assert headings == sorted({cls.family for cls in map(formats.get, formats.keys())})
+    *lines, blank, last = result.out.splitlines()
+    assert sorted(" ".join(line for line in lines if line.startswith(" ")).split()) == formats.keys()
+    assert [line for line in lines if not line.startswith(" ")] == formats.families()
+    assert (blank, last.split()[0]) == ("", str(len(formats.keys())))
+
+
+@pytest.mark.parametrize("words", ["HLL", "hll", "hll [10]", "Hll"])
+def test_a_name_of_the_survey_shows_its_format(command, words):
+    assert command("formats", words).out.startswith("hll\n")
+
+
+def test_a_name_with_several_formats_shows_them_all(command):
+    assert [about["key"] for about in json.loads(command("formats", "csr optimization [13]", "--json").out)] == [
+        "csr-scalar",
+        "csr-vector",
+    ]
+
+
+def test_a_name_that_nothing_runs_says_why(command):
+    result = command("formats", "smat")
+    assert (result.code, result.err) == (2, "Error: SMAT is not built: chooses among formats; no storage of its own\n")
+
+
+def test_search_looks_into_descriptions_and_papers(command):
+    found = [about["key"] for about in json.loads(command("formats", "--search", "liu & vinter", "--json").out)]
+    assert found == ["csr5", "csr5-hub"]
+    assert command("formats", "--search", "no such words").code == 2
+
+
+def test_survey_is_printed_in_its_order_with_what_runs_each_name(command):
+    result = command("formats", "--survey")
+    assert result.code == 0
+    lines = result.out.splitlines()
+    names = [line[9:].split("  ")[0].strip("()") for line in lines[1:] if line and line[0].isdigit()][:-1]
+    assert names == [name.title.strip("()") for name in formats.survey.names()]
+    assert any(line.split() == ["4.2.1", "CSR", "optimization", "[13]", "csr-scalar", "csr-vector"] for line in lines)
+    assert lines[-1].startswith("{} of the {} names in Table 2 run".format(*formats.survey.count()))
+    assert len(json.loads(command("formats", "--survey", "--json").out)) == len(names)
 
 
 def test_family_narrows_the_list_whatever_its_case(command):
@@ -25,7 +59,7 @@ def test_family_narrows_the_list_whatever_its_case(command):
 def test_unknown_family_names_the_nearest(command):
     result = command("formats", "--family", "elpack")
     assert result.code == 2
-    assert "did you mean ellpack" in result.err
+    assert "did you mean ELLPACK" in result.err
 
 
 def test_one_format_shows_what_a_reader_needs(command):
@@ -84,7 +118,8 @@ def test_every_format_documents_itself(key):
 
 
 def test_table_has_a_row_a_format_and_six_cells_each():
-    head, rule, *rows = markdown_table().splitlines()
+    count, _, head, rule, *rows = markdown_table().splitlines()
+    assert count.startswith(f"Of the 75 names in the survey's Table 2, {formats.survey.count()[0]} run here")
     assert len(rows) == len(formats.keys())
     for row in (head, rule, *rows):
         assert row.replace("\\|", "").count("|") == 7
@@ -95,7 +130,7 @@ def test_table_replaces_what_stands_between_the_markers(command, tmp_path):
     page.write_text(f"before\n{BEGIN}\nyesterday\n{END}\nafter\n")
     assert command("formats", "--update", page).code == 0
     once = page.read_text()
-    assert once.startswith(f"before\n{BEGIN}\n\n| Family |")
+    assert once.startswith(f"before\n{BEGIN}\n\nOf the 75 names")
     assert once.endswith(f"|\n\n{END}\nafter\n")
     assert "yesterday" not in once
     assert with_table(once) == once

@@ -137,7 +137,7 @@ class CscCollected(CscByLanes):
     its reads are irregular; that the places are stored is our choice. The same bits every time.
     """
 
-    survey_name = "CSC"
+    survey_name = "CSC optimization"
     reference = "Hugues & Petiton, HPCC 2010"
     sources = ("csc/csc.cu", "csc/csc_convert.cu")
 

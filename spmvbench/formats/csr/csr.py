@@ -83,7 +83,7 @@ class CsrScalar(CsrByLanes):
     """One thread a row. Loads are scattered, so it suits only the shortest rows."""
 
     key = "csr-scalar"
-    survey_name = "CSR"
+    survey_name = "CSR optimization [13]"
     reference = "Bell & Garland, NVR-2008-004"
     core = "CSR by groups of lanes: one a row"
 
@@ -105,7 +105,7 @@ class CsrVector(CsrByLanes):
     """A group of lanes a row, sized by the mean row length; the report's own kernel is lanes=32."""
 
     key = "csr-vector"
-    survey_name = "CSR"
+    survey_name = "CSR optimization [13]"
     reference = "Bell & Garland, NVR-2008-004"
     core = "CSR by groups of lanes: a warp a row, or by the mean row as measured"
 

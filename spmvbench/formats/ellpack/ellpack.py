@@ -32,7 +32,7 @@ class Ell(SlicedEll):
     """
 
     key = "ell"
-    survey_name = "ELLPACK"
+    survey_name = "ELLPACK/ITPACK"
     reference = "Kincaid et al., ITPACKV 2D 1989; Bell & Garland, NVR-2008-004"
 
     height = 0
@@ -358,7 +358,7 @@ class EllPsblas(Psblas):
     """PSBLAS's ELLPACK: every row padded to the longest, and row lengths. The survey's ELL."""
 
     key = "ell-psblas"
-    survey_name = "ELLPACK"
+    survey_name = "ELLPACK of PSBLAS"
 
     height = 0
 

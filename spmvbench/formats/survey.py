@@ -1,0 +1,70 @@
+"""The names of the survey (Filippone et al. 2017): those of its Table 2, those of its text, and the keys that run them.
+
+They are data, configs/published/survey/names.csv; a test holds that file and the registered formats together.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+
+from spmvbench import paths
+
+
+@dataclass(frozen=True)
+class Name:
+    """One name of the survey.
+
+    title: the name, with its reference's number where several share it (``CSR optimization [13]``). section: where the
+    survey has it. references: numbers in its bibliography. in_table2: False where only its text has the name. keys:
+    the formats that run it. to_come: keys planned for it. reason: why it will have none.
+    """
+
+    title: str
+    name: str
+    section: str
+    references: tuple[str, ...]
+    in_table2: bool
+    keys: tuple[str, ...]
+    to_come: tuple[str, ...]
+    reason: str
+
+    @property
+    def why_not(self) -> str:
+        """Why what is missing is missing; empty where nothing is."""
+        return self.reason or (f"still to come, as {' and '.join(self.to_come)}" if self.to_come else "")
+
+    def called(self, words: str) -> bool:
+        """Whether these are its name, with a reference's number or without, whatever the case."""
+        known = {self.name, self.title, *(f"{self.name} [{number}]" for number in self.references)}
+        return words.lower() in {name.lower() for name in known}
+
+
+@cache
+def names() -> tuple[Name, ...]:
+    """Every name, in the survey's order."""
+    path = paths.configs() / "published" / "survey" / "names.csv"
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    shared = Counter(row["name"] for row in rows)
+    return tuple(
+        Name(
+            title=f"{row['name']} [{row['references']}]" if shared[row["name"]] > 1 else row["name"],
+            name=row["name"],
+            section=row["section"],
+            references=tuple(row["references"].split()),
+            in_table2=row["in_table2"] == "yes",
+            keys=tuple(row["keys"].split()),
+            to_come=tuple(row["to_come"].split()),
+            reason=row["reason"],
+        )
+        for row in rows
+    )
+
+
+def count() -> tuple[int, int]:
+    """How many names of Table 2 have a format that runs them, and how many there are."""
+    listed = [name for name in names() if name.in_table2]
+    return sum(bool(name.keys) for name in listed), len(listed)
