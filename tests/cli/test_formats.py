@@ -35,7 +35,8 @@ def test_a_name_that_nothing_runs_says_why(command):
 
 def test_search_looks_into_descriptions_and_papers(command):
     found = [about["key"] for about in json.loads(command("formats", "--search", "liu & vinter", "--json").out)]
-    assert found == ["csr5", "csr5-hub"]
+    assert {"csr5", "csr5-hub"} <= set(found)
+    assert "ell" not in found
     assert command("formats", "--search", "no such words").code == 2
 
 
