@@ -32,8 +32,9 @@ __device__ __forceinline__ void load_values(const float* p, float* into) {
 
 // Block (ACROSS, THREADS): THREADS threads share a block row, each in a warp of its own, and meet in shared memory. A
 // thread takes every THREADS-th tile, TILES of them at a time, their columns one round ahead. R x C: a tile. HEIGHT:
-// block rows of a slice. LOAD: values that lie, and are loaded, together.
-template <typename V, typename I, int R, int C, int HEIGHT, int LOAD, bool SORTED, int ACROSS, int THREADS, int TILES>
+// block rows of a slice. LOAD: values that lie, and are loaded, together. ADD: y += A x.
+template <typename V, typename I, int R, int C, int HEIGHT, int LOAD, bool SORTED, int ACROSS, int THREADS, int TILES,
+          bool ADD>
 __global__ void block_sell_spmv(int block_rows, int rows, int cols, const I* __restrict__ slice_ptr,
                                 const int* __restrict__ block_col, const V* __restrict__ values,
                                 const int* __restrict__ perm, const V* __restrict__ x, V* __restrict__ y) {
@@ -98,6 +99,6 @@ __global__ void block_sell_spmv(int block_rows, int rows, int cols, const I* __r
   const int first = (SORTED ? perm[place] : static_cast<int>(place)) * R;
 #pragma unroll
   for (int p = 0; p < R; ++p) {
-    if (first + p < rows) y[first + p] = sum[p];
+    if (first + p < rows) put<ADD>(y + first + p, sum[p]);
   }
 }

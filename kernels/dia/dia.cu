@@ -75,7 +75,7 @@ __device__ __forceinline__ void sum_diagonals(unsigned row, unsigned cols, int d
 //
 // Threads on a multiprocessor count for more than loads of a thread, whence the blocks that the compiler has to make room
 // for: without them pde:200 in hacks gives 730 GFLOPS on an H200 instead of 807, fem:60:3 in one hack 776 instead of 865.
-template <typename V>
+template <typename V, bool ADD>
 __global__ void __launch_bounds__(BLOCK, 10)
     dia_spmv(int rows, int cols, int diagonals, long long pitch, const int* __restrict__ offset,
              const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
@@ -83,12 +83,12 @@ __global__ void __launch_bounds__(BLOCK, 10)
   if (row >= rows) return;
   V sum[2] = {V(0), V(0)};
   sum_diagonals<2, 4, false>(row, cols, diagonals, pitch, offset, values + row, x, sum);
-  y[row] = sum[0];
-  if (row + 1 < rows) y[row + 1] = sum[1];
+  put<ADD>(y + row, sum[0]);
+  if (row + 1 < rows) put<ADD>(y + row + 1, sum[1]);
 }
 
 // A warp a hack of 32 rows. In single precision twice the batch takes the same registers, and is faster than AHEAD.
-template <typename V, typename I>
+template <typename V, typename I, bool ADD>
 __global__ void __launch_bounds__(BLOCK, 16)
     hdi_spmv(int rows, int cols, const I* __restrict__ hack_ptr, const int* __restrict__ offset,
              const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
@@ -101,5 +101,5 @@ __global__ void __launch_bounds__(BLOCK, 16)
   V sum[1] = {V(0)};
   sum_diagonals<1, DOUBLE ? 4 : 8, DOUBLE>(row, cols, diagonals, WARP, offset + begin,
                                            values + (static_cast<long long>(begin) * WARP + row % WARP), x, sum);
-  y[row] = sum[0];
+  put<ADD>(y + row, sum[0]);
 }

@@ -27,8 +27,8 @@ __device__ __forceinline__ V thread_sum(unsigned place, int t, long long pitch, 
 }
 
 // Threads that share a row sit in different warps of a block of (ROWS, THREADS). SORTED: `perm` holds the row of each
-// of `rows` places.
-template <typename V, typename P, int HEIGHT, int THREADS, int ROWS, bool STOP, bool SORTED>
+// of `rows` places. ADD: y += A x.
+template <typename V, typename P, int HEIGHT, int THREADS, int ROWS, bool STOP, bool SORTED, bool ADD>
 __global__ void __launch_bounds__(ROWS * THREADS)
     sell_spmv(unsigned rows, long long pitch, int width, const P* __restrict__ slice_ptr, const int* __restrict__ lengths,
               const int* __restrict__ perm, const int* __restrict__ columns, const V* __restrict__ values,
@@ -41,11 +41,11 @@ __global__ void __launch_bounds__(ROWS * THREADS)
                                                          values, x);
   }
   sum = rows_sum<ROWS, THREADS>(sum);
-  if (place < rows && threadIdx.y == 0) y[SORTED ? perm[place] : place] = sum;
+  if (place < rows && threadIdx.y == 0) put<ADD>(y + (SORTED ? perm[place] : place), sum);
 }
 
 // Threads that share a row are neighbours, as are their slots.
-template <typename V, typename P, int HEIGHT, int THREADS, bool STOP, bool SORTED>
+template <typename V, typename P, int HEIGHT, int THREADS, bool STOP, bool SORTED, bool ADD>
 __global__ void sell_spmv_interleaved(unsigned rows, long long pitch, int width, const P* __restrict__ slice_ptr,
                                       const int* __restrict__ lengths, const int* __restrict__ perm,
                                       const int* __restrict__ columns, const V* __restrict__ values,
@@ -57,12 +57,12 @@ __global__ void sell_spmv_interleaved(unsigned rows, long long pitch, int width,
     sum = thread_sum<V, P, HEIGHT, THREADS, true, STOP>(place, t, pitch, width, slice_ptr, lengths, columns, values, x);
   }
   sum = group_sum<THREADS>(sum);
-  if (place < rows && t == 0) y[SORTED ? perm[place] : place] = sum;
+  if (place < rows && t == 0) put<ADD>(y + (SORTED ? perm[place] : place), sum);
 }
 
 // Slices of rows first_row[s] to first_row[s + 1], a power of two and at most BLOCK: one a block, all of whose threads
 // take part.
-template <typename V, typename P, int BLOCK>
+template <typename V, typename P, int BLOCK, bool ADD>
 __global__ void __launch_bounds__(BLOCK)
     sell_var_spmv(int rows, const int* __restrict__ first_row, const P* __restrict__ slice_ptr,
                   const int* __restrict__ columns, const V* __restrict__ values, const V* __restrict__ x,
@@ -83,5 +83,5 @@ __global__ void __launch_bounds__(BLOCK)
   __syncthreads();
   if (threadIdx.x >= height || first + threadIdx.x >= rows) return;
   for (int t = 1; t < threads; ++t) sum += partial[t * height + threadIdx.x];
-  y[first + threadIdx.x] = sum;
+  put<ADD>(y + first + threadIdx.x, sum);
 }

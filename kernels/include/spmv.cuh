@@ -28,6 +28,12 @@ struct PairOf<float> {
   using type = float2;
 };
 
+// A row's sum becomes y, or with ADD is added to it: one thread does either, so nothing is atomic.
+template <bool ADD, typename V>
+__device__ __forceinline__ void put(V* y, V sum) {
+  *y = ADD ? *y + sum : sum;
+}
+
 __device__ __forceinline__ long long global_thread() {
   return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
 }

@@ -67,10 +67,12 @@ def expand(ptr: Array, total: int) -> Array:
     xp = array_module(ptr)
     if xp is np:
         return np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr))
-    # CuPy has no repeat by an array of counts: mark where owners start and sum the marks up.
-    steps = xp.zeros(total + 1, dtype=np.int32)
-    xp.add.at(steps, ptr[1:-1], np.int32(1))
-    return xp.cumsum(steps[:total], dtype=np.int32)
+    # CuPy has no repeat by an array of counts: mark where owners start and sum the marks up. Owners of nothing have no
+    # mark: where they are many, as in the rest of a split, theirs would all meet at one address.
+    owners = xp.flatnonzero(ptr[1:] != ptr[:-1]).astype(np.int32)
+    steps = xp.zeros(total, dtype=np.int32)
+    steps[ptr[owners]] = xp.diff(owners, prepend=np.int32(0))
+    return xp.cumsum(steps, dtype=np.int32)
 
 
 def stable_order(keys: Array, bound: int) -> Array:
@@ -252,6 +254,26 @@ class Csr:
         """The entries that the mask `keep`, (nnz,), names, in a matrix of the same shape."""
         kept = offsets(keep)  # how many are kept before each entry
         return Csr(self.shape, kept[self.row_ptr], self.col_idx[keep], self.values[keep])
+
+    def between(self, first: Array | int, last: Array | int) -> Csr:
+        """Of every row the entries from its `first`-th on and before its `last`-th, in a matrix of the same shape.
+
+        first, last: one for all rows or (rows,), counted from 0; a row may end before either. All of the matrix is the
+        matrix itself.
+        """
+        xp, lengths = self.xp, self.row_lengths
+        first, last = (xp.minimum(bound, lengths) for bound in (first, last))
+        row_ptr = offsets(xp.maximum(last - first, 0))
+        entries = int(row_ptr[-1])
+        if entries == self.nnz:
+            return self
+        shift = (self.row_ptr[:-1] + first).astype(self.row_ptr.dtype) - row_ptr[:-1]
+        entry = xp.arange(entries, dtype=self.row_ptr.dtype) + shift[expand(row_ptr, entries)]
+        return Csr(self.shape, row_ptr, self.col_idx[entry], self.values[entry])
+
+    def in_rows(self, keep: Array) -> Csr:
+        """The entries of the rows that the mask `keep`, (rows,), names, in a matrix of the same shape."""
+        return self.between(0, self.xp.where(keep, self.row_lengths, 0))
 
     def astype(self, dtype: Any) -> Csr:
         """The same matrix with values of another type (shares the index arrays)."""

@@ -224,6 +224,10 @@ class Format:
         """Everything that one y = A x needs, in order, zeroing of y included. y holds anything before."""
         raise NotImplementedError
 
+    def accumulate(self, x: Array, y: Array) -> list[Launch]:
+        """The launches of y += A x, for a part of another format. Raises NotImplementedError where no kernel adds."""
+        raise NotImplementedError(f"{type(self).__name__} does not add to y")
+
     @classmethod
     def parameters(cls) -> dict[str, Parameter]:
         """The format's parameters by name."""
@@ -278,13 +282,15 @@ class Format:
         return cls(shape=shape, params=MappingProxyType(cls.resolve(params)), **found)
 
     def arrays(self) -> dict[str, Array]:
-        """The stored arrays by name; a part that is itself a format gives ``part.array``."""
+        """The stored arrays by name; a part that is itself a format, alone or in a mapping, gives ``part.array``."""
         found: dict[str, Array] = {}
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, Format):
-                found |= {f"{field.name}.{name}": array for name, array in value.arrays().items()}
-            elif hasattr(value, "nbytes") and hasattr(value, "shape"):
+            parts = value if isinstance(value, Mapping) else {field.name: value}
+            for part, inside in parts.items():
+                if isinstance(inside, Format):
+                    found |= {f"{part}.{name}": array for name, array in inside.arrays().items()}
+            if hasattr(value, "nbytes") and hasattr(value, "shape") and not isinstance(value, Format):
                 found[field.name] = value
         return found
 
@@ -334,6 +340,20 @@ class Format:
     def detail(self) -> dict[str, Any]:
         """What a row should keep about this matrix in this format beyond its bytes (split widths, tile shares)."""
         return {}
+
+
+class Adding(Format):
+    """A format whose kernels store y or add to it, as a template argument says: `product` gives both."""
+
+    def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
+        """The launches of y = A x, or where `add` is set of y += A x."""
+        raise NotImplementedError
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        return self.product(x, y, add=False)
+
+    def accumulate(self, x: Array, y: Array) -> list[Launch]:
+        return self.product(x, y, add=True)
 
 
 @cache

@@ -11,6 +11,7 @@ from scipy import sparse
 from spmvbench import formats, testing
 from spmvbench.devices import open_device
 from spmvbench.formats import Csr, Skip
+from spmvbench.formats.base import Format
 
 KEYS = formats.keys()
 EMULATED = [key for key in KEYS if "emulated" in formats.get(key).devices]
@@ -70,6 +71,17 @@ def test_products_are_right_in_double_precision(spec, emulated):
 def test_products_are_right_in_single_precision(key, emulated):
     for a in HARD.values():
         testing.check_product(key, a.astype(np.float32), emulated)
+
+
+@pytest.mark.parametrize("key", [key for key in EMULATED if formats.get(key).accumulate is not Format.accumulate])
+def test_accumulate_adds_to_what_y_holds(key, emulated):
+    for name in TELLING:
+        fmt = testing.convert(key, testing.suited(formats.get(key), HARD[name]))
+        x, y = np.ones(fmt.shape[1]), np.arange(1.0, fmt.shape[0] + 1)
+        emulated.compile(fmt.accumulate(x, y)).run()
+        row, _, value = fmt.to_coo()
+        expected = np.arange(1.0, fmt.shape[0] + 1) + np.bincount(row, value, fmt.shape[0])
+        np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
 @pytest.mark.parametrize("key", BY_SOURCES)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, inverse, offsets
-from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, register
+from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, register
 from spmvbench.formats.blocked.blocks import MarkedTiles, SortedTiles, best_shape, tiles_of, value_places
 
 
@@ -31,7 +31,7 @@ def threads_by_slices(slices: int) -> int:
     return threads
 
 
-class BlockSell(Format):
+class BlockSell(Adding):
     """Dense r x c tiles in slices of C block rows, each slice as long as its longest block row.
 
     One block column stands for the r * c values of a tile, so that a value of a matrix of small dense blocks takes
@@ -116,14 +116,15 @@ class BlockSell(Format):
         r, c = self.tile
         return {"r": r, "c": c, "fill": self.nnz / self.values.size if self.nnz else 1.0}
 
-    def launches(self, x: Array, y: Array) -> list[Launch]:
+    def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
         (r, c), (rows, cols) = self.tile, self.shape
         block_rows = cdiv(rows, r)
         threads = self.threads or threads_by_slices(len(self.slice_ptr) - 1)
         across = 32 * max(8 // threads, 1)
         tiles = max(4 // (r * c), 1)  # that a thread loads at a time
         layout = f"{r}, {c}, {self.C}, {self.together}, {cbool(self.sort)}"
-        kernel = f"block_sell_spmv<{ctype(x)}, {ctype(self.slice_ptr)}, {layout}, {across}, {threads}, {tiles}>"
+        shape = f"{layout}, {across}, {threads}, {tiles}"
+        kernel = f"block_sell_spmv<{ctype(x)}, {ctype(self.slice_ptr)}, {shape}, {cbool(add)}>"
         sizes = np.int32(block_rows), np.int32(rows), np.int32(cols)
         args = (*sizes, self.slice_ptr, self.block_col, self.values, self.perm, x, y)
         return [Launch("blocked/block_sell.cu", kernel, cdiv(block_rows, across), (across, threads), args)]

@@ -33,10 +33,6 @@ class Coo(Format):
     def to_coo(self) -> tuple[Array, Array, Array]:
         return self.row_idx, self.col_idx, self.values
 
-    def accumulate(self, x: Array, y: Array) -> list[Launch]:
-        """The launches of y += A x."""
-        raise NotImplementedError
-
     def launches(self, x: Array, y: Array) -> list[Launch]:
         return [zero_fill(y), *self.accumulate(x, y)]
 

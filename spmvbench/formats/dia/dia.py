@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, round_up, run_starts
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register
+from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, register
 from spmvbench.formats.conversion import Run, runner
 
 HACK = 32  # rows of a hack: a warp
@@ -73,7 +73,7 @@ def offset_array(xp: Any, diagonals: int, footprint: str) -> Array:
     return xp.zeros(diagonals * (HACK if footprint == "psblas" else 1), dtype=np.int32)
 
 
-class Diagonals(Format):
+class Diagonals(Adding):
     """Rows in hacks, each with its own list of non-empty diagonals, stored whole; no column indices.
 
     A stored zero cannot be told from padding, so decoding leaves it out.
@@ -123,13 +123,12 @@ class Dia(Diagonals):
     def _first_row(self, diagonal: Array) -> int:
         return 0
 
-    def launches(self, x: Array, y: Array) -> list[Launch]:
+    def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
         (rows, cols), (diagonals, pitch) = self.shape, self.values.shape
         sizes = np.int32(rows), np.int32(cols), np.int32(diagonals), np.int64(pitch)
         threads = per_thread(cdiv(rows, 2), BLOCK)
-        return [
-            Launch("dia/dia.cu", f"dia_spmv<{ctype(self.values)}>", *threads, (*sizes, self.offset, self.values, x, y))
-        ]
+        kernel = f"dia_spmv<{ctype(self.values)}, {cbool(add)}>"
+        return [Launch("dia/dia.cu", kernel, *threads, (*sizes, self.offset, self.values, x, y))]
 
 
 @register
@@ -173,8 +172,8 @@ class Hdi(Diagonals):
     def _first_row(self, diagonal: Array) -> Array:
         return expand(self.hack_ptr, len(self.values))[diagonal] * HACK
 
-    def launches(self, x: Array, y: Array) -> list[Launch]:
+    def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
         rows, cols = self.shape
-        kernel = f"hdi_spmv<{ctype(self.values)}, {ctype(self.hack_ptr)}>"
+        kernel = f"hdi_spmv<{ctype(self.values)}, {ctype(self.hack_ptr)}, {cbool(add)}>"
         args = np.int32(rows), np.int32(cols), self.hack_ptr, self.offset, self.values, x, y
         return [Launch("dia/dia.cu", kernel, *per_thread(rows, BLOCK), args)]

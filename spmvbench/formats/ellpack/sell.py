@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv
-from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, zero_fill
+from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, zero_fill
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.ellpack.sell_convert import WARP, Slices, fill, sorted_rows
 
@@ -45,13 +45,13 @@ def block_of(threads: int) -> tuple[int, int]:
     return 256 if threads == 1 else max(WARP, 128 // threads), threads
 
 
-class SlicedEll(Format):
+class SlicedEll(Adding):
     """The storage and the kernel of the family. Subclasses set what follows, to a value or to a Parameter of the user.
 
     height, sigma, threads, align: as in Layout; threads 0 takes `threads_by_rule`. interleaved: the slots that the T
     threads of a row read at a time lie side by side, and so do the threads; else a position of all rows of the slice
     does. stop: the length of every row is stored, and the kernel stops there instead of at the slice's width.
-    whole_steps: widths are multiples of T too. drop_empty: rows without entries are not stored (sigma 0 only), and y is
+    whole_steps: widths are multiples of T too. drop_empty: rows without entries are not stored (sigma 0 or 1), and y is
     set to zero first.
 
     Padding has the column -1, which the kernel tests, and the value 0. Where rows are sorted, the kernel stores y at
@@ -152,7 +152,7 @@ class SlicedEll(Format):
     @property
     def places(self) -> int:
         """Rows that are stored."""
-        return len(self.perm) if self.sigma != 1 else self.shape[0]
+        return len(self.perm) if self.sigma != 1 or self.drop_empty else self.shape[0]
 
     @property
     def width(self) -> int:
@@ -167,11 +167,11 @@ class SlicedEll(Format):
         kept = Slices.kept(self.places, len(self.values), self.slice_height, self.slice_ptr)
         return kept._replace(perm=self.perm, lanes=self.row_threads if self.interleaved else 1)
 
-    def launches(self, x: Array, y: Array) -> list[Launch]:
+    def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
         threads, rows = self.row_threads, self.places
         height = self.slice_height if len(self.slice_ptr) else 0
         types = f"{ctype(self.values)}, {ctype(self.slice_ptr)}, {height}, {threads}"
-        flags = f"{cbool(self.stop)}, {cbool(len(self.perm) > 0)}"
+        flags = f"{cbool(self.stop)}, {cbool(len(self.perm) > 0)}, {cbool(add)}"
         if self.interleaved:
             block: tuple[int, ...] = (128,)
             kernel = f"sell_spmv_interleaved<{types}, {flags}>"
@@ -182,7 +182,7 @@ class SlicedEll(Format):
             grid = cdiv(rows, block[0])
         size = np.uint32(rows), np.int64(self.slice_height), np.int32(self.width)
         args = (*size, self.slice_ptr, self.lengths, self.perm, self.columns, self.values, x, y)
-        zero = [zero_fill(y)] if rows < len(y) else []
+        zero = [zero_fill(y)] if rows < len(y) and not add else []
         return [*zero, Launch("ellpack/sell.cu", kernel, grid, block, args)]
 
     @property

@@ -26,11 +26,11 @@ WARP = 32
 def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array | None:
     """The row of each place, (n,), int32: rows in windows of `sigma` (0: all), each longest first, equal ones in order.
 
-    drop_empty: leave out rows without entries (sigma 0 only). None for sigma 1, which changes nothing.
+    drop_empty: leave out rows without entries (sigma 0 or 1). None for sigma 1 alone, which changes nothing.
     """
     xp = a.xp
     if sigma == 1:
-        return None
+        return xp.flatnonzero(a.row_lengths).astype(np.int32) if drop_empty else None
     window = max(min(sigma or a.rows, a.rows), 1)
     group = xp.arange(a.rows, dtype=np.int64) // window
     perm = longest_first(a.row_lengths, a.row_len_max, group, cdiv(a.rows, window)).astype(np.int32)
@@ -53,11 +53,13 @@ class Slices(NamedTuple):
     first_row: Array  # (slices + 1,), int32: first place of each slice; empty where all have the same height
 
     @classmethod
-    def whole(cls, a: Csr, *, perm: Array | None = None, align: int = 1, lanes: int = 1, width: int = -1) -> Slices:
-        """All rows as one slice, as wide as the longest row or as `width` where that is given."""
-        height, none = round_up(a.rows, WARP), a.xp.empty(0, dtype=np.int32)
-        slots = round_up(a.row_len_max if width < 0 else width, align) * height
-        return cls(a.rows, slots, height, lanes, none, none if perm is None else perm, none)
+    def whole(cls, a: Csr, *, perm: Array | None = None, align: int = 1, lanes: int = 1) -> Slices:
+        """All rows, or those of `perm`, as one slice, as wide as the longest row."""
+        none = a.xp.empty(0, dtype=np.int32)
+        rows = a.rows if perm is None else len(perm)
+        height = round_up(rows, WARP)
+        slots = round_up(a.row_len_max, align) * height
+        return cls(rows, slots, height, lanes, none, none if perm is None else perm, none)
 
     @classmethod
     def of(
@@ -138,17 +140,13 @@ def slots_of(a: Csr, s: Slices) -> Array:
 
 
 def fill(a: Csr, s: Slices, run: Run | None) -> dict[str, Any]:
-    """`columns`, (slots,), int32, -1 in padding, and `values`, (slots,), 0 there.
-
-    Entries beyond the width of an only slice are left out.
-    """
+    """`columns`, (slots,), int32, -1 in padding, and `values`, (slots,), 0 there."""
     xp = a.xp
     if run is None:
         columns = np.full(s.slots, -1, dtype=np.int32)
         values = np.zeros(s.slots, dtype=a.dtype)
-        slot, fits = slots_of(a, s), a.rank_in_row < s.width if not len(s.ptr) else slice(None)
-        columns[slot[fits]] = a.col_idx[fits]
-        values[slot[fits]] = a.values[fits]
+        slot = slots_of(a, s)
+        columns[slot], values[slot] = a.col_idx, a.values
         return {"columns": columns, "values": values}
     columns, values = xp.empty(s.slots, dtype=np.int32), xp.empty(s.slots, dtype=a.dtype)
     value, index, pointer, ordered = ctype(values), ctype(a.row_ptr), ctype(s.ptr), cbool(len(s.perm) > 0)
