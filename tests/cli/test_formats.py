@@ -92,7 +92,9 @@ def test_json_of_one_format(command):
 
 
 def test_parts_that_are_formats_are_named():
-    assert describe(formats.get("hyb"))["arrays"]["ell"] == "a part stored as Ell"
+    hyb = describe(formats.get("hyb"))
+    assert hyb["core"] == "parts in other formats: ell, coo-flat"
+    assert "parts by name" in hyb["arrays"]["parts"]
 
 
 def test_unknown_format_is_one_line_with_the_nearest(command):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, offsets
-from spmvbench.formats.base import Launch, Parameter, ctype, register
+from spmvbench.formats.base import Launch, Parameter, cbool, ctype, register
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.ellpack.sell import Layout, SlicedEll
 from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices
@@ -38,11 +38,14 @@ class Ell(SlicedEll):
     height = 0
     threads = Parameter(1, "threads that share a row, each in a warp of its own", choices=POWERS)
 
-    @classmethod
-    def head(cls, a: Csr, width: int) -> Self:
-        """The first `width` entries of every row, as a matrix of the same shape."""
-        s = Slices.whole(a, width=width)
-        return cls.holding(a.shape, cls.filled(a, cls.layout(a, **cls.resolve({})), s))
+
+class EllRows(SlicedEll):
+    """ELLPACK of the rows that have entries, in their order, with the list of them: a part of a hybrid."""
+
+    reference = "after Maringanti, Athavale & Patkar, HiPC 2009"
+
+    height = 0
+    drop_empty = True
 
 
 @register
@@ -196,8 +199,8 @@ class SellVar(SlicedEll):
     def _slices(self) -> Slices:
         return super()._slices()._replace(first_row=self.first_row)
 
-    def launches(self, x: Array, y: Array) -> list[Launch]:
-        kernel = f"sell_var_spmv<{ctype(self.values)}, {ctype(self.slice_ptr)}, {BLOCK}>"
+    def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
+        kernel = f"sell_var_spmv<{ctype(self.values)}, {ctype(self.slice_ptr)}, {BLOCK}, {cbool(add)}>"
         args = (np.int32(len(y)), self.first_row, self.slice_ptr, self.columns, self.values, x, y)
         return [Launch("ellpack/sell.cu", kernel, len(self.slice_ptr) - 1, BLOCK, args)]
 

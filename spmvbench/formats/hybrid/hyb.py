@@ -1,17 +1,19 @@
-"""Hybrid: the first entries of every row in ELLPACK, the rest in coordinates."""
+"""The first entries of every row in ELLPACK: HYB, with the rest in coordinates, and HEC, with the rest in rows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, offsets, on_host
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, in_part, per_thread, register
+from spmvbench.formats.arrays import Array, Csr, on_host
+from spmvbench.formats.base import Launch, Parameter, ctype, per_thread, register
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.coo.coo import CooFlat
+from spmvbench.formats.csr.rows import CsrRows
 from spmvbench.formats.ellpack.ellpack import Ell
-from spmvbench.formats.ellpack.sell_convert import Slices
+from spmvbench.formats.hybrid.split import Piece, Split
 
 BINS = 4096  # row lengths that the kernel tells apart
 
@@ -28,90 +30,53 @@ def rows_by_length(a: Csr, run: Run | None) -> Array:
     return on_host(counts)
 
 
-def split_width(a: Csr, rule: str, relative_speed: float, breakeven: int, run: Run | None = None) -> int:
-    """Entries of a row that go to the ELLPACK part.
+def head_width(a: Csr, ratio: float, breakeven: int = 0, run: Run | None = None) -> int:
+    """The first width that fewer rows exceed than rows / ratio or than breakeven.
 
-    third: the largest width that at least a third of the rows fill. cusp: the first width that fewer rows exceed than
-    rows / relative_speed or than breakeven (CUSP's defaults are 3 and 4096). max: the longest row.
+    Where an entry of the rest takes `ratio` times as long as a slot of the head, no width is faster: one column more
+    costs a slot for every row and saves an entry of each row that is longer.
     """
-    if rule == "max" or not a.rows:
-        return a.row_len_max
+    if not a.rows:
+        return 0
     counts = rows_by_length(a, run)
     longer = a.rows - counts.cumsum()  # rows longer than i
-    stop = relative_speed * longer < a.rows
-    if rule == "cusp":
-        stop |= longer < breakeven
-    width = int(stop.argmax())  # no row is longer than the longest, so one stops
+    width = int(((ratio * longer < a.rows) | (longer < breakeven)).argmax())  # none is longer than the longest
     if run is not None and width == BINS - 1:
-        return split_width(a, rule, relative_speed, breakeven)  # among lengths that the kernel does not tell apart
+        return head_width(a, ratio, breakeven)  # among lengths that the kernel does not tell apart
     return width
 
 
-def tails(a: Csr, width: int, run: Run | None) -> dict[str, Array]:
-    """What every row has beyond its first `width` entries, in coordinates, in order."""
-    xp = a.xp
-    if run is None:
-        beyond = a.rank_in_row >= width
-        return {"row_idx": a.row_idx[beyond], "col_idx": a.col_idx[beyond], "values": a.values[beyond]}
-    if width >= a.row_len_max:
-        none = xp.empty(0, dtype=np.int32)
-        return {"row_idx": none, "col_idx": none, "values": xp.empty(0, dtype=a.dtype)}
-    tail_ptr = offsets(xp.maximum(a.row_lengths - a.row_lengths.dtype.type(width), 0))
-    entries = int(tail_ptr[-1])
-    row_idx, col_idx = xp.empty(entries, dtype=np.int32), xp.empty(entries, dtype=np.int32)
-    values = xp.empty(entries, dtype=a.dtype)
-    kernel = f"row_tails<{ctype(values)}, {ctype(a.row_ptr)}, {ctype(tail_ptr)}>"
-    size = np.int32(a.rows), tail_ptr.dtype.type(entries)
-    args = (*size, tail_ptr, a.row_ptr, a.col_idx, a.values, row_idx, col_idx, values)
-    run(Launch("hybrid/hyb_convert.cu", kernel, *per_thread(entries), args))
-    return {"row_idx": row_idx, "col_idx": col_idx, "values": values}
-
-
 @register
-class Hyb(Format):
+class Hyb(Split):
     """The first entries of every row in ELLPACK, what longer rows have beyond them in coordinates.
 
     The ELLPACK kernel stores y, the coordinates are added by the flat kernel. Padding is bounded: two thirds of a
-    column's slots at most.
+    column's slots at most. Rule third takes the largest width that at least a third of the rows fill; cusp the first
+    that fewer rows exceed than rows / relative_speed or than breakeven; max the longest row.
     """
 
     key = "hyb"
-    family = "Hybrid"
     survey_name = "HYB"
     reference = "Bell & Garland, NVR-2008-004 and SC 2009; CUSP"
-    sources = (*Ell.sources, *CooFlat.sources, "hybrid/hyb_convert.cu")
+    formats = (Ell, CooFlat)
+    sources = ("hybrid/hyb_convert.cu",)
 
     rule = Parameter("third", "how the width of the ELLPACK part is chosen", choices=("third", "cusp", "max"))
     relative_speed = Parameter(3.0, "how much faster than COO a full ELLPACK column is", low=1.0)
     breakeven = Parameter(4096, "rows that an ELLPACK column must fill (rule cusp)", low=0)
 
-    ell: Ell
-    coo: CooFlat
+    @classmethod
+    def width(cls, a: Csr, *, rule: str, relative_speed: float, breakeven: int) -> int:
+        """Entries of a row that go to the ELLPACK part."""
+        if rule == "max":
+            return a.row_len_max
+        return head_width(a, relative_speed, breakeven if rule == "cusp" else 0, runner(a))
 
     @classmethod
-    def estimate(cls, a: Csr, **params: Any) -> int:
-        width = split_width(a, **params, run=runner(a))
-        value = a.dtype.itemsize
-        tail = int(a.xp.maximum(a.row_lengths - width, 0).sum())
-        return Slices.whole(a, width=width).slots * (4 + value) + tail * (8 + value)
-
-    @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        width = split_width(a, **params, run=runner(a))
-        return {"ell": Ell.head(a, width), "coo": CooFlat.holding(a.shape, tails(a, width, runner(a)))}
-
-    def to_coo(self) -> tuple[Array, Array, Array]:
-        parts = zip(self.ell.to_coo(), self.coo.to_coo(), strict=True)
-        rows, cols, values = (self.xp.concatenate(pair) for pair in parts)
-        return rows, cols, values
-
-    def launches(self, x: Array, y: Array) -> list[Launch]:
-        return [*in_part("ell", self.ell.launches(x, y)), *in_part("coo", self.coo.accumulate(x, y))]
-
-    @property
-    def detail(self) -> dict[str, Any]:
-        nnz = len(self.coo.values) + int((self.ell.columns >= 0).sum())
-        return {"ell_width": self.ell.width, "coo_share": len(self.coo.values) / max(nnz, 1)}
+    def split(cls, a: Csr, **params: Any) -> Iterator[Piece]:
+        width = cls.width(a, **params)
+        yield Piece("ell", Ell, a.between(0, width))
+        yield Piece("coo", CooFlat, a.between(width, a.row_len_max))
 
 
 @register
@@ -136,3 +101,27 @@ class HybMax(Hyb):
 
     key = "hyb-max"
     rule = Hyb.rule.defaulting("max")
+
+
+@register
+class Hec(Split):
+    """The first entries of every row in ELLPACK, what longer rows have beyond them in CSR of those rows alone.
+
+    The width is the one of least cost where an entry of the rest takes `pr` times as long as a slot of the ELLPACK
+    part. The authors measure that ratio on their device; here it is a parameter. Rows without a rest are not stored in
+    CSR: our reading, for the survey leaves it open.
+    """
+
+    key = "hec"
+    survey_name = "HEC"
+    reference = "Liu, Yu, Chen, Hsieh & Shao, IJNAM-B 3(2), 2012"
+    formats = (Ell, CsrRows)
+    sources = ("hybrid/hyb_convert.cu",)
+
+    pr = Parameter(20.0, "time of an entry of the rest over that of a slot in ELLPACK", low=1)
+
+    @classmethod
+    def split(cls, a: Csr, *, pr: float, **params: Any) -> Iterator[Piece]:
+        width = head_width(a, pr, run=runner(a))
+        yield Piece("ell", Ell, a.between(0, width))
+        yield Piece("csr", CsrRows, a.between(width, a.row_len_max))

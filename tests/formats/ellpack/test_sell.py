@@ -12,7 +12,6 @@ from spmvbench import formats, load, testing
 from spmvbench.formats import Csr
 from spmvbench.formats.ellpack import ellpack, sell, sell_local
 from spmvbench.formats.ellpack.sell_convert import sorted_rows
-from spmvbench.formats.hybrid import hyb
 
 HARD = testing.hard_matrices()
 
@@ -32,7 +31,7 @@ def from_rows(rows, cols):
     return sparse.csr_array((np.arange(1.0, len(col_idx) + 1), col_idx, row_ptr), shape=(len(rows), cols))
 
 
-# What makes the conversion kernels differ: one slice or several, order, lanes, heights, bases, and HYB's tail.
+# What makes the conversion kernels differ: one slice or several, order, lanes, heights and bases.
 CONVERTED = [
     "ell",
     "ell-rp",
@@ -44,7 +43,6 @@ CONVERTED = [
     "sell-c-sigma[height=8]",
     "sell-p",
     "ell-warp",
-    "hyb",
     "sell-local",
     "sell-local[pieces=2]",
     "sell-local[sigma=1]",
@@ -57,7 +55,7 @@ def by_kernels(spec, a, device, monkeypatch):
         device.compile([launch]).run()
 
     with monkeypatch.context() as patch:
-        for module in (sell, ellpack, sell_local, hyb):
+        for module in (sell, ellpack, sell_local):
             patch.setattr(module, "runner", lambda matrix: run)
         return testing.convert(spec, a)
 
@@ -76,7 +74,7 @@ def test_kernels_convert_as_arrays_do_and_stay_in_bounds(spec, checking, assert_
         assert_kernels_convert_alike(spec, HARD[name], checking)
 
 
-@pytest.mark.parametrize("spec", ["ell-rp", "sell", "hyb"])
+@pytest.mark.parametrize("spec", ["ell-rp", "sell"])
 def test_conversion_kernels_take_every_type(spec, checking, assert_kernels_convert_alike):
     a = Csr.of(HARD["wide"]).astype(np.float32)
     a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
@@ -218,26 +216,6 @@ def test_slices_are_cut_where_that_saves_more_than_it_costs():
     assert heights([5] * 32 + [2] * 32) == [32, 32]
     assert heights([9] * 32 + [1] * 224) == [32, 32, 64, 128]
     assert heights([1] * 300) == [256, 64]  # nothing behind the last row
-
-
-def test_hyb_keeps_the_first_entries_of_a_row_in_ellpack():
-    a = from_rows([[1, 3, 5], [2], [0, 4], [6]], 7)
-    fmt = testing.convert("hyb", a)  # half the rows have 2 entries, a quarter has 3
-    assert fmt.ell.width == 2
-    rows, cols, values = fmt.coo.to_coo()
-    assert (rows.tolist(), cols.tolist(), values.tolist()) == ([0], [5], [3.0])
-    assert fmt.detail["coo_share"] == pytest.approx(1 / 7)
-
-
-def test_hyb_splits_rows_that_the_kernel_s_counts_do_not_tell_apart(emulated):
-    def run(launch):
-        emulated.compile([launch]).run()
-
-    for lengths in ([4094] * 2, [4095] * 2, [4096] * 2, [5000, 4200, 3], [5000, 2, 3]):
-        a = Csr.of(with_lengths(lengths, 6000))
-        for rule in ("third", "cusp"):
-            settings = {"rule": rule, "relative_speed": 3.0, "breakeven": 1}
-            assert hyb.split_width(a, **settings, run=run) == hyb.split_width(a, **settings)
 
 
 @pytest.mark.parametrize(("last", "wide"), [(65_534, 0), (65_535, 2)])

@@ -1,0 +1,90 @@
+"""Hybrids, the core: a matrix dealt to parts that are formats themselves. A name writes the rule that deals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from spmvbench.formats.arrays import Array, Csr
+from spmvbench.formats.base import Format, Launch, in_part
+
+
+class Piece(NamedTuple):
+    """Some of a matrix's entries and the format that is to hold them, with parameters other than its defaults."""
+
+    name: str
+    format: type[Format]
+    entries: Csr  # of the whole matrix's shape
+    params: Mapping[str, Any] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays that will hold it."""
+        return self.format.estimate(self.entries, **self.format.resolve(self.params))
+
+
+class Split(Format):
+    """Parts that are formats, each of the whole matrix's shape and holding some of its entries; no other arrays.
+
+    The first part gives all of y, the others add to it. A piece without entries is left out, unless no piece has any.
+    Subclasses give the rule, `split`, and list in `formats` what it may deal to.
+    """
+
+    family = "Hybrid"
+    formats: ClassVar[tuple[type[Format], ...]] = ()  # that parts may have
+
+    parts: Mapping[str, Format]  # the parts by name, in the order of their launches
+    entries: Mapping[str, int]  # how many each piece of the rule has, those left out too
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        parts = [source for part in cls.formats for source in part.sources]
+        cls.sources = tuple(dict.fromkeys((*cls.sources, *parts)))
+        cls.keeps_zeros = all(part.keeps_zeros for part in cls.formats)
+        cls.core = f"parts in other formats: {', '.join(part.key or part.__name__ for part in cls.formats)}"
+
+    @classmethod
+    def split(cls, a: Csr, **params: Any) -> Iterator[Piece]:
+        """Every entry of the matrix in one of some pieces. Raises Skip where the hybrid cannot hold it."""
+        raise NotImplementedError
+
+    @classmethod
+    def pieces(cls, a: Csr, **params: Any) -> tuple[list[Piece], dict[str, int]]:
+        """The pieces that become parts, and the entries of all by name."""
+        dealt = list(cls.split(a, **params))
+        held = [piece for piece in dealt if piece.entries.nnz] or dealt[:1]
+        return held, {piece.name: piece.entries.nnz for piece in dealt}
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        return sum(piece.nbytes for piece in cls.pieces(a, **params)[0])
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        held, entries = cls.pieces(a, **params)
+        parts = {piece.name: piece.format.from_csr(piece.entries, **piece.params) for piece in held}
+        return {"parts": parts, "entries": entries}
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        decoded = zip(*(part.to_coo() for part in self.parts.values()), strict=True)
+        rows, cols, values = (self.xp.concatenate(arrays) for arrays in decoded)
+        if not self.keeps_zeros:  # some part drops them, so the others' go as well
+            stored = self.xp.flatnonzero(values)
+            rows, cols, values = rows[stored], cols[stored], values[stored]
+        return rows, cols, values
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        (name, first), *others = self.parts.items()
+        added = [step for name, part in others for step in in_part(name, part.accumulate(x, y))]
+        return [*in_part(name, first.launches(x, y)), *added]
+
+    def accumulate(self, x: Array, y: Array) -> list[Launch]:
+        return [step for name, part in self.parts.items() for step in in_part(name, part.accumulate(x, y))]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """The share of the entries in each piece, and what the parts tell of themselves."""
+        nnz = max(sum(self.entries.values()), 1)
+        shares = {f"{name}_share": entries / nnz for name, entries in self.entries.items()}
+        told = {f"{name}_{what}": value for name, part in self.parts.items() for what, value in part.detail.items()}
+        return shares | told

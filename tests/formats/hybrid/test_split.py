@@ -1,0 +1,113 @@
+"""Hybrids: what goes to which part, what is kept of it, and that parts add up."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import formats, testing
+from spmvbench.formats import Csr
+from spmvbench.formats.csr.rows import CsrRows
+from spmvbench.formats.ellpack import sell
+from spmvbench.formats.ellpack.ellpack import EllRows
+from spmvbench.formats.hybrid import hyb
+
+HARD = testing.hard_matrices()
+
+
+def with_lengths(lengths, cols):
+    """Rows of these lengths, columns from 0 on, values counting up from 1."""
+    col_idx = np.concatenate([np.arange(n) for n in lengths])
+    row_ptr = np.concatenate([[0], np.cumsum(lengths)])
+    return sparse.csr_array((np.arange(1.0, len(col_idx) + 1), col_idx, row_ptr), shape=(len(lengths), cols))
+
+
+def coo(part):
+    return [array.tolist() for array in part.to_coo()]
+
+
+def test_hyb_keeps_the_first_entries_of_a_row_in_ellpack():
+    fmt = testing.convert("hyb", with_lengths([3, 1, 2, 1], 7))  # half the rows have 2 entries, a quarter has 3
+    assert fmt.parts["ell"].width == 2
+    assert coo(fmt.parts["coo"]) == [[0], [2], [3.0]]
+    assert fmt.detail["coo_share"] == pytest.approx(1 / 7)
+
+
+def test_a_piece_without_entries_is_no_part():
+    fmt = testing.convert("hyb", with_lengths([2, 2], 7))
+    assert list(fmt.parts) == ["ell"]
+    assert (fmt.detail["ell_share"], fmt.detail["coo_share"]) == (1, 0)
+    assert list(testing.convert("hyb", sparse.csr_array((5, 4))).parts) == ["ell"]  # something has to store y
+
+
+def test_hyb_splits_rows_that_the_kernel_s_counts_do_not_tell_apart(emulated):
+    def run(launch):
+        emulated.compile([launch]).run()
+
+    for lengths in ([4094] * 2, [4095] * 2, [4096] * 2, [5000, 4200, 3], [5000, 2, 3]):
+        a = Csr.of(with_lengths(lengths, 6000))
+        for breakeven in (0, 1):
+            assert hyb.head_width(a, 3.0, breakeven, run) == hyb.head_width(a, 3.0, breakeven)
+
+
+@pytest.mark.parametrize("pr", [1, 3, 20])
+def test_hec_takes_the_width_of_least_cost(pr):
+    rng = np.random.default_rng(pr)
+    for _ in range(20):
+        lengths = rng.geometric(0.2, 40) - 1
+        a = with_lengths(lengths, 60)
+        costs = [width * a.shape[0] + pr * np.maximum(lengths - width, 0).sum() for width in range(lengths.max() + 1)]
+        assert costs[hyb.head_width(Csr.of(a), pr)] == min(costs)  # of equal ones the last
+
+
+def test_hec_keeps_no_pointers_for_rows_without_a_rest():
+    fmt = testing.convert("hec[pr=3]", with_lengths([1, 4, 1, 1, 3, 1, 1], 7))
+    assert fmt.parts["ell"].width == 1
+    assert fmt.parts["csr"].rows.tolist() == [1, 4]
+    assert fmt.parts["csr"].row_ptr.tolist() == [0, 3, 5]
+
+
+def test_csr_ell_warp_deals_rows_at_32_entries():
+    fmt = testing.convert("csr-ell-warp", with_lengths([32, 0, 33, 5], 40))
+    assert fmt.parts["ell"].perm.tolist() == [0, 3]
+    assert fmt.parts["ell"].width == 32
+    assert fmt.parts["csr"].rows.tolist() == [2]
+
+
+@pytest.mark.parametrize("cls", [EllRows, CsrRows])
+@pytest.mark.parametrize("name", ["0x0", "no entries", "empty rows at both ends", "one full row", "stored zeros"])
+def test_parts_hold_rows_with_entries_alone(cls, name, emulated, monkeypatch, same_arrays):
+    a = Csr.of(HARD[name])
+    part = cls.from_csr(a)
+    assert cls.estimate(a, **cls.resolve({})) == part.nbytes
+    assert len(part.perm if cls is EllRows else part.rows) == np.count_nonzero(a.row_lengths)
+    expected = (a.row_idx, a.col_idx, a.values)
+    found = part.to_coo()
+    order = np.lexsort(found[1::-1])
+    for array, wanted in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(array[order], wanted)
+    monkeypatch.setattr(sell, "runner", lambda matrix: lambda launch: emulated.compile([launch]).run())
+    same_arrays(cls.from_csr(a).arrays(), part.arrays(), name)
+    x, y = np.ones(a.cols), np.full(a.rows, np.nan)
+    emulated.compile(part.launches(x, y)).run()
+    np.testing.assert_allclose(y, HARD[name] @ x, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("bounds", [(0, 2), (1, 3), (2, 9), (0, 9), (3, 3)])
+def test_entries_between_ranks_of_their_rows(bounds):
+    for a in map(Csr.of, HARD.values()):
+        part, kept = a.between(*bounds), a.where((a.rank_in_row >= bounds[0]) & (a.rank_in_row < bounds[1]))
+        assert part.row_ptr.dtype == kept.row_ptr.dtype
+        for array in ("row_ptr", "col_idx", "values"):
+            np.testing.assert_array_equal(getattr(part, array), getattr(kept, array))
+    assert a.between(0, a.row_len_max) is a
+
+
+def test_formats_that_cannot_add_say_so():
+    fmt = testing.convert("sell-local", HARD["diagonal"])
+    with pytest.raises(NotImplementedError, match="SellLocal does not add to y"):
+        fmt.accumulate(np.ones(65), np.ones(65))
+
+
+def test_sources_of_a_hybrid_are_those_of_its_parts():
+    sources = set(formats.get("hec").sources)
+    assert sources >= {"ellpack/sell.cu", "csr/rows.cu", "vector.cu", "hybrid/hyb_convert.cu"}
