@@ -47,15 +47,7 @@ class CsrRows(Adding):
         stored, nnz = len(self.rows), len(self.values)
         lanes = self.lanes or lanes_by_mean(nnz / max(stored, 1))
         kernel = f"csr_rows<{ctype(self.values)}, {ctype(self.row_ptr)}, {lanes}, {self.step}, true, {cbool(add)}>"
-        args = (
-            np.int32(stored),
-            self.row_ptr.dtype.type(nnz),
-            self.rows,
-            self.row_ptr,
-            self.col_idx,
-            self.values,
-            x,
-            y,
-        )
+        sizes = np.int32(stored), self.row_ptr.dtype.type(nnz)
+        args = (*sizes, self.rows, self.row_ptr, self.col_idx, self.values, x, y)
         zero = [zero_fill(y)] if stored < len(y) and not add else []
         return [*zero, Launch("csr/rows.cu", kernel, *per_thread(stored * lanes, 128), args)]
