@@ -22,7 +22,11 @@ OWN = {
     "vector.cu": {"empty<0>", "copy<double2>", "read<double2>"},
     "hold.cu": {"hold"},
     "blocked/block_convert.cu": {
-        *(f"mark_first<{index}, {r}, {c}>" for index in ("int", "long long") for r, c in ((0, 0), (3, 0), (16, 16))),
+        *(
+            f"mark_first<{index}, {r}, {c}>"
+            for index in ("int", "long long")
+            for r, c in ((175, 175), (4, 175), (1 << 15, 1 << 15))
+        ),
         *(f"{kernel}<{index}>" for kernel in ("pick_shape", "count_tiles") for index in ("int", "long long")),
         *("store_tiles<double, int, int>", "store_tiles<float, long long, int>"),
     },

@@ -7,11 +7,26 @@
 constexpr int CONVERT_BLOCK = 256;
 constexpr int WORDS = 16;  // that a warp takes, 32 entries each
 
-// The sides that a tile may have: SIDE alone, or all that a rule chooses from, 1, 2, 3, 4, 6 and 8, where it is 0.
-template <int SIDE>
+__host__ __device__ constexpr int set_bits(unsigned mask) {
+  int bits = 0;
+  for (; mask; mask &= mask - 1) ++bits;
+  return bits;
+}
+
+// The sides that a tile may have: s for every bit s - 1 that is set in MASK.
+template <unsigned MASK>
 struct Sides {
-  static constexpr int COUNT = SIDE ? 1 : 6;
-  static __device__ __forceinline__ constexpr int at(int i) { return SIDE ? SIDE : i < 4 ? i + 1 : 2 * i - 2; }
+  static __device__ __forceinline__ constexpr int at(int i) {
+#pragma unroll
+    for (int side = 1; side <= 16; ++side) {
+      if (MASK >> (side - 1) & 1) {
+        if (i == 0) return side;
+        --i;
+      }
+    }
+    return 0;
+  }
+  static constexpr int COUNT = set_bits(MASK);
 };
 
 // Bit l of lane b's result is bit b of lane l's word.
@@ -27,14 +42,14 @@ __device__ __forceinline__ unsigned transposed(unsigned word) {
 }
 
 // words: (nnz / 32 + 1, shapes). Bit k % 32 of word k / 32 tells whether entry k is the first of its tile in the order
-// of rows, for the shapes Sides<R> x Sides<C>, those of the columns running faster. A warp takes WORDS words of each.
+// of rows, for the shapes Sides<DOWN> x Sides<ACROSS>, those of the columns running faster. A warp takes WORDS words of each.
 // totals: (shapes, warps), the bits that each warp has set.
-template <typename I, int R, int C>
+template <typename I, unsigned DOWN, unsigned ACROSS>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     mark_first(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                unsigned* __restrict__ words, int* __restrict__ totals) {
-  using Down = Sides<R>;
-  using Across = Sides<C>;
+  using Down = Sides<DOWN>;
+  using Across = Sides<ACROSS>;
   constexpr int SHAPES = Down::COUNT * Across::COUNT;
   constexpr unsigned ALL = (1u << Across::COUNT) - 1;
   const int lane = lane_id();

@@ -1,34 +1,6 @@
 // Blocked sliced ELLPACK: dense tiles in slices of block rows, see spmvbench/formats/blocked/blocks.py.
 #include "spmv.cuh"
-
-// LOAD values from an address that is a multiple of their bytes.
-template <int LOAD>
-__device__ __forceinline__ void load_values(const double* p, double* into) {
-  if constexpr (LOAD == 2) {
-    const double2 found = load_stream(reinterpret_cast<const double2*>(p));
-    into[0] = found.x;
-    into[1] = found.y;
-  } else {
-    into[0] = load_stream(p);
-  }
-}
-
-template <int LOAD>
-__device__ __forceinline__ void load_values(const float* p, float* into) {
-  if constexpr (LOAD == 4) {
-    const float4 found = load_stream(reinterpret_cast<const float4*>(p));
-    into[0] = found.x;
-    into[1] = found.y;
-    into[2] = found.z;
-    into[3] = found.w;
-  } else if constexpr (LOAD == 2) {
-    const float2 found = load_stream(reinterpret_cast<const float2*>(p));
-    into[0] = found.x;
-    into[1] = found.y;
-  } else {
-    into[0] = load_stream(p);
-  }
-}
+#include "together.cuh"
 
 // Block (ACROSS, THREADS): THREADS threads share a block row, each in a warp of its own, and meet in shared memory. A
 // thread takes every THREADS-th tile, TILES of them at a time, their columns one round ahead. R x C: a tile. HEIGHT:

@@ -11,7 +11,7 @@ r * c by load stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,33 +20,36 @@ from spmvbench.formats.arrays import Array, Csr, cdiv, expand, round_up
 from spmvbench.formats.base import Launch, ctype
 from spmvbench.formats.conversion import Run, runner
 
-SIDES = (1, 2, 3, 4, 6, 8)  # of a tile, where they are chosen; kernels/blocked/block_convert.cu has them too
+SIDES = (1, 2, 3, 4, 6, 8)  # of a tile, where a format takes any
 PIECE = 1 << 19  # entries that the host works on at a time: its work arrays stay in cache
 BLOCK, WORDS = 256, 16  # as in kernels/blocked/block_convert.cu: threads of a block, and words that a warp marks
 
 Shape = tuple[int, int]
 
 
-def shapes(r: int, c: int) -> list[Shape]:
-    """The shapes to choose from, where a side of 0 stands for any."""
-    return [(i, j) for i in ((r,) if r else SIDES) for j in ((c,) if c else SIDES)]
+def shapes(r: int, c: int, down: Sequence[int] = SIDES, across: Sequence[int] = SIDES) -> list[Shape]:
+    """The shapes to choose from, where a side of 0 stands for any of `down` or `across`."""
+    return [(i, j) for i in ((r,) if r else down) for j in ((c,) if c else across)]
 
 
-def tiles_of(a: Csr, r: int, c: int) -> SortedTiles | MarkedTiles:
-    """The tiles of a matrix, to be counted and stored in any of `shapes(r, c)`."""
+def tiles_of(a: Csr, choices: Sequence[Shape]) -> SortedTiles | MarkedTiles:
+    """The tiles of a matrix, to be counted and stored in any shape of `choices`, r x c."""
     run = runner(a)
-    return MarkedTiles(a, r, c, run) if run else SortedTiles(a)
+    return MarkedTiles(a, choices, run) if run else SortedTiles(a)
 
 
 def best_shape(
-    tiles: SortedTiles | MarkedTiles, r: int, c: int, footprint: Callable[[Array, int, int], int]
+    tiles: SortedTiles | MarkedTiles,
+    choices: Sequence[Shape],
+    footprint: Callable[[Array, int, int], int],
+    index_bytes: int = 4,
 ) -> tuple[int, int, Array]:
-    """r, c and the tiles of each block row, of that of `shapes(r, c)` that takes the fewest bytes.
+    """r, c and the tiles of each block row, of that of `choices` that takes the fewest bytes.
 
     Of equal ones it is that with the smallest r, then c. footprint: bytes, from the tiles of each block row, r and c;
-    at least those of the tiles.
+    at least those of the tiles, with `index_bytes` for the place of each.
     """
-    choices, totals, value = shapes(r, c), dict(tiles.totals), tiles.a.dtype.itemsize
+    totals, value = dict(tiles.totals), tiles.a.dtype.itemsize
     if len(choices) == 1:
         return *choices[0], tiles.counts(*choices[0])
 
@@ -56,7 +59,7 @@ def best_shape(
         # A shape has no fewer values than any that divides it: most fall here, uncounted, once their parts have shown
         # that there are no such blocks.
         parts = (cdiv(total * p * q, i * j) for (p, q), total in totals.items() if i % p == 0 and j % q == 0)
-        return totals.get(shape, max(parts, default=0)) * (4 + i * j * value), shape
+        return totals.get(shape, max(parts, default=0)) * (index_bytes + i * j * value), shape
 
     best, best_counts = None, None
     for shape in sorted(choices, key=least):
@@ -151,18 +154,20 @@ class _Runs:
 class MarkedTiles:
     """The tiles of a matrix by kernels: a bit of each entry and shape says whether it is the first of its tile.
 
-    run: runs a launch on the arrays of `a`.
+    Shapes are marked with any r and any c of those in `choices`. run: runs a launch on the arrays of `a`.
     """
 
-    def __init__(self, a: Csr, r: int, c: int, run: Run):
+    def __init__(self, a: Csr, choices: Sequence[Shape], run: Run):
         xp, self.a, self.run = a.xp, a, run
-        self.shapes = shapes(r, c)
+        down, across = (sorted(set(sides)) for sides in zip(*choices, strict=True))
+        self.shapes = shapes(0, 0, down, across)
         self.index = a.row_ptr.dtype.type
         self.words = xp.empty((a.nnz // 32 + 1, len(self.shapes)), dtype=np.uint32)
         self.threads = round_up(cdiv(len(self.words), WORDS) * 32, BLOCK)
         totals = xp.empty((len(self.shapes), self.threads // 32), dtype=np.int32)
         args = np.int32(a.rows), self.index(a.nnz), a.row_ptr, a.col_idx, self.words, totals
-        self._launch(f"mark_first<{ctype(a.row_ptr)}, {r}, {c}>", self.threads, *args)
+        masks = (sum(1 << side - 1 for side in sides) for sides in (down, across))
+        self._launch(f"mark_first<{ctype(a.row_ptr)}, {', '.join(map(str, masks))}>", self.threads, *args)
         self.totals: dict[Shape, int] = {}
         if len(self.shapes) > 1:
             self.totals = dict(zip(self.shapes, totals.sum(axis=1).tolist(), strict=True))

@@ -309,12 +309,12 @@ class CusparseBsr(Vendor):
 
     @classmethod
     def estimate(cls, a: Csr, block: int, **params: Any) -> int:
-        counts = tiles_of(a, block, block).counts(block, block)
+        counts = tiles_of(a, [(block, block)]).counts(block, block)
         return int(counts.sum()) * (4 + block * block * a.dtype.itemsize) + 4 * (len(counts) + 1)
 
     @classmethod
     def convert(cls, a: Csr, block: int, **params: Any) -> dict[str, Any]:
-        tiles = tiles_of(a, block, block)
+        tiles = tiles_of(a, [(block, block)])
         counts = tiles.counts(block, block)
         block_ptr, place = offsets(counts), a.xp.arange(len(counts), dtype=np.int32)
         block_col, values = tiles.store(block, block, 1, 1, place, block_ptr)

@@ -12,7 +12,8 @@ from spmvbench.errors import UsageError
 from spmvbench.formats import Csr
 from spmvbench.formats.arrays import offsets
 from spmvbench.formats.blocked import blocks
-from spmvbench.formats.blocked.block_sell import threads_by_slices, values_together
+from spmvbench.formats.blocked.block_sell import threads_by_slices
+from spmvbench.formats.blocked.tiled import values_together
 
 HARD = testing.hard_matrices()
 
@@ -59,7 +60,7 @@ def test_tiles_by_kernels(sides, wide, emulated):
         a = Csr.of(HARD[name])
         if wide:
             a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
-        tiles = blocks.MarkedTiles(a, *sides, lambda launch: emulated.compile([launch]).run())
+        tiles = blocks.MarkedTiles(a, blocks.shapes(*sides), lambda launch: emulated.compile([launch]).run())
         known = {shape: int(blocks.SortedTiles(a).counts(*shape).sum()) for shape in blocks.shapes(*sides)}
         assert tiles.totals == (known if len(known) > 1 else {})
         check_store(tiles, HARD[name], sides[0] or 6, sides[1] or 3)
@@ -67,7 +68,9 @@ def test_tiles_by_kernels(sides, wide, emulated):
 
 def test_kernels_neither_race_nor_leave_their_arrays(checking):
     for name in ("power law", "one full row", "0x5"):
-        tiles = blocks.MarkedTiles(Csr.of(HARD[name]), 0, 0, lambda launch: checking.compile([launch]).run())
+        tiles = blocks.MarkedTiles(
+            Csr.of(HARD[name]), blocks.shapes(0, 0), lambda launch: checking.compile([launch]).run()
+        )
         check_store(tiles, HARD[name], 3, 2)
 
 
@@ -80,7 +83,7 @@ def test_slices_by_kernels_are_those_by_arrays(emulated):
         tiles.store(3, 2, 8, 4, place, slice_ptr)
         for tiles in (
             blocks.SortedTiles(a),
-            blocks.MarkedTiles(a, 3, 2, lambda launch: emulated.compile([launch]).run()),
+            blocks.MarkedTiles(a, [(3, 2)], lambda launch: emulated.compile([launch]).run()),
         )
     )
     for one, other in zip(by_arrays, by_kernels, strict=True):
