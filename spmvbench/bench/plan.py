@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -105,10 +105,9 @@ class Group:
         """All cases, in order."""
         return list(itertools.chain.from_iterable(self.formats))
 
-    def without(self, case_ids: Iterable[str]) -> Group:
-        """The group with only the cases that are not in `case_ids`."""
-        gone = set(case_ids)
-        left = (tuple(case for case in modes if case.case_id not in gone) for modes in self.formats)
+    def only(self, case_ids: Container[str]) -> Group:
+        """The group with only the cases that are in `case_ids`."""
+        left = (tuple(case for case in modes if case.case_id in case_ids) for modes in self.formats)
         return Group(self.matrix, self.seed, self.dtype, tuple(filter(None, left)))
 
 

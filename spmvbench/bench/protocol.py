@@ -3,8 +3,8 @@
 Parent to worker: Settings, then Groups, then None; after every row whether to go on.
 Worker to parent, tuples: ("ready", facts of the device) or ("refused", message, exit code) at the start; then
 ("begin", index of the format in its group or None, stage, length of the log), ("matrix", columns),
-("description", columns of bench.record.MATRIX_COLUMNS), ("row", case_id, columns), ("done",); ("broken",) before it
-ends because the device can no longer be used.
+("description", columns of bench.record.MATRIX_COLUMNS), ("row", case_id, columns), ("done",); ("broken", reason)
+before it ends because the device can no longer be used.
 What the worker knows of a case is sent at once, so that the parent can write the row of a case that did not survive.
 """
 

@@ -1,6 +1,7 @@
 """One session of a run: a worker process measures, this process watches it and writes the rows.
 
-A case that outlives its time, or takes its worker down, becomes a row that says so; a new worker goes on with the rest.
+A case that outlives its time becomes a row that says so; a new worker goes on with the rest. A case that takes its
+worker down is tried once more, alone in a new worker, before it is charged: what it died of may be another's doing.
 """
 
 from __future__ import annotations
@@ -140,6 +141,7 @@ class _Session:
     timeout: float
     facts: dict[str, Any] = field(default_factory=dict)
     described: set[str] = field(default_factory=set)
+    suspects: set[frozenset[str]] = field(default_factory=set)  # ids of cases in flight together when a worker died
     rows: int = 0
     parts: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -169,12 +171,13 @@ class _Session:
             store.describe(self.folder, blank_row(MATRIX_COLUMNS) | about)
             self.described.add(about["matrix_sha256"])
 
-    def follow(self, worker: _Worker, group: Group) -> Group:
+    def follow(self, worker: _Worker, group: Group) -> list[Group]:
         """Have a group measured. Returns what is left of it: nothing, unless the worker died or was told to stop."""
         cases = {case.case_id: case for case in group.cases}
         matrix: dict[str, Any] = {}
         index, stage, began, since = None, "taking up its work", store.now(), time.monotonic()
         turn, limit = since, READ_LIMIT
+        again: list[Group] = []
         try:
             worker.connection.send(group)
             while not self.stopped:
@@ -199,17 +202,24 @@ class _Session:
                     since = time.monotonic()
                 elif kind == "broken":
                     worker.process.wait()
-                    break
+                    raise _Died("crashed", *content)
                 elif kind == "done":
                     break
         except (_Died, ConnectionError) as error:
             died = error if isinstance(error, _Died) else worker.death(stage)
-            for case in group.cases if index is None else group.formats[index]:
-                if case.case_id in cases:
-                    failure = {"status": died.status, "reason": died.reason, "started_at": began}
-                    self.write(cases.pop(case.case_id), matrix, failure | {"t_case": time.monotonic() - turn})
+            in_flight = (group if index is None else replace(group, formats=(group.formats[index],))).only(cases)
+            ids = frozenset(case.case_id for case in in_flight.cases)
+            if died.status == "crashed" and ids not in self.suspects:
+                self.suspects.add(ids)
+                again = [in_flight]
+            else:
+                failure = {"status": died.status, "reason": died.reason, "started_at": began}
+                for case in in_flight.cases:
+                    self.write(case, matrix, failure | {"t_case": time.monotonic() - turn})
+            cases = {case_id: case for case_id, case in cases.items() if case_id not in ids}
             self.stopped = self.watcher.stopping()
-        return group.without(case.case_id for case in group.cases if case.case_id not in cases)
+        rest = group.only(cases)
+        return [*again, rest] if rest.formats else again
 
 
 def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: Watcher) -> bool:
@@ -245,9 +255,7 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
                         "timeout": timeout,
                     }
                     store.append_session(folder, record)
-                rest = session.follow(worker, left.popleft())
-                if rest.formats:
-                    left.appendleft(rest)
+                left.extendleft(reversed(session.follow(worker, left.popleft())))
             if worker is not None:
                 worker.end()
         finally:

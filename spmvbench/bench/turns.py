@@ -44,7 +44,6 @@ class Turns:
     series: dict[str, timing.Series] = field(default_factory=dict)
     error_ratio: float = math.nan
     failure: dict[str, Any] | None = None
-    broke_device: bool = False
     seconds: float = 0.0
 
 
@@ -64,15 +63,16 @@ class Bench:
     checks: list[tuple[Any, verify.Reference]]
 
     def attempt(self, turns: Turns, step: Callable[[Turns], None]) -> bool:
-        """One turn of a format. Whatever it raises becomes its failure; False then."""
+        """One turn of a format. Whatever it raises becomes its failure; False then. Sticky faults are not caught."""
         began = time.perf_counter()
         try:
             step(turns)
         except Wrong as wrong:
             turns.failure = {"status": "wrong", "reason": str(wrong)}
         except Exception as error:
+            if isinstance(error, DeviceFault) and error.sticky:
+                raise
             turns.failure = failure_of(error, self.link.stage)
-            turns.broke_device = isinstance(error, DeviceFault) and error.sticky
         finally:
             turns.seconds += time.perf_counter() - began
         return turns.failure is None
@@ -205,8 +205,6 @@ class Bench:
                 row.pop("t_parts", None)
             self.link.row(case, row | (turns.failure or {"status": "ok"}))
         turns.series.clear()
-        if turns.broke_device:
-            raise DeviceFault(turns.failure["reason"], sticky=True)
         if turns.failure:
             self.device.synchronize()  # raises DeviceFault where the failure left the device unusable
 

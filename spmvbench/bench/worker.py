@@ -50,6 +50,8 @@ def measure(group: Group, device: Device, settings: Settings, floors: dict[str, 
             [(device.to_device(r.x), r) for r in references],
         )
     except Exception as error:
+        if isinstance(error, DeviceFault) and error.sticky:
+            raise
         # A matrix that the reader refuses is no format's fault.
         failure = failure_of(error, link.stage) | ({"status": "skipped"} if isinstance(error, SpmvbenchError) else {})
         for case in group.cases:
@@ -90,8 +92,8 @@ def main() -> None:
         while (group := connection.recv()) is not None:
             measure(group, device, settings, facts["launch_floor"], link)
             connection.send(("done",))
-    except DeviceFault:
-        connection.send(("broken",))
+    except DeviceFault as fault:
+        connection.send(("broken", f"fault while {link.stage}: {fault}"))
         os._exit(0)  # a broken context can hang in its own clean-up
     except (Stop, EOFError, BrokenPipeError):
         pass

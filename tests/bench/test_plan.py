@@ -95,12 +95,12 @@ def test_groups_share_matrix_and_type_and_keep_modes_together():
     assert [case for group in groups for case in group.cases] == cases
 
 
-def test_a_group_without_some_cases_keeps_the_others():
+def test_a_group_of_only_some_cases_drops_the_others():
     (group,) = plan.grouped(cross("cuda:0", modes=("hot", "cold"), names="a"))
-    gone = [group.formats[0][0].case_id, *(case.case_id for case in group.formats[1])]
-    left = group.without(gone)
+    kept = [group.formats[0][1].case_id, *(case.case_id for case in group.formats[2])]
+    left = group.only(kept)
     assert [[case.mode for case in modes] for modes in left.formats] == [["cold"], ["hot", "cold"]]
-    assert group.without(case.case_id for case in group.cases).formats == ()
+    assert group.only([]).formats == ()
 
 
 def test_columns_of_a_case():

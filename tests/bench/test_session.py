@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from spmvbench import store
+from spmvbench import formats, store
+from spmvbench.bench import plan, session
 
 KERNELS = """
 template <int UNUSED> __global__ void hang(double* y) { while (true) __nanosleep(1000); }
@@ -110,6 +112,21 @@ class Killed(Bad):
 
 
 @register
+class Once(CsrScalar):
+    key = "dies-once"
+    reference = "none"
+    survey_name = ""
+
+    @classmethod
+    def convert(cls, a, **params):
+        died = Path(__file__).with_name("died")
+        if not died.exists():
+            died.touch()
+            os.abort()
+        return super().convert(a)
+
+
+@register
 class Slow(CsrScalar):
     key = "slow"
     reference = "none"
@@ -123,7 +140,7 @@ class Slow(CsrScalar):
 
 
 @pytest.fixture
-def formats(tmp_path):
+def bad_formats(tmp_path):
     """The test's own formats and kernels, in a folder of this test."""
     (tmp_path / "bad.cu").write_text(KERNELS)
     (tmp_path / "bad.py").write_text(FORMATS)
@@ -131,7 +148,7 @@ def formats(tmp_path):
 
 
 @pytest.fixture
-def start(tmp_path, formats):
+def start(tmp_path, bad_formats):
     """Starts `spmvbench run` in an empty folder; what still runs at the end is killed."""
     started = []
 
@@ -139,7 +156,7 @@ def start(tmp_path, formats):
         process = subprocess.Popen(
             [sys.executable, "-m", "spmvbench", "run", "--device", "emulated", *map(str, args)],
             cwd=tmp_path,
-            env=os.environ | {"SPMVBENCH_FORMATS": str(formats)},
+            env=os.environ | {"SPMVBENCH_FORMATS": str(bad_formats)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -219,6 +236,48 @@ def test_formats_that_fail_leave_their_rows_and_the_run_goes_on(run, tmp_path):
     assert "Traceback" not in done.err + done.out
     assert "spmvbench report r" in done.out
     assert running_workers(tmp_path / "results" / "r") == []
+
+
+def test_a_case_that_dies_is_charged_only_after_a_second_try_alone(run, tmp_path):
+    done = run("tridiag:20", "--formats", "csr-scalar,dies-once,bad-killed,csr-vector", "--run", "r")
+    rows = store.load(tmp_path / "results" / "r").set_index("label")
+    statuses = {"csr-scalar": "ok", "dies-once": "ok", "bad-killed": "crashed", "csr-vector": "ok"}
+    assert rows["status"].to_dict() == statuses, done.err
+    order = rows["started_at"].sort_values().index.tolist()
+    assert order.index("dies-once") < order.index("bad-killed") < order.index("csr-vector")
+
+
+class DyingWorker:
+    """Says what it is told to say, then dies."""
+
+    def __init__(self, *messages):
+        self.messages, self.connection = list(messages), self
+
+    def send(self, message):
+        pass
+
+    def receive(self, deadline, limit, stage):
+        if self.messages:
+            return self.messages.pop(0)
+        raise session._Died("crashed", f"died while {stage}")
+
+
+def test_a_group_whose_reading_dies_is_tried_again_as_a_whole_and_then_charged(tmp_path):
+    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test")
+    cases = plan.cross([matrix], formats.parse("csr-scalar,csr-vector"), ["f64"], ["hot"], "emulated", 0)
+    (group,) = plan.grouped(cases)
+    written = []
+    watcher = session.Watcher(on_row=written.append)
+    facts = {"device": "emulated", "properties": {"device_name": "none"}}
+    measuring = session._Session(tmp_path, watcher, 1.0, facts=facts)
+    reading = ("begin", None, "reading the matrix", 0)
+    assert measuring.follow(DyingWorker(reading), group) == [group]
+    assert not written
+    (alone, rest) = measuring.follow(DyingWorker(reading, ("begin", 1, "checking", 0)), group)
+    assert [case.format for part in (alone, rest) for case in part.cases] == ["csr-vector", "csr-scalar"]
+    assert not written
+    assert measuring.follow(DyingWorker(reading), group) == []
+    assert [(row["status"], row["reason"]) for row in written] == [("crashed", "died while reading the matrix")] * 2
 
 
 @pytest.mark.gpu
@@ -317,13 +376,13 @@ def test_a_second_run_on_the_same_folder_is_refused_in_one_line(start, run, tmp_
     assert first.returncode == 0
 
 
-def test_what_is_damaged_changed_or_unwanted_is_measured_again(run, tmp_path, formats):
+def test_what_is_damaged_changed_or_unwanted_is_measured_again(run, tmp_path, bad_formats):
     args = ["tridiag:30", "--formats", "csr-scalar,bad-skip,slow", "--run", "r"]
     folder = tmp_path / "results" / "r"
     assert run(*args).returncode == 0
     first = store.load(folder).set_index("label")
 
-    formats.write_text(formats.read_text() + "# changed\n")
+    bad_formats.write_text(bad_formats.read_text() + "# changed\n")
     damaged = folder / "parts" / "damaged.parquet"
     damaged.write_bytes(b"PAR1")
     again = run(*args)
