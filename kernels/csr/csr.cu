@@ -1,9 +1,9 @@
 // Compressed sparse rows: LANES threads share a row (Bell & Garland 2008: 1 is the scalar kernel, 32 the vector kernel).
 #include "csr.cuh"
 
-// I: type of row_ptr. A group of lanes takes ROWS rows (Reguly & Giles 2012), as far apart as the block has groups:
-// neighbouring groups read neighbouring rows.
-template <typename V, typename I, int LANES, int ROWS>
+// I: type of row_ptr. A lane takes ENTRIES entries at a time. A group of lanes takes ROWS rows (Reguly & Giles 2012), as
+// far apart as the block has groups: neighbouring groups read neighbouring rows.
+template <typename V, typename I, int LANES, int ENTRIES, int ROWS>
 __global__ void csr_vector(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                            const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const int groups = blockDim.x / LANES;
@@ -13,7 +13,7 @@ __global__ void csr_vector(int rows, I nnz, const I* __restrict__ row_ptr, const
   for (int r = 0; r < ROWS; ++r) {
     const long long row = first_row + r * groups;
     V sum = 0;
-    if (row < rows) sum = lane_sum<LANES, 2>(row_ptr[row], row_ptr[row + 1], nnz, lane, col_idx, values, x);
+    if (row < rows) sum = lane_sum<LANES, ENTRIES>(row_ptr[row], row_ptr[row + 1], nnz, lane, col_idx, values, x);
     sum = group_sum<LANES>(sum);
     if (lane == 0 && row < rows) y[row] = sum;
   }

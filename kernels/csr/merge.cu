@@ -193,7 +193,7 @@ __device__ __forceinline__ void sum_each_row(const Tile<V>& tile, int log, Finis
   }
 }
 
-// The same sums with more loads in flight: pairs of entries as in csr_vector, all of a thread's before the first is used.
+// The same sums with more loads in flight: pairs of entries as in csr.cuh, all of a thread's before the first is used.
 // The merge is walked only where some row is long beside the tile's others. Rows that other tiles share are added to y
 // by atomics: y is zero there. col_idx and values are aligned to 16 bytes. Dynamic shared memory: BLOCK * ITEMS + 2
 // values.

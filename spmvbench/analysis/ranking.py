@@ -7,7 +7,7 @@ import pandas as pd
 from spmvbench.analysis.cases import right
 
 # The usual reference is row-wise CSR: ours runs on every device, the vendor's is what papers compare with.
-BASELINES = ("csr-vector", "cusparse-csr-alg2", "cusparse-csr-alg1", "csr-scalar")
+BASELINES = ("csr-lanes", "csr-vector", "cusparse-csr-alg2", "cusparse-csr-alg1", "csr-scalar")
 
 
 def ranked(rows: pd.DataFrame) -> pd.DataFrame:

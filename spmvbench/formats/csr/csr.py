@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,15 +36,18 @@ class CsrArrays(Format):
 class CsrByLanes(CsrArrays):
     """CSR multiplied by groups of lanes that share a row: one kernel for every rule that sizes the group.
 
-    Subclasses give the rule: `lanes_per_row`, and where they do not leave it to the kernel, `rows_per_group` and
-    `threads_per_block`.
+    Subclasses give the rule: `lanes_per_row`, and where they do not leave it to the kernel, `entries_per_lane`,
+    `rows_per_group` and `threads_per_block`. The papers' rules size the group for one entry a lane, and are compared
+    with each other in blocks of one size.
     """
 
     sources = ("csr/csr.cu",)
 
+    entries_per_lane: ClassVar[int] = 1  # that a lane takes at a time: 1 or 2
+
     @property
     def lanes_per_row(self) -> int:
-        """Lanes that share a row, one of LANES; each takes two entries at a time."""
+        """Lanes that share a row, one of LANES."""
         raise NotImplementedError
 
     @property
@@ -54,12 +57,8 @@ class CsrByLanes(CsrArrays):
 
     @property
     def threads_per_block(self) -> int:
-        """Threads a block, a multiple of 32.
-
-        Wide blocks share more of x in the L1 cache: on an H200, 512 in place of 128 or 256 give 10 % more on banded
-        matrices (24 and 80 entries a row) and take 1 to 2 % of stencils' and finite elements'. Shorter rows lose more.
-        """
-        return 512 if self.lanes_per_row in (8, 16) else 128
+        """Threads a block, a multiple of 32."""
+        return 128
 
     @property
     def row_len_mean(self) -> float:
@@ -72,7 +71,7 @@ class CsrByLanes(CsrArrays):
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         lanes, rows, block = self.lanes_per_row, self.rows_per_group, self.threads_per_block
-        kernel = f"csr_vector<{ctype(self.values)}, {ctype(self.row_ptr)}, {lanes}, {rows}>"
+        kernel = f"csr_vector<{ctype(self.values)}, {ctype(self.row_ptr)}, {lanes}, {self.entries_per_lane}, {rows}>"
         nnz = self.row_ptr.dtype.type(len(self.values))
         args = (np.int32(self.shape[0]), nnz, self.row_ptr, self.col_idx, self.values, x, y)
         return [Launch("csr/csr.cu", kernel, cdiv(self.shape[0], rows * (block // lanes)), block, args)]
@@ -80,7 +79,7 @@ class CsrByLanes(CsrArrays):
 
 @register
 class CsrScalar(CsrByLanes):
-    """One thread a row. Loads are scattered, so it suits only the shortest rows."""
+    """One thread a row, one entry at a time. Loads are scattered, so it suits only the shortest rows."""
 
     key = "csr-scalar"
     survey_name = "CSR optimization [13]"
@@ -88,6 +87,26 @@ class CsrScalar(CsrByLanes):
     core = "CSR by groups of lanes: one a row"
 
     lanes_per_row = 1
+    threads_per_block = 256
+
+
+@register
+class CsrVector(CsrByLanes):
+    """A warp a row, one entry a lane: rows are read side by side, and lanes idle where they have less than 32 entries.
+
+    lanes=2 to 16 are the report's kernel with a part of a warp, as CUSP has it since.
+    """
+
+    key = "csr-vector"
+    survey_name = "CSR optimization [13]"
+    reference = "Bell & Garland, NVR-2008-004"
+    core = "CSR by groups of lanes: a warp a row"
+
+    lanes = Parameter(32, "lanes that share a row", choices=LANES)
+
+    @property
+    def lanes_per_row(self) -> int:
+        return self.lanes
 
 
 # Lanes for rows of up to so many entries in the mean, the fastest on an H200 for stencils (7 entries a row), random
@@ -101,16 +120,29 @@ def lanes_by_mean(mean: float) -> int:
 
 
 @register
-class CsrVector(CsrByLanes):
-    """A group of lanes a row, sized by the mean row length; the report's own kernel is lanes=32."""
+class CsrLanes(CsrByLanes):
+    """A group of lanes a row, sized by the mean row, each lane with two neighbouring entries in one load.
 
-    key = "csr-vector"
-    survey_name = "CSR optimization [13]"
-    reference = "Bell & Garland, NVR-2008-004"
-    core = "CSR by groups of lanes: a warp a row, or by the mean row as measured"
+    Lanes by the mean row, pairs of entries and blocks are what was fastest on an H200.
+    """
 
+    key = "csr-lanes"
+    reference = "this project, after Bell & Garland, NVR-2008-004"
+    core = "CSR by groups of lanes: by the mean row as measured, two entries a lane"
+    own = True
+
+    entries_per_lane = 2
     lanes = Parameter(0, "lanes that share a row; 0 sizes them by the mean row length", choices=(0, *LANES))
 
     @property
     def lanes_per_row(self) -> int:
         return self.lanes or lanes_by_mean(self.row_len_mean)
+
+    @property
+    def threads_per_block(self) -> int:
+        """Wide blocks share more of x in the L1 cache.
+
+        On an H200, 512 in place of 128 or 256 give 10 % more on banded matrices (24 and 80 entries a row) and take 1 to
+        2 % of stencils' and finite elements'. Shorter rows lose more.
+        """
+        return 512 if self.lanes_per_row in (8, 16) else 128

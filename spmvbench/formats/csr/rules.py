@@ -1,7 +1,7 @@
 """CSR by groups of lanes, as the papers after Bell and Garland's sized the group: one kernel, the one of csr.py.
 
-The rules are those that Filippone et al. (2017, section 4.2.1) tell; thresholds and roundings that are not told there
-are chosen here.
+All take one entry a lane, for which their rules are made, in blocks of 128 threads. The rules are those that Filippone
+et al. (2017, section 4.2.1) tell; thresholds and roundings that are not told there are our reading.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def lanes_that_hold(length: float) -> int:
 class CsrGuoWang(CsrByLanes):
     """CSR, half a warp a row up to 16 entries in the mean, else a warp.
 
-    The paper chooses between the two by the matrix and tunes the block.
+    The paper chooses between the two by the matrix and tunes the block; the threshold is our reading: half a warp never
+    needs a second pass there.
     """
 
     key = "csr-guo-wang"
@@ -50,7 +51,7 @@ class CsrGuoWang(CsrByLanes):
 class CsrElZein(CsrByLanes):
     """CSR, one thread a row where rows are short in the mean, else a warp a row.
 
-    The authors find the switch by measuring on their device; here it is a parameter.
+    The authors find the switch by measuring on their device; here it is a parameter, its default our reading.
     """
 
     key = "csr-elzein"
@@ -70,7 +71,8 @@ class CsrRg(CsrByLanes):
     """CSR, as many lanes a row as the mean row fills, and several rows a group, one behind the other.
 
     The survey measures it, as cuSPARSE's csrmv of its time, under the name CSR. The mean is known without a pass over
-    the rows. A row much longer than the mean holds its group back.
+    the rows. A row much longer than the mean holds its group back. Rounding the mean down to a power of two, and two
+    rows a group, are our reading.
     """
 
     key = "csr-rg"
@@ -93,7 +95,8 @@ class CsrRg(CsrByLanes):
 class CsrYt(CsrByLanes):
     """CSR, as many lanes a row as hold the longest row.
 
-    Finding it is a pass over the row pointers, and one long row gives every row a warp.
+    Finding it is a pass over the row pointers, and one long row gives every row a warp. Rounding up to a power of two
+    is our reading.
     """
 
     key = "csr-yt"
@@ -117,7 +120,7 @@ class CsrWang(CsrByLanes):
     """CSR, slightly more lanes a row than the mean row has entries, so that most rows need one pass.
 
     The paper also changes CSR to move less between host and device. The survey does not tell how, and y = A x moves
-    nothing: CSR is stored here as it comes.
+    nothing: CSR is stored here as it comes. "Slightly more" is the mean and one, up to a power of two: our reading.
     """
 
     key = "csr-wang"
@@ -135,7 +138,8 @@ class CsrJsr(CsrByLanes):
     """CSR, as many lanes a row as the mean row fills, for GPUs from Kepler on.
 
     The survey measures it under the name JSR. What Kepler brought is in the kernel of every rule here: x through the
-    read-only cache, sums by shuffles, and a grid as large as the matrix in place of a loop over rows.
+    read-only cache, sums by shuffles, and a grid as large as the matrix in place of a loop over rows. The rule for the
+    lanes is our reading, that of `csr-rg`, one row a group.
     """
 
     key = "csr-jsr"
@@ -146,7 +150,3 @@ class CsrJsr(CsrByLanes):
     @property
     def lanes_per_row(self) -> int:
         return lanes_that_fill(self.row_len_mean)
-
-    @property
-    def threads_per_block(self) -> int:
-        return 256 if self.lanes_per_row == 32 else 128

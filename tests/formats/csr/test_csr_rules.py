@@ -19,10 +19,9 @@ def with_lengths(*lengths):
 
 
 def launch(spec, a):
-    """(lanes, rows a group, threads a block, blocks) of the only launch."""
+    """(lanes, entries a lane, rows a group, threads a block, blocks) of the only launch."""
     (only,) = testing.convert(spec, a).launches(np.zeros(a.cols), np.zeros(a.rows))
-    lanes, rows = only.kernel.rstrip(">").split(", ")[2:]
-    return int(lanes), int(rows), only.block, only.grid
+    return *map(int, only.kernel.rstrip(">").split(", ")[2:]), only.block, only.grid
 
 
 FILLED = {0.5: 1, 1: 1, 1.5: 1, 2: 2, 3.5: 2, 4: 4, 31.5: 16, 32: 32, 100: 32}
@@ -50,11 +49,25 @@ def test_the_longest_row_sizes_all_groups():
 
 def test_rows_and_threads_that_the_papers_fix():
     a = with_lengths(*[4] * 1000)
-    assert launch("csr-rg", a) == (4, 2, 128, 16)  # 32 groups of 2 rows a block
-    assert launch("csr-rg[repeat=1]", a) == (4, 1, 128, 32)
-    assert launch("csr-guo-wang[block=512]", a) == (16, 1, 512, 32)
-    assert launch("csr-jsr", a)[2] == 128
-    assert launch("csr-jsr", with_lengths(*[32] * 10))[2] == 256
+    assert launch("csr-rg", a) == (4, 1, 2, 128, 16)  # 32 groups of 2 rows a block
+    assert launch("csr-rg[repeat=1]", a) == (4, 1, 1, 128, 32)
+    assert launch("csr-guo-wang[block=512]", a) == (16, 1, 1, 512, 32)
+    assert launch("csr-scalar", a) == (1, 1, 1, 256, 4)
+    assert launch("csr-vector", a) == (32, 1, 1, 128, 250)
+
+
+@pytest.mark.parametrize("mean", [1, 8, 40])
+def test_papers_rules_are_compared_with_one_entry_a_lane_in_blocks_of_one_size(mean):
+    a = with_lengths(*[mean] * 70)
+    for spec in ("csr-guo-wang", "csr-elzein", "csr-rg", "csr-yt", "csr-wang", "csr-jsr", "csr-am", "csr-bb"):
+        _, entries, _, block, _ = launch(spec, a)
+        assert (entries, block) == (1, 128), spec
+
+
+def test_our_own_rule_gives_a_lane_two_entries():
+    assert launch("csr-lanes", with_lengths(*[12] * 100)) == (8, 2, 1, 512, 2)
+    assert launch("csr-lanes", with_lengths(*[7] * 100)) == (4, 2, 1, 128, 4)
+    assert launch("csr-lanes[lanes=32]", with_lengths(*[7] * 100)) == (32, 2, 1, 128, 25)
 
 
 def test_tuning_takes_the_lanes_then_the_block_that_are_fastest():
@@ -70,7 +83,7 @@ def test_tuning_takes_the_lanes_then_the_block_that_are_fastest():
 
 def test_nothing_is_timed_on_the_host():
     a = with_lengths(*[12] * 100)
-    assert launch("csr-am", a)[0] == launch("csr-vector", a)[0] == 8
+    assert launch("csr-am", a)[0] == 8
     assert testing.convert("csr-am", a).detail == {"lanes": 8, "block": 128}
 
 
