@@ -88,7 +88,7 @@ def test_json_of_one_format(command):
         "col_idx": "(nnz,), int32",
         "values": "(nnz,)",
     }
-    assert about["parameters"]["lanes"]["default"] == 0
+    assert about["parameters"]["lanes"]["default"] == 32
 
 
 def test_parts_that_are_formats_are_named():
