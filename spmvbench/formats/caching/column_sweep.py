@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, on_host, run_starts, stable_order
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets, on_host, stable_order
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
-from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.conversion import Run, device_limits, runner
 
 CHUNK = 32  # entries that a warp takes in one step
 THREADS = 1024  # of a block
@@ -44,33 +44,75 @@ class Cut(NamedTuple):
         return cls(row, entry)
 
 
-class Layout(NamedTuple):
-    """Where entries go: chunks of 32 places, each within a block and a panel of 65,536 columns."""
+class Stretches(NamedTuple):
+    """What a block has of a panel of 65,536 columns, block by block: it fills whole chunks."""
 
-    cut: Cut
-    order: Array  # (nnz,): the entries by block and column
-    slot: Array  # (nnz,), int64: place of each entry in that order
-    block: Array  # (nnz,), int32: in that order
-    chunk_start: Array  # (blocks + 1,), int32
-    panel: Array  # (chunks,), uint16
+    begin: Array  # (blocks * panels,), int64: first entry of each in the order by block and column
+    chunk_begin: Array  # (blocks * panels + 1,), int32
+    panels: int
 
     @classmethod
-    def of(cls, a: Csr, blocks: int, most_rows: int) -> Layout:
-        xp, cut = a.xp, Cut.of(a, blocks, most_rows)
-        block = expand(cut.entry, a.nnz)
-        order = stable_order(block.astype(np.int64) * a.cols + a.col_idx, blocks * max(a.cols, 1))
-        block = block[order]
-        panels = cdiv(max(a.cols, 1), PANEL)
-        key = block.astype(np.int64) * panels + (a.col_idx[order] >> 16)
-        begin = run_starts(key)
-        run_ptr = xp.append(begin, xp.full(1, a.nnz, dtype=begin.dtype))
-        chunk_ptr = offsets(cdiv(xp.diff(run_ptr), CHUNK))
-        run = expand(run_ptr, a.nnz)
-        slot = CHUNK * chunk_ptr[run].astype(np.int64) + xp.arange(a.nnz) - begin[run]
-        run_block, run_panel = xp.divmod(key[begin], panels)
-        chunk_start = chunk_ptr[xp.searchsorted(run_block, xp.arange(blocks + 1))].astype(np.int32)
-        panel = run_panel[expand(chunk_ptr, int(chunk_ptr[-1]))].astype(np.uint16)
-        return cls(cut, order, slot, block, chunk_start, panel)
+    def of(cls, keys: Array, nnz: int, blocks: int, cols: int, shift: int) -> Stretches:
+        """keys: (nnz,), ascending; shifted right by `shift`, block * cols + column."""
+        xp, panels = array_module(keys), cdiv(max(cols, 1), PANEL)
+        first = xp.arange(blocks, dtype=np.int64)[:, None] * cols + PANEL * xp.arange(panels, dtype=np.int64)
+        begin = xp.searchsorted(keys, first.reshape(-1) << shift)
+        counts = xp.diff(xp.append(begin, xp.full(1, nnz, dtype=begin.dtype)))
+        return cls(begin, offsets(cdiv(counts, CHUNK)).astype(np.int32), panels)
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of all stretches."""
+        return int(self.chunk_begin[-1])
+
+    def arrays(self) -> dict[str, Array]:
+        """The format's fields `chunk_start` and `panel`."""
+        xp = array_module(self.begin)
+        stretch = expand(self.chunk_begin, self.chunks)
+        return {
+            "chunk_start": self.chunk_begin[:: self.panels].copy(),
+            "panel": (stretch % np.int32(self.panels)).astype(np.uint16),
+            "places": xp.full(CHUNK * self.chunks, PADDING << 16, dtype=np.uint32),
+        }
+
+
+def sorted_entries(a: Csr, cut: Cut) -> dict[str, Array]:
+    """The format's arrays of entries and chunks, by array operations."""
+    xp, blocks, cols = a.xp, len(cut.row) - 1, max(a.cols, 1)
+    block = expand(cut.entry, a.nnz)
+    keys = block.astype(np.int64) * cols + a.col_idx
+    order = stable_order(keys, blocks * cols)
+    stretches = Stretches.of(keys[order], a.nnz, blocks, cols, 0)
+    found = stretches.arrays()
+    block, column = block[order], a.col_idx[order]
+    stretch = block.astype(np.int64) * stretches.panels + (column >> 16)
+    slot = CHUNK * stretches.chunk_begin[stretch].astype(np.int64) + xp.arange(a.nnz) - stretches.begin[stretch]
+    row = (a.row_idx[order] - cut.row[block]).astype(np.uint32)
+    found["places"][slot] = row << np.uint32(16) | (column & 0xFFFF).astype(np.uint32)
+    found["values"] = xp.zeros(len(found["places"]), dtype=a.dtype)
+    found["values"][slot] = a.values[order]
+    return found
+
+
+def by_kernels(a: Csr, cut: Cut, run: Run) -> dict[str, Array]:
+    """`sorted_entries` by one sort and two kernels, where keys have room for an entry's number. run: runs a launch."""
+    xp, blocks, cols, digits = a.xp, len(cut.row) - 1, max(a.cols, 1), a.nnz.bit_length()
+    if blocks * cols << digits > 2**63:
+        return sorted_entries(a, cut)
+
+    def launch(kernel: str, *args: Any) -> None:
+        run(Launch("caching/sweep_convert.cu", kernel, *per_thread(a.nnz), (np.int64(a.nnz), *args)))
+
+    keys = xp.empty(a.nnz, dtype=np.int64)
+    launch("sweep_keys", np.int32(blocks), np.int32(digits), np.int64(cols), cut.entry, a.col_idx, keys)
+    keys.sort()
+    stretches = Stretches.of(keys, a.nnz, blocks, cols, digits)
+    found = stretches.arrays()
+    found["values"] = xp.zeros(len(found["places"]), dtype=a.dtype)
+    where = (np.int32(digits), np.int64(cols), np.int32(stretches.panels), keys, *stretches[:2])
+    matrix = (cut.row, a.row_idx, a.values)
+    launch(f"sweep_places<{ctype(a.values)}>", *where, *matrix, found["places"], found["values"])
+    return found
 
 
 def chunks_of(a: Csr, blocks: int, most_rows: int) -> int:
@@ -98,14 +140,16 @@ class ColumnSweep(Format):
     family = "CSR"
     reference = "this project"
     own = True
-    sources = ("caching/column_sweep.cu", "vector.cu")
+    sources = ("caching/column_sweep.cu", "caching/sweep_convert.cu", "vector.cu")
 
     sms = Parameter(
         0, "multiprocessors, of which thread blocks are a multiple; 0: of the device at hand", low=0, high=2**16
     )
     shared_bytes = Parameter(0, "shared memory of a block, from 1024 bytes; 0: as much as the device has", low=0)
     parts = Parameter(1, "thread blocks that share a row block, each a stretch of its columns", low=1, high=64)
-    chunks = Parameter(4, "chunks that a warp has under way", choices=(1, 2, 4, 8))
+    chunks = Parameter(
+        0, "chunks of a warp under way; 0: 2 in f64, 4 in f32, the fastest on an H200", choices=(0, 1, 2, 4, 8)
+    )
 
     row_start: Array  # (blocks + 1,), uint32: row of each block's first entry; bit 31: it began in the block before
     chunk_start: Array  # (blocks + 1,), int32
@@ -133,26 +177,15 @@ class ColumnSweep(Format):
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
         xp = a.xp
         blocks, most_rows = cls._blocks(a, **params)
-        found = Layout.of(a, blocks, most_rows)
-        row, entry = found.cut
-        begins = xp.append(a.row_ptr, a.row_ptr[-1:])[row]  # behind the last row there is none to continue
-        row_start = row.astype(np.uint32) | xp.where(entry > begins, CONTINUED, np.uint32(0))
-        slots = CHUNK * len(found.panel)
-        places = xp.full(slots, PADDING << 16, dtype=np.uint32)
-        local = (a.row_idx[found.order] - row[found.block]).astype(np.uint32)
-        places[found.slot] = local << np.uint32(16) | (a.col_idx[found.order] & 0xFFFF).astype(np.uint32)
-        values = xp.zeros(slots, dtype=a.dtype)
-        values[found.slot] = a.values[found.order]
-        cut = on_host(row_start)
-        first, last = cut[:-1] & ~CONTINUED, (cut[1:] & ~CONTINUED) + (cut[1:] >= CONTINUED)
-        return {
-            "row_start": row_start,
-            "chunk_start": found.chunk_start,
-            "panel": found.panel,
-            "places": places,
-            "values": values,
-            "most_rows": int((last.astype(np.int64) - first).max()),
-        }
+        cut = Cut.of(a, blocks, most_rows)
+        begins = xp.append(a.row_ptr, a.row_ptr[-1:])[cut.row]  # behind the last row there is none to continue
+        row_start = cut.row.astype(np.uint32) | xp.where(cut.entry > begins, CONTINUED, np.uint32(0))
+        run = runner(a)
+        found = sorted_entries(a, cut) if run is None else by_kernels(a, cut, run)
+        ends = on_host(row_start)
+        first, last = ends[:-1] & ~CONTINUED, (ends[1:] & ~CONTINUED) + (ends[1:] >= CONTINUED)
+        most_rows = int((last.astype(np.int64) - first).max())
+        return found | {"row_start": row_start, "most_rows": most_rows}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         slot = self.xp.flatnonzero(self.places >> np.uint32(16) != PADDING)
@@ -172,7 +205,8 @@ class ColumnSweep(Format):
             (np.int32(blocks), self.row_start, y),
         )
         matrix = (self.row_start, self.chunk_start, self.panel, self.places, self.values)
-        kernel = f"column_sweep<{value}, {self.chunks}, {cbool(add)}>"
+        chunks = self.chunks or 16 // self.values.dtype.itemsize
+        kernel = f"column_sweep<{value}, {chunks}, {cbool(add)}>"
         window = self.most_rows * self.values.dtype.itemsize
         args = (np.int32(self.parts), *matrix, x, y)
         sweep = Launch("caching/column_sweep.cu", kernel, blocks * self.parts, THREADS, args, window)

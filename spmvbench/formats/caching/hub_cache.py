@@ -7,13 +7,38 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, inverse
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, register
+from spmvbench.formats.arrays import INT32_MAX, Array, Csr, cdiv, inverse
+from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register
 from spmvbench.formats.caching.hub import hub_order
-from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.conversion import Run, device_limits, runner
 from spmvbench.formats.csr.csr5 import Csr5
 
 THREADS = 1024  # of a block: the cache leaves room for no second block on a multiprocessor
+
+
+def parts_of(a: Csr, order: Array, cached: int, run: Run | None) -> tuple[Csr, Csr]:
+    """The entries of the first `cached` columns of the order, and the others; columns are places of the order.
+
+    run: runs a launch where kernels convert.
+    """
+    xp, shape, place = a.xp, (a.rows, len(order)), inverse(order, a.cols)
+    if run is None or a.nnz > INT32_MAX:
+        renumbered = Csr(shape, a.row_ptr, place[a.col_idx], a.values)
+        is_hub = renumbered.col_idx < cached
+        return renumbered.where(is_hub), renumbered.where(~is_hub)
+
+    def launch(kernel: str, *args: Any) -> None:
+        size = (np.int64(a.nnz), np.int32(cached), place)
+        run(Launch("caching/sweep_convert.cu", kernel, *per_thread(a.nnz), (*size, *args)))
+
+    before = xp.zeros(a.nnz + 1, dtype=np.int32)
+    launch("mark_hubs", a.col_idx, before[1:])
+    xp.cumsum(before, out=before)
+    hubs = int(before[-1])
+    sides = [(xp.empty(n, dtype=np.int32), xp.empty(n, dtype=a.dtype)) for n in (hubs, a.nnz - hubs)]
+    launch(f"split_hubs<{ctype(a.values)}>", before, a.col_idx, a.values, *sides[0], *sides[1])
+    row_ptr = before[a.row_ptr]
+    return Csr(shape, row_ptr, *sides[0]), Csr(shape, a.row_ptr - row_ptr, *sides[1])
 
 
 @register
@@ -30,7 +55,7 @@ class HubCache(Format):
     family = "CSR"
     reference = "this project; tiles: Liu & Vinter, ICS'15; hub sorting: Zhang et al., IEEE Big Data 2017"
     own = True
-    sources = ("caching/hub_cache.cu", *Csr5.sources)
+    sources = ("caching/hub_cache.cu", "caching/sweep_convert.cu", *Csr5.sources)
 
     sms = Parameter(0, "multiprocessors, each with one block; 0: those of the device at hand", low=0, high=2**16)
     shared_bytes = Parameter(0, "shared memory of a block, bytes; 0: as much as the device has", low=0)
@@ -50,10 +75,7 @@ class HubCache(Format):
         order = hub_order(a, 1.0)
         room = (shared_bytes or device_limits(a).shared_bytes) // a.dtype.itemsize
         cached = min(hubs or 2**16, room, len(order))
-        place = inverse(order, a.cols)[a.col_idx]
-        renumbered = Csr((a.rows, len(order)), a.row_ptr, place, a.values)
-        is_hub = place < cached
-        return order, cached, renumbered.where(is_hub), renumbered.where(~is_hub)
+        return order, cached, *parts_of(a, order, cached, runner(a))
 
     @classmethod
     def estimate(cls, a: Csr, *, sigma: int, **params: Any) -> int:
