@@ -8,7 +8,6 @@ from scipy import sparse
 
 from spmvbench import formats, testing
 from spmvbench.devices import open_device
-from spmvbench.formats.csr import merge
 from spmvbench.formats.csr.merge import tile_rows
 
 
@@ -51,7 +50,7 @@ def test_no_rows_are_no_tiles():
     assert tile_rows(np.zeros(1, np.int32), 64).tolist() == [0]
 
 
-@pytest.mark.parametrize("kernel", ["fast", "paper"])
+@pytest.mark.parametrize("key", ["merge-csr", "csr-merge-tiles"])
 @pytest.mark.parametrize(
     "lengths",
     [
@@ -71,8 +70,8 @@ def test_no_rows_are_no_tiles():
         *("a thread a row", "two lanes a row", "uneven"),
     ],
 )
-def test_rows_that_tiles_cut(lengths, kernel, device):
-    spec = f"merge-csr[kernel={kernel},items=7,block=64]"
+def test_rows_that_tiles_cut(lengths, key, device):
+    spec = f"{key}[items=7,block=64]"
     a = with_lengths(lengths)
     testing.check_conversion(spec, a)
     testing.check_product(spec, a, device)
@@ -83,13 +82,13 @@ def test_every_number_of_items(items, device):
     if device.name == "emulated-check" and items not in (1, 2, 15):
         return  # the other sizes differ in nothing that this build could find
     a = with_lengths([5, 0, 900, 1, 1, 0, 0, 33] * 2)
-    testing.check_product(f"merge-csr[items={items},block=64]", a, device)
+    testing.check_product(f"csr-merge-tiles[items={items},block=64]", a, device)
 
 
 def test_tiles_within_one_row_add_in_order_where_there_are_two():
     a = with_lengths([800])
     device = open_device("emulated")
-    fmt = testing.convert("merge-csr[items=7,block=64]", a)
+    fmt = testing.convert("csr-merge-tiles[items=7,block=64]", a)
     assert len(fmt.tile_row) == 3
     x, y = np.ones(a.shape[1]), np.full(1, np.nan)
     program = device.compile(fmt.launches(x, y))
@@ -104,7 +103,7 @@ def test_tiles_within_one_row_add_in_order_where_there_are_two():
 def test_sizes_are_cub_s_for_the_paper_s_kernel():
     a = with_lengths([4] * 100)
     for dtype, expected in ((np.float64, "64, 5>"), (np.float32, "128, 7>")):
-        launches = testing.convert("merge-csr[kernel=paper]", a.astype(dtype)).launches(
+        launches = testing.convert("merge-csr", a.astype(dtype)).launches(
             np.zeros(a.shape[1], dtype), np.zeros(a.shape[0], dtype)
         )
         assert [launch.kernel.partition("<")[0] for launch in launches] == ["merge_search", "merge_tiles", "carry_add"]
@@ -113,17 +112,13 @@ def test_sizes_are_cub_s_for_the_paper_s_kernel():
 
 def test_the_paper_s_kernel_stores_nothing_beyond_csr():
     a = with_lengths([4] * 100)
-    assert testing.convert("merge-csr[kernel=paper]", a).nbytes == formats.Csr.of(a).nbytes
-    fast = testing.convert("merge-csr[items=5,block=64]", a)
-    assert fast.nbytes == formats.Csr.of(a).nbytes + 4 * 3  # 500 steps are two tiles of 320
+    assert testing.convert("merge-csr", a).nbytes == formats.Csr.of(a).nbytes
+    ours = testing.convert("csr-merge-tiles[items=5,block=64]", a)
+    assert ours.nbytes == formats.Csr.of(a).nbytes + 4 * 3  # 500 steps are two tiles of 320
 
 
 def test_one_launch_where_no_row_can_be_cut():
     a = with_lengths([4] * 10)
     x, y = np.zeros(a.shape[1]), np.zeros(a.shape[0])
-    launches = testing.convert("merge-csr", a).launches(x, y)
+    launches = testing.convert("csr-merge-tiles", a).launches(x, y)
     assert [launch.kernel.partition("<")[0] for launch in launches if launch.grid] == ["merge_pairs"]
-
-
-def test_merge_csr_is_registered():
-    assert formats.get("merge-csr") is merge.MergeCsr
