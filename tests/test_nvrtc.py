@@ -41,7 +41,7 @@ OWN = {
         for kernel in (f"blocks<{index}, true", f"blocks<{index}, false", f"formats<{index}")
     },
     "dia/dia_convert.cu": {
-        *(f"{kernel}<{index}>" for kernel in ("dia_mark", "hdi_count") for index in ("int", "long long")),
+        *(f"{kernel}<{index}>" for kernel in ("dia_mark", "dia_sizes", "hdi_count") for index in ("int", "long long")),
         *(f"{kernel}_fill<{types}>" for kernel in ("dia", "hdi") for types in ("double, int", "float, long long")),
     },
     "ellpack/jad_convert.cu": {

@@ -1,75 +1,7 @@
-// Diagonals: no column is stored, the entry of row i on a diagonal lies in column i + offset of the diagonal.
-#include "spmv.cuh"
+// Diagonals, of all rows at once or of every 32 rows apart; see spmvbench/formats/dia/dia.py.
+#include "dia.cuh"
 
 constexpr int BLOCK = 128;
-
-// Some diagonals' values of ROWS neighbouring rows, on their way from memory.
-template <typename V, int ROWS, int BATCH>
-struct Batch {
-  V value[BATCH][ROWS];
-
-  // The next BATCH of the `left` diagonals that are left, `stride` values apart.
-  __device__ __forceinline__ void load(const V* __restrict__ values, long long stride, int left) {
-#pragma unroll
-    for (int u = 0; u < BATCH; ++u) {
-#pragma unroll
-      for (int r = 0; r < ROWS; ++r) value[u][r] = V(0);
-      if (u >= left) continue;
-      if constexpr (ROWS == 1) {
-        value[u][0] = load_stream(values + u * stride);
-      } else {
-        const auto pair = load_stream(reinterpret_cast<const typename PairOf<V>::type*>(values + u * stride));
-        value[u][0] = pair.x;
-        value[u][1] = pair.y;
-      }
-    }
-  }
-
-  // Columns are unsigned: those before the first one are behind the last one, too.
-  __device__ __forceinline__ void multiply(unsigned row, unsigned cols, const int* __restrict__ offset, int left,
-                                           const V* __restrict__ x, V (&sum)[ROWS]) const {
-    unsigned column[BATCH];
-    V factor[BATCH][ROWS];
-#pragma unroll
-    for (int u = 0; u < BATCH; ++u) column[u] = row + (u < left ? __ldg(offset + u) : 0);
-#pragma unroll
-    for (int u = 0; u < BATCH; ++u) {
-#pragma unroll
-      for (int r = 0; r < ROWS; ++r) {
-        factor[u][r] = u < left && column[u] + r < cols ? __ldg(x + (column[u] + r)) : V(0);
-      }
-    }
-#pragma unroll
-    for (int u = 0; u < BATCH; ++u) {
-#pragma unroll
-      for (int r = 0; r < ROWS; ++r) sum[r] += value[u][r] * factor[u][r];
-    }
-  }
-};
-
-// The sums of ROWS neighbouring rows over the diagonals of their hack, BATCH at a time. AHEAD: the values of the next
-// batch are loaded before the x of this one.
-template <int ROWS, int BATCH, bool AHEAD, typename V>
-__device__ __forceinline__ void sum_diagonals(unsigned row, unsigned cols, int diagonals, long long stride,
-                                              const int* __restrict__ offset, const V* __restrict__ values,
-                                              const V* __restrict__ x, V (&sum)[ROWS]) {
-  Batch<V, ROWS, BATCH> now;
-  if (AHEAD) now.load(values, stride, diagonals);
-#pragma unroll 1
-  for (int d = 0; d < diagonals; d += BATCH) {
-    if (AHEAD) {
-      values += BATCH * stride;
-      Batch<V, ROWS, BATCH> next;
-      next.load(values, stride, diagonals - d - BATCH);
-      now.multiply(row, cols, offset + d, diagonals - d, x, sum);
-      now = next;
-    } else {
-      now.load(values, stride, diagonals - d);
-      values += BATCH * stride;
-      now.multiply(row, cols, offset + d, diagonals - d, x, sum);
-    }
-  }
-}
 
 // All rows are one hack: `pitch` values a diagonal. Two rows a thread.
 //

@@ -99,3 +99,36 @@ __global__ void dia_fill(int rows, int diagonals, long long pitch, const I* __re
     if (here) walk.advance();
   }
 }
+
+// Adds to `held`, zero before, how many entries each diagonal has, by diagonal + rows - 1. A block counts SHARE entries:
+// neighbouring rows have the same diagonals, which would all meet at a few addresses, so it counts for itself those that
+// find a place of their own, and adds up at the end.
+template <typename I>
+__global__ void dia_sizes(I nnz, int rows, const int* __restrict__ row_idx, const int* __restrict__ col_idx,
+                          int* __restrict__ held) {
+  constexpr int SHARE = 8192;
+  constexpr int PLACES = 1024;
+  __shared__ int diagonal[PLACES];
+  __shared__ int count[PLACES];
+  for (int place = threadIdx.x; place < PLACES; place += blockDim.x) {
+    diagonal[place] = NONE;
+    count[place] = 0;
+  }
+  __syncthreads();
+  const long long begin = static_cast<long long>(blockIdx.x) * SHARE;
+  const long long end = begin + SHARE < nnz ? begin + SHARE : static_cast<long long>(nnz);
+  for (long long k = begin + threadIdx.x; k < end; k += blockDim.x) {
+    const int at = load_stream(col_idx + k) - load_stream(row_idx + k);
+    const int place = at & (PLACES - 1);
+    const int owner = atomicCAS(diagonal + place, NONE, at);
+    if (owner == NONE || owner == at) {
+      atomicAdd(count + place, 1);
+    } else {
+      atomicAdd(held + (static_cast<long long>(at) + rows - 1), 1);
+    }
+  }
+  __syncthreads();
+  for (int place = threadIdx.x; place < PLACES; place += blockDim.x) {
+    if (count[place]) atomicAdd(held + (static_cast<long long>(diagonal[place]) + rows - 1), count[place]);
+  }
+}

@@ -251,8 +251,10 @@ class Csr:
         return Csr((last - first, self.cols), row_ptr - start, self.col_idx[start:end], self.values[start:end])
 
     def where(self, keep: Array) -> Csr:
-        """The entries that the mask `keep`, (nnz,), names, in a matrix of the same shape."""
+        """The entries that the mask `keep`, (nnz,), names, in a matrix of the same shape; all are the matrix itself."""
         kept = offsets(keep)  # how many are kept before each entry
+        if int(kept[-1]) == self.nnz:
+            return self
         return Csr(self.shape, kept[self.row_ptr], self.col_idx[keep], self.values[keep])
 
     def between(self, first: Array | int, last: Array | int) -> Csr:

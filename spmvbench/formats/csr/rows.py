@@ -1,4 +1,4 @@
-"""Compressed sparse rows by a list of rows: the rest of a hybrid."""
+"""Compressed sparse rows by a list of rows, and as parts of hybrids."""
 
 from __future__ import annotations
 
@@ -8,26 +8,51 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, expand
 from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, zero_fill
-from spmvbench.formats.csr.csr import LANES, lanes_by_mean
+from spmvbench.formats.csr.csr import LANES, CsrArrays, lanes_by_mean
+
+ALL, LISTED, OWN = range(3)  # the rows of a launch, as in kernels/csr/rows.cu
 
 
-class CsrRows(Adding):
-    """CSR of the rows that have entries, with the list of them: a part of a hybrid.
+def rows_launch(a: CsrArrays, which: int, rows: Array, x: Array, y: Array, lanes: int, step: int, add: bool) -> Launch:
+    """The launch that sums some rows: ALL, those LISTED in `rows`, or those and row pointers hold their OWN alone.
 
-    Where rows are few, row pointers of all would be most of what is stored and read.
+    lanes: that share a row; step: entries that a lane takes at a time. add: y += A x.
     """
+    places = len(a.row_ptr) - 1 if which == ALL else len(rows)
+    kernel = f"csr_rows<{ctype(a.values)}, {ctype(a.row_ptr)}, {lanes}, {step}, {which}, {cbool(add)}>"
+    sizes = np.int32(places), a.row_ptr.dtype.type(len(a.values))
+    args = (*sizes, rows, a.row_ptr, a.col_idx, a.values, x, y)
+    return Launch("csr/rows.cu", kernel, *per_thread(places * lanes, 128), args)
 
-    family = "CSR"
-    reference = "after Liu, Yu, Chen, Hsieh & Shao, IJNAM-B 3(2), 2012"
+
+class CsrPart(Adding, CsrArrays):
+    """Plain CSR as a part of a hybrid."""
+
+    reference = "Bell & Garland, NVR-2008-004"
     sources = ("csr/rows.cu", "vector.cu")
 
     lanes = Parameter(0, "lanes that share a row; 0 sizes them by the mean row length", choices=(0, *LANES))
     step = Parameter(2, "entries that a lane takes at a time", choices=(1, 2))
 
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        return {"row_ptr": a.row_ptr, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
+
+    def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
+        lanes = self.lanes or lanes_by_mean(len(self.values) / max(self.shape[0], 1))
+        return [rows_launch(self, ALL, self.col_idx, x, y, lanes, self.step, add)]
+
+
+class CsrRows(CsrPart):
+    """CSR of the rows that have entries, with the list of them: a part of a hybrid.
+
+    Where rows are few, row pointers of all would be most of what is stored and read.
+    """
+
+    reference = "after Liu, Yu, Chen, Hsieh & Shao, IJNAM-B 3(2), 2012"
+
     rows: Array  # (stored rows,), int32, ascending
     row_ptr: Array  # (stored rows + 1,), int32, or int64 where the entries need it
-    col_idx: Array  # (nnz,), int32
-    values: Array  # (nnz,)
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
@@ -38,16 +63,13 @@ class CsrRows(Adding):
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
         rows = a.xp.flatnonzero(a.row_lengths).astype(np.int32)
         row_ptr = a.xp.concatenate([a.row_ptr[rows], a.row_ptr[-1:]])
-        return {"rows": rows, "row_ptr": row_ptr, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
+        return super().convert(a) | {"rows": rows, "row_ptr": row_ptr}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         return self.rows[expand(self.row_ptr, len(self.values))], self.col_idx, self.values
 
     def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
-        stored, nnz = len(self.rows), len(self.values)
-        lanes = self.lanes or lanes_by_mean(nnz / max(stored, 1))
-        kernel = f"csr_rows<{ctype(self.values)}, {ctype(self.row_ptr)}, {lanes}, {self.step}, true, {cbool(add)}>"
-        sizes = np.int32(stored), self.row_ptr.dtype.type(nnz)
-        args = (*sizes, self.rows, self.row_ptr, self.col_idx, self.values, x, y)
+        stored = len(self.rows)
+        lanes = self.lanes or lanes_by_mean(len(self.values) / max(stored, 1))
         zero = [zero_fill(y)] if stored < len(y) and not add else []
-        return [*zero, Launch("csr/rows.cu", kernel, *per_thread(stored * lanes, 128), args)]
+        return [*zero, rows_launch(self, OWN, self.rows, x, y, lanes, self.step, add)]

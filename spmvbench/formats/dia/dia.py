@@ -12,6 +12,7 @@ from spmvbench.formats.conversion import Run, runner
 
 HACK = 32  # rows of a hack: a warp
 BLOCK = 128  # threads, as in kernels/dia/dia.cu
+SIZES_SHARE = 8192  # entries of a block of `dia_sizes`
 
 
 def diagonal_keys(a: Csr, hack: int) -> Array:
@@ -26,6 +27,23 @@ def hack_keys(a: Csr) -> Array:
     """The keys of the diagonals that hold an entry, hack by hack, (diagonals,) int64, ascending."""
     keys = a.xp.sort(diagonal_keys(a, HACK), kind="stable")  # rows are in order already: runs to be merged
     return keys[run_starts(keys)]
+
+
+def diagonal_sizes(a: Csr, run: Run | None) -> tuple[Array, Array]:
+    """Entries on each diagonal, and its length inside the matrix: (rows + cols - 1,), by col - row + rows - 1.
+
+    run: runs a launch on the arrays of `a`; None for NumPy.
+    """
+    xp, rows, cols = a.xp, a.rows, a.cols
+    diagonals = max(rows + cols - 1, 0)
+    if a.nnz and run is not None:
+        held = xp.zeros(diagonals, dtype=np.int32)
+        args = (a.row_ptr.dtype.type(a.nnz), np.int32(rows), a.row_idx, a.col_idx, held)
+        run(Launch("dia/dia_convert.cu", f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.nnz, SIZES_SHARE), 256, args))
+    else:
+        held = xp.bincount(a.col_idx - a.row_idx + np.int32(rows - 1), minlength=diagonals)
+    offset = xp.arange(diagonals) - (rows - 1)
+    return held, xp.minimum(rows, cols - offset) - xp.maximum(-offset, 0)
 
 
 def filled(a: Csr, hack: int, keys: Array) -> Array:

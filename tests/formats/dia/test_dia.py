@@ -10,7 +10,7 @@ import spmvbench
 from spmvbench import testing
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr
-from spmvbench.formats.dia.dia import Dia, Hdi, dia_by_kernels, hdi_by_kernels
+from spmvbench.formats.dia.dia import Dia, Hdi, dia_by_kernels, diagonal_sizes, hdi_by_kernels
 
 
 def two_hacks():
@@ -75,3 +75,21 @@ def test_kernels_convert_as_arrays_do(checking, same_arrays):
         long = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values.astype(np.float32))
         same_arrays(dia_by_kernels(a, run), Dia.convert(a), name)
         same_arrays(hdi_by_kernels(long, "psblas", run), Hdi.convert(long, footprint="psblas"), name)
+
+
+@pytest.mark.parametrize("long_pointers", [False, True])
+def test_kernels_count_the_entries_of_diagonals(long_pointers, checking):
+    def run(launch):
+        checking.compile([launch]).run()
+
+    rng = np.random.default_rng(0)
+    scattered = sparse.random_array((300, 4000), density=0.01, rng=rng) + sparse.eye_array(300, 4000, k=5)
+    for a in (two_hacks(), sparse.csr_array(scattered)):
+        a = Csr.of(a)
+        if long_pointers:
+            a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
+        held, length = diagonal_sizes(a, run)
+        expected = np.bincount(a.col_idx - a.row_idx + a.rows - 1, minlength=a.rows + a.cols - 1)
+        np.testing.assert_array_equal(held, expected)
+        assert length.sum() == a.rows * a.cols
+        assert (held <= length).all()

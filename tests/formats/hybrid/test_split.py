@@ -111,3 +111,47 @@ def test_formats_that_cannot_add_say_so():
 def test_sources_of_a_hybrid_are_those_of_its_parts():
     sources = set(formats.get("hec").sources)
     assert sources >= {"ellpack/sell.cu", "csr/rows.cu", "vector.cu", "hybrid/hyb_convert.cu"}
+
+
+def test_hdc_keeps_the_diagonals_whose_dense_arrays_save_bytes():
+    full, two_thirds, few = np.ones(30), np.tile([1.0, 1.0, 0.0], 9), np.zeros(25)
+    few[::5] = 1
+    a = sparse.diags_array([full, two_thirds, few], offsets=[0, 3, -5], shape=(30, 30)).tocsr()
+    a.eliminate_zeros()
+    assert testing.convert("hdc", a).parts["dia"].offset.tolist() == [0]  # 18 of 27 are 2/3, which saves nothing
+    assert testing.convert("hdc", a.astype(np.float32)).parts["dia"].offset.tolist() == [0, 3]
+    assert testing.convert("hdc[theta=0.2]", a).parts["dia"].offset.tolist() == [-5, 0, 3]
+    assert testing.convert("hdc[theta=1]", a).detail["diagonals"] == 1
+
+
+def test_hdc_without_a_kept_diagonal_is_csr(emulated):
+    fmt = testing.convert("hdc", HARD["wide"])
+    assert fmt.nbytes == Csr.of(HARD["wide"]).nbytes
+    assert fmt.detail["diagonals"] == 0
+    assert len(fmt.launches(np.ones(70_000), np.ones(30))) == 1
+
+
+@pytest.mark.parametrize("rest", [1, 3, 40])
+@pytest.mark.parametrize("spec", ["hdc", "hdc[fused=false]"])
+def test_hdc_s_launches_are_right_for_rests_of_any_length(spec, rest, checking):
+    rng = np.random.default_rng(rest)
+    stray = sparse.random_array((601, 500), density=0.5 * rest / 500, rng=rng, format="csr")
+    a = sparse.csr_array(sparse.eye_array(601, 500) * 3 + stray)
+    fmt = testing.convert(spec, a)
+    assert len(fmt.launches(np.ones(500), np.ones(601))) == (1 if spec == "hdc" else 2)
+    testing.check_conversion(spec, a)
+    testing.check_product(spec, a, checking)
+
+
+def test_ell_dia_keeps_half_filled_diagonals_beside_the_main_one_alone():
+    half = np.tile([1.0, 0.0], 15)
+    a = sparse.diags_array([half, half[:29], half[:28]], offsets=[0, 1, 2], shape=(30, 30)).tocsr()
+    a.eliminate_zeros()
+    assert testing.convert("ell-dia", a).parts["dia"].offset.tolist() == [0, 1]
+
+
+def test_bin_csr_holds_the_diagonal_apart():
+    fmt = testing.convert("bin-csr", HARD["stencil"])
+    assert fmt.parts["dia"].offset.tolist() == [0]
+    assert (fmt.parts["ell"].slice_height, fmt.parts["ell"].row_threads) == (32, 1)
+    assert fmt.parts["ell"].detail == {"slice_height": 32, "threads": 1}

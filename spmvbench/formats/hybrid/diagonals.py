@@ -1,0 +1,139 @@
+"""Hybrids of well-filled diagonals and something else for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, cdiv
+from spmvbench.formats.base import Launch, Parameter, cbool, ctype, per_thread, register
+from spmvbench.formats.conversion import runner
+from spmvbench.formats.csr.rows import CsrPart, CsrRows
+from spmvbench.formats.csr.rules import lanes_that_hold
+from spmvbench.formats.dia.dia import Dia, diagonal_sizes
+from spmvbench.formats.ellpack.ellpack import Ell, SellCSigma, WarpedEll
+from spmvbench.formats.hybrid.split import Piece, Split
+
+BLOCK = 128  # threads, as in kernels/hybrid/hdc.cu
+
+
+def well_filled(a: Csr, theta: float = 0.0) -> Array:
+    """Which diagonals hold entries for at least the share `theta` of their length, (rows + cols - 1,), bool.
+
+    By col - row + rows - 1. For 0 those that take fewer bytes as a dense array than as entries with a column each: more
+    than 2/3 are entries in double precision, more than 1/2 in single.
+    """
+    held, length = diagonal_sizes(a, runner(a))
+    value = a.dtype.itemsize
+    saves = held * (value + 4) > length * value if theta == 0 else held >= theta * length
+    return saves & (held > 0)
+
+
+def on_diagonals(a: Csr, which: Array) -> Array:
+    """Which entries lie on the diagonals that `which`, by col - row + rows - 1, names: (nnz,), bool."""
+    return which[a.col_idx - a.row_idx + np.int32(a.rows - 1)]
+
+
+@register
+class Hdc(Split):
+    """Well-filled diagonals as dense arrays, the other entries in CSR, both multiplied by one launch.
+
+    A diagonal is kept where that saves bytes, or where its fill reaches `theta`: our reading, for the survey says that
+    the paper leaves the threshold open. A block sums the diagonals of its rows and goes on to what they have besides.
+    With fused=false two launches do it, and CSR holds the rows that have a rest alone. Where no diagonal is kept the
+    format is CSR. A stored zero cannot be told from padding, so decoding leaves it out.
+    """
+
+    key = "hdc"
+    survey_name = "HDC"
+    reference = "Yang, Li et al., IJHPCA 28(2), 2014"
+    formats = (Dia, CsrPart, CsrRows)
+    sources = ("hybrid/hdc.cu",)
+
+    theta = Parameter(0.0, "fill from which on a diagonal is kept; 0: where it saves bytes", low=0, high=1)
+    fused = Parameter(True, "one launch for both parts")
+
+    rest_rows: int  # rows that have entries off the kept diagonals
+
+    @classmethod
+    def split(cls, a: Csr, *, theta: float, fused: bool) -> Iterator[Piece]:
+        kept = on_diagonals(a, well_filled(a, theta))
+        yield Piece("dia", Dia, a.where(kept))
+        yield Piece("csr", CsrPart if fused else CsrRows, a.where(~kept))
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        found = super().convert(a, **params)
+        csr = found["parts"].get("csr")
+        return found | {"rest_rows": 0 if csr is None else int(a.xp.count_nonzero(a.xp.diff(csr.row_ptr)))}
+
+    def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
+        """The launch of y = A x, or where `add` is set of y += A x, for both parts."""
+        dia, csr = self.parts["dia"], self.parts["csr"]
+        (rows, cols), (diagonals, pitch) = self.shape, dia.values.shape
+        lanes = lanes_that_hold(len(csr.values) / max(self.rest_rows, 1))
+        sizes = np.int32(rows), np.int32(cols), np.int32(diagonals), np.int64(pitch)
+        rest = csr.row_ptr.dtype.type(len(csr.values)), csr.row_ptr, csr.col_idx, csr.values
+        kernel = f"hdc_spmv<{ctype(dia.values)}, {ctype(csr.row_ptr)}, {lanes}, {cbool(add)}>"
+        threads = per_thread(cdiv(rows, 2), BLOCK)
+        return [Launch("hybrid/hdc.cu", kernel, *threads, (*sizes, dia.offset, dia.values, *rest, x, y))]
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        return self.product(x, y, add=False) if self.fused and len(self.parts) > 1 else super().launches(x, y)
+
+    def accumulate(self, x: Array, y: Array) -> list[Launch]:
+        return self.product(x, y, add=True) if self.fused and len(self.parts) > 1 else super().accumulate(x, y)
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return {**super().detail, "diagonals": len(self.parts["dia"].offset) if "dia" in self.parts else 0}
+
+
+@register
+class EllDia(Split):
+    """Well-filled diagonals as dense arrays, the other entries as `warped-ell`.
+
+    Kept are the main diagonal and its two neighbours where half of their places are filled, and every diagonal whose
+    dense array saves bytes: our reading, for the survey does not say which. The authors reorder the matrix first, to
+    fill them; here it stays as it is. A stored zero cannot be told from padding, so decoding leaves it out.
+    """
+
+    key = "ell-dia"
+    survey_name = "ELLPACK + DIA"
+    reference = "Maggioni, Berger-Wolf & Liang, IPDPSW 2013"
+    formats = (Dia, WarpedEll, Ell)
+
+    sigma = WarpedEll.sigma
+    plain = Parameter(False, "the rest as ell, every row padded to the longest")
+
+    @classmethod
+    def split(cls, a: Csr, *, sigma: int, plain: bool) -> Iterator[Piece]:
+        kept = well_filled(a)
+        near = slice(max(a.rows - 2, 0), a.rows + 1)  # the diagonals -1, 0 and 1
+        kept[near] |= well_filled(a, 0.5)[near]
+        on = on_diagonals(a, kept)
+        yield Piece("dia", Dia, a.where(on))
+        yield Piece("ell", Ell, a.where(~on)) if plain else Piece("ell", WarpedEll, a.where(~on), {"sigma": sigma})
+
+
+@register
+class BinCsr(Split):
+    """Slices of 32 rows in their order, a thread a row, and the main diagonal as an array of its own.
+
+    The paper's solver needs the diagonal apart; its matrices are symmetric and in single precision, here any are: our
+    reading. A stored zero on the diagonal cannot be told from none, so decoding leaves zeros out.
+    """
+
+    key = "bin-csr"
+    family = "CSR"
+    survey_name = "BIN-CSR"
+    reference = "Weber, Bender, Schnoes, Stork & Goesele, Computer Graphics Forum 32(1), 2013"
+    formats = (SellCSigma, Dia)
+
+    @classmethod
+    def split(cls, a: Csr, **params: Any) -> Iterator[Piece]:
+        diagonal = a.row_idx == a.col_idx
+        yield Piece("ell", SellCSigma, a.where(~diagonal), {"sigma": 1, "threads": 1})
+        yield Piece("dia", Dia, a.where(diagonal))
