@@ -7,7 +7,7 @@
                   run.json            one record of the environment a session
                   worker.log          what the measuring process wrote
 
-A case can stand in several files (killed while compacting, measured again): the row started last counts.
+A case can stand in two files (killed while compacting, measured again): its part is the later row, and counts.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from __future__ import annotations
 import datetime
 import fcntl
 import json
+import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,7 +41,7 @@ MATRICES, MATRIX_PARTS = "matrices.parquet", "matrices"
 class _Kept:
     """A table that a run keeps: the file of what is merged, the folder of what is not, and the column that names a row.
 
-    Of several rows with one name the one started last counts.
+    Of two rows with one name the part counts: it was written after the file that it will be merged into.
     """
 
     merged: str
@@ -79,7 +80,7 @@ def folder(run: Path | str, results: Path | str = "results") -> Path:
 
 
 def load(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
-    """All rows of a run, each case once, in the order measured; columns as in bench/record.py.
+    """All rows of a run, each case once, in the order written; columns as in bench/record.py.
 
     A damaged part is named on stderr and left out. Raises UsageError where there is no such run, SpmvbenchError for
     rows of a newer spmvbench and for a damaged rows.parquet.
@@ -98,25 +99,39 @@ def matrices(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
 def environment(run: Path | str, results: Path | str = "results") -> dict[str, Any]:
     """The record of the run's last session (device, host, versions, settings), and all of them under ``sessions``.
 
-    Raises UsageError where there is no such run, SpmvbenchError where run.json cannot be read.
+    What the record holds as null is missing. Raises UsageError where there is no such run, SpmvbenchError where
+    run.json cannot be read.
     """
     sessions = _sessions(folder(run, results))
-    return {**(sessions[-1] if sessions else {}), "sessions": sessions}
+    last = {name: value for name, value in (sessions[-1] if sessions else {}).items() if value is not None}
+    return {**last, "sessions": sessions}
 
 
-def measured(run_folder: Path, *, settled: bool = False) -> dict[str, str]:
+def measured(run_folder: Path, *, settled: bool = False, max_bytes: int | None = None) -> dict[str, str]:
     """The source hash of every case that the folder holds a row of, by case_id; empty for a folder yet to be made.
 
-    Without those whose matrix could not be read: a file mended, or read in another way, is worth another try.
-    settled: without those that failed, either.
+    Without those whose matrix could not be read: a file mended, or read in another way, is worth another try. Without
+    those skipped for their size that have room under `max_bytes` (None: the device's own limit, as far as a session has
+    recorded it). settled: without those that failed, either.
     """
+    if max_bytes is None:
+        limits = [session.get("default_max_bytes") for session in _sessions(run_folder)]
+        max_bytes = next(filter(None, reversed(limits)), math.inf)
     rows, _ = _read(run_folder, _CASES)
-    columns = (rows[name].to_pylist() for name in ("case_id", "source_hash", "matrix_sha256", "status"))
+    names = ("case_id", "source_hash", "matrix_sha256", "status", "bytes_needed", "bytes_limit")
     return {
         case_id: source_hash
-        for case_id, source_hash, matrix, status in zip(*columns, strict=True)
-        if matrix and (status in SETTLED or not settled)
+        for case_id, source_hash, matrix, status, needed, limit in zip(
+            *(rows[name].to_pylist() for name in names), strict=True
+        )
+        if matrix and (status in SETTLED or not settled) and not 0 < limit < needed <= max_bytes
     }
+
+
+def next_sequence(run_folder: Path) -> int:
+    """The place of the row to be written next."""
+    kept = (_read(run_folder, kept)[0]["sequence"].to_pylist() for kept in (_CASES, _DESCRIPTIONS))
+    return 1 + max((place for places in kept for place in places), default=0)
 
 
 def described(run_folder: Path) -> set[str]:
@@ -141,7 +156,7 @@ def compact(run_folder: Path) -> None:
         if merged:
             _write(table, run_folder / kept.merged, durable=True)
             for part in merged:
-                part.unlink()
+                part.unlink(missing_ok=True)
 
 
 def append_session(run_folder: Path, session: dict[str, Any]) -> None:
@@ -171,10 +186,34 @@ def lock(run_folder: Path) -> Iterator[None]:
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        for kept in (_CASES, _DESCRIPTIONS):
-            for leftover in (run_folder / kept.parts).glob(".*.tmp"):
+        for place in (run_folder, *(run_folder / kept.parts for kept in (_CASES, _DESCRIPTIONS))):
+            for leftover in place.glob(".*.parquet.tmp"):
                 leftover.unlink()
         yield
+
+
+@contextmanager
+def standing(run_folder: Path) -> Iterator[Callable[[], None]]:
+    """A question for who writes into the folder: it raises SpmvbenchError where that was removed or moved meanwhile.
+
+    Without it, rows would go to a new folder of the same name.
+    """
+    opened = os.open(run_folder, os.O_RDONLY)
+
+    def ask() -> None:
+        try:
+            same = os.path.samestat(os.fstat(opened), os.stat(run_folder))
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise SpmvbenchError(
+                f"{run_folder} was removed or moved while the run wrote into it: run the command again to start anew"
+            )
+
+    try:
+        yield ask
+    finally:
+        os.close(opened)
 
 
 def set_aside(run_folder: Path) -> Path | None:
@@ -213,32 +252,50 @@ def _write(table: pa.Table, path: Path, *, durable: bool = False) -> None:
 
 
 def _read(run_folder: Path, kept: _Kept) -> tuple[pa.Table, list[Path]]:
-    """The latest row of each key, and the parts that could be read."""
+    """The row of each key that was written last, in the order written, and the parts that could be read.
+
+    Another process may compact meanwhile: then everything is read again, for a part that it removed may be in none of
+    the files that were read.
+    """
     import pyarrow as pa
 
-    tables, parts = [], []
-    merged = run_folder / kept.merged
-    if merged.exists():
+    merged, stale = run_folder / kept.merged, True
+    while stale:
+        before = _version(merged)
+        tables, parts, damaged = [kept.schema.empty_table()], [], []
         try:
             tables.append(_table(merged, kept))
+        except FileNotFoundError:
+            pass
         except (pa.ArrowException, ValueError, OSError) as error:
             raise SpmvbenchError(
                 f"{merged} is damaged ({_first_line(error)}): restore it, or start anew with --fresh"
             ) from None
-    for part in sorted((run_folder / kept.parts).glob("*.parquet")):
-        try:
-            tables.append(_table(part, kept))
-        except (pa.ArrowException, ValueError, OSError) as error:
-            print(f"Warning: ignored the damaged row {part} ({_first_line(error)})", file=sys.stderr)
-        else:
-            parts.append(part)
-    table = pa.concat_tables([kept.schema.empty_table(), *tables])
-    latest: dict[str, tuple[str, int]] = {}
-    keys, starts = table[kept.key].to_pylist(), table["started_at"].to_pylist()
-    for index, (key, start) in enumerate(zip(keys, starts, strict=True)):
-        latest[key] = max(latest.get(key, ("", -1)), (start, index))
-    order = pa.array([index for _, index in sorted(latest.values())], pa.int64())
-    return table.take(order), parts
+        for part in sorted((run_folder / kept.parts).glob("*.parquet")):
+            try:
+                tables.append(_table(part, kept))
+                parts.append(part)
+            except FileNotFoundError:  # merged after the folder was listed
+                continue
+            except (pa.ArrowException, ValueError, OSError) as error:
+                damaged.append(f"Warning: ignored the damaged row {part} ({_first_line(error)})")
+        stale = _version(merged) != before
+    for warning in damaged:
+        print(warning, file=sys.stderr)
+    table = pa.concat_tables(tables)
+    last = {key: index for index, key in enumerate(table[kept.key].to_pylist())}
+    places = table["sequence"].to_pylist()
+    order = sorted(last.values(), key=lambda index: (places[index], index))
+    return table.take(pa.array(order, pa.int64())), parts
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """What changes when a file is replaced; None where there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def _table(path: Path, kept: _Kept) -> pa.Table:
@@ -267,14 +324,28 @@ def _table(path: Path, kept: _Kept) -> pa.Table:
     return table.cast(kept.schema)
 
 
+# What is computed with, of a session's record.
+_RECORDED = {"default_max_bytes", "read_bandwidth_gbps", "copy_bandwidth_gbps", "multiprocessors", "max_sm_clock_mhz"}
+
+
 def _sessions(run_folder: Path) -> list[dict[str, Any]]:
     path = run_folder / ENVIRONMENT
-    if not path.exists():
-        return []
     try:
-        return json.loads(path.read_text(encoding="utf-8"))["sessions"]
-    except (ValueError, KeyError, TypeError):
+        sessions = json.loads(path.read_text(encoding="utf-8"))["sessions"]
+        if not all(isinstance(session["started"], str) and _sound(session) for session in sessions):
+            raise ValueError
+    except FileNotFoundError:
+        return []
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise SpmvbenchError(f"{path} is damaged: restore or remove it") from None
+    return sessions
+
+
+def _sound(session: dict[str, Any]) -> bool:
+    """Whether what is computed with is of its kind, or null."""
+    facts = session | dict(session.get("properties") or {})
+    numbers = [value for name, value in facts.items() if name in _RECORDED]
+    return all(value is None or (isinstance(value, int | float) and 0 < value < math.inf) for value in numbers)
 
 
 def _first_line(error: Exception) -> str:

@@ -11,12 +11,12 @@ from spmvbench.bench.record import COLUMNS, MATRIX_COLUMNS, SCHEMA_VERSION, arro
 from spmvbench.errors import SpmvbenchError, UsageError
 
 
-def row(case_id, start=1, **columns):
-    return blank_row() | {"case_id": case_id, "started_at": f"2024-01-01T00:00:{start:02d}.000000+00:00"} | columns
+def row(case_id, **columns):
+    return blank_row() | {"case_id": case_id} | columns
 
 
-def about(sha, start=1, **columns):
-    return blank_row(MATRIX_COLUMNS) | {"matrix_sha256": sha, "started_at": f"2024-01-01T00:00:{start:02d}"} | columns
+def about(sha, **columns):
+    return blank_row(MATRIX_COLUMNS) | {"matrix_sha256": sha} | columns
 
 
 @pytest.fixture
@@ -71,14 +71,46 @@ def test_missing_times_stay_nan_and_empty_samples_stay_lists(folder):
     assert loaded["samples"][0].tolist() == []
 
 
-def test_the_row_started_last_counts_wherever_it_lies(folder):
-    store.append(folder, row("a", 5, reason="old"))
-    store.append(folder, row("b", 6))
+@pytest.mark.parametrize("clock", ["2030-01-01", "1999-12-31"])
+def test_the_row_written_last_counts_whatever_the_clock_says(folder, clock):
+    today = {"started_at": "2024-01-01T00:00:00.000000+00:00"}
+    store.append(folder, row("b", sequence=1, reason="old", **today))
+    store.append(folder, row("a", sequence=2, **today))
     store.compact(folder)
-    store.append(folder, row("a", 7, reason="new"))
-    assert store.load(folder)[["case_id", "reason"]].to_numpy().tolist() == [["b", ""], ["a", "new"]]
+    assert store.next_sequence(folder) == 3
+    store.append(folder, row("b", sequence=3, reason="new", started_at=f"{clock}T00:00:00.000000+00:00"))
+    for _ in range(2):  # as a part, then merged
+        assert store.load(folder)[["case_id", "reason"]].to_numpy().tolist() == [["a", ""], ["b", "new"]]
+        store.compact(folder)
+    store.describe(folder, about("m", sequence=7))
+    assert store.next_sequence(folder) == 8
+
+
+def test_a_part_of_a_version_that_counted_no_rows_is_later_than_what_is_merged(folder):
+    store.append(folder, row("a", sequence=5, reason="old"))
     store.compact(folder)
-    assert store.load(folder)["case_id"].tolist() == ["b", "a"]
+    store.append(folder, row("a", reason="new"))
+    assert store.load(folder)["reason"].tolist() == ["new"]
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_a_reader_misses_no_row_while_another_process_compacts(folder, monkeypatch, after):
+    """The compaction comes after so many files were read."""
+    store.append(folder, row("a"))
+    store.compact(folder)
+    for case in "bc":
+        store.append(folder, row(case))
+    read, seen = store._table, []
+
+    def table(path, kept):
+        if len(seen) == after:
+            seen.append(None)
+            store.compact(folder)
+        seen.append(path)
+        return read(path, kept)
+
+    monkeypatch.setattr(store, "_table", table)
+    assert store.load(folder)["case_id"].tolist() == ["a", "b", "c"]
 
 
 def test_a_kill_between_merging_and_removing_parts_doubles_nothing(folder, monkeypatch):
@@ -121,6 +153,19 @@ def test_what_failed_is_not_settled(folder):
     assert list(store.measured(folder, settled=True)) == ["a", "b"]
 
 
+def test_what_was_too_large_is_due_once_it_has_room(folder):
+    skipped = {"source_hash": "s", "status": "skipped", "matrix_sha256": "m"}
+    store.append(folder, row("a", **skipped, bytes_needed=1000, bytes_limit=500))
+    store.append(folder, row("b", **skipped, bytes_needed=10**6, bytes_limit=500))
+    store.append(folder, row("c", **skipped, bytes_needed=800))  # the format itself refused it
+    assert list(store.measured(folder, max_bytes=999)) == ["a", "b", "c"]
+    assert list(store.measured(folder, max_bytes=1000)) == ["b", "c"]
+    assert list(store.measured(folder)) == ["c"]  # the device's own limit is not known
+    store.append_session(folder, {"started": "1", "default_max_bytes": 2000})
+    store.append_session(folder, {"started": "2", "default_max_bytes": None})
+    assert list(store.measured(folder)) == ["b", "c"]
+
+
 def test_a_foreign_parquet_file_among_the_parts_is_ignored(folder, capsys):
     store.append(folder, row("a"))
     pq.write_table(arrow_schema().empty_table().select(["name"]).replace_schema_metadata(), folder / "parts/b.parquet")
@@ -153,8 +198,10 @@ def test_half_written_files_are_no_rows_and_are_cleared(folder):
     leftover = folder / "parts" / ".b.parquet.tmp"
     leftover.write_bytes(b"PAR1")
     assert store.load(folder)["case_id"].tolist() == ["a"]
+    merging = folder / ".rows.parquet.tmp"
+    merging.write_bytes(b"PAR1")
     with store.lock(folder):
-        assert not leftover.exists()
+        assert not leftover.exists() and not merging.exists()
 
 
 def test_a_run_is_found_by_name_and_by_path_and_missed_with_a_hint(folder):
@@ -194,6 +241,53 @@ def test_sessions_add_up_and_the_last_one_is_the_environment(folder):
     (folder / "run.json").write_text("{")
     with pytest.raises(SpmvbenchError, match=r"run\.json is damaged"):
         store.environment(folder)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "null",
+        "[]",
+        '{"sessions": null}',
+        '{"sessions": 1}',
+        '{"sessions": [null]}',
+        '{"sessions": [{"started": null}]}',
+        '{"sessions": [{"started": "1", "properties": [1]}]}',
+        '{"sessions": [{"started": "1", "properties": {"multiprocessors": "many"}}]}',
+        '{"sessions": [{"started": "1", "read_bandwidth_gbps": NaN}]}',
+        '{"sessions": [{"started": "1", "default_max_bytes": "2GB"}]}',
+        '{"sessions": ' + "[" * 100_000,
+        "9" * 10_000,
+        "\udcff",
+    ],
+    ids=lambda text: ascii(text)[:60],
+)
+def test_a_record_that_is_none_is_damaged(folder, text):
+    store.append(folder, row("a"))
+    (folder / "run.json").write_bytes(text.encode(errors="surrogateescape"))
+    for look in (store.environment, store.measured):
+        with pytest.raises(SpmvbenchError, match=r"run\.json is damaged"):
+            look(folder)
+
+
+def test_what_a_record_holds_as_null_is_missing(folder):
+    store.append(folder, row("a"))
+    nothing = dict.fromkeys(("properties", "read_bandwidth_gbps", "default_max_bytes", "device"))
+    store.append_session(folder, {"started": "1", **nothing})
+    assert set(store.environment(folder)) == {"started", "sessions"}
+    assert store.measured(folder) == {}
+
+
+def test_who_writes_is_told_that_the_folder_is_gone(folder):
+    folder.mkdir(parents=True)
+    with store.standing(folder) as ask:
+        ask()
+        folder.rename(folder.with_name("elsewhere"))
+        with pytest.raises(SpmvbenchError, match="a-run was removed or moved"):
+            ask()
+        folder.mkdir()
+        with pytest.raises(SpmvbenchError, match="a-run was removed or moved"):
+            ask()
 
 
 def test_descriptions_of_matrices_are_kept_beside_the_rows(folder):

@@ -17,6 +17,7 @@ def probe(device: Device, settings: Settings) -> dict[str, Any]:
     """What a device tells once a session: itself, its launch floor by mode (s), its bandwidths (GB/s)."""
     properties = {"device_name": device.name} | device.properties()
     facts: dict[str, Any] = {"device": device.name, "kind": device.kind, "properties": properties}
+    facts["default_max_bytes"] = device.default_max_bytes
     if settings.floors is not None:
         return facts | {"launch_floor": dict(settings.floors)}
     rule = timing.RULES[device.kind]

@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from spmvbench.bench.plan import Case
+from spmvbench.bench.record import storable
 
 
 class Stop(Exception):
@@ -34,7 +35,7 @@ class Link:
         self.connection.send(("begin", index, stage, os.fstat(sys.stderr.fileno()).st_size))
 
     def row(self, case: Case, columns: dict[str, Any]) -> None:
-        """Send a row and wait until it is on disk."""
-        self.connection.send(("row", case.case_id, columns))
+        """Send a row and wait until it is on disk. In plain values: the parent could not take a format's own types."""
+        self.connection.send(("row", case.case_id, storable(columns)))
         if not self.connection.recv():
             raise Stop

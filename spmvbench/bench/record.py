@@ -6,8 +6,11 @@ Beside the rows a run keeps one description a matrix, what pictures of it need a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 SCHEMA_VERSION = 1
 
@@ -27,10 +30,12 @@ SETTLED = ("ok", "skipped")  # statuses that measuring again would not change
 COLUMNS: dict[str, tuple[str, str]] = {
     "schema_version": ("int", "version of this table's layout"),
     "run_id": ("str", "name of the run, the folder under results/"),
-    "case_id": ("str", "hash of matrix, seed, format, params, dtype, op, mode and device kind"),
+    "sequence": ("int", "place in the order in which the run wrote its rows, from 1; 0 where older versions wrote"),
+    "case_id": ("str", "hash of matrix (a file's content too), seed, format, params, dtype, op, mode and device kind"),
     "group": ("str", "group of the matrix; generated and file matrices have groups of their own"),
     "name": ("str", "name inside the group; only group/name identifies a matrix"),
     "matrix_sha256": ("str", "SHA-256 of shape, row_ptr, col_idx and float64 values of canonical CSR"),
+    "file_sha256": ("str", "SHA-256 of the file's bytes where the matrix was given as a file"),
     "kind": ("str", "the collection's kind, or the generator"),
     "rows": ("int", "rows of the matrix"),
     "cols": ("int", "columns of the matrix"),
@@ -83,6 +88,10 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "bytes_arrays": ("str", "bytes by array, JSON"),
     "bytes_peak": ("int", "most device memory held during conversion, input included; 0 where not counted"),
     "bytes_needed": ("int", "where skipped for its size: the bytes that it would take"),
+    "bytes_limit": (
+        "int",
+        "where skipped for its size: the limit that this is over; the case is due once it is raised",
+    ),
     "t_convert_host": ("float", "conversion from canonical CSR on the host (NumPy), seconds; NaN where left out"),
     "t_convert_device": ("float", "conversion from canonical CSR on the device (CuPy), seconds; NaN without one"),
     "t_transfer": ("float", "copying the format's arrays from host to device, seconds; NaN without a device"),
@@ -104,6 +113,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
 # What `collection.features.description` tells of a matrix, and whose it is.
 MATRIX_COLUMNS: dict[str, tuple[str, str]] = {
     "schema_version": COLUMNS["schema_version"],
+    "sequence": COLUMNS["sequence"],
     "matrix_sha256": ("str", "hash of the matrix, as in its rows"),
     "group": COLUMNS["group"],
     "name": COLUMNS["name"],
@@ -131,6 +141,74 @@ def blank_row(columns: Mapping[str, tuple[str, str]] = COLUMNS) -> dict[str, Any
     return {name: list(value) if isinstance(value, list) else value for name, value in empty.items()} | {
         "schema_version": SCHEMA_VERSION
     }
+
+
+def storable(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a row as plain values. Where a format gave what a column cannot hold, the status is `error`.
+
+    The reason then says what that was, and what the row would have said.
+    """
+    plain, refused = fitted(row)
+    if refused:
+        would = f"; the case was {plain['status']}" + (f": {plain['reason']}" if plain.get("reason") else "")
+        reason = f"a row cannot hold what the format gave: {', '.join(refused)}{would if plain.get('status') else ''}"
+        plain |= {"status": "error", "reason": reason}
+    return plain
+
+
+def fitted(
+    row: Mapping[str, Any], columns: Mapping[str, tuple[str, str]] = COLUMNS
+) -> tuple[dict[str, Any], list[str]]:
+    """The values as their columns hold them, and in words those that do not fit.
+
+    In their place stands the column's empty value; of a text that is not Unicode, what can be shown of it.
+    """
+    plain, refused = {}, []
+    for name, value in row.items():
+        kind = columns[name][0]
+        try:
+            plain[name] = _PLAIN[kind](value)
+        except Exception:  # a format's own type may raise anything here
+            text = isinstance(value, str) and kind == "str"
+            plain[name] = value.encode(errors="backslashreplace").decode() if text else _EMPTY[kind]
+            refused.append(f"{name} {_shown(value)}")
+    return plain, refused
+
+
+def _text(value: Any) -> str:
+    value.encode()  # refuses what is no text, and lone surrogates
+    return str(value)
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, float) and value.is_integer():  # an estimate that ends in a division
+        value = int(value)
+    return int(np.int64(operator.index(value)))  # refuses what is beyond 64 bits
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError
+    return bool(value)
+
+
+_PLAIN: dict[str, Callable[[Any], Any]] = {
+    "str": _text,
+    "int": _count,
+    "float": lambda value: float(value + 0.0),  # numbers only, no text of one
+    "bool": _truth,
+    "ints": lambda value: [_count(part) for part in value],
+    "floats": lambda value: [float(part) for part in value],
+}
+
+
+def _shown(value: Any, most: int = 80) -> str:
+    """A value that may be anything in a few words, and in characters that every terminal and file takes."""
+    try:
+        text = ascii(value)
+    except Exception:
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def arrow_schema(columns: Mapping[str, tuple[str, str]] = COLUMNS) -> Any:

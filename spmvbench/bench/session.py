@@ -23,7 +23,7 @@ from typing import IO, Any
 
 from spmvbench import __version__, store
 from spmvbench.bench.plan import Case, Group, Settings, device_kind
-from spmvbench.bench.record import MATRIX_COLUMNS, blank_row
+from spmvbench.bench.record import MATRIX_COLUMNS, blank_row, fitted, storable
 from spmvbench.bench.timing import RULES
 from spmvbench.devices import DeviceUnavailable
 from spmvbench.errors import SpmvbenchError
@@ -139,6 +139,8 @@ class _Session:
     folder: Path
     watcher: Watcher
     timeout: float
+    standing: Callable[[], None] = lambda: None  # raises where the folder is gone
+    sequence: int = 1  # place of the next row
     facts: dict[str, Any] = field(default_factory=dict)
     described: set[str] = field(default_factory=set)
     suspects: set[frozenset[str]] = field(default_factory=set)  # ids of cases in flight together when a worker died
@@ -157,7 +159,8 @@ class _Session:
         }
         for part in columns:
             row |= part
-        store.append(self.folder, row)
+        row = storable(row)
+        self.keep(store.append, row)
         self.rows += 1
         self.parts += 1
         if self.parts >= PARTS_BEFORE_COMPACTION:
@@ -168,8 +171,14 @@ class _Session:
     def describe(self, about: dict[str, Any]) -> None:
         """Put what a matrix looks like on disk, once a run."""
         if about["matrix_sha256"] not in self.described:
-            store.describe(self.folder, blank_row(MATRIX_COLUMNS) | about)
+            self.keep(store.describe, fitted(blank_row(MATRIX_COLUMNS) | about, MATRIX_COLUMNS)[0])
             self.described.add(about["matrix_sha256"])
+
+    def keep(self, put: Callable[[Path, dict[str, Any]], None], row: dict[str, Any]) -> None:
+        """Put a row into a table of the folder, behind all before it."""
+        self.standing()
+        put(self.folder, row | {"sequence": self.sequence})
+        self.sequence += 1
 
     def follow(self, worker: _Worker, group: Group) -> list[Group]:
         """Have a group measured. Returns what is left of it: nothing, unless the worker died or was told to stop."""
@@ -226,17 +235,19 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
     """Measure every case of the groups and write the rows; the caller holds the folder's lock.
 
     Returns False where the watcher stopped it before the end. Raises DeviceUnavailable where there is no such device,
-    SpmvbenchError where no worker can be started.
+    SpmvbenchError where no worker can be started, or the folder was removed meanwhile.
     """
     left = deque(groups)
     if not left:
+        store.compact(folder)  # a run killed at its end has left this undone
         return True
     kind = device_kind(settings.device)
     timeout = settings.timeout or TIMEOUTS[kind]
-    session = _Session(folder, watcher, timeout, described=store.described(folder))
     record = {"run": folder.name, "started": store.now(), "ended": None, "seed": left[0].seed} | host()
     worker: _Worker | None = None
-    with open(folder / store.LOG, "ab") as log:
+    with open(folder / store.LOG, "ab") as log, store.standing(folder) as standing:
+        described, sequence = store.described(folder), store.next_sequence(folder)
+        session = _Session(folder, watcher, timeout, standing, sequence, described=described)
         try:
             while left and not session.stopped:
                 if worker is not None and worker.process.poll() is not None:
@@ -261,6 +272,7 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
         finally:
             if worker is not None:
                 worker.kill()
+            standing()
             if session.facts:
                 record |= {"ended": store.now(), "rows": session.rows, "seconds": dict(session.seconds)}
                 store.append_session(folder, record)

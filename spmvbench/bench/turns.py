@@ -247,7 +247,8 @@ class Bench:
 def failure_of(error: Exception, stage: str) -> dict[str, Any]:
     """The columns of a row that tell of an exception."""
     if isinstance(error, Skip):
-        return {"status": "skipped", "reason": error.reason, "bytes_needed": error.needed_bytes or 0}
+        sizes = {"bytes_needed": error.needed_bytes or 0, "bytes_limit": error.limit_bytes or 0}
+        return {"status": "skipped", "reason": error.reason} | sizes
     if isinstance(error, MemoryError | OutOfDeviceMemory):
         return {"status": "oom", "reason": f"out of memory while {stage}: {error}"}
     if isinstance(error, DeviceFault):

@@ -138,13 +138,13 @@ def command(
     cases = plan.cross(found, classes, dtypes, modes or plan.DEFAULT_MODES[plan.device_kind(device)], device, seed)
 
     if dry_run:
-        todo = plan.pending(cases, {} if fresh else store.measured(folder, settled=retry))
+        todo = plan.pending(cases, {} if fresh else store.measured(folder, settled=retry, max_bytes=max_bytes))
         _echo_plan(folder, found, cases, len(todo))
         return 0
     with store.lock(folder):
         if fresh and (aside := store.set_aside(folder)):
             click.echo(f"What {folder} held is now in {aside}")
-        todo = plan.pending(cases, store.measured(folder, settled=retry))
+        todo = plan.pending(cases, store.measured(folder, settled=retry, max_bytes=max_bytes))
         _echo_plan(folder, found, cases, len(todo))
         settings = plan.Settings(device, max_bytes, budget, timeout, real_part, convert)
         progress = Progress(len(todo))
@@ -161,7 +161,7 @@ def command(
     if failed:
         click.echo(f"\n{failed} case{'s' * (failed != 1)} failed; the same command with --retry measures them again.")
     click.echo(f"\nRows: {folder / store.ROWS}\nNext: spmvbench report {_report_arguments(folder, results)}")
-    return 1 if failed else 0
+    return 1 if (rows["status"] == "wrong").any() else 0
 
 
 def _report_arguments(folder: Path, results: str) -> str:

@@ -45,13 +45,14 @@ def cbool(flag: bool) -> str:
 class Skip(Exception):
     """A format cannot or should not hold a matrix. The reason is recorded with the row.
 
-    needed_bytes: the bytes that it would have taken, where that is the reason.
+    needed_bytes: the bytes that it would have taken, where that is the reason. limit_bytes: what the user or the device
+    allows, where that is less; such a case is measured once more is allowed.
     """
 
-    def __init__(self, reason: str, needed_bytes: int | None = None):
+    def __init__(self, reason: str, needed_bytes: int | None = None, limit_bytes: int | None = None):
         super().__init__(reason)
         self.reason = reason
-        self.needed_bytes = needed_bytes
+        self.needed_bytes, self.limit_bytes = needed_bytes, limit_bytes
 
 
 @dataclass(frozen=True)
@@ -255,7 +256,7 @@ class Format:
         needed = cls.estimate(a, **cls.resolve(params))
         if needed > max_bytes:
             limit = byte_text(max_bytes)
-            raise Skip(f"{byte_text(needed)} for {a.nnz:,} nonzeros, over the limit of {limit}", needed)
+            raise Skip(f"{byte_text(needed)} for {a.nnz:,} nonzeros, over the limit of {limit}", needed, max_bytes)
 
     @classmethod
     def _refuse_shape(cls, a: Csr) -> None:
