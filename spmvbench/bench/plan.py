@@ -56,8 +56,12 @@ class Case:
 
     @cached_property
     def case_id(self) -> str:
-        """Hash of everything that makes two cases different; the same in every session."""
+        """Hash of everything that makes two cases different; the same in every session.
+
+        What a file holds belongs to it; generated and collected matrices are what their names say.
+        """
         identity = [self.matrix.id, self.seed, self.format, self.params, self.dtype, OP, self.mode, self.device]
+        identity += filter(None, [self.matrix.file_sha256])
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -77,6 +81,7 @@ class Case:
             "case_id": self.case_id,
             "group": self.matrix.group,
             "name": self.matrix.name,
+            "file_sha256": self.matrix.file_sha256,
             "kind": self.matrix.kind,
             "format": self.format,
             "params": formats.params_text(dict(self.params)),

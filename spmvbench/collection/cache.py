@@ -53,9 +53,10 @@ def location(source: Path) -> Path:
 
 
 def _identity(source: Path) -> dict[str, int]:
-    """What a cache must agree with to be that of the file as it is now."""
+    """What a cache must agree with to be that of the file as it is now: copies and editors may keep the first time."""
     status = source.stat()
-    return {"version": VERSION, "size": status.st_size, "mtime_ns": status.st_mtime_ns}
+    times = {"mtime_ns": status.st_mtime_ns, "ctime_ns": status.st_ctime_ns}
+    return {"version": VERSION, "size": status.st_size} | times
 
 
 def _padding(length: int) -> int:
@@ -97,7 +98,7 @@ def load(source: Path) -> Content | None:
             line = file.readline()
             header = json.loads(line)
             identity = _identity(source)
-            if {key: header[key] for key in identity} != identity:
+            if {key: header.get(key) for key in identity} != identity:
                 return None
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         arrays = {}

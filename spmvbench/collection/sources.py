@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import hashlib
+import itertools
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ class Matrix:
 
     source: "suitesparse", "synthetic" or "file". Generated matrices are of group "synthetic" and named by their spec,
     files of group "file". path: None for generated ones. nnz: stored entries that the index expects, None if unknown.
+    file_sha256: of the bytes of a file, which may be edited under its name; empty for others.
     """
 
     group: str
@@ -27,16 +31,25 @@ class Matrix:
     source: str
     path: Path | None = None
     nnz: int | None = None
+    file_sha256: str = ""
 
     @property
     def id(self) -> str:
         return f"{self.group}/{self.name}"
 
     def read(self, seed: int = 0, complex_values: files.ComplexValues = "refuse") -> Any:
-        """The matrix as a canonical scipy.sparse.csr_array of float64; see files.read and synthetic.generate."""
+        """The matrix as a canonical scipy.sparse.csr_array of float64; see files.read and synthetic.generate.
+
+        Raises SpmvbenchError for a file that is no longer what it was when its hash was taken.
+        """
         if self.path is None:
             return synthetic.generate(self.name, seed)
-        return files.read(self.path, seed=seed, complex_values=complex_values)
+        a = files.read(self.path, seed=seed, complex_values=complex_values)
+        if self.file_sha256 and self.file_sha256 != _digest(self.path):
+            raise SpmvbenchError(
+                f"{self.name} was edited after the run began: the same command measures what it is now"
+            )
+        return a
 
 
 def resolve(
@@ -55,14 +68,15 @@ def resolve(
     matrices: `group/name`, a name that only one group has, globs, specs, files. The conditions hold for the
     collection's matrices and, where nothing is named, select from the whole collection; generated matrices and files
     are never left out by them. limit: the first so many, here or not. Names keep their order; what globs, groups and
-    conditions select comes after, in the index's order. Raises UsageError for names that nothing has, with the nearest.
+    conditions select comes after, in the index's order. Of files with one name each has its folder before it. Raises
+    UsageError for names that nothing has, with the nearest.
     """
     items, groups = _items(matrices, sets), list(groups)
     given = {"kind": kind, "min_nnz": min_nnz, "max_nnz": max_nnz, "spd": spd}
     conditions = {name: value for name, value in given.items() if value is not None}
     if not items and not groups and not conditions:
         raise UsageError("no matrix is named: give group/name, a generated spec, a file, --group or --set")
-    chosen: dict[str, Matrix | Entry] = {}
+    chosen: dict[str | Path, Matrix | Entry] = {}
     searched = []
     for item in items:
         own = _own(item)
@@ -70,8 +84,7 @@ def resolve(
             searched.append(item)
         else:
             found = own or _entry(item)
-            if chosen.setdefault(found.id, found) != found:
-                raise UsageError(f"two files are called {found.name}: rows could not tell them apart")
+            chosen.setdefault(own.path if own and own.path else found.id, found)
     if searched or groups or (conditions and not items):
         chosen |= {e.id: e for e in suitesparse.search(searched, groups=groups, **conditions) if e.id not in chosen}
     here, missing = [], []
@@ -81,7 +94,7 @@ def resolve(
             missing.append(found.id)
         else:
             here.append(matrix)
-    return here, missing
+    return _told_apart(here), missing
 
 
 def obtain(name: str) -> Matrix:
@@ -149,6 +162,35 @@ def _entry(name: str) -> Entry:
         if slash:
             return Entry(group, short)  # not here, and nobody to ask whether it exists
         raise
+
+
+def _told_apart(matrices: Sequence[Matrix]) -> list[Matrix]:
+    """The matrices; files with their hashes, and those of one name with as much of their paths as tells them apart."""
+    twins: dict[str, list[Path]] = {}
+    for matrix in matrices:
+        if matrix.source == "file":
+            twins.setdefault(matrix.path.name, []).append(matrix.path)
+    return [
+        replace(matrix, name=_short(matrix.path, twins[matrix.path.name]), file_sha256=_digest(matrix.path))
+        if matrix.source == "file"
+        else matrix
+        for matrix in matrices
+    ]
+
+
+def _short(path: Path, twins: Sequence[Path]) -> str:
+    """The end of a path that no other of these paths has; bytes that are not UTF-8 by their numbers."""
+    depth = next(n for n in itertools.count(1) if sum(twin.parts[-n:] == path.parts[-n:] for twin in twins) == 1)
+    return os.fsencode(Path(*path.parts[-depth:])).decode("utf-8", "backslashreplace")
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file's bytes; empty where it cannot be read, as whoever reads the matrix will say."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def _fetched(entry: Entry) -> Matrix | None:

@@ -16,6 +16,7 @@ class Named:
     name: str
     group: str = "G"
     kind: str = "test"
+    file_sha256: str = ""
 
     @property
     def id(self):
@@ -49,6 +50,15 @@ def test_case_ids_are_stable_and_tell_everything_apart():
     assert case.case_id not in {other.case_id for other in others}
     (on_another_gpu,) = cross("cuda:1", text="ell", names="a")
     assert on_another_gpu.case_id == cross("cuda:0", text="ell", names="a")[0].case_id
+
+
+def test_what_a_file_holds_makes_another_case():
+    cases = [
+        plan.cross([Named("a.mtx", "file", file_sha256=sha)], formats.parse("ell"), ["f64"], ["hot"], "emulated", 0)[0]
+        for sha in ("", "ab", "cd")
+    ]
+    assert len({case.case_id for case in cases}) == 3
+    assert [case.columns()["file_sha256"] for case in cases] == ["", "ab", "cd"]
 
 
 def test_case_survives_the_pipe():

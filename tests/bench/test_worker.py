@@ -100,7 +100,7 @@ class Right(CsrArrays):
 
 
 class OnDevice:
-    id, group, name, kind = "G/m", "G", "m", "test"
+    id, group, name, kind, file_sha256 = "G/m", "G", "m", "test", ""
 
     def read(self, seed, complex_values):
         assert complex_values == "refuse"

@@ -55,12 +55,27 @@ def test_generated_and_files_need_no_index(offline, tmp_path):
     assert spmvbench.load(str(path)).nnz == 1
 
 
-def test_two_files_of_one_name_are_refused(offline, tmp_path):
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "m.mtx").write_text("")
-    with pytest.raises(UsageError, match=r"two files are called m\.mtx"):
-        resolve([str(tmp_path / "a/m.mtx"), str(tmp_path / "b/m.mtx")])
+def test_files_of_one_name_are_matrices_of_their_own(offline, tmp_path):
+    paths = [tmp_path / folder / "m.mtx" for folder in ("a", "b", "x/c", "y/c")]
+    for number, path in enumerate(paths):
+        path.parent.mkdir(parents=True)
+        path.write_text(f"%%MatrixMarket matrix coordinate real general\n1 1 1\n1 1 {number // 2}\n")
+    found, _ = resolve([*map(str, paths), str(paths[0].parent / ".." / "a" / "m.mtx")])
+    assert ids(found) == ["file/a/m.mtx", "file/b/m.mtx", "file/x/c/m.mtx", "file/y/c/m.mtx"]
+    assert [matrix.read().data.tolist() for matrix in found] == [[0], [0], [1], [1]]
+    assert len({matrix.file_sha256 for matrix in found}) == 2
+    assert resolve([str(paths[0])])[0][0].id == "file/m.mtx"
+
+
+def test_a_file_edited_after_it_was_named_is_not_read_as_what_it_was(offline, tmp_path):
+    path = tmp_path / "m.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate real general\n1 1 1\n1 1 1\n")
+    ((matrix,), _) = resolve([str(path)])
+    assert matrix.read().data.tolist() == [1]
+    path.write_text("%%MatrixMarket matrix coordinate real general\n1 1 1\n1 1 12\n")
+    with pytest.raises(SpmvbenchError, match=r"m\.mtx was edited after the run began"):
+        matrix.read()
+    assert resolve([str(path)])[0][0].read().data.tolist() == [12]
 
 
 def test_names_without_index_are_missing_unless_they_are_here(offline):
