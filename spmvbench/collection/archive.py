@@ -28,39 +28,57 @@ class BadArchive(SpmvbenchError):
     """A file that is no archive of a matrix, or one that must not be trusted."""
 
 
-class _Bounded:
+class _Bounded(io.RawIOBase):
     """A stream that refuses to give more than `limit` bytes."""
 
     def __init__(self, stream: BinaryIO, limit: int, name: str):
         self.stream, self.limit, self.name = stream, limit, name
 
-    def read(self, size: int) -> bytes:
-        data = self.stream.read(size)
-        self.limit -= len(data)
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:
+        count = self.stream.readinto(buffer)
+        self.limit -= count
         if self.limit < 0:
-            raise BadArchive(f"{self.name}.tar.gz unpacks to over {MAX_RATIO} times its size: not a matrix, refused")
-        return data
+            raise BadArchive(f"{self.name} unpacks to over {MAX_RATIO} times its size: not a matrix, refused")
+        return count
+
+
+def unpacked_limit(path: Path) -> int:
+    """The most bytes that a gzipped file may unpack to."""
+    return max(MIN_LIMIT, MAX_RATIO * os.path.getsize(path))
 
 
 @contextmanager
-def _opened(path: Path, name: str) -> Iterator[tuple[tarfile.TarFile, _Bounded]]:
-    """The archive as a forward-only tar, and the unpacked stream under it. Every failing becomes BadArchive."""
+def unpacked(path: Path, name: str) -> Iterator[BinaryIO]:
+    """The content of a gzipped file as a buffered stream; what fails, also while reading, becomes BadArchive.
+
+    name: what errors call the file.
+    """
     from isal import igzip, isal_zlib  # unpacks three times as fast as zlib, which would take as long as parsing
 
     with open(path, "rb") as file:
         start = file.read(512)
     if not start.startswith(b"\x1f\x8b"):
         what = "an HTML page" if b"<html" in start.lower() or b"<!doctype" in start.lower() else "no gzip file"
-        raise BadArchive(f"{name}.tar.gz is not an archive: it is {what if start else 'empty'}")
-    limit = max(MIN_LIMIT, MAX_RATIO * os.path.getsize(path))
+        raise BadArchive(f"{name} is not an archive: it is {what if start else 'empty'}")
     try:
-        with igzip.open(path) as unpacked:
-            stream = _Bounded(unpacked, limit, name)
-            with tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK) as tar:
-                yield tar, stream
+        with igzip.open(path) as stream:
+            yield io.BufferedReader(_Bounded(stream, unpacked_limit(path), name), CHUNK)
     except EOFError:
-        raise BadArchive(f"{name}.tar.gz is cut short") from None
-    except (tarfile.TarError, isal_zlib.error, igzip.BadGzipFile) as error:
+        raise BadArchive(f"{name} is cut short") from None
+    except (isal_zlib.error, igzip.BadGzipFile) as error:
+        raise BadArchive(f"{name} is damaged or no archive: {error}") from None
+
+
+@contextmanager
+def _opened(path: Path, name: str) -> Iterator[tuple[tarfile.TarFile, BinaryIO]]:
+    """The archive as a forward-only tar, and the unpacked stream under it. Every failing becomes BadArchive."""
+    try:
+        with unpacked(path, f"{name}.tar.gz") as stream, tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK) as tar:
+            yield tar, stream
+    except tarfile.TarError as error:
         raise BadArchive(f"{name}.tar.gz is damaged or no archive: {error}") from None
 
 

@@ -13,16 +13,22 @@ from typing import Any
 
 import numpy as np
 
+from spmvbench.collection.readers import checked
 from spmvbench.errors import SpmvbenchError
-from spmvbench.formats.arrays import index_dtype
+from spmvbench.formats.arrays import cdiv, index_dtype
 
 SYMMETRIES = {"u": "general", "r": "general", "s": "symmetric", "z": "skew-symmetric", "h": "hermitian"}
 
 
+WIDEST = 80  # characters of a field; lines of the collection's files have 80 in all
+_NO_NUMBER = bytes(byte for byte in range(256) if byte not in b"0123456789+-.EDed ")
+
+
 def _format(text: str, name: str) -> tuple[int, int, bool]:
     """Fields a line, characters a field, and whether they are real, of a Fortran format such as (1P,4E20.12)."""
-    match = re.fullmatch(r"\((?:\d+P,?)?(\d*)([IEDFG])(\d+)(?:\.\d+)?(?:E\d+)?\)", text.replace(" ", "").upper())
-    if match is None:
+    form = r"\((?:\d+P,?)?(\d{0,9})([IEDFG])(\d{1,9})(?:\.\d+)?(?:E\d+)?\)"
+    match = re.fullmatch(form, text.replace(" ", "").upper(), re.ASCII)
+    if match is None or not 0 < int(match[3]) <= WIDEST:
         raise SpmvbenchError(f"{name} uses the Fortran format {text.strip()!r}, which is not one of a number a field")
     return int(match[1] or 1), int(match[3]), match[2] != "I"
 
@@ -32,10 +38,14 @@ def _numbers(lines: list[bytes], count: int, form: str, name: str, what: str) ->
     per_line, width, real = _format(form, name)
     if count == 0:
         return np.empty(0, dtype=np.float64 if real else np.int64)
+    per_line = min(per_line, count)  # a line is as long as its format says, but no longer than all numbers together
+    lines = lines[: cdiv(count, max(per_line, 1))]
     text = b"".join(line.rstrip(b"\r\n").ljust(per_line * width)[: per_line * width] for line in lines)
     if len(text) < count * width:
         raise SpmvbenchError(f"{name} ends before its {count:,} {what}")
     text = text[: count * width]
+    if len(text.translate(None, _NO_NUMBER)) < len(text):
+        raise SpmvbenchError(f"{name} has other characters than those of numbers among its {what}")
     if real:
         text = text.upper().replace(b"D", b"E")
         if text.count(b".") != count:
@@ -71,7 +81,8 @@ def read(path: Path) -> tuple[Any, bool, str]:
         raise SpmvbenchError(f"{name} has no Harwell-Boeing header in its first four lines") from None
     if field not in "rcpiq" or symmetry not in SYMMETRIES or storage != "a":
         raise SpmvbenchError(f"{name} is of type {kind}: only assembled matrices can be read")
-    if min(rows, cols, nnz) < 0 or (symmetry in "shz" and rows != cols):
+    checked.size(rows, cols, nnz, name)
+    if symmetry in "shz" and rows != cols:
         raise SpmvbenchError(f"{name} declares {rows} x {cols} with {nnz} entries as {kind}, which cannot be")
     start = 5 if len(cards) > 4 and cards[4] > 0 else 4  # a fifth line describes right-hand sides
     ends = np.cumsum([start, pointer_cards, index_cards, value_cards])

@@ -1,0 +1,83 @@
+"""What files claim of a matrix, checked fully: sizes against this machine, indices against the shape."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from spmvbench.errors import SpmvbenchError
+from spmvbench.formats.arrays import INT32_MAX, index_dtype
+
+MOST_EMPTY = 1000  # rows or columns an entry, of large matrices: beyond, a few bytes would claim gigabytes
+LARGE = 1 << 24
+
+
+def memory(needed: int, name: str, what: str) -> None:
+    """Raise SpmvbenchError where `needed` bytes are more than this machine has."""
+    if needed > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
+        raise SpmvbenchError(f"{name} {what}, which takes {needed / 1e9:,.0f} GB: more memory than this machine has")
+
+
+def size(rows: int, cols: int, entries: int, name: str) -> None:
+    """Raise SpmvbenchError where such a matrix cannot be, does not fit 32-bit indices or not into the memory."""
+    what = f"declares {rows:,} x {cols:,} with {entries:,} entries"
+    if min(rows, cols, entries) < 0:
+        raise SpmvbenchError(f"{name} {what}, which cannot be")
+    if max(rows, cols) > INT32_MAX:
+        raise SpmvbenchError(f"{name} {what}: indices must fit in 32 bits")
+    if max(rows, cols) > max(LARGE, MOST_EMPTY * entries):
+        raise SpmvbenchError(f"{name} {what}: of so large a matrix, {MOST_EMPTY} rows or columns an entry are too many")
+    index = index_dtype(max(rows, cols, entries)).itemsize
+    memory((max(rows, cols) + 1) * index + entries * (index + 8), name, what)
+
+
+def shape(found: np.ndarray, name: str) -> tuple[int, int]:
+    """Two whole numbers of an array; what they must be otherwise is for `size`."""
+    if found.shape != (2,) or found.dtype.kind not in "iu":
+        raise SpmvbenchError(f"{name} has no shape of two whole numbers")
+    rows, cols = found.tolist()
+    return rows, cols
+
+
+def numbers(data: np.ndarray, dimensions: int, name: str) -> np.ndarray:
+    """The values in the widest type of their kind; truth values stay as they are."""
+    if data.ndim != dimensions or data.dtype.kind not in "biufc":
+        raise SpmvbenchError(f"{name} has values of type {data.dtype} in {data.ndim} dimensions")
+    return data.astype({"b": np.bool_, "c": np.complex128}.get(data.dtype.kind, np.float64), copy=False)
+
+
+def compressed(major: int, minor: int, pointers: np.ndarray, indices: np.ndarray, stored: int, name: str) -> None:
+    """Raise SpmvbenchError unless pointers (major + 1,) rise from 0 over indices in 0..minor-1 with `stored` values."""
+    sound = (
+        _whole(pointers, indices)
+        and len(pointers) == major + 1
+        and pointers[0] == 0
+        and bool((pointers[1:] >= pointers[:-1]).all())
+        and pointers[-1] == len(indices) == stored
+        and _within(indices, minor)
+    )
+    if not sound:
+        raise SpmvbenchError(f"{name} is malformed: its pointers or indices leave the matrix")
+
+
+def coordinates(rows: int, cols: int, row: np.ndarray, col: np.ndarray, stored: int, name: str) -> None:
+    """Raise SpmvbenchError unless row and col are the places of `stored` values in the matrix."""
+    sound = _whole(row, col) and len(row) == len(col) == stored and _within(row, rows) and _within(col, cols)
+    if not sound:
+        raise SpmvbenchError(f"{name} is malformed: its indices leave the {rows} x {cols} matrix")
+
+
+def diagonals(rows: int, cols: int, offsets: np.ndarray, stored: int, name: str) -> None:
+    """Raise SpmvbenchError unless offsets (col - row) name `stored` different diagonals, each of them in the matrix."""
+    sound = _whole(offsets) and len(offsets) == stored == len(np.unique(offsets))
+    if not sound or (stored and not -rows < offsets.min() <= offsets.max() < cols):
+        raise SpmvbenchError(f"{name} is malformed: its diagonals are not those of a {rows} x {cols} matrix")
+
+
+def _whole(*arrays: np.ndarray) -> bool:
+    return all(array.ndim == 1 and array.dtype.kind in "iu" for array in arrays)
+
+
+def _within(indices: np.ndarray, n: int) -> bool:
+    return not len(indices) or (indices.min() >= 0 and indices.max() < n)
