@@ -23,9 +23,32 @@ __global__ void prepare(int n, const int* __restrict__ order, const V* __restric
   for (long long i = global_thread(); i < rows; i += stride) y[i] = V(0);
 }
 
-// One block a multiprocessor, its warps half at one part and half at the other, so that loads which wait for L2 and
+// The tiles of a part, and the rows of its tail, that are a warp's: from `first` on, every `warps`-th. AHEAD: the next tile
+// is loaded before this one is summed.
+template <bool AHEAD, int SIGMA, int BATCH, typename V, typename I, typename C, typename X>
+__device__ __forceinline__ void add_tiles(long long first, long long warps, int rows, int tiles, int tail_row,
+                                          const I* __restrict__ row_ptr, const Tiles<V, C>& a, X x,
+                                          V* __restrict__ y) {
+  long long w = first;
+  if (AHEAD) {
+    TileHead<V, C, SIGMA, BATCH> coming;
+    if (w < tiles) coming.load(a, static_cast<int>(w));
+    for (; w < tiles; w += warps) {
+      TileHead<V, C, SIGMA, BATCH> now = coming;
+      if (w + warps < tiles) coming.load(a, static_cast<int>(w + warps));
+      sum_tile<true, V, SIGMA, BATCH>(
+          a, static_cast<int>(w), now, x, y, [=](int row, V sum) { atomicAdd(y + row, sum); },
+          [=](int row, V sum, bool) { atomicAdd(y + row, sum); });
+    }
+  }
+  for (; w < tiles + rows - tail_row; w += warps) {
+    csr5_share<true, SIGMA, BATCH>(w, rows, tiles, tail_row, row_ptr, a, x, y);
+  }
+}
+
+// A block or two a multiprocessor, its warps half at one part and half at the other, so that loads which wait for L2 and
 // loads which stream are under way at the same time. x: in the order of the columns, `hubs` of them cached. y is zero.
-template <typename V, typename H, typename R, int SIGMA, int BATCH>
+template <typename V, typename H, typename R, int SIGMA, int BATCH, bool AHEAD>
 __global__ void __launch_bounds__(1024)
     hub_cache(int rows, int hubs, int hub_tiles, int hub_tail, const H* __restrict__ hub_row_ptr,
               const unsigned* __restrict__ hub_tile_ptr, const unsigned* __restrict__ hub_desc,
@@ -47,13 +70,9 @@ __global__ void __launch_bounds__(1024)
   const int odd = threadIdx.x / WARP % 2;
   for (int pass = 0; pass < 2; ++pass) {
     if (pass == odd) {
-      for (long long w = first; w < hub_tiles + rows - hub_tail; w += warps) {
-        csr5_share<true, SIGMA, BATCH>(w, rows, hub_tiles, hub_tail, hub_row_ptr, hub, Cached<V>{cache}, y);
-      }
+      add_tiles<AHEAD, SIGMA, BATCH>(first, warps, rows, hub_tiles, hub_tail, hub_row_ptr, hub, Cached<V>{cache}, y);
     } else {
-      for (long long w = first; w < rest_tiles + rows - rest_tail; w += warps) {
-        csr5_share<true, SIGMA, BATCH>(w, rows, rest_tiles, rest_tail, rest_row_ptr, rest, x, y);
-      }
+      add_tiles<AHEAD, SIGMA, BATCH>(first, warps, rows, rest_tiles, rest_tail, rest_row_ptr, rest, x, y);
     }
   }
 }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, cdiv, inverse
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register
+from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register
 from spmvbench.formats.caching.hub import hub_order
 from spmvbench.formats.conversion import Run, device_limits, runner
 from spmvbench.formats.csr.csr5 import Csr5
@@ -60,6 +60,8 @@ class HubCache(Format):
     sms = Parameter(0, "multiprocessors, each with one block; 0: those of the device at hand", low=0, high=2**16)
     shared_bytes = Parameter(0, "shared memory of a block, bytes; 0: as much as the device has", low=0)
     hubs = Parameter(0, "columns that are cached at most; 0 takes as many as fit", low=0, high=2**16)
+    per_sm = Parameter(1, "blocks a multiprocessor, which share its memory", choices=(1, 2))
+    ahead = Parameter(True, "whether a warp loads its next tile before it sums one")
     sigma = Csr5.sigma.defaulting(4)
     batch = Csr5.batch
 
@@ -70,10 +72,11 @@ class HubCache(Format):
     blocks: int  # one a multiprocessor
 
     @classmethod
-    def _split(cls, a: Csr, *, shared_bytes: int, hubs: int, **params: Any) -> tuple[Array, int, Csr, Csr]:
+    def _split(cls, a: Csr, *, shared_bytes: int, hubs: int, per_sm: int, **params: Any) -> tuple[Array, int, Csr, Csr]:
         """The order, how many are cached, and both parts with their columns renumbered."""
         order = hub_order(a, 1.0)
-        room = (shared_bytes or device_limits(a).shared_bytes) // a.dtype.itemsize
+        shared_bytes = shared_bytes or device_limits(a).shared_bytes // per_sm - (per_sm - 1) * 1024  # a block's own
+        room = shared_bytes // a.dtype.itemsize
         cached = min(hubs or 2**16, room, len(order))
         return order, cached, *parts_of(a, order, cached, runner(a))
 
@@ -108,10 +111,10 @@ class HubCache(Format):
         (hub_types, _, hub), (rest_types, _, rest) = self.hub.shares, self.rest.shares
         index, steps = hub_types.partition(", ")[::2]
         other = rest_types.partition(", ")[0]
-        kernel = f"hub_cache<{value}, {index}, {other}, {steps}>"
+        kernel = f"hub_cache<{value}, {index}, {other}, {steps}, {cbool(self.ahead)}>"
         args = (rows, np.int32(self.cached), *hub, *rest, ordered, y)
         window = self.cached * x.dtype.itemsize
-        grid_of_tiles = min(self.blocks, cdiv(len(self.hub.values) + len(self.rest.values), THREADS))
+        grid_of_tiles = min(self.blocks * self.per_sm, cdiv(len(self.hub.values) + len(self.rest.values), THREADS))
         return [
             Launch("caching/hub_cache.cu", f"prepare<{value}>", grid, 256, (n, self.order, x, ordered, rows, y)),
             Launch("caching/hub_cache.cu", kernel, grid_of_tiles, THREADS, args, window),
