@@ -28,6 +28,17 @@ def test_a_small_matrix_by_hand():
     assert testing.convert("bcsr-verschoor[block=2,sort=length]", a).perm.tolist() == [2, 0, 1]
 
 
+def test_rows_of_blocks_in_bins():
+    fmt = testing.convert("bin-bcsr[block=2]", sparse.csr_array(DENSE))
+    assert fmt.slice_ptr.tolist() == [0, 3]
+    assert fmt.block_col[:, :5].T.tolist() == [[0, 2, -1], [0, 2, -1], [1, -1, -1], [1, -1, -1], [0, 1, 2]]
+    rows = fmt.values.reshape(3, 2, 32)[:, :, :5].transpose(2, 0, 1).reshape(5, 6)
+    assert rows[0].tolist() == [1, 0, 2, 0, 0, 0]
+    assert rows[1].tolist() == [0, 3, 0, 0, 0, 0]
+    assert rows[4].tolist() == [5, 0, 0, 6, 7, 0]
+    assert not fmt.values.reshape(3, 2, 32)[:, :, 5:].any()
+
+
 def test_interleaved_block_rows_are_blocked_sliced_ellpack():
     a = spmvbench.load("fem:4:3")
     ours = testing.convert("bcsr-verschoor[rows=8,sort=length,order=interleaved]", a)
@@ -39,13 +50,16 @@ def test_interleaved_block_rows_are_blocked_sliced_ellpack():
     assert [launch.source for launch in ours.launches(x, y)] == ["blocked/block_sell.cu"]
 
 
-@pytest.mark.parametrize(("key", "sides"), [("bsr", (2, 3, 4)), ("bcsr-xu", (2, 3, 4)), ("bcsr-verschoor", (2, 3, 4))])
+@pytest.mark.parametrize(
+    ("key", "sides"),
+    [("bsr", (2, 3, 4)), ("bin-bcsr", (2, 3, 4)), ("bcsr-xu", (2, 3, 4)), ("bcsr-verschoor", (2, 3, 4))],
+)
 def test_squares_by_their_bytes(key, sides):
     for a in (HARD["power law"], HARD["3x3 blocks"], HARD["stencil"]):
         sizes = {side: testing.convert(f"{key}[block={side}]", a).nbytes for side in sides}
         fmt = testing.convert(key, a)
         assert fmt.nbytes == min(sizes.values())
-        assert sizes[fmt.tile[0]] == fmt.nbytes
+        assert sizes[fmt.tile[1]] == fmt.nbytes
 
 
 def test_rectangles_by_their_bytes():
