@@ -20,6 +20,7 @@ import os
 import pkgutil
 import re
 import sys
+import traceback
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -53,14 +54,45 @@ def _discover() -> None:
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(module.name)
     for name in filter(None, os.environ.get("SPMVBENCH_FORMATS", "").split(os.pathsep)):
-        path = Path(name).resolve()
-        if not path.is_file():
-            raise UsageError(f"SPMVBENCH_FORMATS names {name}, which is not a file")
-        spec = importlib.util.spec_from_file_location(f"spmvbench_format_{path.stem}", path)
-        assert spec is not None and spec.loader is not None
-        module_object = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module_object  # dataclasses look their module up
+        _load(name)
+
+
+def _load(name: str) -> None:
+    """Import a file as a module of its own. Raises UsageError, which names the file and the line, where that fails."""
+    path = Path(name).resolve()
+    if not path.is_file():
+        raise UsageError(f"SPMVBENCH_FORMATS names {name}, which is not a file")
+    # Named by the whole path: files in two folders may have one name, and are two sources.
+    module_name = f"spmvbench_format_{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
+    if module_name in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"SPMVBENCH_FORMATS names {name}, which is no Python file: its name must end in .py")
+    module_object = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module_object  # dataclasses look their module up
+    before = dict(REGISTRY)
+    try:
         spec.loader.exec_module(module_object)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit too: it would end whatever asked for the formats
+        del sys.modules[spec.name]
+        REGISTRY.clear()
+        REGISTRY.update(before)
+        raise UsageError(f"{name}, which SPMVBENCH_FORMATS names, cannot be imported: {_told(error, path)}") from error
+
+
+def _told(error: BaseException, path: Path) -> str:
+    """What a file did wrong, and in which of its lines."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f"{error.msg} (line {error.lineno})"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    where = f" (line {lines[-1]})" if lines else ""
+    if isinstance(error, SystemExit):
+        return f"it ends the program{where}"
+    message = str(error).partition("\n")[0]
+    return f"{type(error).__name__}{': ' * bool(message)}{message}{where}"
 
 
 def keys() -> list[str]:
@@ -174,7 +206,8 @@ def _modules(module: ModuleType, seen: set[ModuleType]) -> set[ModuleType]:
 def source_hash(cls: type[Format]) -> str:
     """SHA-256 (16 hex digits) of the format's module, what it imports from this folder, and its kernels.
 
-    A row carries it; a row measured from other sources is measured again.
+    A row carries it; a row measured from other sources is measured again. Raises UsageError for a source that is not
+    there.
     """
     files = {Path(inspect.getfile(module)) for module in _modules(inspect.getmodule(cls), set())}
     files.discard(Path(__file__).with_name("base.py"))  # help texts and registration; it computes nothing
@@ -182,5 +215,9 @@ def source_hash(cls: type[Format]) -> str:
         files.update((source, *paths.headers(source)))
     digest = hashlib.sha256()
     for path in sorted(files, key=lambda file: file.parts[:-3:-1]):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        try:
+            digest.update(os.fsencode(path.name) + b"\0" + path.read_bytes() + b"\0")
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise UsageError(f"{cls.key} has the source {path}, which cannot be read: {reason}") from None
     return digest.hexdigest()[:16]

@@ -6,6 +6,8 @@ A format is one class in one module of a room of this folder. It knows nothing o
 from __future__ import annotations
 
 import inspect
+import re
+import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -112,8 +114,9 @@ def zero_fill(y: Array) -> Launch:
 class Parameter:
     """A typed setting of a format, written ``key[name=value]`` on the command line.
 
-    The type is the default's. Read from the class it is the Parameter itself, from an instance the value used.
-    Raises UsageError for a value of another type, outside `choices`, or outside low..high.
+    The type is the default's: a truth value, a number below 2^63, or a text. Read from the class it is the Parameter
+    itself, from an instance the value used. Raises UsageError for a value of another type, outside `choices`, or
+    outside low..high.
     """
 
     def __init__(
@@ -125,6 +128,8 @@ class Parameter:
         low: float | None = None,
         high: float | None = None,
     ):
+        if not isinstance(default, bool | int | float | str):
+            raise TypeError(f"the default of a parameter is a truth value, a number or a text, not {default!r}")
         self.default, self.doc, self.choices, self.low, self.high = default, doc, tuple(choices), low, high
         self.name = ""
 
@@ -158,11 +163,13 @@ class Parameter:
             elif kind is int and isinstance(value, float) and value != int(value):
                 raise ValueError
             value = kind(value)
+            if isinstance(value, int | float) and not abs(value) < 2**63:  # nor is NaN less
+                raise ValueError
         except (ValueError, TypeError, KeyError, OverflowError):
-            raise UsageError(f"parameter {self.name} takes {self.range}, not {given!r}") from None
+            raise UsageError(f"parameter {self.name} takes {self.range}, not {reprlib.repr(given)}") from None
         outside = (self.low is not None and value < self.low) or (self.high is not None and value > self.high)
         if outside or (self.choices and value not in self.choices):
-            raise UsageError(f"parameter {self.name} takes {self.range}, not {given!r}")
+            raise UsageError(f"parameter {self.name} takes {self.range}, not {reprlib.repr(given)}")
         return value
 
 
@@ -380,8 +387,16 @@ def register(cls: type[Format]) -> type[Format]:
     missing = [name for name in ("key", "family", "reference") if not getattr(cls, name)]
     if missing:
         raise ValueError(f"{cls.__name__} lacks {', '.join(missing)}")
+    texts = {name: getattr(cls, name) for name in ("key", "family", "reference", "survey_name", "core")}
+    if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
+        raise ValueError(f"{' and '.join(wrong)} of {cls.__name__} must be text")
+    if not re.fullmatch(r"\w[\w.+-]*", cls.key):
+        raise ValueError(f"the key {cls.key!r} of {cls.__name__} could not be typed: use letters, digits and . _ + -")
+    for name in ("sources", "devices"):
+        if not isinstance(getattr(cls, name), tuple) or not all(isinstance(text, str) for text in getattr(cls, name)):
+            raise ValueError(f"{name} of {cls.__name__} must be a tuple of texts")
     taken = REGISTRY.get(cls.key)
-    if taken is not None and inspect.getfile(taken) != inspect.getfile(cls):
+    if taken is not None and taken is not cls:
         raise ValueError(f"the key {cls.key} is taken by {taken.__name__} of {Path(inspect.getfile(taken)).name}")
     REGISTRY[cls.key] = cls
     return cls

@@ -140,3 +140,10 @@ def test_every_name_can_be_typed_and_says_what_runs_or_why_nothing_does():
         assert name.called(name.title.lower())
     titles = [name.title for name in survey.names()]
     assert len(set(titles)) == len(titles)
+
+
+@pytest.mark.parametrize("value", ["9" * 400, "9" * 5000, 10**400, 2**63, "inf", "-inf", "nan", float("nan"), "1e400"])
+@pytest.mark.parametrize("default", [1, 1.0])
+def test_a_parameter_is_a_number_that_a_row_and_a_kernel_can_hold(default, value):
+    with pytest.raises(UsageError, match=r"takes (int|float), not .{1,60}$"):
+        Parameter(default, "a number").check(value)
