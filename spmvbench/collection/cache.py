@@ -1,7 +1,8 @@
 """The binary cache of matrix files: canonical CSR as flat arrays, mapped into memory instead of read.
 
-A cache file is one line of JSON, padded to a multiple of 64 bytes, and then the arrays, each padded the same way. It
-stands beside its source where that lies in `home()`, else in `home()/cache`: a user's own folders stay untouched.
+A cache file is one line of JSON, padded to a multiple of 64 bytes, then the arrays, each padded the same way, and last
+the CRC-32 of all that. It stands beside its source where that lies in `home()`, else in `home()/cache`: a user's own
+folders stay untouched.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import numpy as np
 
 from spmvbench.paths import home, written_whole
 
-VERSION = 2
+VERSION = 3
 ALIGN = 64
+HEADER = 1 << 16  # bytes that the line of JSON takes at most
+CHECKSUM = 4
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +52,7 @@ def location(source: Path) -> Path:
     if source.is_relative_to(root):
         return source.with_name(source.name + ".csr")
     digest = hashlib.sha256(os.fsencode(source)).hexdigest()[:16]
-    return root / "cache" / f"{source.name}-{digest}.csr"
+    return root / "cache" / f"{source.name[:50]}-{digest}.csr"
 
 
 def _identity(source: Path) -> dict[str, int]:
@@ -76,15 +79,25 @@ def save(source: Path, content: Content) -> None:
         "arrays": {name: [array.dtype.name, len(array)] for name, array in arrays.items()},
     }
     line = json.dumps(header).encode()
-    target = location(source)
+    parts: list[bytes | memoryview] = [line + b" " * _padding(len(line) + 1) + b"\n"]
+    for array in arrays.values():
+        parts += [array.data.cast("B") if array.nbytes else b"", bytes(_padding(array.nbytes))]
+    target, checksum = location(source), 0
     try:
         with written_whole(target) as file:
-            file.write(line + b" " * _padding(len(line) + 1) + b"\n")
-            for array in arrays.values():
-                file.write(array.data)
-                file.write(bytes(_padding(array.nbytes)))
+            for part in parts:
+                file.write(part)
+                checksum = crc32(part, checksum)
+            file.write(checksum.to_bytes(CHECKSUM, "little"))
     except OSError as error:
         log.warning("no cache for %s: %s", source, error)
+
+
+def crc32(data: bytes | memoryview, before: int = 0) -> int:
+    """As zlib's, at four times its speed: what memory gives, so that a checked read costs no more than touching it."""
+    from isal import isal_zlib
+
+    return isal_zlib.crc32(data, before)
 
 
 def load(source: Path) -> Content | None:
@@ -95,25 +108,30 @@ def load(source: Path) -> Content | None:
     target = location(source)
     try:
         with open(target, "rb") as file:
-            line = file.readline()
+            line = file.readline(HEADER)
             header = json.loads(line)
+            if not isinstance(header, dict):
+                raise ValueError("it has no header")
             identity = _identity(source)
             if {key: header.get(key) for key in identity} != identity:
                 return None
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        checked = memoryview(mapped)[:-CHECKSUM]
+        if crc32(checked) != int.from_bytes(mapped[-CHECKSUM:], "little"):
+            raise ValueError("its checksum is another one")
         arrays = {}
         position = len(line)
         for name, (dtype, length) in header["arrays"].items():
             arrays[name] = np.frombuffer(mapped, dtype, length, position) if length else np.empty(0, dtype)
             position += arrays[name].nbytes + _padding(arrays[name].nbytes)
         row_ptr, col_idx, values = arrays["row_ptr"], arrays["col_idx"], arrays.get("values")
-        if position != len(mapped) or len(row_ptr) != header["shape"][0] + 1 or row_ptr[-1] != len(col_idx):
+        if position != len(checked) or len(row_ptr) != header["shape"][0] + 1 or row_ptr[-1] != len(col_idx):
             raise ValueError("its arrays do not fit together")
         rows, cols = header["shape"]
         facts = {name: header[name] for name in ("symmetric", "real_part", "seed")}
         return Content((rows, cols), row_ptr, col_idx, values, **facts)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         log.warning("the cache %s is damaged (%s) and is built again", target, error)
         return None

@@ -346,6 +346,33 @@ def test_damaged_cache_is_built_again_and_logged(write, caplog, damage):
     assert kept.read_bytes() == good
 
 
+def test_every_flipped_bit_of_a_cache_is_noticed(write, caplog):
+    path = write("a.mtx", REAL + "2 2 2\n1 1 1.5\n2 2 2.5\n")
+    expected = dense(path)
+    kept = cache.location(path)
+    good = kept.read_bytes()
+    for byte in range(0, len(good), 3):
+        kept.write_bytes(good[:byte] + bytes([good[byte] ^ 1 << byte % 8]) + good[byte + 1 :])
+        np.testing.assert_array_equal(dense(path), expected)
+        assert kept.read_bytes() == good, "built again"
+
+
+@pytest.mark.parametrize("header", [b"null", b"[1]", b"[" * 50000, b"9" * 5000, b'"\\ud800"'])
+def test_a_cache_that_begins_with_other_json_is_built_again(write, caplog, header):
+    path = write("a.mtx", REAL + "1 1 1\n1 1 1.5\n")
+    files.read(path)
+    cache.location(path).write_bytes(header + b"\n" + bytes(200))
+    assert files.read(path).data[0] == 1.5
+    assert "damaged" in caplog.text
+
+
+def test_the_longest_name_has_a_cache(write, caplog):
+    path = write("a" * 251 + ".mtx", REAL + "1 1 1\n1 1 2\n")
+    files.read(path)
+    assert cache.location(path).exists()
+    assert caplog.text == ""
+
+
 def test_unwritable_cache_is_logged_and_harmless(write, home, caplog):
     home.write_text("a file where the folder should be")
     path = write("a.mtx", REAL + "1 1 1\n1 1 2\n")
