@@ -9,19 +9,19 @@ import numpy as np
 import pandas as pd
 
 from spmvbench.analysis.cases import prepared
-from spmvbench.analysis.ranking import ranked
+from spmvbench.analysis.ranking import ranked, standings
 
 FAILED = ("timeout", "crashed", "oom", "error")
 
 
 def coverage(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row for each setting (``f64 hot``) and format (`label`), the fastest first, then by coverage.
+    """One row for each setting (``f64 hot``) and format (`label`), in the order of their standings, then by coverage.
 
     A matrix that could not be read counts for nobody. Columns besides those two: device; cases (matrices tried);
     ok, skipped, wrong, failed (how many ended so); coverage (ok / cases); gflops (geometric mean; NaN without any, and
-    for what is not counted: experiments, other names of a format that is there too); wins (matrices on which no format
-    was faster); worst (matrix on which the format was slowest beside the best), slowdown (by which factor);
-    error_ratio (largest error over its bound); bytes_per_nnz (geometric mean).
+    for what is not counted: experiments, other names of a format that is there too); behind, wins, ties (as
+    `ranking.standings`; NaN, 0 and 0 where nothing is counted); worst (matrix on which the format was slowest beside
+    the best), slowdown (by which factor); error_ratio (largest error over its bound); bytes_per_nnz (geometric mean).
     """
     rows = prepared(rows[rows["matrix_sha256"] != ""])
     rows["slowdown"] = ranked(rows)["ratio"].reindex(rows.index)
@@ -29,8 +29,10 @@ def coverage(rows: pd.DataFrame) -> pd.DataFrame:
     found = [{"setting": setting, "label": label} | _figures(part) for (setting, label), part in groups]
     table = pd.DataFrame(found, columns=["setting", "label", *_figures(rows)])
     table["setting"] = table["setting"].astype(rows["setting"].dtype)
-    order = ["setting", "gflops", "coverage", "label"]
-    return table.sort_values(order, ascending=[True, False, False, True], ignore_index=True)
+    table = table.join(standings(rows), on=["setting", "label"]).fillna({"wins": 0, "ties": 0})
+    table = table.astype({"wins": int, "ties": int})
+    order = ["setting", "behind", "coverage", "label"]
+    return table.sort_values(order, ascending=[True, True, False, True], ignore_index=True)
 
 
 def _figures(part: pd.DataFrame) -> dict[str, object]:
@@ -46,7 +48,6 @@ def _figures(part: pd.DataFrame) -> dict[str, object]:
         "failed": int(part["status"].isin(FAILED).sum()),
         "coverage": len(ok) / len(part) if len(part) else math.nan,
         "gflops": geometric_mean(ok.loc[ok["slowdown"].notna(), "gflops"]),
-        "wins": int(ok["slowdown"].eq(1).sum()),
         "worst": "" if slowest is None else slowest["matrix"],
         "slowdown": math.nan if slowest is None else float(slowest["slowdown"]),
         "error_ratio": float(part["error_ratio"].max()),

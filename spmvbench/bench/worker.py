@@ -22,12 +22,14 @@ from spmvbench.devices import Device, DeviceFault, open_device
 from spmvbench.errors import SpmvbenchError
 from spmvbench.store import now
 
+READING = "reading the matrix"
+
 
 def measure(group: Group, device: Device, settings: Settings, floors: dict[str, float], link: Link) -> None:
     """Every case of a group gives one row."""
     started = {"started_at": now()}
     try:
-        link.begin(None, "reading the matrix")
+        link.begin(None, READING)
         a, columns, about = read(group.matrix, group.seed, settings.real_part)
         link.connection.send(("matrix", columns))
         link.connection.send(("description", about))
@@ -52,8 +54,10 @@ def measure(group: Group, device: Device, settings: Settings, floors: dict[str, 
     except Exception as error:
         if isinstance(error, DeviceFault) and error.sticky:
             raise
-        # A matrix that the reader refuses is no format's fault.
-        failure = failure_of(error, link.stage) | ({"status": "skipped"} if isinstance(error, SpmvbenchError) else {})
+        failure = failure_of(error, link.stage)
+        # A matrix that the reader refuses is no format's fault. A file that somebody named was to be measured.
+        if isinstance(error, SpmvbenchError) and not (group.matrix.source == "file" and link.stage == READING):
+            failure["status"] = "skipped"
         for case in group.cases:
             link.row(case, started | failure)
         return

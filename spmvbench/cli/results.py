@@ -14,9 +14,11 @@ LISTED_FAILURES = 20
 
 
 def echo_results(rows: pd.DataFrame) -> None:
-    """The table that ends a run, a part for each type and mode; then what went wrong."""
+    """The table that ends a run, a part for each type and mode; then why cases were skipped, and what went wrong."""
     from spmvbench.analysis.coverage import coverage
+    from spmvbench.analysis.ranking import REACH, TIE
 
+    ranked = False
     for setting, part in coverage(rows).groupby("setting", observed=True):
         device = part["device"].iloc[0]
         emulated = device.startswith("emulated")
@@ -24,17 +26,32 @@ def echo_results(rows: pd.DataFrame) -> None:
         click.secho(f"\n{title if emulated else f'{device}, {setting}'}", bold=True)
         if emulated:
             part = part.sort_values(["coverage", "label"], ascending=[False, True])
+        ranked |= not emulated
         _echo_table(part, _CHECKED if emulated else _MEASURED)
-    failures = rows[~rows["status"].isin(["ok", "skipped"])]
-    if len(failures):
+    if ranked:
+        click.echo("\nBehind best: geometric mean over all matrices of time over the best time; where none was right,")
+        click.echo(f"{REACH:g} counts. It orders the table. Times within {100 * (TIE - 1):.1f} % are tied.")
+    _echo_reasons(rows)
+
+
+def _echo_reasons(rows: pd.DataFrame) -> None:
+    """A line a reason for what was skipped, a line a case for what failed, a line a matrix that could not be read."""
+    from spmvbench.analysis.reasons import by_kind
+
+    read = rows[rows["matrix_sha256"] != ""]
+    unread = rows[(rows["matrix_sha256"] == "") & (rows["reason"] != "")].drop_duplicates(["group", "name"])
+    failures = read[~read["status"].isin(["ok", "skipped"])]
+    skipped = by_kind(read[read["status"] == "skipped"])
+    if len(failures) or len(skipped) or len(unread):
         click.echo()
+    for row in skipped.itertuples():
+        click.echo(f"skipped {row.cases}: {row.reason} ({row.labels})")
     for row in failures.head(LISTED_FAILURES).itertuples():
         reason = row.reason.partition("\n")[0]
         click.echo(f"{row.status}: {row.group}/{row.name} {row.label} {row.dtype} {row.mode}: {reason}")
     if len(failures) > LISTED_FAILURES:
         click.echo(f"and {len(failures) - LISTED_FAILURES} more; the rows hold every reason")
-    unread = rows[rows["matrix_sha256"] == ""].drop_duplicates(["group", "name"])
-    for row in unread[unread["status"] == "skipped"].itertuples():
+    for row in unread.itertuples():
         click.echo(f"not read: {row.group}/{row.name}: {row.reason}")
 
 
@@ -46,8 +63,9 @@ _COUNTS = {
 }
 _MEASURED = {
     "format": lambda row: row.label,
+    "behind best": lambda row: _number(row.behind, ".2f", "x"),
+    "wins": lambda row: f"{row.wins} +{row.ties} tied" if row.ties else str(row.wins),
     "GFLOPS": lambda row: _number(row.gflops, ".4g"),
-    "wins": lambda row: str(row.wins),
     "worst case": lambda row: f"{row.slowdown:.3g}x on {row.worst}" if row.worst else "",
     **_COUNTS,
 }
@@ -59,8 +77,8 @@ _CHECKED = {
 }
 
 
-def _number(value: float, spec: str) -> str:
-    return "" if value != value else format(value, spec)
+def _number(value: float, spec: str, unit: str = "") -> str:
+    return "" if value != value else f"{value:{spec}}{unit}"
 
 
 def _echo_table(table: pd.DataFrame, columns: dict[str, Callable[[Any], str]]) -> None:

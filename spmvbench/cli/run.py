@@ -161,7 +161,7 @@ def command(
     if failed:
         click.echo(f"\n{failed} case{'s' * (failed != 1)} failed; the same command with --retry measures them again.")
     click.echo(f"\nRows: {folder / store.ROWS}\nNext: spmvbench report {_report_arguments(folder, results)}")
-    return 1 if (rows["status"] == "wrong").any() else 0
+    return 1 if failed else 0
 
 
 def _report_arguments(folder: Path, results: str) -> str:

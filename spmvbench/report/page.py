@@ -17,8 +17,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import counted, emulated, prepared, right
-from spmvbench.analysis.coverage import coverage
-from spmvbench.analysis.ranking import default_baseline
+from spmvbench.analysis.ranking import default_baseline, in_order
 from spmvbench.bench.record import COLUMNS
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.paths import written_whole
@@ -115,7 +114,7 @@ def write(
 
 
 def _options(rows: pd.DataFrame, times: pd.DataFrame, baseline: str | None) -> figures.Options:
-    """The baseline, and the formats to highlight: most wins, then highest rate; without times, widest coverage.
+    """The baseline, and the formats to highlight, by their standings; without times, by coverage.
 
     What is not counted (experiments, other names) is neither.
     """
@@ -125,10 +124,11 @@ def _options(rows: pd.DataFrame, times: pd.DataFrame, baseline: str | None) -> f
         hint = did_you_mean(baseline, known) or f"; it holds {', '.join(known)}"
         raise UsageError(f"the run holds no format {baseline!r} to compare with{hint}")
     baseline = baseline or default_baseline(times) or default_baseline(rows)
-    best = coverage(times if len(right(times)) else rows).groupby("label")[["wins", "gflops", "ok"]].sum()
-    by = ["wins", "gflops"] if len(right(times)) else ["ok"]
-    best = best.reset_index().sort_values([*by, "label"], ascending=[*[False] * len(by), True])
-    return figures.Options(baseline, style.marks(list(best["label"]), baseline))
+    order = in_order(times)
+    if not order:
+        held = rows[rows["status"] == "ok"]["label"].value_counts()
+        order = sorted(known, key=lambda label: (-held.get(label, 0), label))
+    return figures.Options(baseline, style.marks(order, baseline))
 
 
 def _every(draft: _Draft, names: Sequence[str], jobs: int) -> Iterator[Drawn | tuple[str, str]]:

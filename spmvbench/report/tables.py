@@ -14,6 +14,8 @@ import pandas as pd
 
 from spmvbench.analysis.breakeven import footprints
 from spmvbench.analysis.coverage import coverage
+from spmvbench.analysis.ranking import REACH, TIE
+from spmvbench.analysis.reasons import in_common, kind
 from spmvbench.bench.record import STATUSES
 
 NONE = "-"
@@ -96,19 +98,27 @@ def by_matrix(
     show: Callable[[Any], str] = number,
     best: str = "",
     winner: str = "",
+    tie: float = 1.0,
 ) -> Table:
     """A row a matrix and a column a format, as papers print their results.
 
     cases: columns matrix, label, `value`, status and reason, one row a pair, matrices in the order of the table.
     labels: the columns to show. A dash carries the mark of a note with its reason; where there was no case the place is
-    empty. best: "max" or "min" highlights the best of a row, and a column `winner` names it, be it shown or not.
+    empty. best: "max" or "min" highlights the best of a row and those within a factor `tie` of it, and a column
+    `winner` names them, the best first, be they shown or not.
     """
     labels = list(labels)
     held = cases[(cases["status"] == "ok") & cases[value].notna()]
-    of_matrix = held.groupby("matrix")[value]
-    top = of_matrix.agg(best) if best else pd.Series(dtype=float)
-    wins = held.loc[of_matrix.agg(f"idx{best}"), ["matrix", "label"]] if best else held.iloc[:0]
-    winners = wins.set_index("matrix")["label"].to_dict()
+    top = held.groupby("matrix")[value].agg(best) if best else pd.Series(dtype=float)
+
+    def leads(matrix: str, found: float) -> bool:
+        return bool(best) and top[matrix] / tie <= found <= top[matrix] * tie
+
+    first = [case for case in held.itertuples() if leads(case.matrix, getattr(case, value))]
+    first.sort(key=lambda case: (-getattr(case, value) if best == "max" else getattr(case, value), case.label))
+    winners: dict[str, str] = {}
+    for case in first:
+        winners[case.matrix] = f"{winners[case.matrix]}, {case.label}" if case.matrix in winners else case.label
     notes: dict[str, tuple[str, str]] = {}
 
     def cell(matrix: str, case: Any) -> Cell:
@@ -116,16 +126,16 @@ def by_matrix(
             return Cell("", "")
         found = getattr(case, value)
         if case.status == "ok" and not math.isnan(found):
-            return Cell(show(found), _key(found), best=bool(best) and found == top[matrix])
+            return Cell(show(found), _key(found), best=leads(matrix, found))
         reason = f"{case.status}: {case.reason}" if case.status != "ok" else "not measured"
-        mark, _ = notes.setdefault(_kind(reason), (_letter(len(notes)), reason))
+        mark, _ = notes.setdefault(reason, (_letter(len(notes)), reason))
         return Cell(NONE, "", note=mark, about=reason)
 
     tried = {(case.matrix, case.label): case for case in cases[cases["label"].isin(labels)].itertuples()}
     rows = []
     for matrix in cases["matrix"].unique():
-        first = winners.get(matrix, NONE)
-        named = [Cell(matrix, matrix), *([Cell(first, first)] if best else [])]
+        fastest = winners.get(matrix, NONE)
+        named = [Cell(matrix, matrix), *([Cell(fastest, fastest)] if best else [])]
         rows.append([*named, *(cell(matrix, tried.get((matrix, label))) for label in labels)])
     columns = [Column("matrix", "Matrix"), *([Column("label", winner)] if best else [])]
     return Table(caption, [*columns, *(Column(label, label, show) for label in labels)], rows, list(notes.values()))
@@ -135,19 +145,27 @@ def _letter(place: int) -> str:
     return string.ascii_lowercase[place] if place < 26 else f"{_letter(place // 26 - 1)}{_letter(place % 26)}"
 
 
-def _kind(reason: str) -> str:
-    """A reason without its numbers and sizes: what reasons of one kind have in common."""
-    return re.sub(r"\d[\d,.]*(e[+-]?\d+)?( ?[kMGT]?B\b)?", "#", reason)
-
-
 _OUTCOME = [
     Column("label", "Format"),
     Column("cases", "Matrices", number, "matrices tried"),
     Column("coverage", "Right", percent, "share of the matrices that the format held and got right"),
 ]
 _SPEED = [
+    Column(
+        "behind",
+        "Behind best",
+        lambda v: NONE if math.isnan(v) else f"{v:.2f}x",
+        f"geometric mean over all matrices of time over the best time, {REACH:g} where that is more or none was right; "
+        "the order of this table",
+    ),
+    Column("wins", "Wins", number, f"matrices on which no other format came within {100 * (TIE - 1):.1f} %"),
+    Column(
+        "ties",
+        "Ties",
+        number,
+        f"matrices on which the fastest formats lie within {100 * (TIE - 1):.1f} %, this one among them",
+    ),
     Column("gflops", "GFLOPS", number, "geometric mean over the matrices it got right: compare only at equal coverage"),
-    Column("wins", "Wins", number, "matrices on which no format was faster"),
     Column(
         "slowdown", "Worst", lambda v: NONE if math.isnan(v) else f"{number(v)}x", "largest time over the best time"
     ),
@@ -176,12 +194,14 @@ def formats(rows: pd.DataFrame, *, speed: bool) -> list[Table]:
 
 
 def reasons(rows: pd.DataFrame) -> Table:
-    """Why cases are not ok: a row for each format, status and kind of reason (numbers apart), most frequent first."""
+    """Why cases are not ok: a row for each format, status and kind of reason, most frequent first.
+
+    Of reasons of one kind the numbers that differ are left out: each would be that of one matrix alone.
+    """
     failed = rows[(rows["status"] != "ok") & (rows["matrix_sha256"] != "")]
-    kind = failed["reason"].map(_kind)
-    groups = failed.groupby([failed["label"], failed["status"], kind.rename("kind")], as_index=False)
+    groups = failed.assign(kind=failed["reason"].map(kind)).groupby(["label", "status", "kind"], as_index=False)
     found = groups.agg(
-        cases=("reason", "size"), matrices=("matrix", "nunique"), on=("matrix", "first"), reason=("reason", "first")
+        cases=("reason", "size"), matrices=("matrix", "nunique"), on=("matrix", "first"), reason=("reason", in_common)
     )
     urgency = {status: place for place, status in enumerate(["wrong", "crashed", "error", "oom", "timeout", "skipped"])}
     found = found.assign(urgency=found["status"].map(urgency)).sort_values(
@@ -192,7 +212,7 @@ def reasons(rows: pd.DataFrame) -> Table:
         Column("status", "Status"),
         Column("cases", "Cases", number),
         Column("matrices", "Matrices", number),
-        Column("reason", "Reason, as of the first"),
+        Column("reason", "Reason"),
         Column("on", "First"),
     ]
     return table("Cases that are not ok, and why", found, columns)
@@ -290,6 +310,7 @@ def matrices(rows: pd.DataFrame, *, speed: bool, first: Sequence[str]) -> dict[s
         ],
         "formats": order,
         "views": views,
+        "tie": TIE,
     }
 
 

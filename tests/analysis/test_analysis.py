@@ -13,7 +13,7 @@ from spmvbench.analysis.cases import hot, labels_of, prepared
 from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.parts import part_times
 from spmvbench.analysis.profiles import performance_profile
-from spmvbench.analysis.ranking import best_formats, default_baseline, ranked
+from spmvbench.analysis.ranking import best_formats, default_baseline, in_order, ranked
 from spmvbench.analysis.roofline import attainable, ceilings, intensity_bounds, points
 from spmvbench.analysis.speedup import duel_summary, duels, speedup_summary, speedups
 from spmvbench.analysis.tiles import tile_shares
@@ -66,25 +66,6 @@ def three():
         row("c", "ell", math.nan, status="skipped", gflops=math.nan),
         row("c", "dia", 1e-9, status="wrong"),
     )
-
-
-def test_a_clock_set_back_makes_no_row_older():
-    late, early = ({"started_at": f"{year}-01-01T00:00:00.000000+00:00"} for year in (2030, 2020))
-    given = [
-        row("a", "ell", 1.0, run_id="r", sequence=1, **late),
-        row("a", "ell", 2.0, run_id="r", sequence=2, **early),
-        row("b", "ell", 3.0, run_id="new", sequence=1, **late),
-        row("b", "ell", 4.0, run_id="old", sequence=9, **early),
-    ]
-    for order in itertools.permutations(given):
-        assert rows(*order)["t_median"].tolist() == [2.0, 3.0]
-
-
-def test_an_edited_file_is_another_matrix():
-    edited = [row("a", "ell", 1.0, group="file", file_sha256=sha) for sha in ("0123456789", "9876543210")]
-    same = [row("b", "ell", 1.0, group="file", file_sha256="ab", run_id=run) for run in "xy"]
-    older = row("b", "csr", 1.0, group="file")
-    assert sorted(rows(*edited, *same, older)["matrix"]) == ["file/a@01234567", "file/a@98765432", "file/b", "file/b"]
 
 
 def test_another_name_of_a_format_that_is_there_is_counted_once(three):
@@ -161,10 +142,21 @@ def test_best_format_is_never_a_wrong_one(three):
     assert math.isnan(best.loc["G/c", "margin"])
 
 
-def test_equals_share_the_win_and_the_first_by_name_is_shown():
-    table = rows(row("a", "ell", 1.0), row("a", "csr", 1.0))
-    assert list(ranked(table)["ratio"]) == [1.0, 1.0]
-    assert list(best_formats(table)["label"]) == ["csr"]
+def test_of_those_that_share_a_win_the_one_that_stands_first_is_shown():
+    tied = [row("a", "ell", 1.0), row("a", "csr", 1.004), row("a", "dia", 1.1)]
+    (best,) = best_formats(rows(*tied)).to_dict("records")
+    assert (best["label"], best["tied"], best["margin"]) == ("ell", "csr", pytest.approx(1.004))
+    both = best_formats(rows(*tied, row("b", "csr", 1.0), row("b", "ell", 2.0))).set_index("matrix")
+    assert both["label"].to_dict() == {"G/a": "csr", "G/b": "csr"}
+    assert both["tied"].to_dict() == {"G/a": "ell", "G/b": ""}
+
+
+def test_what_is_highlighted_stands_first_over_all_settings():
+    hot = [row("a", "ell", 1.0), row("a", "csr", 2.0), row("a", "dia", math.nan, status="skipped")]
+    cold = [row("a", "ell", 9.0, mode="cold"), row("a", "csr", 1.0, mode="cold")]
+    assert in_order(rows(*hot)) == ["ell", "csr"]
+    assert in_order(rows(*hot, *cold)) == ["csr", "ell"]
+    assert in_order(rows(hot[-1])) == []
 
 
 def test_default_baseline_is_plain_csr_else_the_widest(three):

@@ -51,17 +51,38 @@ TABLE = rows(
 
 def test_counts_means_wins_and_worst_cases():
     table = coverage(TABLE).set_index("label")
-    assert table.index.tolist() == ["fast", "broad", "bad"]  # 0.5, 0.25, no GFLOPS
+    # On all three matrices; the means over those that each one holds say otherwise.
+    assert table.index.tolist() == ["broad", "fast", "bad"]
+    assert table["behind"].tolist() == pytest.approx([2 ** (1 / 3), 20 ** (1 / 3), math.nan], nan_ok=True)
+    assert table["gflops"].tolist() == pytest.approx([64 ** (-1 / 3), 0.5, math.nan], nan_ok=True)
     assert table["cases"].tolist() == [3, 3, 3]
-    assert table["ok"].tolist() == [2, 3, 0]
-    assert table["skipped"].tolist() == [1, 0, 0]
+    assert table["ok"].tolist() == [3, 2, 0]
+    assert table["skipped"].tolist() == [0, 1, 0]
     assert table["wrong"].tolist() == [0, 0, 1]
     assert table["failed"].tolist() == [0, 0, 2]
-    assert table["coverage"].tolist() == pytest.approx([2 / 3, 1, 0])
-    assert table["gflops"].tolist() == pytest.approx([0.5, 64 ** (-1 / 3), math.nan], nan_ok=True)
-    assert table["wins"].tolist() == [1, 2, 0]
-    assert table["worst"].tolist() == ["G/b", "G/a", ""]
+    assert table["coverage"].tolist() == pytest.approx([1, 2 / 3, 0])
+    assert table["wins"].tolist() == [2, 1, 0]
+    assert table["ties"].tolist() == [0, 0, 0]
+    assert table["worst"].tolist() == ["G/a", "G/b", ""]
     assert table["slowdown"].tolist() == pytest.approx([2, 2, math.nan], nan_ok=True)
+
+
+def test_times_within_half_a_per_cent_share_the_win():
+    times = rows(("a", "x", "ok", 1.0), ("a", "y", "ok", 1.0049), ("a", "z", "ok", 1.0051), ("b", "z", "ok", 1.0))
+    table = coverage(times).set_index("label")
+    assert table[["wins", "ties"]].to_dict("index") == {
+        "x": {"wins": 0, "ties": 1},
+        "y": {"wins": 0, "ties": 1},
+        "z": {"wins": 1, "ties": 0},
+    }
+
+
+def test_what_is_out_of_reach_counts_as_what_is_not_held():
+    far = coverage(rows(("a", "x", "ok", 1.0), ("b", "x", "ok", 1.0), ("a", "y", "ok", 1.0), ("b", "y", "ok", 500.0)))
+    gap = coverage(
+        rows(("a", "x", "ok", 1.0), ("b", "x", "ok", 1.0), ("a", "y", "ok", 1.0), ("b", "y", "oom", math.nan))
+    )
+    assert far["behind"].tolist() == gap["behind"].tolist() == pytest.approx([1, 10**0.5])
 
 
 def test_a_wrong_row_wins_nothing_however_fast():

@@ -553,11 +553,11 @@ def test_a_matrix_that_cannot_be_read_gives_a_row_for_each_case(run, tmp_path):
     (tmp_path / "broken.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 9\n1 1 1.0\n")
     (tmp_path / "complex.mtx").write_text("%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 1.0 2.0\n")
     done = run("broken.mtx", "complex.mtx", "tridiag:9", "--formats", "ell,csr-scalar", "--run", "r")
-    assert done.returncode == 0, done.err
+    assert done.returncode == 1, done.err  # they were named, and were not measured
     rows = store.load(tmp_path / "results" / "r")
     assert rows.groupby("name")["status"].agg(set).to_dict() == {
-        "broken.mtx": {"skipped"},
-        "complex.mtx": {"skipped"},
+        "broken.mtx": {"error"},
+        "complex.mtx": {"error"},
         "tridiag:9": {"ok"},
     }
     assert rows.loc[rows["name"] == "complex.mtx", "reason"].str.contains("complex").all()

@@ -107,7 +107,7 @@ def test_the_ready_made_configurations_can_be_run_without_a_network(command, tmp
 
 
 def test_a_dry_run_counts_and_writes_nothing(run, tmp_path):
-    result = run("--set", "demo", "--dry-run", "--formats", "csr-s*,csr-v*,coo-flat", "--mode", "hot,cold")
+    result = run("--set", "demo", "--dry-run", "--formats", "csr-sc*,csr-v*,coo-flat", "--mode", "hot,cold")
     assert result.code == 0
     assert "results/demo-emulated: 14 matrices x 3 formats x 1 type x 2 modes = 84 cases, 84 to measure" in result.out
     assert list(tmp_path.iterdir()) == []
@@ -196,11 +196,30 @@ def test_the_table_of_a_gpu_shows_speed_wins_and_the_worst_case(capsys):
     echo_results(rows)
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "cuda:0, f64 hot"
-    assert lines[2].split() == ["format", "GFLOPS", "wins", "worst", "case", "right", "skipped", "wrong", "failed"]
-    assert lines[3].split() == ["csr-vector", "1", "1", "2x", "on", "G/a", "2/2"]
-    assert lines[4].split() == ["ell", "0.7071", "1", "4x", "on", "G/b", "2/2"]
+    head = ["format", "behind", "best", "wins", "GFLOPS", "worst", "case", "right", "skipped", "wrong", "failed"]
+    assert lines[2].split() == head
+    assert lines[3].split() == ["csr-vector", "1.41x", "1", "1", "2x", "on", "G/a", "2/2"]
+    assert lines[4].split() == ["ell", "2.00x", "1", "0.7071", "4x", "on", "G/b", "2/2"]
     assert lines[5].split() == ["dia", "0", "0/1", "1"]
-    assert lines[7] == "wrong: G/a dia f64 hot: because"
+    assert lines[-1] == "wrong: G/a dia f64 hot: because"
+
+
+def test_ties_are_shown_and_reasons_of_skipped_cases_counted(capsys):
+    from spmvbench.cli.results import echo_results
+
+    rows = store_rows(
+        ("a", "ell", "ok", 1e-6),
+        ("a", "sell", "ok", 1.004e-6),
+        ("a", "dia", "skipped", float("nan")),
+        ("b", "dia", "skipped", float("nan")),
+        ("b", "hdi", "skipped", float("nan")),
+    )
+    sizes = ["", "", "3 GB, over the limit of 2 GB", "12 TB, over the limit of 2 GB", "4 GB, over the limit of 2 GB"]
+    echo_results(rows.assign(reason=sizes))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3].split()[:5] == ["ell", "1.00x", "0", "+1", "tied"]
+    assert lines[4].split()[:5] == ["sell", "1.00x", "0", "+1", "tied"]
+    assert lines[-1] == "skipped 3: ..., over the limit of 2 GB (dia 2, hdi 1)"
 
 
 def store_rows(*cases):
@@ -211,7 +230,12 @@ def store_rows(*cases):
     return pd.DataFrame(
         blank_row()
         | {"case_id": f"{name}{label}", "group": "G", "name": name, "matrix_sha256": "m", "label": label}
-        | {"status": status, "t_median": seconds, "gflops": 2e-6 / seconds, "reason": "because\nof this"}
+        | {
+            "status": status,
+            "t_median": seconds,
+            "gflops": 2e-6 / seconds,
+            "reason": "" if status == "ok" else "because\nof this",
+        }
         | {"dtype": "f64", "mode": "hot", "op": "spmv", "device": "cuda:0", "device_name": "GPU", "started_at": "1"}
         for name, label, status, seconds in cases
     )

@@ -50,7 +50,9 @@ def test_family_is_drawn_whole(fastload_rows, environment, tmp_path):
 def test_run_without_fastload_leaves_all_out_and_says_why(rows, environment, tmp_path):
     report = page.write(rows, environment, tmp_path, names=["fastload"])
     assert report.drawn == []
-    assert report.left_out["no right row of fastload"] == [f"fastload-{n}" for n in NAMES if n != "two-phase"]
+    assert report.left_out["no right row of fastload, fastload-opt"] == [
+        f"fastload-{n}" for n in NAMES if n != "two-phase"
+    ]
     assert report.left_out["no right row of two-phase with the times of its parts"] == ["fastload-two-phase"]
 
 

@@ -77,16 +77,45 @@ class Bellpack(BlockSell):
     load = 4
 
 
+class NaturalBlockSell(BlockSell):
+    """Block rows in natural order, their values loaded 16 bytes at a time."""
+
+    sort = False
+    load = 16
+
+
 @register
-class Bsellpack(BlockSell):
+class Bsellpack(NaturalBlockSell):
     """Dense tiles; block rows in natural order, padded to the longest of each 32, values loaded 16 bytes at a time.
 
-    See `BlockSell`. The paper has tiles of 1, 2, 4 or 8 rows and 4 or 8 columns.
+    See `BlockSell`. Tiles are those of clSpMV, the paper's program: 1, 2, 4 or 8 rows and 4 or 8 columns. It refuses
+    matrices that they fill too little; here `max_bytes` is the limit.
     """
 
     key = "bsellpack"
-    core = "blocked sliced ELLPACK: natural order, C=32"
+    core = "blocked sliced ELLPACK: natural order, C=32, clSpMV's eight tiles"
     survey_name = "BSELLPACK"
     reference = "Su & Keutzer, ICS 2012"
-    sort = False
-    load = 16
+
+    ROWS: ClassVar[tuple[int, ...]] = (1, 2, 4, 8)
+    COLUMNS: ClassVar[tuple[int, ...]] = (4, 8)
+
+    r = Parameter(0, "rows of a tile; 0 takes what gives the fewest bytes", choices=(0, *ROWS))
+    c = Parameter(0, "columns of a tile, likewise", choices=(0, *COLUMNS))
+
+    @classmethod
+    def cut(cls, *, r: int, c: int, C: int, **params: Any) -> Cut:
+        return Cut(shapes(r, c, cls.ROWS, cls.COLUMNS), height=C, sort=cls.sort)
+
+
+@register
+class BlockSellFree(NaturalBlockSell):
+    """Dense tiles of any shape up to 8 x 8, in slices of 32 block rows in natural order: `bsellpack` beyond its tiles.
+
+    See `BlockSell`. Blocks of 3 x 3, as finite elements in space have them, are stored without fill.
+    """
+
+    key = "block-sell"
+    core = "blocked sliced ELLPACK: natural order, C=32"
+    reference = "this project, after Su & Keutzer, ICS 2012"
+    own = True

@@ -12,7 +12,7 @@ from spmvbench.formats.arrays import Csr
 from spmvbench.formats.base import register
 from spmvbench.formats.conversion import seconds
 from spmvbench.formats.csr.csr import LANES, CsrByLanes
-from spmvbench.formats.csr.rules import lanes_that_fill
+from spmvbench.formats.csr.rules import lanes_that_hold
 
 BLOCKS = (64, 128, 256, 512)
 
@@ -27,7 +27,7 @@ def gridification(time: Callable[[int, int], float]) -> tuple[int, int]:
 class CsrAm(CsrByLanes):
     """CSR, lanes a row and threads a block tuned by timing, which is part of the conversion.
 
-    Where NumPy holds the matrix nothing can be timed: lanes are as many as the mean row fills there, blocks are 128.
+    Where NumPy holds the matrix nothing can be timed: lanes are as many as hold the mean row there, blocks are 128.
     What is tried, 1 to 32 lanes in blocks of 128 and then blocks of 64 to 512 for the best, is our reading.
     """
 
@@ -43,7 +43,7 @@ class CsrAm(CsrByLanes):
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
         arrays = super().convert(a)
         if a.xp is np or not a.nnz:
-            return arrays | {"lanes": lanes_that_fill(a.row_len_mean), "block": 128}
+            return arrays | {"lanes": lanes_that_hold(a.row_len_mean), "block": 128}
         x, y = a.xp.zeros(a.cols, a.dtype), a.xp.empty(a.rows, a.dtype)
 
         def time(lanes: int, block: int) -> float:

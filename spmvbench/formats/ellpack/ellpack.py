@@ -249,6 +249,7 @@ class WarpedEll(SlicedEll):
     """
 
     key = "warped-ell"
+    alias_of = "sell-c-sigma[threads=1]"
     survey_name = "Warped ELL"
     reference = "Maggioni, Berger-Wolf, Liang, IPDPSW 2013"
 

@@ -84,6 +84,7 @@ class HybThird(Hyb):
     """HYB with the survey's rule: the largest width that at least a third of the rows fill."""
 
     key = "hyb-third"
+    alias_of = "hyb"
     rule = Hyb.rule.defaulting("third")
 
 
@@ -100,6 +101,7 @@ class HybMax(Hyb):
     """HYB with everything in the ELLPACK part, as old cuSPARSE's partition MAX."""
 
     key = "hyb-max"
+    alias_of = "ell"
     rule = Hyb.rule.defaulting("max")
 
 

@@ -16,9 +16,9 @@ from spmvbench.report.figures import Options
 name = "profile"
 title = "Performance profile"
 caption = (
-    "Share of matrices on which a format is within a factor tau of the fastest. The value at tau = 1 is its share of "
-    "wins; a matrix that it cannot hold, or gets wrong, is never within reach, so a curve levels at its coverage. "
-    "Formats beyond the highlighted ones are grey."
+    "Share of matrices on which a format is within a factor tau of the fastest. The value at tau = 1 is the share on "
+    "which nothing was faster; a matrix that it cannot hold, or gets wrong, is never within reach, so a curve levels "
+    "at its coverage. Formats beyond the highlighted ones are grey."
 )
 papers = "Dolan & More 2002; Filippone et al. 2017, Figures 13 and 14"
 order = 10

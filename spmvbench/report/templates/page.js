@@ -69,6 +69,11 @@ for (const input of document.querySelectorAll("[data-filter]")) {
     return at;
   }
 
+  // Rates within the interval that times are measured to are equal.
+  function leads(value, first, most) {
+    return typeof value === "number" && (most ? value * data.tie >= first : value === first);
+  }
+
   // A row is the matrix and its rows, its best format and that one's value, the formats, and where it comes from.
   function rows() {
     const { cells, most } = data.views[view.value], shown = all.checked ? data.formats.length : FEW;
@@ -79,7 +84,7 @@ for (const input of document.querySelectorAll("[data-filter]")) {
       if (!`${name} ${kind}`.toLowerCase().includes(word)) return;
       const at = best(cells[i], most);
       const winner = at < 0 ? [null, null] : [data.formats[at], cells[i][at]];
-      found.push({ at, values: [name, rows, nnz, mean, longest, cv, ...winner, ...cells[i].slice(0, shown), kind, sha] });
+      found.push({ first: winner[1], most, values: [name, rows, nnz, mean, longest, cv, ...winner, ...cells[i].slice(0, shown), kind, sha] });
     });
     if (sorted) {
       // A status in place of a number has no size.
@@ -112,14 +117,14 @@ for (const input of document.querySelectorAll("[data-filter]")) {
     const found = rows(), pages = Math.max(1, Math.ceil(found.length / PAGE));
     page = Math.min(page, pages - 1);
     table.caption.textContent = data.views[view.value].name + (all.checked || data.formats.length <= FEW ? "" : `: ${FEW} of ${data.formats.length} formats; the best is of all`);
-    table.tBodies[0].replaceChildren(...found.slice(page * PAGE, (page + 1) * PAGE).map(({ at, values }) => {
+    table.tBodies[0].replaceChildren(...found.slice(page * PAGE, (page + 1) * PAGE).map(({ first, most, values }) => {
       const tr = document.createElement("tr");
       values.forEach((value, i) => {
         const cell = document.createElement(i ? "td" : "th");
         if (!i) cell.scope = "row";
-        const format = i - BEFORE.length;
-        if (typeof value === "number") cell.className = format === at && at >= 0 ? "num best" : "num";
-        else if (format >= 0 && format < values.length - BEFORE.length - AFTER.length) cell.className = "not";
+        const inside = i >= BEFORE.length && i < values.length - AFTER.length;
+        if (typeof value === "number") cell.className = inside && leads(value, first, most) ? "num best" : "num";
+        else if (inside) cell.className = "not";
         cell.textContent = text(value);
         tr.append(cell);
       });

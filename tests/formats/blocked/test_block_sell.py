@@ -90,7 +90,7 @@ def test_slices_by_kernels_are_those_by_arrays(emulated):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("key", ["bellpack", "bsellpack"])
+@pytest.mark.parametrize("key", ["bellpack", "block-sell"])
 @pytest.mark.parametrize("given", [{}, {"r": 3}, {"c": 2}, {"C": 8}])
 def test_the_chosen_shape_takes_the_fewest_bytes(key, given):
     cls = formats.get(key)
@@ -107,17 +107,28 @@ def test_the_chosen_shape_takes_the_fewest_bytes(key, given):
 
 @pytest.mark.parametrize("blocks_of", [(3, 3), (2, 4), (1, 6)])
 def test_dense_blocks_are_found(blocks_of):
-    for key in ("bellpack", "bsellpack"):
+    for key in ("bellpack", "block-sell"):
         fmt = testing.convert(key, of_blocks(*blocks_of))
         assert fmt.tile == blocks_of
         assert fmt.detail == {"r": blocks_of[0], "c": blocks_of[1], "fill": 1}
+
+
+def test_bsellpack_has_the_tiles_of_its_paper_s_program():
+    a = of_blocks(3, 3)
+    eight = [(r, c) for r in (1, 2, 4, 8) for c in (4, 8)]
+    sizes = {(r, c): testing.convert(f"bsellpack[r={r},c={c}]", a).nbytes for r, c in eight}
+    assert testing.convert("bsellpack", a).tile == min(sizes, key=lambda shape: (sizes[shape], shape))
+    assert testing.convert("block-sell", a).nbytes < min(sizes.values())
+    for bad in ("r=3", "c=2", "c=1"):
+        with pytest.raises(UsageError, match=bad[0]):
+            testing.convert(f"bsellpack[{bad}]", a)
 
 
 def test_an_unfit_shape_is_not_counted(monkeypatch):
     counted = []
     counts = blocks.SortedTiles.counts
     monkeypatch.setattr(blocks.SortedTiles, "counts", lambda self, r, c: counted.append((r, c)) or counts(self, r, c))
-    assert testing.convert("bsellpack", spmvbench.load("uniform:4096:12")).tile == (1, 1)
+    assert testing.convert("block-sell", spmvbench.load("uniform:4096:12")).tile == (1, 1)
     assert set(counted) == {(1, 1), (1, 2), (1, 3), (2, 1), (3, 1)}
 
 
@@ -127,7 +138,7 @@ def test_a_small_matrix_by_hand():
     dense[0, 0], dense[1, 4], dense[2, 3], dense[3, 2] = 1, 2, 3, 4
     dense[4, [0, 3, 4]] = 5, 6, 7
     a = sparse.csr_array(dense)
-    fmt = testing.convert("bsellpack[r=2,c=2,C=8]", a)
+    fmt = testing.convert("block-sell[r=2,c=2,C=8]", a)
     assert fmt.slice_ptr.tolist() == [0, 3]
     assert fmt.block_col[:, :3].tolist() == [[0, 1, 0], [2, -1, 1], [-1, -1, 2]]
     assert (fmt.block_col[:, 3:] == -1).all()
@@ -163,7 +174,7 @@ def test_threads_by_slices():
     assert [threads_by_slices(n) for n in (0, 2047, 2048, 4096, 8191, 8192, 16384)] == [8, 8, 8, 4, 4, 2, 1]
 
 
-@pytest.mark.parametrize("spec", ["bellpack[r=3,c=3,threads=3]", "bsellpack[r=1,c=2,threads=1]"])
+@pytest.mark.parametrize("spec", ["bellpack[r=3,c=3,threads=3]", "bsellpack[r=2,c=4,threads=1]"])
 def test_any_number_of_threads(spec, emulated):
     for name in ("power law", "stencil", "1xN"):
         testing.check_product(spec, HARD[name], emulated)
@@ -172,7 +183,7 @@ def test_any_number_of_threads(spec, emulated):
 def test_padding_multiplies_no_infinity(emulated):
     a = sparse.csr_array(np.array([[0, 1.0, 2, 0], [0, 0, 3, 0], [0, 0, 0, 0]]))
     x, y = np.array([np.inf, 1, 1, np.nan]), np.empty(3)
-    emulated.compile(testing.convert("bsellpack[r=1,c=1]", a).launches(x, y)).run()
+    emulated.compile(testing.convert("block-sell[r=1,c=1]", a).launches(x, y)).run()
     assert y.tolist() == [3, 3, 0]
 
 

@@ -66,6 +66,7 @@ def grids(
     *,
     best: str = "",
     winner: str = "",
+    tie: float = 1.0,
 ) -> list[tables.Table]:
     """A table for each value of the column `by` and each quantity, as `tables.by_matrix`.
 
@@ -89,7 +90,7 @@ def grids(
         tables.by_matrix(
             f"{heading}, {group}{more}",
             part, column, [label for label in labels[:MOST_FORMATS] if label in set(part["label"])],
-            show=show, best=best, winner=winner,
+            show=show, best=best, winner=winner, tie=tie,
         )
         for group, part in shown.groupby(by, observed=True, sort=False)
         for column, (heading, show) in quantities.items()

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from spmvbench.analysis.cases import hot
+from spmvbench.analysis.ranking import TIE
 from spmvbench.report.figures import Options
 from spmvbench.report.figures.survey import cases, grids, roles
 from spmvbench.report.tables import Table, number
@@ -31,4 +32,4 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
     """A table a setting."""
-    return grids(table, options, "setting", {"gflops": ("GFLOPS", number)}, best="max", winner="Fastest")
+    return grids(table, options, "setting", {"gflops": ("GFLOPS", number)}, best="max", winner="Fastest", tie=TIE)

@@ -1,0 +1,40 @@
+"""Why cases are not ok: reasons that differ in nothing but numbers are of one kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import pandas as pd
+
+# A number, with its unit where it is one of bytes; thousands apart or not.
+_NUMBER = re.compile(r"\d[\d,.]*\d(?:e[+-]?\d+)?(?: ?[kMGT]?B\b)?|\d(?: ?[kMGT]?B\b)?")
+
+
+def kind(reason: str) -> str:
+    """A reason without its numbers and sizes: what reasons of one kind have in common."""
+    return _NUMBER.sub("#", reason)
+
+
+def in_common(reasons: Iterable[str]) -> str:
+    """What reasons of one kind say alike, with an ellipsis for every number that differs."""
+    first, *rest = dict.fromkeys(reasons)
+    found = [_NUMBER.findall(reason) for reason in rest]
+    numbers = iter(zip(_NUMBER.findall(first), *found, strict=True))
+    return _NUMBER.sub(lambda match: match[0] if len(set(next(numbers))) == 1 else "...", first)
+
+
+def by_kind(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows that are not ok, counted by status and kind of reason: columns status, reason (in common), cases, labels.
+
+    labels: the formats with their numbers of cases, ``ell 4, dia 2``, the most first. Ordered by cases, the most first.
+    """
+    rows = rows[rows["status"] != "ok"]
+    rows = rows.assign(reason=rows["reason"].str.split("\n").str[0])
+    found = []
+    for (status, _), part in rows.groupby(["status", rows["reason"].map(kind)], sort=False):
+        counts = part["label"].value_counts().sort_index().sort_values(ascending=False, kind="stable")
+        labels = ", ".join(f"{label} {count}" for label, count in counts.items())
+        found.append({"status": status, "reason": in_common(part["reason"]), "cases": len(part), "labels": labels})
+    table = pd.DataFrame(found, columns=["status", "reason", "cases", "labels"])
+    return table.sort_values(["cases", "reason"], ascending=[False, True], kind="stable", ignore_index=True)

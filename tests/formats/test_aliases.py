@@ -1,0 +1,65 @@
+"""Two names of one program say so, and nothing that says so is another program."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from spmvbench import formats, testing
+
+HARD = testing.hard_matrices()
+REGISTERED = formats.keys()
+# Names whose rule begins with larger matrices than the hard ones, as settings that let it begin at once.
+AT_ANY_SIZE = {"tile-deferred-coo": "tile-deferred-coo[defer=0]"}
+
+
+def digest(array):
+    return str(array.dtype), array.shape, hashlib.sha256(np.ascontiguousarray(array)).hexdigest()
+
+
+def program(spec):
+    """What a format stores and launches on every hard matrix: names, parts, and what is empty do not count."""
+    ((cls, _),) = formats.parse(spec)
+    found = hashlib.sha256()
+    for a in HARD.values():
+        fmt = testing.convert(spec, testing.suited(cls, a))
+        stored = {id(array): digest(array) for array in fmt.arrays().values()}
+        found.update(repr(sorted(known for known in stored.values() if 0 not in known[1])).encode())
+        y, x = (np.zeros(side) for side in fmt.shape)
+        for launch in fmt.launches(x, y):
+            if np.all(launch.grid):
+                args = [
+                    stored.get(id(arg), (str(arg.dtype), arg.shape)) if getattr(arg, "shape", ()) else repr(arg)
+                    for arg in launch.args
+                ]
+                what = launch.source, launch.kernel, launch.grid, launch.block, launch.shared_bytes, args
+                found.update(repr(what).encode())
+    return found.hexdigest()
+
+
+@pytest.mark.parametrize("key", [key for key in REGISTERED if formats.get(key).alias_of])
+def test_another_name_is_the_program_that_it_says(key):
+    named = formats.get(key).alias_of
+    ((cls, params),) = formats.parse(named)
+    assert formats.label(cls, params) == named, "as rows spell it"
+    assert not cls.alias_of
+    assert program(key) == program(named)
+
+
+def test_no_two_names_are_one_program_unless_they_say_so():
+    same = defaultdict(set)
+    for key in REGISTERED:
+        if "emulated" in formats.get(key).devices:
+            same[program(AT_ANY_SIZE.get(key, key))].add(key)
+    for names in filter(lambda names: len(names) > 1, same.values()):
+        programs = {formats.get(key).alias_of or key for key in names}
+        assert len(programs) == 1, f"{sorted(names)} store and launch the same: all but one have to say alias_of"
+
+
+def test_a_program_of_its_own_is_told_apart():
+    assert program("ell") != program("ell-r")
+    assert program("csr-rg") != program("csr-jsr")
+    assert program("csr-rg[repeat=1]") == program("csr-jsr")
