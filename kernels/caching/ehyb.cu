@@ -174,6 +174,72 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
+// The authors' scheme: an entry at a time, and extra rows left to all. A block's warps take slices of their partition
+// from a counter, of the block where it has the partition alone, else in counters[partition]; then slices of extra rows
+// from the counter behind those, whose sums go to extra_y. Counters in device memory are 0 before. Dynamic shared memory
+// as above.
+template <typename V, bool NATURAL>
+__global__ void __launch_bounds__(1024)
+    ehyb_paper(int share, int window, const int* __restrict__ order, const int* __restrict__ begin,
+               const int* __restrict__ slice_begin, const int* __restrict__ slice_ptr,
+               const unsigned short* __restrict__ local_columns, const V* __restrict__ values, int extra_slices,
+               const int* __restrict__ extra_ptr, const int* __restrict__ extra_columns,
+               const V* __restrict__ extra_values, int* __restrict__ counters, const V* __restrict__ x,
+               V* __restrict__ extra_y, V* __restrict__ y) {
+  extern __shared__ __align__(128) unsigned char dynamic_shared[];
+  V* cached = reinterpret_cast<V*>(dynamic_shared);
+  int* counter = reinterpret_cast<int*>(cached + window + 1);
+
+  const int part = blockIdx.x / share;
+  const int first_place = begin[part];
+  const int places = begin[part + 1] - first_place;
+  const int first_slice = slice_begin[part];
+  const int slices = slice_begin[part + 1] - first_slice;
+  const auto element = [=](int place) { return NATURAL ? order[first_place + place] : first_place + place; };
+  const auto take = [](int* from) {
+    int taken = 0;
+    if (lane_id() == 0) taken = atomicAdd(from, 1);
+    return __shfl_sync(FULL_MASK, taken, 0);
+  };
+
+  for (int place = threadIdx.x; place < min(places, window); place += blockDim.x) {
+    cached[place] = load_x(x, element(place));
+  }
+  if (threadIdx.x == 0) {
+    cached[window] = 0;
+    *counter = 0;
+  }
+  __syncthreads();
+
+  int* slices_taken = share == 1 ? counter : counters + part;
+  for (int slice = take(slices_taken); slice < slices; slice = take(slices_taken)) {
+    V sum = 0;
+    for (int step = slice_ptr[first_slice + slice]; step < slice_ptr[first_slice + slice + 1]; ++step) {
+      const long long slot = static_cast<long long>(step) * WARP + lane_id();
+      sum += load_stream(values + slot) * cached[load_stream(local_columns + slot)];
+    }
+    const int place = slice * WARP + lane_id();
+    if (place < places) y[element(place)] = sum;
+  }
+  int* extra_taken = counters + gridDim.x / share;
+  for (int slice = take(extra_taken); slice < extra_slices; slice = take(extra_taken)) {
+    V sum = 0;
+    for (int step = extra_ptr[slice]; step < extra_ptr[slice + 1]; ++step) {
+      const long long slot = static_cast<long long>(step) * WARP + lane_id();
+      const int column = load_stream(extra_columns + slot);
+      if (column >= 0) sum += load_stream(extra_values + slot) * load_x(x, column);
+    }
+    extra_y[static_cast<long long>(slice) * WARP + lane_id()] = sum;
+  }
+}
+
+// Adds the sums of the authors' extra rows, no two of one row of y; a row of -1 is none.
+template <typename V>
+__global__ void ehyb_add(int n, const int* __restrict__ extra_rows, const V* __restrict__ extra_y, V* __restrict__ y) {
+  const long long i = global_thread();
+  if (i < n && extra_rows[i] >= 0) y[extra_rows[i]] += extra_y[i];
+}
+
 // The extra rows that blocks have left to all: a warp a slice.
 template <typename V>
 __global__ void ehyb_left(int blocks, const int* __restrict__ extra_begin, const int* __restrict__ extra_ptr,

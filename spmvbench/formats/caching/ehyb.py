@@ -8,13 +8,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, longest_first, offsets
-from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, register
+from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.caching.partition import Partition, partition
+from spmvbench.formats.conversion import device_limits
 
 HEIGHT = 32  # rows of a slice
 THREADS = 1024  # of a block: a window may leave room for no second block on a multiprocessor
-LONGEST = 512  # entries that a row may have in its slice; what is beyond them makes extra rows
-PIECE = 16  # entries of an extra row
+LONGEST = 512  # entries that a row may have in its slice (fast); what is beyond them makes extra rows
+PIECE = 16  # entries of an extra row (fast)
+MOST_SHARE = 8  # blocks that the authors' program lets share a partition
 OVERLOAD = 1.25  # of the mean entries of a block: extra rows beyond that, and LAUNCH, are left to all
 LAUNCH = 8192  # entries that a block multiplies in the time of a second launch: 3 us, at 2600 a us (H200, fem:40:3)
 SLACK = 1.01  # of the mean partition: room in the window for the largest
@@ -29,19 +31,23 @@ class Cut(NamedTuple):
     window: int
 
 
-def cut_by_rule(rows: int, value_bytes: int, *, sms: int, shared_bytes: int, share: int) -> Cut:
-    """The paper's equations (1) and (2), of which only the words are printed, and the authors' rule for small matrices.
+def cut_by_rule(rows: int, value_bytes: int, *, sms: int, shared_bytes: int, share: int, kernel: str = "fast") -> Cut:
+    """The paper's equations (1) and (2), of which only the words are printed, and a rule for small matrices.
 
     K sms partitions with the smallest K whose x fits in `shared_bytes`. Where these partitions are small, `share` of
-    them are joined and taken by as many blocks: a divisor of their number, the smallest that makes ENOUGH rows or else
-    the largest whose x still fits.
+    them are joined and taken by as many blocks, a divisor of their number. paper: where a partition fills less than
+    half of the window, the largest divisor up to MOST_SHARE whose x still fits, as the authors' program has it for 80
+    blocks. fast: the smallest that makes ENOUGH rows, or else the largest whose x still fits.
     """
     window = min(shared_bytes // value_bytes - 2, 2**16 - 1)  # the window's zero and the counter also need room
     blocks = max(math.ceil(SLACK * rows / (window * sms)), 1) * sms
     if not share:
         most = max(int(window * blocks // (SLACK * max(rows, 1))), 1)
         fitting = [d for d in range(1, min(most, blocks) + 1) if blocks % d == 0]
-        share = next((d for d in fitting if rows * d >= ENOUGH * blocks), fitting[-1])
+        if kernel == "paper":
+            share = max(d for d in fitting if d <= MOST_SHARE) if 2 * rows < window * blocks else 1
+        else:
+            share = next((d for d in fitting if rows * d >= ENOUGH * blocks), fitting[-1])
     partitions = max(min(blocks // share, rows // HEIGHT), 1)
     return Cut(partitions, max(min(share, cdiv(rows, partitions * HEIGHT)), 1), window)
 
@@ -73,30 +79,31 @@ class Slices(NamedTuple):
 
 
 class ExtraRows(NamedTuple):
-    """What rows have outside of their windows: extra rows of at most PIECE entries, several where it takes them."""
+    """What rows have outside of their windows: extra rows of at most `piece` entries, several where it takes them."""
 
+    piece: int
     before: Array  # (n + 1,): extra rows of the places before each
     order: Array  # (extra rows,): which of them each is that is stored
     owner: Array  # (extra rows,): place of the row that it is part of, as stored
     slices: Slices  # as stored; a group a block, the last one for all blocks
 
     @classmethod
-    def of(cls, lengths: Array, block: Array, load: Array, limit: float) -> ExtraRows:
+    def of(cls, lengths: Array, block: Array, load: Array, limit: float, piece: int = PIECE) -> ExtraRows:
         """lengths: (n,), entries outside at each place. block: (n,), whose they are. load: (blocks,), entries inside.
 
         A block has its extra rows longest first; those that it would begin after `limit` entries are left to all.
         """
         xp, blocks = array_module(lengths), len(load)
-        before = offsets(cdiv(lengths, PIECE))
+        before = offsets(cdiv(lengths, piece))
         owner = expand(before, int(before[-1]))
-        pieces = xp.minimum(lengths[owner] - PIECE * (xp.arange(len(owner)) - before[owner]), PIECE)
+        pieces = xp.minimum(lengths[owner] - piece * (xp.arange(len(owner)) - before[owner]), piece)
         group = block[owner]
-        order = longest_first(pieces, PIECE, group, blocks + 1)
+        order = longest_first(pieces, piece, group, blocks + 1)
         ahead, first = offsets(pieces[order]), offsets(xp.bincount(group, minlength=blocks))
         done = (load - ahead[first[:-1]])[group[order]] + ahead[:-1]
         group[order[done > limit]] = blocks
-        order = longest_first(pieces, PIECE, group, blocks + 1)
-        return cls(before, order, owner[order], Slices.of(pieces[order], group[order], blocks + 1))
+        order = longest_first(pieces, piece, group, blocks + 1)
+        return cls(piece, before, order, owner[order], Slices.of(pieces[order], group[order], blocks + 1))
 
 
 class Layout(NamedTuple):
@@ -115,9 +122,12 @@ class Layout(NamedTuple):
     extra: ExtraRows
 
     @classmethod
-    def of(cls, a: Csr, method: str, **given: int) -> Layout:
-        xp = a.xp
-        cut = cut_by_rule(a.rows, a.dtype.itemsize, **given)
+    def of(cls, a: Csr, method: str, *, kernel: str, share: int, sms: int, shared_bytes: int) -> Layout:
+        xp, limits, paper = a.xp, device_limits(a), kernel == "paper"
+        if shared_bytes > limits.shared_bytes:
+            raise Skip(f"{shared_bytes:,} bytes of shared memory are asked for, the device has {limits.shared_bytes:,}")
+        room = {"sms": sms or limits.multiprocessors, "shared_bytes": shared_bytes or limits.shared_bytes}
+        cut = cut_by_rule(a.rows, a.dtype.itemsize, **room, share=share, kernel=kernel)
         parts = partition(a, method, cut.partitions)
         part_at = expand(parts.begin, a.rows)  # of a place: sorting inside of partitions does not change it
         part = part_at[inverse(parts.order)]
@@ -130,7 +140,7 @@ class Layout(NamedTuple):
         window = min(int(xp.diff(parts.begin).max()), cut.window)
         local = place[a.col_idx] - parts.begin[row_part]
         inside &= local < window
-        if a.row_len_max > LONGEST:
+        if not paper and a.row_len_max > LONGEST:
             before = offsets(inside)
             inside &= before[:-1] - before[a.row_ptr[:-1]][a.row_idx] < LONGEST
 
@@ -140,7 +150,8 @@ class Layout(NamedTuple):
         block = part_at * cut.share + (slices.place // HEIGHT - slices.begin[part_at]) % cut.share
         blocks = cut.partitions * cut.share
         load = xp.bincount(block, lengths, blocks)
-        extra = ExtraRows.of(a.row_lengths[order] - lengths, block, load, OVERLOAD * a.nnz / blocks + LAUNCH)
+        limit, piece = (-1.0, max(a.row_len_max, 1)) if paper else (OVERLOAD * a.nnz / blocks + LAUNCH, PIECE)
+        extra = ExtraRows.of(a.row_lengths[order] - lengths, block, load, limit, piece)
         return cls(parts, order, place, window, local, inside, slices, extra)
 
 
@@ -159,25 +170,28 @@ class Ehyb(Format):
     counted, in both. The authors' program computes the extra rows in the first product alone, for their counter is
     never reset; here they are part of every product.
 
-    Further than the paper: extra rows are summed by the block that owns their row, so that no second kernel has to add
-    them, but for what a block would have beyond its fair share; a row has at most 512 entries in its slice (where the
-    authors' program goes wrong) and 16 in an extra row, more make further ones. Rows of several such may get different
-    last bits every time. 16-bit columns have no sign: windows may hold more than 32,767 values.
+    kernel=paper: one entry at a time; what a row has outside of its window is one extra row, and warps take these, when
+    their partition's slices are done, from one counter for all, into an array that a second kernel adds to y. Small
+    partitions are joined as the authors' program joins them, for the multiprocessors of the device at hand: our reading
+    of a rule that is written for 80. kernel=fast: entries are loaded ahead; extra rows are summed by the block that
+    owns their row, so that no second kernel has to add them, but for what a block would have beyond its fair share; a
+    row has at most 512 entries in its slice (where the authors' program goes wrong) and 16 in an extra row, more make
+    further ones. Rows of several such may get different last bits every time. 16-bit columns have no sign: windows may
+    hold more than 32,767 values.
     """
 
     key = "ehyb"
     family = "Hybrid"
     reference = "Chen, arXiv:2204.06666, 2022"
-    sources = ("caching/ehyb.cu",)
+    sources = ("caching/ehyb.cu", "vector.cu")
     square_only = True
     method: ClassVar[str] = "metis"  # of spmvbench.formats.caching.partition
 
     order = Parameter("natural", "order of x and y: the matrix's, or the format's", choices=("natural", "native"))
-    share = Parameter(0, "blocks that share a partition; 0 joins small ones up to 1400 rows", low=0)
-    sms = Parameter(132, "multiprocessors, of which blocks are a multiple; an H200 has 132", low=1)
-    shared_bytes = Parameter(
-        232448, "shared memory that a block may use, bytes; an H200 has 232448", low=1024, high=232448
-    )
+    kernel = Parameter("fast", "paper: the authors' scheme of extra rows; fast: ours", choices=("fast", "paper"))
+    share = Parameter(0, "blocks that share a partition; 0 joins small ones, up to 1400 rows (fast)", low=0)
+    sms = Parameter(0, "multiprocessors, of which blocks are a multiple; 0: those of the device at hand", low=0)
+    shared_bytes = Parameter(0, "shared memory that a block may use, bytes; 0: as much as the device has", low=0)
 
     permutation: Array  # (n,), int32: row, and column, of the matrix at each place of the format's order
     begin: Array  # (partitions + 1,), int32: first place of each partition
@@ -195,7 +209,7 @@ class Ehyb(Format):
     partition_cached: bool  # whether it was read from the disk
 
     @classmethod
-    def _layout(cls, a: Csr, *, order: str, **given: int) -> Layout:
+    def _layout(cls, a: Csr, *, order: str, **given: Any) -> Layout:
         return Layout.of(a, cls.method, **given)
 
     @classmethod
@@ -222,8 +236,8 @@ class Ehyb(Format):
 
         rest = a.where(~found.inside)
         rank = rest.rank_in_row
-        stored = inverse(extra.order)[extra.before[found.place[rest.row_idx]] + rank // PIECE]
-        slot = extra.slices.first[stored] + HEIGHT * (rank % PIECE)
+        stored = inverse(extra.order)[extra.before[found.place[rest.row_idx]] + rank // extra.piece]
+        slot = extra.slices.first[stored] + HEIGHT * (rank % extra.piece)
         extra_columns = xp.full(extra.slices.slots, -1, dtype=np.int32)
         extra_values = xp.zeros(extra.slices.slots, dtype=a.dtype)
         extra_columns[slot] = rest.col_idx if natural else found.place[rest.col_idx]
@@ -296,14 +310,25 @@ class Ehyb(Format):
         if not self.shape[0]:
             return []
         value, warps = ctype(self.values), 4
+        slices = (self.permutation, self.begin, self.slice_begin, self.slice_ptr, self.local_columns, self.values)
+        window = (np.int32(self.blocks // self.partitions), np.int32(self.window), *slices)
+        options = f"<{value}, {cbool(self.natural)}>"
+        shared = (self.window + 2) * self.values.itemsize  # the window's zero and the counter follow
+        if self.kernel == "paper":
+            counters = self.xp.empty(self.partitions + 1, dtype=np.int32)
+            sums = self.xp.empty(len(self.extra_rows), dtype=self.values.dtype)
+            extra = (np.int32(len(self.extra_ptr) - 1), self.extra_ptr, self.extra_columns, self.extra_values)
+            args, add = (*window, *extra, counters, x, sums, y), (np.int32(len(sums)), self.extra_rows, sums, y)
+            return [
+                zero_fill(counters),
+                Launch("caching/ehyb.cu", f"ehyb_paper{options}", self.blocks, THREADS, args, shared),
+                Launch("caching/ehyb.cu", f"ehyb_add<{value}>", *per_thread(len(sums)), add),
+            ]
         left = len(self.extra_ptr) - 1 - int(self.extra_begin[self.blocks])
         extra = (self.extra_begin, self.extra_ptr, self.extra_rows, self.extra_columns, self.extra_values, x, y)
-        slices = (self.permutation, self.begin, self.slice_begin, self.slice_ptr, self.local_columns, self.values)
-        args = (np.int32(self.blocks // self.partitions), np.int32(self.window), *slices, *extra)
-        kernel = f"ehyb_spmv<{value}, {cbool(self.natural)}>"
-        shared = (self.window + 2) * self.values.itemsize  # the window's zero and the counter follow
+        args = (*window, *extra)
         return [
-            Launch("caching/ehyb.cu", kernel, self.blocks, THREADS, args, shared),
+            Launch("caching/ehyb.cu", f"ehyb_spmv{options}", self.blocks, THREADS, args, shared),
             Launch(
                 "caching/ehyb.cu", f"ehyb_left<{value}>", cdiv(left, warps), 32 * warps, (np.int32(self.blocks), *extra)
             ),

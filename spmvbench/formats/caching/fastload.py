@@ -261,6 +261,7 @@ class FastLoadOpt(FastLoad):
     key = "fastload-opt"
     alias_of = "fastload[optimized=true]"
 
+    height = Parameter("1", "most entries of a column in a block", choices=("1",))
     optimized = FastLoad.optimized.defaulting(True)
 
 

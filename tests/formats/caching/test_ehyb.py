@@ -14,6 +14,7 @@ from spmvbench.devices import multiply, open_device
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.caching import partition as partitions
 from spmvbench.formats.caching.ehyb import Ehyb, EhybRcm, ExtraRows, Slices, cut_by_rule
+from spmvbench.formats.conversion import EMULATED, Limits, converting_for
 
 
 @pytest.fixture
@@ -63,6 +64,50 @@ def test_partitions_and_window(rows, value_bytes, given, expected):
     cut = cut_by_rule(rows, value_bytes, **{"sms": 132, "shared_bytes": 232448, "share": 0} | given)
     assert cut == expected
     assert (cut.window + 2) * value_bytes <= given.get("shared_bytes", 232448)
+
+
+@pytest.mark.parametrize(
+    ("rows", "share", "expected"),
+    [
+        (1_000_000, 0, (44, 3)),  # 7576 values are a quarter of the window: three fit
+        (100_000, 0, (22, 6)),  # the largest divisor of 132 up to 8
+        (2_000_000, 0, (132, 1)),  # more than half of the window
+        (100_000, 2, (66, 2)),
+    ],
+)
+def test_small_partitions_are_joined_as_the_authors_join_them(rows, share, expected):
+    cut = cut_by_rule(rows, 8, sms=132, shared_bytes=232448, share=share, kernel="paper")
+    assert cut[:2] == expected
+
+
+@pytest.mark.parametrize("share", [1, 2])
+@pytest.mark.parametrize("order", ["natural", "native"])
+def test_the_papers_extra_rows_are_whole_and_for_all_blocks(order, share, checking):
+    a = shuffled(cliques(40, 40, 30, bridges=[(3, i) for i in range(50, 90)] + [(60, 8), (100, 0)]))
+    spec = f"ehyb[kernel=paper,sms={3 * share},share={share},order={order}]"
+    fmt = testing.convert(spec, a)
+    assert fmt.partitions == 3 and fmt.blocks == 3 * share
+    entries = sparse.coo_array(a)
+    part = np.searchsorted(fmt.begin, np.argsort(fmt.permutation), side="right")
+    outside = np.bincount(entries.row[part[entries.row] != part[entries.col]])
+    slices = len(fmt.extra_ptr) - 1
+    assert fmt.extra_begin.tolist() == [*[0] * (fmt.blocks + 1), slices]
+    slot = np.flatnonzero(fmt.extra_columns >= 0)
+    extra = 32 * (np.searchsorted(fmt.extra_ptr, slot // 32, side="right") - 1) + slot % 32
+    assert outside.max() > 16
+    assert np.bincount(extra).tolist() == sorted(outside[outside > 0].tolist(), reverse=True)
+    testing.check_conversion(spec, a)
+    testing.check_product(spec, a, checking)
+
+
+def test_multiprocessors_and_shared_memory_are_those_of_the_device_at_hand():
+    a = shuffled(cliques(*[64] * 20))
+    with converting_for(Limits(10, 64 * 1024)):
+        fmt = EhybRcm.from_csr(a, share=1)
+        assert (fmt.partitions, EhybRcm.from_csr(a, share=1, sms=20).partitions) == (10, 20)
+        with pytest.raises(Skip, match="65,537 bytes of shared memory are asked for, the device has 65,536"):
+            EhybRcm.from_csr(a, shared_bytes=65_537)
+    assert EhybRcm.from_csr(a, share=1).partitions == EMULATED.multiprocessors
 
 
 @pytest.mark.parametrize("order", ["natural", "native"])
