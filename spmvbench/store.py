@@ -189,7 +189,19 @@ def lock(run_folder: Path) -> Iterator[None]:
         for place in (run_folder, *(run_folder / kept.parts for kept in (_CASES, _DESCRIPTIONS))):
             for leftover in place.glob(".*.parquet.tmp"):
                 leftover.unlink()
-        yield
+        try:
+            yield
+        finally:
+            _leave_unused(run_folder)
+
+
+def _leave_unused(run_folder: Path) -> None:
+    """Remove a run's folder to which nothing was written: a device that could not be opened is no run."""
+    held = list(run_folder.iterdir())
+    if {path.name for path in held} <= {LOCK, LOG} and not any(p.stat().st_size for p in held if p.name == LOG):
+        for path in held:
+            path.unlink()
+        run_folder.rmdir()
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,7 +126,7 @@ def command(
 
     if not chosen:
         raise UsageError("nothing to run: name matrices (HB/1138_bus, pde:16, a file), a --group, or --set demo")
-    device = _choose_device(device)
+    device, notice = _choose_device(device, dry_run=dry_run)
     if convert == "device" and plan.device_kind(device) != "cuda":
         raise UsageError(f"--convert device needs a GPU: {device} takes what the host converts")
     classes = plan.choose_formats(formats, device)
@@ -134,9 +135,11 @@ def command(
     folder = Path(results) / (run_name or default_name([*chosen.sets, *chosen.groups, *chosen.matrices], device))
     if not re.fullmatch(r"\w[\w.+-]*", folder.name) or (run_name or folder.name) != folder.name:
         raise UsageError(f"{run_name!r} is no name for a run: use letters, digits and . _ + -")
-    found = found_matrices(chosen)
+    found = found_matrices(chosen, seed, dry_run=dry_run)
     cases = plan.cross(found, classes, dtypes, modes or plan.DEFAULT_MODES[plan.device_kind(device)], device, seed)
 
+    if notice:
+        click.echo(notice, err=True)
     if dry_run:
         todo = plan.pending(cases, {} if fresh else store.measured(folder, settled=retry, max_bytes=max_bytes))
         _echo_plan(folder, found, cases, len(todo))
@@ -160,12 +163,9 @@ def command(
     failed = int((~rows["status"].isin(SETTLED)).sum())
     if failed:
         click.echo(f"\n{failed} case{'s' * (failed != 1)} failed; the same command with --retry measures them again.")
-    click.echo(f"\nRows: {folder / store.ROWS}\nNext: spmvbench report {_report_arguments(folder, results)}")
+    report = shlex.join(["spmvbench", "report", folder.name if results == "results" else str(folder)])
+    click.echo(f"\nRows: {folder / store.ROWS}\nNext: {report}")
     return 1 if failed else 0
-
-
-def _report_arguments(folder: Path, results: str) -> str:
-    return folder.name if results == "results" else str(folder)
 
 
 def default_name(selection: Sequence[str], device: str) -> str:
@@ -175,20 +175,26 @@ def default_name(selection: Sequence[str], device: str) -> str:
     return f"{first[:80]}{more}-{device.partition(':')[0]}"
 
 
-def _choose_device(name: str) -> str:
-    """The device's own name. Without a GPU, ``auto`` says so and gives ``emulated``. Raises UsageError."""
-    if name == "auto":
-        from spmvbench.devices import cuda
+def _choose_device(name: str, *, dry_run: bool) -> tuple[str, str]:
+    """The device's own name, and what to say about it: ``auto`` without a GPU gives ``emulated``.
 
+    A GPU that cannot be used raises DeviceUnavailable, unless nothing is to be measured. Raises UsageError.
+    """
+    from spmvbench.devices import DeviceUnavailable, cuda
+
+    if name == "auto":
         reason = cuda.why_unavailable()
         if reason is None:
-            return "cuda:0"
-        click.echo(f"Emulating a GPU on this machine's cores, for right answers and not for times: {reason}", err=True)
-        return "emulated"
+            return "cuda:0", ""
+        return "emulated", f"Emulating a GPU on this machine's cores, for right answers and not for times: {reason}"
     if not re.fullmatch(r"cuda:\d+|emulated(-check)?", name):
         hint = did_you_mean(name, ["auto", "cuda:0", "emulated", "emulated-check"])
         raise UsageError(f"there is no device {name!r}{hint or ': use auto, cuda:0 or emulated'}")
-    return name
+    kind, _, ordinal = name.partition(":")
+    reason = cuda.why_unavailable(int(ordinal)) if kind == "cuda" and not dry_run else None
+    if reason is not None:
+        raise DeviceUnavailable(reason)
+    return name, ""
 
 
 def _echo_plan(folder: Path, found: list[Matrix], cases: list[Case], todo: int) -> None:

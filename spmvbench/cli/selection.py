@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,9 @@ from spmvbench.errors import SpmvbenchError
 
 if TYPE_CHECKING:
     from spmvbench.collection import Matrix
+
+# What groups, sets, globs and conditions bring without being asked to: about a gigabyte of archives.
+UNASKED_ENTRIES = 200_000_000
 
 
 @dataclass(frozen=True)
@@ -102,27 +106,32 @@ def selection(command: Callable[..., Any]) -> Callable[..., Any]:
     return gathered
 
 
-def found_matrices(chosen: Selection) -> list[Matrix]:
-    """The matrices of a selection; those named one by one are fetched where they are not cached."""
+def found_matrices(chosen: Selection, seed: int = 0, *, dry_run: bool = False) -> list[Matrix]:
+    """The matrices of a selection; those of the collection that are not here are fetched.
+
+    Named ones always; those of groups, sets, globs and conditions unless they hold more than UNASKED_ENTRIES, in which
+    case a line says how to. dry_run: nothing is fetched, and what would be counts as found. Raises UsageError and
+    SpmvbenchError.
+    """
     from spmvbench import collection
 
-    matrices, groups, sets = chosen.matrices, chosen.groups, chosen.sets
+    matrices = chosen.matrices
     resolve = functools.partial(
-        collection.resolve, matrices, groups=groups, sets=sets, limit=chosen.limit, **chosen.conditions
+        collection.resolve,
+        matrices,
+        groups=chosen.groups,
+        sets=chosen.sets,
+        limit=chosen.limit,
+        seed=seed,
+        **chosen.conditions,
     )
     found, missing = resolve()
-    named = [matrix for matrix in missing if matrix in matrices or matrix.partition("/")[2] in matrices]
-    if named:
-        from spmvbench.collection import suitesparse
-
-        click.echo(f"Fetching {', '.join(named)}", err=True)
-        outcome = suitesparse.fetch(suitesparse.search(named))
-        reasons = [f"{entry.id}: {reason}" for entry, reason in outcome.failed]
-        reasons += [f"{entry.id} is not where matrices are fetched from" for entry in outcome.missing]
-        if reasons:
-            raise SpmvbenchError("; ".join(reasons))
-        found, missing = resolve()
-    fetch = " ".join(["spmvbench fetch", *matrices, *(f"--group {g}" for g in groups), *(f"--set {s}" for s in sets)])
+    if missing:
+        named = [name for name in missing if name in matrices or name.partition("/")[2] in matrices]
+        expected = _fetched(missing, named, dry_run=dry_run)
+        found, missing = (found + expected, missing) if dry_run else resolve()
+        missing = sorted(set(missing) - {matrix.id for matrix in found})
+    fetch = shlex.join(["spmvbench", "fetch", *_words(chosen)])
     if missing and found:
         click.echo(f"Left out, being not cached: {len(missing)} matrices; to fetch them: {fetch}", err=True)
     elif missing:
@@ -130,3 +139,53 @@ def found_matrices(chosen: Selection) -> list[Matrix]:
     elif not found:
         raise SpmvbenchError("the selection holds no matrix: loosen --kind, --min-nnz, --max-nnz or --spd")
     return found
+
+
+def _fetched(missing: list[str], named: list[str], *, dry_run: bool) -> list[Matrix]:
+    """Bring matrices of the collection to the cache; those not named may fail. Returns those that would come."""
+    from spmvbench.collection import Matrix, suitesparse
+    from spmvbench.collection.download import Unreachable
+
+    try:
+        entries = suitesparse.search(missing)
+        if sum(entry.stored or 0 for entry in entries if entry.id not in named) > UNASKED_ENTRIES:
+            entries = [entry for entry in entries if entry.id in named]
+        if not entries:
+            return []
+        names = ", ".join(entry.id for entry in entries[:3]) + (f" and {len(entries) - 3} more" * (len(entries) > 3))
+        click.echo(f"{'To be fetched first' if dry_run else 'Fetching'}: {names}", err=True)
+        if dry_run:
+            places = [suitesparse.location(entry.group, entry.name) for entry in entries]
+            return [
+                Matrix(entry.group, entry.name, entry.kind, "suitesparse", place, entry.stored)
+                for entry, place in zip(entries, places, strict=True)
+            ]
+        outcome = suitesparse.fetch(entries)
+    except Unreachable as error:
+        if named:
+            raise
+        click.echo(f"Nothing fetched: {error}", err=True)
+        return []
+    failed = dict(outcome.failed) | dict.fromkeys(outcome.missing, "is not where matrices are fetched from")
+    reasons = [f"{entry.id}: {reason}" for entry, reason in failed.items() if entry.id in named]
+    if reasons:
+        raise SpmvbenchError("; ".join(reasons))
+    for entry, reason in list(failed.items())[:3]:
+        click.echo(f"Not fetched: {entry.id}: {reason}", err=True)
+    return []
+
+
+def _words(chosen: Selection) -> list[str]:
+    """The selection as it is typed, less what is not the collection's."""
+    from spmvbench.collection.sources import is_own
+
+    words = [name for name in chosen.matrices if not is_own(name)]
+    words += [word for group in chosen.groups for word in ("--group", group)]
+    words += [word for name in chosen.sets for word in ("--set", name)]
+    for name, value in chosen.conditions.items():
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words.append(option if value else option.replace("--", "--no-"))
+        elif value is not None:
+            words += [option, str(value)]
+    return words + (["--limit", str(chosen.limit)] if chosen.limit else [])

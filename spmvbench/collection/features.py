@@ -44,6 +44,32 @@ def features(csr: Csr) -> dict[str, Any]:
     }
 
 
+def is_spd(a: Any) -> bool:
+    """Whether a scipy.sparse.csr_array is symmetric and positive definite, in the arithmetic of float64.
+
+    A symmetric matrix with a positive diagonal is where its rows are diagonally dominant, one of each connected
+    component strictly (Taussky 1949); else where Gaussian elimination without pivoting meets positive pivots only.
+    """
+    from scipy.sparse.csgraph import connected_components
+    from scipy.sparse.linalg import splu
+
+    if a.shape[0] != a.shape[1] or not a.nnz:
+        return False
+    diagonal = a.diagonal()
+    if (diagonal <= 0).any() or (a != a.T).nnz:
+        return False
+    slack = 2 * diagonal - abs(a).sum(axis=1)
+    if (slack >= 0).all():
+        count, component = connected_components(a, directed=False)
+        if (np.bincount(component, slack > 0, count) > 0).all():
+            return True
+    try:
+        factors = splu(a.tocsc(), "MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    except RuntimeError:  # a pivot is zero
+        return False
+    return bool((factors.perm_r == factors.perm_c).all() and (factors.U.diagonal() > 0).all())
+
+
 def gini(counts: Array) -> float:
     """Gini coefficient of non-negative counts: 0 where all are equal, near 1 where one has everything."""
     n, total = len(counts), int(counts.sum())

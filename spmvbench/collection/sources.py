@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from typing import Any
 
 from spmvbench.collection import files, sets, suitesparse, synthetic
 from spmvbench.collection.download import Unreachable
+from spmvbench.collection.features import is_spd
 from spmvbench.collection.suitesparse import Entry
 from spmvbench.errors import SpmvbenchError, UsageError
 
@@ -36,6 +38,12 @@ class Matrix:
     @property
     def id(self) -> str:
         return f"{self.group}/{self.name}"
+
+    def entries(self, seed: int = 0) -> int:
+        """Stored entries, as far as anything knows them before reading: else a file is read. Raises SpmvbenchError."""
+        if self.nnz is not None:
+            return self.nnz
+        return synthetic.entries(self.name, seed) if self.path is None else self.read(seed, "real").nnz
 
     def read(self, seed: int = 0, complex_values: files.ComplexValues = "refuse") -> Any:
         """The matrix as a canonical scipy.sparse.csr_array of float64; see files.read and synthetic.generate.
@@ -62,14 +70,15 @@ def resolve(
     max_nnz: int | None = None,
     spd: bool | None = None,
     limit: int | None = None,
+    seed: int = 0,
 ) -> tuple[list[Matrix], list[str]]:
     """What is named and here, and the ids of the collection's matrices that are named and not fetched.
 
-    matrices: `group/name`, a name that only one group has, globs, specs, files. The conditions hold for the
-    collection's matrices and, where nothing is named, select from the whole collection; generated matrices and files
-    are never left out by them. limit: the first so many, here or not. Names keep their order; what globs, groups and
-    conditions select comes after, in the index's order. Of files with one name each has its folder before it. Raises
-    UsageError for names that nothing has, with the nearest.
+    matrices: `group/name`, a name that only one group has, globs, specs, files. The conditions hold for all of them
+    (a file is read for that, and has no kind; one that cannot be read is left to who reads it next), and where nothing
+    is named they select from the whole collection. limit: the first so many, here or not. seed: of generated matrices.
+    Names keep their order; what globs, groups and conditions select comes after, in the index's order. Of files with
+    one name each has its folder before it. Raises UsageError for names that nothing has, with the nearest.
     """
     items, groups = _items(matrices, sets), list(groups)
     given = {"kind": kind, "min_nnz": min_nnz, "max_nnz": max_nnz, "spd": spd}
@@ -83,6 +92,8 @@ def resolve(
         if own is None and (conditions or _is_glob(item)):
             searched.append(item)
         else:
+            if own is not None and not _meets(own, seed, **conditions):
+                continue
             found = own or _entry(item)
             chosen.setdefault(own.path if own and own.path else found.id, found)
     if searched or groups or (conditions and not items):
@@ -137,17 +148,46 @@ def _is_glob(text: str) -> bool:
     return any(sign in text for sign in "*?[")
 
 
+def _meets(
+    matrix: Matrix,
+    seed: int,
+    kind: str = "",
+    min_nnz: int | None = None,
+    max_nnz: int | None = None,
+    spd: bool | None = None,
+) -> bool:
+    """Whether a generated matrix or a file meets the conditions; a file that cannot be read does."""
+    if kind.lower() not in matrix.kind.lower():
+        return False
+    try:
+        if (min_nnz or max_nnz is not None) and not (min_nnz or 0) <= matrix.entries(seed) <= (
+            math.inf if max_nnz is None else max_nnz
+        ):
+            return False
+        return spd is None or is_spd(matrix.read(seed, "real")) == spd
+    except SpmvbenchError:
+        return True
+
+
 def _own(text: str) -> Matrix | None:
-    """The matrix of a spec or a file, None for a name of the collection."""
-    if synthetic.is_spec(text):
-        kind, _ = synthetic.parse(text)
-        return Matrix("synthetic", text, kind, "synthetic")
+    """The matrix of a spec (its group before it, as in tables, or not) or a file, None for one of the collection."""
+    spec = text.removeprefix("synthetic/")
+    if synthetic.is_spec(spec):
+        kind, _ = synthetic.parse(spec)
+        if kind != "empty" and not synthetic.has_rows(spec):
+            raise UsageError(f"{spec} has no rows or no columns; a matrix without entries is empty:R:C")
+        return Matrix("synthetic", spec, kind, "synthetic")
     path = Path(text)
     if path.is_file():
         return Matrix("file", path.name, "", "file", path.resolve())
     if files.is_matrix_file(text):
         raise UsageError(f"there is no file {text}")
     return None
+
+
+def is_own(text: str) -> bool:
+    """Whether a text names a generated matrix or a file, not one of the collection. Raises UsageError."""
+    return _own(text) is not None
 
 
 def _entry(name: str) -> Entry:

@@ -50,6 +50,23 @@ def _kind(generator: Callable[..., _Structure]) -> Callable[..., _Structure]:
     return generator
 
 
+RULES: dict[str, tuple[Callable[..., bool], str]] = {}
+
+
+def _needs(text: str, rule: Callable[..., bool]) -> Callable[[Callable[..., _Structure]], Callable[..., _Structure]]:
+    """What the numbers of a spec must keep to, told before anything is generated."""
+
+    def ruled(generator: Callable[..., _Structure]) -> Callable[..., _Structure]:
+        RULES[generator.__name__] = rule, text
+        return generator
+
+    return ruled
+
+
+def _on_grid(points: int, degrees: int = 1) -> bool:
+    return points * degrees <= INT32_MAX
+
+
 def form(kind: str) -> str:
     """How a spec of this kind is written: ``band:N:K:W``."""
     return ":".join([kind, *_parameters(kind)])
@@ -75,7 +92,27 @@ def parse(spec: str) -> tuple[str, list[int]]:
     numbers = [int(text) for text in texts]
     if max(numbers) > INT32_MAX:
         raise UsageError(f"{spec} is too large: indices must fit in 32 bits")
+    rule, text = RULES.get(kind, (lambda *_: True, ""))
+    if not rule(*numbers):
+        raise UsageError(f"{form(kind)} needs {text}")
     return kind, numbers
+
+
+def has_rows(spec: str) -> bool:
+    """Whether a spec has rows and columns: a size of 0 is legal, but hardly meant."""
+    kind, numbers = parse(spec)
+    return all(number or name not in ("N", "R", "C") for name, number in zip(_parameters(kind), numbers, strict=True))
+
+
+def entries(spec: str, seed: int = 0) -> int:
+    """How many entries the matrix of a spec has, without making them all. Raises UsageError as `generate`."""
+    return int(_structure(spec, seed).lengths.sum(dtype=np.int64))
+
+
+def _structure(spec: str, seed: int) -> _Structure:
+    kind, numbers = parse(spec)
+    needs_seed = "seed" in inspect.signature(KINDS[kind]).parameters
+    return KINDS[kind](*numbers, **({"seed": seed} if needs_seed else {}))
 
 
 def generate(spec: str, seed: int = 0) -> Any:
@@ -85,9 +122,7 @@ def generate(spec: str, seed: int = 0) -> Any:
     """
     import scipy.sparse as sp
 
-    kind, numbers = parse(spec)
-    needs_seed = "seed" in inspect.signature(KINDS[kind]).parameters
-    structure = KINDS[kind](*numbers, **({"seed": seed} if needs_seed else {}))
+    structure = _structure(spec, seed)
     row_ptr = offsets(structure.lengths)
     col_idx = np.empty(row_ptr[-1], dtype=index_dtype(int(row_ptr[-1])))
     data = None if structure.coefficients is None else np.empty(len(col_idx))
@@ -114,11 +149,6 @@ def _row_blocks(row_ptr: np.ndarray, unit: int) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _require(condition: bool, kind: str, rule: str) -> None:
-    if not condition:
-        raise UsageError(f"{form(kind)} needs {rule}")
-
-
 def _grid(shape: tuple[int, ...], steps: list[tuple[int, ...]], degrees: int = 1, values: Any = None) -> _Structure:
     """A stencil on a grid: every point is coupled with those at `steps` (ascending) from it that lie on the grid.
 
@@ -127,8 +157,6 @@ def _grid(shape: tuple[int, ...], steps: list[tuple[int, ...]], degrees: int = 1
     """
     points = math.prod(shape)
     size = points * degrees
-    if size > INT32_MAX:
-        raise UsageError(f"a grid of {points:,} points with {degrees} unknowns each does not fit 32-bit indices")
     offset = np.array(steps)
     shift = offset @ [math.prod(shape[d + 1 :]) for d in range(len(shape))]
     # inside[d][i, s]: whether step s from index i of dimension d stays on the grid.
@@ -186,6 +214,7 @@ def _random_rows(shape: tuple[int, int], lengths: np.ndarray, seed: int, half_wi
 
 
 @_kind
+@_needs("a grid of at most 2^31 - 1 unknowns: indices must fit in 32 bits", lambda N: _on_grid(N**3))
 def pde(N: int) -> _Structure:
     """Convection-diffusion on the unit cube, 7 points, N^3 grid; values nonsymmetric, pattern symmetric.
 
@@ -203,6 +232,10 @@ def pde(N: int) -> _Structure:
 
 
 @_kind
+@_needs(
+    "N of at least 3, 1290 at most, and PERCENT of at most 100",
+    lambda N, PERCENT: N not in (1, 2) and _on_grid(N**3) and PERCENT <= 100,
+)
 def stray(N: int, PERCENT: int, *, seed: int) -> _Structure:
     """The pattern of pde:N and PERCENT per cent as many entries more, at random places off its seven diagonals.
 
@@ -211,7 +244,6 @@ def stray(N: int, PERCENT: int, *, seed: int) -> _Structure:
     """
     stencil = pde(N)
     size = N**3
-    _require(N not in (1, 2) and PERCENT <= 100, "stray", "N of at least 3 and PERCENT of at most 100")
     extra = int(stencil.lengths.sum(dtype=np.int64)) * PERCENT // 100
     rng, keys = np.random.default_rng(seed), np.empty(0, dtype=np.int64)  # row and column in one number
     while len(keys) < extra:
@@ -231,6 +263,7 @@ def stray(N: int, PERCENT: int, *, seed: int) -> _Structure:
 
 
 @_kind
+@_needs("a grid of at most 2^31 - 1 unknowns: indices must fit in 32 bits", lambda N: _on_grid(N**2))
 def poisson2d(N: int) -> _Structure:
     """The 5-point Laplacian on an N x N grid: 4 on the diagonal, -1 beside it."""
     steps = [(-1, 0), (0, -1), (0, 0), (0, 1), (1, 0)]
@@ -238,29 +271,30 @@ def poisson2d(N: int) -> _Structure:
 
 
 @_kind
+@_needs("D of at least 1, and a grid of at most 2^31 - 1 unknowns", lambda N, D: D >= 1 and _on_grid(N**3, D))
 def fem(N: int, D: int) -> _Structure:
     """Trilinear finite elements on an N^3 grid: 27 points, dense D x D blocks, symmetric values from the seed."""
-    _require(D >= 1, "fem", "D of at least 1")
     return _grid((N, N, N), list(itertools.product((-1, 0, 1), repeat=3)), degrees=D)
 
 
 @_kind
+@_needs("K of at most W + 1 and at most N", lambda N, K, W: min(N, W + 1) >= K)
 def band(N: int, K: int, W: int, *, seed: int) -> _Structure:
     """N x N, K random distinct entries a row within W of the diagonal."""
-    _require(min(N, W + 1) >= K, "band", "K of at most W + 1 and at most N")
     return _random_rows((N, N), np.full(N, K), seed, half_width=W)
 
 
 @_kind
+@_needs("K of at most N", lambda N, K: N >= K)
 def uniform(N: int, K: int, *, seed: int) -> _Structure:
     """N x N, K random distinct entries a row, anywhere."""
     return rect(N, N, K, seed=seed)
 
 
 @_kind
+@_needs("K of at most the number of columns", lambda R, C, K: C >= K)
 def rect(R: int, C: int, K: int, *, seed: int) -> _Structure:
     """R x C, K random distinct entries a row, anywhere."""
-    _require(C >= K, "rect", "K of at most the number of columns")
     return _random_rows((R, C), np.full(R, K), seed)
 
 
@@ -272,12 +306,12 @@ def powerlaw(N: int, K: int, *, seed: int) -> _Structure:
 
 
 @_kind
+@_needs("SCALE of at most 30", lambda SCALE, EF: SCALE <= 30)
 def rmat(SCALE: int, EF: int, *, seed: int) -> _Structure:
     """R-MAT graph, 2^SCALE vertices, EF edges a vertex drawn, repeated ones dropped, vertices in natural order.
 
     a, b, c, d = .57, .19, .19, .05 (Chakrabarti et al., SDM 2004; the parameters of Graph500).
     """
-    _require(SCALE <= 30, "rmat", "SCALE of at most 30")
     size, rng = 1 << SCALE, np.random.default_rng(seed)
     keys = np.zeros(EF * size, dtype=np.int64)  # row and column in one number
     for start in range(0, len(keys), BLOCK):
@@ -315,9 +349,9 @@ def denserow(N: int) -> _Structure:
 
 
 @_kind
+@_needs("N a multiple of B", lambda N, B: B >= 1 and N % B == 0)
 def blocks(N: int, B: int, *, seed: int) -> _Structure:
     """N x N of dense aligned B x B blocks, four distinct ones at random in each row of blocks; N a multiple of B."""
-    _require(B >= 1 and N % B == 0, "blocks", "N a multiple of B")
     block_rows = N // B
     across = min(4, block_rows)
 

@@ -35,8 +35,8 @@ POWER_CAP_REASON = 0x4
 POWER_CAP_CLOCK_SHARE = 0.75  # a power cap counts only once it takes more than a quarter of the clock (as NVBench)
 
 
-def why_unavailable() -> str | None:
-    """Why no NVIDIA GPU can be used here, in a few words; None where one can."""
+def why_unavailable(ordinal: int = 0) -> str | None:
+    """Why the NVIDIA GPU of this number cannot be used here, in a few words; None where it can."""
     try:
         import cupy
     except ImportError:
@@ -45,7 +45,9 @@ def why_unavailable() -> str | None:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         return f"no NVIDIA GPU can be used ({error})"
-    return None if count else "no NVIDIA GPU was found"
+    if not count:
+        return "no NVIDIA GPU was found"
+    return None if ordinal < count else f"there is no cuda:{ordinal}: this machine has {count} GPU{'s' * (count > 1)}"
 
 
 @contextmanager
@@ -149,16 +151,13 @@ class Cuda(Device):
     kind = "cuda"
 
     def __init__(self, ordinal: int = 0):
-        reason = why_unavailable()
+        reason = why_unavailable(ordinal)
         if reason is not None:
             raise DeviceUnavailable(reason)
         import cupy
 
         self.xp = cupy
         self.name = f"cuda:{ordinal}"
-        count = cupy.cuda.runtime.getDeviceCount()
-        if ordinal >= count:
-            raise DeviceUnavailable(f"there is no {self.name}: this machine has {count} GPU{'s' * (count > 1)}")
         self._device = cupy.cuda.Device(ordinal)
         self._device.use()
         self.stream = cupy.cuda.Stream()

@@ -169,18 +169,45 @@ def test_without_a_compiler_the_reason_is_one_line(run, monkeypatch):
     assert "/nowhere/c++" in result.err
 
 
-def test_a_named_matrix_is_fetched_and_a_group_s_missing_ones_are_counted(run, mirror, tmp_path, monkeypatch):
+def test_what_is_selected_is_fetched_and_what_is_too_much_has_a_command(run, mirror, tmp_path, monkeypatch):
     monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
-    named = run("HB/bcsstk01", "--dry-run")
-    assert named.code == 0, named.err
-    assert "Fetching HB/bcsstk01" in named.err
-    group = run("--group", "HB", "--dry-run")
-    assert group.code == 0
-    assert "Left out, being not cached: 291 matrices; to fetch them: spmvbench fetch --group HB" in group.err
-    assert "did you mean HB" in run("--group", "Hb", "--dry-run").err
+    dry = run("HB/bcsstk01", "--dry-run")
+    assert (dry.code, dry.err) == (0, "To be fetched first: HB/bcsstk01\n")
+    assert "1 matrix x" in dry.out
+    assert not (tmp_path / "home" / "MM").exists()
+    group = run("--group", "HB", "--max-nnz", "50", "pde:3", "--formats", "ell", "--run", "r")
+    assert group.code == 0, group.err
+    assert "Fetching: HB/" in group.err
+    monkeypatch.setattr("spmvbench.cli.selection.UNASKED_ENTRIES", 1000)
+    left = run("--group", "HB", "--min-nnz", "40", "pde:3", "HB/bcsstm*", "--limit", "200", "--dry-run")
+    assert left.code == 0
+    fetch = "spmvbench fetch 'HB/bcsstm*' --group HB --min-nnz 40 --limit 200"
+    assert left.err.endswith(f"matrices; to fetch them: {fetch}\n")
+    assert "did you mean HB" in run("--group", "hb", "--dry-run").err
     none = run("--group", "Bai", "--dry-run")
     assert none.code == 1
     assert "spmvbench fetch --group Bai" in none.err
+
+
+def test_filters_hold_for_what_is_generated(run):
+    assert "1 matrix x" in run("pde:3", "synthetic/pde:9", "--max-nnz", "500", "--dry-run").out
+    nothing = run("pde:9", "--max-nnz", "500", "--dry-run")
+    assert (nothing.code, nothing.err) == (
+        1,
+        "Error: the selection holds no matrix: loosen --kind, --min-nnz, --max-nnz or --spd\n",
+    )
+
+
+def test_a_gpu_that_is_not_there_leaves_nothing_behind(command, tmp_path, monkeypatch):
+    from spmvbench.devices import cuda
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cuda, "why_unavailable", lambda ordinal=0: "CuPy is not installed")
+    result = command("run", "pde:3", "--device", "cuda:0")
+    assert (result.code, result.out, result.err) == (1, "", "Error: CuPy is not installed\n")
+    assert not (tmp_path / "results").exists()
+    typo = command("run", "pde:3", "--formats", "csr-vectr")
+    assert len(typo.err.splitlines()) == 1  # no word of emulation before what is wrong
 
 
 def test_the_table_of_a_gpu_shows_speed_wins_and_the_worst_case(capsys):

@@ -179,3 +179,20 @@ def test_the_same_on_a_gpu(spec):
     assert on_gpu.keys() == on_host.keys()
     for name, value in on_host.items():
         np.testing.assert_array_equal(on_gpu[name], value)
+
+
+@pytest.mark.parametrize(
+    ("a", "spd"),
+    [
+        ([[2, -1], [-1, 2]], True),
+        ([[1, -1], [-1, 1]], False),  # singular
+        ([[1, 2], [2, 5]], True),  # by its pivots, 1 and 1
+        ([[1, 2], [2, 3]], False),
+        ([[2, -1], [1, 2]], False),
+        ([[0, 0], [0, 1]], False),
+        ([[1, -1, 0], [-1, 1, 0], [0, 0, 1]], False),  # one component is strict, the other singular
+        ([[1, 0, 0]], False),
+    ],
+)
+def test_positive_definiteness(a, spd):
+    assert f.is_spd(sp.csr_array(np.array(a, dtype=float))) == spd

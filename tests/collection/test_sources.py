@@ -44,7 +44,7 @@ def ids(found):
 def test_generated_and_files_need_no_index(offline, tmp_path):
     path = tmp_path / "own.mtx"
     path.write_text("%%MatrixMarket matrix coordinate real general\n1 2 1\n1 2 2.5\n")
-    found, missing = resolve(["pde:3", str(path), "pde:3"], sets=["demo"], max_nnz=1)
+    found, missing = resolve(["pde:3", str(path), "pde:3"], sets=["demo"])
     assert ids(found)[:2] == ["synthetic/pde:3", "file/own.mtx"]
     assert len(found) == len(set(ids(found)))
     assert "synthetic/pde:12" in ids(found)
@@ -78,6 +78,25 @@ def test_a_file_edited_after_it_was_named_is_not_read_as_what_it_was(offline, tm
     assert resolve([str(path)])[0][0].read().data.tolist() == [12]
 
 
+def test_conditions_hold_for_generated_matrices_and_files(offline, tmp_path):
+    path, bad = tmp_path / "own.mtx", tmp_path / "bad.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate real symmetric\n2 2 3\n1 1 2\n2 1 -1\n2 2 1\n")
+    bad.write_text("nothing of the kind")
+    named = ["synthetic/pde:3", str(path), "poisson2d:4", "denserow:90"]
+
+    def chosen(*more, **conditions):
+        return [matrix.name for matrix in resolve([*named, *more], **conditions)[0]]
+
+    assert chosen() == ["pde:3", "own.mtx", "poisson2d:4", "denserow:90"]
+    assert chosen(max_nnz=64) == ["own.mtx", "poisson2d:4"]
+    assert chosen(min_nnz=64, max_nnz=135) == ["pde:3", "poisson2d:4"]
+    assert chosen(kind="DE") == ["pde:3", "denserow:90"]
+    assert chosen(spd=True) == ["own.mtx", "poisson2d:4"]
+    assert chosen(spd=False) == ["pde:3", "denserow:90"]
+    assert chosen(str(bad), spd=False) == ["pde:3", "denserow:90", "bad.mtx"]  # whoever reads it says what is wrong
+    assert chosen(max_nnz=1) == []
+
+
 def test_names_without_index_are_missing_unless_they_are_here(offline):
     here = suitesparse.location("G", "here")
     here.parent.mkdir(parents=True)
@@ -93,7 +112,14 @@ def test_names_without_index_are_missing_unless_they_are_here(offline):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("pdf:3", "did you mean pde"), ("pde:x", "write pde:N"), ("no/such.mtx", r"no file no/such\.mtx")],
+    [
+        ("pdf:3", "did you mean pde"),
+        ("pde:x", "write pde:N"),
+        ("pde:0", "pde:0 has no rows"),
+        ("rect:5:0:0", "empty:R:C"),
+        ("band:5:9:1", "K of at most W"),
+        ("no/such.mtx", r"no file no/such\.mtx"),
+    ],
 )
 def test_mistyped_specs_and_files(offline, text, message):
     with pytest.raises(UsageError, match=message):
@@ -122,7 +148,7 @@ def test_globs_groups_and_conditions(collection):
     assert ids(found) == ["HB/1138_bus", "HB/west0479"]
     assert len(found) + len(missing) == 292
     found, missing = resolve(["HB/1138_bus", "pde:2"], groups=["HB"], max_nnz=100)
-    assert ids(found) == ["synthetic/pde:2"]
+    assert ids(found) == ["synthetic/pde:2"]  # 32 entries
     assert "HB/bcsstm01" in missing
     found, _ = resolve(kind="power network")
     assert ids(found) == ["HB/1138_bus"]
