@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import pandas as pd
@@ -12,10 +13,11 @@ _TYPES, _MODES = ("f64", "f32"), ("hot", "cold")
 def prepared(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of one or several runs with two columns more, in an order that does not depend on when they were measured.
 
-    matrix: ``group/name``; a name alone identifies nothing. setting: what must be equal for times to be compared, such
-    as ``f64 hot``; the operation is named where it is not plain SpMV, the device where there are several. It is an
+    matrix: ``group/name``; a name alone identifies nothing. Where a file was edited between runs, each content is a
+    matrix of its own, told apart by the first digits of its hash. setting: what must be equal for times to be compared,
+    such as ``f64 hot``; the operation is named where it is not plain SpMV, the device where there are several. It is an
     ordered category. Samples are left out. Where a case was measured several times (in several runs, with other seeds),
-    the last time counts.
+    the last time counts: of two rows of one run the one written later, whatever the clock said.
     """
     rows = rows.drop(columns="samples", errors="ignore")
     device = rows["device_name"].where(~emulated(rows), "emulated")
@@ -28,12 +30,25 @@ def prepared(rows: pd.DataFrame) -> pd.DataFrame:
         key=lambda s: (s[0], s[1], _rank(s[2], _TYPES), _rank(s[3], _MODES)),
     )
     rows = rows.assign(
-        matrix=rows["group"] + "/" + rows["name"],
+        matrix=_matrices(rows),
         setting=pd.Categorical(text, [s[-1] for s in order], ordered=True),
     )
     case = ["setting", "matrix", "label"]
-    rows = rows.sort_values("started_at", kind="stable").drop_duplicates(case, keep="last")
+    rows = rows.loc[_written(rows)].drop_duplicates(case, keep="last")
     return rows.sort_values(case, ignore_index=True)
+
+
+def _written(rows: pd.DataFrame) -> pd.Index:
+    """The rows in the order in which they were written: a clock that was set back counts as one that stood still."""
+    runs = rows.sort_values(["sequence", "started_at"]).groupby("run_id", sort=False)["started_at"]
+    return runs.transform(lambda starts: list(itertools.accumulate(starts, max))).sort_values(kind="stable").index
+
+
+def _matrices(rows: pd.DataFrame) -> pd.Series:
+    """The column `matrix`."""
+    names = rows["group"] + "/" + rows["name"]
+    contents = rows["file_sha256"].where(rows["file_sha256"] != "").groupby(names).transform("nunique")
+    return names.where(contents < 2, names + "@" + rows["file_sha256"].str[:8])
 
 
 def _rank(word: str, known: Sequence[str]) -> tuple[int, str]:

@@ -68,6 +68,25 @@ def three():
     )
 
 
+def test_a_clock_set_back_makes_no_row_older():
+    late, early = ({"started_at": f"{year}-01-01T00:00:00.000000+00:00"} for year in (2030, 2020))
+    given = [
+        row("a", "ell", 1.0, run_id="r", sequence=1, **late),
+        row("a", "ell", 2.0, run_id="r", sequence=2, **early),
+        row("b", "ell", 3.0, run_id="new", sequence=1, **late),
+        row("b", "ell", 4.0, run_id="old", sequence=9, **early),
+    ]
+    for order in itertools.permutations(given):
+        assert rows(*order)["t_median"].tolist() == [2.0, 3.0]
+
+
+def test_an_edited_file_is_another_matrix():
+    edited = [row("a", "ell", 1.0, group="file", file_sha256=sha) for sha in ("0123456789", "9876543210")]
+    same = [row("b", "ell", 1.0, group="file", file_sha256="ab", run_id=run) for run in "xy"]
+    older = row("b", "csr", 1.0, group="file")
+    assert sorted(rows(*edited, *same, older)["matrix"]) == ["file/a@01234567", "file/a@98765432", "file/b", "file/b"]
+
+
 def test_another_name_of_a_format_that_is_there_is_counted_once(three):
     three = three.assign(alias_of="")
     same = three[three["label"] == "ell"].assign(label="bell", alias_of="ell")
