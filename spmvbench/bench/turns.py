@@ -74,6 +74,8 @@ class Bench:
             if isinstance(error, DeviceFault) and error.sticky:
                 raise
             turns.failure = failure_of(error, self.link.stage)
+            if turns.failure["status"] == "error":  # a compiler says more than fits a line
+                print(f"{turns.cases[0].label}: {turns.failure['reason']}", file=sys.stderr, flush=True)
         finally:
             turns.seconds += time.perf_counter() - began
         return turns.failure is None

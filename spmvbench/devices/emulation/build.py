@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from spmvbench import paths
-from spmvbench.devices.base import DeviceFault, DeviceUnavailable
+from spmvbench.devices.base import DeviceUnavailable, does_not_compile
 from spmvbench.devices.emulation import symbols
 from spmvbench.errors import SpmvbenchError
 
@@ -289,4 +289,4 @@ def _compile(source: Path, command: list[str | Path], scratch: Path) -> None:
                 raise OSError(number, os.strerror(number))
         if not shutil.disk_usage(scratch).free:  # some compilers only die of it
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        raise DeviceFault(f"{source.name} does not compile for the emulated device:\n{answer.stderr.strip()}")
+        raise does_not_compile(source, "the emulated device", answer.stderr)
