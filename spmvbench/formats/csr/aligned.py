@@ -67,3 +67,19 @@ class CsrBb(CsrAligned):
 
     multiple = 16
     lanes_per_row = 16
+
+
+@register
+class Icsr(CsrAligned):
+    """CSR, every row padded to a multiple of 32 entries, and a warp a row: rows begin where a warp's loads are aligned.
+
+    Rows of one entry take 32. The multiple is our reading, for the survey does not give it.
+    """
+
+    key = "icsr"
+    survey_name = "ICSR"
+    reference = "reference 108 of Filippone et al. 2017"
+    core = "CSR by groups of lanes: 32 a row, rows padded to 32"
+
+    multiple = 32
+    lanes_per_row = 32

@@ -2,27 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, aligned, expand
+from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand, offsets
 from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.csr.csr import LANES, CsrArrays, lanes_by_mean
 
 ALL, LISTED, OWN = range(3)  # the rows of a launch, as in kernels/csr/rows.cu
 
 
-def rows_launch(a: CsrArrays, which: int, rows: Array, x: Array, y: Array, lanes: int, step: int, add: bool) -> Launch:
+def rows_launch(
+    a: CsrArrays, which: int, rows: Array, x: Array, y: Array, lanes: int, step: int, add: bool, block: int = 128
+) -> Launch:
     """The launch that sums some rows: ALL, those LISTED in `rows`, or those and row pointers hold their OWN alone.
 
-    lanes: that share a row; step: entries that a lane takes at a time. add: y += A x.
+    lanes: that share a row; step: entries that a lane takes at a time. add: y += A x. block: threads, or the lanes
+    where they are more than a warp.
     """
     places = len(a.row_ptr) - 1 if which == ALL else len(rows)
     kernel = f"csr_rows<{ctype(a.values)}, {ctype(a.row_ptr)}, {lanes}, {step}, {which}, {cbool(add)}>"
     sizes = np.int32(places), a.row_ptr.dtype.type(len(a.values))
     args = (*sizes, rows, a.row_ptr, a.col_idx, a.values, x, y)
-    return Launch("csr/rows.cu", kernel, *per_thread(places * lanes, 128), args)
+    return Launch("csr/rows.cu", kernel, *per_thread(places * lanes, lanes if lanes > 32 else block), args)
+
+
+class Pieces(NamedTuple):
+    """Rows cut into pieces: the entries begin .. end of each, and its row."""
+
+    row: Array  # (pieces,), int32, ascending
+    begin: Array  # (pieces,), of row_ptr's type
+    end: Array  # (pieces,), likewise
+
+    @classmethod
+    def of(cls, a: Csr, rows: Array, size: int) -> Pieces:
+        """The rows `rows`, ascending, in pieces of `size` entries, the last of a row with what is left."""
+        xp, lengths = a.xp, a.row_lengths[rows]
+        ptr = offsets(cdiv(lengths, size))
+        owner = expand(ptr, int(ptr[-1]))
+        rank = xp.arange(len(owner), dtype=a.row_ptr.dtype) - ptr[owner].astype(a.row_ptr.dtype)
+        begin = a.row_ptr[rows][owner] + rank * size
+        end = xp.minimum(begin + size, a.row_ptr[rows + 1][owner])
+        return cls(rows[owner].astype(np.int32), begin, end)
+
+    def launch(self, a: CsrArrays, x: Array, y: Array, lanes: int, step: int) -> Launch:
+        """The launch that adds each piece to y, `lanes` lanes a piece, `step` entries of a lane at a time."""
+        pieces = len(self.row)
+        kernel = f"csr_pieces<{ctype(a.values)}, {ctype(a.row_ptr)}, {lanes}, {step}>"
+        args = (np.int32(pieces), a.row_ptr.dtype.type(len(a.values)), *self, a.col_idx, a.values, x, y)
+        return Launch("csr/rows.cu", kernel, *per_thread(pieces * lanes, lanes if lanes > 32 else 128), args)
 
 
 class CsrPart(Adding, CsrArrays):

@@ -1,0 +1,245 @@
+"""CSR whose rows are visited by length: rows of a kind together, with as many lanes each as they are worth."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv, on_host, stable_order
+from spmvbench.formats.base import Launch, Parameter, ctype, per_thread, register, zero_fill
+from spmvbench.formats.conversion import device_limits, seconds
+from spmvbench.formats.csr.csr import LANES, LANES_BY_MEAN, CsrArrays
+from spmvbench.formats.csr.rows import ALL, LISTED, Pieces, rows_launch
+
+
+def ordered(keys: Array, bound: int, firsts: Any) -> tuple[Array, tuple[int, ...]]:
+    """The rows by ascending key, equal ones in order, (rows,), int32; and the first place of each key of `firsts`.
+
+    keys: (rows,), each in 0..bound - 1. firsts: ascending; where no key is as large, the place behind the last row.
+    """
+    xp = array_module(keys)
+    order = stable_order(keys.astype(np.int64), bound)
+    return order.astype(np.int32), tuple(on_host(xp.searchsorted(keys[order], xp.asarray(list(firsts)))).tolist())
+
+
+class CsrVisited(CsrArrays):
+    """Plain CSR and the list of its rows in the order in which they are visited."""
+
+    sources = ("csr/rows.cu", "vector.cu")
+
+    rows: Array  # (rows,), int32: the rows in the order of visits
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        return {"row_ptr": a.row_ptr, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
+
+
+@register
+class CsrGg(CsrVisited):
+    """CSR and its rows sorted by length; ranges of length have from 1 to 32 lanes a row, a launch each.
+
+    Rows of up to 2, 4, 8, 16 and 32 entries have 1, 2, 4, 8 and 16 lanes, longer ones 32; `shift` gives all twice as
+    many or half. The paper finds its ranges by measuring: these are our reading. tune=true times the three shifts where
+    CuPy holds the matrix. One very long row holds a warp.
+    """
+
+    key = "csr-gg"
+    survey_name = "CSR optimization [44]"
+    reference = "Guo & Gropp, Adaptive thread distributions for SpMV on a GPU, 2012"
+    core = "CSR by a list of rows: all, by length"
+
+    shift = Parameter(0, "lanes of every range times two to this", choices=(-1, 0, 1))
+    tune = Parameter(False, "time the three shifts on the matrix, and take the best, as part of the conversion")
+
+    ranges: tuple[int, ...]  # the first place of each range, and the end
+    shifted: int  # the shift in use
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        return a.nbytes + 4 * a.rows
+
+    @classmethod
+    def convert(cls, a: Csr, *, shift: int, tune: bool) -> dict[str, Any]:
+        rows, begins = ordered(a.row_lengths, a.row_len_max + 1, [lanes + 1 for lanes in LANES[1:]])
+        found = super().convert(a) | {"rows": rows, "ranges": (0, *begins, a.rows)}
+        if tune and a.xp is not np and a.nnz:
+            x, y = a.xp.zeros(a.cols, a.dtype), a.xp.empty(a.rows, a.dtype)
+
+            def time(shifted: int) -> float:
+                return seconds(cls.holding(a.shape, found | {"shifted": shifted}).launches(x, y))
+
+            shift = min(CsrGg.shift.choices, key=time)
+        return found | {"shifted": shift}
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        steps = []
+        for lanes, (begin, end) in zip(LANES, pairwise(self.ranges), strict=True):
+            if begin < end:
+                lanes = min(max(int(lanes * 2.0**self.shifted), 1), 32)
+                steps.append(rows_launch(self, LISTED, self.rows[begin:end], x, y, lanes, 1, False))
+        return steps
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        rows = np.diff(self.ranges).tolist()
+        return {"shift": self.shifted, **{f"rows_{lanes}": n for lanes, n in zip(LANES, rows, strict=True)}}
+
+
+KINDS = len(LANES_BY_MEAN) + 1  # of rows by lanes: 32, 16, 8, 4, 2
+BINS = 33  # by powers of two: as many as lengths of rows need
+LONG = BINS  # the bin of the rows that are cut into pieces
+
+
+@register
+class Acsr(CsrVisited):
+    """CSR and its rows in bins of length: from a thread to a block a row, and pieces of the longest, a block each.
+
+    Bin b holds the rows of more than 2^(b-1) and up to 2^b entries, in their order, and gives each 2^(b-1) threads, a
+    launch a bin. The paper has rows of bins above `bin_max`, the longest `row_max` of them, by dynamic parallelism: a
+    grid of its own that the device launches for each. Here they are cut into pieces of `piece` entries at conversion, a
+    block each, whose sums meet in y by atomics; programs that NVRTC compiles cannot launch others. No matrix is moved:
+    the arrays of CSR stay as they are.
+    """
+
+    key = "acsr"
+    survey_name = "ACSR"
+    reference = "Ashari, Sedaghati, Eisenlohr, Parthasarathy & Sadayappan, SC 2014"
+    core = "CSR by a list of rows: in bins by length, the longest in pieces"
+
+    bin_max = Parameter(10, "rows above 2^bin_max entries are cut into pieces", low=6, high=31)
+    row_max = Parameter(1024, "rows that are cut into pieces at most: the longest", low=0)
+    piece = Parameter(4096, "entries of a piece", low=1024)
+
+    bin_ptr: Array  # (BINS + 2,), int32: the place of the first row of each bin; the last bin's rows are in pieces
+    piece_row: Array  # (pieces,), int32, ascending
+    piece_begin: Array  # (pieces,), of row_ptr's type: the first entry
+    piece_end: Array  # (pieces,), likewise: the first entry behind
+
+    @classmethod
+    def long_rows(cls, a: Csr, *, bin_max: int, row_max: int, **params: Any) -> Array:
+        """The rows that are cut into pieces, ascending."""
+        xp = a.xp
+        rows = xp.flatnonzero(a.row_lengths > 2**bin_max)
+        if len(rows) > row_max:
+            rows = xp.sort(rows[xp.argsort(-a.row_lengths[rows], kind="stable")[:row_max]])
+        return rows
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        pieces = int(cdiv(a.row_lengths[cls.long_rows(a, **params)], params["piece"]).sum())
+        return a.nbytes + 4 * (a.rows + BINS + 2) + pieces * (4 + 2 * a.row_ptr.itemsize)
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        xp, long = a.xp, cls.long_rows(a, **params)
+        powers = xp.asarray([0, *(1 << b for b in range(1, BINS))], dtype=np.int64)
+        bins = xp.searchsorted(powers, a.row_lengths)
+        bins[long] = LONG
+        rows, bin_ptr = ordered(bins, BINS + 1, range(BINS + 2))
+        pieces = Pieces.of(a, long, params["piece"])
+        return {
+            **super().convert(a),
+            "rows": rows,
+            "bin_ptr": xp.asarray(bin_ptr, dtype=np.int32),
+            **{f"piece_{name}": array for name, array in pieces._asdict().items()},
+        }
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        steps, ptr = [zero_fill(y)], on_host(self.bin_ptr).tolist()
+        for b in range(1, BINS):
+            if ptr[b] < ptr[b + 1]:
+                lanes = min(1 << (b - 1), 1024)
+                steps.append(rows_launch(self, LISTED, self.rows[ptr[b] : ptr[b + 1]], x, y, lanes, 1, False))
+        pieces = Pieces(self.piece_row, self.piece_begin, self.piece_end)
+        return [*steps, pieces.launch(self, x, y, 256, 1)] if len(pieces.row) else steps
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        ptr = on_host(self.bin_ptr)
+        return {"bins": int(np.count_nonzero(np.diff(ptr))), "long_rows": int(ptr[-1] - ptr[-2])}
+
+
+@register
+class CsrBins(CsrVisited):
+    """CSR and its rows by the lanes that suit their own length, not the mean's, and long rows in pieces: one launch.
+
+    After ACSR, with the lanes and the pairs of entries of `csr-lanes`. Kinds of too few rows to fill a device join the
+    next longer one; where one kind is left and no row is long, no list is stored. Long rows are cut into pieces, a
+    block each, whose sums meet in y by atomics; a launch before sets those rows to zero.
+    """
+
+    key = "csr-bins"
+    reference = "this project, after Ashari et al., SC 2014"
+    core = "CSR by a list of rows: by the lanes for their length, two entries a lane, the longest in pieces"
+    own = True
+
+    long = Parameter(1024, "rows of more entries are cut into pieces", low=1)
+    piece = Parameter(4096, "entries of a piece", low=1)
+    block = Parameter(256, "threads a block", choices=(128, 256, 512))
+
+    rows: (
+        Array  # (listed,), int32: the rows that are not in pieces, those of most lanes first; (0,) where all are alike
+    )
+    ends: tuple[int, ...]  # the places behind the rows of 32, 16, 8, 4 and 2 lanes
+    piece_row: Array  # (pieces,), int32, ascending
+    piece_begin: Array  # (pieces,), of row_ptr's type: the first entry
+    piece_end: Array  # (pieces,), likewise: the first entry behind
+
+    @classmethod
+    def kinds(cls, a: Csr, long: int) -> tuple[Array, tuple[int, ...]]:
+        """The kind of each row, (rows,): 0 for 32 lanes to 4 for 2, 5 in pieces; and the rows of the kinds 0 to 4."""
+        xp = a.xp
+        longest = xp.asarray([longest for _, longest in LANES_BY_MEAN], dtype=a.row_ptr.dtype)
+        kind = KINDS - 1 - xp.searchsorted(longest, a.row_lengths)
+        kind[a.row_lengths > long] = KINDS
+        found = on_host(xp.bincount(kind, minlength=KINDS + 1)).tolist()
+        enough = device_limits(a).multiprocessors * 1024  # threads
+        for few in range(KINDS - 1, 0, -1):
+            if found[few] * (32 >> few) < enough:
+                kind[kind == few] = few - 1
+                found[few - 1], found[few] = found[few - 1] + found[few], 0
+        return kind, tuple(found[:KINDS])
+
+    @classmethod
+    def estimate(cls, a: Csr, *, long: int, piece: int, **params: Any) -> int:
+        kind, found = cls.kinds(a, long)
+        listed = 0 if max(found) == a.rows else sum(found)
+        pieces = int(cdiv(a.row_lengths[kind == KINDS], piece).sum())
+        return a.nbytes + 4 * listed + pieces * (4 + 2 * a.row_ptr.itemsize)
+
+    @classmethod
+    def convert(cls, a: Csr, *, long: int, piece: int, **params: Any) -> dict[str, Any]:
+        xp = a.xp
+        kind, found = cls.kinds(a, long)
+        if max(found) == a.rows:
+            rows = xp.empty(0, dtype=np.int32)
+        else:
+            rows = xp.concatenate([xp.flatnonzero(kind == k) for k in range(KINDS)]).astype(np.int32)
+        pieces = Pieces.of(a, xp.flatnonzero(kind == KINDS), piece)
+        return {
+            **super().convert(a),
+            "rows": rows,
+            "ends": tuple(np.cumsum(found).tolist()),
+            **{f"piece_{name}": array for name, array in pieces._asdict().items()},
+        }
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        found, pieces, block = np.diff(self.ends, prepend=0).tolist(), len(self.piece_row), self.block
+        if max(found) == self.shape[0]:
+            lanes = 32 >> found.index(max(found))
+            return [rows_launch(self, ALL, self.piece_row, x, y, lanes, 2, False, block=block)]
+        value, index = ctype(self.values), ctype(self.row_ptr)
+        blocks = pieces + sum(cdiv(rows, block // (32 >> kind)) for kind, rows in enumerate(found))
+        sizes = (*map(np.int32, (pieces, *self.ends)), self.row_ptr.dtype.type(len(self.values)))
+        of_rows = self.rows, self.row_ptr, self.col_idx, self.values
+        args = (*sizes, self.piece_row, self.piece_begin, self.piece_end, *of_rows, x, y)
+        step = Launch("csr/rows.cu", f"csr_binned<{value}, {index}, {block}>", blocks, block, args)
+        zero = (np.int32(pieces), self.piece_row, y)
+        return [Launch("csr/rows.cu", f"zero_cut_rows<{value}, int>", *per_thread(pieces), zero), step]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        found = np.diff(self.ends, prepend=0).tolist()
+        return {"pieces": len(self.piece_row), **{f"rows_{32 >> kind}": rows for kind, rows in enumerate(found)}}

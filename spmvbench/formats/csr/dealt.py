@@ -1,0 +1,92 @@
+"""CSR whose rows are dealt out while the kernel runs: LightSpMV."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, aligned, cdiv
+from spmvbench.formats.base import Launch, Parameter, cbool, ctype, register
+from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.csr.csr import CsrArrays
+
+BLOCK = 1024  # threads
+
+
+class LightSpmv(CsrArrays):
+    """CSR and a counter from which whoever is free takes the next rows: no preprocessing balances rows of any length.
+
+    Lanes a row by the mean row: 2 up to 2 entries, 4 up to 4, 8 up to 64, else a warp, as in the authors' program.
+    There are as many blocks of 1024 threads as run at once. A launch before sets the counter to zero.
+    """
+
+    reference = "Liu & Schmidt, ASAP 2015"
+    survey_name = "LightSpMV"
+    sources = ("csr/dealt.cu", "vector.cu")
+    by_warp: ClassVar[bool]
+
+    blocks = Parameter(0, "blocks of 1024 threads at most; 0: two for each multiprocessor", low=0, high=2**20)
+
+    counter: Array  # (1,), uint32
+    most_blocks: int  # that run at once
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        return a.nbytes + 4
+
+    @classmethod
+    def convert(cls, a: Csr, *, blocks: int) -> dict[str, Any]:
+        return {
+            "row_ptr": a.row_ptr,
+            "col_idx": aligned(a.col_idx),
+            "values": aligned(a.values),
+            "counter": a.xp.zeros(1, dtype=np.uint32),
+            "most_blocks": blocks or 2 * device_limits(a).multiprocessors,
+        }
+
+    @property
+    def lanes_per_row(self) -> int:
+        """Lanes that share a row."""
+        mean = round(len(self.values) / max(self.shape[0], 1))
+        return next((lanes for lanes, longest in ((2, 2), (4, 4), (8, 64)) if mean <= longest), 32)
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        rows, lanes = self.shape[0], self.lanes_per_row
+        kernel = f"csr_dealt<{ctype(self.values)}, {ctype(self.row_ptr)}, {lanes}, {cbool(self.by_warp)}>"
+        sizes = np.int32(rows), self.row_ptr.dtype.type(len(self.values))
+        args = (*sizes, self.counter, self.row_ptr, self.col_idx, self.values, x, y)
+        blocks = min(cdiv(rows * lanes, BLOCK), self.most_blocks)
+        zero = Launch("vector.cu", "zero_fill<unsigned int>", 1, 1, (self.counter, np.int32(1)))
+        return [zero, Launch("csr/dealt.cu", kernel, blocks, BLOCK, args)]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return {"lanes": self.lanes_per_row}
+
+
+@register
+class LightSpmvVector(LightSpmv):
+    """CSR and a counter of rows: each group of lanes takes the next row as soon as it has done one.
+
+    See `LightSpmv`.
+    """
+
+    key = "lightspmv-vector"
+    core = "CSR with rows dealt at run time: to a group of lanes"
+
+    by_warp = False
+
+
+@register
+class LightSpmvWarp(LightSpmv):
+    """CSR and a counter of rows: each warp takes the next rows, one for each of its groups of lanes.
+
+    See `LightSpmv`; fewer warps meet at the counter than with `lightspmv-vector`, and the groups of a warp wait for the
+    longest of their rows.
+    """
+
+    key = "lightspmv-warp"
+    core = "CSR with rows dealt at run time: to a warp"
+
+    by_warp = True

@@ -1,0 +1,140 @@
+"""CSR by lists of rows: bins and ranges by hand, pieces of long rows, rows dealt at run time, strips."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import testing
+from spmvbench.formats import Csr
+from spmvbench.formats.conversion import Limits, converting_for
+from spmvbench.formats.csr import bins
+from spmvbench.formats.csr.rows import Pieces
+
+HARD = testing.hard_matrices()
+
+
+def with_lengths(lengths, cols=20_000):
+    """Rows of these lengths, columns from 0 on."""
+    col_idx = np.concatenate([np.arange(n) for n in lengths])
+    row_ptr = np.concatenate([[0], np.cumsum(lengths)])
+    return sparse.csr_array((np.ones(len(col_idx)), col_idx, row_ptr), shape=(len(lengths), cols))
+
+
+def kernels(fmt):
+    y, x = (np.zeros(side) for side in fmt.shape)
+    return [(launch.kernel, launch.grid, launch.block) for launch in fmt.launches(x, y)]
+
+
+def test_csr_gg_sorts_rows_by_length_and_gives_each_range_its_lanes():
+    fmt = testing.convert("csr-gg", with_lengths([40, 0, 3, 33, 2, 32, 17, 4]))
+    assert fmt.rows.tolist() == [1, 4, 2, 7, 6, 5, 3, 0]
+    assert fmt.ranges == (0, 2, 4, 4, 4, 6, 8)
+    lanes = [kernel.split(", ")[2:4] for kernel, _, _ in kernels(fmt)]
+    assert lanes == [["1", "1"], ["2", "1"], ["16", "1"], ["32", "1"]]
+    more = kernels(testing.convert("csr-gg[shift=1]", with_lengths([40, 0, 3, 33, 2, 32, 17, 4])))
+    assert [kernel.split(", ")[2] for kernel, _, _ in more] == ["2", "4", "32", "32"]
+
+
+def test_csr_gg_takes_the_fastest_shift(monkeypatch):
+    a = Csr.of(with_lengths([5, 9]))
+
+    class Held(Csr):
+        xp = property(lambda self: NotNumpy)
+
+    class NotNumpy:
+        zeros, empty = np.zeros, np.empty
+
+    monkeypatch.setattr(bins, "seconds", lambda launches: 1 if ", 8, " in launches[0].kernel else 2)
+    found = bins.CsrGg.convert(Held(a.shape, a.row_ptr, a.col_idx, a.values), shift=0, tune=True)
+    assert found["shifted"] == 1  # 5 entries: 4 lanes, shifted 8
+
+
+def test_acsr_bins_by_powers_of_two():
+    fmt = testing.convert("acsr", with_lengths([0, 1, 2, 3, 4, 5, 64, 65, 1024, 1025, 9000]))
+    assert fmt.bin_ptr.tolist()[:8] == [0, 1, 3, 5, 6, 6, 6, 7]
+    assert fmt.detail == {"bins": 8, "long_rows": 2}
+    assert fmt.piece_row.tolist() == [9, 10, 10, 10]
+    ends = [1025, 4096, 8192, 9000]
+    assert (fmt.piece_end - fmt.row_ptr[fmt.piece_row]).tolist() == ends
+    launched = kernels(fmt)
+    assert [block for _, _, block in launched[1:]] == [128, 128, 128, 128, 64, 512, 256]
+    assert launched[-2][1:] == (1, 512)  # a block for the row of 1024 entries
+
+
+def test_acsr_cuts_the_longest_rows_alone_where_they_are_many():
+    fmt = testing.convert("acsr[row_max=2]", with_lengths([1500, 3000, 1600, 2000]))
+    assert sorted(set(fmt.piece_row.tolist())) == [1, 3]
+    assert kernels(fmt)[1][1:] == (2, 1024)
+
+
+def test_csr_bins_is_one_kind_where_others_are_few(emulated):
+    a = with_lengths([7] * 400 + [1] * 9 + [3000])
+    with converting_for(Limits(multiprocessors=1, shared_bytes=0)):
+        fmt = testing.convert("csr-bins", a)
+    assert fmt.detail == {"pieces": 1, "rows_32": 0, "rows_16": 0, "rows_8": 0, "rows_4": 409, "rows_2": 0}
+    assert fmt.rows.tolist() == list(range(409))
+    same = testing.convert("csr-bins", with_lengths([7] * 400))
+    assert len(same.rows) == 0
+    assert len(kernels(same)) == 1
+
+
+@pytest.mark.parametrize("block", [128, 256, 512])
+def test_csr_bins_gives_every_kind_its_blocks(block, emulated):
+    rng = np.random.default_rng(0)
+    lengths = rng.permutation([*[3] * 700, *[9] * 300, *[20] * 130, *[100] * 70, *[400] * 40, 1500, 2048, 5000])
+    a = with_lengths(lengths, 6000)
+    a.data = rng.standard_normal(a.nnz)
+    with converting_for(Limits(multiprocessors=1, shared_bytes=0)):
+        fmt = testing.convert(f"csr-bins[block={block}]", a)
+        assert fmt.detail["rows_32"] == 40
+        assert fmt.detail["rows_2"] == 700
+        testing.check_product(f"csr-bins[block={block},piece=1000]", a, emulated)
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_pieces_hold_every_entry_of_their_rows_once(size):
+    a = Csr.of(HARD["power law"])
+    rows = np.flatnonzero(a.row_lengths > 5)
+    pieces = Pieces.of(a, rows, size)
+    lengths = pieces.end - pieces.begin
+    assert lengths.min() >= 1
+    assert lengths.max() <= size
+    np.testing.assert_array_equal(np.bincount(pieces.row, lengths, a.rows)[rows], a.row_lengths[rows])
+    first = np.flatnonzero(np.diff(pieces.row, prepend=-1))
+    np.testing.assert_array_equal(pieces.begin[first], a.row_ptr[rows])
+
+
+@pytest.mark.parametrize(("mean", "lanes"), [(2, 2), (3, 4), (4, 4), (5, 8), (64, 8), (65, 32)])
+def test_lightspmv_takes_lanes_by_the_mean_row(mean, lanes):
+    fmt = testing.convert("lightspmv-warp", with_lengths([mean] * 10))
+    assert fmt.detail == {"lanes": lanes}
+    assert kernels(fmt)[0][0] == "zero_fill<unsigned int>"
+
+
+def test_lightspmv_fills_the_device_and_no_more():
+    a = with_lengths([3] * 3000)
+    with converting_for(Limits(multiprocessors=3, shared_bytes=0)):
+        assert kernels(testing.convert("lightspmv-vector", a))[1][1:] == (6, 1024)
+        assert kernels(testing.convert("lightspmv-vector[blocks=2]", a))[1][1] == 2
+    assert kernels(testing.convert("lightspmv-vector", with_lengths([3] * 30)))[1][1] == 1
+
+
+def test_cmrs_packs_the_row_in_the_strip_into_the_column():
+    fmt = testing.convert("cmrs[h=4]", with_lengths([1, 0, 2, 1, 1], 9))
+    assert fmt.strip_ptr.tolist() == [0, 4, 5]
+    assert (fmt.columns.view(np.uint32) >> 28).tolist() == [0, 2, 2, 3, 0]
+    assert (fmt.columns & 0xFFFFFFF).tolist() == [0, 0, 1, 0, 0]
+    assert len(fmt.in_strip) == 0
+
+
+@pytest.mark.parametrize(("cols", "packed"), [(1 << 28, True), ((1 << 28) + 1, False)])
+def test_cmrs_packs_28_bits_of_a_column(cols, packed):
+    a = sparse.csr_array((np.ones(2), [5, cols - 1], [0, 0, 2]), shape=(2, cols))
+    fmt = testing.convert("cmrs", a)
+    assert (len(fmt.in_strip) == 0) == packed
+    testing.check_conversion("cmrs", a)
+
+
+@pytest.mark.parametrize(("mean", "h"), [(1, 16), (4, 16), (5, 16), (8, 8), (40, 2), (64, 1)])
+def test_cmrs_strips_have_64_entries(mean, h):
+    assert testing.convert("cmrs", with_lengths([mean] * 20)).detail == {"h": h}
