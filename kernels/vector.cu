@@ -40,5 +40,20 @@ __global__ void read(const V* __restrict__ from, V* __restrict__ never, long lon
   if (sum.x + sum.y != 0) never[0] = sum;
 }
 
+// Reads x at random places, 8 of them under way in a thread, and writes nothing. x holds a power of two of zeros.
+template <typename V>
+__global__ void gather_random(const V* __restrict__ x, unsigned mask, int rounds, V* __restrict__ never) {
+  unsigned state = static_cast<unsigned>(global_thread()) * 2654435761u + 1u;
+  V sum = 0;
+  for (int r = 0; r < rounds; ++r) {
+#pragma unroll
+    for (int u = 0; u < 8; ++u) {
+      state ^= state << 13, state ^= state >> 17, state ^= state << 5;  // Marsaglia's xorshift: 0 alone stays where it is
+      sum += load_x(x, static_cast<int>(state & mask));
+    }
+  }
+  if (sum != 0) never[0] = sum;
+}
+
 template <int UNUSED>
 __global__ void empty() {}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import os
 import secrets
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -52,15 +55,72 @@ def home() -> Path:
 def written_whole(target: Path) -> Iterator[BinaryIO]:
     """A binary file that takes the name `target` when the block ends well, and leaves nothing where it does not.
 
-    Makes the folder. Raises OSError where that, the writing or the renaming fails.
+    What killed writers of the same target left behind goes, too. Makes the folder. Raises OSError where that, the
+    writing or the renaming fails.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    _remove_abandoned(target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}"))
+    temporary, descriptor = _claimed(target.parent, f".{target.name}.", _new_file)
     try:
-        with open(temporary, "xb") as file:
+        with open(descriptor, "wb") as file:
             yield file
-        os.replace(temporary, target)
+            file.flush()
+            os.replace(temporary, target)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+@contextmanager
+def scratch(parent: Path) -> Iterator[Path]:
+    """A new folder in `parent`, gone when the block ends; what killed processes left of theirs goes when it begins.
+
+    Raises OSError where it cannot be made.
+    """
+    _remove_abandoned(parent.glob("tmp*"))
+    folder, descriptor = _claimed(parent, "tmp", _new_folder)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+# Whoever uses a temporary holds a lock on it, which the system lets go of when the process ends, however it ends.
+
+
+def _new_file(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+
+
+def _new_folder(path: Path) -> int:
+    path.mkdir()
+    return os.open(path, os.O_RDONLY)
+
+
+def _claimed(parent: Path, prefix: str, new: Callable[[Path], int]) -> tuple[Path, int]:
+    """The path and the descriptor of something new that is locked."""
+    while True:
+        path = parent / f"{prefix}{secrets.token_hex(4)}"
+        descriptor = new(path)
+        with suppress(OSError):  # a file system without locks: then nothing there counts as abandoned, either
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if path.exists():  # else another process took it for abandoned before it was locked
+            return path, descriptor
+        os.close(descriptor)
+
+
+def _remove_abandoned(temporaries: Iterable[Path]) -> None:
+    for temporary in temporaries:
+        with suppress(OSError):  # locked by a process that lives, or gone meanwhile
+            folder = temporary.is_dir()
+            descriptor = os.open(temporary, os.O_RDONLY if folder else os.O_RDWR)  # NFS locks what can be written
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if folder:
+                    shutil.rmtree(temporary)
+                else:
+                    temporary.unlink()
+            finally:
+                os.close(descriptor)

@@ -56,20 +56,38 @@ struct EntryPairs {
       const int pair = i * BLOCK + threadIdx.x;
       if (pair < count) products[at(pair)] = values[i];
     }
-    if (count < slots && threadIdx.x == 0) products[at(count)].x = matrix[nnz - 1] * load_x(x, col_idx[nnz - 1]);
+    if (count < slots && threadIdx.x == 0) products[at(count)] = {matrix[nnz - 1] * load_x(x, col_idx[nnz - 1]), V(0)};
+  }
+
+  // The thread's part of the sum of `entries` products, from the second of the first pair on where `odd` is 1.
+  template <typename I>
+  __device__ __forceinline__ V sum(int odd, int entries, int slots, I nnz, const int* __restrict__ col_idx,
+                                   const V* __restrict__ matrix, const V* __restrict__ x) {
+    multiply(x);
+    V sum = 0;
+#pragma unroll
+    for (int i = 0; i < PAIRS; ++i) {
+      const int pair = i * BLOCK + threadIdx.x;
+      if (pair >= count) continue;
+      if (pair > 0 || !odd) sum += values[i].x;
+      if (2 * pair + 1 < odd + entries) sum += values[i].y;
+    }
+    if (count < slots && threadIdx.x == 0) sum += matrix[nnz - 1] * load_x(x, col_idx[nnz - 1]);
+    return sum;
   }
 };
 
-// The products of `count` entries from `first` on, at most ITEMS of each of BLOCK threads: neighbouring threads load
+// The products of `count` entries from `first` on, at most ITEMS of each of THREADS threads: neighbouring threads load
 // neighbouring entries, all of a thread's before the first is used. use(k, product) takes the k-th of them.
-template <int BLOCK, int ITEMS, typename V, typename Use>
+template <int THREADS, int ITEMS, typename V, typename Use>
 __device__ __forceinline__ void for_products(long long first, int count, const int* __restrict__ col_idx,
                                              const V* __restrict__ values, const V* __restrict__ x, Use use) {
+  const int thread = threadIdx.x % THREADS;
   int columns[ITEMS];
   V loaded[ITEMS];
 #pragma unroll
   for (int i = 0; i < ITEMS; ++i) {
-    const int k = i * BLOCK + threadIdx.x;
+    const int k = i * THREADS + thread;
     if (k < count) {
       columns[i] = load_stream(col_idx + first + k);
       loaded[i] = load_stream(values + first + k);
@@ -77,12 +95,11 @@ __device__ __forceinline__ void for_products(long long first, int count, const i
   }
 #pragma unroll
   for (int i = 0; i < ITEMS; ++i) {
-    const int k = i * BLOCK + threadIdx.x;
-    if (k < count) loaded[i] *= load_x(x, columns[i]);
+    if (i * THREADS + thread < count) loaded[i] *= load_x(x, columns[i]);
   }
 #pragma unroll
   for (int i = 0; i < ITEMS; ++i) {
-    const int k = i * BLOCK + threadIdx.x;
+    const int k = i * THREADS + thread;
     if (k < count) use(k, loaded[i]);
   }
 }
@@ -105,13 +122,13 @@ __device__ __forceinline__ int lanes_back(bool ends) {
   return ending ? lane_id() - (WARP - 1 - __clz(ending)) : lane_id() + 1;
 }
 
-// What is open before each thread of the block: the sum of `open` of the threads before it, back to the last in which a
-// row ends, that one included. reach: threads back to that row, counted from this thread's own (0 where it has one);
-// more than the lane's number where it lies in a warp before. `open` becomes what is open behind the thread. Every
-// thread arrives.
-template <int BLOCK, typename V>
+// What is open before each thread of the warp or the block of THREADS: the sum of `open` of the threads before it, back
+// to the last in which a row ends, that one included. reach: threads back to that row, counted from this thread's own (0
+// where it has one); more than the lane's number where it lies in a warp before. `open` becomes what is open behind the
+// thread. Every thread arrives.
+template <int THREADS, typename V>
 __device__ __forceinline__ V open_before(V& open, int reach) {
-  constexpr int WARPS = BLOCK / WARP;
+  constexpr int WARPS = THREADS / WARP;
   __shared__ V warp_open[WARPS];
   __shared__ bool warp_ends[WARPS];
   const int lane = lane_id();
@@ -210,6 +227,30 @@ __device__ __forceinline__ V sum_rows(const Tile<V, Ends>& tile, int items, V* _
   return open;
 }
 
+// Sums runs of the block's products, ITEMS neighbouring ones a thread. Bit i of `ends`: a run ends with the thread's
+// product i; reach: as `open_before` has it. finish(i, sum) takes every run that ends in the thread, its first with what
+// threads before have of it. The result, in the block's last thread, is the sum behind the last end.
+template <int BLOCK, int ITEMS, typename V, typename Finish>
+__device__ __forceinline__ V sum_runs(const V (&products)[ITEMS], unsigned ends, int reach, Finish finish) {
+  V open = 0;
+  V first_sum = 0;
+#pragma unroll
+  for (int i = 0; i < ITEMS; ++i) {
+    open += products[i];
+    if (ends >> i & 1) {
+      if (ends & ((1u << i) - 1)) {
+        finish(i, open);
+      } else {
+        first_sum = open;
+      }
+      open = 0;
+    }
+  }
+  const V carry = open_before<BLOCK>(open, reach);
+  if (ends) finish(__ffs(static_cast<int>(ends)) - 1, first_sum + carry);
+  return open;
+}
+
 // A lane's part of a sum over products[begin .. end): every 2^log-th, from `lane` on. Rows of 4, 8, 12, ... entries begin
 // in few banks of shared memory: groups of lanes start in different places of them.
 template <typename V>
@@ -278,17 +319,7 @@ __device__ __forceinline__ void sum_share(const Share& share, unsigned char* sha
   const bool alone = tile_rows == 0 || (tile_rows == 1 && row_ptr[last_row] == first + entries);
   if (alone) {  // all that there is belongs to one row, which may end here
     if (entries == 0 && tile_rows == 0) return;
-    loads.multiply(x);
-    V sum = 0;
-#pragma unroll
-    for (int i = 0; i < PAIRS; ++i) {
-      const int pair = i * BLOCK + threadIdx.x;
-      if (pair >= loads.count) continue;
-      if (pair > 0 || !odd) sum += loads.values[i].x;
-      if (2 * pair + 1 < odd + entries) sum += loads.values[i].y;
-    }
-    if (loads.count < slots && threadIdx.x == 0) sum += values[nnz - 1] * load_x(x, col_idx[nnz - 1]);
-    sum = block_sum<BLOCK>(sum);
+    const V sum = block_sum<BLOCK>(loads.sum(odd, entries, slots, nnz, col_idx, values, x));
     if (threadIdx.x > 0) return;
     if (tile_rows == 0 || came_on) {
       atomicAdd(y + first_row, sum);

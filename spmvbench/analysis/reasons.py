@@ -11,6 +11,11 @@ import pandas as pd
 _NUMBER = re.compile(r"\d[\d,.]*\d(?:e[+-]?\d+)?(?: ?[kMGT]?B\b)?|\d(?: ?[kMGT]?B\b)?")
 
 
+def first_line(reason: str) -> str:
+    """What a reason says in short; a compiler's whole log stands below it."""
+    return reason.partition("\n")[0]
+
+
 def kind(reason: str) -> str:
     """A reason without its numbers and sizes: what reasons of one kind have in common."""
     return _NUMBER.sub("#", reason)
@@ -30,7 +35,7 @@ def by_kind(rows: pd.DataFrame) -> pd.DataFrame:
     labels: the formats with their numbers of cases, ``ell 4, dia 2``, the most first. Ordered by cases, the most first.
     """
     rows = rows[rows["status"] != "ok"]
-    rows = rows.assign(reason=rows["reason"].str.split("\n").str[0])
+    rows = rows.assign(reason=rows["reason"].map(first_line))
     found = []
     for (status, _), part in rows.groupby(["status", rows["reason"].map(kind)], sort=False):
         counts = part["label"].value_counts().sort_index().sort_values(ascending=False, kind="stable")

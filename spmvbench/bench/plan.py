@@ -28,8 +28,8 @@ class Settings:
     device: ``cuda:0``, ``emulated``. max_bytes: what a format may take. budget: sampling time of a case. timeout: what
     a case may last in one turn before its worker is replaced. real_part: take the real part of a complex matrix,
     which is refused otherwise. convert: ``both``, or ``device`` to leave out the host's conversion, which takes seconds
-    where a matrix is large, and its time. floors: time of an empty kernel by mode, where an earlier worker of the
-    session has measured it.
+    where a matrix is large, and its time. measured: what an earlier worker of the session has measured of the
+    device (`probe.SESSION`).
     """
 
     device: str
@@ -38,7 +38,7 @@ class Settings:
     timeout: float | None = None
     real_part: bool = False
     convert: str = "both"
-    floors: Mapping[str, float] | None = None
+    measured: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

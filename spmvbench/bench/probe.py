@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,17 @@ from spmvbench.devices import Device
 from spmvbench.formats import Launch
 from spmvbench.formats.arrays import cdiv
 
+GATHER_BYTES = 2**30  # the longest x whose gathers are timed
+SESSION = ("launch_floor", "copy_bandwidth_gbps", "read_bandwidth_gbps", "roofs")  # what is measured once a session
+
 
 def probe(device: Device, settings: Settings) -> dict[str, Any]:
-    """What a device tells once a session: itself, its launch floor by mode (s), its bandwidths (GB/s)."""
+    """What a device tells once a session: itself, its launch floor by mode (s), its bandwidths (GB/s), its roofs."""
     properties = {"device_name": device.name} | device.properties()
     facts: dict[str, Any] = {"device": device.name, "kind": device.kind, "properties": properties}
     facts["default_max_bytes"] = device.default_max_bytes
-    if settings.floors is not None:
-        return facts | {"launch_floor": dict(settings.floors)}
+    if settings.measured is not None:
+        return facts | dict(settings.measured)
     rule = timing.RULES[device.kind]
 
     def median(launch: Launch, mode: str) -> float:
@@ -37,4 +41,27 @@ def probe(device: Device, settings: Settings) -> dict[str, Any]:
         read = Launch("vector.cu", "read<double2>", 8192, 256, (source, target, np.int64(pairs)))
         facts["copy_bandwidth_gbps"] = 2e-9 * source.nbytes / median(copy, "hot")
         facts["read_bandwidth_gbps"] = 1e-9 * source.nbytes / median(read, "hot")
+        facts["roofs"] = _roofs(device, replace(rule, rounds=1, budget=rule.budget / 20), source, target)
     return facts
+
+
+def _roofs(device: Device, rule: timing.Rule, source: Any, target: Any) -> dict[str, list[tuple[int, float]]]:
+    """As `roofs.columns` takes them, for sizes from 64 kB in powers of two, as far as `source` (zeros) reaches."""
+
+    def seconds(launch: Launch) -> float:
+        series = timing.prepare(device.compile([launch]), device, "hot", rule)
+        timing.take_round(series, device, rule)
+        return timing.summary(series)["t_median"]
+
+    found: dict[str, list[tuple[int, float]]] = {"read": [], "gather": []}
+    blocks, threads, rounds = 8 * device.limits.multiprocessors, 256, 32
+    for digits in range(13, len(source).bit_length()):
+        values = 2**digits
+        grid = min(cdiv(values, 8 * threads), 8192)
+        read = Launch("vector.cu", "read<double2>", grid, threads, (source, target, np.int64(values // 2)))
+        found["read"].append((8 * values, seconds(read)))
+        if 8 * values <= GATHER_BYTES:
+            args = (source, np.uint32(values - 1), np.int32(rounds), target)
+            gather = Launch("vector.cu", "gather_random<double>", blocks, threads, args)
+            found["gather"].append((8 * values, blocks * threads * rounds * 8 / seconds(gather)))
+    return found

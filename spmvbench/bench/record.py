@@ -81,6 +81,14 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "samples": ("floats", "the samples in the order taken, seconds per SpMV"),
     "gflops": ("float", "2 nnz / t_median / 1e9, with the true nnz, never padded slots"),
     "gbps": ("float", "model_bytes / t_median / 1e9"),
+    "x_sectors": (
+        "float",
+        "distinct 32-byte sectors of x an entry, where multiprocessors have equal shares of the entries in row order",
+    ),
+    "bound_gflops": (
+        "float",
+        "the lower of two roofs: to read model_bytes, and to fetch the sectors of x; NaN without",
+    ),
     "model_bytes": ("int", "bytes_format + x read once + y written once"),
     "bytes_format": ("int", "footprint: bytes of the format's arrays"),
     "bytes_per_nnz": ("float", "bytes_format / nnz"),

@@ -23,6 +23,7 @@ from typing import IO, Any
 
 from spmvbench import __version__, store
 from spmvbench.bench.plan import Case, Group, Settings, device_kind
+from spmvbench.bench.probe import SESSION
 from spmvbench.bench.record import MATRIX_COLUMNS, blank_row, fitted, storable
 from spmvbench.bench.timing import RULES
 from spmvbench.devices import DeviceUnavailable
@@ -259,7 +260,8 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
                     session.seconds["starting"] += time.monotonic() - began
                 if not session.facts:
                     session.facts = worker.facts
-                    settings = replace(settings, floors=worker.facts["launch_floor"])
+                    measured = {name: worker.facts[name] for name in SESSION if name in worker.facts}
+                    settings = replace(settings, measured=measured)
                     record |= worker.facts | {
                         "max_bytes": settings.max_bytes,
                         "budget": settings.budget or RULES[kind].budget,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench import formats
-from spmvbench.bench import timing, verify
+from spmvbench.bench import roofs, timing, verify
 from spmvbench.bench.plan import Case, Group, Settings
 from spmvbench.bench.protocol import Link
 from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
@@ -54,10 +54,11 @@ class Bench:
     link: Link
     device: Device
     settings: Settings
-    floors: dict[str, float]
+    facts: dict[str, Any]
     rule: timing.Rule
     a: Csr
     device_a: Csr
+    x_sectors: float
     x: Any
     y: Any
     checks: list[tuple[Any, verify.Reference]]
@@ -73,6 +74,8 @@ class Bench:
             if isinstance(error, DeviceFault) and error.sticky:
                 raise
             turns.failure = failure_of(error, self.link.stage)
+            if turns.failure["status"] == "error":  # a compiler says more than fits a line
+                print(f"{turns.cases[0].label}: {turns.failure['reason']}", file=sys.stderr, flush=True)
         finally:
             turns.seconds += time.perf_counter() - began
         return turns.failure is None
@@ -200,7 +203,14 @@ class Bench:
                 median = row["t_median"]
                 if median > 0:
                     row |= {"gflops": 2e-9 * self.a.nnz / median, "gbps": 1e-9 * row["model_bytes"] / median}
-                row["near_launch_floor"] = median < 2 * self.floors[case.mode]
+                row["near_launch_floor"] = median < 2 * self.facts["launch_floor"][case.mode]
+                row |= roofs.columns(
+                    self.facts.get("roofs", {}),
+                    nnz=self.a.nnz,
+                    sectors=self.x_sectors,
+                    model_bytes=row["model_bytes"],
+                    x_bytes=self.x.nbytes,
+                )
             if case.mode != "hot":
                 row.pop("t_parts", None)
             self.link.row(case, row | (turns.failure or {"status": "ok"}))

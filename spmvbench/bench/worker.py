@@ -9,6 +9,7 @@ import signal
 import sys
 from dataclasses import replace
 from multiprocessing.connection import Connection
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from spmvbench.bench.plan import DTYPES, Group, Settings
 from spmvbench.bench.probe import probe
 from spmvbench.bench.protocol import Link, Stop
 from spmvbench.bench.reading import host_spmv, read
+from spmvbench.bench.roofs import sectors_per_entry
 from spmvbench.bench.turns import Bench, failure_of
 from spmvbench.devices import Device, DeviceFault, open_device
 from spmvbench.errors import SpmvbenchError
@@ -25,28 +27,35 @@ from spmvbench.store import now
 READING = "reading the matrix"
 
 
-def measure(group: Group, device: Device, settings: Settings, floors: dict[str, float], link: Link) -> None:
+def measure(group: Group, device: Device, settings: Settings, facts: dict[str, Any], link: Link) -> None:
     """Every case of a group gives one row."""
     started = {"started_at": now()}
     try:
         link.begin(None, READING)
-        a, columns, about = read(group.matrix, group.seed, settings.real_part)
+        a, known, about = read(group.matrix, group.seed, settings.real_part)
+        columns = dict(known)
         link.connection.send(("matrix", columns))
         link.connection.send(("description", about))
         link.begin(None, "computing the right answers")
         with np.errstate(over="ignore"):  # entries beyond float32 are found, and named, just below
             a = a.astype(DTYPES[group.dtype])
         references = verify.references(a, group.seed)
-        link.connection.send(("matrix", columns | {"t_spmv_host": host_spmv(a, references[0].x)}))
+        device_a = a.on(device.xp)
+        columns |= {
+            "t_spmv_host": host_spmv(a, references[0].x),
+            "x_sectors": sectors_per_entry(device_a, device.limits.multiprocessors),
+        }
+        link.connection.send(("matrix", columns))
         rule = timing.RULES[device.kind]
         bench = Bench(
             link,
             device,
             settings,
-            floors,
+            facts,
             rule if settings.budget is None else replace(rule, budget=settings.budget),
             a,
-            a.on(device.xp),
+            device_a,
+            columns["x_sectors"],
             device.to_device(np.zeros(a.cols, a.dtype)),
             device.to_device(np.zeros(a.rows, a.dtype)),
             [(device.to_device(r.x), r) for r in references],
@@ -94,7 +103,7 @@ def main() -> None:
     link = Link(connection)
     try:
         while (group := connection.recv()) is not None:
-            measure(group, device, settings, facts["launch_floor"], link)
+            measure(group, device, settings, facts, link)
             connection.send(("done",))
     except DeviceFault as fault:
         connection.send(("broken", f"fault while {link.stage}: {fault}"))

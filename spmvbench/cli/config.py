@@ -25,7 +25,7 @@ def read_config(ctx: click.Context, param: click.Parameter, value: str | None) -
         raise UsageError(f"there is no configuration {value!r}{hint}")
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # no access; no TOML, no text, endless numbers; too deep
         raise UsageError(f"cannot read {path}: {error}") from None
     valued = [option for option in ctx.command.params if not getattr(option, "is_flag", False)]
     options = {option.opts[0].lstrip("-"): option for option in valued if option.name != "config"}

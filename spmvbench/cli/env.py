@@ -37,7 +37,7 @@ def facts() -> dict[str, Any]:
         "home": str(paths.home()),
         "home_bytes": _bytes_below(paths.home()),
         "matrices": len(suitesparse.cached_names()),
-        "mirror": os.environ.get("SPMVBENCH_MIRROR", ""),
+        "mirror": suitesparse.without_login(os.environ.get("SPMVBENCH_MIRROR", "")),
     }
 
 

@@ -36,7 +36,7 @@ class Bytes(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?", str(value))
         count = float(match[1]) * 1000 ** " kMGT".index(match[2] or " ") if match else 0
-        if count < 1:
+        if not 1 <= count < 2**63:
             self.fail(f"{value!r} is no size: write 500MB or 2GB", param, ctx)
         return int(count)
 

@@ -35,8 +35,8 @@ def echo_results(rows: pd.DataFrame) -> None:
 
 
 def _echo_reasons(rows: pd.DataFrame) -> None:
-    """A line a reason for what was skipped, a line a case for what failed, a line a matrix that could not be read."""
-    from spmvbench.analysis.reasons import by_kind
+    """A line a reason for what was skipped, one a format and reason for what failed, one a matrix that was not read."""
+    from spmvbench.analysis.reasons import by_kind, first_line
 
     read = rows[rows["matrix_sha256"] != ""]
     unread = rows[(rows["matrix_sha256"] == "") & (rows["reason"] != "")].drop_duplicates(["group", "name"])
@@ -46,11 +46,15 @@ def _echo_reasons(rows: pd.DataFrame) -> None:
         click.echo()
     for row in skipped.itertuples():
         click.echo(f"skipped {row.cases}: {row.reason} ({row.labels})")
-    for row in failures.head(LISTED_FAILURES).itertuples():
-        reason = row.reason.partition("\n")[0]
-        click.echo(f"{row.status}: {row.group}/{row.name} {row.label} {row.dtype} {row.mode}: {reason}")
-    if len(failures) > LISTED_FAILURES:
-        click.echo(f"and {len(failures) - LISTED_FAILURES} more; the rows hold every reason")
+    alike = failures.groupby(["status", "label", failures["reason"].map(first_line)], sort=False)
+    for (status, label, reason), part in list(alike)[:LISTED_FAILURES]:
+        first = part.iloc[0]
+        more = f" and {len(part) - 1} more" if len(part) > 1 else ""
+        click.echo(
+            f"{status}: {first['group']}/{first['name']} {label} {first['dtype']} {first['mode']}{more}: {reason}"
+        )
+    if len(alike) > LISTED_FAILURES:
+        click.echo(f"and {len(alike) - LISTED_FAILURES} other failures; the rows hold every reason")
     for row in unread.itertuples():
         click.echo(f"not read: {row.group}/{row.name}: {row.reason}")
 

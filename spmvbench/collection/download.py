@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, BinaryIO
@@ -24,13 +26,16 @@ CHUNK = 1 << 18
 class Retry:
     """How long to try: `tries` without getting further, `backoff` seconds after the first of them, then doubled.
 
-    connect, read: seconds to wait for a connection, and for the next bytes.
+    connect, read: seconds to wait for a connection, and for the next bytes. slowest: bytes a second that must come on
+    average, `patience` seconds aside, so that what trickles ends.
     """
 
     tries: int = 5
     backoff: float = 0.5
     connect: float = 10.0
     read: float = 30.0
+    patience: float = 300.0
+    slowest: float = 4096.0
 
 
 RETRY = Retry()
@@ -64,6 +69,24 @@ class _Transient(Exception):
     """A failing that may pass."""
 
 
+@dataclass
+class _Allowance:
+    """What one file may take: of bytes, those that were here before included, and of time for those that come."""
+
+    most: int | None
+    retry: Retry
+    started: float = field(default_factory=time.monotonic)
+    received: int = 0
+
+    def check(self, url: str, size: int | None) -> None:
+        """Raise Failed where a file of this size is larger than it may be, Broken where it comes too slowly."""
+        if self.most is not None and size is not None and size > self.most:
+            raise Failed(f"{url}: it takes over {self.most:,} bytes, more than what was asked for can: refused")
+        late = time.monotonic() - self.started - self.retry.patience
+        if late * self.retry.slowest > self.received:
+            raise Broken(f"{url}: it comes at less than {self.retry.slowest:,.0f} bytes a second, given up")
+
+
 def transfer(
     source: str | Path,
     target: Path,
@@ -74,12 +97,14 @@ def transfer(
     progress: Callable[[int, int | None], None] = lambda done, total: None,
     stop: Event | None = None,
     replace: bool = False,
+    most: int | None = None,
 ) -> bool:
     """Bring `source` (a URL, which needs the session, or a path) to `target`; False if `target` is there already.
 
     The bytes go to `<target>.part`, which is locked: of two at once, the second waits and finds the target. A part left
     behind is continued when the server says that the file is still the same. `accept` sees the whole part and raises to
-    refuse it, which removes it. progress(done, total): bytes. replace: bring it even where `target` exists.
+    refuse it, which removes it. progress(done, total): bytes. replace: bring it even where `target` exists. most: bytes
+    beyond which a file is refused, when the server names its length or when it gets there.
 
     Raises Missing, Failed, Unreachable, NoSpace, Stopped, and what `accept` raises.
     """
@@ -92,10 +117,11 @@ def transfer(
                 if target.is_file() and not replace:
                     _discard(part)
                     return False
+                allowance = _Allowance(most, retry)
                 if isinstance(source, Path):
-                    _copy(source, file, progress, stop)
+                    _copy(source, file, allowance, progress, stop)
                 else:
-                    _download(source, file, _validator(part), session, retry, progress, stop)
+                    _download(source, file, _validator(part), session, allowance, progress, stop)
                 accept(part)
                 _validator(part).unlink(missing_ok=True)
                 os.replace(part, target)
@@ -150,11 +176,16 @@ def _write(file: BinaryIO, data: bytes) -> None:
         view = view[file.write(view) :]
 
 
-def _copy(source: Path, file: BinaryIO, progress: Callable[[int, int | None], None], stop: Event) -> None:
+def _copy(
+    source: Path, file: BinaryIO, allowance: _Allowance, progress: Callable[[int, int | None], None], stop: Event
+) -> None:
     try:
         file.truncate(0)
+        if source.exists() and not source.is_file():
+            raise Failed(f"{source} is no file")
         with open(source, "rb") as origin:
             total = os.path.getsize(source)
+            allowance.check(str(source), total)
             while chunk := origin.read(CHUNK):
                 _write(file, chunk)
                 progress(file.tell(), total)
@@ -171,7 +202,7 @@ def _download(
     file: BinaryIO,
     validator: Path,
     session: Session,
-    retry: Retry,
+    allowance: _Allowance,
     progress: Callable[[int, int | None], None],
     stop: Event,
 ) -> None:
@@ -179,11 +210,11 @@ def _download(
     import requests
     import urllib3
 
-    furthest, tries = 0, 0
+    retry, furthest, tries = allowance.retry, 0, 0
     while True:
         unreachable = False
         try:
-            return _request(url, file, validator, session, retry, progress, stop)
+            return _request(url, file, validator, session, allowance, progress, stop)
         except requests.Timeout as error:
             unreachable = isinstance(error, requests.ConnectTimeout)
             problem = f"no answer within {retry.connect if unreachable else retry.read:g} s"
@@ -198,8 +229,8 @@ def _download(
             problem = "the connection was cut"
         except _Transient as error:
             problem = str(error)
-        except requests.RequestException as error:
-            raise Failed(f"{url}: {error}") from None
+        except (requests.RequestException, ValueError) as error:  # ValueError: of a redirect to what is no address
+            raise Failed(f"{url}: the server's answer makes no sense ({error})") from None
         position = file.seek(0, os.SEEK_END)
         tries = 1 if position > furthest else tries + 1
         furthest = max(furthest, position)
@@ -210,6 +241,7 @@ def _download(
                     "or use cached matrices or generated ones such as pde:60"
                 )
             raise Broken(f"{url}: {problem}, given up after {tries} tries")
+        allowance.check(url, position)
         if stop.wait(retry.backoff * 2 ** (tries - 1)):
             raise Stopped("stopped")
 
@@ -219,7 +251,7 @@ def _request(
     file: BinaryIO,
     validator: Path,
     session: Session,
-    retry: Retry,
+    allowance: _Allowance,
     progress: Callable[[int, int | None], None],
     stop: Event,
 ) -> None:
@@ -228,7 +260,8 @@ def _request(
     headers = {"Accept-Encoding": "identity"}
     if offset and validator.exists():
         headers |= {"Range": f"bytes={offset}-", "If-Range": validator.read_text()}
-    with session.get(url, headers=headers, stream=True, timeout=(retry.connect, retry.read)) as answer:
+    timeout = (allowance.retry.connect, allowance.retry.read)
+    with session.get(url, headers=headers, stream=True, timeout=timeout) as answer:
         status, span = answer.status_code, answer.headers.get("Content-Range", "")
         if status in (404, 410):
             raise Missing(f"{url} does not exist")
@@ -250,11 +283,16 @@ def _request(
             offset = 0
             _keep_validator(answer, validator)
         length = answer.headers.get("Content-Length")
+        if length and not re.fullmatch(r"\d{1,18}", length, re.ASCII):
+            raise Failed(f"{url}: the server's answer makes no sense (its length is {length[:40]!r})")
         total = offset + int(length) if length else None
+        allowance.check(url, total)
         # Below requests' decoding, as some servers label .tar.gz files as gzip-encoded and these bytes are wanted; and
         # whatever has come, since waiting for full chunks would lose what a slow connection brings before it breaks.
         while chunk := answer.raw.read1(CHUNK, decode_content=False):
             _write(file, chunk)
+            allowance.received += len(chunk)
+            allowance.check(url, file.tell())
             progress(file.tell(), total)
             if stop.is_set():
                 raise Stopped("stopped")

@@ -179,7 +179,7 @@ def _own(text: str) -> Matrix | None:
         return Matrix("synthetic", spec, kind, "synthetic")
     path = Path(text)
     if path.is_file():
-        return Matrix("file", path.name, "", "file", path.resolve())
+        return Matrix("file", _printable(path.name), "", "file", path.resolve())
     if files.is_matrix_file(text):
         raise UsageError(f"there is no file {text}")
     return None
@@ -193,14 +193,15 @@ def is_own(text: str) -> bool:
 def _entry(name: str) -> Entry:
     """What the index says of an exact name. A matrix that is here needs no index, and no network for it."""
     group, slash, short = name.partition("/")
-    if slash and suitesparse.cached(group, short):
+    bare = Entry(group, short) if slash else None
+    if bare and _fetched(bare):
         known = (entry for entry in suitesparse.index(network=False) if entry.id == name)
-        return next(known, Entry(group, short))
+        return next(known, bare)
     try:
         return suitesparse.search([name])[0]
     except Unreachable:
-        if slash:
-            return Entry(group, short)  # not here, and nobody to ask whether it exists
+        if bare:
+            return bare  # not here, and nobody to ask whether it exists
         raise
 
 
@@ -219,9 +220,15 @@ def _told_apart(matrices: Sequence[Matrix]) -> list[Matrix]:
 
 
 def _short(path: Path, twins: Sequence[Path]) -> str:
-    """The end of a path that no other of these paths has; bytes that are not UTF-8 by their numbers."""
+    """The end of a path that no other of these paths has."""
     depth = next(n for n in itertools.count(1) if sum(twin.parts[-n:] == path.parts[-n:] for twin in twins) == 1)
-    return os.fsencode(Path(*path.parts[-depth:])).decode("utf-8", "backslashreplace")
+    return _printable(str(Path(*path.parts[-depth:])))
+
+
+def _printable(name: str) -> str:
+    """A file's name as rows, terminals and figures hold it: bytes that are not UTF-8 and controls by their numbers."""
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def _digest(path: Path) -> str:

@@ -2,7 +2,8 @@
 
 T. A. Davis and Y. Hu, The University of Florida Sparse Matrix Collection, ACM TOMS 38(1), 2011.
 A matrix is named `group/name`: names repeat between groups. A mirror is a folder or an address laid out as the site is:
-`files/ssstats.csv` and `MM/<group>/<name>.tar.gz`.
+`files/ssstats.csv` and `MM/<group>/<name>.tar.gz`. Neither is trusted: names become paths only where they may be
+an Entry's, and an archive is taken only where it holds a matrix of the size that the index says, in about that size.
 """
 
 from __future__ import annotations
@@ -26,13 +27,19 @@ from typing import Any
 
 from spmvbench.collection import archive
 from spmvbench.collection.download import RETRY, Failed, Missing, Retry, Unreachable, transfer
+from spmvbench.collection.readers import matrix_market
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.paths import home
 
 SITE = "https://sparse.tamu.edu"
 INDEX = "files/ssstats.csv"
 INDEX_MAX_AGE = 30 * 24 * 3600  # s
+INDEX_MOST = 64 << 20  # bytes
 SHA256 = Path(__file__).with_name("sha256.csv.gz")
+
+# What a group and a name may be, wherever they come from: paths are made of them, and rows, figures and commands.
+_NAME = re.compile(r"\w[\w.+-]{0,99}", re.ASCII)
+_OWN_GROUPS = ("file", "synthetic")  # what matrices from elsewhere are called; see sources.Matrix
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +49,8 @@ class Entry:
     """A matrix as the index describes it; the numbers are None for one that only a folder holds and the index lacks.
 
     nnz: nonzeros, explicit zeros left out; stored: entries, explicit zeros included. dtype: real, complex or binary.
-    pattern_symmetry, numeric_symmetry: share of the off-diagonal entries that are mirrored, 0 to 1.
+    pattern_symmetry, numeric_symmetry: share of the off-diagonal entries that are mirrored, 0 to 1. Raises UsageError
+    for a group, a name, a number or a kind that can be none.
     """
 
     group: str
@@ -58,9 +66,31 @@ class Entry:
     kind: str = ""
     stored: int | None = None
 
+    def __post_init__(self) -> None:
+        if not _may_be(self.group, self.name):
+            raise UsageError(
+                f"{f'{self.group}/{self.name}'[:80]!r} is no matrix of the collection: "
+                "a group and a name are of letters, digits and _ . + - and begin with none of the last three"
+            )
+        if any(not 0 <= n < 1 << 63 for n in (self.rows, self.cols, self.nnz, self.stored) if n is not None):
+            raise UsageError(f"{self.id} has sizes that no matrix has")
+        if len(self.kind) > 200 or not self.kind.isprintable():
+            raise UsageError(f"{self.id} has a kind of over 200 characters, or of some that do not print")
+
     @property
     def id(self) -> str:
         return f"{self.group}/{self.name}"
+
+    @property
+    def most_bytes(self) -> int:
+        """What its archive may take: text of all entries without packing, and companions of some columns."""
+        if self.stored is None:
+            return 1 << 36
+        return (64 << 20) + 64 * self.stored + 256 * (self.rows + self.cols)
+
+
+def _may_be(group: str, name: str) -> bool:
+    return bool(_NAME.fullmatch(group) and _NAME.fullmatch(name)) and group not in _OWN_GROUPS
 
 
 @dataclass
@@ -80,27 +110,65 @@ class Outcome:
 # --- the source and the places here
 
 
-def _source(mirror: str | os.PathLike[str] | None) -> str | Path:
-    """The mirror given, SPMVBENCH_MIRROR or the site: an address, or the folder that holds `MM`."""
-    from urllib.parse import urlsplit
-    from urllib.request import url2pathname
+@dataclass(frozen=True)
+class _Source:
+    """Where files come from: an address or a folder, and what to log in with, kept apart so that nothing prints it."""
 
-    text = str(mirror or os.environ.get("SPMVBENCH_MIRROR") or SITE)
-    scheme = urlsplit(text).scheme
-    if scheme in ("http", "https"):
-        return text.rstrip("/")
-    if scheme and scheme != "file" and "://" in text:
-        raise UsageError(f"the mirror {text} is neither an http(s) address nor a folder")
-    folder = Path(url2pathname(urlsplit(text).path)) if scheme == "file" else Path(text).expanduser()
-    if not folder.is_dir():
-        raise UsageError(f"the mirror {folder} is not a folder")
-    return folder
+    place: str | Path
+    login: tuple[str, str] | None = None
+
+    @classmethod
+    def of(cls, mirror: str | os.PathLike[str] | None) -> _Source:
+        """The mirror given, SPMVBENCH_MIRROR or the site: an address, or the folder that holds `MM`."""
+        from urllib.parse import unquote, urlsplit, urlunsplit
+        from urllib.request import url2pathname
+
+        text = str(mirror or os.environ.get("SPMVBENCH_MIRROR") or SITE)
+        try:
+            parts = urlsplit(text)
+            sound = bool(parts.hostname) and parts.port != 0 and not parts.query and not parts.fragment
+        except ValueError:
+            raise UsageError(f"the mirror {without_login(text)} is no address") from None
+        if parts.scheme in ("http", "https"):
+            if not sound:
+                raise UsageError(f"the mirror {without_login(text)} is no address that paths can be added to")
+            login, _, host = parts.netloc.rpartition("@")
+            user, _, password = login.partition(":")
+            address = urlunsplit((parts.scheme, host, parts.path, "", "")).rstrip("/")
+            return cls(address, (unquote(user), unquote(password)) if login else None)
+        if parts.scheme and parts.scheme != "file" and "://" in text:
+            raise UsageError(f"the mirror {without_login(text)} is neither an http(s) address nor a folder")
+        folder = Path(url2pathname(parts.path) if parts.scheme == "file" else os.path.expanduser(text))
+        if not folder.is_dir():
+            raise UsageError(f"the mirror {without_login(text)} is not a folder")
+        return cls(folder)
+
+    @property
+    def folder(self) -> Path | None:
+        return self.place if isinstance(self.place, Path) else None
+
+    def file(self, path: str) -> str | Path:
+        from urllib.parse import quote
+
+        return self.place / path if isinstance(self.place, Path) else f"{self.place}/{quote(path)}"
+
+    def session(self, connections: int = 1) -> Any:
+        """A requests.Session to ask this source with."""
+        import requests
+
+        from spmvbench import __version__
+
+        session = requests.Session()
+        session.headers["User-Agent"] = f"spmvbench/{__version__}"
+        session.auth = self.login
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, requests.adapters.HTTPAdapter(pool_connections=1, pool_maxsize=connections))
+        return session
 
 
-def _inside(source: str | Path, path: str) -> str | Path:
-    from urllib.parse import quote
-
-    return source / path if isinstance(source, Path) else f"{source}/{quote(path)}"
+def without_login(mirror: str) -> str:
+    """A mirror's address as it may be shown: without user and password."""
+    return re.sub(r"^(\w+://|)[^/]*@", r"\1", mirror)
 
 
 def location(group: str, name: str) -> Path:
@@ -120,19 +188,8 @@ def cached_names() -> list[tuple[str, str]]:
 
 
 def _held(folder: Path) -> list[tuple[str, str]]:
-    return sorted((path.parent.name, path.name.removesuffix(".tar.gz")) for path in folder.glob("MM/*/*.tar.gz"))
-
-
-def _session(connections: int = 1) -> Any:
-    import requests
-
-    from spmvbench import __version__
-
-    session = requests.Session()
-    session.headers["User-Agent"] = f"spmvbench/{__version__}"
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, requests.adapters.HTTPAdapter(pool_connections=1, pool_maxsize=connections))
-    return session
+    found = ((path.parent.name, path.name.removesuffix(".tar.gz")) for path in folder.glob("MM/*/*.tar.gz"))
+    return sorted(names for names in found if _may_be(*names))
 
 
 # --- the index
@@ -145,20 +202,21 @@ def index(mirror: str | None = None, *, network: bool = True, retry: Retry = RET
     the site when it is older than 30 days. Without network an old copy does, with a line of notice; without any copy
     this raises Unreachable. network=False: never ask the network; nothing where there is no copy.
     """
-    source = _source(mirror)
+    source = _Source.of(mirror)
     path = _index_file(source, network, retry)
     known = _parsed(path, path.stat().st_mtime_ns) if path else []
     names = {(entry.group, entry.name) for entry in known}
-    held = {*cached_names(), *(_held(source) if isinstance(source, Path) else ())}
+    held = {*cached_names(), *(_held(source.folder) if source.folder else ())}
     return [*known, *(Entry(group, name) for group, name in sorted(held - names))]
 
 
-def _index_file(source: str | Path, network: bool, retry: Retry) -> Path | None:
+def _index_file(source: _Source, network: bool, retry: Retry) -> Path | None:
     """Our copy of the index of `source`, renewed where needed; else the newest of the copies from elsewhere."""
     kept = home() / "files"
-    copy = kept / "ssstats.csv" if source == SITE else kept / re.sub(r"[^\w.-]+", "_", str(source)) / "ssstats.csv"
-    if isinstance(source, Path):
-        theirs = source / INDEX
+    place = str(source.place)
+    copy = kept / ("" if place == SITE else re.sub(r"[^\w.-]+", "_", place)) / "ssstats.csv"
+    if source.folder:
+        theirs = source.folder / INDEX
         fresh = copy.exists() and theirs.exists() and copy.read_bytes() == theirs.read_bytes()
     else:
         fresh = not network or (copy.exists() and time.time() - copy.stat().st_mtime < INDEX_MAX_AGE)
@@ -168,35 +226,38 @@ def _index_file(source: str | Path, network: bool, retry: Retry) -> Path | None:
     if copies:  # with something to fall back on, a dead network is not worth waiting for
         retry = replace(retry, tries=1, connect=min(3, retry.connect))
     try:
-        with _session() as session:
-            url = _inside(source, INDEX)
-            transfer(url, copy, accept=_check_index, session=session, retry=retry, replace=True)
+        with source.session() as session:
+            transfer(
+                source.file(INDEX), copy, accept=_check_index, session=session, retry=retry, replace=True,
+                most=INDEX_MOST,
+            )  # fmt: skip
     except (Unreachable, Failed):
         if not copies:
             raise
         days = (time.time() - copies[0].stat().st_mtime) / 86400
-        log.warning("Cannot renew the collection's index from %s, so a copy of %.0f days ago is used", source, days)
+        log.warning("Cannot renew the collection's index from %s, so a copy of %.0f days ago is used", place, days)
         return copies[0]
     return copy
 
 
 def _check_index(path: Path) -> None:
-    try:
-        if not _parsed(path, path.stat().st_mtime_ns):
-            raise ValueError("it is empty")
-    except (ValueError, IndexError, StopIteration) as error:
-        raise Failed(f"what came as {INDEX} is not the collection's index ({error})") from None
+    if not _parsed(path, path.stat().st_mtime_ns):
+        raise Failed(f"what came as {INDEX} is not the collection's index (it is empty)")
 
 
 @lru_cache(maxsize=4)
 def _parsed(path: Path, mtime_ns: int) -> list[Entry]:
-    """The entries of an index file. Its first two lines are their number and the date."""
+    """The entries of an index file. Its first two lines are their number and the date. Raises Failed."""
     csvindex, _ = _ssgetpy()
-    with open(path, encoding="utf-8", newline="") as file:
-        rows, again = itertools.tee(itertools.islice(file, 2, None))
-        # ssgetpy leaves out the 13th column: the entries with the explicit zeros among them.
-        stored = [int(row[12]) for row in csv.reader(again)]
-        return [Entry(*row[1:], stored=count) for row, count in zip(csvindex.gen_rows(rows), stored, strict=True)]
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            rows, again = itertools.tee(itertools.islice(file, 2, None))
+            # ssgetpy leaves out the 13th column: the entries with the explicit zeros among them.
+            stored = [int(row[12]) for row in csv.reader(again)]
+            return [Entry(*row[1:], stored=count) for row, count in zip(csvindex.gen_rows(rows), stored, strict=True)]
+    except (ValueError, IndexError, csv.Error, UsageError) as error:
+        what, then = (f"what came as {INDEX}", "") if path.suffix == ".part" else (path, ": remove it")
+        raise Failed(f"{what} is not the collection's index ({error}){then}") from None
 
 
 @cache
@@ -331,7 +392,7 @@ def fetch(
     from tqdm import tqdm
 
     entries = list(dict.fromkeys(entries))
-    source = _source(mirror)
+    source = _Source.of(mirror)
     stop = Event()
     differing: set[Entry] = set()
     hidden = None if progress else True  # None: hidden unless stderr is a terminal
@@ -340,7 +401,7 @@ def fetch(
         target = location(entry.group, entry.name)
         if target.is_file():
             return False
-        path = _inside(source, f"MM/{entry.group}/{entry.name}.tar.gz")
+        path = source.file(f"MM/{entry.group}/{entry.name}.tar.gz")
         with tqdm(desc=entry.id, unit="B", unit_scale=True, leave=False, delay=0.5, disable=hidden) as bar:
 
             def show(done: int, total: int | None) -> None:
@@ -348,22 +409,26 @@ def fetch(
                 bar.update(done - bar.n)
 
             def accept(part: Path) -> None:
-                if verify and entry.id in _sha256():
+                known = _sha256().get(entry.id) if verify else None
+                if known:
                     with open(part, "rb") as file:
-                        if hashlib.file_digest(file, "sha256").hexdigest() == _sha256()[entry.id]:
+                        if hashlib.file_digest(file, "sha256").hexdigest() == known:
                             return  # the site's own bytes, so what they hold is known
-                    archive.check(part, entry.name)
-                    if source == SITE:
-                        _quarantine(entry, part)
+                archive.check(part, entry.name)
+                if known and source.place == SITE:
+                    _quarantine(entry, part)
+                _check_header(entry, part)
+                if known:
                     differing.add(entry)
-                else:
-                    archive.check(part, entry.name)
 
-            return transfer(path, target, accept=accept, session=session, retry=retry, progress=show, stop=stop)
+            return transfer(
+                path, target, accept=accept, session=session, retry=retry, progress=show, stop=stop,
+                most=entry.most_bytes,
+            )  # fmt: skip
 
     results: dict[Entry, bool | Failed | archive.BadArchive] = {}
     pool = ThreadPoolExecutor(jobs)
-    with nullcontext() if isinstance(source, Path) else _session(jobs) as session:
+    with nullcontext() if source.folder else source.session(jobs) as session:
         try:
             futures = {pool.submit(bring, entry): entry for entry in entries}
             for future in tqdm(as_completed(futures), "fetch", len(futures), unit="matrix", disable=hidden):
@@ -386,6 +451,20 @@ def fetch(
             case error:
                 outcome.failed.append((entry, str(error)))
     return outcome
+
+
+def _check_header(entry: Entry, part: Path) -> None:
+    """Raise Failed for an archive whose matrix is not of the size that the index says."""
+    with archive.open_matrix(part, entry.name) as text:
+        try:
+            found = matrix_market.header(text)
+        except ValueError as error:
+            raise Failed(f"its matrix cannot be read: {error}") from None
+    if entry.rows is not None and not found.holds(entry.rows, entry.cols, entry.nnz, entry.stored):
+        raise Failed(
+            f"another matrix came: {found.rows} x {found.cols} with {found.entries:,} entries, {found.symmetry}; "
+            f"the index says {entry.rows} x {entry.cols} with {entry.stored:,}"
+        )
 
 
 def _quarantine(entry: Entry, part: Path) -> None:

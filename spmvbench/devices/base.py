@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,19 @@ class DeviceFault(Exception):
     def __init__(self, message: str, *, sticky: bool = False):
         super().__init__(message)
         self.sticky = sticky
+
+
+FIRST_ERRORS = 3
+# g++ and clang: file.cu:14:24: error: ...; NVRTC: file.cu(14): error: ...
+_ERROR = re.compile(r"^(.*?)[:(](\d+)(?::\d+|\))?: *(?:fatal |catastrophic )?error:? *(.+)$", re.MULTILINE)
+
+
+def does_not_compile(source: Path, target: str, log: str) -> DeviceFault:
+    """What a compiler's log comes to: the first errors in the first line, the whole log below."""
+    found = list(dict.fromkeys(f"{Path(file).name}:{line}: {text}" for file, line, text in _ERROR.findall(log)))
+    more = f"; and {len(found) - FIRST_ERRORS} more" if len(found) > FIRST_ERRORS else ""
+    errors = "; ".join(found[:FIRST_ERRORS]) or log.strip().partition("\n")[0]
+    return DeviceFault(f"{source.name} does not compile for {target}: {errors}{more}\n{log.strip()}")
 
 
 class OutOfDeviceMemory(Exception):

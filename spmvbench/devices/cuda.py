@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
-import os
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +22,8 @@ from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOf
 from spmvbench.formats import kernel_path
 from spmvbench.formats.base import Call, Launch
 from spmvbench.formats.conversion import cuda_limits
+
+log = logging.getLogger(__name__)
 
 # A queue held back longer than this means that the host could not enqueue: the sample would hold launch latency.
 HOLD_CYCLES = 4_000_000_000
@@ -336,8 +338,9 @@ def compiled(source: Path, kernels: list[str], arch: str, cuda: int) -> tuple[di
         header, _, binary = cached.read_bytes().partition(b"\n")
         return json.loads(header), binary
     binary, names = nvrtc.compile(source, kernels, arch, newest=cuda)
-    cached.parent.mkdir(parents=True, exist_ok=True)
-    partial = cached.with_suffix(f".{os.getpid()}")
-    partial.write_bytes(json.dumps(names).encode() + b"\n" + binary)
-    partial.replace(cached)
+    try:
+        with paths.written_whole(cached) as file:
+            file.write(json.dumps(names).encode() + b"\n" + binary)
+    except OSError as error:
+        log.warning("no machine code is kept in %s: %s", cached, error)
     return names, binary

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, Program
+from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program
 from spmvbench.devices.emulation import build
 from spmvbench.formats import kernel_path
 from spmvbench.formats.base import Call, Launch
@@ -32,6 +32,8 @@ MAX_BLOCK = (1024, 1024, 64)
 MAX_DYNAMIC_SHARED = EMULATED.shared_bytes  # the rest of these are CUDA's limits too
 SMALL = 2048  # threads of a launch that is over before other host threads would have woken up
 
+
+_NO_MEMORY = 2  # as in runtime.hpp
 
 _running = threading.Lock()  # one launch at a time: a library of the checking build has one set of books
 
@@ -242,7 +244,7 @@ class Emulated(Device):
         return EmulatedProgram(self, bound, time.perf_counter() - started)
 
     def execute(self, bound: _Bound) -> None:
-        """Run one launch to its end. Raises DeviceFault."""
+        """Run one launch to its end. Raises DeviceFault, OutOfDeviceMemory."""
         hands = 1 if bound.threads <= SMALL else min(self.workers, bound.blocks)
         with _running:
             arenas = self._arenas if len(self._arenas) >= hands else self._more_arenas(hands, bound.library)
@@ -252,6 +254,8 @@ class Emulated(Device):
             run(arenas[0], bound.address)
             for helper in helpers:
                 helper.result()
+        if bound.state.failed == _NO_MEMORY:
+            raise OutOfDeviceMemory(bound.fault())
         if bound.state.failed:
             raise DeviceFault(bound.fault())
 

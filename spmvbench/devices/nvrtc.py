@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from spmvbench.devices.base import DeviceFault, DeviceUnavailable
+from spmvbench.devices.base import DeviceFault, DeviceUnavailable, does_not_compile
 from spmvbench.formats import kernel_options
 
 
@@ -51,7 +51,7 @@ def compile(source: Path, expressions: Iterable[str], arch: str, *, newest: int 
         texts = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
         if nvrtc.nvrtcCompileProgram(program, len(options), texts):
             log = _bytes(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0").decode()
-            raise DeviceFault(f"{source.name} does not compile for {arch}:\n{log.strip()}")
+            raise does_not_compile(source, arch, log)
         names = {}
         for expression in expressions:
             name = ctypes.c_char_p()

@@ -345,6 +345,11 @@ class Format:
         return 0.0
 
     @property
+    def in_use(self) -> dict[str, Any]:
+        """The parameters in use in place of those that are 0, for a format that finds them by timing: {} for others."""
+        return {}
+
+    @property
     def detail(self) -> dict[str, Any]:
         """What a row should keep about this matrix in this format beyond its bytes (split widths, tile shares)."""
         return {}

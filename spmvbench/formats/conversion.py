@@ -7,7 +7,7 @@ the matrix; tests pass an emulated device. What a rule may ask of the device tha
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -18,7 +18,7 @@ import numpy as np
 from spmvbench import paths
 from spmvbench.formats import kernel_options, kernel_path
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import Launch
+from spmvbench.formats.base import Format, Launch
 
 Run = Callable[[Launch], None]
 
@@ -63,10 +63,10 @@ def runner(a: Csr) -> Run | None:
 
 
 def run(launch: Launch) -> None:
-    """Enqueue a launch, its grid and block in one dimension, on CuPy's current stream; an empty grid does nothing."""
-    if not launch.grid:
-        return
-    _kernel(launch.source, launch.kernel)((launch.grid,), (launch.block,), launch.args, shared_mem=launch.shared_bytes)
+    """Enqueue a launch on CuPy's current stream; an empty grid does nothing."""
+    grid, block = (size if isinstance(size, tuple) else (size,) for size in (launch.grid, launch.block))
+    if all(grid):
+        _kernel(launch.source, launch.kernel)(grid, block, launch.args, shared_mem=launch.shared_bytes)
 
 
 def seconds(launches: list[Launch], times: int = 3) -> float:
@@ -82,6 +82,40 @@ def seconds(launches: list[Launch], times: int = 3) -> float:
     end.record()
     end.synchronize()
     return 1e-3 * cupy.cuda.get_elapsed_time(begin, end) / times
+
+
+def one_by_one(
+    params: Mapping[str, Any], choices: Mapping[str, Iterable[Any]], time: Callable[[dict[str, Any]], float]
+) -> dict[str, Any]:
+    """The parameters, each of `choices` that is 0 replaced by that of least time(parameters), one after the other."""
+    found = dict(params)
+    for name, values in choices.items():
+        if not found[name]:
+            tried = [found | {name: value} for value in values]
+            found = min(tried, key=time)
+    return found
+
+
+def tuned(
+    cls: type[Format],
+    a: Csr,
+    params: Mapping[str, Any],
+    choices: Mapping[str, Iterable[Any]],
+    fields: Callable[..., dict[str, Any]],
+) -> dict[str, Any]:
+    """The fields of a format whose authors tune it: parameters of `choices` that are 0 are found by timing y = A x.
+
+    fields: by the parameters, with a rule for each that is 0: where NumPy holds the matrix nothing can be timed, and
+    without entries nothing need be. They are tried as by `one_by_one`.
+    """
+    if a.xp is np or not a.nnz:
+        return fields(**params)
+    x, y = a.xp.zeros(a.cols, a.dtype), a.xp.empty(a.rows, a.dtype)
+
+    def time(given: dict[str, Any]) -> float:
+        return seconds(cls.holding(a.shape, fields(**given), **given).launches(x, y))
+
+    return fields(**one_by_one(params, choices, time))
 
 
 @cache

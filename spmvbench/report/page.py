@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import multiprocessing
+import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,7 +16,6 @@ from typing import Any
 import jinja2
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import counted, emulated, prepared, right
 from spmvbench.analysis.ranking import default_baseline, in_order
@@ -108,9 +109,7 @@ def write(
 
     page = out / PAGE
     text = _render(rows, times, environment, options, drawn, left_out, out, with_emulated)
-    with written_whole(page) as file:
-        file.write(text.encode())
-    return Report(page, drawn, left_out)
+    return Report(_written(page, text.encode()), drawn, left_out)
 
 
 def _options(rows: pd.DataFrame, times: pd.DataFrame, baseline: str | None) -> figures.Options:
@@ -147,7 +146,14 @@ _taken: list[_Draft] = []  # in a process that draws: its only one
 
 
 def _take(draft: _Draft) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _taken.append(draft)
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed sends nothing any more: who waits for its next figure would wait for ever."""
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 def _attempt_here(name: str) -> Drawn | tuple[str, str]:
@@ -179,26 +185,23 @@ def _draw(figure: ModuleType, draft: _Draft) -> Drawn:
             picture = figure.draw(table, draft.environment, options)
             if unreal:
                 style.emulated_across(picture)
-            paths = [folder / f"{figure.name}.{suffix}" for suffix in draft.images]
-            image = _saved(picture, folder / f"{figure.name}.svg", paths)
+            images = {image: style.rendered(picture, image) for image in dict.fromkeys(["svg", *draft.images])}
+            paths = [_written(folder / f"{figure.name}.{image}", images[image]) for image in draft.images]
+            image = f"data:image/svg+xml;base64,{base64.b64encode(images['svg']).decode()}"
     shown = figure.show(table, draft.environment, options) if hasattr(figure, "show") else []
     if unreal:
         shown = [replace(part, caption=f"EMULATED: {part.caption}") for part in shown]
-    data = folder / f"{figure.name}.csv"
-    table.to_csv(data, index=False, float_format="%.6g")
+    numbers = table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    data = _written(folder / f"{figure.name}.csv", numbers.encode())
     caption = figure.caption.format(baseline=options.baseline)
     alt = f"{figure.title}. {caption} The numbers are in {data.name}."
     return Drawn(figure.name, figure.title, caption, figure.papers, alt, image, shown, [*paths, data])
 
 
-def _saved(picture: Figure, vector: Path, paths: Sequence[Path]) -> str:
-    """Write a picture to all the paths. Returns it as a data URI of the vector image, which need not stay."""
-    for path in dict.fromkeys([vector, *paths]):
-        style.save(picture, path)
-    image = base64.b64encode(vector.read_bytes()).decode()
-    if vector not in paths:
-        vector.unlink()
-    return f"data:image/svg+xml;base64,{image}"
+def _written(path: Path, content: bytes) -> Path:
+    with written_whole(path) as file:
+        file.write(content)
+    return path
 
 
 def _render(

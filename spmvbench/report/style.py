@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from textwrap import fill
 
 import matplotlib as mpl
@@ -116,10 +116,12 @@ def theme() -> AbstractContextManager[None]:
     )
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write a figure as its suffix says (svg, png, pdf), without the date and the version that would change it."""
+def rendered(figure: Figure, image: str) -> bytes:
+    """A figure as an image file (svg, png, pdf), without the date and the version that would change it."""
     nothing = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None}}
-    figure.savefig(path, metadata=nothing[path.suffix.removeprefix(".")])
+    file = io.BytesIO()
+    figure.savefig(file, format=image, metadata=nothing[image])
+    return file.getvalue()
 
 
 def grid(panels: int, columns: int, height: float = 3.6, **options: object) -> tuple[Figure, list[Axes]]:

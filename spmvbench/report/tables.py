@@ -15,7 +15,7 @@ import pandas as pd
 from spmvbench.analysis.breakeven import footprints
 from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.ranking import REACH, TIE
-from spmvbench.analysis.reasons import in_common, kind
+from spmvbench.analysis.reasons import first_line, in_common, kind
 from spmvbench.bench.record import STATUSES
 
 NONE = "-"
@@ -127,7 +127,7 @@ def by_matrix(
         found = getattr(case, value)
         if case.status == "ok" and not math.isnan(found):
             return Cell(show(found), _key(found), best=leads(matrix, found))
-        reason = f"{case.status}: {case.reason}" if case.status != "ok" else "not measured"
+        reason = f"{case.status}: {first_line(case.reason)}" if case.status != "ok" else "not measured"
         mark, _ = notes.setdefault(reason, (_letter(len(notes)), reason))
         return Cell(NONE, "", note=mark, about=reason)
 
@@ -199,6 +199,7 @@ def reasons(rows: pd.DataFrame) -> Table:
     Of reasons of one kind the numbers that differ are left out: each would be that of one matrix alone.
     """
     failed = rows[(rows["status"] != "ok") & (rows["matrix_sha256"] != "")]
+    failed = failed.assign(reason=failed["reason"].map(first_line))
     groups = failed.assign(kind=failed["reason"].map(kind)).groupby(["label", "status", "kind"], as_index=False)
     found = groups.agg(
         cases=("reason", "size"), matrices=("matrix", "nunique"), on=("matrix", "first"), reason=("reason", in_common)

@@ -273,6 +273,12 @@ def test_formats_that_fail_leave_their_rows_and_the_run_goes_on(run, tmp_path):
     assert done.returncode == 1
     assert "EMULATED" in done.out
     assert "timeout: synthetic/poisson2d:12 bad-hang f64 hot" in done.out
+    said = re.search(
+        "^error: synthetic/poisson2d:12 bad-compile f64 hot: .* does not compile .*", done.out, re.MULTILINE
+    )
+    assert "no_such_kernel" in said[0]  # the compiler's first error, and its whole log where there is room
+    log = (tmp_path / "results" / "r" / "worker.log").read_text()
+    assert rows.set_index("label").loc["bad-compile", "reason"] in log
     assert "7 cases failed; the same command with --retry measures them again." in done.out
     assert "Traceback" not in done.err + done.out
     assert "spmvbench report r" in done.out

@@ -123,7 +123,7 @@ def measure(monkeypatch):
         pipe, device = Recorder(), device or HostCuda()
         reading.read.cache_clear()
         settings = plan.Settings("cuda:0", budget=1e-6, **settings)
-        worker.measure(group, device, settings, {"hot": 1e-3, "cold": 1e-6}, protocol.Link(pipe))
+        worker.measure(group, device, settings, {"launch_floor": {"hot": 1e-3, "cold": 1e-6}}, protocol.Link(pipe))
         return pipe, {(case.format, case.mode): pipe.rows[case.case_id] for case in cases}, device
 
     monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its file number is asked for

@@ -8,12 +8,12 @@ from spmvbench.cli import env
 
 
 def test_json_names_what_is_here(command, session_home, monkeypatch):
-    monkeypatch.setenv("SPMVBENCH_MIRROR", "/some/mirror")
+    monkeypatch.setenv("SPMVBENCH_MIRROR", "https://me:secret@host:81/some/mirror")
     about = json.loads(command("env", "--json").out)
     assert about["spmvbench"] == __version__
     assert about["python"] == ".".join(map(str, sys.version_info[:3]))
     assert about["packages"]["numpy"] == sys.modules["numpy"].__version__
-    assert about["mirror"] == "/some/mirror"
+    assert about["mirror"] == "https://host:81/some/mirror"
     assert about["home"] == str(session_home)
     assert set(about["devices"]) == {"cuda:0", "emulated"}
     for device in about["devices"].values():

@@ -23,8 +23,8 @@ Zoo,dog,60,60,600,1,0,0,1,1,1,thermal problem,600
 """
 
 
-def pack(path, name, body=b"1 1 1\n1 1 2.5\n"):
-    text = b"%%MatrixMarket matrix coordinate real general\n" + body
+def pack(path, name, comment="", size=(10, 10, 30)):
+    text = f"%%MatrixMarket matrix coordinate real general\n%{comment}\n{' '.join(map(str, size))}\n".encode()
     info = tarfile.TarInfo(f"{name}/{name}.mtx")
     info.size = len(text)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def mirror(tmp_path, monkeypatch):
     (folder / "files").mkdir(parents=True)
     (folder / "files/ssstats.csv").write_text(INDEX)
     pack(folder / "MM/HB/ant.tar.gz", "ant")
-    pack(folder / "MM/Zoo/dog.tar.gz", "dog")
+    pack(folder / "MM/Zoo/dog.tar.gz", "dog", size=(60, 60, 600))
     monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SPMVBENCH_MIRROR", str(folder))
     return folder
@@ -162,7 +162,7 @@ def test_no_network_names_the_address_and_the_ways_on(fetch, monkeypatch):
 
 
 def test_disk_full_is_one_line_and_leaves_no_partial(tmp_path, mirror):
-    pack(mirror / "MM/HB/ant.tar.gz", "ant", os.urandom(300_000))
+    pack(mirror / "MM/HB/ant.tar.gz", "ant", os.urandom(200_000).hex())
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))"
     code = f"{limit}; from spmvbench.cli import main; main()"
     done = subprocess.run(
@@ -181,7 +181,7 @@ def test_disk_full_is_one_line_and_leaves_no_partial(tmp_path, mirror):
 
 def test_two_commands_at_once_fetch_each_matrix_once(mirror):
     for i in range(40):
-        pack(mirror / f"MM/Own/m{i}.tar.gz", f"m{i}", os.urandom(20_000))
+        pack(mirror / f"MM/Own/m{i}.tar.gz", f"m{i}", os.urandom(10_000).hex())
     command = [sys.executable, "-m", "spmvbench", "fetch", "--group", "Own"]
     runs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     outs = [run.communicate(timeout=60)[0] for run in runs]

@@ -125,6 +125,23 @@ def test_damaged_record_is_one_line(command, results):
     assert "run.json is damaged" in result.err
 
 
+def test_a_record_of_nulls_draws_what_can_be_drawn(command, results):
+    nothing = dict.fromkeys(("device", "properties", "launch_floor", "read_bandwidth_gbps", "ended", "packages"))
+    store.append_session(results / "new", {"started": "3"} | nothing)
+    result = command("report", "new", "--results", results, "--figures", "bytes,roofline,survey-roofline")
+    assert result.code == 0, result.err
+    assert "Left out: roofline, survey-roofline: the run holds no measured bandwidth" in result.out
+
+
+def test_images_that_were_not_asked_for_stay_as_they_are(command, results):
+    svg = results / "new" / "report" / "figures" / "bytes.svg"
+    assert command("report", "new", "--results", results, "--figures", "bytes").code == 0
+    before = svg.read_bytes()
+    assert command("report", "new", "--results", results, "--figures", "bytes", "--image", "png").code == 0
+    assert svg.read_bytes() == before
+    assert sorted(path.name for path in svg.parent.iterdir()) == ["bytes.csv", "bytes.png", "bytes.svg"]
+
+
 def test_place_that_cannot_be_written_is_one_line(command, results, tmp_path):
     (tmp_path / "file").write_text("")
     result = command("report", "--results", results, "--out", tmp_path / "file")

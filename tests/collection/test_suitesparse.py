@@ -1,3 +1,4 @@
+import contextlib
 import fcntl
 import gzip
 import hashlib
@@ -9,6 +10,7 @@ import sys
 import tarfile
 import threading
 import time
+from base64 import b64encode
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -16,8 +18,9 @@ import pytest
 
 from spmvbench.collection import suitesparse
 from spmvbench.collection.download import NoSpace, Retry, Stopped, Unreachable, transfer
+from spmvbench.collection.sources import resolve
 from spmvbench.collection.suitesparse import Entry, fetch
-from spmvbench.errors import UsageError
+from spmvbench.errors import SpmvbenchError, UsageError
 
 QUICK = Retry(tries=4, backoff=0.01, connect=2, read=0.3)
 
@@ -33,9 +36,9 @@ Zoo,eel_1,70,70,700,1,0,0,0,1,1,thermal problem,700
 """
 
 
-def pack(name, body=b"", extra=None):
-    """An archive of a matrix, as bytes; `extra` is one more member."""
-    text = b"%%MatrixMarket matrix coordinate real general\n%" + body + b"\n1 1 1\n1 1 2.5\n"
+def pack(name, body=b"", extra=None, size=b"10 10 30", kind=b"coordinate real general"):
+    """An archive of a matrix that ends after its sizes, as bytes; `extra` is one more member."""
+    text = b"%%MatrixMarket matrix " + kind + b"\n%" + body + b"\n" + size + b"\n"
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as tar:
         info = tarfile.TarInfo(f"{name}/{name}.mtx")
@@ -63,6 +66,9 @@ class Handler(BaseHTTPRequestHandler):
         steps = server.plan.get(path, [])
         step = steps.pop(0) if steps else None
         wanted = self.headers.get("Range")
+        if callable(step):
+            self.close_connection = True
+            return step(self)
         if isinstance(step, bytes):
             server.files[path] = step  # the file changes before this answer
         data = server.files.get(path)
@@ -513,6 +519,241 @@ def test_a_mirrors_file_with_another_hash_is_taken_and_noted(server, monkeypatch
     server.files[url_path(ANT)] = pack("ant")
     outcome = get(server)
     assert outcome.fetched == outcome.differing == [ANT]
+
+
+# --- answers that lie
+
+
+def answer(*headers, status=200, body=b""):
+    """A step of the server's plan: these headers, then this body."""
+
+    def give(handler):
+        handler.send_response(status)
+        for name, value in headers:
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    return give
+
+
+LIES = [
+    answer(("Content-Length", "abc")),
+    answer(("Content-Length", "-5")),
+    answer(("Content-Length", "9" * 400)),
+    answer(("Content-Length", "1_0"), body=bytes(10)),
+    answer(("Content-Length", "5, 6"), body=bytes(10)),
+    answer(("Location", "http://[::1"), status=302),
+    answer(("Location", "http://" + "a" * 300 + ".example"), status=302),
+    answer(("Location", "http://host:999999/"), status=301),
+    answer(("Location", "file:///etc/passwd"), status=302),
+    answer(("Location", "http://..."), status=307),
+    answer(("Location", "\xff\xfe"), status=302),
+    answer(("Transfer-Encoding", "chunked"), body=b"zz\r\nno chunk\r\n"),
+    answer(("Content-Range", "bytes x-y/z"), status=206),
+]
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lying_answer_fails_one_file_and_the_rest_is_fetched(server, home, lie):
+    others = [Entry("G", f"m{i}") for i in range(3)]
+    server.files |= {url_path(entry): pack(entry.name) for entry in others}
+    server.plan[url_path(ANT)] = [lie] * 9
+    outcome = fetch([ANT, *others], mirror=server.url, retry=QUICK, progress=False)
+    assert outcome.fetched == others
+    assert [entry for entry, _ in outcome.failed] == [ANT]
+    assert litter(home) == []
+
+
+def endless(handler):
+    """A body without a length, for as long as anyone reads."""
+    answer()(handler)
+    with contextlib.suppress(OSError):
+        while not handler.server.released.is_set():
+            handler.wfile.write(bytes(1 << 16))
+
+
+def trickle(handler):
+    """A byte now and then, for ever."""
+    answer()(handler)
+    with contextlib.suppress(OSError):
+        while not handler.server.released.wait(0.02):
+            handler.wfile.write(b"x")
+            handler.wfile.flush()
+
+
+SMALL = Entry("HB", "ant", 10, 10, 30, stored=30)
+
+
+def test_an_endless_body_ends_at_what_the_index_allows(server, home, monkeypatch):
+    monkeypatch.setattr(Entry, "most_bytes", 1 << 20)
+    server.plan[url_path(ANT)] = [endless]
+    assert "over 1,048,576 bytes" in get(server, SMALL).failed[0][1]
+    server.plan[url_path(ANT)] = [answer(("Content-Length", str(1 << 40)))]
+    assert "over 1,048,576 bytes" in get(server, SMALL).failed[0][1]
+    assert litter(home) == []
+    assert len(server.log) == 0
+
+
+def test_what_the_index_allows_grows_with_the_matrix():
+    small, large = (Entry("A", "a", n, n, 9 * n, stored=10 * n).most_bytes for n in (10, 10**6))
+    assert 1 << 24 < small < 1 << 27
+    assert 500 * 10**6 < large - small < 2 * 10**9
+    assert Entry("A", "a").most_bytes > large
+
+
+def test_an_index_of_any_length_ends(server, monkeypatch):
+    monkeypatch.setattr(suitesparse, "INDEX_MOST", 1 << 20)
+    server.plan["/files/ssstats.csv"] = [endless]
+    with pytest.raises(suitesparse.Failed, match="over 1,048,576 bytes"):
+        suitesparse.index(server.url, retry=QUICK)
+
+
+def test_a_trickle_ends_and_what_came_is_kept(server, home):
+    quick = Retry(tries=4, backoff=0.01, connect=2, read=0.3, patience=0.2, slowest=1e6)
+    server.plan[url_path(ANT)] = [trickle]
+    start = time.monotonic()
+    ((_, reason),) = fetch([ANT], mirror=server.url, retry=quick, progress=False).failed
+    assert "less than 1,000,000 bytes a second" in reason
+    assert time.monotonic() - start < 5
+    assert len(litter(home)) >= 1
+
+
+@pytest.mark.parametrize(
+    ("held", "kind", "taken"),
+    [
+        (b"10 10 30", b"coordinate real general", True),
+        (b"10 10 20", b"coordinate real symmetric", True),  # 10 of the 20 on the diagonal
+        (b"10 10 15", b"coordinate pattern skew-symmetric", True),
+        (b"10 10", b"array real general", True),
+        (b"10 10 30", b"coordinate real symmetric", False),
+        (b"10 10 14", b"coordinate real symmetric", False),
+        (b"10 10 29", b"coordinate real general", False),
+        (b"11 10 30", b"coordinate real general", False),
+        (b"10 11 30", b"coordinate real general", False),
+        (b"5 5", b"array real general", False),
+        (b"10 10", b"coordinate real general", False),
+    ],
+)
+def test_another_matrix_under_a_name_is_refused(server, home, held, kind, taken):
+    server.files[url_path(ANT)] = pack("ant", size=held, kind=kind)
+    outcome = get(server, SMALL)
+    assert bool(outcome.fetched) == taken
+    if not taken:
+        assert "matrix" in outcome.failed[0][1]
+        assert suitesparse.cached_names() == litter(home) == []
+
+
+# --- names and indices that lie
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [
+        ("/abs", "ant"), ("..", "ant"), ("../..", "ant"), ("HB", "../../ant"), ("HB", "a/b"), ("", "ant"), ("HB", ""),
+        ("HB", "."), ("HB", ".hidden"), ("HB", "-rf"), ("HB", "a\x00b"), ("HB", "a\n"), ("HB", "a$b$"), ("HB", "ä"),
+        ("HB", "a b"), ("HB", "a\\b"), ("HB", "x" * 101), ("file", "ant"), ("synthetic", "pde"), ("HB", "\udcff"),
+    ],
+)  # fmt: skip
+def test_what_is_no_name_enters_nowhere(folder, home, group, name, monkeypatch):
+    with pytest.raises(UsageError, match="no matrix of the collection"):
+        Entry(group, name)
+    monkeypatch.setenv("SPMVBENCH_MIRROR", str(folder))
+    if group and name and not {"\x00", "\udcff"} & {*name}:
+        with pytest.raises(UsageError):
+            resolve([f"{group}/{name}"])
+        row = f'"{group}","{name}",10,10,30,1,0,0,1,1,1,x,30\n'
+        (folder / "files/ssstats.csv").write_text(INDEX + row)
+        with pytest.raises(suitesparse.Failed, match="not the collection's index"):
+            suitesparse.index()
+    assert not home.exists() or [path.name for path in home.rglob("*") if path.is_file()] == []
+
+
+def test_every_name_of_the_collection_is_one(monkeypatch):
+    monkeypatch.undo()
+    assert [Entry(*name.split("/")).id for name in suitesparse._sha256()] == list(suitesparse._sha256())
+
+
+def test_a_folder_s_files_of_other_names_are_not_the_collections(mirrored):
+    for path in ("MM/Own/mine.tar.gz", "MM/a b/c.tar.gz", "MM/Own/-x.tar.gz", "MM/Own/.tar.gz", "MM/file/a.tar.gz"):
+        (mirrored / path).parent.mkdir(parents=True, exist_ok=True)
+        (mirrored / path).write_bytes(pack("mine"))
+    assert ids()[7:] == ["Own/mine"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "HB,fox,1,1,1,1,0,0,0,1,1,\0,1",
+        "HB,fox,1,1,1,1,0,0,0,1,1," + "x" * 200_000 + ",1",
+        "HB,fox,1,1,1,1,0,0,0,1,1," + "x" * 201 + ",1",
+        "HB,fox,1,1,1,1,0,0,0,1,1,\x1b[2J,1",
+        f"HB,fox,{1 << 63},1,1,1,0,0,0,1,1,x,1",
+        f"HB,fox,1,1,{1 << 70},1,0,0,0,1,1,x,1",
+        f"HB,fox,1,1,1,1,0,0,0,1,1,x,{'9' * 5000}",
+        "HB,fox,-1,1,1,1,0,0,0,1,1,x,1",
+        "HB,fox,1,1,1,1,0,0,0,1,1,x",
+        '"HB,fox',
+    ],
+)
+def test_an_index_that_lies_is_one_sentence(server, row):
+    server.files["/files/ssstats.csv"] = (INDEX + row + "\n").encode()
+    with pytest.raises(suitesparse.Failed, match="not the collection's index") as caught:
+        suitesparse.index(server.url, retry=QUICK)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_damaged_copy_of_the_index_names_itself(mirrored, home):
+    suitesparse.index()
+    copy = next(home.rglob("ssstats.csv"))
+    for path in (copy, mirrored / "files/ssstats.csv"):
+        path.write_bytes(INDEX.encode() + b"\0\n")
+    with pytest.raises(suitesparse.Failed, match=f"{copy} is not the collection's index .*: remove it"):
+        suitesparse.index()
+
+
+# --- passwords
+
+
+@pytest.mark.parametrize("login", ["me:secret", "secret", "me:s%3Aecret"])
+def test_a_password_logs_in_and_is_never_shown(server, home, login, caplog):
+    server.files[url_path(ANT)] = pack("ant")
+    asked = []
+    server.plan["/files/ssstats.csv"] = [lambda handler: asked.append(handler.headers) or answer(status=500)(handler)]
+    address = server.url.replace("//", f"//{login}@")
+    suitesparse.index(address, retry=QUICK)
+    user, _, password = login.replace("%3A", ":").partition(":")
+    assert asked[0]["Authorization"] == "Basic " + b64encode(f"{user}:{password}".encode()).decode()
+    assert fetch([ANT], mirror=address, retry=QUICK, progress=False).fetched == [ANT]
+    server.plan |= {"/MM/HB/bee.tar.gz": [500] * 9, "/MM/HB/bear.tar.gz": [LIES[5]] * 9}
+    outcome = fetch([Entry("HB", "bee"), Entry("HB", "bear")], mirror=address, retry=QUICK, progress=False)
+    shown = caplog.text + repr(outcome) + "".join(str(path) for path in home.rglob("*"))
+    assert "secret" not in shown
+    assert "ecret" not in shown
+
+
+@pytest.mark.parametrize(
+    "mirror",
+    ["http://me:secret@[::1", "ftp://me:secret@host/x", "http://me:secret@host:port/", "https://me:secret@",
+     "me:secret@host/mirror", "http://me:secret@127.0.0.1:9/", "http://me:secret@host/?a=b"],
+)  # fmt: skip
+def test_an_address_that_cannot_be_is_shown_without_its_password(mirror):
+    with pytest.raises(SpmvbenchError) as caught:
+        suitesparse.index(mirror, retry=QUICK)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mirror", ["~nobody-of-this-name/x", "http://", "http:///x", "https://host#x"])
+def test_a_mirror_that_cannot_be_is_a_usage_error(mirror):
+    with pytest.raises(UsageError, match="the mirror"):
+        suitesparse.index(mirror)
+
+
+def test_a_mirror_that_holds_a_device_is_not_read(folder, home):
+    (folder / "MM/HB").mkdir(parents=True)
+    os.mkfifo(folder / "MM/HB/ant.tar.gz")
+    ((_, reason),) = fetch([ANT], mirror=str(folder)).failed
+    assert "is no file" in reason
 
 
 def test_two_fetches_at_once_share_the_work(server, home):

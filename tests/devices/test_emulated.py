@@ -4,6 +4,8 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from spmvbench.devices.base import DeviceFault, DeviceUnavailable
 from spmvbench.devices.emulated import MAX_DYNAMIC_SHARED, Emulated
 from spmvbench.devices.emulation import build, symbols
+from spmvbench.errors import SpmvbenchError
 from spmvbench.formats.base import Call, Launch
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -512,7 +515,9 @@ def test_two_processes_compile_the_same_at_once(home):
 def test_a_source_that_does_not_compile(fast, tmp_path):
     source = tmp_path / "broken.cu"
     source.write_text("__global__ void broken(int* y) { *y = undeclared; }")
-    with pytest.raises(DeviceFault, match=r"(?s)broken.cu does not compile for the emulated device:.*undeclared"):
+    with pytest.raises(
+        DeviceFault, match=r"broken.cu does not compile for the emulated device: broken.cu:1: .*undeclared"
+    ):
         run(fast, str(source), "broken", 1, 1, np.zeros(1, np.int32))
     with pytest.raises(DeviceFault, match="does not compile"):
         run(fast, BLOCKS, "no_such_kernel<int>", 1, 1)
@@ -526,6 +531,107 @@ def test_what_cuda_or_we_refuse_does_not_compile(fast, tmp_path, call):
     source.write_text(f"__global__ void refused(unsigned* y) {{ *y = {call}; }}")
     with pytest.raises(DeviceFault, match="does not compile"):
         run(fast, str(source), "refused", 1, 1, np.zeros(1, np.uint32))
+
+
+class SlowLibrary:
+    """Stands in for a library: keeps how many are being loaded at once."""
+
+    loading, most = 0, 0
+
+    def __init__(self, path, check):
+        SlowLibrary.loading += 1
+        SlowLibrary.most = max(SlowLibrary.most, SlowLibrary.loading)
+        time.sleep(0.02)
+        SlowLibrary.loading -= 1
+
+
+def test_libraries_are_loaded_one_at_a_time(monkeypatch):
+    """Looking for one's own among all libraries, which loading does, fails while another thread loads (glibc 2.36)."""
+    monkeypatch.setattr(build, "Library", SlowLibrary)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: build._loaded(Path(f"no-{number}.so"), False), range(8)))
+    build._loaded.cache_clear()
+    assert SlowLibrary.most == 1
+
+
+def test_threads_without_memory_for_their_stacks_are_a_failure_and_no_crash():
+    script = (
+        "import resource, numpy as np\n"
+        "from spmvbench.devices.base import OutOfDeviceMemory\n"
+        "from spmvbench.devices.emulated import Emulated\n"
+        "from spmvbench.formats.base import Launch\n"
+        "device, sums = Emulated(workers=1), np.zeros(1)\n"
+        f"launch = Launch({BLOCKS!r}, 'block_sum<double, 512>', 1, 512, (np.ones(512), sums))\n"
+        "small = Launch(launch.source, launch.kernel.replace('512', '32'), 1, 32, launch.args)\n"
+        "program, one = device.compile([launch]), device.compile([small])\n"
+        "one.run()\n"
+        "held = int(next(l for l in open('/proc/self/status') if l.startswith('VmData')).split()[1]) * 1024\n"
+        "for room in (0, 1 << 18, 1 << 20):\n"
+        "    resource.setrlimit(resource.RLIMIT_DATA, (held + room, resource.RLIM_INFINITY))\n"
+        "    try:\n"
+        "        program.run()\n"
+        "    except OutOfDeviceMemory as error:\n"
+        "        print(error)\n"
+        "resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY,) * 2)\n"
+        "program.run()\n"
+        "assert sums[0] == 512\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("block (0, 0, 0): no memory is left for the stacks of its threads") == 3
+
+
+@pytest.mark.parametrize(
+    ("script", "disk"),
+    [
+        ("echo 'fatal error: error writing to /tmp/x.s: No space left on device' >&2; exit 1", True),
+        ("echo 'ld: final link failed: Disk quota exceeded' >&2; exit 1", True),
+        ("echo 'error: no such thing' >&2; exit 1", False),
+    ],
+)
+def test_a_full_disk_is_no_kernel_s_fault(monkeypatch, home, tmp_path, script, disk):
+    compiler = tmp_path / "c++"
+    compiler.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && exec g++ --version\n[ -d "$TMPDIR" ] || exit 3\n{script}\n'
+    )
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    device = Emulated()
+    with pytest.raises(SpmvbenchError if disk else DeviceFault) as raised:
+        run(device, BLOCKS, "block_sum<double, 64>", 1, 64, np.ones(64), np.zeros(1))
+    device.close()
+    assert (f"cannot write compiled kernels to {home / 'emulated'} (" in str(raised.value)) == disk
+    assert list((home / "emulated").iterdir()) == []
+
+
+def test_a_home_that_cannot_be_written_is_named(monkeypatch, fast, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "file"))
+    with pytest.raises(SpmvbenchError, match=r"cannot write compiled kernels to .*emulated \(Not a directory\); set"):
+        run(fast, BLOCKS, "block_sum<double, 96>", 1, 96, np.ones(96), np.zeros(1))
+
+
+def test_what_a_killed_compilation_left_goes_with_the_next_and_a_living_one_s_stays(home):
+    folder = home / "emulated"
+    folder.mkdir(parents=True)
+    hold = "import sys; from spmvbench.paths import *\nwith scratch(Path(sys.argv[1])): print(1, flush=True), input()"
+    living, killed = (
+        subprocess.Popen([sys.executable, "-c", hold, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    )
+    for process in (living, killed):
+        assert process.stdout.readline() == "1\n"
+    killed.kill()
+    killed.wait()
+    (folder / "tmp_of_before" / "deep").mkdir(parents=True)
+    assert len(list(folder.glob("tmp*"))) == 3
+    device = Emulated()
+    run(device, BLOCKS, "block_sum<double, 64>", 1, 64, np.ones(64), np.zeros(1))
+    device.close()
+    assert len(list(folder.glob("tmp*"))) == 1
+    living.communicate("\n")
+    assert list(folder.glob("tmp*")) == []
+    killed.communicate()
 
 
 def test_without_a_compiler(monkeypatch, tmp_path):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spmvbench.formats import Csr
-from spmvbench.formats.conversion import EMULATED, Limits, converting_for, device_limits
+from spmvbench.formats import Csr, Format, Parameter, conversion
+from spmvbench.formats.conversion import EMULATED, Limits, converting_for, device_limits, one_by_one, tuned
 
 A = Csr((1, 1), np.array([0, 1], np.int32), np.zeros(1, np.int32), np.ones(1))
 
@@ -19,6 +19,48 @@ def test_a_matrix_on_the_host_is_for_the_device_at_hand(emulated):
             raise ZeroDivisionError
         assert device_limits(A).multiprocessors == 3
     assert device_limits(A) == EMULATED
+
+
+def test_what_is_0_is_tuned_one_by_one_and_what_is_given_stays():
+    asked = []
+
+    def time(params):
+        asked.append(tuple(params.values()))
+        return abs(params["lanes"] - 8) + abs(params["block"] - 256)
+
+    choices = {"lanes": (4, 8, 16), "block": (128, 256)}
+    assert one_by_one({"lanes": 0, "block": 0, "sigma": 1}, choices, time) == {"lanes": 8, "block": 256, "sigma": 1}
+    assert asked == [(4, 0, 1), (8, 0, 1), (16, 0, 1), (8, 128, 1), (8, 256, 1)]
+    assert one_by_one({"lanes": 4, "block": 0, "sigma": 1}, choices, time)["lanes"] == 4
+
+
+def test_nothing_is_timed_on_the_host():
+    assert tuned(Format, A, {"lanes": 0}, {"lanes": (1, 2)}, lambda lanes: {"in_use": lanes or 4}) == {"in_use": 4}
+
+
+class Clock(Format):
+    """Its launches are the time that they take."""
+
+    lanes = Parameter(0, "lanes", choices=(0, 1, 2, 4))
+    values: np.ndarray
+    in_use: int
+
+    def launches(self, x, y):
+        return [abs(self.in_use - 2)]
+
+
+def test_fields_are_those_of_the_fastest(monkeypatch):
+    class Elsewhere(type(A)):
+        xp = type("OnDevice", (), {name: getattr(np, name) for name in ("zeros", "empty")})
+
+    a = Elsewhere(A.shape, A.row_ptr, A.col_idx, A.values)
+    monkeypatch.setattr(conversion, "seconds", sum)
+
+    def fields(lanes):
+        return {"values": a.values, "in_use": lanes or 32}
+
+    assert tuned(Clock, a, {"lanes": 0}, {"lanes": (1, 2, 4)}, fields)["in_use"] == 2
+    assert tuned(Clock, a, {"lanes": 4}, {"lanes": (1, 2, 4)}, fields)["in_use"] == 4
 
 
 @pytest.mark.gpu

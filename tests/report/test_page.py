@@ -6,7 +6,11 @@ import json
 import math
 import re
 import shutil
+import signal
 import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -37,6 +41,42 @@ def seen(text):
 def grid(text):
     """The numbers behind the table of matrices."""
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+DRAWS = """
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from spmvbench.report import page
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2, get_context("spawn"), initializer=page._take, initargs=(None,)) as pool:
+        pool.submit(time.sleep, 0).result()
+        waiting = [pool.submit(time.sleep, 60) for _ in range(2)]
+        time.sleep(0.1)
+        print(*pool._processes, flush=True)
+"""
+
+
+def lives(pid):
+    try:
+        return "State:\tZ" not in Path("/proc", pid, "status").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_report_leaves_no_drawing_process(tmp_path, number):
+    (tmp_path / "draws.py").write_text(DRAWS)
+    process = subprocess.Popen([sys.executable, tmp_path / "draws.py"], stdout=subprocess.PIPE, text=True)
+    drawing = process.stdout.readline().split()
+    assert len(drawing) == 2 and all(map(lives, drawing))
+    process.send_signal(number)
+    process.communicate()
+    end = time.monotonic() + 10
+    while any(map(lives, drawing)):
+        assert time.monotonic() < end, "they outlive the report"
+        time.sleep(0.05)
 
 
 def test_files_stand_beside_the_page(report):

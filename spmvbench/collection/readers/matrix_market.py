@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -50,6 +51,24 @@ def _tables(kinds: int) -> tuple[bytes, bytes]:
 _WHOLE_TABLES, _NUMBER_TABLES = _tables(4), _tables(7)
 
 
+@dataclass(frozen=True)
+class Header:
+    """What the text declares. entries: those that the text holds, without what symmetry adds in coordinates."""
+
+    layout: str
+    field: str
+    symmetry: str
+    rows: int
+    cols: int
+    entries: int
+
+    def holds(self, rows: int, cols: int, least: int, most: int) -> bool:
+        """Whether this may be a matrix of this shape with `least` to `most` entries, both triangles counted."""
+        full = 2 * self.entries if self.symmetry != "general" and self.layout == "coordinate" else self.entries
+        fewest = 0 if self.layout == "array" else full - min(rows, cols) if full > self.entries else full
+        return (self.rows, self.cols) == (rows, cols) and fewest <= most and least <= full
+
+
 def read(path: Path) -> tuple[Any, bool, str]:
     """The stored entries as a scipy.sparse.coo_array, or the whole of a dense array; see `readers`."""
     import scipy.io
@@ -57,20 +76,21 @@ def read(path: Path) -> tuple[Any, bool, str]:
 
     try:
         with _opened(path) as (text, most):
-            layout, field, symmetry, sizes = _header(text, path.name, most)
+            found = header(text)
+            dense, pattern = found.layout == "array", found.field == "pattern"
+            _check(found, path.name, most)
             # Dense arrays are expanded by SciPy; of sparse ones it reads the stored entries alone.
-            banner = f"%%MatrixMarket matrix {layout} {field} {symmetry if layout == 'array' else 'general'}\n"
-            head = banner + " ".join(map(str, sizes)) + "\n"
-            per_line = _FIELDS[field] + (2 if layout == "coordinate" else 0)
-            whole = field in ("integer", "unsigned-integer", "pattern")
+            words = (found.layout, found.field, found.symmetry if dense else "general")
+            sizes = (found.rows, found.cols) if dense else (found.rows, found.cols, found.entries)
+            head = f"%%MatrixMarket matrix {' '.join(words)}\n{' '.join(map(str, sizes))}\n"
+            per_line = _FIELDS[found.field] + (0 if dense else 2)
+            whole = found.field in ("integer", "unsigned-integer", "pattern")
             matrix = scipy.io.mmread(_Numbers(head, text, per_line, whole), spmatrix=False)
     except (ValueError, OverflowError) as error:
         raise SpmvbenchError(f"{path.name} cannot be read as Matrix Market: {error}") from None
-    if layout == "array":
-        return matrix, False, "general"
-    if field == "pattern":
+    if pattern:
         matrix = sp.coo_array((np.ones(matrix.nnz, dtype=np.int8), matrix.coords), shape=matrix.shape)
-    return matrix, field == "pattern", symmetry
+    return matrix, pattern, "general" if dense else found.symmetry
 
 
 @contextmanager
@@ -89,29 +109,32 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
             yield text, most
 
 
-def _header(text: BinaryIO, name: str, most: int) -> tuple[str, str, str, list[int]]:
-    """Layout, field, symmetry and the line of sizes; the stream is left at the entries."""
+def header(text: BinaryIO) -> Header:
+    """What a text declares; the stream is left at the entries. Raises ValueError where it declares nothing."""
     words = text.readline(LINE).decode("latin-1").lower().split()
     if words[:2] != ["%%matrixmarket", "matrix"]:
         raise ValueError("it does not begin with %%MatrixMarket matrix")
     layout, field, symmetry = words[2:] if len(words) == 5 else ("", "", "")
-    counts = {"coordinate": 3, "array": 2}.get(layout)
-    if counts is None or field not in _FIELDS or symmetry not in _SYMMETRIES or (field, counts) == ("pattern", 2):
+    sizes = {"coordinate": 3, "array": 2}.get(layout)
+    if sizes is None or field not in _FIELDS or symmetry not in _SYMMETRIES or (field, sizes) == ("pattern", 2):
         raise ValueError(f"there is no kind {' '.join(words[2:])[:80]!r}")
     line = _after_comments(text)
-    if not re.fullmatch(rb"\s*\d{1,18}" + rb"[ \t]+\d{1,18}" * (counts - 1) + rb"\s*", line):
-        raise ValueError(f"{_quoted(line)} is not its {counts} sizes")
-    sizes = [int(size) for size in line.split()]
-    rows, cols = sizes[:2]
-    entries = sizes[2] if counts == 3 else rows * cols
-    if symmetry != "general" and rows != cols:
-        raise SpmvbenchError(f"{name} is {symmetry} but {rows} x {cols}")
-    checked.size(rows, cols, entries, name)
+    if not re.fullmatch(rb"\s*\d{1,18}" + rb"[ \t]+\d{1,18}" * (sizes - 1) + rb"\s*", line):
+        raise ValueError(f"{_quoted(line)} is not its {sizes} sizes")
+    rows, cols, *rest = (int(size) for size in line.split())
+    return Header(layout, field, symmetry, rows, cols, *(rest or [rows * cols]))
+
+
+def _check(found: Header, name: str, most: int) -> None:
+    """Raise for what cannot be, or not here, or not in a text of `most` bytes."""
+    if found.symmetry != "general" and found.rows != found.cols:
+        raise SpmvbenchError(f"{name} is {found.symmetry} but {found.rows} x {found.cols}")
+    checked.size(found.rows, found.cols, found.entries, name)
     # An entry takes a digit and a line end at least, in coordinates two digits more, with blanks.
-    stored = entries if symmetry == "general" or counts == 3 else rows * (rows - 1) // 2
-    if stored * (4 if counts == 3 else 2) > most + 1:
-        raise ValueError(f"it declares {entries:,} entries, more than its bytes can hold")
-    return layout, field, symmetry, sizes
+    dense = found.layout == "array"
+    lines = found.rows * (found.rows - 1) // 2 if dense and found.symmetry != "general" else found.entries
+    if lines * (2 if dense else 4) > most + 1:
+        raise ValueError(f"it declares {found.entries:,} entries, more than its bytes can hold")
 
 
 def _after_comments(text: BinaryIO) -> bytes:

@@ -6,6 +6,7 @@ A library holds one instantiation: a survey combines the expressions in ever new
 from __future__ import annotations
 
 import ctypes
+import errno
 import hashlib
 import importlib.util
 import os
@@ -13,14 +14,15 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from spmvbench import paths
-from spmvbench.devices.base import DeviceFault, DeviceUnavailable
+from spmvbench.devices.base import DeviceUnavailable, does_not_compile
 from spmvbench.devices.emulation import symbols
 from spmvbench.errors import SpmvbenchError
 
@@ -190,22 +192,26 @@ def library(source: Path, expression: str, *, check: bool) -> Library:
     path = folder / f"{key}.so"
     if not path.exists():
         runtime = _runtime(compiler, flags, check, folder)
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            text, made = Path(scratch, "unit.cpp"), Path(scratch, "unit.so")
+        with _writing(folder), paths.scratch(folder) as scratch:
+            text, made = scratch / "unit.cpp", scratch / "unit.so"
             text.write_text(unit)
             command = [*compiler.command, *flags, f"-I{FOLDER}", f"-I{paths.include()}"]
             if check:
-                instrumented = Path(scratch, "unit.o")
-                _compile(source, [*command, *_instrumentation(compiler), "-c", text, "-o", instrumented])
+                instrumented = scratch / "unit.o"
+                _compile(source, [*command, *_instrumentation(compiler), "-c", text, "-o", instrumented], scratch)
                 text = instrumented
-            _compile(source, [*command, "-shared", text, *runtime, "-lm", "-o", made])
+            _compile(source, [*command, "-shared", text, *runtime, "-lm", "-o", made], scratch)
             made.replace(path)  # whole or not there: others compile at the same time
     return _loaded(path, check)
 
 
+_loading = threading.Lock()
+
+
 @cache
 def _loaded(path: Path, check: bool) -> Library:
-    return Library(path, check)
+    with _loading:  # it looks through all libraries of the process, and finds half of one that another thread loads
+        return Library(path, check)
 
 
 def _flags(compiler: Compiler, check: bool) -> tuple[str, ...]:
@@ -238,9 +244,9 @@ def _runtime(compiler: Compiler, flags: tuple[str, ...], check: bool, folder: Pa
         objects.append(path)
         if path.exists():
             continue
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            made = Path(scratch, "made.o")
-            _compile(FOLDER / name, [*compiler.command, *flags, "-c", FOLDER / name, "-o", made])
+        with _writing(folder), paths.scratch(folder) as scratch:
+            made = scratch / "made.o"
+            _compile(FOLDER / name, [*compiler.command, *flags, "-c", FOLDER / name, "-o", made], scratch)
             made.replace(path)
     return objects
 
@@ -258,16 +264,29 @@ def _hash(text: str, compiler: Compiler, flags: tuple[str, ...], files: Iterable
 
 def _cache() -> Path:
     folder = paths.home() / "emulated"
-    try:
+    with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SpmvbenchError(
-            f"cannot write compiled kernels to {folder} ({error.strerror}); set SPMVBENCH_HOME"
-        ) from None
     return folder
 
 
-def _compile(source: Path, command: list[str | Path]) -> None:
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """What cannot be written there is no kernel's fault: the SpmvbenchError names the folder and what is to be done."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise SpmvbenchError(f"cannot write compiled kernels to {folder} ({reason}); set SPMVBENCH_HOME") from None
+
+
+def _compile(source: Path, command: list[str | Path], scratch: Path) -> None:
+    """Run a compiler, whose own temporary files go to `scratch`. Raises DeviceFault, OSError where the disk is full."""
+    speaking = {"LC_ALL": "C", "TMPDIR": str(scratch)}
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | speaking)
     if answer.returncode:
-        raise DeviceFault(f"{source.name} does not compile for the emulated device:\n{answer.stderr.strip()}")
+        for number in (errno.ENOSPC, errno.EDQUOT):
+            if os.strerror(number) in answer.stderr:
+                raise OSError(number, os.strerror(number))
+        if not shutil.disk_usage(scratch).free:  # some compilers only die of it
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise does_not_compile(source, "the emulated device", answer.stderr)

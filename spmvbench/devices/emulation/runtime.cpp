@@ -246,10 +246,25 @@ Thread* pick(Block& block) {
 
 void fiber_main();
 
+// The first fault of a launch counts; the other host threads take no further block.
+void keep_fault(Block& block, const char* text, u32 kind = FAULT) {
+  Launch& launch = *block.launch;
+  u32 none = 0;
+  if (__atomic_compare_exchange_n(&launch.failed, &none, kind, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+    const uint3 b = block.block_index;
+    snprintf(launch.message, sizeof launch.message, "block (%u, %u, %u): %s", b.x, b.y, b.z, text);
+  }
+  __atomic_store_n(&launch.next, u64(1) << 63, __ATOMIC_RELAXED);
+}
+
+constexpr char NO_STACK[] = "no memory is left for the stacks of its threads";
+
+// Null where no memory is left.
 void* new_stack(Block& block) {
   if (!block.stacks_free) {
-    const u32 stack = block.stacks_made++;
-    mprotect(stack_low(block, stack), STACK_BYTES, PROT_READ | PROT_WRITE);
+    const u32 stack = block.stacks_made;
+    if (mprotect(stack_low(block, stack), STACK_BYTES, PROT_READ | PROT_WRITE)) return nullptr;
+    ++block.stacks_made;
     block.free_stacks[block.stacks_free++] = stack;
   }
   const u32 stack = block.free_stacks[--block.stacks_free];
@@ -263,8 +278,13 @@ void* new_stack(Block& block) {
 __attribute__((noinline)) void switch_to(Block& block, Thread* next) {
   Thread* const me = block.current;
   if (next == me) return;
+  void* const stack = next->stack_pointer ? next->stack_pointer : new_stack(block);
+  if (!stack) {
+    keep_fault(block, NO_STACK, NO_MEMORY);
+    fail("%s", NO_STACK);
+  }
   block.current = next;
-  emulation_switch(&me->stack_pointer, next->stack_pointer ? next->stack_pointer : new_stack(block));
+  emulation_switch(&me->stack_pointer, stack);
 }
 
 u64 result_of(const Warp& warp, u32 group, unsigned lane) {
@@ -424,16 +444,12 @@ size_t stack_depth(Block& block, const void* frame) {
 
 [[noreturn]] void fail(const char* format, ...) {
   Block& block = this_block();
-  Launch& launch = *block.launch;
-  if (!__atomic_exchange_n(&launch.failed, 1, __ATOMIC_ACQ_REL)) {
-    const uint3 b = block.block_index;
-    int length = snprintf(launch.message, sizeof launch.message, "block (%u, %u, %u): ", b.x, b.y, b.z);
-    va_list values;
-    va_start(values, format);
-    vsnprintf(launch.message + length, sizeof launch.message - length, format, values);
-    va_end(values);
-  }
-  __atomic_store_n(&launch.next, u64(1) << 63, __ATOMIC_RELAXED);  // the other host threads take no further block
+  char text[1920];
+  va_list values;
+  va_start(values, format);
+  vsnprintf(text, sizeof text, format, values);
+  va_end(values);
+  keep_fault(block, text);
   void* nowhere;
   emulation_switch(&nowhere, block.host_stack_pointer);
   __builtin_unreachable();
@@ -580,7 +596,10 @@ EXPORT void* spmvbench_arena_create() {
   char* const arena = reinterpret_cast<char*>((reinterpret_cast<size_t>(begin) + ARENA_BYTES - 1) & ~(ARENA_BYTES - 1));
   if (arena > begin) munmap(begin, arena - begin);
   munmap(arena + ARENA_BYTES, begin + ARENA_BYTES - arena);  // never empty
-  if (mprotect(arena, STACKS_OFFSET, PROT_READ | PROT_WRITE)) return nullptr;
+  if (mprotect(arena, STACKS_OFFSET, PROT_READ | PROT_WRITE)) {
+    munmap(arena, ARENA_BYTES);
+    return nullptr;
+  }
   return arena;
 }
 
@@ -610,7 +629,11 @@ EXPORT void spmvbench_run(void* arena, Launch* launch) {
   if (CHECKING) checker::begin_launch(*launch);
   if (next_block(block)) {
     block.current = pick(block);
-    emulation_switch(&block.host_stack_pointer, new_stack(block));
+    if (void* const stack = new_stack(block)) {
+      emulation_switch(&block.host_stack_pointer, stack);
+    } else {
+      keep_fault(block, NO_STACK, NO_MEMORY);
+    }
   }
   if (CHECKING) checker::end_launch(*launch);
 }

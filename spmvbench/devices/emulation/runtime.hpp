@@ -54,6 +54,8 @@ struct Buffer {
   void* records;
 };
 
+constexpr u32 FAULT = 1, NO_MEMORY = 2;  // what `failed` of a launch can be, besides 0
+
 // One launch; emulated.py mirrors the layout. `next` counts the blocks that are taken and is the only field that
 // several host threads change, `message` apart, which belongs to the thread that set `failed` first.
 struct Launch {

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import register
-from spmvbench.formats.conversion import seconds
+from spmvbench.formats.base import Parameter, register
+from spmvbench.formats.conversion import tuned
 from spmvbench.formats.csr.csr import LANES, CsrByLanes
 from spmvbench.formats.csr.rules import lanes_that_hold
 
 BLOCKS = (64, 128, 256, 512)
-
-
-def gridification(time: Callable[[int, int], float]) -> tuple[int, int]:
-    """Lanes a row and threads a block of the least `time(lanes, block)`: first the lanes, then the block for them."""
-    lanes = min(LANES, key=lambda lanes: time(lanes, 128))
-    return lanes, min(BLOCKS, key=lambda block: time(lanes, block))
 
 
 @register
@@ -36,31 +26,33 @@ class CsrAm(CsrByLanes):
     reference = "Cheik Ahamed & Magoulès, HPCC 2012"
     core = "CSR by groups of lanes: as timed on the matrix"
 
-    lanes: int  # that share a row
-    block: int  # threads
+    lanes = Parameter(0, "lanes that share a row; 0: as timed", choices=(0, *LANES))
+    block = Parameter(0, "threads a block; 0: as timed", choices=(0, *BLOCKS))
+
+    lanes_in_use: int
+    block_in_use: int
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
         arrays = super().convert(a)
-        if a.xp is np or not a.nnz:
-            return arrays | {"lanes": lanes_that_hold(a.row_len_mean), "block": 128}
-        x, y = a.xp.zeros(a.cols, a.dtype), a.xp.empty(a.rows, a.dtype)
 
-        def time(lanes: int, block: int) -> float:
-            fmt = cls(shape=a.shape, params=MappingProxyType(params), lanes=lanes, block=block, **arrays)
-            return seconds(fmt.launches(x, y))
+        def fields(lanes: int, block: int) -> dict[str, Any]:
+            return arrays | {"lanes_in_use": lanes or lanes_that_hold(a.row_len_mean), "block_in_use": block or 128}
 
-        lanes, block = gridification(time)
-        return arrays | {"lanes": lanes, "block": block}
+        return tuned(cls, a, params, {"lanes": LANES, "block": BLOCKS}, fields)
 
     @property
     def lanes_per_row(self) -> int:
-        return self.lanes
+        return self.lanes_in_use
 
     @property
     def threads_per_block(self) -> int:
-        return self.block
+        return self.block_in_use
+
+    @property
+    def in_use(self) -> dict[str, Any]:
+        return {"lanes": self.lanes_in_use, "block": self.block_in_use}
 
     @property
     def detail(self) -> dict[str, Any]:
-        return {"lanes": self.lanes, "block": self.block}
+        return self.in_use

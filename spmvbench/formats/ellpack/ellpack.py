@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, offsets
 from spmvbench.formats.base import Launch, Parameter, cbool, ctype, register
-from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.conversion import Run, runner, tuned
 from spmvbench.formats.ellpack.sell import Layout, SlicedEll
 from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices
 
@@ -79,8 +80,10 @@ class EllRP(SlicedEll):
 class EllRT(SlicedEll):
     """ELLPACK-R for T neighbouring threads a row: their slots lie side by side, rows are padded to multiples of 16.
 
-    The paper finds T by trying; threads=0 takes the smallest T that leaves a thread at most 8 entries of a mean row.
-    Sums over the T threads are taken by shuffles, where the paper used shared memory.
+    The paper finds T and the threads of a block by a model and by trying, as part of the conversion: here 1 to 32
+    threads a row in blocks of 256, and then blocks of 128 to 1024 for the best, are timed. Where NumPy holds the matrix
+    nothing can be timed: T is the smallest that leaves a thread at most 8 entries of a mean row there. What is tried,
+    and shuffles for the sums over T threads, where the paper used shared memory, are our reading.
     """
 
     key = "ellr-t"
@@ -90,37 +93,77 @@ class EllRT(SlicedEll):
     height = 0
     align = 16
     interleaved = stop = whole_steps = True
-    threads = Parameter(
-        0, "neighbouring threads that share a row; 0 takes them by mean row length", choices=(0, 1, 4, 16)
-    )
+    threads = Parameter(0, "neighbouring threads that share a row (T); 0: as timed", choices=(0, *POWERS))
+    block = Parameter(0, "threads a block; 0: as timed", choices=(0, 128, 256, 512, 1024))
+
+    block_in_use: int
+
+    @classmethod
+    def described(cls, **said: str) -> str:
+        return super().described(threads="as timed")
 
     @classmethod
     def threads_by_rule(cls, a: Csr, height: int) -> int:
         return threads_by_length(a)
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        def fields(block: int, **given: Any) -> dict[str, Any]:
+            return super(EllRT, cls).convert(a, **given) | {"block_in_use": block or 256}
+
+        return tuned(cls, a, params, {"threads": POWERS, "block": cls.block.choices[1:]}, fields)
+
+    @property
+    def block_threads(self) -> int:
+        return self.block_in_use
+
+    @property
+    def in_use(self) -> dict[str, Any]:
+        return {"threads": self.row_threads, "block": self.block_in_use}
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return super().detail | {"block": self.block_in_use}
 
 
 @register
 class Sell(SlicedEll):
     """Slices of some rows, each padded to its own longest row and stored column by column.
 
-    One long row costs its slice only. The paper tunes S (height) and T by trying and may sort rows first (sigma).
+    One long row costs its slice only. The paper tunes S (height) and T by trying, as part of the conversion: here S of
+    32 to 256 rows, with T = 256 / S threads a row, and then T of 1 to 8 for the best S, are timed. Where NumPy holds
+    the matrix nothing can be timed: S is 64 there. What is tried is our reading; the paper may also sort rows first, by
+    a heuristic that it does not give (sigma).
     """
 
     key = "sell"
     survey_name = "Sliced ELLPACK"
     reference = "Monakov, Lokhmotov, Avetisyan, HiPEAC 2010"
 
-    height = Parameter(64, "rows of a slice (S)", choices=(32, 64, 128, 256))
+    height = Parameter(0, "rows of a slice (S); 0: as timed", choices=(0, 32, 64, 128, 256))
     sigma = Parameter(1, SORTING_WINDOW, low=0)
-    threads = Parameter(0, "threads that share a row, each in a warp of its own; 0 takes 256 / S", choices=(0, 1, 4))
+    threads = Parameter(0, "threads that share a row, in warps of their own (T); 0: as timed", choices=(0, 1, 2, 4, 8))
 
     @classmethod
     def described(cls, **said: str) -> str:
-        return super().described(threads="256/C")
+        return super().described(height="as timed", threads="as timed")
 
     @classmethod
     def threads_by_rule(cls, a: Csr, height: int) -> int:
         return 256 // height
+
+    @classmethod
+    def layout(cls, a: Csr, *, height: int, **params: Any) -> Layout:
+        return super().layout(a, height=height or 64, **params)
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        choices = {"height": cls.height.choices[1:], "threads": cls.threads.choices[1:]}
+        return tuned(cls, a, params, choices, partial(super().convert, a))
+
+    @property
+    def in_use(self) -> dict[str, Any]:
+        return {"height": self.slice_height, "threads": self.row_threads}
 
 
 @register

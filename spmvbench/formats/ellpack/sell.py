@@ -155,6 +155,11 @@ class SlicedEll(Adding):
         return len(self.perm) if self.sigma != 1 or self.drop_empty else self.shape[0]
 
     @property
+    def block_threads(self) -> int:
+        """Threads of a block where those of a row lie side by side."""
+        return 128
+
+    @property
     def width(self) -> int:
         """Positions of the only slice."""
         return len(self.values) // max(self.slice_height, 1)
@@ -173,7 +178,7 @@ class SlicedEll(Adding):
         types = f"{ctype(self.values)}, {ctype(self.slice_ptr)}, {height}, {threads}"
         flags = f"{cbool(self.stop)}, {cbool(len(self.perm) > 0)}, {cbool(add)}"
         if self.interleaved:
-            block: tuple[int, ...] = (128,)
+            block: tuple[int, ...] = (self.block_threads,)
             kernel = f"sell_spmv_interleaved<{types}, {flags}>"
             grid = cdiv(rows * threads, block[0])
         else:

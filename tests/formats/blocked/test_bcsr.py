@@ -9,7 +9,7 @@ from scipy import sparse
 import spmvbench
 from spmvbench import formats, testing
 from spmvbench.errors import UsageError
-from spmvbench.formats.blocked.bcsr import lanes_for
+from spmvbench.formats.blocked.bcsr import lanes_for, loads_for
 
 HARD = testing.hard_matrices()
 DENSE = np.array([[1.0, 0, 0, 0, 2], [0, 3, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 4, 0, 0], [5, 0, 0, 6, 7]])
@@ -71,6 +71,13 @@ def test_rectangles_by_their_bytes():
 def test_lanes():
     assert [lanes_for(mean, 2) for mean in (0, 31, 63, 64, 1000)] == [8, 8, 16, 32, 32]
     assert [lanes_for(0, c) for c in (8, 16)] == [8, 16]
+
+
+def test_loads():
+    assert loads_for(27, 3, 3, 32, 1) == 9
+    assert [loads_for(mean, 2, 2, 32, 1) for mean in (0, 8, 9, 33, 1000)] == [1, 1, 2, 6, 12]
+    assert loads_for(27, 3, 3, 32, 2) == 6
+    assert [loads_for(100, b, b, 32, 1) for b in (8, 16)] == [6, 1]
 
 
 @pytest.mark.parametrize("shape", [(1, 8), (8, 1), (3, 8), (8, 3), (8, 8), (1, 1), (3, 4)])

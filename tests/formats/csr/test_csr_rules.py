@@ -8,7 +8,6 @@ import pytest
 from spmvbench import testing
 from spmvbench.formats import Csr
 from spmvbench.formats.arrays import offsets
-from spmvbench.formats.csr.tuned import gridification
 
 
 def with_lengths(*lengths):
@@ -68,17 +67,6 @@ def test_our_own_rule_gives_a_lane_two_entries():
     assert launch("csr-lanes", with_lengths(*[12] * 100)) == (8, 2, 1, 512, 2)
     assert launch("csr-lanes", with_lengths(*[7] * 100)) == (4, 2, 1, 128, 4)
     assert launch("csr-lanes[lanes=32]", with_lengths(*[7] * 100)) == (32, 2, 1, 128, 25)
-
-
-def test_tuning_takes_the_lanes_then_the_block_that_are_fastest():
-    asked = []
-
-    def time(lanes, block):
-        asked.append((lanes, block))
-        return abs(lanes - 8) + abs(block - 256)
-
-    assert gridification(time) == (8, 256)
-    assert asked == [*((lanes, 128) for lanes in (1, 2, 4, 8, 16, 32)), *((8, block) for block in (64, 128, 256, 512))]
 
 
 def test_nothing_is_timed_on_the_host():

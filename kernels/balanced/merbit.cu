@@ -1,0 +1,93 @@
+// The merge of row ends and entries as bits (MERBIT, Zhang et al. 2026): every lane's share of it is a bit field, found
+// once; the product searches nothing.
+#include "carry.cuh"
+#include "merbit.cuh"
+#include "shares.cuh"
+#include "spmv.cuh"
+
+// A tile of 32 * SIGMA steps a warp; `steps` in all. Rows that end in a block are summed in shared memory first. y is
+// zero at the rows that blocks share. Dynamic shared memory: BLOCK * SIGMA + 1 values, the products of the block's
+// entries and behind them its part of y.
+template <typename V, int BLOCK, int SIGMA>
+__global__ void __launch_bounds__(BLOCK)
+    merbit(int rows, long long steps, int tiles, const int* __restrict__ tile_entry,
+           const unsigned* __restrict__ tile_row, const typename LaneBits<SIGMA>::Word* __restrict__ lane_bits,
+           const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+  constexpr int WARPS = BLOCK / WARP;
+  constexpr int BATCH = SIGMA < 14 ? SIGMA : 14;  // entries of a lane in flight
+  extern __shared__ __align__(128) unsigned char dynamic_shared[];
+  const int first_tile = blockIdx.x * WARPS;
+  const int last_tile = min(first_tile + WARPS, tiles);
+  const int block_entry = tile_entry[first_tile];
+  const int block_row = tile_row[first_tile] & ~NO_END;
+  const int open_row = (tile_row[last_tile] & ~NO_END) - block_row;  // rows before it end in the block
+  V* products = reinterpret_cast<V*>(dynamic_shared);
+  V* sums = products + (tile_entry[last_tile] - block_entry);
+  for (int i = threadIdx.x; i <= open_row; i += BLOCK) sums[i] = V(0);
+  __syncthreads();
+
+  const int tile = first_tile + static_cast<int>(threadIdx.x) / WARP;
+  if (tile < tiles) {
+    const int lane = lane_id();
+    const int entry = tile_entry[tile];
+    const int count = tile_entry[tile + 1] - entry;
+    const unsigned word = tile_row[tile];
+    const int row = static_cast<int>(word & ~NO_END) - block_row;
+    const auto for_tile = [&](auto use) {
+#pragma unroll 1
+      for (int done = 0; done < count; done += WARP * BATCH) {
+        for_products<WARP, BATCH>(static_cast<long long>(entry) + done, min(count - done, WARP * BATCH), col_idx,
+                                  values, x, [&](int k, V product) { use(done + k, product); });
+      }
+    };
+    if (word & NO_END) {
+      V sum = 0;
+      for_tile([&](int, V product) { sum += product; });
+      sum = group_sum<WARP>(sum);
+      if (lane == 0) atomicAdd(sums + row, sum);
+    } else {
+      const long long first_step = (static_cast<long long>(tile) * WARP + lane) * SIGMA;
+      const LaneBits<SIGMA> bits(first_step < steps ? load_stream(lane_bits + first_step / SIGMA) : 0);
+      V* own = products + (entry - block_entry);
+      for_tile([=](int k, V product) { own[k] = product; });
+      __syncwarp();
+
+      int k = bits.entries();
+      int at = row + bits.rows();
+      int first = -1;  // the row of the lane's first end may have begun before the lane
+      V first_sum = 0;
+      V open = 0;
+#pragma unroll
+      for (int step = 0; step < SIGMA; ++step) {
+        if (first_step + step >= steps) break;
+        if (!bits.ends(step)) {
+          open += own[k++];
+        } else {
+          if (first < 0) {
+            first = at;
+            first_sum = open;
+          } else {
+            sums[at] = open;
+          }
+          open = 0;
+          ++at;
+        }
+      }
+      const V carry = open_before<WARP>(open, lanes_back(first >= 0));
+      if (first == row) {  // of the tile's first row there may be parts in tiles before
+        atomicAdd(sums + row, first_sum + carry);
+      } else if (first > row) {
+        sums[first] = first_sum + carry;
+      }
+      if (lane == WARP - 1) atomicAdd(sums + ((tile_row[tile + 1] & ~NO_END) - block_row), open);
+    }
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i <= open_row && block_row + i < rows; i += BLOCK) {
+    if (i == 0 || i == open_row) {
+      atomicAdd(y + block_row + i, sums[i]);
+    } else {
+      y[block_row + i] = sums[i];
+    }
+  }
+}

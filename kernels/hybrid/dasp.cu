@@ -1,0 +1,213 @@
+// DASP: rows in classes by their length, each in fragments of 8 rows by 4 slots; see spmvbench/formats/hybrid/dasp.py.
+#include "row_sums.cuh"
+#include "spmv.cuh"
+
+constexpr int PIECE = 64;  // slots of a piece of a long row
+constexpr int FRAGMENT = 32;
+constexpr int LONG_BLOCK = 256;  // threads that sum the pieces of a long row; as in dasp.py
+
+// What the product of a slot takes.
+template <typename V>
+struct Slots {
+  const int* __restrict__ columns;
+  const V* __restrict__ values;
+  const V* __restrict__ x;
+
+  __device__ __forceinline__ V factor(int column) const { return column >= 0 ? load_x(x, column) : V(0); }
+};
+
+__device__ __forceinline__ int warps_of(int items) {
+  return (items + WARP - 1) / WARP;
+}
+
+// The rows of two fragments with two rows a line, the first in the slots below SPLIT, the other in those from it on: lane
+// t has the sum of row t of 32.
+template <int SPLIT, typename V>
+__device__ __forceinline__ V two_a_line(const Slots<V>& a, long long at) {
+  const int lane = lane_id();
+  int column[2];
+  V value[2];
+#pragma unroll
+  for (int f = 0; f < 2; ++f) {
+    column[f] = load_stream(a.columns + at + f * FRAGMENT + lane);
+    value[f] = load_stream(a.values + at + f * FRAGMENT + lane);
+  }
+  V mine = 0;
+#pragma unroll
+  for (int f = 0; f < 2; ++f) {
+    const V factor = a.factor(column[f]);
+    RowSums<V> left, right;
+    left.add(value[f], lane % 4 < SPLIT ? factor : V(0));
+    right.add(value[f], lane % 4 < SPLIT ? V(0) : factor);
+    const V of_left = left.row(lane % 8);
+    const V of_right = right.row(lane % 8);
+    if (lane / 16 == f) mine = lane & 8 ? of_right : of_left;
+  }
+  return mine;
+}
+
+// Rows of 4 slots: four fragments, lane t has the sum of row t of 32.
+template <typename V>
+__device__ __forceinline__ V one_a_line(const Slots<V>& a, long long at) {
+  const int lane = lane_id();
+  int column[4];
+  V value[4];
+#pragma unroll
+  for (int f = 0; f < 4; ++f) {
+    column[f] = load_stream(a.columns + at + f * FRAGMENT + lane);
+    value[f] = load_stream(a.values + at + f * FRAGMENT + lane);
+  }
+  V mine = 0;
+#pragma unroll
+  for (int f = 0; f < 4; ++f) {
+    RowSums<V> sums;
+    sums.add(value[f], a.factor(column[f]));
+    const V of_row = sums.row(lane % 8);
+    if (lane / 8 == f) mine = of_row;
+  }
+  return mine;
+}
+
+// LOOP blocks of 8 medium rows, their fragments as one stream, LOADS of them on their way at a time. Lane 8 i + g has the
+// sum of row g of block i.
+template <int LOOP, int LOADS, typename V, typename I>
+__device__ __forceinline__ V blocks_of_eight(const Slots<V>& a, long long base, int first, int blocks,
+                                             const I* __restrict__ block_ptr) {
+  const int lane = lane_id();
+  const int last = min(first + LOOP, blocks);
+  const long long end = block_ptr[last];
+  int block = first;
+  long long block_end = block_ptr[first + 1];
+  V mine = 0;
+  RowSums<V> sums;
+  const auto finish = [&]() {
+    const V of_row = sums.row(lane % 8);
+    if (lane / 8 == block - first) mine = of_row;
+    sums = RowSums<V>();
+    ++block;
+    if (block < last) block_end = block_ptr[block + 1];
+  };
+  for (long long at = block_ptr[first]; at < end; at += LOADS * FRAGMENT) {
+    int column[LOADS];
+    V value[LOADS];
+#pragma unroll
+    for (int f = 0; f < LOADS; ++f) {
+      column[f] = -1;
+      value[f] = V(0);
+      if (at + f * FRAGMENT < end) {
+        column[f] = load_stream(a.columns + base + at + f * FRAGMENT + lane);
+        value[f] = load_stream(a.values + base + at + f * FRAGMENT + lane);
+      }
+    }
+    V factor[LOADS];
+#pragma unroll
+    for (int f = 0; f < LOADS; ++f) factor[f] = a.factor(column[f]);
+#pragma unroll
+    for (int f = 0; f < LOADS; ++f) {
+      while (block < last && at + f * FRAGMENT >= block_end) finish();
+      sums.add(value[f], factor[f]);
+    }
+  }
+  while (block < last) finish();
+  return mine;
+}
+
+// A warp a piece, LOOP blocks of 8 medium rows, or 32 places. Places are in the order of classes: NATURAL says whether y
+// is in the matrix's order. partial: the sum of each piece. rest: entries of medium rows that no fragment holds.
+template <typename V, typename I, bool NATURAL, int LOOP, int LOADS>
+__global__ void dasp_spmv(int in_long, int in_medium, int ones, int pairs, int fours, int twos, int empty, int pieces,
+                          long long medium_base, long long one_base, long long pair_base, long long four_base,
+                          long long two_base, long long rest_base, const I* __restrict__ block_ptr,
+                          const I* __restrict__ rest_ptr, const int* __restrict__ order,
+                          const int* __restrict__ columns, const V* __restrict__ values, const V* __restrict__ x,
+                          V* __restrict__ y, V* __restrict__ partial) {
+  const Slots<V> a{columns, values, x};
+  const int lane = lane_id();
+  long long warp = global_thread() / WARP;
+  const auto store = [&](long long place, V sum) { y[NATURAL ? load_stream(order + place) : place] = sum; };
+
+  if (warp < pieces) {
+    RowSums<V> sums;
+    int column[2];
+    V value[2];
+#pragma unroll
+    for (int f = 0; f < 2; ++f) {
+      column[f] = load_stream(columns + warp * PIECE + f * FRAGMENT + lane);
+      value[f] = load_stream(values + warp * PIECE + f * FRAGMENT + lane);
+    }
+#pragma unroll
+    for (int f = 0; f < 2; ++f) sums.add(value[f], a.factor(column[f]));
+    const V sum = group_sum<8>(sums.row(lane % 8));
+    if (lane == 0) partial[warp] = sum;
+    return;
+  }
+  warp -= pieces;
+  long long place = in_long;
+
+  const int blocks = (in_medium + 7) / 8;
+  const int shares = (blocks + LOOP - 1) / LOOP;
+  if (warp < shares) {
+    const int first = static_cast<int>(warp) * LOOP;
+    V sum = blocks_of_eight<LOOP, LOADS>(a, medium_base, first, blocks, block_ptr);
+    const long long row = static_cast<long long>(first) * 8 + lane;
+    if (lane < 8 * LOOP && row < in_medium) {
+      for (I k = rest_ptr[row]; k < rest_ptr[row + 1]; ++k) {
+        sum += load_stream(values + rest_base + k) * load_x(x, load_stream(columns + rest_base + k));
+      }
+      store(place + row, sum);
+    }
+    return;
+  }
+  warp -= shares;
+  place += in_medium;
+
+  if (warp < warps_of(ones)) {
+    const long long k = warp * WARP + lane;
+    if (k < ones) store(place + k, load_stream(values + one_base + k) * load_x(x, load_stream(columns + one_base + k)));
+    return;
+  }
+  warp -= warps_of(ones);
+  place += ones;
+
+  if (warp < warps_of(pairs)) {
+    const V sum = two_a_line<1>(a, pair_base + warp * (2 * FRAGMENT));
+    if (warp * WARP + lane < pairs) store(place + warp * WARP + lane, sum);
+    return;
+  }
+  warp -= warps_of(pairs);
+  place += pairs;
+
+  if (warp < warps_of(fours)) {
+    const V sum = one_a_line(a, four_base + warp * (4 * FRAGMENT));
+    if (warp * WARP + lane < fours) store(place + warp * WARP + lane, sum);
+    return;
+  }
+  warp -= warps_of(fours);
+  place += fours;
+
+  if (warp < warps_of(twos)) {
+    const V sum = two_a_line<2>(a, two_base + warp * (2 * FRAGMENT));
+    if (warp * WARP + lane < twos) store(place + warp * WARP + lane, sum);
+    return;
+  }
+  warp -= warps_of(twos);
+  place += twos;
+  if (warp * WARP + lane < empty) store(place + warp * WARP + lane, V(0));
+}
+
+// The pieces of a long row, by a block.
+template <typename V, bool NATURAL>
+__global__ void __launch_bounds__(LONG_BLOCK)
+    dasp_long(const int* __restrict__ long_ptr, const int* __restrict__ order, const V* __restrict__ partial,
+              V* __restrict__ y) {
+  __shared__ V of_warp[LONG_BLOCK / WARP];
+  const int end = long_ptr[blockIdx.x + 1];
+  V sum = 0;
+  for (int piece = long_ptr[blockIdx.x] + threadIdx.x; piece < end; piece += LONG_BLOCK) sum += partial[piece];
+  sum = group_sum<WARP>(sum);
+  if (lane_id() == 0) of_warp[threadIdx.x / WARP] = sum;
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  for (int w = 1; w < LONG_BLOCK / WARP; ++w) sum += of_warp[w];
+  y[NATURAL ? order[blockIdx.x] : static_cast<int>(blockIdx.x)] = sum;
+}

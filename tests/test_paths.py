@@ -1,0 +1,58 @@
+"""Files that are replaced whole: killed writers leave nothing for good, living ones are left alone."""
+
+import subprocess
+import sys
+
+import pytest
+
+from spmvbench.paths import written_whole
+
+WRITE = """
+import sys
+from spmvbench.paths import *
+with written_whole(Path(sys.argv[1])) as file:
+    file.write(b"half")
+    file.flush()
+    print(1, flush=True)
+    input()
+"""
+
+
+def writer(target):
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITE, target], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "1\n"
+    return process
+
+
+def test_what_killed_writers_left_goes_with_the_next_and_a_living_one_s_stays(tmp_path):
+    target, other = tmp_path / "in" / "a[1].csr", tmp_path / "in" / ".a[1].csr.txt"
+    killed, living = [writer(target) for _ in range(3)], writer(target)
+    for process in killed:
+        process.kill()
+        process.communicate()
+    other.write_text("a user's own")
+    (tmp_path / "in" / f".{target.name}.0123abcd").write_bytes(b"of a version that locked nothing")
+    assert len(list(target.parent.iterdir())) == 6
+    with written_whole(target) as file:
+        file.write(b"whole")
+    assert target.read_bytes() == b"whole"
+    assert len(list(target.parent.iterdir())) == 3
+    living.communicate("\n")
+    assert target.read_bytes() == b"half"  # in its turn it was the last
+    assert sorted(target.parent.iterdir()) == sorted([target, other])
+
+
+def fail(file):
+    file.write(b"after")
+    raise KeyboardInterrupt
+
+
+def test_who_fails_leaves_what_was_there(tmp_path):
+    target = tmp_path / "a"
+    target.write_bytes(b"before")
+    with pytest.raises(KeyboardInterrupt), written_whole(target) as file:
+        fail(file)
+    assert target.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [target]
