@@ -16,6 +16,22 @@ struct Slots {
   __device__ __forceinline__ V factor(int column) const { return column >= 0 ? load_x(x, column) : V(0); }
 };
 
+// COUNT fragments, a slot of each in every lane, on their way from memory; what lies at `end` and behind is none.
+template <typename V, int COUNT>
+struct Fragments {
+  int column[COUNT];
+  V value[COUNT];
+
+  __device__ __forceinline__ void load(const Slots<V>& a, long long at, long long end) {
+#pragma unroll
+    for (int f = 0; f < COUNT; ++f) {
+      const bool inside = at + f * FRAGMENT < end;
+      column[f] = inside ? load_stream(a.columns + at + f * FRAGMENT + lane_id()) : -1;
+      value[f] = inside ? load_stream(a.values + at + f * FRAGMENT + lane_id()) : V(0);
+    }
+  }
+};
+
 __device__ __forceinline__ int warps_of(int items) {
   return (items + WARP - 1) / WARP;
 }
@@ -25,20 +41,15 @@ __device__ __forceinline__ int warps_of(int items) {
 template <int SPLIT, typename V>
 __device__ __forceinline__ V two_a_line(const Slots<V>& a, long long at) {
   const int lane = lane_id();
-  int column[2];
-  V value[2];
-#pragma unroll
-  for (int f = 0; f < 2; ++f) {
-    column[f] = load_stream(a.columns + at + f * FRAGMENT + lane);
-    value[f] = load_stream(a.values + at + f * FRAGMENT + lane);
-  }
+  Fragments<V, 2> now;
+  now.load(a, at, at + 2 * FRAGMENT);
   V mine = 0;
 #pragma unroll
   for (int f = 0; f < 2; ++f) {
-    const V factor = a.factor(column[f]);
+    const V factor = a.factor(now.column[f]);
     RowSums<V> left, right;
-    left.add(value[f], lane % 4 < SPLIT ? factor : V(0));
-    right.add(value[f], lane % 4 < SPLIT ? V(0) : factor);
+    left.add(now.value[f], lane % 4 < SPLIT ? factor : V(0));
+    right.add(now.value[f], lane % 4 < SPLIT ? V(0) : factor);
     const V of_left = left.row(lane % 8);
     const V of_right = right.row(lane % 8);
     if (lane / 16 == f) mine = lane & 8 ? of_right : of_left;
@@ -50,18 +61,13 @@ __device__ __forceinline__ V two_a_line(const Slots<V>& a, long long at) {
 template <typename V>
 __device__ __forceinline__ V one_a_line(const Slots<V>& a, long long at) {
   const int lane = lane_id();
-  int column[4];
-  V value[4];
-#pragma unroll
-  for (int f = 0; f < 4; ++f) {
-    column[f] = load_stream(a.columns + at + f * FRAGMENT + lane);
-    value[f] = load_stream(a.values + at + f * FRAGMENT + lane);
-  }
+  Fragments<V, 4> now;
+  now.load(a, at, at + 4 * FRAGMENT);
   V mine = 0;
 #pragma unroll
   for (int f = 0; f < 4; ++f) {
     RowSums<V> sums;
-    sums.add(value[f], a.factor(column[f]));
+    sums.add(now.value[f], a.factor(now.column[f]));
     const V of_row = sums.row(lane % 8);
     if (lane / 8 == f) mine = of_row;
   }
@@ -88,24 +94,15 @@ __device__ __forceinline__ V blocks_of_eight(const Slots<V>& a, long long base, 
     if (block < last) block_end = block_ptr[block + 1];
   };
   for (long long at = block_ptr[first]; at < end; at += LOADS * FRAGMENT) {
-    int column[LOADS];
-    V value[LOADS];
-#pragma unroll
-    for (int f = 0; f < LOADS; ++f) {
-      column[f] = -1;
-      value[f] = V(0);
-      if (at + f * FRAGMENT < end) {
-        column[f] = load_stream(a.columns + base + at + f * FRAGMENT + lane);
-        value[f] = load_stream(a.values + base + at + f * FRAGMENT + lane);
-      }
-    }
+    Fragments<V, LOADS> now;
+    now.load(a, base + at, base + end);
     V factor[LOADS];
 #pragma unroll
-    for (int f = 0; f < LOADS; ++f) factor[f] = a.factor(column[f]);
+    for (int f = 0; f < LOADS; ++f) factor[f] = a.factor(now.column[f]);
 #pragma unroll
     for (int f = 0; f < LOADS; ++f) {
       while (block < last && at + f * FRAGMENT >= block_end) finish();
-      sums.add(value[f], factor[f]);
+      sums.add(now.value[f], factor[f]);
     }
   }
   while (block < last) finish();
@@ -128,15 +125,10 @@ __global__ void dasp_spmv(int in_long, int in_medium, int ones, int pairs, int f
 
   if (warp < pieces) {
     RowSums<V> sums;
-    int column[2];
-    V value[2];
+    Fragments<V, 2> now;
+    now.load(a, warp * PIECE, (warp + 1) * PIECE);
 #pragma unroll
-    for (int f = 0; f < 2; ++f) {
-      column[f] = load_stream(columns + warp * PIECE + f * FRAGMENT + lane);
-      value[f] = load_stream(values + warp * PIECE + f * FRAGMENT + lane);
-    }
-#pragma unroll
-    for (int f = 0; f < 2; ++f) sums.add(value[f], a.factor(column[f]));
+    for (int f = 0; f < 2; ++f) sums.add(now.value[f], a.factor(now.column[f]));
     const V sum = group_sum<8>(sums.row(lane % 8));
     if (lane == 0) partial[warp] = sum;
     return;
