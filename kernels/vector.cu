@@ -40,16 +40,17 @@ __global__ void read(const V* __restrict__ from, V* __restrict__ never, long lon
   if (sum.x + sum.y != 0) never[0] = sum;
 }
 
-// Reads x at random places, 8 of them under way in a thread, and writes nothing. x holds a power of two of zeros.
-template <typename V>
+// Reads x at random places, 8 of them under way in a thread, and writes nothing. RUN neighbouring lanes read neighbours,
+// from a multiple of RUN on. x holds a power of two of zeros.
+template <typename V, int RUN>
 __global__ void gather_random(const V* __restrict__ x, unsigned mask, int rounds, V* __restrict__ never) {
-  unsigned state = static_cast<unsigned>(global_thread()) * 2654435761u + 1u;
+  unsigned state = static_cast<unsigned>(global_thread() / RUN) * 2654435761u + 1u;
   V sum = 0;
   for (int r = 0; r < rounds; ++r) {
 #pragma unroll
     for (int u = 0; u < 8; ++u) {
       state ^= state << 13, state ^= state >> 17, state ^= state << 5;  // Marsaglia's xorshift: 0 alone stays where it is
-      sum += load_x(x, static_cast<int>(state & mask));
+      sum += load_x(x, static_cast<int>(((state & mask) & ~(RUN - 1u)) + threadIdx.x % RUN));
     }
   }
   if (sum != 0) never[0] = sum;

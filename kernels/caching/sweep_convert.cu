@@ -1,5 +1,5 @@
-// Conversion to column-sweep and to hub-cache on the device, in place of a few dozen array operations; see
-// spmvbench/formats/caching.
+// Conversion to column-sweep on the device, in place of a few dozen array operations; see
+// spmvbench/formats/caching/column_sweep.py.
 #include "search.cuh"
 #include "spmv.cuh"
 
@@ -29,30 +29,4 @@ __global__ void sweep_places(long long nnz, int digits, long long cols, int pane
   const unsigned row = static_cast<unsigned>(__ldg(row_idx + entry) - first_row[block]);
   places[slot] = row << 16 | (column & 0xffffu);
   values[slot] = __ldg(from + entry);
-}
-
-// Which entries are the hubs', as 1 and 0: those whose column's place is below `cached`.
-__global__ void mark_hubs(long long nnz, int cached, const int* __restrict__ place, const int* __restrict__ col_idx,
-                          int* __restrict__ marks) {
-  const long long i = global_thread();
-  if (i < nnz) marks[i] = __ldg(place + load_stream(col_idx + i)) < cached;
-}
-
-// Entries, their columns renumbered, to the hubs' part or the rest. before: how many of the hubs' come before each.
-template <typename V>
-__global__ void split_hubs(long long nnz, int cached, const int* __restrict__ place, const int* __restrict__ before,
-                           const int* __restrict__ col_idx, const V* __restrict__ values, int* __restrict__ hub_columns,
-                           V* __restrict__ hub_values, int* __restrict__ rest_columns, V* __restrict__ rest_values) {
-  const long long i = global_thread();
-  if (i >= nnz) return;
-  const int column = __ldg(place + load_stream(col_idx + i));
-  const long long hub = load_stream(before + i);
-  const V value = load_stream(values + i);
-  if (column < cached) {
-    hub_columns[hub] = column;
-    hub_values[hub] = value;
-  } else {
-    rest_columns[i - hub] = column;
-    rest_values[i - hub] = value;
-  }
 }

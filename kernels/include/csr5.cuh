@@ -56,40 +56,29 @@ struct Batch {
   }
 };
 
-// What a tile loads before anything waits: the first BATCH steps of each lane, and its descriptor.
-template <typename V, typename C, int SIGMA, int BATCH>
-struct TileHead {
-  Batch<V, BATCH> batch;
-  unsigned head, flags, word;
-
-  __device__ __forceinline__ void load(const Tiles<V, C>& a, int tile) {
-    constexpr int HEAD_BITS = Descriptor<SIGMA>::HEAD_BITS;
-    constexpr int PACKETS = Descriptor<SIGMA>::PACKETS;
-    batch.load(a, static_cast<long long>(tile) * (WARP * SIGMA) + lane_id(), SIGMA);
-    const unsigned* packet = a.tile_desc + static_cast<long long>(tile) * (PACKETS * WARP) + lane_id();
-    head = load_stream(packet);
-    flags = head << HEAD_BITS;  // bit 31 - i: a row begins at step i
-    if (PACKETS == 2) flags |= load_stream(packet + WARP) >> (32 - HEAD_BITS);
-    word = a.tile_ptr[tile];
-  }
-};
-
 // One tile, by one warp. Rows that lie within a lane are stored to y (ADD: added to it). Rows that a lane leaves open
 // come with what the lanes behind it have of them: last(row, sum); the tile's last row may go on in the next tile. The
 // row of the tile's first entry, which may have begun in an earlier tile too, comes apart, in lane 0: first(row, sum,
 // begins here). BATCH steps are loaded at a time, each batch before the one before it is used.
 template <bool ADD, typename V, int SIGMA, int BATCH, typename C, typename X, typename Last, typename First>
-__device__ __forceinline__ void sum_tile(const Tiles<V, C>& a, int tile, TileHead<V, C, SIGMA, BATCH>& loaded, X x,
-                                         V* __restrict__ y, Last last, First first) {
+__device__ __forceinline__ void sum_tile(const Tiles<V, C>& a, int tile, X x, V* __restrict__ y, Last last,
+                                         First first) {
   constexpr int OFFSET_BITS = Descriptor<SIGMA>::OFFSET_BITS;
+  constexpr int HEAD_BITS = Descriptor<SIGMA>::HEAD_BITS;
+  constexpr int PACKETS = Descriptor<SIGMA>::PACKETS;
   const int lane = lane_id();
   const long long at = static_cast<long long>(tile) * (WARP * SIGMA) + lane;
-  Batch<V, BATCH>& batch = loaded.batch;
-  const unsigned head = loaded.head;
-  unsigned flags = loaded.flags;
-  const int start = loaded.word & ~DIRTY;
+
+  Batch<V, BATCH> batch;
+  batch.load(a, at, SIGMA);
+  const unsigned* packet = a.tile_desc + static_cast<long long>(tile) * (PACKETS * WARP) + lane;
+  const unsigned head = load_stream(packet);
+  unsigned flags = head << HEAD_BITS;  // bit 31 - i: a row begins at step i
+  if (PACKETS == 2) flags |= load_stream(packet + WARP) >> (32 - HEAD_BITS);
+  const unsigned word = a.tile_ptr[tile];
+  const int start = word & ~DIRTY;
   const bool begins = flags & 0x80000000u;
-  const int* empty = loaded.word & DIRTY ? a.empty_offset + a.empty_ptr[tile] : nullptr;
+  const int* empty = word & DIRTY ? a.empty_offset + a.empty_ptr[tile] : nullptr;
 
   // The tile's first entry opens a segment whether its row begins there or not.
   int slot = head >> (32 - OFFSET_BITS);
@@ -148,15 +137,6 @@ __device__ __forceinline__ void sum_tile(const Tiles<V, C>& a, int tile, TileHea
   if (lane == WARP - 1) following = 0;
   if (!leading) last(row(), sum + following);
   if (lane == 0) first(start, leading ? lead + following : lead, begins);
-}
-
-// The same from its loads on.
-template <bool ADD, typename V, int SIGMA, int BATCH, typename C, typename X, typename Last, typename First>
-__device__ __forceinline__ void sum_tile(const Tiles<V, C>& a, int tile, X x, V* __restrict__ y, Last last,
-                                         First first) {
-  TileHead<V, C, SIGMA, BATCH> loaded;
-  loaded.load(a, tile);
-  sum_tile<ADD, V, SIGMA, BATCH>(a, tile, loaded, x, y, last, first);
 }
 
 // A row's entries from `tail` on, by one warp: what lies behind the last whole tile is plain CSR. Lane 0 has the sum.

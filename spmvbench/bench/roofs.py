@@ -39,8 +39,8 @@ def sectors_per_entry(a: Csr, shares: int) -> float:
 def columns(roofs: Mapping[str, Any], *, nnz: int, sectors: float, model_bytes: int, x_bytes: int) -> dict[str, float]:
     """`bound_gflops` of a row: the lower of both roofs. Empty where the device's roofs were not measured.
 
-    roofs: ``read``, pairs of (bytes, seconds to read them), and ``gather``, pairs of (bytes of x, sectors a second at
-    random places), each by rising bytes.
+    roofs: ``read``, pairs of (bytes, seconds to read them), and ``gather``, pairs of (bytes of x, sectors a second
+    from random places or random lines, whichever are more), each by rising bytes.
     """
     if not roofs or not nnz:
         return {}

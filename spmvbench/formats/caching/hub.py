@@ -38,6 +38,7 @@ class Csr5Hub(Format):
     key = "csr5-hub"
     family = "CSR"
     reference = "Liu & Vinter, ICS'15; hub sorting: Zhang et al., IEEE Big Data 2017"
+    own = True
     sources = Csr5.sources
 
     above = Parameter(1.0, "a hub has more entries than so many times the mean of columns that have any", low=0.0)

@@ -1,12 +1,10 @@
-"""Columns in shared memory: which they are, and that kernels part the entries as array operations do."""
+"""Columns in shared memory: which they are, how many fit, and that the product takes x from the right place."""
 
-import numpy as np
 import pytest
 
 from spmvbench import testing
 from spmvbench.formats import Csr, get
-from spmvbench.formats.caching.hub import hub_order
-from spmvbench.formats.caching.hub_cache import parts_of
+from spmvbench.formats.conversion import Limits, converting_for
 
 
 def test_the_fullest_columns_are_cached():
@@ -16,18 +14,16 @@ def test_the_fullest_columns_are_cached():
     assert fmt.detail == {"hubs": 1, "hub_share": 1.0}
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("name", ["power law", "empty rows and columns", "no entries"])
-def test_kernels_part_as_arrays_do(name, dtype, checking, same_arrays):
-    a = Csr.of(testing.hard_matrices()[name]).astype(dtype)
-    order = hub_order(a, 1.0)
-    by_kernels = parts_of(a, order, 40, lambda launch: checking.compile([launch]).run())
-    for found, expected in zip(by_kernels, parts_of(a, order, 40, None), strict=True):
-        assert found.shape == expected.shape
-        same_arrays(*({n: getattr(part, n) for n in ("row_ptr", "col_idx", "values")} for part in (found, expected)))
+@pytest.mark.parametrize(("params", "cached"), [({}, 89), ({"hubs": 5}, 5), ({"hubs": 9999}, 128), ({"per_sm": 2}, 0)])
+def test_no_more_is_cached_than_fits(params, cached):
+    a = Csr.of(testing.hard_matrices()["power law"])
+    with converting_for(Limits(multiprocessors=3, shared_bytes=1024 if "per_sm" not in params else 2048)):
+        fmt = get("hub-cache").from_csr(a, **params)
+    assert fmt.cached == cached
+    assert fmt.blocks == 3 * params.get("per_sm", 1)
 
 
-@pytest.mark.parametrize("spec", ["hub-cache[sms=2,hubs=20]", "hub-cache[hubs=64,sigma=8]"])
+@pytest.mark.parametrize("spec", ["hub-cache[hubs=20]", "hub-cache[hubs=64,sigma=8,per_sm=2]"])
 @pytest.mark.parametrize("name", ["power law", "one full row", "wide"])
-def test_few_hubs_and_few_blocks(spec, name, emulated):
+def test_few_hubs(spec, name, emulated):
     testing.check_product(spec, testing.hard_matrices()[name], emulated)
