@@ -337,7 +337,8 @@ class SellP(SlicedEll):
 class EllWarp(SlicedEll):
     """Slices of a warp's 32 rows after all rows were sorted by length; rows without entries are not stored.
 
-    The first kernel of the paper (K1). Next to no padding, but x and y are read and written out of order.
+    The paper's first kernel (K1); `ell-warp-k2` is the second. Next to no padding, but x and y are read and written out
+    of order.
     """
 
     key = "ell-warp"

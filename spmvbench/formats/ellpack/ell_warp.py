@@ -1,0 +1,138 @@
+"""ELL-WARP's second kernel: groups of 32 sorted rows, those with long rows spread over several warps."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, offsets
+from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
+from spmvbench.formats.conversion import tuned
+from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
+
+LANES = (1, 2, 4, 8, 16, 32)
+THRESHOLDS = (4, 6, 8, 16, 32, 64)  # that the authors try for every matrix
+DEFAULT = 6  # of these, where nothing is timed
+
+
+class Warps(NamedTuple):
+    """Which warps take the rows of each group of 32 places, and what is known of a warp. NW: warps."""
+
+    perm: Array  # (places,), int32: the rows with entries, longest first
+    lanes: Array  # (groups,), int64: lanes that share a row
+    width: Array  # (groups,), int64: slots of a lane
+    first: Array  # (groups + 1,), warps before each group
+    group: Array  # (NW,), of each warp
+    ptr: Array  # (NW + 1,), int32 or int64: first slot of each warp
+
+    @classmethod
+    def of(cls, a: Csr, threshold: int) -> Warps:
+        """No lane has more than `threshold` slots, unless 32 lanes a row are too few for that."""
+        xp, perm = a.xp, sorted_rows(a, 0, drop_empty=True)
+        longest = a.row_lengths[perm[::WARP]].astype(np.int64)  # of each group
+        powers = xp.asarray(LANES)
+        lanes = powers[xp.searchsorted(powers, cdiv(longest, xp.maximum(threshold, cdiv(longest, WARP))))]
+        width = cdiv(longest, lanes)
+        places = xp.minimum(len(perm) - WARP * xp.arange(len(longest)), WARP)
+        first = offsets(cdiv(places * lanes, WARP))
+        group = expand(first, int(first[-1]))
+        return cls(perm, lanes, width, first, group, offsets(WARP * width[group]))
+
+    @property
+    def slots(self) -> int:
+        """Slots of all warps, padding included."""
+        return int(self.ptr[-1])
+
+    @property
+    def first_place(self) -> Array:
+        """The place of the first row of each warp, (NW,), int32."""
+        xp = array_module(self.perm)
+        before = xp.arange(len(self.group)) - self.first[self.group]  # warps of the group
+        return (WARP * self.group + before * (WARP // self.lanes[self.group])).astype(np.int32)
+
+    def slots_of(self, a: Csr) -> Array:
+        """The slot of each entry, (nnz,), int64: a lane has neighbouring entries of its row, one a step of the warp."""
+        place = inverse(self.perm, a.rows)[a.row_idx]
+        group, row = place // WARP, place % WARP
+        lanes, width = self.lanes[group], self.width[group]
+        warp, row = self.first[group] + row * lanes // WARP, row % (WARP // lanes)
+        lane, step = array_module(width).divmod(a.rank_in_row, width)
+        return self.ptr[warp] + WARP * step + row * lanes + lane
+
+
+@register
+class EllWarpK2(Format):
+    """Groups of 32 rows of all sorted by length; where rows are long, several lanes share one, several warps a group.
+
+    The paper's second kernel. No lane has more than `thr` slots, unless 32 lanes a row are too few for that, so no warp
+    runs much longer than the others: the gain over `ell-warp` is on matrices of a few long rows. The authors sweep thr
+    for every matrix, as part of the conversion: here 4 to 64 are timed. Where NumPy holds the matrix nothing can be
+    timed: it is 6 there. Rows without entries are not stored.
+    """
+
+    key = "ell-warp-k2"
+    family = "ELLPACK"
+    survey_name = "ELL-WARP"
+    reference = "Wong, Kuhl, Darve, 2015"
+    core = "warps of sorted rows: 1 to 32 lanes a row, all of a warp's the same"
+    sources = ("ellpack/ell_warp.cu", "vector.cu")
+
+    thr = Parameter(0, "most slots of a lane; 0: as timed", choices=(0, *THRESHOLDS))
+
+    perm: Array  # (places,), int32: the rows with entries, longest first
+    warp_ptr: Array  # (warps + 1,), int32 or int64: first slot of each warp
+    first_place: Array  # (warps,), int32: the place of its first row
+    lanes: Array  # (warps,), uint8: lanes that share a row
+    columns: Array  # (slots,), int32; -1 is padding
+    values: Array  # (slots,); 0 in padding
+    threshold: int  # thr in use
+
+    @classmethod
+    def estimate(cls, a: Csr, *, thr: int) -> int:
+        warps = Warps.of(a, thr or DEFAULT)
+        return warps.slots * (4 + a.dtype.itemsize) + warps.ptr.nbytes + 5 * len(warps.group) + warps.perm.nbytes
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        return tuned(cls, a, params, {"thr": THRESHOLDS}, partial(cls.fields, a))
+
+    @classmethod
+    def fields(cls, a: Csr, thr: int) -> dict[str, Any]:
+        """The fields for a threshold; 0 takes DEFAULT."""
+        xp, warps = a.xp, Warps.of(a, thr or DEFAULT)
+        columns, values = xp.full(warps.slots, -1, dtype=np.int32), xp.zeros(warps.slots, dtype=a.dtype)
+        slot = warps.slots_of(a)
+        columns[slot], values[slot] = a.col_idx, a.values
+        return {
+            "perm": warps.perm,
+            "warp_ptr": warps.ptr,
+            "first_place": warps.first_place,
+            "lanes": warps.lanes[warps.group].astype(np.uint8),
+            "columns": columns,
+            "values": values,
+            "threshold": thr or DEFAULT,
+        }
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        slot = self.xp.flatnonzero(self.columns >= 0)
+        warp = expand(self.warp_ptr, len(self.columns))[slot]
+        place = self.first_place[warp] + (slot - self.warp_ptr[warp]) % WARP // self.lanes[warp]
+        return self.perm[place], self.columns[slot], self.values[slot]
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        warps, places = len(self.lanes), len(self.perm)
+        kernel = f"ell_warp_k2<{ctype(self.values)}, {ctype(self.warp_ptr)}>"
+        layout = (self.warp_ptr, self.first_place, self.lanes, self.perm, self.columns, self.values)
+        args = (np.int32(warps), np.int32(places), *layout, x, y)
+        zero = [zero_fill(y)] if places < len(y) else []
+        return [*zero, Launch("ellpack/ell_warp.cu", kernel, *per_thread(WARP * warps), args)]
+
+    @property
+    def in_use(self) -> dict[str, Any]:
+        return {"thr": self.threshold}
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return self.in_use | {"warps": len(self.lanes)}
