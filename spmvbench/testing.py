@@ -18,6 +18,7 @@ import numpy as np
 
 from spmvbench import formats
 from spmvbench.devices import Device, open_device
+from spmvbench.devices.guards import Guards
 from spmvbench.formats.base import Format
 
 
@@ -122,22 +123,37 @@ def check_conversion(spec: str, a: Any, xp: Any = np) -> None:
 
 
 def check_product(spec: str, a: Any, device: Device, seed: int = 0) -> float:
-    """The largest error over its bound of y = A x on a device, for two x, run twice each over a y of NaN.
+    """The largest error over its bound of y = A x on a device, over x of all kinds that `bench.verify` knows.
 
-    Raises AssertionError where it is above 1.
+    Runs start from a y of NaN, of garbage and of another x's answer. Raises AssertionError where an error is above its
+    bound, where anything is written beside x, y or the format's arrays, or where the matrix is written to.
     """
-    from spmvbench.bench.verify import references, run_and_judge
+    from spmvbench.bench.verify import Reference, checks, run_and_judge, twin
 
     ((cls, _),) = formats.parse(spec)
-    csr = suited(cls, a)
-    fmt = convert(spec, csr, device.xp)
-    x = device.to_device(np.zeros(csr.cols, csr.dtype))
-    y = device.to_device(np.zeros(csr.rows, csr.dtype))
-    program = device.compile(fmt.launches(x, y))
-    checks = [(device.to_device(reference.x), reference) for reference in references(csr, seed)]
-    verdict = run_and_judge(fmt, program, device, x, y, checks * 2)
-    assert verdict.right, f"{spec}: {verdict}"
-    return verdict.ratio
+    csr = suited(cls, a).read_only()
+    shared = csr.on(device.xp)
+    found = checks(csr, shared, device, seed, seed)
+    sums = device.checksums([shared.row_ptr, shared.col_idx, shared.values])
+
+    def worst(matrix: formats.Csr, references: list[Reference]) -> float:
+        guards = Guards(device.xp)
+        fmt = guards.hold_format(convert(spec, matrix, device.xp))
+        x = guards.hold("x", device.to_device(np.zeros(csr.cols, csr.dtype)))
+        y = guards.hold("y", device.to_device(np.zeros(csr.rows, csr.dtype)))
+        program = device.compile(fmt.launches(x, y))
+        verdict = run_and_judge(fmt, program, device, x, y, references)
+        assert verdict.right, f"{spec}: {verdict}"
+        assert guards.trespassed() == [], f"{spec} writes beside its arrays"
+        return verdict.ratio
+
+    ratio = worst(shared, [*found.dense, found.dense[0], *found.sparse])
+    whole = twin(shared)
+    if whole is not None:
+        worst(whole, found.whole)
+    now = device.checksums([shared.row_ptr, shared.col_idx, shared.values])
+    assert now == sums, f"{spec} writes to the matrix"
+    return ratio
 
 
 @click.command()

@@ -21,6 +21,7 @@ from spmvbench.testing import hard_matrices
 OWN = {
     "vector.cu": {"empty<0>", "copy<double2>", "read<double2>"},
     "hold.cu": {"hold"},
+    "checksum.cu": {"checksum<0>"},
     "blocked/block_convert.cu": {
         *(
             f"mark_first<{index}, {r}, {c}>"

@@ -30,9 +30,10 @@ def read(matrix: Matrix, seed: int, real_part: bool) -> tuple[Csr, dict[str, Any
     return a, features(a) | identity, whose | description(a)
 
 
-def host_spmv(a: Csr, x: np.ndarray) -> float:
+def host_spmv(a: Csr) -> float:
     """Seconds of y = A x by SciPy, which runs on one thread: the best of three."""
     from scipy.sparse import csr_array
 
+    x = np.ones(a.cols, a.dtype)
     matrix = csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape)
     return min(timing.timed(lambda: matrix @ x)[1] for _ in range(3))

@@ -17,7 +17,7 @@ SCHEMA_VERSION = 1
 STATUSES = {
     "ok": "measured, and right before and after timing",
     "skipped": "the format, the device or a limit refused the matrix; `reason` says why",
-    "wrong": "an entry of y was off by more than its bound; enters no ranking",
+    "wrong": "an entry of y was off by more than its bound, or memory that others own was written; enters no ranking",
     "oom": "memory ran out",
     "timeout": "the case outlived --timeout and its worker was replaced",
     "crashed": "the worker died or the device faulted; the worker was replaced",
@@ -109,6 +109,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     ),
     "t_spmv_host": ("float", "one SpMV by SciPy in the same type on one host thread, the best of three, seconds"),
     "t_compile": ("float", "compiling the kernels, seconds; near 0 from the disk cache"),
+    "x_seed": ("int", "seed of every x but the first that y was judged for, drawn anew; 0 in rows from before it was"),
     "error_ratio": ("float", "largest error of an entry of y over its bound, over all checks; at most 1 is right"),
     "launches": ("int", "kernel launches or library calls of one SpMV"),
     "near_launch_floor": ("bool", "t_median is within twice the time of an empty kernel"),

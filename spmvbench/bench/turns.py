@@ -18,9 +18,11 @@ from spmvbench import formats
 from spmvbench.bench import roofs, timing, verify
 from spmvbench.bench.plan import Case, Group, Settings
 from spmvbench.bench.protocol import Link
+from spmvbench.bench.shared import Shared
 from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
+from spmvbench.devices.guards import Guards
 from spmvbench.errors import SpmvbenchError
-from spmvbench.formats import Call, Csr, Format, Launch, Skip
+from spmvbench.formats import Call, Format, Launch, Skip
 from spmvbench.formats.conversion import converting_for
 from spmvbench.store import now
 
@@ -42,6 +44,7 @@ class Turns:
     program: Program | None = None
     parts: dict[str, list[Launch | Call]] = field(default_factory=dict)
     series: dict[str, timing.Series] = field(default_factory=dict)
+    guards: Guards | None = None
     error_ratio: float = math.nan
     failure: dict[str, Any] | None = None
     seconds: float = 0.0
@@ -49,19 +52,27 @@ class Turns:
 
 @dataclass
 class Bench:
-    """What the cases of a group share: the device, the matrix, x and y on the device, the right answers."""
+    """What the cases of a group share: the device, the matrix with its right answers, x and y on the device.
+
+    read_again: makes `shared` anew, after a format has changed it.
+    """
 
     link: Link
     device: Device
     settings: Settings
     facts: dict[str, Any]
     rule: timing.Rule
-    a: Csr
-    device_a: Csr
+    shared: Shared
     x_sectors: float
-    x: Any
-    y: Any
-    checks: list[tuple[Any, verify.Reference]]
+    read_again: Callable[[], Shared]
+
+    def __post_init__(self) -> None:
+        a = self.shared.a
+        self.guards = Guards(self.device.xp)
+        self.x, self.y = (
+            self.guards.hold(name, self.device.to_device(np.zeros(n, a.dtype)))
+            for name, n in (("x", a.cols), ("y", a.rows))
+        )
 
     def attempt(self, turns: Turns, step: Callable[[Turns], None]) -> bool:
         """One turn of a format. Whatever it raises becomes its failure; False then. Sticky faults are not caught."""
@@ -78,16 +89,31 @@ class Bench:
                 print(f"{turns.cases[0].label}: {turns.failure['reason']}", file=sys.stderr, flush=True)
         finally:
             turns.seconds += time.perf_counter() - began
+        self.inspect(turns)
         return turns.failure is None
+
+    def inspect(self, turns: Turns) -> None:
+        """Charge a format with what its turn has written to that is not its own, and undo it for the others."""
+        began = time.perf_counter()
+        self.device.synchronize()
+        beside = [name for guards in (self.guards, turns.guards) if guards for name in guards.trespassed()]
+        altered = self.shared.altered(self.device)
+        if altered:
+            self.shared = self.read_again()
+        if beside or altered:
+            deeds = [*(f"wrote beyond {name}" for name in beside), *(f"changed the shared {name}" for name in altered)]
+            turns.failure = {"status": "wrong", "reason": f"{' and '.join(deeds)} while {self.link.stage}"}
+        turns.seconds += time.perf_counter() - began
 
     def load(self, turns: Turns) -> None:
         """Convert, move, compile and check: all that comes before the first sample."""
         with converting_for(self.device.limits):
             fmt = self._converted(turns)
+        fmt = self._guarded(turns, fmt)
         columns, begin = turns.columns, lambda stage: self.link.begin(turns.index, stage)
         columns |= {
             "bytes_format": fmt.nbytes,
-            "bytes_per_nnz": fmt.nbytes / self.a.nnz if self.a.nnz else math.nan,
+            "bytes_per_nnz": fmt.nbytes / self.shared.a.nnz if self.shared.a.nnz else math.nan,
             "bytes_arrays": json.dumps({name: array.nbytes for name, array in fmt.arrays().items()}),
             "model_bytes": fmt.nbytes + self.x.nbytes + self.y.nbytes,
             "detail": json.dumps(fmt.detail, default=float) if fmt.detail else "",
@@ -102,12 +128,17 @@ class Bench:
         columns |= {
             "launches": len(launches),
             "t_setup": (setup if vendor else 0.0) + fmt.setup_seconds,
-            "t_compile": turns.program.compile_seconds,
+            "t_compile": columns.get("t_compile", 0.0) + turns.program.compile_seconds,
             "bytes_workspace": workspace(launches, [self.x, self.y, *fmt.arrays().values()]),
         }
 
         begin("checking")
-        self.check(turns, "before timing")
+        checks = self.shared.checks
+        self.check(turns, [*checks.dense, checks.dense[0]], "before timing")
+        self.check(turns, checks.sparse, "in a group of columns", starts=("stale", "garbage"))
+        begin("checking many runs")
+        arrays = turns.fmt, turns.program, self.device, self.x, self.y
+        self.judged(turns, verify.repeat_and_judge(*arrays, checks.dense[1], *self.rule.judged), "in one of many runs")
 
     def _converted(self, turns: Turns) -> Format:
         """The matrix in the format, for and on the device; the times of conversions go to the columns."""
@@ -115,20 +146,55 @@ class Bench:
         cls, begin = formats.get(case.format), lambda stage: self.link.begin(turns.index, stage)
         limit = self.settings.max_bytes or self.device.default_max_bytes
 
-        on_host, on_device = self.settings.convert == "both", self.device.kind == "cuda"
+        on_device = self.device.kind == "cuda"
+        on_host = self.settings.convert == "both" or not on_device  # an emulated device's memory is the host's
         begin("converting on the host" if on_host else "converting on the device")
-        cls.refuse_beyond(limit, self.a if on_host else self.device_a.fresh(), **case.params)
+        cls.refuse_beyond(limit, self.shared.a if on_host else self.shared.device_a.fresh(), **case.params)
         if on_host:
-            a = self.a.fresh()  # row numbers or diagonals that another format has asked for would be had for nothing
+            a = (
+                self.shared.a.fresh()
+            )  # row numbers or diagonals that another format has asked for would be had for nothing
             fmt, columns["t_convert_host"] = timing.timed(lambda: cls.from_csr(a, **case.params))
         if on_host and on_device:
             begin("moving to the device")
             columns["t_transfer"] = self._transfer(fmt)
             del fmt
-            begin("converting on the device")
+        proven = self._prove(turns, cls, case)
         if on_device:
-            fmt = self._convert_on_device(cls, case, columns)
+            begin("converting on the device")
+            fmt = self._convert_on_device(cls, case, columns, warm=proven)
         return fmt
+
+    def _prove(self, turns: Turns, cls: type[Format], case: Case) -> bool:
+        """Convert the matrix's twin of whole numbers and hold its product to the last bit.
+
+        False where there is none, or where the format takes the matrix for its values and refuses the twin.
+        """
+        self.link.begin(turns.index, "converting whole numbers")
+        twin = verify.twin(self.shared.device_a)
+        try:
+            fmt = twin and cls.from_csr(twin, **case.params)
+        except Skip:
+            fmt = None
+        if fmt is None:
+            return False
+        fmt = self._guarded(turns, fmt)
+        self.link.begin(turns.index, COMPILING)
+        program = self.device.compile(fmt.launches(self.x, self.y))
+        turns.columns["t_compile"] = program.compile_seconds
+        self.link.begin(turns.index, "checking whole numbers")
+        arrays = fmt, program, self.device, self.x, self.y
+        verdict = verify.run_and_judge(*arrays, self.shared.checks.whole, ("garbage", "stale"))
+        self.inspect(turns)
+        if turns.failure:
+            raise Wrong(turns.failure["reason"])
+        self.judged(turns, verdict, "whole numbers")
+        return True
+
+    def _guarded(self, turns: Turns, fmt: Format) -> Format:
+        """The format in memory of its own, between guards."""
+        turns.guards = Guards(self.device.xp)
+        return turns.guards.hold_format(fmt)
 
     def _transfer(self, fmt: Format) -> float:
         def move() -> list[Any]:
@@ -138,36 +204,50 @@ class Bench:
 
         return timing.timed(move)[1]
 
-    def _convert_on_device(self, cls: type[Format], case: Case, columns: dict[str, Any]) -> Format:
-        """Twice: the first compiles CuPy's own kernels and fills its memory pool, the second is timed."""
+    def _convert_on_device(self, cls: type[Format], case: Case, columns: dict[str, Any], warm: bool) -> Format:
+        """Timed once it is warm: a first time compiles CuPy's own kernels and fills its memory pool."""
 
         def convert() -> Format:
-            fmt = cls.from_csr(self.device_a.fresh(), **case.params)
+            fmt = cls.from_csr(self.shared.device_a.fresh(), **case.params)
             self.device.synchronize()
             return fmt
 
-        convert()
+        if not warm:
+            convert()
         self.device.reset_memory_peak()
         held = self.device.memory_peak() or 0
         fmt, columns["t_convert_device"] = timing.timed(convert)
-        columns["bytes_peak"] = (self.device.memory_peak() or 0) - held + self.device_a.nbytes
+        columns["bytes_peak"] = (self.device.memory_peak() or 0) - held + self.shared.device_a.nbytes
         return fmt
 
-    def check(self, turns: Turns, when: str) -> None:
+    def check(
+        self, turns: Turns, references: list[verify.Reference], when: str, starts: tuple[str, ...] = verify.STARTS
+    ) -> None:
+        """Run the format for each reference. Raises Wrong."""
         assert turns.fmt is not None and turns.program is not None
-        verdict = verify.run_and_judge(turns.fmt, turns.program, self.device, self.x, self.y, self.checks)
+        verdict = verify.run_and_judge(turns.fmt, turns.program, self.device, self.x, self.y, references, starts)
+        self.judged(turns, verdict, when)
+
+    def judged(self, turns: Turns, verdict: verify.Verdict, when: str) -> None:
+        """Keep the worst error. Raises Wrong."""
         turns.error_ratio = max(verdict.ratio, 0.0 if math.isnan(turns.error_ratio) else turns.error_ratio)
         if not verdict.right:
             raise Wrong(f"{verdict} ({when})")
 
     def sample(self, turns: Turns) -> None:
-        """One round of samples in every mode."""
-        assert turns.program is not None
+        """One round of samples in every mode; the y that the last one left is judged."""
+        assert turns.fmt is not None and turns.program is not None
+        reference = self.shared.checks.dense[1]
         for case in turns.cases:
             self.link.begin(turns.index, f"timing {case.mode}")
+            placed = verify.put(turns.fmt, reference, self.x)
+            self.y[...] = verify.GARBAGE
             if case.mode not in turns.series:
                 turns.series[case.mode] = timing.prepare(turns.program, self.device, case.mode, self.rule)
             timing.take_round(turns.series[case.mode], self.device, self.rule)
+            self.device.synchronize()
+            verdict = verify.judge_left(turns.fmt, self.x, self.y, placed, reference)
+            self.judged(turns, verdict, f"left by a sample, {case.mode}")
 
     def time_parts(self, turns: Turns) -> None:
         """Every named part by itself, hot, in a tenth of a case's time. y holds anything afterwards."""
@@ -186,14 +266,14 @@ class Bench:
         if turns.parts and "hot" in turns.series:
             self.time_parts(turns)
         self.link.begin(turns.index, "checking again")
-        self.check(turns, "after timing")
+        self.check(turns, self.shared.checks.dense, "after timing", starts=("garbage", "stale"))
         lost = [mode for mode, series in turns.series.items() if not series.seconds]
         if lost:
             raise RuntimeError(f"every {' and '.join(lost)} sample was thrown away: the device lowered its clocks")
 
     def report(self, turns: Turns) -> None:
         """Send the rows of one format, measured or failed, and let go of its memory."""
-        turns.fmt = turns.program = None
+        turns.fmt = turns.program = turns.guards = None
         turns.parts.clear()
         for case in turns.cases:
             row = turns.columns | {"t_case": turns.seconds / len(turns.cases), "error_ratio": turns.error_ratio}
@@ -202,11 +282,11 @@ class Bench:
                 row |= timing.summary(series)
                 median = row["t_median"]
                 if median > 0:
-                    row |= {"gflops": 2e-9 * self.a.nnz / median, "gbps": 1e-9 * row["model_bytes"] / median}
+                    row |= {"gflops": 2e-9 * self.shared.a.nnz / median, "gbps": 1e-9 * row["model_bytes"] / median}
                 row["near_launch_floor"] = median < 2 * self.facts["launch_floor"][case.mode]
                 row |= roofs.columns(
                     self.facts.get("roofs", {}),
-                    nnz=self.a.nnz,
+                    nnz=self.shared.a.nnz,
                     sectors=self.x_sectors,
                     model_bytes=row["model_bytes"],
                     x_bytes=self.x.nbytes,

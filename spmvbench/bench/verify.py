@@ -1,43 +1,99 @@
-"""Right answers: y = A x in float64 on the host, and how far off an entry of y may be.
+"""Right answers: several x with y = A x, and how far off an entry of y may be. Three kinds of check, each for a fault.
 
-Every entry is held to its own bound. With k_i entries in row i and u = eps / 2 the unit roundoff of the values' type,
-any order of summation, fused or not, gives an error of at most about k_i u (|A||x|)_i (Higham 2002, section 3.1). The
-reference is wrong by as much at most (k_i u of float64), so k_i eps (|A||x|)_i covers both; the bound is
-(k_i + 2) eps (|A||x|)_i, the 2 for second-order terms and for y being rounded once more where it is stored. Products
-that underflow add half a subnormal each. A row without entries has the bound 0: its y is 0 exactly.
+**Dense.** Every entry of x counts, and y is held row by row to what rounding can do. With k entries in row i and
+u = eps / 2 the unit roundoff of the values' type, any order of summation, fused or not, gives an error of at most about
+k u (|A||x|)_i (Higham 2002, section 3.1). The reference, in float64, is wrong by as much at most, so k eps (|A||x|)_i
+covers both; the bound is (k + 2) eps (|A||x|)_i, the 2 for second-order terms and for y being rounded once more where
+it is stored. Products that underflow add half a subnormal each. A row without entries has the bound 0: its y is 0
+exactly. A row that loses the product p is off by |p| less its rounding errors, hence beyond the bound for certain
+where |p| is over twice the bound. All |x| lie in [1/2, 1), so entries of one size are told up to k of about
+sqrt(1 / (2 eps)): 2,000 entries a row in float32, 47 million in float64. Longer rows, and entries far smaller than the
+others of their row, can hide. Where a row has over 64 entries, one more x is zero but for about 8 of them, so that
+values that are all a little wrong (stored in fewer digits) show however long the rows are.
+
+**Whole numbers.** So the format also converts the matrix's twin, which has the same entries with the values 1 to 4, and
+multiplies it by whole numbers x >= 1 so small that a row's sum stays within the type's 2^24 or 2^53. All partial sums
+are then whole numbers that the type holds, and y is exact in any order, fused or not: the bound is 0. A sum of positive
+numbers that lacks some of them is smaller and one that has some of them twice is larger, so whatever entries are lost,
+or doubled, in rows of up to 2^24 entries, is found with certainty, however long the row and however small the entries.
+Where entries are lost and others added (a wrong column, a wrong row), the two would have to be equal: one x of M values
+hides it with a chance of about 1 / M, two x with 1 / M^2; M is 1000 in rows of up to 4,000 entries.
+
+**Sparse.** The twin's arrays are not those that are timed, and a conversion may lose what depends on values. Entries
+that the dense checks cannot tell are therefore met again in the format's own arrays, by x that are zero but for a group
+of columns: products with zero are zero and round nothing, so k counts the group's alone, and an entry is told where it
+is over twice that smaller bound. Rounds deal the columns of the entries not yet told to groups at random, as many as
+give half of them room, until all are told or the checks are spent. Only rows with such entries are judged.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from spmvbench.devices.base import Device, Program
-from spmvbench.formats.arrays import Csr
+from spmvbench.formats.arrays import Array, Csr, array_module
 from spmvbench.formats.base import Format, Skip
+
+TWIN_VALUES = 4
+LARGEST_X = 1000  # of the checks with whole numbers
+SPARSE_CHECKS = 64
+SPARSE_WORK = 2_000_000_000  # entries multiplied in all sparse checks of a format, at most
+SPARSE_ENTRIES = 1 << 25  # of the rows that sparse checks judge
+BLOCK = 1 << 24  # entries looked at together
+THIN = 8  # entries of the longest row that meet an x of few entries
+GARBAGE = -1e30
+STARTS = ("nan", "stale", "garbage")
 
 
 @dataclass(frozen=True)
 class Reference:
-    """One x with its right answer. x: (cols,) in the matrix's type; y, bound: (rows,) float64."""
+    """One x with its right answer, on the host or on a device.
 
-    x: np.ndarray
-    y: np.ndarray
-    bound: np.ndarray
+    x: (cols,) in the matrix's type; where `columns` are given, its elements there, all others being zero. y, bound:
+    float64, of every row, or of `rows` alone. A bound of one element, (1,), holds for all.
+    """
+
+    x: Array
+    y: Array
+    bound: Array
+    columns: Array | None = None
+    rows: Array | None = None
+
+    def moved(self, device: Device) -> Reference:
+        """The same on a device."""
+        return Reference(*(None if array is None else device.to_device(array) for array in self.arrays))
+
+    @property
+    def arrays(self) -> tuple[Array | None, ...]:
+        """Everything that it consists of."""
+        return self.x, self.y, self.bound, self.columns, self.rows
+
+    def whole_x(self, cols: int) -> Array:
+        """All of x, (cols,)."""
+        if self.columns is None:
+            return self.x
+        x = array_module(self.x).zeros(cols, self.x.dtype)
+        x[self.columns] = self.x
+        return x
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The largest error over its bound (infinite for a NaN and for any error where the bound is 0), and its row."""
+    """The largest error over its bound (infinite for a NaN and for any error where the bound is 0), and its place."""
 
     ratio: float
     row: int
     found: float
     expected: float
     bound: float
+    array: str = "y"
 
     @property
     def right(self) -> bool:
@@ -45,13 +101,45 @@ class Verdict:
         return self.ratio <= 1
 
     def __str__(self) -> str:
-        return f"y[{self.row}] is {self.found:.9g}, expected {self.expected:.9g} within {self.bound:.3g}"
+        place = f"{self.array}[{self.row}] is {self.found:.9g}, expected {self.expected:.9g}"
+        return f"{place} within {self.bound:.3g}" if self.bound else f"{place} exactly"
 
 
-def references(a: Csr, seed: int, count: int = 2) -> list[Reference]:
-    """`count` different x of both signs, uniform in (-1, 1), with their answers from the values as `a` stores them.
+@dataclass(frozen=True)
+class Checks:
+    """What a format is checked with: the dense, the whole-number and the sparse references, on the device."""
 
-    Raises Skip where the matrix has no right answer in its type: entries that are not finite, sums that overflow.
+    dense: list[Reference]
+    whole: list[Reference]
+    sparse: list[Reference]
+
+    @property
+    def arrays(self) -> list[Array]:
+        """Every array once; those of sparse references are views of these."""
+        found = {}
+        for array in itertools.chain.from_iterable(r.arrays for r in (*self.dense, *self.whole, *self.sparse)):
+            if array is not None:
+                base = array if array.base is None else array.base
+                found[id(base)] = base
+        return list(found.values())
+
+
+def checks(a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
+    """All checks of a matrix. seed: of the first x. fresh: seed of all others, which no format can know.
+
+    Raises Skip as `references` does.
+    """
+    dense = [reference.moved(device) for reference in references(a, seed, fresh)]
+    rng = np.random.default_rng((fresh, 2))
+    return Checks(dense, whole_references(device_a, rng), sparse_references(device_a, dense, rng))
+
+
+def references(a: Csr, seed: int, fresh: int | None = None) -> list[Reference]:
+    """Two x of both signs, 1/2 <= |x| < 1, with their answers by SciPy from the values as `a` stores them.
+
+    Where a row is long, a third x is zero but for a few entries of that row. seed: of the first x, and of the others
+    where no other is given as `fresh`. Raises Skip where the matrix has no right answer in its type: entries that are
+    not finite, sums that overflow.
     """
     from scipy.sparse import csr_array
 
@@ -59,45 +147,231 @@ def references(a: Csr, seed: int, count: int = 2) -> list[Reference]:
     if not np.isfinite(exact.data).all():
         raise Skip(f"entries are not finite in {a.dtype}")
     magnitude = csr_array((np.abs(exact.data), exact.indices, exact.indptr), shape=a.shape)
-    limits = np.finfo(a.dtype)
+    share = THIN / max(a.row_len_max, THIN)
     found = []
-    for index in range(count):
-        x = np.random.default_rng((seed, index)).uniform(-1, 1, a.cols).astype(a.dtype)
+    for index, source in enumerate((seed, fresh, fresh) if share < 1 / 8 else (seed, fresh)):
+        rng = np.random.default_rng((seed if source is None else source, index))
+        x, products = _both_signs(a.cols, rng, a.dtype), a.row_lengths
+        if index == 2:
+            x[rng.random(a.cols) >= share] = 0
+            products = csr_array((np.ones(a.nnz, np.int8), a.col_idx, a.row_ptr), shape=a.shape) @ (x != 0).astype(
+                np.int64
+            )
         with np.errstate(over="ignore"):
             size = magnitude @ np.abs(x).astype(np.float64)
-        if not (size <= limits.max).all():
+        if not (size <= np.finfo(a.dtype).max).all():
             raise Skip(f"sums of the rows overflow {a.dtype}")
-        bound = (a.row_lengths + 2) * float(limits.eps) * size + a.row_lengths * float(limits.smallest_subnormal)
-        found.append(Reference(x, exact @ x.astype(np.float64), bound))
+        found.append(Reference(x, exact @ x.astype(np.float64), _bound(products, size, a.dtype)))
     return found
 
 
-def judge(y: np.ndarray, reference: Reference) -> Verdict:
-    """Compare y, (rows,), with its reference."""
-    if not len(y):
-        return Verdict(0.0, 0, math.nan, math.nan, 0.0)
+def _both_signs(n: int, rng: np.random.Generator, dtype: np.dtype) -> np.ndarray:
+    x = rng.uniform(-1, 1, n)
+    return np.copysign(0.5 + np.abs(x) / 2, x).astype(dtype)
+
+
+def _bound(products: Array, size: Array, dtype: np.dtype) -> Array:
+    """How far off a sum of so many products may be; size: the sum of their magnitudes."""
+    limits = np.finfo(dtype)
+    return (products + 2) * float(limits.eps) * size + products * float(limits.smallest_subnormal)
+
+
+def _whole_limits(a: Csr) -> tuple[int, int]:
+    """The largest value of the twin, a power of two, and the largest of x; zeros where a row is too long."""
+    largest = 2 ** (np.finfo(a.dtype).nmant + 1) // max(a.row_len_max, 1)
+    value = next((v for v in (TWIN_VALUES, 2, 1) if v <= largest), 0)
+    return value, min(largest // value, LARGEST_X) if value else 0
+
+
+def twin(a: Csr) -> Csr | None:
+    """The matrix with 1 to 4 for values, (i, j) and (j, i) alike; None where a row's sums would not be exact."""
+    value, _ = _whole_limits(a)
+    if not value:
+        return None
+    number = (a.fresh().row_idx ^ a.col_idx) & (value - 1)
+    return Csr(a.shape, a.row_ptr, a.col_idx, (number + 1).astype(a.dtype))
+
+
+def whole_references(a: Csr, rng: np.random.Generator) -> list[Reference]:
+    """Two x of whole numbers with the exact answers of the twin of `a`, on its array module; none without a twin."""
+    value, largest = _whole_limits(a)
+    if not value:
+        return []
+    xp, found = a.xp, []
+    for _ in range(2):
+        x = xp.asarray(rng.integers(1, largest, a.cols, endpoint=True).astype(a.dtype))
+        y = xp.zeros(a.rows)
+        for first, block in a.row_blocks(1, BLOCK):
+            if block.nnz:
+                row = block.row_idx
+                number = (((row + np.int32(first)) ^ block.col_idx) & (value - 1)) + 1
+                product = number * x[block.col_idx].astype(np.float64)
+                y[first : first + block.rows] = xp.bincount(row, product, block.rows)
+        found.append(Reference(x, y, xp.zeros(1)))
+    return found
+
+
+def sparse_references(a: Csr, dense: Sequence[Reference], rng: np.random.Generator) -> list[Reference]:
+    """References that tell the entries that the dense ones cannot, as far as their number allows; see the module.
+
+    dense: on the array module of `a`, as what is returned.
+    """
+    xp, eps = a.xp, float(np.finfo(a.dtype).eps)
+    most = min(SPARSE_CHECKS, SPARSE_WORK // max(a.nnz + a.rows + a.cols, 1))
+    rows, row, col, value, untold = _untold(a, dense)
+    count, at_least = len(rows), 1
+    found: list[Reference] = []
+    while len(found) < most and bool(untold.any()):
+        wanted = xp.zeros(a.cols, bool)
+        wanted[col[untold]] = True
+        near = wanted[col]  # all other columns are zero from here on
+        row, col, value, untold = row[near], col[near], value[near], untold[near]
+        size = xp.abs(value)
+
+        # A share p of the columns leaves p k entries and p S of their sum: room for what is over 2 eps (p k) (p S).
+        products, sums = xp.bincount(row, minlength=count), xp.bincount(row, size, count)
+        share = xp.maximum(xp.sqrt(size / (2 * eps * products[row] * sums[row])), 1 / products[row])
+        groups = max(math.ceil(1 / float(xp.median(share[untold]))), at_least)
+        groups = max(min(groups, most - len(found), SPARSE_ENTRIES // count), 1)
+
+        group = xp.asarray(rng.integers(0, groups, a.cols, dtype=np.int32))
+        x = xp.asarray(_both_signs(a.cols, rng, a.dtype))
+        cell, product = group[col] * np.int64(count) + row, value * x[col]
+        cells = groups * count
+        bound = _bound(xp.bincount(cell, minlength=cells), xp.bincount(cell, xp.abs(product), cells), a.dtype)
+        y = xp.bincount(cell, product, cells).reshape(groups, count)
+        told = untold & (xp.abs(product) > 2 * bound[cell])
+        at_least = 2 * groups if 4 * int(told.sum()) < int(untold.sum()) else 1  # no luck: thinner groups
+        untold &= ~told
+
+        columns = xp.flatnonzero(wanted)
+        columns = columns[xp.argsort(group[columns])]
+        ends = xp.cumsum(xp.bincount(group[columns], minlength=groups)).tolist()
+        x, bound = x[columns], bound.reshape(groups, count)
+        for g, (start, end) in enumerate(itertools.pairwise([0, *ends])):
+            found.append(Reference(x[start:end], y[g], bound[g], columns[start:end], rows))
+    return found
+
+
+def _untold(a: Csr, dense: Sequence[Reference]) -> tuple[Array, Array, Array, Array, Array]:
+    """The rows that have entries which no dense reference tells, and their entries.
+
+    (rows, row of each entry as a place among them, column, value in float64, whether it is untold). A stored zero has
+    nothing to lose, nor has what is hardly more than the type's smallest number.
+    """
+    xp = a.xp
+    nothing = 8 * float(np.finfo(a.dtype).smallest_subnormal)
+    rows, parts, entries = 0, [], 0
+    for first, block in a.row_blocks(1, BLOCK):
+        row, col, value = block.row_idx, block.col_idx, block.values.astype(np.float64)
+        size = xp.abs(value)
+        untold = size > nothing
+        for reference in dense:
+            untold &= size * xp.abs(reference.x[col]) <= 2 * reference.bound[first + row]
+        wanted = xp.zeros(block.rows, bool)
+        wanted[row[untold]] = True
+        keep = xp.flatnonzero(wanted[row] & (size > 0))
+        place = xp.cumsum(wanted) - 1 + rows
+        parts.append((xp.flatnonzero(wanted) + first, place[row[keep]], col[keep], value[keep], untold[keep]))
+        rows, entries = rows + len(parts[-1][0]), entries + len(keep)
+        if entries > SPARSE_ENTRIES:
+            break
+    if not rows:
+        return (xp.zeros(0, np.int64),) * 3 + (xp.zeros(0),) + (xp.zeros(0, bool),)  # type: ignore[return-value]
+    return tuple(xp.concatenate(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
+
+
+def judge(y: Array, reference: Reference, array: str = "y") -> Verdict:
+    """Compare y, (rows,), with its reference, on the array module that holds both."""
+    xp = array_module(y)
+    found = y if reference.rows is None else y[reference.rows]
+    if not len(found):
+        return Verdict(0.0, 0, math.nan, math.nan, 0.0, array)
     with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.abs(y.astype(np.float64) - reference.y)
-        ratio = np.where(error == 0, 0.0, error / reference.bound)
-    ratio[np.isnan(ratio)] = math.inf
-    row = int(ratio.argmax())
-    return Verdict(float(ratio[row]), row, float(y[row]), float(reference.y[row]), float(reference.bound[row]))
+        error = xp.abs(found.astype(np.float64) - reference.y)
+        ratio = xp.where(error == 0, 0.0, error / reference.bound)
+    ratio = xp.where(xp.isnan(ratio), math.inf, ratio)
+    place = int(ratio.argmax())
+    row = place if reference.rows is None else int(reference.rows[place])
+    bound = float(reference.bound[place if len(reference.bound) > 1 else 0])
+    return Verdict(float(ratio[place]), row, float(found[place]), float(reference.y[place]), bound, array)
+
+
+def put(fmt: Format, reference: Reference, x: Array) -> Array:
+    """Put the reference's x into x, in the order that the format takes; returns what x holds then, apart."""
+    placed = fmt.ordered_x(reference.whole_x(fmt.shape[1]))
+    x[...] = placed
+    return placed
+
+
+def judge_left(fmt: Format, x: Array, y: Array, placed: Array, reference: Reference) -> Verdict:
+    """Judge what a program of `fmt` has left: y, and x, which has to be as `put` left it."""
+    answer = judge(fmt.restored_y(y), reference)
+    same = judge(x, Reference(placed, placed.astype(np.float64), array_module(x).zeros(1)), "x")
+    return answer if same.right else same
 
 
 def run_and_judge(
-    fmt: Format, program: Program, device: Device, x: Any, y: Any, checks: list[tuple[Any, Reference]]
+    fmt: Format,
+    program: Program,
+    device: Device,
+    x: Any,
+    y: Any,
+    references: Iterable[Reference],
+    starts: Sequence[str] = STARTS,
 ) -> Verdict:
-    """Run the program once for each check, on a y filled with NaN, and give the worst verdict.
+    """Run the program once for each reference and give the first wrong verdict, or the worst of right ones.
 
-    program: the launches of `fmt`, bound to x and y. checks: (x on the device, its reference), both in the matrix's
-    order: where the format takes another, x is permuted before the run and y back after it.
+    program: the launches of `fmt`, bound to x and y. references: in the matrix's order: where the format takes
+    another, x is permuted before the run and y back after it. starts: what y holds before a run, by turns: NaN, the
+    answer for the x before, or numbers that are none's answer.
     """
-    verdicts = []
-    for right_x, reference in checks:
-        x[...] = fmt.ordered_x(right_x)
-        y[...] = math.nan
+    worst = Verdict(0.0, 0, math.nan, math.nan, 0.0)
+    for reference, start in zip(references, itertools.cycle(starts)):
+        placed = put(fmt, reference, x)
+        if start != "stale":
+            y[...] = math.nan if start == "nan" else GARBAGE
         device.synchronize()
         program.run()
         device.synchronize()
-        verdicts.append(judge(device.to_host(fmt.restored_y(y)), reference))
-    return max(verdicts, key=lambda verdict: verdict.ratio)
+        verdict = judge_left(fmt, x, y, placed, reference)
+        if not verdict.right:
+            return verdict
+        worst = max(worst, verdict, key=lambda verdict: verdict.ratio)
+    return worst
+
+
+def repeat_and_judge(
+    fmt: Format, program: Program, device: Device, x: Any, y: Any, reference: Reference, most: int, seconds: float
+) -> Verdict:
+    """Run the program again and again, each time from garbage, and judge every y: for faults of one run among many.
+
+    As many as `seconds` hold, two at least, `most` at most. A fault that comes in one run of n at random is missed by r
+    runs with a chance of (1 - 1/n)^r, one that comes in every n-th run is found by n. reference: of every row and x
+    whole. Gives the verdict on a wrong y, or on the last.
+    """
+    xp = array_module(y)
+    placed = put(fmt, reference, x)
+    order = slice(None) if fmt.y_order is None else fmt.y_order
+    expected, bound = reference.y[order], reference.bound[order]
+    wrong, kept = xp.zeros(len(y), bool), xp.zeros_like(y)
+
+    def once() -> None:
+        y[...] = GARBAGE
+        program.run()
+        off = ~(xp.abs(y - expected) <= bound)
+        xp.copyto(kept, y, where=off)
+        xp.logical_or(wrong, off, out=wrong)
+
+    for _ in range(2):  # the first compiles CuPy's own kernels
+        device.synchronize()
+        began = time.perf_counter()
+        once()
+        device.synchronize()
+    runs = seconds / max(time.perf_counter() - began, 1e-9) - 2
+    for _ in range(int(min(runs, most - 2))):
+        once()
+    device.synchronize()
+    if bool(wrong.any()):
+        xp.copyto(y, kept, where=wrong)
+    return judge_left(fmt, x, y, placed, reference)

@@ -20,6 +20,7 @@ from spmvbench import paths
 from spmvbench.devices import nvrtc
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program
 from spmvbench.formats import kernel_path
+from spmvbench.formats.arrays import cdiv
 from spmvbench.formats.base import Call, Launch
 from spmvbench.formats.conversion import cuda_limits
 
@@ -34,6 +35,7 @@ STICKY = {214, 220, 226, *range(700, 720)} - {701, 704, 705, 708, 709, 712, 713}
 # nvmlClocksEventReason bits: hardware slow-down, thermal (software, hardware), external power brake.
 THROTTLE_REASONS = 0x8 | 0x20 | 0x40 | 0x80
 POWER_CAP_REASON = 0x4
+CHECKSUM_BLOCKS = 2048  # enough to fill a GPU; each adds to the sum once a warp
 POWER_CAP_CLOCK_SHARE = 0.75  # a power cap counts only once it takes more than a quarter of the clock (as NVBench)
 
 
@@ -309,6 +311,17 @@ class Cuda(Device):
     def to_host(self, array: Any) -> np.ndarray:
         with _faults():
             return self.xp.asnumpy(array)
+
+    def checksums(self, arrays: Sequence[Any]) -> list[int]:
+        sums = self.xp.zeros(len(arrays), np.uint64)
+        launches = []
+        for i, array in enumerate(arrays):
+            words = array.reshape(-1).view(np.uint32)
+            grid = min(cdiv(len(words), 256), CHECKSUM_BLOCKS)
+            args = (words, np.int64(len(words)), sums[i : i + 1])
+            launches.append(Launch("checksum.cu", "checksum<0>", grid, 256, args))
+        self.compile(launches).run()
+        return self.to_host(sums).tolist()
 
     def close(self) -> None:
         self.xp.get_default_memory_pool().free_all_blocks()

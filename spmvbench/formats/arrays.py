@@ -291,6 +291,14 @@ class Csr:
         """The same arrays with no statistics kept from earlier use: where a conversion that is timed starts from."""
         return Csr(self.shape, self.row_ptr, self.col_idx, self.values)
 
+    def read_only(self) -> Csr:
+        """The same arrays, not to be written to where NumPy has them; CuPy has no such thing."""
+        views = [array.view() for array in (self.row_ptr, self.col_idx, self.values)]
+        for view in views:
+            if self.xp is np:
+                view.flags.writeable = False
+        return Csr(self.shape, *views)
+
     def on(self, xp: Any) -> Csr:
         """The same matrix on another array module (copied only where it has to move)."""
         if xp is self.xp:

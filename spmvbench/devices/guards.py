@@ -1,0 +1,64 @@
+"""Guard words: what is written beside an array is noticed after the program that did it, and named."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array
+from spmvbench.formats.base import Format
+
+GUARD = 16384  # bytes on either side: more than a block of threads writes too far
+ALIGNMENT = 512  # bytes, of every array, as in GPU memory
+FILL = 0xFF  # of guard bytes: -1 as an index, NaN as a value, so that what is read there shows as well
+
+
+class Guards:
+    """Arrays that each lie between two zones of guard words."""
+
+    def __init__(self, xp: Any):
+        self.xp = xp
+        self._zones: dict[str, tuple[Array, Array]] = {}
+
+    def hold(self, name: str, array: Array) -> Array:
+        """A copy of the array between guards, in the same order of memory.
+
+        An array of nothing, or with gaps, is returned as it is.
+        """
+        if not array.nbytes or not (array.flags.c_contiguous or array.flags.f_contiguous):
+            return array
+        buffer = self.xp.full(2 * GUARD + ALIGNMENT + array.nbytes, FILL, np.uint8)
+        address = buffer.ctypes.data if self.xp is np else buffer.data.ptr
+        begin = GUARD + -address % ALIGNMENT
+        end = begin + array.nbytes
+        self._zones[name] = buffer[:begin], buffer[end:]
+        flat = buffer[begin:end].view(array.dtype)
+        copy = flat.reshape(array.shape) if array.flags.c_contiguous else flat.reshape(array.shape[::-1]).T
+        copy[...] = array
+        return copy
+
+    def hold_format(self, fmt: Format, prefix: str = "") -> Format:
+        """The format with every array between guards, those of its parts included."""
+        held: dict[str, Any] = {}
+        for field in fields(fmt):
+            name, value = prefix + field.name, getattr(fmt, field.name)
+            if isinstance(value, Format):
+                held[field.name] = self.hold_format(value, f"{name}.")
+            elif isinstance(value, self.xp.ndarray):
+                held[field.name] = self.hold(name, value)
+        return replace(fmt, **held)
+
+    def trespassed(self) -> list[str]:
+        """Names of the arrays beside which something was written; their guards are whole again afterwards."""
+        zones = [zone for pair in self._zones.values() for zone in pair]
+        if not zones or bool((self.xp.concatenate(zones) == FILL).all()):
+            return []
+        found = []
+        for name, pair in self._zones.items():
+            if not all(bool((zone == FILL).all()) for zone in pair):
+                found.append(name)
+                for zone in pair:
+                    zone[...] = FILL
+        return found

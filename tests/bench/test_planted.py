@@ -1,0 +1,97 @@
+"""Kernels and conversions with a fault each: the bench finds every one, and charges nobody else."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import formats
+from spmvbench.bench import plan, protocol, reading, worker
+from spmvbench.devices import open_device
+
+PLANTED = Path(__file__).parent / "planted" / "planted.py"
+
+
+class Recorder:
+    """Both ends of the pipe: keeps the rows and always wants more."""
+
+    def __init__(self):
+        self.rows = {}
+
+    def send(self, message):
+        if message[0] == "row":
+            self.rows[message[1]] = message[2]
+
+    def recv(self):
+        return True
+
+
+class LongRow:
+    """Short rows and one of 5,000 entries, too long for float32 to show an entry among the rounding errors."""
+
+    id, group, name, kind, source, file_sha256 = "G/m", "G", "m", "test", "generated", ""
+
+    def read(self, seed, complex_values):
+        rng = np.random.default_rng(1)
+        a = sparse.random_array((300, 6000), density=2e-3, rng=rng, data_sampler=lambda size: rng.uniform(0.5, 1, size))
+        a = a.tolil()
+        a[150, :5000] = rng.uniform(0.5, 1, 5000) * rng.choice([-1, 1], 5000)
+        return a.tocsr()
+
+
+@pytest.fixture
+def planted(monkeypatch):
+    """The planted formats by name, known for the time of a test."""
+    formats.keys()  # every format is known before the registry is kept
+    registry = dict(formats.base.REGISTRY)
+    spec = importlib.util.spec_from_file_location("planted", PLANTED)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "planted", module)
+    spec.loader.exec_module(module)
+    yield sorted(set(formats.base.REGISTRY) - set(registry))
+    formats.base.REGISTRY.clear()
+    formats.base.REGISTRY.update(registry)
+
+
+def rows_of(keys, device, dtype, monkeypatch):
+    """The rows of one group: every format named, in this order."""
+    chosen = [(formats.get(key), {}) for key in keys]
+    cases = plan.cross([LongRow()], chosen, [dtype], ["hot"], device.name, 0)
+    (group,) = plan.grouped(cases)
+    reading.read.cache_clear()
+    pipe, settings = Recorder(), plan.Settings(device.name, budget=1e-3, convert="device")
+    monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its number is asked for
+    worker.measure(group, device, settings, {"launch_floor": {"hot": 1e-6}}, protocol.Link(pipe))
+    return {case.format: pipe.rows[case.case_id] for case in cases}
+
+
+def check(rows):
+    """Every fault is found, and every format that stands between the faulty ones is right."""
+    for key, row in rows.items():
+        right = not key.startswith("planted-") or key == "planted-none"
+        assert row["status"] == ("ok" if right else "wrong"), (key, row.get("reason"), row.get("error_ratio"))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_every_planted_fault_is_found_and_nobody_else_is_charged(planted, dtype, monkeypatch):
+    others = ["csr-scalar", "ell", "coo-atomic"]
+    device = open_device("emulated")
+    rows = rows_of([key for pair in zip(planted, others * 9, strict=False) for key in pair], device, dtype, monkeypatch)
+    assert len(rows) == len(planted) + len(others) == 18
+    check(rows)
+    reasons = {key.removeprefix("planted-"): row.get("reason") for key, row in rows.items()}
+    assert reasons["beyond-x"].startswith("wrote beyond x while")
+    assert reasons["beyond-y"].startswith("wrote beyond y while")
+    assert reasons["into-x"].startswith("x[5999] is 0")
+    assert reasons["poisons"].startswith("changed the shared values while")
+    assert reasons["last-entry"].endswith("exactly (whole numbers)")
+    assert reasons["loses-small"].startswith("y[")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_every_planted_fault_is_found_on_a_gpu(planted, dtype, monkeypatch):
+    check(rows_of([*planted, "csr-scalar", "ell"], open_device("cuda:0"), dtype, monkeypatch))
