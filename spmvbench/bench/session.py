@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from spmvbench import __version__, store
+from spmvbench.bench.ahead import compile_ahead
 from spmvbench.bench.plan import Case, Group, Settings, device_kind
 from spmvbench.bench.probe import SESSION
 from spmvbench.bench.record import MATRIX_COLUMNS, blank_row, fitted, storable
@@ -249,6 +250,10 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
     with open(folder / store.LOG, "ab") as log, store.standing(folder) as standing:
         described, sequence = store.described(folder), store.next_sequence(folder)
         session = _Session(folder, watcher, timeout, standing, sequence, described=described)
+        if kind == "cuda":
+            watcher.on_begin(left[0], None, "compiling on all cores")
+            session.seconds["compiling ahead"] = compile_ahead(left, settings.device, log, watcher.stopping)
+            session.stopped = watcher.stopping()
         try:
             while left and not session.stopped:
                 if worker is not None and worker.process.poll() is not None:

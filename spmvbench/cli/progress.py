@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -18,16 +19,57 @@ if TYPE_CHECKING:
 PLAIN_PROGRESS_SECONDS = 10
 
 
-class Progress:
-    """A bar on a terminal; elsewhere a line every few seconds."""
+class Work:
+    """How many cases' worth of work is done. Rows come when a group of cases ends; its stages tell of it before.
 
-    def __init__(self, total: int):
+    A case counts whole once its row is there, and in equal steps before: for being checked, and for each round of its
+    samples.
+    """
+
+    def __init__(self, rounds: int):
+        self.steps = rounds + 2  # the row is the last
+        self.rows = 0
+        self._group: Group | None = None
+        self._taken: Counter[str] = Counter()
+
+    def begin(self, group: Group, case: Case | None, stage: str) -> None:
+        """A stage of a format, named by its first case, or of the group."""
+        if group is not self._group:
+            self._group = group
+            self._taken.clear()
+        modes = next((modes for modes in group.formats if modes[0] is case), ())
+        what, _, mode = stage.partition(" ")
+        for each in modes:
+            if stage == "checking" or (what == "timing" and mode == each.mode):
+                self._taken[each.case_id] += 1
+
+    def end(self, case_id: str) -> None:
+        """A row is there."""
+        self.rows += 1
+        self._taken.pop(case_id, None)
+
+    @property
+    def done(self) -> float:
+        """Cases, those under way in part."""
+        return self.rows + sum(min(steps, self.steps - 1) for steps in self._taken.values()) / self.steps
+
+
+class Progress:
+    """A bar on a terminal; elsewhere a line every few seconds. rounds: as `bench.timing.Rule`."""
+
+    def __init__(self, total: int, rounds: int):
         from tqdm import tqdm
 
-        self.done, self.total, self.began = 0, total, time.monotonic()
+        self.work, self.total, self.began = Work(rounds), total, time.monotonic()
         self.last_line = self.began
-        self.bar = tqdm(total=total, unit="case", disable=not sys.stderr.isatty() or not total, dynamic_ncols=True)
+        bar = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+        self.bar = tqdm(total=total, disable=not sys.stderr.isatty() or not total, dynamic_ncols=True, bar_format=bar)
         self.now = ""
+
+    @property
+    def rows(self) -> int:
+        """Cases that are on disk."""
+        return self.work.rows
 
     def __enter__(self) -> Progress:
         return self
@@ -37,18 +79,36 @@ class Progress:
 
     def on_begin(self, group: Group, case: Case | None, stage: str) -> None:
         self.now = f"{group.matrix.id} {case.label if case else stage}"
+        self.work.begin(group, case, stage)
         self.bar.set_description_str(self.now, refresh=False)
-        self.bar.update(0)
+        self._show()
 
     def on_row(self, row: dict[str, Any]) -> None:
-        self.done += 1
-        self.bar.update(1)
+        self.work.end(row["case_id"])
+        self._show()
+
+    def left(self, now: float) -> str:
+        """The time left by the work done, as minutes and seconds; empty before any."""
+        done = self.work.done
+        return f"about {_clock((now - self.began) / done * (self.total - done))} left" if done else ""
+
+    def _show(self) -> None:
         now = time.monotonic()
-        if self.bar.disable and now - self.last_line >= PLAIN_PROGRESS_SECONDS:
+        if not self.bar.disable:
+            self.bar.set_postfix_str(self.left(now), refresh=False)
+            self.bar.update(int(self.work.done) - self.bar.n)
+        elif now - self.last_line >= PLAIN_PROGRESS_SECONDS:
             self.last_line = now
-            left = (now - self.began) / self.done * (self.total - self.done)
-            clock = [f"{int(seconds) // 60}:{int(seconds) % 60:02d}" for seconds in (now - self.began, left)]
-            click.echo(f"{self.done}/{self.total} cases in {clock[0]}, about {clock[1]} left: {self.now}", err=True)
+            said = ", ".join(
+                filter(
+                    None, [f"{int(self.work.done)}/{self.total} cases in {_clock(now - self.began)}", self.left(now)]
+                )
+            )
+            click.echo(f"{said}: {self.now}", err=True)
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 @contextmanager

@@ -123,6 +123,7 @@ def command(
     from spmvbench import store
     from spmvbench.bench import plan, session
     from spmvbench.bench.record import SETTLED
+    from spmvbench.bench.timing import RULES
 
     if not chosen:
         raise UsageError("nothing to run: name matrices (HB/1138_bus, pde:16, a file), a --group, or --set demo")
@@ -150,12 +151,12 @@ def command(
         todo = plan.pending(cases, store.measured(folder, settled=retry, max_bytes=max_bytes))
         _echo_plan(folder, found, cases, len(todo))
         settings = plan.Settings(device, max_bytes, budget, timeout, real_part, convert)
-        progress = Progress(len(todo))
+        progress = Progress(len(todo), RULES[plan.device_kind(device)].rounds)
         with stoppable() as stopping, progress:
             watcher = session.Watcher(progress.on_begin, progress.on_row, stopping)
             finished = session.measure(folder, plan.grouped(todo), settings, watcher)
         if not finished:
-            click.echo(f"Stopped after {progress.done} of {len(todo)} cases. The same command continues.", err=True)
+            click.echo(f"Stopped after {progress.rows} of {len(todo)} cases. The same command continues.", err=True)
             return 130
         rows = store.load(folder)
     rows = rows[rows["case_id"].isin({case.case_id for case in cases})]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import json
 import logging
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -52,6 +50,21 @@ def why_unavailable(ordinal: int = 0) -> str | None:
     if not count:
         return "no NVIDIA GPU was found"
     return None if ordinal < count else f"there is no cuda:{ordinal}: this machine has {count} GPU{'s' * (count > 1)}"
+
+
+def toolchain(ordinal: int) -> str:
+    """What compiled code depends on besides its source: architecture, NVRTC, CuPy. Opens no context on the GPU."""
+    import cupy
+
+    driver = cupy.cuda.runtime.driverGetVersion() // 1000
+    return f"sm_{cupy.cuda.Device(ordinal).compute_capability} NVRTC {nvrtc.version(driver)} CuPy {cupy.__version__}"
+
+
+def memory_bytes(ordinal: int) -> int:
+    """Bytes of memory of a GPU, taken or not. Opens no context on it."""
+    import cupy
+
+    return int(cupy.cuda.runtime.getDeviceProperties(ordinal)["totalGlobalMem"])
 
 
 @contextmanager
@@ -182,25 +195,21 @@ class Cuda(Device):
         self._hold = CudaProgram(self, [hold])
 
     def functions(self, launches: Sequence[Launch]) -> dict[tuple[str, str], Any]:
-        """The kernels of the launches; those of one file that are missing are compiled together."""
-        missing = defaultdict(set)
+        """The kernels of the launches; each that is missing is compiled by itself, to be found again by itself."""
         for launch in launches:
             if (launch.source, launch.kernel) not in self._functions:
-                missing[launch.source].add(launch.kernel)
-        for source, kernels in missing.items():
-            self._load(source, sorted(kernels))
+                self._load(launch.source, launch.kernel)
         return self._functions
 
-    def _load(self, source: str, kernels: list[str]) -> None:
+    def _load(self, source: str, kernel: str) -> None:
         from cupy.cuda.function import Module
 
-        names, binary = compiled(kernel_path(source), kernels, self._arch, self._cuda)
+        name, binary = compiled(kernel_path(source), kernel, self._arch, self._cuda)
         module = Module()
         with _faults():
             module.load(binary)
         self._modules.append(module)
-        for kernel in kernels:
-            self._functions[source, kernel] = module.get_function(names[kernel])
+        self._functions[source, kernel] = module.get_function(name)
 
     def compile(self, launches: Sequence[Launch | Call]) -> Program:
         return CudaProgram(self, [x for x in launches if isinstance(x, Call) or min(three(x.grid)) > 0])
@@ -338,22 +347,22 @@ def _nvml_handle(pci_bus_id: str) -> Any:
         return None
 
 
-def compiled(source: Path, kernels: list[str], arch: str, cuda: int) -> tuple[dict[str, str], bytes]:
-    """Lowered names and machine code of some instantiations of a source file, from the disk cache where it has them.
+def compiled(source: Path, kernel: str, arch: str, cuda: int) -> tuple[str, bytes]:
+    """Lowered name and machine code of one instantiation of a source file, from the disk cache where it has them.
 
     cuda: the major version of CUDA that the driver understands. Raises DeviceFault with the compiler's log.
     """
-    digest = hashlib.sha256(repr((kernels, nvrtc.version(cuda), nvrtc.nvrtc_options(arch))).encode())
+    digest = hashlib.sha256(repr((kernel, nvrtc.version(cuda), nvrtc.nvrtc_options(arch))).encode())
     for path in (source, *paths.headers(source)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     cached = paths.home() / "cuda" / f"{digest.hexdigest()[:32]}.cubin"
     if cached.is_file():
         header, _, binary = cached.read_bytes().partition(b"\n")
-        return json.loads(header), binary
-    binary, names = nvrtc.compile(source, kernels, arch, newest=cuda)
+        return header.decode(), binary
+    binary, names = nvrtc.compile(source, [kernel], arch, newest=cuda)
     try:
         with paths.written_whole(cached) as file:
-            file.write(json.dumps(names).encode() + b"\n" + binary)
+            file.write(names[kernel].encode() + b"\n" + binary)
     except OSError as error:
         log.warning("no machine code is kept in %s: %s", cached, error)
-    return names, binary
+    return names[kernel], binary

@@ -45,10 +45,10 @@ def test_code_is_compiled_again_once_a_header_beside_the_kernel_changes(tmp_path
     source, header = tmp_path / "own.cu", tmp_path / "own.cuh"
     source.write_text('#include "own.cuh"\n__global__ void own(int* y) { y[0] = VALUE; }\n')
     header.write_text("#define VALUE 1\n")
-    names, binary = cuda.compiled(source, ["own"], "sm_90", 13)
-    assert cuda.compiled(source, ["own"], "sm_90", 13) == (names, binary)
+    name, binary = cuda.compiled(source, "own", "sm_90", 13)
+    assert cuda.compiled(source, "own", "sm_90", 13) == (name, binary)
     header.write_text("#define VALUE 2\n")
-    assert cuda.compiled(source, ["own"], "sm_90", 13)[1] != binary
+    assert cuda.compiled(source, "own", "sm_90", 13)[1] != binary
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,115 @@
+"""Compiling ahead: what a run's formats will need on a GPU, made on all cores before the first case.
+
+A format's first conversion compiles CuPy's kernels and those of its converter, its first launches ours; one after the
+other that is most of a minute for all formats. Here processes of their own convert a few tiny matrices, each its share
+of the formats, and what they compile stays in the caches on disk, where the measuring process finds it. They time
+nothing, and one that dies costs nothing but time: whatever is missing then is compiled in the case's own turn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from spmvbench import formats, paths
+from spmvbench.bench.plan import DTYPES, Case, Group
+from spmvbench.collection import synthetic
+from spmvbench.devices import cuda, open_device
+from spmvbench.formats import Call, Csr
+from spmvbench.formats.conversion import converting_for
+
+LIMIT = 300.0  # seconds
+FEW = 4  # formats and types that are not worth starting processes for
+DEVICE_BYTES = 2e9  # of the device's memory that a process may take: its context, CuPy's pool
+# Rows short, long and even, short and random, of all lengths, one full: what rules choose kernels by.
+TINY = ("pde:6", "fem:4:3", "uniform:400:12", "rmat:8:16", "denserow:300")
+
+Task = tuple[str, dict[str, Any], str]  # key, parameters, type
+
+
+def compile_ahead(groups: Sequence[Group], device: str, log: IO[bytes], stopping: Callable[[], bool]) -> float:
+    """Compile what the groups' formats need on a CUDA device and no run before has compiled. Returns seconds."""
+    began = time.monotonic()
+    ordinal = int(device.partition(":")[2])
+    if cuda.why_unavailable(ordinal):
+        return 0.0  # the worker says why
+    tasks = _missing([modes[0] for group in groups for modes in group.formats], cuda.toolchain(ordinal))
+    count = min(os.cpu_count() or 1, len(tasks), int(cuda.memory_bytes(ordinal) / DEVICE_BYTES))
+    if len(tasks) <= FEW or count < 2:
+        return 0.0
+    done = [tasks[first::count] for first in range(count)]
+    running = [_start(device, list(share.values()), log) for share in map(dict, done)]
+    try:
+        while any(process.poll() is None for process in running):
+            if stopping() or time.monotonic() > began + LIMIT:
+                break
+            time.sleep(0.05)
+    finally:
+        for process, share in zip(running, done, strict=True):
+            if process.poll() == 0:
+                for mark, _ in share:
+                    mark.parent.mkdir(parents=True, exist_ok=True)
+                    mark.touch()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return time.monotonic() - began
+
+
+def _missing(cases: Sequence[Case], toolchain: str) -> list[tuple[Path, Task]]:
+    """What nothing has been compiled for yet, each with the file that will say that it has been."""
+    found: dict[Path, Task] = {}
+    for case in cases:
+        if not case.refusal:
+            task = (case.format, dict(case.params), case.dtype)
+            text = json.dumps([case.source_hash, *task, toolchain], sort_keys=True)
+            found[paths.home() / "ahead" / hashlib.sha256(text.encode()).hexdigest()[:32]] = task
+    return [(mark, task) for mark, task in found.items() if not mark.exists()]
+
+
+def _start(device: str, tasks: list[Task], log: IO[bytes]) -> subprocess.Popen:
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "spmvbench.bench.ahead", device],
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,  # Ctrl-C at the terminal reaches the parent only
+    )
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):
+        process.stdin.write(json.dumps(tasks).encode())
+        process.stdin.close()
+    return process
+
+
+def main() -> None:
+    """`python -m spmvbench.bench.ahead DEVICE`: compile for the tasks that stdin gives as JSON."""
+    device = open_device(sys.argv[1])
+    tasks: list[Task] = json.load(sys.stdin)
+    tiny = {
+        dtype: [Csr.of(synthetic.generate(spec)).astype(DTYPES[dtype]).on(device.xp) for spec in TINY]
+        for dtype in {dtype for _, _, dtype in tasks}
+    }
+    for key, params, dtype in tasks:
+        for a in tiny[dtype]:
+            x, y = (device.to_device(np.zeros(n, a.dtype)) for n in (a.cols, a.rows))
+            # Whatever goes wrong goes wrong again in the case's own turn, whose row tells of it.
+            with suppress(Exception), converting_for(device.limits):
+                launches = formats.get(key).from_csr(a.fresh(), **params).launches(x, y)
+                device.compile([launch for launch in launches if not isinstance(launch, Call)])
+    device.close()
+
+
+if __name__ == "__main__":
+    main()
