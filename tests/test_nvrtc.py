@@ -46,8 +46,16 @@ OWN = {
         for kernel in (f"blocks<{index}, true", f"blocks<{index}, false", f"formats<{index}")
     },
     "dia/dia_convert.cu": {
-        *(f"{kernel}<{index}>" for kernel in ("dia_mark", "dia_sizes", "hdi_count") for index in ("int", "long long")),
-        *(f"{kernel}_fill<{types}>" for kernel in ("dia", "hdi") for types in ("double, int", "float, long long")),
+        *(
+            f"{kernel}<{index}>"
+            for kernel in ("dia_mark", "dia_sizes", "dia_others", "hdi_count")
+            for index in ("int", "long long")
+        ),
+        *(
+            f"{kernel}<{types}>"
+            for kernel in ("dia_fill", "dia_take", "hdi_fill")
+            for types in ("double, int", "float, long long")
+        ),
     },
     "ellpack/jad_convert.cu": {
         *(f"{kernel}<{index}>" for kernel in ("jad_keys", "jad_sizes") for index in ("int", "long long")),

@@ -1,4 +1,5 @@
 // CSR to diagonals on the device; see spmvbench/formats/dia/dia.py. A warp takes 32 rows, a lane a row.
+#include "search.cuh"
 #include "spmv.cuh"
 
 constexpr int NONE = 0x7fffffff;  // above every diagonal
@@ -100,13 +101,26 @@ __global__ void dia_fill(int rows, int diagonals, long long pitch, const I* __re
   }
 }
 
-// Adds to `held`, zero before, how many entries each diagonal has, by diagonal + rows - 1. A block counts SHARE entries:
-// neighbouring rows have the same diagonals, which would all meet at a few addresses, so it counts for itself those that
-// find a place of their own, and adds up at the end.
+constexpr int SHARE = 8192;  // entries of a block that takes entries, not rows
+
+// use(entry, diagonal) for every entry of the block's share. Its rows are found once for the share, an entry's among them.
+template <typename I, typename Use>
+__device__ __forceinline__ void each_entry(I nnz, int rows, const I* __restrict__ row_ptr,
+                                           const int* __restrict__ col_idx, Use use) {
+  const I begin = static_cast<I>(blockIdx.x) * SHARE;
+  const I end = nnz - begin < SHARE ? nnz : begin + SHARE;
+  const int low = first_behind(row_ptr, 0, rows, begin);
+  const int high = first_behind(row_ptr, low, rows, end - 1);
+  for (I k = begin + threadIdx.x; k < end; k += blockDim.x) {
+    use(k, load_stream(col_idx + k) - (first_behind(row_ptr, low, high, k) - 1));
+  }
+}
+
+// Adds to `held`, zero before, how many entries each diagonal has, by diagonal + rows - 1. Neighbouring rows have the same
+// diagonals, which would all meet at a few addresses: a block counts for itself those that find a place of their own.
 template <typename I>
-__global__ void dia_sizes(I nnz, int rows, const int* __restrict__ row_idx, const int* __restrict__ col_idx,
+__global__ void dia_sizes(I nnz, int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                           int* __restrict__ held) {
-  constexpr int SHARE = 8192;
   constexpr int PLACES = 1024;
   __shared__ int diagonal[PLACES];
   __shared__ int count[PLACES];
@@ -115,10 +129,7 @@ __global__ void dia_sizes(I nnz, int rows, const int* __restrict__ row_idx, cons
     count[place] = 0;
   }
   __syncthreads();
-  const long long begin = static_cast<long long>(blockIdx.x) * SHARE;
-  const long long end = begin + SHARE < nnz ? begin + SHARE : static_cast<long long>(nnz);
-  for (long long k = begin + threadIdx.x; k < end; k += blockDim.x) {
-    const int at = load_stream(col_idx + k) - load_stream(row_idx + k);
+  each_entry(nnz, rows, row_ptr, col_idx, [&](I, int at) {
     const int place = at & (PLACES - 1);
     const int owner = atomicCAS(diagonal + place, NONE, at);
     if (owner == NONE || owner == at) {
@@ -126,9 +137,35 @@ __global__ void dia_sizes(I nnz, int rows, const int* __restrict__ row_idx, cons
     } else {
       atomicAdd(held + (static_cast<long long>(at) + rows - 1), 1);
     }
-  }
+  });
   __syncthreads();
   for (int place = threadIdx.x; place < PLACES; place += blockDim.x) {
     if (count[place]) atomicAdd(held + (static_cast<long long>(diagonal[place]) + rows - 1), count[place]);
+  }
+}
+
+// off[k]: whether entry k lies on no diagonal of `which`, by diagonal + rows - 1.
+template <typename I>
+__global__ void dia_others(I nnz, int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+                           const bool* __restrict__ which, bool* __restrict__ off) {
+  each_entry(nnz, rows, row_ptr, col_idx,
+             [&](I k, int at) { off[k] = !which[static_cast<long long>(at) + rows - 1]; });
+}
+
+// The entries on some of a matrix's diagonals, which ascend: a thread looks for those of its row.
+template <typename V, typename I>
+__global__ void dia_take(int rows, int diagonals, long long pitch, const I* __restrict__ row_ptr,
+                         const int* __restrict__ col_idx, const V* __restrict__ csr_values,
+                         const int* __restrict__ offset, V* __restrict__ values) {
+  const long long row = global_thread();
+  if (row >= pitch) return;
+  I entry = row < rows ? row_ptr[row] : 0;
+  const I end = row < rows ? row_ptr[row + 1] : 0;
+  for (int d = 0; d < diagonals; ++d) {
+    const long long column = row + offset[d];
+    if (column >= 0 && entry < end) entry = entry_from(col_idx, entry, end, static_cast<int>(column), I(0));
+    const bool here = column >= 0 && entry < end && col_idx[entry] == column;
+    values[d * pitch + row] = here ? csr_values[entry] : V(0);
+    if (here) ++entry;
   }
 }

@@ -256,10 +256,12 @@ class Csr:
 
     def where(self, keep: Array) -> Csr:
         """The entries that the mask `keep`, (nnz,), names, in a matrix of the same shape; all are the matrix itself."""
-        kept = offsets(keep)  # how many are kept before each entry
-        if int(kept[-1]) == self.nnz:
+        xp = self.xp
+        entry = xp.flatnonzero(keep)
+        if len(entry) == self.nnz:
             return self
-        return Csr(self.shape, kept[self.row_ptr], self.col_idx[keep], self.values[keep])
+        row_ptr = xp.searchsorted(entry, self.row_ptr).astype(index_dtype(len(entry)))
+        return Csr(self.shape, row_ptr, self.col_idx[entry], self.values[entry])
 
     def between(self, first: Array | int, last: Array | int) -> Csr:
         """Of every row the entries from its `first`-th on and before its `last`-th, in a matrix of the same shape.
@@ -268,6 +270,12 @@ class Csr:
         matrix itself.
         """
         xp, lengths = self.xp, self.row_lengths
+        if isinstance(first, int) and isinstance(last, int) and (first == 0 or last <= first):
+            if last >= self.row_len_max and first == 0:
+                return self
+            if last <= first:
+                none = xp.zeros(self.rows + 1, dtype=np.int32)
+                return Csr(self.shape, none, self.col_idx[:0], self.values[:0])
         first, last = (xp.minimum(bound, lengths) for bound in (first, last))
         row_ptr = offsets(xp.maximum(last - first, 0))
         entries = int(row_ptr[-1])

@@ -12,7 +12,7 @@ from spmvbench.formats.conversion import Run, runner
 
 HACK = 32  # rows of a hack: a warp
 BLOCK = 128  # threads, as in kernels/dia/dia.cu
-SIZES_SHARE = 8192  # entries of a block of `dia_sizes`
+SHARE = 8192  # entries of a block, as in kernels/dia/dia_convert.cu
 
 
 def diagonal_keys(a: Csr, hack: int) -> Array:
@@ -38,8 +38,8 @@ def diagonal_sizes(a: Csr, run: Run | None) -> tuple[Array, Array]:
     diagonals = max(rows + cols - 1, 0)
     if a.nnz and run is not None:
         held = xp.zeros(diagonals, dtype=np.int32)
-        args = (a.row_ptr.dtype.type(a.nnz), np.int32(rows), a.row_idx, a.col_idx, held)
-        run(Launch("dia/dia_convert.cu", f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.nnz, SIZES_SHARE), 256, args))
+        args = (a.row_ptr.dtype.type(a.nnz), np.int32(rows), a.row_ptr, a.col_idx, held)
+        run(Launch("dia/dia_convert.cu", f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.nnz, SHARE), 256, args))
     else:
         held = xp.bincount(a.col_idx - a.row_idx + np.int32(rows - 1), minlength=diagonals)
     offset = xp.arange(diagonals) - (rows - 1)
@@ -89,6 +89,25 @@ def hdi_by_kernels(a: Csr, footprint: str, run: Run) -> dict[str, Any]:
 def offset_array(xp: Any, diagonals: int, footprint: str) -> Array:
     """`Hdi.offset`, all zero."""
     return xp.zeros(diagonals * (HACK if footprint == "psblas" else 1), dtype=np.int32)
+
+
+def taken(a: Csr, which: Array, run: Run) -> tuple[dict[str, Any], Csr]:
+    """The fields of `Dia` for some diagonals, and the entries that lie on none of them, for nnz > 0.
+
+    which: (rows + cols - 1,), bool, by col - row + rows - 1. run: runs a launch on the arrays of `a`.
+    """
+    xp, index, pitch = a.xp, ctype(a.row_ptr), round_up(a.rows, HACK)
+    offset = (xp.flatnonzero(which) - (a.rows - 1)).astype(np.int32)
+    if not len(offset):
+        return {"offset": offset, "values": xp.empty((0, pitch), dtype=a.dtype)}, a
+    values = xp.empty((len(offset), pitch), dtype=a.dtype)
+    sizes = np.int32(a.rows), np.int32(len(offset)), np.int64(pitch)
+    args: tuple[Any, ...] = (*sizes, a.row_ptr, a.col_idx, a.values, offset, values)
+    run(Launch("dia/dia_convert.cu", f"dia_take<{ctype(values)}, {index}>", *per_thread(pitch, 128), args))
+    others = xp.empty(a.nnz, dtype=bool)
+    args = (a.row_ptr.dtype.type(a.nnz), np.int32(a.rows), a.row_ptr, a.col_idx, which, others)
+    run(Launch("dia/dia_convert.cu", f"dia_others<{index}>", cdiv(a.nnz, SHARE), 256, args))
+    return {"offset": offset, "values": values}, a.where(others)
 
 
 class Diagonals(Adding):

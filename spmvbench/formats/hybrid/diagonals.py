@@ -8,42 +8,64 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv
-from spmvbench.formats.base import Launch, Parameter, cbool, ctype, per_thread, register
+from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.csr.rows import CsrPart, CsrRows
 from spmvbench.formats.csr.rules import lanes_that_hold
-from spmvbench.formats.dia.dia import Dia, diagonal_sizes
+from spmvbench.formats.dia.dia import Dia, diagonal_sizes, taken
 from spmvbench.formats.ellpack.ellpack import Ell, SellCSigma, WarpedEll
-from spmvbench.formats.hybrid.split import Piece, Split
+from spmvbench.formats.hybrid.split import Made, Piece, Split
 
 BLOCK = 128  # threads, as in kernels/hybrid/hdc.cu
+SHORT = 4  # entries of a mean rest up to which a block of `hdc` takes rests entry by entry
 
 
-def well_filled(a: Csr, theta: float = 0.0) -> Array:
-    """Which diagonals hold entries for at least the share `theta` of their length, (rows + cols - 1,), bool.
+def saves_bytes(held: Array, length: Array, dtype: np.dtype) -> Array:
+    """Which diagonals take fewer bytes as a dense array than as entries with a column each, bool.
 
-    By col - row + rows - 1. For 0 those that take fewer bytes as a dense array than as entries with a column each: more
-    than 2/3 are entries in double precision, more than 1/2 in single.
+    held, length: as `diagonal_sizes` gives them. In double precision more than 2/3 of its places are filled, in single
+    more than 1/2.
     """
-    held, length = diagonal_sizes(a, runner(a))
-    value = a.dtype.itemsize
-    saves = held * (value + 4) > length * value if theta == 0 else held >= theta * length
-    return saves & (held > 0)
+    return held.astype(np.int64) * (dtype.itemsize + 4) > length * dtype.itemsize
 
 
-def on_diagonals(a: Csr, which: Array) -> Array:
-    """Which entries lie on the diagonals that `which`, by col - row + rows - 1, names: (nnz,), bool."""
-    return which[a.col_idx - a.row_idx + np.int32(a.rows - 1)]
+class BesideDiagonals(Split):
+    """Some diagonals as dense arrays, the other entries in a format of their own.
+
+    A stored zero cannot be told from padding, so decoding leaves it out.
+    """
+
+    @classmethod
+    def kept(cls, a: Csr, **params: Any) -> Array:
+        """Which diagonals are dense arrays, (rows + cols - 1,), bool, by col - row + rows - 1."""
+        raise NotImplementedError
+
+    @classmethod
+    def other(cls, **params: Any) -> tuple[str, type[Format], dict[str, Any]]:
+        """The name of the part with the other entries, its format, and parameters other than the defaults."""
+        raise NotImplementedError
+
+    @classmethod
+    def split(cls, a: Csr, **params: Any) -> Iterator[Piece]:
+        which, (name, other, settings) = cls.kept(a, **params), cls.other(**params)
+        if a.nnz and (run := runner(a)):
+            fields, rest = taken(a, which, run)
+            yield Piece("dia", Dia, Made(Dia.holding(a.shape, fields), a.nnz - rest.nnz))
+        else:
+            on = which[a.col_idx - a.row_idx + np.int32(a.rows - 1)]
+            rest = a.where(~on)
+            yield Piece("dia", Dia, a.where(on))
+        yield Piece(name, other, rest, settings)
 
 
 @register
-class Hdc(Split):
+class Hdc(BesideDiagonals):
     """Well-filled diagonals as dense arrays, the other entries in CSR, both multiplied by one launch.
 
     A diagonal is kept where that saves bytes, or where its fill reaches `theta`: our reading, for the survey says that
-    the paper leaves the threshold open. A block sums the diagonals of its rows and goes on to what they have besides.
-    With fused=false two launches do it, and CSR holds the rows that have a rest alone. Where no diagonal is kept the
-    format is CSR. A stored zero cannot be told from padding, so decoding leaves it out.
+    the paper leaves the threshold open. A block sums the diagonals of its rows while what they have besides is on its
+    way. With fused=false two launches do it, and CSR holds the rows that have a rest alone. Where no diagonal is kept
+    the format is CSR. A stored zero cannot be told from padding, so decoding leaves it out.
     """
 
     key = "hdc"
@@ -58,10 +80,13 @@ class Hdc(Split):
     rest_rows: int  # rows that have entries off the kept diagonals
 
     @classmethod
-    def split(cls, a: Csr, *, theta: float, fused: bool) -> Iterator[Piece]:
-        kept = on_diagonals(a, well_filled(a, theta))
-        yield Piece("dia", Dia, a.where(kept))
-        yield Piece("csr", CsrPart if fused else CsrRows, a.where(~kept))
+    def kept(cls, a: Csr, *, theta: float, **params: Any) -> Array:
+        held, length = diagonal_sizes(a, runner(a))
+        return (held > 0) & (held >= theta * length) if theta else saves_bytes(held, length, a.dtype)
+
+    @classmethod
+    def other(cls, *, fused: bool, **params: Any) -> tuple[str, type[Format], dict[str, Any]]:
+        return "csr", CsrPart if fused else CsrRows, {}
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
@@ -73,7 +98,8 @@ class Hdc(Split):
         """The launch of y = A x, or where `add` is set of y += A x, for both parts."""
         dia, csr = self.parts["dia"], self.parts["csr"]
         (rows, cols), (diagonals, pitch) = self.shape, dia.values.shape
-        lanes = lanes_that_hold(len(csr.values) / max(self.rest_rows, 1))
+        mean = len(csr.values) / max(self.rest_rows, 1)
+        lanes = lanes_that_hold(mean) if mean > SHORT else 1
         sizes = np.int32(rows), np.int32(cols), np.int32(diagonals), np.int64(pitch)
         rest = csr.row_ptr.dtype.type(len(csr.values)), csr.row_ptr, csr.col_idx, csr.values
         kernel = f"hdc_spmv<{ctype(dia.values)}, {ctype(csr.row_ptr)}, {lanes}, {cbool(add)}>"
@@ -92,7 +118,7 @@ class Hdc(Split):
 
 
 @register
-class EllDia(Split):
+class EllDia(BesideDiagonals):
     """Well-filled diagonals as dense arrays, the other entries as `warped-ell`.
 
     Kept are the main diagonal and its two neighbours where half of their places are filled, and every diagonal whose
@@ -109,17 +135,20 @@ class EllDia(Split):
     plain = Parameter(False, "the rest as ell, every row padded to the longest")
 
     @classmethod
-    def split(cls, a: Csr, *, sigma: int, plain: bool) -> Iterator[Piece]:
-        kept = well_filled(a)
+    def kept(cls, a: Csr, **params: Any) -> Array:
+        held, length = diagonal_sizes(a, runner(a))
+        kept = saves_bytes(held, length, a.dtype)
         near = slice(max(a.rows - 2, 0), a.rows + 1)  # the diagonals -1, 0 and 1
-        kept[near] |= well_filled(a, 0.5)[near]
-        on = on_diagonals(a, kept)
-        yield Piece("dia", Dia, a.where(on))
-        yield Piece("ell", Ell, a.where(~on)) if plain else Piece("ell", WarpedEll, a.where(~on), {"sigma": sigma})
+        kept[near] |= (held > 0)[near] & (held >= 0.5 * length)[near]
+        return kept
+
+    @classmethod
+    def other(cls, *, sigma: int, plain: bool) -> tuple[str, type[Format], dict[str, Any]]:
+        return ("ell", Ell, {}) if plain else ("ell", WarpedEll, {"sigma": sigma})
 
 
 @register
-class BinCsr(Split):
+class BinCsr(BesideDiagonals):
     """Slices of 32 rows in their order, a thread a row, and the main diagonal as an array of its own.
 
     The paper's solver needs the diagonal apart; its matrices are symmetric and in single precision, here any are: our
@@ -133,7 +162,11 @@ class BinCsr(Split):
     formats = (SellCSigma, Dia)
 
     @classmethod
-    def split(cls, a: Csr, **params: Any) -> Iterator[Piece]:
-        diagonal = a.row_idx == a.col_idx
-        yield Piece("ell", SellCSigma, a.where(~diagonal), {"sigma": 1, "threads": 1})
-        yield Piece("dia", Dia, a.where(diagonal))
+    def kept(cls, a: Csr, **params: Any) -> Array:
+        main = a.xp.zeros(max(a.rows + a.cols - 1, 0), dtype=bool)
+        main[max(a.rows - 1, 0) : a.rows] = True
+        return main
+
+    @classmethod
+    def other(cls, **params: Any) -> tuple[str, type[Format], dict[str, Any]]:
+        return "ell", SellCSigma, {"sigma": 1, "threads": 1}

@@ -9,18 +9,34 @@ from spmvbench.formats.arrays import Array, Csr
 from spmvbench.formats.base import Format, Launch, in_part
 
 
+class Made(NamedTuple):
+    """A part that the rule has made itself, and how many entries it holds."""
+
+    part: Format
+    nnz: int
+
+
 class Piece(NamedTuple):
     """Some of a matrix's entries and the format that is to hold them, with parameters other than its defaults."""
 
     name: str
     format: type[Format]
-    entries: Csr  # of the whole matrix's shape
+    entries: Csr | Made  # of the whole matrix's shape
     params: Mapping[str, Any] = {}
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays that will hold it."""
+        if isinstance(self.entries, Made):
+            return self.entries.part.nbytes
         return self.format.estimate(self.entries, **self.format.resolve(self.params))
+
+    @property
+    def part(self) -> Format:
+        """It in its format."""
+        if isinstance(self.entries, Made):
+            return self.entries.part
+        return self.format.from_csr(self.entries, **self.params)
 
 
 class Split(Format):
@@ -62,8 +78,7 @@ class Split(Format):
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
         held, entries = cls.pieces(a, **params)
-        parts = {piece.name: piece.format.from_csr(piece.entries, **piece.params) for piece in held}
-        return {"parts": parts, "entries": entries}
+        return {"parts": {piece.name: piece.part for piece in held}, "entries": entries}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         decoded = zip(*(part.to_coo() for part in self.parts.values()), strict=True)

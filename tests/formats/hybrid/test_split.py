@@ -9,7 +9,7 @@ from spmvbench.formats import Csr
 from spmvbench.formats.csr.rows import CsrRows
 from spmvbench.formats.ellpack import sell
 from spmvbench.formats.ellpack.ellpack import EllRows
-from spmvbench.formats.hybrid import hyb
+from spmvbench.formats.hybrid import diagonals, hyb
 
 HARD = testing.hard_matrices()
 
@@ -131,10 +131,10 @@ def test_hdc_without_a_kept_diagonal_is_csr(emulated):
     assert len(fmt.launches(np.ones(70_000), np.ones(30))) == 1
 
 
-@pytest.mark.parametrize("rest", [1, 3, 40])
+@pytest.mark.parametrize("rest", [0.02, 1, 3, 40])
 @pytest.mark.parametrize("spec", ["hdc", "hdc[fused=false]"])
 def test_hdc_s_launches_are_right_for_rests_of_any_length(spec, rest, checking):
-    rng = np.random.default_rng(rest)
+    rng = np.random.default_rng(0)
     stray = sparse.random_array((601, 500), density=0.5 * rest / 500, rng=rng, format="csr")
     a = sparse.csr_array(sparse.eye_array(601, 500) * 3 + stray)
     fmt = testing.convert(spec, a)
@@ -155,3 +155,23 @@ def test_bin_csr_holds_the_diagonal_apart():
     assert fmt.parts["dia"].offset.tolist() == [0]
     assert (fmt.parts["ell"].slice_height, fmt.parts["ell"].row_threads) == (32, 1)
     assert fmt.parts["ell"].detail == {"slice_height": 32, "threads": 1}
+
+
+@pytest.mark.parametrize("key", ["hdc", "hdc[fused=false]", "ell-dia", "bin-csr"])
+@pytest.mark.parametrize("long_pointers", [False, True])
+def test_kernels_take_diagonals_as_arrays_do(key, long_pointers, checking, monkeypatch, same_arrays):
+    rng = np.random.default_rng(0)
+    stray = sparse.random_array((400, 370), density=0.01, rng=rng)
+    near = sparse.csr_array(stray + sparse.diags_array([1.0, 2.0, 3.0], offsets=[-2, 0, 9], shape=(400, 370)))
+    for matrix in (near, HARD["stencil"], HARD["one full row"], HARD["no entries"], HARD["tall"]):
+        a = Csr.of(matrix)
+        if long_pointers:
+            a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
+        expected = testing.convert(key, a)
+        with monkeypatch.context() as patch:
+            patch.setattr(diagonals, "runner", lambda matrix: lambda launch: checking.compile([launch]).run())
+            found = testing.convert(key, a)
+            ((cls, params),) = formats.parse(key)
+            assert cls.estimate(a, **params) == expected.nbytes
+        same_arrays(found.arrays(), expected.arrays(), key)
+        assert found.entries == expected.entries
