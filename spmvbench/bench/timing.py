@@ -45,7 +45,7 @@ class Rule:
 
 RULES = {
     "cuda": Rule(rounds=3, budget=0.5, sample=1e-3, min_samples=10, look=0.02),  # a look takes about 1 ms
-    "emulated": Rule(rounds=1, budget=0.05, sample=0.0, min_samples=3, judged=(60, 1.0)),
+    "emulated": Rule(rounds=1, budget=0.05, sample=0.0, min_samples=3, judged=(60, 2.0)),
 }
 
 
