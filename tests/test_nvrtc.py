@@ -35,6 +35,12 @@ OWN = {
         *(f"mgpu_codes<{index}, 128, {items}>" for index in ("int", "long long") for items in (3, 13)),
         *(f"merbit_fields<{index}, {sigma}>" for index in ("int", "long long") for sigma in (5, 14, 15, 42)),
     },
+    "blocked/bccoo_convert.cu": {
+        "bccoo_pack<double, unsigned short, unsigned char, int, false>",
+        "bccoo_pack<float, int, unsigned int, long long, true>",
+        *(f"slice_rows<{index}>" for index in ("int", "long long")),
+        *("slice_entries<double, int>", "slice_entries<float, long long>"),
+    },
     "csr/csr5_convert.cu": {
         *(f"csr5_convert<{value}, int, {sigma}>" for value in ("double", "float") for sigma in (4, 17, 32)),
         *("csr5_convert<double, long long, 32>", "csr5_empty_offsets<int, 4>", "csr5_empty_offsets<long long, 32>"),

@@ -30,9 +30,11 @@ struct Steps {
   int column[LOADS];  // or, where DELTA, its difference from the column before
   V value[LOADS][H][W];
 
-  __device__ __forceinline__ void load(const Blocks<V, C>& a, long long at) {
+  // `left` of them at most.
+  __device__ __forceinline__ void load(const Blocks<V, C>& a, long long at, int left) {
 #pragma unroll
     for (int u = 0; u < LOADS; ++u) {
+      if (u >= left) break;
       const long long block = at + u * a.across;
       column[u] = DELTA ? static_cast<int>(load_stream(a.delta + block)) : column_of(load_stream(a.block_col + block));
 #pragma unroll
@@ -40,12 +42,26 @@ struct Steps {
     }
   }
 
-  // Differences become columns. before: the column before the first; the last of these afterwards.
-  __device__ __forceinline__ void find_columns(const Blocks<V, C>& a, long long at, int& before) {
-    if (!DELTA) return;
+  // Differences become columns. before: the column before the first, or where FIRST that of the first itself; the last
+  // of these afterwards. Columns that stand in block_col are looked for where some lane of the warp has one.
+  template <bool FIRST>
+  __device__ __forceinline__ void find_columns(const Blocks<V, C>& a, long long at, int left, int& before) {
+    bool full = false;
 #pragma unroll
     for (int u = 0; u < LOADS; ++u) {
-      column[u] = column[u] == FULL_COLUMN ? column_of(a.block_col[at + u * a.across]) : before + column[u];
+      if (u >= left) break;
+      if (FIRST && u == 0) column[u] = 0;
+      full |= column[u] == FULL_COLUMN;
+    }
+    full = __any_sync(FULL_MASK, full);
+#pragma unroll
+    for (int u = 0; u < LOADS; ++u) {
+      if (u >= left) break;
+      if (full && column[u] == FULL_COLUMN) {
+        column[u] = column_of(a.block_col[at + u * a.across]);
+      } else {
+        column[u] += before;
+      }
       before = column[u];
     }
   }
@@ -53,25 +69,28 @@ struct Steps {
 
 // Walks the STEPS blocks of thread t. stop(row, sum, first) takes the H sums of every block row that ends in it; `first`
 // says that the block row may have begun in another thread. What is open at the end is left in `sum`; the result says
-// whether any block row ends. bits: bit j is set where the block row of block j goes on behind it.
+// whether any block row ends. bits: bit j is set where the block row of block j goes on behind it. Whole warps arrive.
 template <typename V, typename C, int H, int W, int STEPS, bool DELTA, int LOADS, typename Stop>
 __device__ __forceinline__ bool walk(const Blocks<V, C>& a, long long t, int cols, unsigned bits, int row,
                                      const V* __restrict__ x, V (&sum)[H], Stop stop) {
   const long long first = t / a.across * STEPS * a.across + t % a.across;
   bool any = false;
-  int column_before = 0;
   Steps<V, C, H, W, DELTA, LOADS> next;
-  next.load(a, first);
+  next.load(a, first, STEPS);
+  int column_before = DELTA ? column_of(load_stream(a.block_col + first)) : 0;
 #pragma unroll
   for (int i = 0; i < H; ++i) sum[i] = V(0);
 #pragma unroll
   for (int done = 0; done < STEPS; done += LOADS) {
+    const int left = STEPS - done;
     Steps<V, C, H, W, DELTA, LOADS> now = next;
-    if (done + LOADS < STEPS) next.load(a, first + (done + LOADS) * a.across);
-    now.find_columns(a, first + done * a.across, column_before);
+    if (LOADS < left) next.load(a, first + (done + LOADS) * a.across, left - LOADS);
+    if (DELTA && done == 0) now.template find_columns<true>(a, first, left, column_before);
+    if (DELTA && done > 0) now.template find_columns<false>(a, first + done * a.across, left, column_before);
     V factor[LOADS][W];
 #pragma unroll
     for (int u = 0; u < LOADS; ++u) {
+      if (u >= left) break;
 #pragma unroll
       for (int q = 0; q < W; ++q) {
         // The last block column may reach over the edge; its values there are zeros.
@@ -81,6 +100,7 @@ __device__ __forceinline__ bool walk(const Blocks<V, C>& a, long long t, int col
     }
 #pragma unroll
     for (int u = 0; u < LOADS; ++u) {
+      if (u >= left) break;
 #pragma unroll
       for (int i = 0; i < H; ++i) {
 #pragma unroll

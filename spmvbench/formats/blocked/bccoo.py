@@ -7,15 +7,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import INT32_MAX, Array, Csr, cdiv, offsets, round_up
+from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, offsets, round_up
 from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, in_part, per_thread, register
 from spmvbench.formats.blocked.blocks import MarkedTiles, Shape, SortedTiles, best_shape, shapes, tiles_of
-from spmvbench.formats.conversion import seconds
+from spmvbench.formats.conversion import Run, runner, seconds
 
 NO_SHORT_COLUMN, FULL_COLUMN = 0xFFFF, -32768  # as in kernels/blocked/bccoo.cu
 HEIGHTS, WIDTHS = (1, 2, 3, 4), (1, 2, 4)
-STEPS, GROUP = 16, 256  # blocks a thread, threads a group, where they are not given
-FLAGS = {8: np.uint8, 16: np.uint16, 32: np.uint32}  # the words that hold a thread's bits, by its blocks
+GROUP = 256  # threads a group, where it is not given
+EACH = 16  # times that a warp takes 32 entries, where the matrix is cut into slices
+
+
+def flags_dtype(steps: int) -> np.dtype:
+    """The word that holds the bits of a thread with so many blocks."""
+    return np.dtype(np.uint8 if steps <= 8 else np.uint16 if steps <= 16 else np.uint32)
+
+
+def steps_for(blocks: int, block_rows: int) -> int:
+    """Blocks a thread: as a block row has in the mean, 4 to 16, for neighbours to read neighbouring x; else 8."""
+    mean = round(blocks / max(block_rows, 1))
+    return mean if 4 <= mean <= 16 else 8
 
 
 class Plan(NamedTuple):
@@ -25,6 +36,82 @@ class Plan(NamedTuple):
     w: int
     steps: int
     group: int
+
+
+class Deal(NamedTuple):
+    """What block CSR becomes: blocks dealt out to threads, block rows told by bits."""
+
+    plan: Plan
+    threads: int
+    across: int  # threads whose blocks lie side by side
+    column: np.dtype  # of block columns
+    delta: bool
+
+    @property
+    def differences(self) -> bool:
+        """Whether there are differences of columns."""
+        return self.delta and self.column == np.int32
+
+    @property
+    def parts(self) -> tuple[int, int, int]:
+        """Parts of threads side by side, those of a part, blocks of each."""
+        return self.threads // self.across, self.across, self.plan.steps
+
+    def by_arrays(self, ends: Array, block_col: Array, values: Array) -> dict[str, Any]:
+        """The arrays of `Bccoo`, and how many columns stand out. ends: (block rows + 1,), where block rows begin.
+
+        block_col: (blocks,), values: (blocks, h * w), filled up to whole groups.
+        """
+        xp, (h, w, steps, group), threads = array_module(ends), self.plan, self.threads
+        stops = xp.zeros((threads, steps), dtype=bool)
+        stops.reshape(-1)[ends[1:] - 1] = True
+        word = xp.left_shift(np.uint32(1), xp.arange(steps, dtype=np.uint32))
+        flags = xp.where(stops, np.uint32(0), word).sum(axis=1, dtype=np.uint32).astype(flags_dtype(steps))
+        need_scan = (~stops.any(axis=1)).reshape(threads // group, group).any(axis=1).astype(np.uint8)
+        block_col = block_col.reshape(threads, steps)
+        delta_col, escapes = xp.empty((0, steps, self.across), dtype=np.int16), 0
+        if self.differences:
+            found = xp.full((threads, steps), FULL_COLUMN, dtype=np.int16)
+            difference = block_col[:, 1:] - block_col[:, :-1]
+            fits = (abs(difference) < -FULL_COLUMN) & (block_col[:, 1:] >= 0) & (block_col[:, :-1] >= 0)
+            found[:, 1:] = xp.where(fits, difference, FULL_COLUMN)
+            escapes = int((~fits & (block_col[:, 1:] >= 0)).sum())
+            delta_col = xp.ascontiguousarray(found.reshape(self.parts).transpose(0, 2, 1))
+        block_col = xp.ascontiguousarray(block_col.reshape(self.parts).transpose(0, 2, 1))
+        return {
+            "values": xp.ascontiguousarray(values.reshape(*self.parts, h, w).transpose(3, 0, 2, 1, 4)),
+            "block_col": block_col.astype(self.column, copy=False),
+            "delta_col": delta_col,
+            "flags": flags,
+            "first_row": offsets(stops.sum(axis=1)),
+            "need_scan": need_scan,
+            "escapes": escapes,
+        }
+
+    def by_kernel(self, ends: Array, block_col: Array, values: Array, run: Run) -> dict[str, Any]:
+        """As `by_arrays`, for at least one thread. run: runs a launch on these arrays."""
+        xp, (h, w, steps, group), threads = array_module(ends), self.plan, self.threads
+        count, across, _ = self.parts
+        packed = xp.empty((h, count, steps, across, w), dtype=values.dtype)
+        columns = xp.empty((count, steps, across), dtype=self.column)
+        delta_col = xp.empty((count if self.differences else 0, steps, across), dtype=np.int16)
+        flags, first_row = xp.empty(threads, dtype=flags_dtype(steps)), xp.empty(threads + 1, dtype=np.int32)
+        need_scan, escapes = xp.empty(threads // group, dtype=np.uint8), xp.zeros(1, dtype=np.int32)
+        types = ", ".join(map(ctype, (values, columns, flags, ends)))
+        sizes = *map(np.int32, (h, w, steps, len(ends) - 1)), np.int64(threads), np.int64(across)
+        found = packed, columns, delta_col, flags, first_row, need_scan, escapes
+        name = f"bccoo_pack<{types}, {cbool(self.differences)}>"
+        args = *sizes, ends, block_col, values, *found
+        run(Launch("blocked/bccoo_convert.cu", name, threads // group, group, args))
+        return {
+            "values": packed,
+            "block_col": columns,
+            "delta_col": delta_col,
+            "flags": flags,
+            "first_row": first_row,
+            "need_scan": need_scan,
+            "escapes": int(escapes[0]),
+        }
 
 
 class Bccoo(Format):
@@ -37,12 +124,14 @@ class Bccoo(Format):
     """
 
     family = "COO"
-    sources = ("blocked/bccoo.cu", "blocked/block_convert.cu")
+    sources = ("blocked/bccoo.cu", "blocked/bccoo_convert.cu", "blocked/block_convert.cu")
     keeps_zeros = False
 
     h = Parameter(0, "rows of a block; 0 takes what gives the fewest bytes to read", choices=(0, *HEIGHTS))
     w = Parameter(0, "columns of a block, likewise", choices=(0, *WIDTHS))
-    steps = Parameter(0, "blocks a thread; 0 takes 16", choices=(0, *FLAGS))
+    steps = Parameter(
+        0, "blocks a thread, up to 32; 0 takes a block row's in the mean from 4 to 16, else 8", low=0, high=32
+    )
     group = Parameter(
         0, "threads a group, which the number of blocks is filled up to; 0 takes 256", choices=(0, 64, 128, 256, 512)
     )
@@ -85,11 +174,16 @@ class Bccoo(Format):
         """The type of block columns."""
         return np.dtype(np.uint16 if cdiv(cols, w) < NO_SHORT_COLUMN else np.int32)
 
+    @staticmethod
+    def blocks(counts: Array) -> int:
+        """Blocks that are stored: one of zeros where a block row has none."""
+        return int(array_module(counts).maximum(counts, 1).sum())
+
     @classmethod
     def read_bytes(cls, a: Csr, counts: Array, h: int, w: int, delta: bool) -> int:
         """Bytes of blocks of h x w that a product reads, where differences of columns fit."""
         column = min(cls.column_dtype(a.cols, w).itemsize, 2 if delta else 4)
-        blocks = int(counts.sum()) + int((counts == 0).sum())
+        blocks = cls.blocks(counts)
         return blocks * (h * w * a.dtype.itemsize + column) + blocks // 8
 
     @classmethod
@@ -101,11 +195,12 @@ class Bccoo(Format):
     def estimate(cls, a: Csr, *, h: int, w: int, steps: int, group: int, delta: bool, **params: Any) -> int:
         a = cls.stacked(a, h, w, **params)
         h, w, counts = cls.chosen(tiles_of(a, cls.choices(h, w)), h, w, delta)
-        steps, group, column = steps or STEPS, group or GROUP, cls.column_dtype(a.cols, w)
-        blocks = round_up(int(counts.sum()) + int((counts == 0).sum()), steps * group)
+        blocks, group, column = cls.blocks(counts), group or GROUP, cls.column_dtype(a.cols, w)
+        steps = steps or steps_for(blocks, len(counts))
+        blocks = round_up(blocks, steps * group)
         threads = blocks // steps
         columns = column.itemsize + 2 * (delta and column == np.int32)
-        flags = np.dtype(FLAGS[steps]).itemsize
+        flags = flags_dtype(steps).itemsize
         return blocks * (h * w * a.dtype.itemsize + columns) + threads * flags + 4 * (threads + 1) + threads // group
 
     @classmethod
@@ -115,7 +210,7 @@ class Bccoo(Format):
         if tune and a.xp is not np and a.nnz:
             return cls.tuned(a, tiles, h=h, w=w, **params)
         h, w, counts = cls.chosen(tiles, h, w, params["delta"])
-        plan = Plan(h, w, params["steps"] or STEPS, params["group"] or GROUP)
+        plan = Plan(h, w, params["steps"] or steps_for(cls.blocks(counts), len(counts)), params["group"] or GROUP)
         return cls.dealt(tiles, plan, counts, a.nnz, **params)
 
     @classmethod
@@ -131,44 +226,20 @@ class Bccoo(Format):
         **params: Any,
     ) -> dict[str, Any]:
         """The fields. counts: (block rows,), the blocks of each."""
-        xp, cols, block_rows = tiles.a.xp, tiles.a.cols, len(counts)
-        h, w, steps, group = plan
+        xp, block_rows, (h, w, steps, group) = tiles.a.xp, len(counts), plan
         ends = offsets(xp.maximum(counts, 1))  # a block of zeros where there is none
         blocks = round_up(int(ends[-1]), steps * group)
+        filled = ends.copy()
+        filled[-1] = blocks
+        block_col, values = tiles.store(h, w, 1, 1, xp.arange(block_rows, dtype=np.int32), filled)
         threads = blocks // steps
-        stops = xp.zeros((threads, steps), dtype=bool)
-        stops.reshape(-1)[ends[1:] - 1] = True
-        ends[-1] = blocks
-        block_col, values = tiles.store(h, w, 1, 1, xp.arange(block_rows, dtype=np.int32), ends)
-
-        first_row = offsets(stops.sum(axis=1))
-        word = xp.left_shift(np.uint32(1), xp.arange(steps, dtype=np.uint32))
-        flags = xp.where(stops, np.uint32(0), word).sum(axis=1, dtype=np.uint32).astype(FLAGS[steps])
-        need_scan = (~stops.any(axis=1)).reshape(threads // group, group).any(axis=1).astype(np.uint8)
-
-        across = across or max(threads, 1)
-        parts = (threads // across, across, steps)
-        block_col = block_col.reshape(threads, steps)
-        wide = cls.column_dtype(cols, w) == np.int32
-        delta_col, escapes = xp.empty((0, steps, across), dtype=np.int16), 0
-        if wide and delta:
-            found = xp.full((threads, steps), FULL_COLUMN, dtype=np.int16)
-            difference = block_col[:, 1:] - block_col[:, :-1]
-            fits = (abs(difference) < -FULL_COLUMN) & (block_col[:, 1:] >= 0) & (block_col[:, :-1] >= 0)
-            found[:, 1:] = xp.where(fits, difference, FULL_COLUMN)
-            escapes = int((~fits & (block_col[:, 1:] >= 0)).sum())
-            delta_col = xp.ascontiguousarray(found.reshape(parts).transpose(0, 2, 1))
-        block_col = xp.ascontiguousarray(block_col.reshape(parts).transpose(0, 2, 1))
+        deal = Deal(plan, threads, across or max(threads, 1), cls.column_dtype(tiles.a.cols, w), delta)
+        arrays = ends, block_col.reshape(-1), values
+        by_kernel = isinstance(tiles, MarkedTiles) and blocks
         return {
-            "values": xp.ascontiguousarray(values.reshape(*parts, h, w).transpose(3, 0, 2, 1, 4)),
-            "block_col": block_col if wide else block_col.astype(np.uint16),
-            "delta_col": delta_col,
-            "flags": flags,
-            "first_row": first_row,
-            "need_scan": need_scan,
+            **(deal.by_kernel(*arrays, tiles.run) if by_kernel else deal.by_arrays(*arrays)),
             "plan": plan,
             "block_rows": block_rows,
-            "escapes": escapes,
             "fill": nnz / values.size if nnz else 1.0,
             "search_seconds": 0.0,
         }
@@ -182,7 +253,7 @@ class Bccoo(Format):
         size = {shape: cls.read_bytes(a, counts, *shape, params["delta"]) for shape, counts in counted.items()}
         best, shortest = None, np.inf
         for shape in sorted(size, key=lambda shape: size[shape])[:4]:
-            for steps in (params["steps"],) if params["steps"] else FLAGS:
+            for steps in (params["steps"],) if params["steps"] else (8, 16, 32):
                 for group in (params["group"],) if params["group"] else (128, 256):
                     found = cls.dealt(tiles, Plan(*shape, steps, group), counted[shape], a.nnz, **params)
                     taken = seconds(cls.holding(a.shape, found, **params).launches(x, y))
@@ -263,14 +334,47 @@ class PlainBccoo(Bccoo):
     """Dense h x w blocks in equal shares a thread, a bit a block for the row index, 16 bits for the column.
 
     See `Bccoo`. The authors' tuner takes seconds on every matrix; tune=true does what it keeps of its search, as part
-    of the conversion, and without it the shape goes by the bytes, 16 blocks a thread and 256 threads a group. The paper
-    has single precision alone.
+    of the conversion. Without it the shape goes by the bytes and the blocks a thread by the mean block row, in groups
+    of 256. The paper has single precision alone.
     """
 
     key = "bccoo"
     survey_name = "BCCOO"
     reference = "Yan, Li, Zhang & Zhou, PPoPP 2014 (yaSpMV)"
     core = "blocked coordinates with a bit a block: the matrix as it is"
+
+
+def sliced_by_arrays(a: Csr, slices: int, width: int, height: int) -> Csr:
+    """Vertical slices of `width` columns, the last with the rest, one below the other, each of `height` rows."""
+    xp = a.xp
+    number = xp.minimum(a.col_idx // np.int32(width), np.int32(slices - 1))
+    key = number.astype(np.int64) * height + a.row_idx
+    counts = xp.bincount(key, minlength=slices * height)
+    row_ptr = offsets(counts)
+    counts = counts.reshape(slices, height)
+    left_of = (xp.cumsum(counts, axis=0) - counts).reshape(-1)  # of a row's entries, those in slices further left
+    place = row_ptr[key] + a.rank_in_row - left_of[key]
+    col_idx, values = xp.empty_like(a.col_idx), xp.empty_like(a.values)
+    col_idx[place] = a.col_idx
+    values[place] = a.values
+    return Csr((slices * height, a.cols), row_ptr.astype(a.row_ptr.dtype, copy=False), col_idx, values)
+
+
+def sliced_by_kernels(a: Csr, slices: int, width: int, height: int, run: Run) -> Csr:
+    """As `sliced_by_arrays`. run: runs a launch on the arrays of `a`."""
+    xp, source, index = a.xp, "blocked/bccoo_convert.cu", a.row_ptr.dtype
+    firsts, counts = xp.empty(slices * height, dtype=index), xp.zeros(slices * height, dtype=index)
+    cut = np.int32(slices), np.int32(width), np.int64(height)
+    args = np.int32(a.rows), *cut, a.row_ptr, a.col_idx, firsts, counts
+    run(Launch(source, f"slice_rows<{ctype(index)}>", *per_thread(a.rows), args))
+    row_ptr = xp.zeros(len(counts) + 1, dtype=index)
+    xp.cumsum(counts, out=row_ptr[1:])
+    col_idx, values = xp.empty_like(a.col_idx), xp.empty_like(a.values)
+    sizes = np.int32(a.rows), index.type(a.nnz), *cut, np.int32(EACH)
+    args = *sizes, a.row_ptr, a.col_idx, a.values, firsts, row_ptr, col_idx, values
+    name = f"slice_entries<{ctype(values)}, {ctype(index)}>"
+    run(Launch(source, name, *per_thread(cdiv(a.nnz, 32 * EACH) * 32), args))
+    return Csr((slices * height, a.cols), row_ptr, col_idx, values)
 
 
 @register
@@ -295,21 +399,12 @@ class BccooPlus(Bccoo):
 
     @classmethod
     def stacked(cls, a: Csr, h: int, w: int, *, slices: int, **params: Any) -> Csr:
-        xp, height = a.xp, cls.slice_height(a.rows)
+        height = cls.slice_height(a.rows)
         if height * slices > INT32_MAX:
             raise Skip(f"{slices} slices of {a.rows:,} rows are too many to count in 32 bits")
         width = max(a.cols // (4 * slices) * 4, 4)
-        number = xp.minimum(a.col_idx // np.int32(width), np.int32(slices - 1))
-        key = number.astype(np.int64) * height + a.row_idx
-        counts = xp.bincount(key, minlength=slices * height)
-        row_ptr = offsets(counts)
-        counts = counts.reshape(slices, height)
-        left_of = (xp.cumsum(counts, axis=0) - counts).reshape(-1)  # of a row's entries, those in slices further left
-        place = row_ptr[key] + a.rank_in_row - left_of[key]
-        col_idx, values = xp.empty_like(a.col_idx), xp.empty_like(a.values)
-        col_idx[place] = a.col_idx
-        values[place] = a.values
-        return Csr((slices * height, a.cols), row_ptr.astype(a.row_ptr.dtype, copy=False), col_idx, values)
+        run = runner(a)
+        return sliced_by_kernels(a, slices, width, height, run) if run else sliced_by_arrays(a, slices, width, height)
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         row, col, value = super().to_coo()

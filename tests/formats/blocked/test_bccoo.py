@@ -11,7 +11,8 @@ from spmvbench import formats, testing
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.blocked import bccoo
-from spmvbench.formats.blocked.bccoo import loads_for
+from spmvbench.formats.blocked.bccoo import Plan, loads_for, steps_for
+from spmvbench.formats.blocked.blocks import MarkedTiles, SortedTiles
 
 HARD = testing.hard_matrices()
 
@@ -105,6 +106,47 @@ def test_slices_stand_one_below_the_other():
     assert tall.row_ptr[-1] == 26
 
 
+def ways(device):
+    """What runs a launch on a device, for conversions by kernels."""
+    return lambda launch: device.compile([launch]).run()
+
+
+@pytest.mark.parametrize("given", [{}, {"h": 3, "w": 2, "steps": 5, "across": 32}, {"delta": False, "steps": 32}])
+def test_kernels_deal_out_the_same_arrays(given, checking):
+    params = bccoo.PlainBccoo.resolve(given | {"group": 64})
+    for name in ("power law", "empty rows and columns", "3x3 blocks", "wide", "1xN", "no entries", "stored zeros"):
+        a = Csr.of(HARD[name]).astype(np.float32)
+        if name == "power law":
+            a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
+        choices = bccoo.PlainBccoo.choices(params["h"], params["w"])
+        by_arrays, by_kernels = (
+            bccoo.PlainBccoo.dealt(tiles, Plan(*shape, 5, 64), counts, a.nnz, **params)
+            for tiles in (SortedTiles(a), MarkedTiles(a, choices, ways(checking)))
+            for *shape, counts in [bccoo.PlainBccoo.chosen(tiles, params["h"], params["w"], params["delta"])]
+        )
+        assert by_arrays.keys() == by_kernels.keys()
+        for field, array in by_arrays.items():
+            np.testing.assert_array_equal(by_kernels[field], array, err_msg=f"{name}: {field}")
+            assert getattr(by_kernels[field], "dtype", None) == getattr(array, "dtype", None)
+
+
+@pytest.mark.parametrize("slices", [1, 4, 32])
+def test_kernels_cut_the_same_slices(slices, checking):
+    for name in ("power law", "empty rows and columns", "1xN", "Nx1", "no entries", "full"):
+        a = Csr.of(HARD[name])
+        cut = slices, max(a.cols // (4 * slices) * 4, 4), bccoo.BccooPlus.slice_height(a.rows)
+        by_arrays, by_kernels = bccoo.sliced_by_arrays(a, *cut), bccoo.sliced_by_kernels(a, *cut, ways(checking))
+        assert by_arrays.shape == by_kernels.shape
+        for field in ("row_ptr", "col_idx", "values"):
+            np.testing.assert_array_equal(getattr(by_kernels, field), getattr(by_arrays, field), err_msg=name)
+
+
+def test_blocks_a_thread():
+    assert [steps_for(blocks, 10) for blocks in (0, 34, 36, 74, 76, 160, 170)] == [8, 8, 4, 7, 8, 16, 8]
+    assert steps_for(0, 0) == 8
+    assert testing.convert("bccoo", spmvbench.load("pde:8")).plan == (1, 1, 6, 256)
+
+
 def test_too_many_slices_are_refused():
     a = Csr((2**27, 1), np.broadcast_to(np.int32(0), 2**27 + 1), np.empty(0, np.int32), np.empty(0))
     with pytest.raises(Skip, match="32 slices of 134,217,728 rows"):
@@ -134,7 +176,7 @@ def test_steps_on_their_way():
     assert [loads_for(values, 8) for values in (1, 2, 3, 4, 6, 8, 16)] == [8, 4, 2, 2, 1, 1, 1]
 
 
-@pytest.mark.parametrize("bad", ["bccoo[h=5]", "bccoo[w=3]", "bccoo[steps=24]", "bccoo-plus[slices=3]"])
+@pytest.mark.parametrize("bad", ["bccoo[h=5]", "bccoo[w=3]", "bccoo[steps=33]", "bccoo-plus[slices=3]"])
 def test_bad_parameters(bad):
     with pytest.raises(UsageError, match="takes"):
         formats.parse(bad)
