@@ -17,7 +17,8 @@ FAILED = ("timeout", "crashed", "oom", "error")
 def coverage(rows: pd.DataFrame) -> pd.DataFrame:
     """One row for each setting (``f64 hot``) and format (`label`), in the order of their standings, then by coverage.
 
-    A matrix that could not be read counts for nobody. Columns besides those two: device; cases (matrices tried);
+    A matrix that could not be read counts for nobody. Columns besides those two: device; kernel (own: of the bench's
+    authors, where a paper has another or none; ``= ell``: another name of that format); cases (matrices tried);
     ok, skipped, wrong, failed (how many ended so); coverage (ok / cases); gflops (geometric mean; NaN without any, and
     for what is not counted: experiments, other names of a format that is there too); behind, wins, ties (as
     `ranking.standings`; NaN, 0 and 0 where nothing is counted); worst (matrix on which the format was slowest beside
@@ -41,6 +42,7 @@ def _figures(part: pd.DataFrame) -> dict[str, object]:
     slowest = ok.loc[ok["slowdown"].idxmax()] if ok["slowdown"].notna().any() else None
     return {
         "device": part["device"].iloc[0] if len(part) else "",
+        "kernel": _kernel(part),
         "cases": len(part),
         "ok": len(ok),
         "skipped": int(part["status"].eq("skipped").sum()),
@@ -53,6 +55,13 @@ def _figures(part: pd.DataFrame) -> dict[str, object]:
         "error_ratio": float(part["error_ratio"].max()),
         "bytes_per_nnz": geometric_mean(ok["bytes_per_nnz"]),
     }
+
+
+def _kernel(part: pd.DataFrame) -> str:
+    """What a table says of the kernel, or of the name, of one format."""
+    alias = part["alias_of"].max() if len(part) and "alias_of" in part else ""
+    own = "own_kernel" in part and part["own_kernel"].any()
+    return f"= {alias}" if alias else "own" if own else ""
 
 
 def geometric_mean(values: pd.Series | Sequence[float]) -> float:

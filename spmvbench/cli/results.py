@@ -31,6 +31,9 @@ def echo_results(rows: pd.DataFrame) -> None:
     if ranked:
         click.echo("\nBehind best: geometric mean over all matrices of time over the best time; where none was right,")
         click.echo(f"{REACH:g} counts. It orders the table. Times within {100 * (TIE - 1):.1f} % are tied.")
+        click.echo(
+            "Kernel own: this project's, where a paper has another or none; = NAME: another name of that format."
+        )
     _echo_reasons(rows)
 
 
@@ -67,6 +70,7 @@ _COUNTS = {
 }
 _MEASURED = {
     "format": lambda row: row.label,
+    "kernel": lambda row: row.kernel,
     "behind best": lambda row: _number(row.behind, ".2f", "x"),
     "wins": lambda row: f"{row.wins} +{row.ties} tied" if row.ties else str(row.wins),
     "GFLOPS": lambda row: _number(row.gflops, ".4g"),
@@ -87,9 +91,11 @@ def _number(value: float, spec: str, unit: str = "") -> str:
 
 def _echo_table(table: pd.DataFrame, columns: dict[str, Callable[[Any], str]]) -> None:
     """Print rows under a header; text to the left, numbers to the right; a row with wrong answers in red."""
+    if not table["kernel"].any():
+        columns = {name: text for name, text in columns.items() if name != "kernel"}
     lines = [list(columns), *([text(row) for text in columns.values()] for row in table.itertuples())]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-    left = {"format", "worst case"}
+    left = {"format", "kernel", "worst case"}
     for line, wrong in zip(lines, [0, *table["wrong"]], strict=True):
         cells = [
             cell.ljust(width) if name in left else cell.rjust(width)

@@ -147,6 +147,7 @@ def _letter(place: int) -> str:
 
 _OUTCOME = [
     Column("label", "Format"),
+    Column("kernel", "Kernel", about="own: this project's, where a paper has another or none; =: another name of"),
     Column("cases", "Matrices", number, "matrices tried"),
     Column("coverage", "Right", percent, "share of the matrices that the format held and got right"),
 ]

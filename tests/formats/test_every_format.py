@@ -129,6 +129,7 @@ def test_every_format_says_what_it_is(key):
     assert cls.key == key
     assert cls.__doc__
     assert cls.reference
+    assert cls.own == cls.reference.startswith("this project")
     assert cls.family
     assert all(formats.kernel_path(source).is_file() for source in cls.sources)
     assert all(parameter.doc for parameter in cls.parameters().values())

@@ -37,7 +37,7 @@ class Csr5Hub(Format):
 
     key = "csr5-hub"
     family = "CSR"
-    reference = "Liu & Vinter, ICS'15; hub sorting: Zhang et al., IEEE Big Data 2017"
+    reference = "this project, after Liu & Vinter, ICS'15; hub sorting: Zhang et al., IEEE Big Data 2017"
     own = True
     sources = Csr5.sources
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, index_dtype, round_up
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
+from spmvbench.formats.conversion import device_limits
 
 
 class Coo(Format):
@@ -65,13 +66,24 @@ class CooFlat(Coo):
 
     key = "coo-flat"
 
-    # Two blocks a multiprocessor of an H200: as many as its registers hold, and few enough for the fix-up by one block.
-    warps = Parameter(2112, "most warps, each with an equal share of the entries", low=1, high=2**20)
+    warps = Parameter(
+        0,
+        "most warps, each with an equal share of the entries; 0: 16 for each multiprocessor of the device at hand",
+        low=0,
+        high=2**20,
+    )
+
+    most_warps: int  # in use
+
+    @classmethod
+    def convert(cls, a: Csr, *, warps: int) -> dict[str, Any]:
+        # Two blocks a multiprocessor: as many as registers hold, and few enough for the fix-up by one block.
+        return super().convert(a) | {"most_warps": warps or 16 * device_limits(a).multiprocessors}
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
         # Entries of a lane: on an H200 4 to 8 are alike in double precision, 8 is the fastest in single.
         nnz, block, fixup, entries = self._nnz, 256, 1024, 8
-        interval = round_up(cdiv(len(self.values), self.warps), 32 * entries)
+        interval = round_up(cdiv(len(self.values), self.most_warps), 32 * entries)
         warps = cdiv(len(self.values), max(interval, 1))
         carry_row = self.xp.empty(warps, dtype=np.int32)
         carry_sum = self.xp.empty(warps, dtype=self.values.dtype)

@@ -357,7 +357,8 @@ class SellCusparse(SlicedEll):
     """
 
     key = "sell-cusparse"
-    reference = "NVIDIA cuSPARSE, sliced ELLPACK"
+    reference = "this project, on the arrays of NVIDIA cuSPARSE's sliced ELLPACK"
+    own = True
 
     threads = 0
 

@@ -106,6 +106,7 @@ class SellLocal(Format):
     family = "ELLPACK"
     reference = "this project; 16-bit columns after Chen, Explicit caching HYB, 2022"
     core = "sliced ELLPACK: C=32, sigma and T by rule, 16-bit columns"
+    own = True
     sources = ("ellpack/sell_local.cu", "ellpack/sell_convert.cu")
 
     pieces = Parameter(
