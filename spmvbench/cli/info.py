@@ -15,7 +15,13 @@ WIDTH = 64  # characters of the picture and of the longest bar
 @click.option("--json", "as_json", is_flag=True, help="Print features and histogram as JSON.")
 @click.option("--image", type=click.Path(dir_okay=False), help="Write the sparsity picture to a PNG, SVG or PDF file.")
 @click.option("--real-part", is_flag=True, help="Take the real part of a complex matrix.")
-@click.option("--seed", default=0, show_default=True, help="For generated values and those of pattern matrices.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="For generated values and those of pattern matrices.",
+)
 def command(matrix: str, as_json: bool, image: str | None, real_part: bool, seed: int) -> None:
     """Features, row lengths and sparsity picture of MATRIX.
 
@@ -111,12 +117,14 @@ def _draw(csr, title: str, path: str) -> None:
     from spmvbench.report import style
 
     cells = density(csr, *grid(csr.shape, 500))
-    figure = Figure(figsize=(7, 6.4), layout="constrained")
-    axes = figure.add_subplot()
-    picture = style.density(axes, cells, LogNorm(cells[cells > 0].min(), cells.max()), (0, 0), csr.shape)
-    axes.set_title(f"{title}: {csr.rows:,} x {csr.cols:,}, {csr.nnz:,} entries")
-    figure.colorbar(picture, label="share of places that hold an entry")
-    try:
-        figure.savefig(path, dpi=150)
-    except ValueError as error:
-        raise SpmvbenchError(f"cannot write {path}: {error}") from None
+    with style.theme():
+        figure = Figure(figsize=(7, 6.4))
+        axes = figure.add_subplot()
+        picture = style.density(axes, cells, LogNorm(cells[cells > 0].min(), cells.max()), (0, 0), csr.shape)
+        axes.set_title(f"{title}: {csr.rows:,} x {csr.cols:,}, {csr.nnz:,} entries")
+        bar = figure.colorbar(picture, label="share of places that hold an entry")
+        style.plain_ticks(bar.ax.yaxis)
+        try:
+            figure.savefig(path, dpi=150)
+        except ValueError as error:
+            raise SpmvbenchError(f"cannot write {path}: {error}") from None

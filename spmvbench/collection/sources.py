@@ -110,11 +110,11 @@ def resolve(
 
 def obtain(name: str) -> Matrix:
     """One matrix by name, fetched if it is the collection's and not here. Raises UsageError or SpmvbenchError."""
-    if _is_glob(name):
-        raise UsageError(f"{name} is a glob: name one matrix")
     own = _own(name)
     if own is not None:
         return own
+    if _is_glob(name):
+        raise UsageError(f"{name} is a glob: name one matrix")
     entry = _entry(name)
     matrix = _fetched(entry)
     if matrix is not None:
@@ -178,7 +178,7 @@ def _own(text: str) -> Matrix | None:
             raise UsageError(f"{spec} has no rows or no columns; a matrix without entries is empty:R:C")
         return Matrix("synthetic", spec, kind, "synthetic")
     path = Path(text)
-    if path.is_file():
+    if os.path.isfile(path):  # no error for what can be no file's name
         return Matrix("file", _printable(path.name), "", "file", path.resolve())
     if files.is_matrix_file(text):
         raise UsageError(f"there is no file {text}")

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from spmvbench.collection import values
-from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.collection.readers import checked
+from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 from spmvbench.formats.arrays import INT32_MAX, index_dtype, offsets
 
 BLOCK = 1 << 20  # entries written at a time
@@ -105,25 +106,30 @@ def has_rows(spec: str) -> bool:
 
 
 def entries(spec: str, seed: int = 0) -> int:
-    """How many entries the matrix of a spec has, without making them all. Raises UsageError as `generate`."""
+    """How many entries the matrix of a spec has, without making them all. Raises as `generate`."""
     return int(_structure(spec, seed).lengths.sum(dtype=np.int64))
 
 
 def _structure(spec: str, seed: int) -> _Structure:
     kind, numbers = parse(spec)
     needs_seed = "seed" in inspect.signature(KINDS[kind]).parameters
-    return KINDS[kind](*numbers, **({"seed": seed} if needs_seed else {}))
+    try:
+        return KINDS[kind](*numbers, **({"seed": seed} if needs_seed else {}))
+    except MemoryError:
+        raise SpmvbenchError(f"{spec} takes more memory than this machine has") from None
 
 
 def generate(spec: str, seed: int = 0) -> Any:
     """The matrix of a spec as a canonical scipy.sparse.csr_array, float64, indices int32 unless nnz needs int64.
 
-    Raises UsageError for an unknown kind, a wrong number of parameters or values that cannot be.
+    Raises UsageError for an unknown kind, a wrong number of parameters or values that cannot be, SpmvbenchError for
+    more than this machine's memory.
     """
     import scipy.sparse as sp
 
     structure = _structure(spec, seed)
     row_ptr = offsets(structure.lengths)
+    checked.size(*structure.shape, int(row_ptr[-1]), spec, hypersparse=True)
     col_idx = np.empty(row_ptr[-1], dtype=index_dtype(int(row_ptr[-1])))
     data = None if structure.coefficients is None else np.empty(len(col_idx))
     for first, last in _row_blocks(row_ptr, structure.unit):
@@ -313,6 +319,7 @@ def rmat(SCALE: int, EF: int, *, seed: int) -> _Structure:
     a, b, c, d = .57, .19, .19, .05 (Chakrabarti et al., SDM 2004; the parameters of Graph500).
     """
     size, rng = 1 << SCALE, np.random.default_rng(seed)
+    checked.memory(8 * EF * size, form("rmat"), f"draws {EF * size:,} edges")
     keys = np.zeros(EF * size, dtype=np.int64)  # row and column in one number
     for start in range(0, len(keys), BLOCK):
         part = keys[start : start + BLOCK]

@@ -112,6 +112,7 @@ def theme() -> AbstractContextManager[None]:
             "savefig.dpi": 160,
             "svg.hashsalt": "spmvbench",
             "svg.fonttype": "path",
+            "text.parse_math": False,  # names of matrices and runs are anything, dollar signs included
         }
     )
 
@@ -290,4 +291,5 @@ def ranges(
         ax.set(title=str(name), xlabel=xlabel, xscale="log", yticks=range(len(order)), yticklabels=order)
         ax.set_ylim(len(order) - 0.4, -0.6)
         ax.grid(axis="y", visible=False)
+        plain_ticks(ax.xaxis)
     return figure

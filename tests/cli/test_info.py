@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -81,3 +82,38 @@ def test_real_part(command, tmp_path):
     path.write_text("%%MatrixMarket matrix coordinate complex general\n1 1 1\n1 1 2 3\n")
     assert command("info", path).code == 1
     assert command("info", path, "--real-part").code == 0
+
+
+@pytest.mark.parametrize("name", [b"$a_{$.mtx", b"\xff\xfe.mtx", b"a\nb\x1b[2J.mtx", "Überraschung $ 1.mtx".encode()])
+def test_a_file_may_have_any_name(command, tmp_path, name):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/" + name)
+    with open(path, "w") as file:
+        file.write("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n2 2 2\n")
+    result = command("info", path, "--image", tmp_path / "a.png")
+    assert (result.code, result.err) == (0, f"Wrote {tmp_path / 'a.png'}\n")
+    assert result.out.splitlines()[0].isprintable()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["diag:5", "--seed", "-1"], 2),
+        (["diag:5", "--seed", "x"], 2),
+        (["dense:100000:100000"], 1),
+        (["pde:" + "9" * 400], 2),
+        (["rmat:30:2000000000"], 1),
+        (["../../x/y"], 2),
+        (["HB/../../y"], 2),
+        (["/etc"], 2),
+        (["a" * 5000], 2),
+        ([""], 2),
+    ],
+)
+def test_a_wrong_command_is_no_defect(command, monkeypatch, tmp_path, arguments, code):
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/ssstats.csv").write_text("1\nnow\nHB,ant,1,1,1,1,0,0,0,1,1,x,1\n")
+    monkeypatch.setenv("SPMVBENCH_MIRROR", str(tmp_path))
+    result = command("info", *arguments)
+    assert (result.code, result.out) == (code, "")
+    assert "defect" not in result.err
+    assert len(result.err.strip().splitlines()) <= 4  # what click says of an option takes some

@@ -4,6 +4,8 @@ import math
 
 import pandas as pd
 import pytest
+from matplotlib.text import Text
+from matplotlib.ticker import LogFormatter
 
 from spmvbench.analysis.cases import prepared
 from spmvbench.errors import UsageError
@@ -87,11 +89,27 @@ def test_figure_draws_its_table(figure, about, options, environment):
         for ax in panels:
             assert ax.get_title(loc="left") and ax.get_xlabel()
             assert ax.lines or ax.collections or ax.patches or ax.images
+        formatters = [axis.get_major_formatter() for ax in picture.axes for axis in (ax.xaxis, ax.yaxis)]
+        assert not any(isinstance(found, LogFormatter) for found in formatters), "formulas are not drawn"
     if hasattr(figure, "show"):
         shown = figure.show(table, environment, options)
         assert shown and len({part.caption for part in shown}) == len(shown)
         for part in shown:
             assert part.rows and {len(row) for row in part.rows} == {len(part.columns)}
+
+
+def test_names_with_dollar_signs_are_drawn_as_they_are():
+    name = "a$b_{c$.mtx"
+    with style.theme():
+        figure, (axes,) = style.grid(1, 1)
+        axes.plot([0, 1], [1, 2], label=name)
+        axes.set(title=name, xlabel=name)
+        axes.text(0, 1, name)
+        style.names_below(axes, [f"file/{name}", "HB/1138_bus"])
+        style.missing(figure, [name])
+        style.legend(figure, style.marks([name]))
+        figure.draw_without_rendering()
+    assert sum(text.get_text() == name for text in figure.findobj(Text)) >= 4
 
 
 @pytest.mark.parametrize("figure", [f for f in EVERY if f.performance], ids=lambda f: f.name)

@@ -19,14 +19,17 @@ def memory(needed: int, name: str, what: str) -> None:
         raise SpmvbenchError(f"{name} {what}, which takes {needed / 1e9:,.0f} GB: more memory than this machine has")
 
 
-def size(rows: int, cols: int, entries: int, name: str) -> None:
-    """Raise SpmvbenchError where such a matrix cannot be, does not fit 32-bit indices or not into the memory."""
+def size(rows: int, cols: int, entries: int, name: str, *, hypersparse: bool = False) -> None:
+    """Raise SpmvbenchError where such a matrix cannot be, does not fit 32-bit indices or not into the memory.
+
+    hypersparse: hardly any entries in very many rows are what was asked for.
+    """
     what = f"declares {rows:,} x {cols:,} with {entries:,} entries"
     if min(rows, cols, entries) < 0:
         raise SpmvbenchError(f"{name} {what}, which cannot be")
     if max(rows, cols) > INT32_MAX:
         raise SpmvbenchError(f"{name} {what}: indices must fit in 32 bits")
-    if max(rows, cols) > max(LARGE, MOST_EMPTY * entries):
+    if not hypersparse and max(rows, cols) > max(LARGE, MOST_EMPTY * entries):
         raise SpmvbenchError(f"{name} {what}: of so large a matrix, {MOST_EMPTY} rows or columns an entry are too many")
     index = index_dtype(max(rows, cols, entries)).itemsize
     memory((max(rows, cols) + 1) * index + entries * (index + 8), name, what)

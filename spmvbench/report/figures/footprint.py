@@ -31,10 +31,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """A row a format, a panel a type, smallest first."""
-    figure = style.ranges(
+    return style.ranges(
         table, "bytes_per_nnz", "dtype", options.marks, "bytes per nonzero",
         note=lambda rows: f"{len(rows):,}", note_title="matrices",
     )  # fmt: skip
-    for ax in figure.axes:
-        style.plain_ticks(ax.xaxis)
-    return figure

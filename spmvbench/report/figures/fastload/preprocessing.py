@@ -48,6 +48,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         ax.set(title=f"{dtype}, converted on the {path}", xlabel="nonzeros", ylabel="seconds")
         ax.set(xscale="log", yscale="log")
         style.count_ticks(ax.xaxis)
+        style.plain_ticks(ax.yaxis)
     style.legend(figure, shown)
     say_held(figure, collected(table["matrix"]), absent(table["label"], AGAINST))
     return figure

@@ -77,8 +77,9 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
                 pair[0].plot(*middle, "s", markersize=9, markerfacecolor="none", markeredgecolor="#c00000")
     for ax in axes:
         ax.set_visible(bool(ax.images))
-    figure.colorbar(
+    bar = figure.colorbar(
         image, ax=axes, label="share of places that hold an entry", location="bottom", shrink=0.4, aspect=40
     )
+    style.plain_ticks(bar.ax.xaxis)
     style.missing(figure, list(table.loc[table["part"].isna(), "matrix"]), "Measured before runs kept this")
     return figure
