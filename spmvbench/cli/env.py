@@ -13,7 +13,13 @@ from spmvbench.errors import SpmvbenchError
 if TYPE_CHECKING:
     from pathlib import Path
 
-PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "matplotlib", "cupy", "ziglang", "pymetis", "distributed")
+PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "matplotlib", "cupy", "ziglang", "pymetis")
+# What is not always there: what it is for, and the extra that brings it.
+OPTIONAL = {
+    "cupy": ("measuring on a GPU", "cuda13"),  # or cuda12, which the device's own line says
+    "ziglang": ("emulating a GPU where there is no g++ or clang++", "cpu"),
+    "pymetis": ("partitions of the format ehyb", "partition"),
+}
 COMPLETION = {
     "bash": 'eval "$(_SPMVBENCH_COMPLETE=bash_source spmvbench)"',
     "zsh": 'eval "$(_SPMVBENCH_COMPLETE=zsh_source spmvbench)"',
@@ -97,11 +103,10 @@ def command(as_json: bool) -> None:
         click.echo(json.dumps(about, indent=2))
         return
     shell = os.path.basename(os.environ.get("SHELL", ""))
-    missing = [name for name in PACKAGES if name not in about["packages"]]
+    missing = [name for name in OPTIONAL if name not in about["packages"]]
     lines = {
         "spmvbench": f"{about['spmvbench']}, Python {about['python']}, {about['platform']}",
         "packages": ", ".join(f"{name} {version}" for name, version in about["packages"].items()),
-        "absent": ", ".join(missing),
         **{name: _device_text(device) for name, device in about["devices"].items()},
         "home": f"{about['home']} ({byte_text(about['home_bytes'])}, {about['matrices']} matrices)",
         "mirror": about["mirror"] or "none: fetch goes to the SuiteSparse site",
@@ -110,3 +115,8 @@ def command(as_json: bool) -> None:
     for name, text in lines.items():
         if text:
             click.echo(click.style(f"{name:12}", bold=True) + text)
+    if missing:
+        click.secho("\nNot installed", bold=True)
+    for name in missing:
+        purpose, extra = OPTIONAL[name]
+        click.echo(f"{name:12}for {purpose}: pip install 'spmvbench[{extra}]'")

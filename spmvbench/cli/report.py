@@ -131,13 +131,14 @@ def command(
             if rows.empty:
                 raise UsageError(f"no row has {column} {' or '.join(chosen)}: there is {', '.join(known)}")
 
+    from spmvbench.report import figures as known
     from spmvbench.report import page
     from spmvbench.report import published as papers
 
-    with tqdm(unit="figure", leave=False, disable=not sys.stderr.isatty(), dynamic_ncols=True) as bar:
+    count, hidden = len(known.choose(names)), not sys.stderr.isatty()
+    with tqdm(desc="Drawing", total=count, unit="figure", leave=False, disable=hidden, dynamic_ncols=True) as bar:
 
         def watch(done: int, of: int) -> None:
-            bar.total = of
             bar.update(done - bar.n)
 
         report = page.write(

@@ -89,16 +89,40 @@ def _number(value: float, spec: str, unit: str = "") -> str:
     return "" if value != value else f"{value:{spec}}{unit}"
 
 
+_WORDS = ("format", "kernel", "worst case")  # columns of words: to the left, and what a narrow terminal cuts
+
+
 def _echo_table(table: pd.DataFrame, columns: dict[str, Callable[[Any], str]]) -> None:
-    """Print rows under a header; text to the left, numbers to the right; a row with wrong answers in red."""
+    """Print rows under a header, no wider than the terminal; a row with wrong answers in red."""
+    import shutil
+    import sys
+
     if not table["kernel"].any():
         columns = {name: text for name, text in columns.items() if name != "kernel"}
     lines = [list(columns), *([text(row) for text in columns.values()] for row in table.itertuples())]
-    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-    left = {"format", "kernel", "worst case"}
+    widths = {name: max(map(len, cells)) for name, cells in zip(columns, zip(*lines, strict=True), strict=True)}
+    if sys.stdout.isatty():
+        _narrow(widths, shutil.get_terminal_size().columns)
     for line, wrong in zip(lines, [0, *table["wrong"]], strict=True):
         cells = [
-            cell.ljust(width) if name in left else cell.rjust(width)
-            for cell, width, name in zip(line, widths, columns, strict=True)
+            _cut(cell, width).ljust(width) if name in _WORDS else cell.rjust(width)
+            for cell, (name, width) in zip(line, widths.items(), strict=True)
         ]
         click.secho("  ".join(cells).rstrip(), fg="red" if wrong else None)
+
+
+def _narrow(widths: dict[str, int], available: int) -> None:
+    """Take from the widest column of words what a table is wider than the terminal, as far as words stay readable."""
+    while sum(widths.values()) + 2 * (len(widths) - 1) > available:
+        name = max((name for name in _WORDS if name in widths), key=lambda name: widths[name])
+        if widths[name] <= 16:
+            return
+        widths[name] -= 1
+
+
+def _cut(text: str, width: int) -> str:
+    """A text of at most so many places, its middle left out: keys begin alike, parameters end differently."""
+    if len(text) <= width:
+        return text
+    tail = (width - 3) // 2
+    return f"{text[: width - 3 - tail]}...{text[len(text) - tail :]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,12 @@ def seconds(value: float) -> str:
     """A time for people: 411 ms, 20.3 us."""
     unit, size = next((part for part in (("s", 1.0), ("ms", 1e-3)) if value >= part[1]), ("us", 1e-6))
     return f"{number(value / size)} {unit}"
+
+
+def size(value: float) -> str:
+    """A count of bytes for people, in decimal units: 135 GB."""
+    power = min(int(math.log10(max(value, 1)) / 3), 4)
+    return f"{number(value / 1000**power)} {['B', 'kB', 'MB', 'GB', 'TB'][power]}"
 
 
 def percent(value: float) -> str:
@@ -261,11 +268,16 @@ def sources(rows: pd.DataFrame) -> Table:
 
 
 def facts(record: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:
-    """A nested record as (dotted name, text), as far as there is something to say."""
+    """A nested record as (dotted name, text), as far as there is something to say; no one's folders."""
     found: list[tuple[str, str]] = []
     for name, value in record.items():
         key = f"{above}{name}".replace("_", " ")
-        if isinstance(value, Mapping):
+        if name.endswith("_bytes") and value:
+            found.append((key.removesuffix(" bytes"), size(value)))
+        elif name == "command" and value:
+            words = [word.rpartition("/")[2] if word.startswith("/") else word for word in value[1:]]
+            found.append((key, shlex.join(["spmvbench", *words])))
+        elif isinstance(value, Mapping):
             found += facts(value, f"{key}: ")
         elif isinstance(value, float):
             found.append((key, f"{value:.6g}"))

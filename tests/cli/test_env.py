@@ -34,7 +34,7 @@ def test_fresh_machine(command, tmp_path, monkeypatch):
 def test_missing_gpu_says_what_to_install(command, monkeypatch):
     from spmvbench.devices import cuda
 
-    monkeypatch.setattr(cuda, "why_unavailable", lambda: "CuPy is not installed: pip install it")
+    monkeypatch.setattr(cuda, "why_unavailable", lambda ordinal=0: "CuPy is not installed: pip install it")
     shown = " ".join(command("env").out.split())
     assert "not available: CuPy is not installed: pip install it" in shown
 
@@ -53,3 +53,10 @@ def test_bytes_below_counts_files(tmp_path):
     (tmp_path / "y").write_bytes(b"12")
     assert env._bytes_below(tmp_path) == 5
     assert env._bytes_below(tmp_path / "none") == 0
+
+
+def test_what_is_not_installed_has_its_purpose_and_its_extra(command, monkeypatch):
+    monkeypatch.setattr(env, "_versions", lambda: {"numpy": "2"})
+    lines = command("env").out.partition("Not installed\n")[2].splitlines()
+    assert [line.split()[0] for line in lines] == list(env.OPTIONAL)
+    assert lines[-1].split(maxsplit=1)[1] == "for partitions of the format ehyb: pip install 'spmvbench[partition]'"

@@ -1,3 +1,4 @@
+import click
 import pytest
 
 from spmvbench import store
@@ -269,6 +270,22 @@ def test_ties_are_shown_and_reasons_of_skipped_cases_counted(capsys):
     assert lines[3].split()[:5] == ["ell", "1.00x", "0", "+1", "tied"]
     assert lines[4].split()[:5] == ["sell", "1.00x", "0", "+1", "tied"]
     assert lines[-1] == "skipped 3: ..., over the limit of 2 GB (dia 2, hdi 1)"
+
+
+def test_a_table_is_no_wider_than_the_terminal(capsys, monkeypatch):
+    from spmvbench.cli.results import echo_results
+
+    long = "tile-deferred-coo[coo=12,preset=paper,te=0.2]"
+    rows = store_rows(("a-matrix-with-a-long-name", long, "ok", 2e-6), ("a-matrix-with-a-long-name", "ell", "ok", 1e-6))
+    echo_results(rows)
+    assert long in capsys.readouterr().out  # a file is as wide as it has to be
+    monkeypatch.setenv("COLUMNS", "110")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    echo_results(rows)
+    lines = click.unstyle(capsys.readouterr().out).splitlines()
+    table = lines[2 : lines.index("", 2)]
+    assert max(map(len, table)) <= 110
+    assert any(line.startswith("tile-defer") and "..." in line for line in table)
 
 
 def store_rows(*cases):

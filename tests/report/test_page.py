@@ -300,6 +300,11 @@ def test_facts_are_flat_and_leave_out_what_is_empty():
     assert tables.facts(record) == [("host: cpu", "x"), ("host: cores", "2"), ("floor s", "1.5e-06"), ("list", "a 1")]
 
 
+def test_environment_shows_sizes_and_commands_and_no_one_s_folders():
+    record = {"command": ["/home/me/bin/spmvbench", "run", "/home/me/a b.mtx"], "host": {"memory_bytes": 135148564480}}
+    assert tables.facts(record) == [("command", "spmvbench run 'a b.mtx'"), ("host: memory", "135 GB")]
+
+
 def test_formats_without_times_are_ordered_by_coverage(rows):
     for table in tables.formats(prepared(rows), speed=False):
         shares = [row[2][1] for row in table.rows]
