@@ -148,7 +148,9 @@ def find(words: str) -> list[str]:
 def parse(text: str) -> list[tuple[type[Format], dict[str, Any]]]:
     """Formats and parameters of a list such as ``tile,ell[threads=2],csr-*,HYB``; each word as `find` takes it.
 
-    Returns (class, every parameter's value) in the order given, without repeats. Raises UsageError.
+    Of a word that stands for several keys those count that take its parameters: ``all[kernel=paper]`` is the authors'
+    kernel of every format that has one. Returns (class, every parameter's value) in the order given, without repeats.
+    Raises UsageError.
     """
     chosen: dict[str, tuple[type[Format], dict[str, Any]]] = {}
     for item in filter(None, (part.strip() for part in re.split(r",(?![^\[]*\])", text))):
@@ -162,10 +164,16 @@ def parse(text: str) -> list[tuple[type[Format], dict[str, Any]]]:
             if not equals:
                 raise UsageError(f"cannot read {setting!r} in {item!r}: write name=value")
             given[parameter.strip()] = value.strip()
-        for key in find(name):
-            cls = get(key)
-            values = cls.resolve(given)
-            chosen.setdefault(label(cls, values), (cls, values))
+        classes, refused = list(map(get, find(name))), []
+        for cls in classes:
+            try:
+                values = cls.resolve(given)
+            except UsageError as error:
+                refused.append(error)
+            else:
+                chosen.setdefault(label(cls, values), (cls, values))
+        if len(refused) == len(classes):
+            raise refused[0] if len(classes) == 1 else UsageError(f"no format of {name!r} takes [{settings}]")
     return list(chosen.values())
 
 

@@ -43,6 +43,14 @@ def test_names_of_the_survey_and_families_stand_for_their_keys_whatever_the_case
     assert specs(text)[: len(keys)] == keys or len(keys) > 1
 
 
+def test_parameters_choose_among_the_keys_that_a_word_stands_for():
+    assert specs("csr5*[kernel=paper]") == ["csr5[kernel=paper]"]
+    assert {"csr5[kernel=paper]", "ehyb[kernel=paper]"} <= set(specs("all[kernel=paper]"))
+    assert specs("hyb-c*[rule=max]") == ["hyb-cusp[rule=max]"]
+    with pytest.raises(UsageError, match=r"^no format of 'csr-\*' takes \[kernel=paper\]$"):
+        formats.parse("csr-*[kernel=paper]")
+
+
 def test_several_parameters_in_one_bracket():
     ((cls, params),) = formats.parse("hyb[rule=cusp,breakeven=10]")
     assert (cls.key, params) == ("hyb", {"rule": "cusp", "breakeven": 10, "relative_speed": 3.0})
