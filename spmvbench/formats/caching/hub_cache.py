@@ -30,6 +30,7 @@ class HubCache(Csr5Hub):
     sources = ("caching/hub_cache.cu", *Csr5Hub.sources)
 
     hubs = Parameter(0, "columns that are cached at most; 0: as many as fill 70 % of the shared memory", low=0)
+    sigma = Csr5Hub.sigma.defaulting(6)
     per_sm = Parameter(1, "blocks a multiprocessor, which share its memory", choices=(1, 2))
 
     cached: int  # hubs

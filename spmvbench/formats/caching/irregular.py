@@ -6,67 +6,77 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr
+from spmvbench.formats.arrays import Array, Csr, cdiv, round_up, run_starts
 from spmvbench.formats.base import Format, Launch, register
 from spmvbench.formats.caching.column_sweep import ColumnSweep
 from spmvbench.formats.caching.hub_cache import HubCache
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.csr.csr5 import Csr5
+from spmvbench.formats.ellpack.sell_local import SellLocal
 
-SAMPLES = 8  # stretches of entries that are looked at
+SAMPLES = 8  # stretches of entries that are looked at, each a multiprocessor's share
 SECTOR = 32  # bytes that L2 hands out at least
+SLICE = 32  # rows that are padded to one length
 
 
 class Look(NamedTuple):
-    """What the choice rests on."""
+    """What the choice rests on, from a sample of the entries and from the row pointers."""
 
-    sectors: float  # distinct sectors of x an entry, in stretches of a multiprocessor's share of the entries
-    hub_share: float  # share of the entries in the columns that shared memory holds, the fullest first
-    longest: float  # longest row over the entries of a multiprocessor's share
+    sectors: float  # distinct sectors of x an entry, within a stretch
+    hub_share: float  # share of the sample in as many columns as shared memory holds, the fullest first
+    longest: float  # longest row over a multiprocessor's share of the entries
+    padding: float  # slots over entries, in slices of neighbouring rows
 
     @classmethod
     def at(cls, a: Csr) -> Look:
-        """Costs a count of the columns and a sort of the counts; the sectors are those of a sample."""
-        xp, limits = a.xp, device_limits(a)
+        """Costs some launches over a few hundredths of the entries, and a pass over the rows."""
+        if not a.nnz:
+            return cls(0.0, 0.0, 0.0, 1.0)
+        xp, limits, samples = a.xp, device_limits(a), SAMPLES
         share = max(a.nnz // limits.multiprocessors, 1)
-        each = np.int32(SECTOR // a.dtype.itemsize)
-        seen, looked, distinct = xp.zeros(a.cols // int(each) + 1, dtype=bool), 0, 0
-        for sample in range(SAMPLES):
-            begin = (a.nnz - share) * sample // max(SAMPLES - 1, 1)
-            sectors = a.col_idx[max(begin, 0) : begin + share] // each
-            seen[sectors] = True
-            distinct += int(xp.count_nonzero(seen))
-            seen[sectors] = False
-            looked += len(sectors)
-        hubs = min(limits.shared_bytes // a.dtype.itemsize, a.cols)
-        fullest = xp.sort(a.col_lengths)[a.cols - hubs :]
-        return cls(distinct / max(looked, 1), int(fullest.sum()) / max(a.nnz, 1), a.row_len_max / share)
+        begin = xp.arange(samples, dtype=np.int64)[:, None] * (a.nnz - share) // (samples - 1)
+        columns = a.col_idx[begin + xp.arange(share, dtype=np.int64)]
+        each = SECTOR // a.dtype.itemsize
+        wide = cdiv(a.cols, each)
+        seen = xp.zeros(samples * wide, dtype=bool)
+        seen[columns // np.int32(each) + xp.arange(samples, dtype=np.int64)[:, None] * wide] = True
+        ordered = xp.sort(columns.ravel())
+        counts = xp.diff(xp.append(run_starts(ordered), xp.full(1, ordered.size, dtype=np.int64)))
+        hubs = xp.sort(counts)[::-1][: limits.shared_bytes // a.dtype.itemsize]
+        lengths = xp.zeros(round_up(a.rows, SLICE), dtype=a.row_ptr.dtype)
+        lengths[: a.rows] = a.row_lengths
+        return cls(
+            int(xp.count_nonzero(seen)) / ordered.size,
+            int(hubs.sum()) / ordered.size,
+            a.row_len_max / share,
+            SLICE * int(lengths.reshape(-1, SLICE).max(axis=1).sum()) / a.nnz,
+        )
 
 
 def choice(look: Look) -> type[Format]:
     """The format for a matrix that looks like that; thresholds as measured on an H200 (docs/irregular.md)."""
-    if look.sectors < 0.2:
-        return Csr5  # x streams, or what is read of it stays in L1
-    if look.longest < 0.01 and look.hub_share < 0.4:
-        return ColumnSweep
-    return HubCache if look.hub_share >= 0.4 else Csr5
+    if look.sectors < 0.25:  # x streams, or what is read of it stays in L1
+        return SellLocal if look.padding < 1.25 else Csr5
+    if look.hub_share >= 0.5:
+        return HubCache
+    return ColumnSweep if look.longest < 0.01 else Csr5
 
 
 @register
 class Irregular(Format):
-    """`column-sweep`, `hub-cache` or `csr5`, by what the columns look like: one name for matrices that scatter x.
+    """`column-sweep`, `hub-cache`, `csr5` or `sell-local`, by what a sample of the columns looks like.
 
-    Three numbers decide, none of them a measurement of time. How many sectors of x an entry stands for: where few, x
-    streams anyway and CSR5 takes the matrix. How much of it the fullest columns hold: where much, their x is cached.
-    How long the longest row is: where rows are short beside a block's share, a block's y in shared memory and its
-    columns in order; else CSR5.
+    Four numbers decide, none of them a measurement of time. How many sectors of x an entry stands for: where few, x
+    streams anyway, and sliced ELLPACK takes the matrix, or CSR5 where it would pad by more than a quarter. How much of
+    it the fullest columns hold: where half, their x is cached. How long the longest row is: where rows are short beside
+    a multiprocessor's share, a block's y lies in shared memory and its columns in order; else CSR5.
     """
 
     key = "irregular"
     family = "CSR"
     reference = "this project"
     own = True
-    sources = (*ColumnSweep.sources, *HubCache.sources)
+    sources = (*ColumnSweep.sources, *HubCache.sources, *SellLocal.sources)
 
     chosen: Format
 
