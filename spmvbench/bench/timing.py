@@ -31,7 +31,7 @@ class Rule:
     rounds: how often a case takes its turn. budget: wall time of one case over all rounds. sample: what one hot sample
     lasts at least. min_samples: what a round needs before its spread is believed. spread: the goal, half the width of
     the median's confidence interval over the median. look: between looks at the device's clocks. judged: how many
-    runs are judged one by one before any is timed, and how long that may take.
+    runs are judged one by one before any is timed, in at most which share of the budget.
     """
 
     rounds: int
@@ -40,12 +40,12 @@ class Rule:
     min_samples: int
     spread: float = 0.005
     look: float = 0.0
-    judged: tuple[int, float] = (250, 0.05)
+    judged: tuple[int, float] = (250, 0.1)
 
 
 RULES = {
     "cuda": Rule(rounds=3, budget=0.5, sample=1e-3, min_samples=10, look=0.02),  # a look takes about 1 ms
-    "emulated": Rule(rounds=1, budget=0.05, sample=0.0, min_samples=3, judged=(60, 2.0)),
+    "emulated": Rule(rounds=1, budget=0.05, sample=0.0, min_samples=3, judged=(60, 0.5)),
 }
 
 

@@ -137,8 +137,9 @@ class Bench:
         self.check(turns, [*checks.dense, checks.dense[0]], "before timing")
         self.check(turns, checks.sparse, "in a group of columns", starts=("stale", "garbage"))
         begin("checking many runs")
-        arrays = turns.fmt, turns.program, self.device, self.x, self.y
-        self.judged(turns, verify.repeat_and_judge(*arrays, checks.dense[1], *self.rule.judged), "in one of many runs")
+        arrays, (most, share) = (turns.fmt, turns.program, self.device, self.x, self.y), self.rule.judged
+        verdict = verify.repeat_and_judge(*arrays, checks.dense[1], most, share * self.rule.budget)
+        self.judged(turns, verdict, "in one of many runs")
 
     def _converted(self, turns: Turns) -> Format:
         """The matrix in the format, for and on the device; the times of conversions go to the columns."""

@@ -4,28 +4,28 @@
 enum Fault { NONE, LAST_ENTRY, ONE_IN_1000, TWICE, NEIGHBOUR, FINITE_RETURNS, ADDS, REMEMBERS, ONE_RUN_IN_50, BEYOND_X,
              BEYOND_Y, INTO_X };
 
-template <typename V, typename I, int FAULT>
-__global__ void planted(int rows, int cols, int longest, int step, const I* __restrict__ row_ptr,
+template <typename V, typename I>
+__global__ void planted(int fault, int rows, int cols, int longest, int step, const I* __restrict__ row_ptr,
                         const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ known,
                         V* x, V* y, int* runs) {
   const long long row = global_thread();
   if (row >= rows) return;
-  if (FAULT == FINITE_RETURNS && y[row] - y[row] == 0) return;
+  if (fault == FINITE_RETURNS && y[row] - y[row] == 0) return;
   V sum = 0;
   for (I k = row_ptr[row]; k < row_ptr[row + 1]; ++k) {
     const bool here = row == longest && k == row_ptr[row + 1] - 1;
-    if (FAULT == LAST_ENTRY && here) continue;
-    if (FAULT == ONE_IN_1000 && k % step == step - 1) continue;
-    const int column = FAULT == NEIGHBOUR && here ? (col_idx[k] + 1) % cols : col_idx[k];
-    sum += values[k] * x[column] * V(FAULT == TWICE && here ? 2 : 1);
+    if (fault == LAST_ENTRY && here) continue;
+    if (fault == ONE_IN_1000 && k % step == step - 1) continue;
+    const int column = fault == NEIGHBOUR && here ? (col_idx[k] + 1) % cols : col_idx[k];
+    sum += values[k] * x[column] * V(fault == TWICE && here ? 2 : 1);
   }
-  if (FAULT == ADDS && y[row] - y[row] == 0) sum += y[row];
-  if (FAULT == REMEMBERS) sum = known[row];
-  if (FAULT == ONE_RUN_IN_50 && row == longest && ++*runs % 50 == 0) sum = 2 * sum + 1;
+  if (fault == ADDS && y[row] - y[row] == 0) sum += y[row];
+  if (fault == REMEMBERS) sum = known[row];
+  if (fault == ONE_RUN_IN_50 && row == longest && ++*runs % 50 == 0) sum = 2 * sum + 1;
   y[row] = sum;
   if (row == rows - 1) {
-    if (FAULT == BEYOND_X) x[cols] = 1;
-    if (FAULT == BEYOND_Y) y[rows] = 1;
+    if (fault == BEYOND_X) x[cols] = 1;
+    if (fault == BEYOND_Y) y[rows] = 1;
   }
 }
 

@@ -72,8 +72,8 @@ class Planted(CsrArrays):
         known = references(host, 0)[0].y.astype(host.dtype)
         longest, step = int(host.row_lengths.argmax()), min(1000, host.nnz)
         number = IN_KERNEL.index(self.fault) if self.fault in IN_KERNEL else 0
-        kernel = f"planted<{ctype(self.values)}, {ctype(self.row_ptr)}, {number}>"
-        sizes = (np.int32(n) for n in (rows, cols, longest, step))
+        kernel = f"planted<{ctype(self.values)}, {ctype(self.row_ptr)}>"
+        sizes = (np.int32(n) for n in (number, rows, cols, longest, step))
         arrays = (self.row_ptr, self.col_idx, self.values, self.xp.asarray(known), x, y, self.xp.zeros(1, np.int32))
         found = [Launch(KERNEL, kernel, *per_thread(rows, 128), (*sizes, *arrays))]
         if self.fault == "into-x":
