@@ -5,10 +5,40 @@
 #include "shares.cuh"
 #include "spmv.cuh"
 
+// What lanes leave open, as the authors add it up: by atomics in shared memory. sums: of the tile's rows. first: the row
+// of the lane's first end, or -1; at: the row that is open behind it. Every lane of the warp arrives.
+template <typename V>
+__device__ __forceinline__ void add_open(V* sums, int first, V first_sum, int at, V open) {
+  const int lane = lane_id();
+  const unsigned ending = __ballot_sync(FULL_MASK, first >= 0);
+  if (first >= 0) atomicAdd(sums + first, first_sum);
+  // To a lane's open row belongs what the lanes behind it have, up to the first in which a row ends.
+  const unsigned behind = lane < WARP - 1 ? ending >> (lane + 1) : 0;
+  const int reach = behind ? __ffs(static_cast<int>(behind)) - 1 : WARP - 1 - lane;
+#pragma unroll
+  for (int offset = 1; offset < WARP; offset *= 2) {
+    const V after = __shfl_down_sync(FULL_MASK, open, offset);
+    if (offset <= reach) open += after;
+  }
+  if (lane == 0 || first >= 0) atomicAdd(sums + at, open);
+}
+
+// The same with fewer atomics: only a tile's first row and the row behind its last end, `last`, have parts elsewhere.
+template <typename V>
+__device__ __forceinline__ void store_open(V* sums, int row, int first, V first_sum, int last, V open) {
+  const V carry = open_before<WARP>(open, lanes_back(first >= 0));
+  if (first == row) {
+    atomicAdd(sums + row, first_sum + carry);
+  } else if (first > row) {
+    sums[first] = first_sum + carry;
+  }
+  if (lane_id() == WARP - 1) atomicAdd(sums + last, open);
+}
+
 // A tile of 32 * SIGMA steps a warp; `steps` in all. Rows that end in a block are summed in shared memory first. y is
 // zero at the rows that blocks share. Dynamic shared memory: BLOCK * SIGMA + 1 values, the products of the block's
 // entries and behind them its part of y.
-template <typename V, int BLOCK, int SIGMA>
+template <typename V, int BLOCK, int SIGMA, bool PAPER>
 __global__ void __launch_bounds__(BLOCK)
     merbit(int rows, long long steps, int tiles, const int* __restrict__ tile_entry,
            const unsigned* __restrict__ tile_row, const typename LaneBits<SIGMA>::Word* __restrict__ lane_bits,
@@ -73,13 +103,11 @@ __global__ void __launch_bounds__(BLOCK)
           ++at;
         }
       }
-      const V carry = open_before<WARP>(open, lanes_back(first >= 0));
-      if (first == row) {  // of the tile's first row there may be parts in tiles before
-        atomicAdd(sums + row, first_sum + carry);
-      } else if (first > row) {
-        sums[first] = first_sum + carry;
+      if (PAPER) {
+        add_open(sums, first, first_sum, at, open);
+      } else {
+        store_open(sums, row, first, first_sum, (tile_row[tile + 1] & ~NO_END) - block_row, open);
       }
-      if (lane == WARP - 1) atomicAdd(sums + ((tile_row[tile + 1] & ~NO_END) - block_row), open);
     }
   }
   __syncthreads();

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, cdiv
-from spmvbench.formats.base import Launch, Parameter, Skip, ctype, per_thread, register, zero_fill
+from spmvbench.formats.base import Launch, Parameter, Skip, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.csr.merge import tile_rows
@@ -70,15 +70,19 @@ class Merbit(CsrArrays):
     The shares of `merge-csr`, found once: a warp's tile is 32 x sigma steps, and the product searches nothing. At sigma
     14 it takes 0.3 bytes a step more than CSR. A block's rows are summed in shared memory and written side by side; the
     rows that blocks share are added to y by atomics, after a launch that sets them to zero (the authors' kernel sets
-    those of the next product's y to zero, and swaps two). Sums that lanes leave open meet by shuffles before shared
-    memory. Not the same bits every time where rows are cut. Our reading: the paper's further optimisations are known
-    as its program shows them.
+    those of the next product's y to zero, and swaps two). kernel=paper adds every lane's first sum and
+    every run of open ones to shared memory by an atomic, as the authors do; kernel=fast lets them meet by shuffles
+    first. Not the same bits every time where rows are cut. Our reading: the paper's further optimisations are known as
+    its program shows them.
     """
 
     key = "merbit"
     reference = "Zhang, Yao, Jiang & Zhang, arXiv:2605.07391, 2026"
     sources = ("balanced/merbit.cu", "vector.cu")
 
+    kernel = Parameter(
+        "fast", "how lanes' sums meet: by the authors' atomics or by shuffles", choices=("fast", "paper")
+    )
     sigma = Parameter(14, "steps a lane; its bits take 4 bytes up to 14, else 8", low=5, high=42)
     block = Parameter(256, "threads a block", choices=(64, 128, 256, 512))
 
@@ -93,12 +97,12 @@ class Merbit(CsrArrays):
             raise Skip(f"merbit counts rows and entries together in 31 bits, here they are {a.rows + a.nnz:,}")
 
     @classmethod
-    def estimate(cls, a: Csr, *, sigma: int, block: int) -> int:
+    def estimate(cls, a: Csr, *, sigma: int, block: int, **params: Any) -> int:
         lanes, tiles, blocks = sizes(a.rows, a.nnz, sigma, block)
         return a.nbytes + 8 * (tiles + 1) + word_dtype(sigma).itemsize * lanes + 4 * blocks
 
     @classmethod
-    def convert(cls, a: Csr, *, sigma: int, block: int) -> dict[str, Any]:
+    def convert(cls, a: Csr, *, sigma: int, block: int, **params: Any) -> dict[str, Any]:
         cls._check(a)
         run = runner(a)
         found = by_kernel(a, sigma, run) if run and a.rows else by_arrays(a, sigma)
@@ -114,9 +118,8 @@ class Merbit(CsrArrays):
         matrix = (np.int32(self.shape[0]), steps, *tables, self.col_idx, self.values, x, y)
         shared = (self.block * self.sigma + 1) * self.values.itemsize
         cuts = (np.int32(blocks), self.block_row, y)
+        sums = f"merbit<{value}, {self.block}, {self.sigma}, {cbool(self.kernel == 'paper')}>"
         return [
             Launch("balanced/merbit.cu", f"zero_cut_rows<{value}, int>", *per_thread(blocks), cuts),
-            Launch(
-                "balanced/merbit.cu", f"merbit<{value}, {self.block}, {self.sigma}>", blocks, self.block, matrix, shared
-            ),
+            Launch("balanced/merbit.cu", sums, blocks, self.block, matrix, shared),
         ]

@@ -77,10 +77,12 @@ def test_bits_by_the_kernel_are_those_by_arrays(sigma, checking, same_arrays):
 
 
 @pytest.mark.parametrize("sigma", [5, 7, 14, 15, 31, 42])
-@pytest.mark.parametrize("block", [64, 256])
-def test_every_width_of_merbit_s_fields(sigma, block, emulated):
+@pytest.mark.parametrize("kernel", ["fast", "paper"])
+def test_every_width_of_merbit_s_fields(sigma, kernel, emulated, checking):
     a = with_lengths([5, 0, 900, 1, 1, 0, 0, 33, 2200] * 2 + [0] * 700 + [3] * 100)
-    testing.check_product(f"merbit[sigma={sigma},block={block}]", a, emulated)
+    spec = f"merbit[sigma={sigma},kernel={kernel},block=64]"
+    testing.check_product(spec, a, emulated)
+    testing.check_product(spec, a, checking)
 
 
 def test_merbit_refuses_more_steps_than_31_bits():
