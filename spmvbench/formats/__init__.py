@@ -195,8 +195,11 @@ def kernel_path(source: str) -> Path:
 
 
 def kernel_options() -> list[str]:
-    """What every CUDA compiler is told of a kernel: the language and where the shared headers are."""
-    return ["--std=c++17", f"--include-path={paths.include()}"]
+    """What every CUDA compiler is told of a kernel: the language and where the shared headers are.
+
+    Without a word of their own functions are the device's: some versions of NVRTC take a generic lambda for the host's.
+    """
+    return ["--std=c++17", "--device-as-default-execution-space", f"--include-path={paths.include()}"]
 
 
 def _modules(module: ModuleType, seen: set[ModuleType]) -> set[ModuleType]:
