@@ -35,16 +35,15 @@ __device__ __forceinline__ void store_open(V* sums, int row, int first, V first_
   if (lane_id() == WARP - 1) atomicAdd(sums + last, open);
 }
 
-// A tile of 32 * SIGMA steps a warp; `steps` in all. Rows that end in a block are summed in shared memory first. y is
+// A tile of 32 * SIGMA steps a warp, BATCH entries of a lane in flight; `steps` in all. Rows that end in a block are summed in shared memory first. y is
 // zero at the rows that blocks share. Dynamic shared memory: BLOCK * SIGMA + 1 values, the products of the block's
 // entries and behind them its part of y.
-template <typename V, int BLOCK, int SIGMA, bool PAPER>
+template <typename V, int BLOCK, int SIGMA, int BATCH, bool PAPER>
 __global__ void __launch_bounds__(BLOCK)
     merbit(int rows, long long steps, int tiles, const int* __restrict__ tile_entry,
            const unsigned* __restrict__ tile_row, const typename LaneBits<SIGMA>::Word* __restrict__ lane_bits,
            const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int WARPS = BLOCK / WARP;
-  constexpr int BATCH = SIGMA < 14 ? SIGMA : 14;  // entries of a lane in flight
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   const int first_tile = blockIdx.x * WARPS;
   const int last_tile = min(first_tile + WARPS, tiles);

@@ -84,6 +84,7 @@ class Merbit(CsrArrays):
         "fast", "how lanes' sums meet: by the authors' atomics or by shuffles", choices=("fast", "paper")
     )
     sigma = Parameter(14, "steps a lane; its bits take 4 bytes up to 14, else 8", low=5, high=42)
+    batch = Parameter(0, "entries of a lane in flight; 0 takes sigma, at most 14", choices=(0, 5, 7, 10, 14))
     block = Parameter(256, "threads a block", choices=(64, 128, 256, 512))
 
     tile_entry: Array  # (tiles + 1,), int32: entry at which each tile begins
@@ -118,7 +119,8 @@ class Merbit(CsrArrays):
         matrix = (np.int32(self.shape[0]), steps, *tables, self.col_idx, self.values, x, y)
         shared = (self.block * self.sigma + 1) * self.values.itemsize
         cuts = (np.int32(blocks), self.block_row, y)
-        sums = f"merbit<{value}, {self.block}, {self.sigma}, {cbool(self.kernel == 'paper')}>"
+        batch = self.batch or min(self.sigma, NARROW)
+        sums = f"merbit<{value}, {self.block}, {self.sigma}, {batch}, {cbool(self.kernel == 'paper')}>"
         return [
             Launch("balanced/merbit.cu", f"zero_cut_rows<{value}, int>", *per_thread(blocks), cuts),
             Launch("balanced/merbit.cu", sums, blocks, self.block, matrix, shared),
