@@ -74,7 +74,7 @@ OWN = {
         *("ell_fill<double, int, true>", "ell_fill<float, long long, false>"),
         *("sell_var_fill<double, int, int>", "sell_local_fill<float, int, int, true>"),
     },
-    "hybrid/hyb_convert.cu": {"rows_by_length<int, 4096>"},
+    "csr/rows_convert.cu": {"rows_by_length<int, 4096>"},
     "tile/tile_convert.cu": {
         *("pack_halves", "fill_chunks", "count_room<false>", "count_room<true>"),
         *(

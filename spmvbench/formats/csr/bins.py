@@ -9,9 +9,9 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv, on_host, stable_order
 from spmvbench.formats.base import Launch, Parameter, ctype, per_thread, register, zero_fill
-from spmvbench.formats.conversion import device_limits, seconds
-from spmvbench.formats.csr.csr import LANES, LANES_BY_MEAN, CsrArrays
-from spmvbench.formats.csr.rows import ALL, LISTED, Pieces, rows_launch
+from spmvbench.formats.conversion import device_limits, runner, seconds
+from spmvbench.formats.csr.csr import LANES, LANES_BY_MEAN, CsrArrays, threads_by_lanes
+from spmvbench.formats.csr.rows import ALL, LISTED, Pieces, rows_by_length, rows_launch
 
 
 def ordered(keys: Array, bound: int, firsts: Any) -> tuple[Array, tuple[int, ...]]:
@@ -27,7 +27,7 @@ def ordered(keys: Array, bound: int, firsts: Any) -> tuple[Array, tuple[int, ...
 class CsrVisited(CsrArrays):
     """Plain CSR and the list of its rows in the order in which they are visited."""
 
-    sources = ("csr/rows.cu", "vector.cu")
+    sources = ("csr/rows.cu", "csr/rows_convert.cu", "vector.cu")
 
     rows: Array  # (rows,), int32: the rows in the order of visits
 
@@ -87,7 +87,6 @@ class CsrGg(CsrVisited):
         return {"shift": self.shifted, **{f"rows_{lanes}": n for lanes, n in zip(LANES, rows, strict=True)}}
 
 
-KINDS = len(LANES_BY_MEAN) + 1  # of rows by lanes: 32, 16, 8, 4, 2
 BINS = 33  # by powers of two: as many as lengths of rows need
 LONG = BINS  # the bin of the rows that are cut into pieces
 
@@ -177,7 +176,9 @@ class CsrBins(CsrVisited):
 
     long = Parameter(1024, "rows of more entries are cut into pieces", low=1)
     piece = Parameter(4096, "entries of a piece", low=1)
-    block = Parameter(256, "threads a block", choices=(128, 256, 512))
+    block = Parameter(
+        0, "threads a block; 0: as csr-lanes where rows are of one kind, else 256", choices=(0, 128, 256, 512)
+    )
 
     rows: (
         Array  # (listed,), int32: the rows that are not in pieces, those of most lanes first; (0,) where all are alike
@@ -188,48 +189,51 @@ class CsrBins(CsrVisited):
     piece_end: Array  # (pieces,), likewise: the first entry behind
 
     @classmethod
-    def kinds(cls, a: Csr, long: int) -> tuple[Array, tuple[int, ...]]:
-        """The kind of each row, (rows,): 0 for 32 lanes to 4 for 2, 5 in pieces; and the rows of the kinds 0 to 4."""
-        xp = a.xp
-        longest = xp.asarray([longest for _, longest in LANES_BY_MEAN], dtype=a.row_ptr.dtype)
-        kind = KINDS - 1 - xp.searchsorted(longest, a.row_lengths)
-        kind[a.row_lengths > long] = KINDS
-        found = on_host(xp.bincount(kind, minlength=KINDS + 1)).tolist()
+    def kinds(cls, a: Csr, long: int) -> dict[int, tuple[int, int, int]]:
+        """By lanes, fewest first: the rows of more than so many entries and up to so many, and how many there are."""
+        found = rows_by_length(a, runner(a))
+        above = int(a.xp.count_nonzero(a.row_lengths > long)) if a.row_len_max > long else 0
         enough = device_limits(a).multiprocessors * 1024  # threads
-        for few in range(KINDS - 1, 0, -1):
-            if found[few] * (32 >> few) < enough:
-                kind[kind == few] = few - 1
-                found[few - 1], found[few] = found[few - 1] + found[few], 0
-        return kind, tuple(found[:KINDS])
+        kinds, low, before = {}, -1, 0  # rows of at most `low` entries have their kind: `before`
+        for kind, longest in enumerate([*(longest for _, longest in LANES_BY_MEAN), long]):
+            high, lanes = min(longest, long), 2 << kind
+            up_to = a.rows - above if high == long else int(found[: high + 1].sum())
+            if (up_to - before) * lanes >= enough or lanes == 32 or up_to == a.rows:
+                kinds[lanes] = (low, high, up_to - before)
+                low, before = high, up_to
+        return kinds
 
     @classmethod
     def estimate(cls, a: Csr, *, long: int, piece: int, **params: Any) -> int:
-        kind, found = cls.kinds(a, long)
+        found = [rows for _, _, rows in cls.kinds(a, long).values()]
         listed = 0 if max(found) == a.rows else sum(found)
-        pieces = int(cdiv(a.row_lengths[kind == KINDS], piece).sum())
+        pieces = int(cdiv(a.row_lengths[a.row_lengths > long], piece).sum())
         return a.nbytes + 4 * listed + pieces * (4 + 2 * a.row_ptr.itemsize)
 
     @classmethod
     def convert(cls, a: Csr, *, long: int, piece: int, **params: Any) -> dict[str, Any]:
-        xp = a.xp
-        kind, found = cls.kinds(a, long)
-        if max(found) == a.rows:
-            rows = xp.empty(0, dtype=np.int32)
-        else:
-            rows = xp.concatenate([xp.flatnonzero(kind == k) for k in range(KINDS)]).astype(np.int32)
-        pieces = Pieces.of(a, xp.flatnonzero(kind == KINDS), piece)
+        xp, lengths, kinds = a.xp, a.row_lengths, cls.kinds(a, long)
+        found = [kinds.get(lanes, (0, 0, 0)) for lanes in (32, 16, 8, 4, 2)]
+        parts = [xp.empty(0, dtype=np.int64)]
+        if all(rows < a.rows for _, _, rows in found):
+            parts += [xp.flatnonzero((lengths > low) & (lengths <= high)) for low, high, rows in found if rows]
+        rows = xp.concatenate(parts).astype(np.int32)
+        long_rows = xp.flatnonzero(lengths > long) if a.row_len_max > long else parts[0]
+        pieces = Pieces.of(a, long_rows, piece)
         return {
             **super().convert(a),
             "rows": rows,
-            "ends": tuple(np.cumsum(found).tolist()),
+            "ends": tuple(np.cumsum([rows for _, _, rows in found]).tolist()),
             **{f"piece_{name}": array for name, array in pieces._asdict().items()},
         }
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        found, pieces, block = np.diff(self.ends, prepend=0).tolist(), len(self.piece_row), self.block
+        found, pieces = np.diff(self.ends, prepend=0).tolist(), len(self.piece_row)
         if max(found) == self.shape[0]:
             lanes = 32 >> found.index(max(found))
+            block = self.block or threads_by_lanes(lanes)
             return [rows_launch(self, ALL, self.piece_row, x, y, lanes, 2, False, block=block)]
+        block = self.block or 256
         value, index = ctype(self.values), ctype(self.row_ptr)
         blocks = pieces + sum(cdiv(rows, block // (32 >> kind)) for kind, rows in enumerate(found))
         sizes = (*map(np.int32, (pieces, *self.ends)), self.row_ptr.dtype.type(len(self.values)))

@@ -6,9 +6,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand, offsets
+from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand, offsets, on_host
 from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.conversion import Run
 from spmvbench.formats.csr.csr import LANES, CsrArrays, lanes_by_mean
+
+BINS = 4096  # row lengths that the kernel tells apart
+
+
+def rows_by_length(a: Csr, run: Run | None) -> Array:
+    """How many rows have each length from 0 on, (longest + 1,); by the kernel (BINS,), the last for all longer too."""
+    xp = a.xp
+    if run is None:
+        return xp.bincount(a.row_lengths, minlength=1)
+    counts = xp.zeros(BINS, dtype=np.int32)
+    grid, block = per_thread(a.rows)
+    args = (np.int32(a.rows), a.row_ptr, counts)
+    run(Launch("csr/rows_convert.cu", f"rows_by_length<{ctype(a.row_ptr)}, {BINS}>", min(grid, 512), block, args))
+    return on_host(counts)
+
 
 ALL, LISTED, OWN = range(3)  # the rows of a launch, as in kernels/csr/rows.cu
 
@@ -58,7 +74,7 @@ class CsrPart(Adding, CsrArrays):
     """Plain CSR as a part of a hybrid."""
 
     reference = "Bell & Garland, NVR-2008-004"
-    sources = ("csr/rows.cu", "vector.cu")
+    sources = ("csr/rows.cu", "csr/rows_convert.cu", "vector.cu")
 
     lanes = Parameter(0, "lanes that share a row; 0 sizes them by the mean row length", choices=(0, *LANES))
     step = Parameter(2, "entries that a lane takes at a time", choices=(1, 2))

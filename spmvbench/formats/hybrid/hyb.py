@@ -5,29 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
-from spmvbench.formats.arrays import Array, Csr, on_host
-from spmvbench.formats.base import Launch, Parameter, ctype, per_thread, register
+from spmvbench.formats.arrays import Csr
+from spmvbench.formats.base import Parameter, register
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.coo.coo import CooFlat
-from spmvbench.formats.csr.rows import CsrRows
+from spmvbench.formats.csr.rows import BINS, CsrRows, rows_by_length
 from spmvbench.formats.ellpack.ellpack import Ell
 from spmvbench.formats.hybrid.split import Piece, Split
-
-BINS = 4096  # row lengths that the kernel tells apart
-
-
-def rows_by_length(a: Csr, run: Run | None) -> Array:
-    """How many rows have each length from 0 on, (longest + 1,); by the kernel (BINS,), the last for all longer too."""
-    xp = a.xp
-    if run is None:
-        return xp.bincount(a.row_lengths, minlength=1)
-    counts = xp.zeros(BINS, dtype=np.int32)
-    grid, block = per_thread(a.rows)
-    args = (np.int32(a.rows), a.row_ptr, counts)
-    run(Launch("hybrid/hyb_convert.cu", f"rows_by_length<{ctype(a.row_ptr)}, {BINS}>", min(grid, 512), block, args))
-    return on_host(counts)
 
 
 def head_width(a: Csr, ratio: float, breakeven: int = 0, run: Run | None = None) -> int:
@@ -59,7 +43,7 @@ class Hyb(Split):
     survey_name = "HYB"
     reference = "Bell & Garland, NVR-2008-004 and SC 2009; CUSP"
     formats = (Ell, CooFlat)
-    sources = ("hybrid/hyb_convert.cu",)
+    sources = ("csr/rows_convert.cu",)
 
     rule = Parameter("third", "how the width of the ELLPACK part is chosen", choices=("third", "cusp", "max"))
     relative_speed = Parameter(3.0, "how much faster than COO a full ELLPACK column is", low=1.0)
@@ -118,7 +102,6 @@ class Hec(Split):
     survey_name = "HEC"
     reference = "Liu, Yu, Chen, Hsieh & Shao, IJNAM-B 3(2), 2012"
     formats = (Ell, CsrRows)
-    sources = ("hybrid/hyb_convert.cu",)
 
     pr = Parameter(20.0, "time of an entry of the rest over that of a slot in ELLPACK", low=1)
 

@@ -110,7 +110,7 @@ def test_formats_that_cannot_add_say_so():
 
 def test_sources_of_a_hybrid_are_those_of_its_parts():
     sources = set(formats.get("hec").sources)
-    assert sources >= {"ellpack/sell.cu", "csr/rows.cu", "vector.cu", "hybrid/hyb_convert.cu"}
+    assert sources >= {"ellpack/sell.cu", "csr/rows.cu", "vector.cu", "csr/rows_convert.cu"}
 
 
 def test_hdc_keeps_the_diagonals_whose_dense_arrays_save_bytes():
