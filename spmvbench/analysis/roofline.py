@@ -51,6 +51,27 @@ def points(rows: pd.DataFrame) -> pd.DataFrame:
     return counted[["setting", "matrix", "label", "gflops", "gbps"]].assign(intensity=intensity).reset_index(drop=True)
 
 
+def bounded(rows: pd.DataFrame) -> pd.DataFrame:
+    """The right rows that know their bound: columns setting, matrix, label, gflops, bound_gflops, bound_by, share.
+
+    share: gflops over the bound.
+    """
+    counted = right(rows)
+    counted = counted[(counted["bound_gflops"] > 0) & (counted["gflops"] > 0)]
+    columns = ["setting", "matrix", "label", "gflops", "bound_gflops", "bound_by"]
+    return counted[columns].assign(share=counted["gflops"] / counted["bound_gflops"]).reset_index(drop=True)
+
+
+def gather_roofs(rows: pd.DataFrame) -> pd.DataFrame:
+    """GFLOPS that fetching x allows where that is the lower roof of some format: columns setting, matrix, gflops.
+
+    One a matrix and setting, the lowest first: it is the same for all formats.
+    """
+    found = bounded(rows)
+    found = found[found["bound_by"] == "gathers"].groupby(["setting", "matrix"], as_index=False)["bound_gflops"].first()
+    return found.rename(columns={"bound_gflops": "gflops"}).sort_values("gflops", ignore_index=True)
+
+
 def intensity_bounds(dtype: str) -> dict[str, float]:
     """Arithmetic intensities (flop/byte) that no general format exceeds, for f64 1/4 and 1/6 and for f32 1/2 and 1/4.
 

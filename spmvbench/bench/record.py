@@ -89,6 +89,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "float",
         "the lower of two roofs: to read model_bytes, and to fetch the sectors of x; NaN without",
     ),
+    "bound_by": ("str", "which roof that is: bytes or gathers"),
     "model_bytes": ("int", "bytes_format + x read once + y written once"),
     "bytes_format": ("int", "footprint: bytes of the format's arrays"),
     "bytes_per_nnz": ("float", "bytes_format / nnz"),

@@ -36,19 +36,20 @@ def sectors_per_entry(a: Csr, shares: int) -> float:
     return count / a.nnz
 
 
-def columns(roofs: Mapping[str, Any], *, nnz: int, sectors: float, model_bytes: int, x_bytes: int) -> dict[str, float]:
-    """`bound_gflops` of a row: the lower of both roofs. Empty where the device's roofs were not measured.
+def columns(roofs: Mapping[str, Any], *, nnz: int, sectors: float, model_bytes: int, x_bytes: int) -> dict[str, Any]:
+    """`bound_gflops` and `bound_by` of a row: the lower of both roofs. Empty where the device's were not measured.
 
     roofs: ``read``, pairs of (bytes, seconds to read them), and ``gather``, pairs of (bytes of x, sectors a second
     from random places or random lines, whichever are more), each by rising bytes.
     """
     if not roofs or not nnz:
         return {}
-    seconds = max(
-        float(_between(roofs["read"], model_bytes) * max(model_bytes / roofs["read"][-1][0], 1)),
-        nnz * sectors / float(_between(roofs["gather"], x_bytes)),
-    )
-    return {"bound_gflops": 2e-9 * nnz / seconds}
+    seconds = {
+        "bytes": _between(roofs["read"], model_bytes) * max(model_bytes / roofs["read"][-1][0], 1),
+        "gathers": nnz * sectors / _between(roofs["gather"], x_bytes),
+    }
+    lower = max(seconds, key=lambda roof: seconds[roof])
+    return {"bound_gflops": 2e-9 * nnz / seconds[lower], "bound_by": lower}
 
 
 def _between(pairs: list[tuple[float, float]], at: float) -> float:

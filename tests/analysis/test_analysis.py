@@ -14,7 +14,7 @@ from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.parts import part_times
 from spmvbench.analysis.profiles import performance_profile
 from spmvbench.analysis.ranking import best_formats, default_baseline, in_order, ranked
-from spmvbench.analysis.roofline import attainable, ceilings, intensity_bounds, points
+from spmvbench.analysis.roofline import attainable, bounded, ceilings, gather_roofs, intensity_bounds, points
 from spmvbench.analysis.speedup import duel_summary, duels, speedup_summary, speedups
 from spmvbench.analysis.tiles import tile_shares
 from spmvbench.bench.record import blank_row
@@ -380,3 +380,19 @@ def test_shares_of_parts_are_of_their_sum_and_experiments_count():
     ]  # fmt: skip
     assert found["share"].tolist() == pytest.approx([0.75, 0.25, 1.0])
     assert part_times(table[table["label"] == "csr"]).empty
+
+
+def test_a_row_that_knows_its_bound_has_a_share_of_it():
+    table = rows(
+        row("a", "x", 1.0, gflops=50.0, bound_gflops=100.0, bound_by="gathers"),
+        row("a", "y", 1.0, gflops=100.0, bound_gflops=100.0, bound_by="gathers"),
+        row("b", "x", 1.0, gflops=30.0),
+        row("c", "x", 1.0, gflops=30.0, bound_gflops=90.0, bound_by="bytes"),
+    )
+    found = bounded(table)
+    assert found[["matrix", "label", "share"]].values.tolist() == [
+        ["a", "x", 0.5],
+        ["a", "y", 1.0],
+        ["c", "x", 1 / 3],
+    ]
+    assert gather_roofs(table)[["matrix", "gflops"]].values.tolist() == [["G/a", 100.0]]

@@ -150,6 +150,9 @@ def generated_rows(matrices=30, formats=None, device="cuda:0", seed=0):
                             else "",
                             "error_ratio": 0.05,
                             "launches": 1,
+                            "x_sectors": 0.5,
+                            "bound_gflops": 3e-9 * nnz / t,
+                            "bound_by": "gathers" if m % 2 else "bytes",
                             "near_launch_floor": not emulated and t < 3e-6,
                         }
                     rows.append(row)

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.roofline import attainable, ceilings, intensity_bounds, points
+from spmvbench.analysis.roofline import attainable, ceilings, gather_roofs, intensity_bounds, points
 from spmvbench.report import style
 from spmvbench.report.figures import LeftOut, Options
 
@@ -19,17 +19,20 @@ title = "Roofline"
 caption = (
     "GFLOPS over arithmetic intensity: 2 nnz over the bytes of the format, of x and of y. The roof is the bandwidth "
     "measured by reading on this device, for SpMV writes little; hot points may lie above it, where L2 serves them. "
-    "Dotted verticals are the intensities that values alone, and values with 32-bit indices, allow. Dashed lines are "
+    "A dotted horizontal is the second roof of a matrix, gathering its x, where that is the lower one. Dotted "
+    "verticals are the intensities that values alone, and values with 32-bit indices, allow. Dashed lines are "
     "arithmetic peaks when one multiprocessor works, one thread of each warp, or one thread in all."
 )
 papers = "Williams et al. 2009; Filippone et al. 2017, Figure 15"
 order = 30
 performance = True
+GATHERS = 3  # second roofs that a panel shows, the lowest: more would cover the points
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `analysis.roofline.points`."""
-    return points(rows)
+    """As `analysis.roofline.points`, and `gather_gflops`: the roof of gathering x where it is the lower, else NaN."""
+    roofs = gather_roofs(rows).rename(columns={"gflops": "gather_gflops"})
+    return points(rows).merge(roofs, on=["setting", "matrix"], how="left")
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
@@ -45,6 +48,13 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         right = max(intensity_bounds(dtype).values()) * 2.5
         roof(ax, part, bandwidth, "measured", environment.get("properties", {}), dtype, right)
         style.scatter(ax, part, "intensity", "gflops", options.marks)
+        gathers = part.dropna(subset="gather_gflops").drop_duplicates("matrix").nsmallest(GATHERS, "gather_gflops")
+        for row in gathers.itertuples():
+            ax.axhline(row.gather_gflops, color=style.INK, linestyle=":", linewidth=1)
+            ax.annotate(
+                f"{row.matrix.partition('/')[2]}: gathers", (1, row.gather_gflops), xycoords=("axes fraction", "data"),
+                ha="right", va="bottom", fontsize=7, color="#333333",
+            )  # fmt: skip
         ax.set_title(setting)
     style.legend(figure, options.marks, len(set(table["label"]) - set(options.marks)))
     return figure
