@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -39,16 +38,9 @@ class Guards:
         copy[...] = array
         return copy
 
-    def hold_format(self, fmt: Format, prefix: str = "") -> Format:
+    def hold_format(self, fmt: Format) -> Format:
         """The format with every array between guards, those of its parts included."""
-        held: dict[str, Any] = {}
-        for field in fields(fmt):
-            name, value = prefix + field.name, getattr(fmt, field.name)
-            if isinstance(value, Format):
-                held[field.name] = self.hold_format(value, f"{name}.")
-            elif isinstance(value, self.xp.ndarray):
-                held[field.name] = self.hold(name, value)
-        return replace(fmt, **held)
+        return fmt.with_arrays(self.hold)
 
     def trespassed(self) -> list[str]:
         """Names of the arrays beside which something was written; their guards are whole again afterwards."""

@@ -302,6 +302,19 @@ class Format:
                 found[field.name] = value
         return found
 
+    def with_arrays(self, change: Callable[[str, Array], Array], prefix: str = "") -> Self:
+        """The same format with every array as `change` gives it, from its name as in `arrays` and itself."""
+
+        def changed(name: str, value: Any) -> Any:
+            if isinstance(value, Format):
+                return value.with_arrays(change, f"{name}.")
+            if isinstance(value, Mapping):
+                return type(value)({part: changed(prefix + part, inside) for part, inside in value.items()})
+            return change(name, value) if isinstance(value, array_module(value).ndarray) else value
+
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: changed(prefix + name, value) for name, value in found.items()})
+
     @property
     def nbytes(self) -> int:
         """Footprint: the bytes of the stored arrays, counted and not computed."""

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from spmvbench.bench.verify import judge, references, run_and_judge
+from spmvbench.bench import verify
+from spmvbench.bench.verify import judge, references, run_and_judge, sparse_references
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.csr.csr import CsrScalar
 
@@ -179,3 +180,151 @@ def test_a_format_with_orders_of_its_own_is_judged_in_the_matrix_s():
     assert check(backwards, a, Backwards).right
     assert not check(backwards, a).right
     assert not check(in_order, a, Backwards).right
+
+
+def long_row(entries, dtype, values):
+    """A row of so many entries between rows of three."""
+    rng = np.random.default_rng(5)
+    a = sparse.random_array((40, entries + 100), density=3 / (entries + 100), rng=rng).tolil()
+    a[17, :entries] = values(rng, entries)
+    return Csr.of(a.tocsr()).astype(dtype)
+
+
+def hidden_entries(a, found):
+    """Entries whose loss no reference of `found` shows: y without their product is still within the bound."""
+    rng, hidden = np.random.default_rng(0), []
+    for k in rng.choice(np.arange(a.row_ptr[17], a.row_ptr[18]), 300, replace=False):
+        for reference in found:
+            product = float(a.values[k]) * reference.whole_x(a.cols)[a.col_idx[k]]
+            place = 17 if reference.rows is None else int(np.flatnonzero(reference.rows == 17)[0])
+            y = reference.y.copy()
+            y[place] -= product
+            if not judge(spread(y, reference, a.rows), reference).right:
+                break
+        else:
+            hidden.append(k)
+    return hidden
+
+
+def spread(y, reference, rows):
+    """An answer for some rows as one for all; what is not judged is anything."""
+    if reference.rows is None:
+        return y
+    whole = np.full(rows, 1e9)
+    whole[reference.rows] = y
+    return whole
+
+
+@pytest.mark.parametrize("values", [lambda rng, n: rng.uniform(0.5, 1, n), lambda rng, n: rng.normal(size=n)])
+def test_entries_of_long_rows_show_in_sparse_checks_where_dense_ones_hide_them(values):
+    a = long_row(6000, np.float32, values)
+    dense = references(a, 0, 1)
+    thin = sparse_references(a, dense, np.random.default_rng(2))
+    assert len(hidden_entries(a, dense[:2])) > 200
+    assert hidden_entries(a, [*dense, *thin]) == []
+    assert 2 < len(thin) <= verify.SPARSE_CHECKS
+    assert all((reference.rows == [17]).all() for reference in thin)
+
+
+def test_entries_far_smaller_than_their_rows_show_in_sparse_checks():
+    a = matrix(60, 60, density=0.2)
+    a.values[::7] *= 1e-20
+    dense = references(a, 0, 1)
+    found = [*dense, *sparse_references(a, dense, np.random.default_rng(2))]
+    for k in range(a.nnz):
+        told = []
+        for reference in found:
+            row = a.row_idx[k] if reference.rows is None else np.searchsorted(reference.rows, a.row_idx[k])
+            told.append(abs(a.values[k] * reference.whole_x(60)[a.col_idx[k]]) > 2 * reference.bound[row])
+        assert any(told), k
+
+
+def test_the_answers_of_sparse_checks_are_right_in_any_order_of_summation():
+    a = long_row(3000, np.float32, lambda rng, n: rng.normal(size=n))
+    rng = np.random.default_rng(3)
+    for reference in sparse_references(a, references(a, 0, 1), rng):
+        assert judge(shuffled_product(a, reference.whole_x(a.cols), rng), reference).right
+
+
+def test_ordinary_matrices_need_no_sparse_checks():
+    a = matrix(300, 300)
+    assert sparse_references(a, references(a, 0, 1), np.random.default_rng(0)) == []
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_whole_numbers_are_exact_in_any_order_and_show_every_lost_or_doubled_entry(dtype):
+    a = long_row(5000, dtype, lambda rng, n: 1e-30 * rng.normal(size=n))
+    twin, rng = verify.twin(a), np.random.default_rng(4)
+    for reference in verify.whole_references(a, rng):
+        y = shuffled_product(twin, reference.x, rng)
+        assert judge(y, reference).ratio == 0
+        for k in rng.integers(0, a.nnz, 50):
+            product = twin.values[k] * reference.x[twin.col_idx[k]]
+            for wrong in (y[a.row_idx[k]] - product, y[a.row_idx[k]] + product):
+                changed = y.copy()
+                changed[a.row_idx[k]] = wrong
+                assert judge(changed, reference).ratio == math.inf
+
+
+def test_the_twin_has_the_same_entries_is_symmetric_where_they_are_and_stays_exact():
+    a = Csr.of(sparse.csr_array(np.ones((30, 30))))
+    twin = verify.twin(a)
+    dense = twin.values.reshape(30, 30)
+    assert (dense == dense.T).all()
+    assert set(dense.ravel()) == {1, 2, 3, 4}
+    assert twin.row_ptr is a.row_ptr and twin.col_idx is a.col_idx
+    for length, value, largest in ((4, 4, 1000), (2**14, 4, 256), (2**22, 4, 1), (2**23, 2, 1), (2**24 + 1, 0, 0)):
+        single = a.astype(np.float32)
+        single.__dict__["row_len_max"] = length
+        assert verify._whole_limits(single) == (value, largest)
+        assert value * largest * length <= 2**24
+    assert verify.twin(single) is None
+    assert verify.whole_references(single, np.random.default_rng(0)) == []
+
+
+def test_a_y_that_is_left_from_before_is_found_whatever_it_held():
+    a = matrix(30, 30)
+    right = sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape)
+
+    def returns_where_finite(x, y):
+        if not np.isfinite(y).all():
+            y[:] = right @ x
+
+    def adds_where_finite(x, y):
+        y[:] = np.where(np.isfinite(y), y, 0) + right @ x
+
+    def spoils_x(x, y):
+        y[:] = right @ x
+        x[7] = 0
+
+    assert "y[" in str(check(returns_where_finite, a))
+    assert not check(adds_where_finite, a).right
+    verdict = check(spoils_x, a)
+    assert not verdict.right
+    assert str(verdict).startswith("x[7] is 0, expected ")
+
+
+@pytest.mark.parametrize("cls", [CsrScalar, Backwards])
+def test_one_wrong_run_among_many_is_found(cls):
+    a = matrix(30, 30)
+    right = sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape)
+    x, y, runs = np.zeros(30), np.zeros(30), []
+
+    class Program:
+        def run(self):
+            runs.append(1)
+            backwards = slice(None, None, -1 if cls is Backwards else 1)
+            y[backwards] = right @ x[backwards]
+            if len(runs) == wrong:
+                y[4] = 2 * y[4] + 1
+
+    def verdict(most):
+        runs.clear()
+        fmt, reference = cls.from_csr(a), references(a, 0)[0]
+        return verify.repeat_and_judge(fmt, Program(), HostDevice(), x, y, reference, most, 100.0)
+
+    wrong = 50
+    assert not verdict(60).right
+    assert verdict(60).row == (25 if cls is Backwards else 4)
+    assert verdict(49).right
+    assert len(runs) == 49

@@ -1,0 +1,60 @@
+"""Guard words: arrays keep what they hold and where they lie, and writes beside them are named."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import testing
+from spmvbench.devices.guards import ALIGNMENT, GUARD, Guards
+
+
+@pytest.mark.parametrize("array", [np.arange(7.0), np.arange(12, dtype=np.int32).reshape(3, 4), np.ones(3, np.int8)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_held_array_is_the_same_apart_and_aligned(array, order):
+    array = np.asarray(array, order=order)
+    held = Guards(np).hold("a", array)
+    np.testing.assert_array_equal(held, array)
+    assert (held.dtype, held.strides) == (array.dtype, array.strides)
+    assert held.ctypes.data % ALIGNMENT == 0
+    assert not np.shares_memory(held, array)
+
+
+def beside(array, offset):
+    """The byte so far from the array's begin (below 0) or its end."""
+    from ctypes import c_ubyte
+
+    address = array.ctypes.data + (offset if offset < 0 else array.nbytes + offset)
+    return c_ubyte.from_address(address)
+
+
+@pytest.mark.parametrize("offset", [-1, 0, -GUARD, GUARD - 1])
+def test_a_write_beside_an_array_is_named_once(offset):
+    guards = Guards(np)
+    held = {name: guards.hold(name, np.zeros(5)) for name in "xyz"}
+    assert guards.trespassed() == []
+    beside(held["y"], offset).value = 1
+    held["x"][:] = 3
+    assert guards.trespassed() == ["y"]
+    assert guards.trespassed() == []
+
+
+def test_a_format_lies_between_guards_with_its_parts_and_still_decodes():
+    a = sparse.random_array((50, 40), density=0.2, rng=np.random.default_rng(0)).tocsr()
+    fmt = testing.convert("hyb", a)
+    guards = Guards(np)
+    held = guards.hold_format(fmt)
+    assert held.arrays().keys() == fmt.arrays().keys()
+    names = [name for name, array in held.arrays().items() if array.nbytes]
+    assert any("." in name for name in names)  # of a part that is a format
+    for name in names:
+        beside(held.arrays()[name], 3).value = 0
+    assert sorted(guards.trespassed()) == sorted(names)
+    decoded = sparse.coo_array((held.to_coo()[2], held.to_coo()[:2]), shape=a.shape)
+    np.testing.assert_array_equal(decoded.toarray(), a.toarray())
+
+
+def test_nothing_and_what_has_gaps_stay_as_they_are():
+    guards = Guards(np)
+    for array in (np.zeros(0), np.zeros((6, 6))[::2, ::2]):
+        assert guards.hold("a", array) is array
+    assert guards.trespassed() == []
