@@ -391,8 +391,8 @@ def test_a_row_that_knows_its_bound_has_a_share_of_it():
     )
     found = bounded(table)
     assert found[["matrix", "label", "share"]].values.tolist() == [
-        ["a", "x", 0.5],
-        ["a", "y", 1.0],
-        ["c", "x", 1 / 3],
+        ["G/a", "x", 0.5],
+        ["G/a", "y", 1.0],
+        ["G/c", "x", 1 / 3],
     ]
     assert gather_roofs(table)[["matrix", "gflops"]].values.tolist() == [["G/a", 100.0]]
