@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand, offsets, on_host
+from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand, offsets, on_host, stable_order
 from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.conversion import Run
 from spmvbench.formats.csr.csr import LANES, CsrArrays, lanes_by_mean
@@ -52,14 +53,19 @@ class Pieces(NamedTuple):
     end: Array  # (pieces,), likewise
 
     @classmethod
-    def of(cls, a: Csr, rows: Array, size: int) -> Pieces:
-        """The rows `rows`, ascending, in pieces of `size` entries, the last of a row with what is left."""
+    def of(cls, a: Csr, rows: Array, size: int, *, even: bool = False) -> Pieces:
+        """The rows `rows`, ascending, in pieces of `size` entries, the last of a row with what is left.
+
+        even: no row in more pieces, but all of a row of one size, as far as it can be divided.
+        """
         xp, lengths = a.xp, a.row_lengths[rows]
-        ptr = offsets(cdiv(lengths, size))
+        count = cdiv(lengths, size)
+        ptr = offsets(count)
         owner = expand(ptr, int(ptr[-1]))
         rank = xp.arange(len(owner), dtype=a.row_ptr.dtype) - ptr[owner].astype(a.row_ptr.dtype)
-        begin = a.row_ptr[rows][owner] + rank * size
-        end = xp.minimum(begin + size, a.row_ptr[rows + 1][owner])
+        step = cdiv(lengths, count)[owner] if even else size
+        begin = a.row_ptr[rows][owner] + rank * step
+        end = xp.minimum(begin + step, a.row_ptr[rows + 1][owner])
         return cls(rows[owner].astype(np.int32), begin, end)
 
     def launch(self, a: CsrArrays, x: Array, y: Array, lanes: int, step: int) -> Launch:
@@ -118,3 +124,62 @@ class CsrRows(CsrPart):
         lanes = self.lanes or lanes_by_mean(len(self.values) / max(stored, 1))
         zero = [zero_fill(y)] if stored < len(y) and not add else []
         return [*zero, rows_launch(self, OWN, self.rows, x, y, lanes, self.step, add)]
+
+
+class CsrPieces(CsrArrays):
+    """CSR of some rows, cut into even pieces that have lanes by their length: a part of a hybrid.
+
+    Pieces are in order of their lanes, a launch for each number of lanes. All are added by atomics, for a row may have
+    several.
+    """
+
+    reference = "after Matam & Kothapalli, ICPP 2011"
+    sources = ("csr/rows.cu", "vector.cu")
+
+    per_thread = Parameter(8, "entries of a piece for each of its lanes", low=1)
+    per_warp = Parameter(256, "entries of a piece at most", low=1)
+
+    row_ptr: Array  # (0,): pieces have their own
+    piece_row: Array  # (pieces,), int32
+    piece_begin: Array  # (pieces,), of row_ptr's type: the first entry
+    piece_end: Array  # (pieces,), likewise: the first entry behind
+    piece_lanes: Array  # (pieces,), uint8, ascending
+    shares: tuple[int, ...]  # where the pieces of 1, 2, 4 .. 32 lanes begin, and the end
+
+    @classmethod
+    def estimate(cls, a: Csr, *, per_warp: int, **params: Any) -> int:
+        pieces = int(cdiv(a.row_lengths, per_warp).sum())
+        return a.nnz * (4 + a.dtype.itemsize) + pieces * (5 + 2 * a.row_ptr.itemsize)
+
+    @classmethod
+    def convert(cls, a: Csr, *, per_thread: int, per_warp: int) -> dict[str, Any]:
+        xp = a.xp
+        pieces = Pieces.of(a, xp.flatnonzero(a.row_lengths), per_warp, even=True)
+        lanes = xp.asarray(LANES, dtype=np.int64)
+        kind = xp.minimum(xp.searchsorted(lanes, cdiv(pieces.end - pieces.begin, per_thread)), len(LANES) - 1)
+        order = stable_order(kind, len(LANES))
+        firsts = xp.searchsorted(kind[order], xp.arange(len(LANES) + 1))
+        return {
+            "row_ptr": a.row_ptr[:0],
+            "col_idx": a.col_idx,
+            "values": a.values,
+            **{f"piece_{name}": array[order] for name, array in pieces._asdict().items()},
+            "piece_lanes": lanes[kind[order]].astype(np.uint8),
+            "shares": tuple(on_host(firsts).tolist()),
+        }
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        order = self.xp.argsort(self.piece_begin)
+        begins = self.xp.append(self.piece_begin[order], self.piece_begin.dtype.type(len(self.values)))
+        return self.piece_row[order][expand(begins, len(self.values))], self.col_idx, self.values
+
+    def accumulate(self, x: Array, y: Array) -> list[Launch]:
+        pieces = Pieces(self.piece_row, self.piece_begin, self.piece_end)
+        return [
+            Pieces(*(array[begin:end] for array in pieces)).launch(self, x, y, lanes, 1)
+            for lanes, (begin, end) in zip(LANES, pairwise(self.shares), strict=True)
+            if begin < end
+        ]
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        return [zero_fill(y), *self.accumulate(x, y)]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import register
-from spmvbench.formats.csr.rows import CsrRows
+from spmvbench.formats.base import Parameter, register
+from spmvbench.formats.conversion import device_limits, runner
+from spmvbench.formats.csr.rows import CsrPieces, CsrRows, rows_by_length
 from spmvbench.formats.ellpack.ellpack import EllRows
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.hybrid.split import Piece, Split
@@ -31,3 +35,110 @@ class CsrEllWarp(Split):
         short = a.row_lengths <= WARP
         yield Piece("ell", EllRows, a.in_rows(short))
         yield Piece("csr", CsrRows, a.in_rows(~short), {"lanes": WARP, "step": 1})
+
+
+def power_of_two(least: float) -> int:
+    """The smallest power of two that is at least `least`."""
+    return 1 << max(math.ceil(least) - 1, 0).bit_length()
+
+
+@register
+class CsrEllMatam(Split):
+    """Short rows in ELLPACK, a thread a row; long rows in CSR, cut into pieces with 1 to 32 lanes each by their length.
+
+    Three thresholds bound the work of a thread and of a warp and say what is short. That there are three, and that all
+    rows may go to one of the two parts, is the survey's; the rest is our reading. A row is short up to a power of two,
+    at least mean and deviation of the lengths, from 4 to 64; a piece has up to 256 entries, and as many lanes as leave
+    each 8; all rows are ELLPACK where the longest has at most 1.25 times the mean, and CSR where less than a tenth of
+    them is short. The pieces of a row meet in y by atomics.
+    """
+
+    key = "csr-ell-matam"
+    survey_name = "CSR + ELL [76]"
+    reference = "Matam & Kothapalli, ICPP 2011"
+    formats = (EllRows, CsrPieces)
+
+    per_thread = Parameter(8, "entries of a piece for each of its lanes", low=1)
+    per_warp = Parameter(256, "entries of a piece at most", low=1)
+
+    @classmethod
+    def split(cls, a: Csr, *, per_thread: int, per_warp: int) -> Iterator[Piece]:
+        lengths, mean = a.row_lengths, a.row_len_mean
+        limit = min(max(power_of_two(mean + float(lengths.std()) if a.rows else 0), 4), 64)
+        if a.row_len_max <= 1.25 * mean:
+            limit = a.row_len_max
+        elif int((lengths <= limit).sum()) < 0.1 * a.rows:
+            limit = 0
+        yield Piece("ell", EllRows, a.in_rows(lengths <= limit))
+        yield Piece("csr", CsrPieces, a.in_rows(lengths > limit), {"per_thread": per_thread, "per_warp": per_warp})
+
+
+class Class(NamedTuple):
+    """Rows of more than `low` entries and up to `high`, to be stored alike."""
+
+    low: int
+    high: int
+    ell: bool
+
+
+@register
+class Shec(Split):
+    """Rows by classes of length, each in ELLPACK where that pads it little, else in CSR with lanes by its length.
+
+    Classes double in length, up to 64 entries and beyond. One of fewer than `least_rows` rows joins the next longer. A
+    class is ELLPACK where its rows have up to 32 entries and padding takes a quarter more slots at most; else it is
+    halved at its median once, and the halves are tried. All of that, and a launch a class, is our reading: the survey
+    tells of segments of similar rows, stored in either way, and that launches mind the occupancy.
+    """
+
+    key = "shec"
+    survey_name = "SHEC"
+    reference = "Feng, Jin, Zheng, Shao & Zhu, CCPE 26(1), 2014"
+    formats = (EllRows, CsrRows)
+
+    least_rows = Parameter(0, "fewer rows join the next longer class; 0: 128 for each multiprocessor", low=0)
+
+    @classmethod
+    def classes(cls, found: np.ndarray, least_rows: int) -> list[Class]:
+        """The classes of a matrix with found[n] rows of n entries, those without entries left out; by length."""
+        longest = len(found) - 1
+        bounds, low = [], 0
+        for high in (1, 2, 4, 8, 16, 32, 64, longest):
+            if high >= longest or found[low + 1 : high + 1].sum() >= least_rows:
+                bounds.append((low, min(high, longest)))
+                low = bounds[-1][1]
+            if low >= longest:
+                break
+        made = []
+        for low, high in bounds:
+            rows = found[low + 1 : high + 1]
+            if high <= 32 and rows.sum():
+                middle = low + 1 + int(np.searchsorted(rows.cumsum(), rows.sum() / 2))
+                whole = cls.pads_little(found, low, high)
+                halves = [(low, high)] if whole or middle == high else [(low, middle), (middle, high)]
+                made += [Class(*half, cls.pads_little(found, *half)) for half in halves]
+            else:
+                made.append(Class(low, high, False))
+        return made
+
+    @staticmethod
+    def pads_little(found: np.ndarray, low: int, high: int) -> bool:
+        """Whether ELLPACK of these rows has at most a quarter more slots than entries."""
+        lengths = np.arange(low + 1, high + 1)
+        rows = found[low + 1 : high + 1]
+        longest = int(lengths[rows > 0].max(initial=0))
+        return bool(longest * rows.sum() <= 1.25 * (lengths * rows).sum())
+
+    @classmethod
+    def split(cls, a: Csr, *, least_rows: int) -> Iterator[Piece]:
+        found = rows_by_length(a, runner(a))
+        classes = cls.classes(np.asarray(found), least_rows or 128 * device_limits(a).multiprocessors)
+        if not classes:
+            yield Piece("ell_0", EllRows, a)
+        for low, high, ell in classes:
+            last = high if high < len(found) - 1 else a.row_len_max  # what the kernel counts does not tell them apart
+            rows = a.in_rows((a.row_lengths > low) & (a.row_lengths <= last))
+            if ell:
+                yield Piece(f"ell_{high}", EllRows, rows)
+            else:
+                yield Piece(f"csr_{high}", CsrRows, rows, {"lanes": min(max(power_of_two(high) // 4, 1), 32)})

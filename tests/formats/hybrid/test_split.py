@@ -6,10 +6,11 @@ from scipy import sparse
 
 from spmvbench import formats, testing
 from spmvbench.formats import Csr
-from spmvbench.formats.csr.rows import CsrRows
+from spmvbench.formats.csr.rows import CsrPieces, CsrRows
 from spmvbench.formats.ellpack import sell
 from spmvbench.formats.ellpack.ellpack import EllRows
 from spmvbench.formats.hybrid import diagonals, hyb
+from spmvbench.formats.hybrid.rows import Shec
 
 HARD = testing.hard_matrices()
 
@@ -71,6 +72,42 @@ def test_csr_ell_warp_deals_rows_at_32_entries():
     assert fmt.parts["ell"].perm.tolist() == [0, 3]
     assert fmt.parts["ell"].width == 32
     assert fmt.parts["csr"].rows.tolist() == [2]
+
+
+def test_csr_ell_matam_is_one_format_where_lengths_say_so():
+    assert list(testing.convert("csr-ell-matam", with_lengths([80] * 9 + [100], 120)).parts) == ["ell"]
+    long = testing.convert("csr-ell-matam", with_lengths([70, 500] * 30, 600))
+    assert list(long.parts) == ["csr"]
+    mixed = testing.convert("csr-ell-matam", with_lengths([3] * 50 + [900], 1000))
+    assert mixed.parts["ell"].width == 3
+    assert mixed.parts["csr"].piece_lanes.tolist() == [32] * 4  # 225 entries each, 8 a lane
+    assert np.diff(mixed.parts["csr"].piece_begin).tolist() == [225] * 3
+
+
+def test_pieces_have_lanes_by_their_length():
+    pieces = CsrPieces.from_csr(with_lengths([8, 9, 0, 17, 300], 400))
+    assert pieces.piece_row.tolist() == [0, 1, 3, 4, 4]
+    assert pieces.piece_lanes.tolist() == [1, 2, 4, 32, 32]
+    assert pieces.shares == (0, 1, 2, 3, 3, 3, 5)
+    assert coo(pieces)[0] == [0] * 8 + [1] * 9 + [3] * 17 + [4] * 300
+
+
+def test_shec_halves_a_class_that_pads_much_and_merges_small_ones():
+    found = np.zeros(40, dtype=np.int64)
+    found[[2, 9, 16, 24, 39]] = 100, 100, 100, 3, 7
+    classes = [(c.low, c.high, c.ell) for c in Shec.classes(found, least_rows=5)]
+    assert classes == [(0, 2, True), (2, 9, True), (9, 16, True), (16, 39, False)]
+    fmt = testing.convert("shec[least_rows=1]", with_lengths([1, 1, 0, 40, 3, 4], 50))
+    assert list(fmt.parts) == ["ell_1", "ell_4", "csr_40"]
+    assert fmt.parts["csr_40"].lanes == 16
+
+
+def test_sic_has_a_segment_for_each_number_of_threads():
+    fmt = testing.convert("sic[c=4]", with_lengths([64, 65, 0, 1024, 1025, 3], 2000))
+    blocks = {name: (part.slice_height, part.row_threads) for name, part in fmt.parts.items()}
+    assert blocks == {"threads_32": (4, 8), "threads_128": (4, 32), "threads_256": (4, 64)}
+    assert [part.perm.tolist() for part in fmt.parts.values()] == [[0, 5], [3, 1], [4]]
+    assert list(testing.convert("sic[segments=false]", with_lengths([2, 2, 3], 9)).parts) == ["threads_32"]
 
 
 @pytest.mark.parametrize("cls", [EllRows, CsrRows])
