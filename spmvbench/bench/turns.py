@@ -187,6 +187,7 @@ class Bench:
         arrays = fmt, program, self.device, self.x, self.y
         verdict = verify.run_and_judge(*arrays, self.shared.checks.whole, ("garbage", "stale"))
         self.inspect(turns)
+        turns.guards = None  # they hold the twin's memory
         if turns.failure:
             raise Wrong(turns.failure["reason"])
         self.judged(turns, verdict, "whole numbers")

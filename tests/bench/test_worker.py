@@ -279,6 +279,44 @@ def test_results_that_spoil_during_timing_are_wrong_and_keep_their_times(measure
     assert rows["test-a", "hot"]["status"] == "ok"
 
 
+def test_a_conversion_that_writes_to_the_matrix_is_an_error_and_harms_nobody(measure):
+    def convert(cls, a, **params):
+        a.col_idx.sort()
+        return CsrArrays.convert.__func__(cls, a)
+
+    _, rows, _ = measure(variant("A"), variant("Sorts", convert=classmethod(convert)), variant("B"), modes=("hot",))
+    assert [row["status"] for row in rows.values()] == ["ok", "error", "ok"]
+    assert "read-only" in rows["test-sorts", "hot"]["reason"]
+
+
+def test_every_group_draws_x_anew_and_its_rows_say_from_which_seed(measure):
+    drawn = []
+
+    class Sees(Right):
+        key = "test-sees"
+
+        def launches(self, x, y):
+            (launch,) = super().launches(x, y)
+            return [
+                Launch(
+                    "none.cu",
+                    "none",
+                    1,
+                    1,
+                    (lambda *args: drawn.append(x[0]) or launch.args[0](*args), *launch.args[1:]),
+                )
+            ]
+
+    pipe, _, _ = measure(Sees, modes=("hot",))
+    first, seeds = set(drawn), [message[1]["x_seed"] for message in pipe.sent if message[0] == "matrix"]
+    assert len(first) >= 4  # two dense, two of whole numbers
+    assert len(set(seeds)) == 1
+    again, _, _ = measure(Sees, modes=("hot",))
+    assert again.sent[1][1]["x_seed"] != seeds[0]
+    assert len(set(drawn) - first) >= 1
+    assert len(set(drawn) & first) >= 1  # that of the run's own seed
+
+
 def test_a_format_that_does_not_fit_beside_the_others_is_measured_alone(measure):
     tries = []
 
