@@ -88,6 +88,21 @@ def labels_of(rows: pd.DataFrame, formats: Sequence[str]) -> list[str]:
     return [min(held[key], key=lambda label: (label != key, label)) for key in formats if key in held]
 
 
+def both_kernels(rows: pd.DataFrame, labels: Sequence[str]) -> list[str]:
+    """These labels; behind that of a format's defaults the one of its authors' kernel, where that has a right row."""
+    measured = set(right(rows)["label"])
+    theirs = [f"{label}[kernel=paper]" for label in labels]
+    return [name for pair in zip(labels, theirs, strict=True) for name in pair if name == pair[0] or name in measured]
+
+
+def alike(ours: Sequence[str], rivals: Sequence[str]) -> list[tuple[str, str]]:
+    """Each of ours with each rival, both as `both_kernels` gives them: the authors' kernels meet the authors'."""
+    of_key: dict[str, list[str]] = {}
+    for label in rivals:
+        of_key.setdefault(label.partition("[")[0], []).append(label)
+    return [(label, of[-1 if "kernel=paper" in label else 0]) for label in ours for of in of_key.values()]
+
+
 def once_a_matrix(rows: pd.DataFrame) -> pd.DataFrame:
     """One right row for each matrix, format and type: storage and conversion do not depend on hot or cold."""
     return right(rows).drop_duplicates(["matrix", "label", "dtype", "op", "device_name"])

@@ -12,6 +12,8 @@ from spmvbench.analysis.ranking import ranked
 from spmvbench.analysis.speedup import duel_summary, duels
 from spmvbench.report import style
 
+MOST_COLUMNS = 5  # of panels
+
 
 def table(rows: pd.DataFrame, labels: Sequence[str], pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
     """Columns setting, matrix, label, over, nnz, gflops, speedup.
@@ -24,7 +26,7 @@ def table(rows: pd.DataFrame, labels: Sequence[str], pairs: Sequence[tuple[str, 
 
 
 def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence[str] = ()) -> Figure:
-    """A row a setting: the rates of all, then a panel a pair with its wins and its largest speed-up.
+    """A row a setting, or two: the rates of all, then a panel a pair with its wins and its largest speed-up.
 
     shown: marks of all labels, in the order of the legend. missing: methods that the run lacks.
     """
@@ -32,9 +34,11 @@ def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence
     rates, speedups = table[table["over"] == ""], table[(table["over"] != "") & (table["nnz"] > 0)]
     pairs = list(speedups[["label", "over"]].drop_duplicates().itertuples(index=False, name=None))
     summary = duel_summary(speedups).set_index(["setting", "label", "over"])
-    figure, axes = style.grid(len(settings) * (1 + len(pairs)), 1 + len(pairs), height=3.0)
-    panels = iter(axes)
-    for setting in settings:
+    columns = min(1 + len(pairs), MOST_COLUMNS)
+    each = columns * -(-(1 + len(pairs)) // columns)  # panels of a setting, those that stay empty too
+    figure, axes = style.grid(len(settings) * each, columns, height=3.0)
+    for place, setting in enumerate(settings):
+        panels = iter(axes[place * each : (place + 1) * each])
         ax = next(panels)
         _over_nonzeros(ax, rates[rates["setting"] == setting], "gflops", shown)
         ax.set(title=str(setting), ylabel="GFLOPS", ylim=(0, None))
@@ -54,6 +58,8 @@ def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence
                 ax.set_ylim(min(low, 1) / 1.3, max(high, 1) * 2.2)  # room for the text
             ax.text(0.02, 0.98, outcome, transform=ax.transAxes, va="top", fontsize=7.5)
             style.plain_ticks(ax.yaxis)
+        for unused in panels:
+            unused.set_visible(False)
     style.legend(figure, shown)
     style.missing(figure, missing)
     return figure

@@ -58,6 +58,19 @@ def test_figures_say_what_is_missing(name, measured, options, environment):
     assert "No right row in this run: merge-csr, cusparse-csr-alg2." in above
 
 
+def test_lines_show_both_kernels_of_ehyb_and_of_rivals(measured, options):
+    labels = {
+        "ehyb": ("ehyb[kernel=paper]", "ehyb[kernel=paper,order=native]", "ehyb[order=native]"),
+        "csr5": ("csr5[kernel=paper]",),
+    }
+    more = [measured[measured["label"] == key].assign(label=label) for key in labels for label in labels[key]]
+    both = pd.concat([measured, *more], ignore_index=True)
+    shown = {"ehyb[order=native]", "ehyb[kernel=paper,order=native]", "ehyb-rcm"}
+    rivals = {"csr5", "csr5[kernel=paper]", "cusparse-csr-alg1"}
+    assert set(figure_of("lines").data(both, options)["label"]) == shown | rivals
+    assert set(figure_of("speedups").data(both, options)["over"]) == rivals
+
+
 def test_bars_prefer_the_matrices_of_the_paper(measured, options):
     table = figure_of("bars").data(measured, options)
     assert {"DNVS/ship_003", "Janna/Hook_1498"} <= set(table["matrix"])

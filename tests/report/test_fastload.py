@@ -56,6 +56,13 @@ def test_run_without_fastload_leaves_all_out_and_says_why(rows, environment, tmp
     assert report.left_out["no right row of two-phase with the times of its parts"] == ["fastload-two-phase"]
 
 
+def test_the_authors_kernel_of_a_rival_stands_beside_the_paper_s_numbers(loaded, options):
+    theirs = loaded[loaded["label"] == "csr5"].assign(label="csr5[kernel=paper]")
+    table = table_of("groups", pd.concat([loaded, theirs], ignore_index=True), options)
+    published = table.groupby("label")["published_microseconds"].agg(lambda s: s.notna().all())
+    assert published["csr5[kernel=paper]"] and not published["csr5"]
+
+
 def test_groups_are_means_over_matrices_that_all_got_right_beside_the_paper_s(loaded, options, environment):
     table = table_of("groups", loaded, options)
     assert set(table["group"]) == {"HB", "Bai"}  # not the generated matrices

@@ -1,5 +1,6 @@
 """The figures of TileSpMV: what they compare, and what they say of what the run lacks."""
 
+import pandas as pd
 import pytest
 
 from spmvbench.analysis.cases import prepared
@@ -68,6 +69,19 @@ def test_methods_that_the_run_lacks_are_named(tiled, options, environment):
     assert "No right row in this run: tile." in texts("methods", without(tiled, "tile"), options, environment)
     with pytest.raises(figures.LeftOut, match="no right row of tile-csr, tile-deferred-coo"):
         table_of("methods", without(tiled, "tile-csr", "tile-deferred-coo"), options)
+
+
+def test_the_authors_kernels_meet_the_authors(tiled, options):
+    theirs = [
+        tiled[tiled["label"] == key].assign(label=f"{key}[kernel=paper]") for key in ("tile-deferred-coo", "csr5")
+    ]
+    table = table_of("rivals", pd.concat([tiled, *theirs], ignore_index=True), options)
+    pairs = set(table.loc[table["over"] != "", ["label", "over"]].itertuples(index=False, name=None))
+    rivals = ("merge-csr", "cusparse-bsr")
+    assert pairs == {
+        *(("tile-deferred-coo", rival) for rival in (*rivals, "csr5")),
+        *(("tile-deferred-coo[kernel=paper]", rival) for rival in (*rivals, "csr5[kernel=paper]")),
+    }
 
 
 def test_rivals_are_compared_with_the_most_advanced_method(tiled, options, environment):

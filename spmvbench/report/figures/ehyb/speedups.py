@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from spmvbench.analysis.cases import hot
+from spmvbench.analysis.cases import both_kernels, hot
 from spmvbench.analysis.speedup import duel_summary, duels
 from spmvbench.report.figures import LeftOut, Options, held
 from spmvbench.report.figures.ehyb import RIVALS, methods
@@ -28,7 +28,7 @@ performance = True
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `analysis.speedup.duel_summary`, every EHYB over every rival. Raises LeftOut without either."""
-    ours, rivals = methods(rows), held(rows, RIVALS)
+    ours, rivals = methods(rows), both_kernels(rows, held(rows, RIVALS))
     found = duels(hot(rows), [(label, rival) for label in ours for rival in rivals])
     if found.empty:
         raise LeftOut("no matrix that both EHYB and a rival got right")

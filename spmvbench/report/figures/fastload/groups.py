@@ -15,6 +15,7 @@ from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.report import style
 from spmvbench.report.figures import LeftOut, Options
 from spmvbench.report.figures.fastload import absent, most_advanced, published, rival_labels
+from spmvbench.report.tables import number
 
 name = "fastload-groups"
 title = "FastLoad, Fig. 1: mean times by group"
@@ -42,6 +43,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     table = table[table.groupby(["setting", "matrix"], observed=True)["label"].transform("nunique") == of_all]
     groups = table.groupby(["setting", "group", "label"], observed=True)["t_median"]
     found = groups.agg(matrices="size", microseconds=lambda t: 1e6 * geometric_mean(t)).reset_index()
+    paper = paper.reindex(columns=[*paper.columns, *(name for name in methods if name not in paper.columns)])
     times = paper.melt(["group", "published_matrices"], list(methods), "method", "published_microseconds")
     times["label"] = times.pop("method").map(methods)
     found = found.merge(times, on=["group", "label"])
@@ -70,7 +72,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         for (group, label), cell in cells.iterrows():
             ax.text(
                 labels.index(label) + 0.5, list(times.index).index(group) + 0.5,
-                f"{cell['microseconds']:.3g}\n({cell['published_microseconds']:.3g})", ha="center", va="center",
+                f"{cell['microseconds']:.3g}\n({number(cell['published_microseconds'])})", ha="center", va="center",
                 fontsize=7, color="white" if norm(cell["microseconds"]) > 0.5 else style.INK,
             )  # fmt: skip
         rows = [f"{g.group} ({g.matrices} of {g.published_matrices})" for g in groups.itertuples()]

@@ -12,7 +12,7 @@ from spmvbench.analysis.cases import hot
 from spmvbench.analysis.speedup import duels
 from spmvbench.report import style
 from spmvbench.report.figures import Options
-from spmvbench.report.figures.fastload import absent, collected, marks_in, most_advanced, rival_labels, say_held
+from spmvbench.report.figures.fastload import OWN, absent, collected, marks_in, most_advanced, rival_labels, say_held
 
 name = "fastload-variation"
 title = "FastLoad, Fig. 8: speed-up by variation of the rows"
@@ -35,7 +35,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """
     label, others = most_advanced(rows), rival_labels(rows)
     found = duels(hot(rows), [(label, rival) for rival in others.values()])
-    found["method"] = found["over"].map({rival: name for name, rival in others.items()})
+    found["method"] = found["over"].map({rival: name.removesuffix(OWN) for name, rival in others.items()})
     variation = rows.drop_duplicates("matrix").set_index("matrix")["row_len_cv"]
     found = found.join(variation, on="matrix")
     return found[["setting", "matrix", "label", "over", "method", "row_len_cv", "speedup"]]

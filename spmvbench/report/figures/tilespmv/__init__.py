@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from spmvbench.analysis.cases import both_kernels
 from spmvbench.report import style
 from spmvbench.report.figures import held
 
@@ -20,9 +21,12 @@ def tile_methods(rows: pd.DataFrame, least: int = 1) -> list[str]:
     return held(rows, METHODS, least)
 
 
-def compared(rows: pd.DataFrame) -> list[str]:
-    """The label of the paper's most advanced method in the run, then those of its rivals. Raises LeftOut."""
-    return [tile_methods(rows)[-1], *held(rows, RIVALS)]
+def compared(rows: pd.DataFrame) -> tuple[list[str], list[str]]:
+    """The labels of the paper's most advanced method in the run, with both kernels, and those of its rivals.
+
+    Raises LeftOut without either.
+    """
+    return both_kernels(rows, tile_methods(rows)[-1:]), both_kernels(rows, held(rows, RIVALS))
 
 
 def marks_in(table: pd.DataFrame, options: object) -> Mapping[str, style.Mark]:

@@ -28,8 +28,8 @@ performance = True
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, matrix, label, nnz, gflops. Raises LeftOut where the run holds none of the matrices."""
-    labels = compared(rows)
-    table = ranked(hot(rows[rows["label"].isin(labels)]))
+    ours, rivals = compared(rows)
+    table = ranked(hot(rows[rows["label"].isin([*ours, *rivals])]))
     table = table[table["matrix"].isin(members(SET))]
     if table.empty:
         raise LeftOut(f"no right row of a matrix of the set {SET}")

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.cases import hot
+from spmvbench.analysis.cases import alike, hot
 from spmvbench.report import duels
 from spmvbench.report.figures import Options, absent
 from spmvbench.report.figures.tilespmv import RIVALS, compared, marks_in
@@ -28,8 +28,8 @@ performance = True
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `duels.table`, the most advanced tile method over each rival. Raises LeftOut without either."""
-    labels = compared(rows)
-    return duels.table(hot(rows), labels, [(labels[0], rival) for rival in labels[1:]])
+    ours, rivals = compared(rows)
+    return duels.table(hot(rows), [*ours, *rivals], alike(ours, rivals))
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
