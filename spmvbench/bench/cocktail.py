@@ -24,7 +24,7 @@ from spmvbench.formats import Csr, kernel_path
 from spmvbench.formats.base import Format, Launch
 from spmvbench.formats.hybrid.cocktail import FORMATS, SHAPES, Point
 
-ROWS = tuple(1 << power for power in (10, 12, 14, 16, 18, 20, 21))
+ROWS = tuple(1 << power for power in (10, 13, 16, 18, 20, 21))
 WIDTHS = {  # entries of a row; of a block row, in tiles
     "dia": (1, 3, 7, 15, 31, 63),
     "ell": (1, 2, 4, 8, 16, 32, 64, 128),
@@ -109,6 +109,7 @@ def main(name: str) -> None:
         r, c = case.tile
         point = Point(case.dtype.name, case.name, r, c, case.rows, case.width, round(gflops(case, device), 2))
         writer.writerow(point)
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
