@@ -32,13 +32,18 @@ def command(matrix: str, as_json: bool, image: str | None, real_part: bool, seed
     from spmvbench.formats.arrays import Csr
 
     found = obtain(matrix)
-    csr = Csr.of(found.read(seed, "real" if real_part else "refuse"))
+    a = found.read(seed, "real" if real_part else "refuse")
+    csr = Csr.of(a)
+    about = _about(found, a)
     numbers = features.features(csr)
     histogram = features.row_length_histogram(csr)
     if as_json:
-        click.echo(_json(found, numbers, histogram))
+        click.echo(_json(found, about, numbers, histogram))
     else:
-        click.echo(f"{found.id}{f' ({found.kind})' if found.kind else ''}\n")
+        click.echo(f"{found.id}{f' ({found.kind})' if found.kind else ''}")
+        for name, text in about.items():
+            click.echo(f"{name}: {text}")
+        click.echo()
         click.echo(_table(numbers))
         click.echo("\nRow lengths\n" + _bars(histogram))
         if csr.nnz:
@@ -50,14 +55,28 @@ def command(matrix: str, as_json: bool, image: str | None, real_part: bool, seed
         click.echo(f"Wrote {image}", err=True)
 
 
-def _json(found, numbers: dict, histogram: list) -> str:
+def _about(found, a) -> dict[str, str]:
+    """What a generated matrix is, where its model is published, under which licence it is, and its pattern's hash."""
+    from spmvbench.collection import structures, synthetic
+
+    if found.source != "synthetic":
+        return {}
+    about = {"description": structures.description(found.kind)}
+    if found.kind in structures.ORIGINS:
+        origin = structures.ORIGINS[found.kind]
+        about |= {"domain": origin.domain, "model": origin.source, "licence": origin.licence}
+    return about | {"pattern SHA-256": synthetic.hashes(a)[0]}
+
+
+def _json(found, about: dict[str, str], numbers: dict, histogram: list) -> str:
     import json
     import math
 
     plain = {name: None if isinstance(n, float) and math.isnan(n) else n for name, n in numbers.items()}
     rows = [{"shortest": low, "longest": high, "rows": count} for low, high, count in histogram]
     head = {"group": found.group, "name": found.name, "kind": found.kind, "source": found.source}
-    return json.dumps(head | plain | {"row_lengths": rows}, indent=2)
+    about = {name.lower().replace(" ", "_").replace("-", ""): text for name, text in about.items()}
+    return json.dumps(head | about | plain | {"row_lengths": rows}, indent=2)
 
 
 def _table(numbers: dict) -> str:

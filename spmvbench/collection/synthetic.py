@@ -2,79 +2,35 @@
 
 Each generator gives the row lengths first and then the columns of a range of rows, so that canonical CSR is written in
 place, block by block: the peak is the matrix and a block. Values come from the entries' positions (values.by_position)
-unless the generator says otherwise.
+unless the generator says otherwise. Here are the plain ones; those of applications have a room.
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from spmvbench.collection import values
+from spmvbench.collection import (
+    applications,  # noqa: F401 - importing lists them
+    values,
+)
 from spmvbench.collection.readers import checked
+from spmvbench.collection.structures import KINDS, RULES, Structure, form, needs, parameters, register
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 from spmvbench.formats.arrays import INT32_MAX, index_dtype, offsets
 
 BLOCK = 1 << 20  # entries written at a time
 
-Fill = Callable[[int, int], np.ndarray]
-
-
-@dataclass(frozen=True, eq=False)
-class _Structure:
-    """What a generator knows: shape, entries of each row, and a function that gives the columns of rows first..last-1.
-
-    coefficients: the same for the values, which otherwise come from the positions; symmetric is for those.
-    unit: rows that are made together; first and last are multiples of it.
-    """
-
-    shape: tuple[int, int]
-    lengths: np.ndarray
-    columns: Fill
-    coefficients: Fill | None = None
-    symmetric: bool = False
-    unit: int = 1
-
-
-KINDS: dict[str, Callable[..., _Structure]] = {}
-
-
-def _kind(generator: Callable[..., _Structure]) -> Callable[..., _Structure]:
-    KINDS[generator.__name__] = generator
-    return generator
-
-
-RULES: dict[str, tuple[Callable[..., bool], str]] = {}
-
-
-def _needs(text: str, rule: Callable[..., bool]) -> Callable[[Callable[..., _Structure]], Callable[..., _Structure]]:
-    """What the numbers of a spec must keep to, told before anything is generated."""
-
-    def ruled(generator: Callable[..., _Structure]) -> Callable[..., _Structure]:
-        RULES[generator.__name__] = rule, text
-        return generator
-
-    return ruled
-
 
 def _on_grid(points: int, degrees: int = 1) -> bool:
     return points * degrees <= INT32_MAX
-
-
-def form(kind: str) -> str:
-    """How a spec of this kind is written: ``band:N:K:W``."""
-    return ":".join([kind, *_parameters(kind)])
-
-
-def _parameters(kind: str) -> list[str]:
-    return [name for name in inspect.signature(KINDS[kind]).parameters if name != "seed"]
 
 
 def is_spec(text: str) -> bool:
@@ -88,7 +44,7 @@ def parse(spec: str) -> tuple[str, list[int]]:
     if kind not in KINDS:
         hint = did_you_mean(kind, list(KINDS)) or f"; there are {', '.join(form(name) for name in KINDS)}"
         raise UsageError(f"there is no generator {kind!r}{hint}")
-    if len(texts) != len(_parameters(kind)) or not all(re.fullmatch(r"\d{1,10}", text) for text in texts):
+    if len(texts) != len(parameters(kind)) or not all(re.fullmatch(r"\d{1,10}", text) for text in texts):
         raise UsageError(f"cannot read {spec!r}: write {form(kind)} with whole numbers")
     numbers = [int(text) for text in texts]
     if max(numbers) > INT32_MAX:
@@ -102,7 +58,7 @@ def parse(spec: str) -> tuple[str, list[int]]:
 def has_rows(spec: str) -> bool:
     """Whether a spec has rows and columns: a size of 0 is legal, but hardly meant."""
     kind, numbers = parse(spec)
-    return all(number or name not in ("N", "R", "C") for name, number in zip(_parameters(kind), numbers, strict=True))
+    return all(number or name not in ("N", "R", "C") for name, number in zip(parameters(kind), numbers, strict=True))
 
 
 def entries(spec: str, seed: int = 0) -> int:
@@ -110,7 +66,7 @@ def entries(spec: str, seed: int = 0) -> int:
     return int(_structure(spec, seed).lengths.sum(dtype=np.int64))
 
 
-def _structure(spec: str, seed: int) -> _Structure:
+def _structure(spec: str, seed: int) -> Structure:
     kind, numbers = parse(spec)
     needs_seed = "seed" in inspect.signature(KINDS[kind]).parameters
     try:
@@ -144,6 +100,15 @@ def generate(spec: str, seed: int = 0) -> Any:
     return a
 
 
+def hashes(a: Any) -> tuple[str, str]:
+    """SHA-256 of a canonical CSR matrix's pattern (shape, row_ptr, col_idx as 64-bit integers), and of its values."""
+    pattern = hashlib.sha256(np.array(a.shape, dtype="<i8").tobytes())
+    for array in (a.indptr, a.indices):
+        for start in range(0, len(array), BLOCK):
+            pattern.update(array[start : start + BLOCK].astype("<i8").tobytes())
+    return pattern.hexdigest(), hashlib.sha256(a.data.astype("<f8", copy=False).data).hexdigest()
+
+
 def _row_blocks(row_ptr: np.ndarray, unit: int) -> Iterator[tuple[int, int]]:
     """Ranges of rows, whole units of rows each, with about BLOCK entries (one unit where that has more)."""
     ends = row_ptr[unit::unit]
@@ -155,7 +120,7 @@ def _row_blocks(row_ptr: np.ndarray, unit: int) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _grid(shape: tuple[int, ...], steps: list[tuple[int, ...]], degrees: int = 1, values: Any = None) -> _Structure:
+def _grid(shape: tuple[int, ...], steps: list[tuple[int, ...]], degrees: int = 1, values: Any = None) -> Structure:
     """A stencil on a grid: every point is coupled with those at `steps` (ascending) from it that lie on the grid.
 
     Points are numbered with the last index fastest; each carries `degrees` unknowns, coupled as dense blocks.
@@ -189,7 +154,7 @@ def _grid(shape: tuple[int, ...], steps: list[tuple[int, ...]], degrees: int = 1
     for first in range(0, points, BLOCK):
         counts[first : first + BLOCK] = stays(first, min(first + BLOCK, points)).sum(axis=1)
     lengths = np.repeat(counts * degrees, degrees)
-    return _Structure((size, size), lengths, columns, coefficients if values else None, symmetric=True, unit=degrees)
+    return Structure((size, size), lengths, columns, coefficients if values else None, symmetric=True, unit=degrees)
 
 
 def _distinct(rng: np.random.Generator, lengths: np.ndarray, low: np.ndarray, width: np.ndarray) -> np.ndarray:
@@ -206,7 +171,7 @@ def _distinct(rng: np.random.Generator, lengths: np.ndarray, low: np.ndarray, wi
     return (key & 0xFFFF_FFFF) + rank + low[row]
 
 
-def _random_rows(shape: tuple[int, int], lengths: np.ndarray, seed: int, half_width: int | None = None) -> _Structure:
+def _random_rows(shape: tuple[int, int], lengths: np.ndarray, seed: int, half_width: int | None = None) -> Structure:
     """Rows of the given lengths with distinct random columns, everywhere or within half_width of the diagonal."""
     cols = shape[1]
 
@@ -216,12 +181,12 @@ def _random_rows(shape: tuple[int, int], lengths: np.ndarray, seed: int, half_wi
         high = np.full_like(row, cols) if half_width is None else np.minimum(row + half_width + 1, cols)
         return _distinct(np.random.default_rng([seed, first]), lengths[first:last], low, high - low)
 
-    return _Structure(shape, lengths, columns)
+    return Structure(shape, lengths, columns)
 
 
-@_kind
-@_needs("a grid of at most 2^31 - 1 unknowns: indices must fit in 32 bits", lambda N: _on_grid(N**3))
-def pde(N: int) -> _Structure:
+@register
+@needs("a grid of at most 2^31 - 1 unknowns: indices must fit in 32 bits", lambda N: _on_grid(N**3))
+def pde(N: int) -> Structure:
     """Convection-diffusion on the unit cube, 7 points, N^3 grid; values nonsymmetric, pattern symmetric.
 
     Central differences, scaled to a diagonal of 6; the wind turns about the z axis and rises, with a cell Peclet number
@@ -237,12 +202,12 @@ def pde(N: int) -> _Structure:
     return _grid((N, N, N), steps, values=values)
 
 
-@_kind
-@_needs(
+@register
+@needs(
     "N of at least 3, 1290 at most, and PERCENT of at most 100",
     lambda N, PERCENT: N not in (1, 2) and _on_grid(N**3) and PERCENT <= 100,
 )
-def stray(N: int, PERCENT: int, *, seed: int) -> _Structure:
+def stray(N: int, PERCENT: int, *, seed: int) -> Structure:
     """The pattern of pde:N and PERCENT per cent as many entries more, at random places off its seven diagonals.
 
     What a format of diagonals, of blocks or of short rows loses where a matrix is nearly, not quite, what it was made
@@ -265,55 +230,55 @@ def stray(N: int, PERCENT: int, *, seed: int) -> _Structure:
         return np.sort(np.concatenate(((row << 32) | stencil.columns(first, last), strays))) & 0xFFFF_FFFF
 
     lengths = stencil.lengths + np.bincount(keys >> 32, minlength=size)
-    return _Structure((size, size), lengths, columns)
+    return Structure((size, size), lengths, columns)
 
 
-@_kind
-@_needs("a grid of at most 2^31 - 1 unknowns: indices must fit in 32 bits", lambda N: _on_grid(N**2))
-def poisson2d(N: int) -> _Structure:
+@register
+@needs("a grid of at most 2^31 - 1 unknowns: indices must fit in 32 bits", lambda N: _on_grid(N**2))
+def poisson2d(N: int) -> Structure:
     """The 5-point Laplacian on an N x N grid: 4 on the diagonal, -1 beside it."""
     steps = [(-1, 0), (0, -1), (0, 0), (0, 1), (1, 0)]
     return _grid((N, N), steps, values=lambda index: np.tile([-1.0, -1.0, 4.0, -1.0, -1.0], (len(index[0]), 1)))
 
 
-@_kind
-@_needs("D of at least 1, and a grid of at most 2^31 - 1 unknowns", lambda N, D: D >= 1 and _on_grid(N**3, D))
-def fem(N: int, D: int) -> _Structure:
+@register
+@needs("D of at least 1, and a grid of at most 2^31 - 1 unknowns", lambda N, D: D >= 1 and _on_grid(N**3, D))
+def fem(N: int, D: int) -> Structure:
     """Trilinear finite elements on an N^3 grid: 27 points, dense D x D blocks, symmetric values from the seed."""
     return _grid((N, N, N), list(itertools.product((-1, 0, 1), repeat=3)), degrees=D)
 
 
-@_kind
-@_needs("K of at most W + 1 and at most N", lambda N, K, W: min(N, W + 1) >= K)
-def band(N: int, K: int, W: int, *, seed: int) -> _Structure:
+@register
+@needs("K of at most W + 1 and at most N", lambda N, K, W: min(N, W + 1) >= K)
+def band(N: int, K: int, W: int, *, seed: int) -> Structure:
     """N x N, K random distinct entries a row within W of the diagonal."""
     return _random_rows((N, N), np.full(N, K), seed, half_width=W)
 
 
-@_kind
-@_needs("K of at most N", lambda N, K: N >= K)
-def uniform(N: int, K: int, *, seed: int) -> _Structure:
+@register
+@needs("K of at most N", lambda N, K: N >= K)
+def uniform(N: int, K: int, *, seed: int) -> Structure:
     """N x N, K random distinct entries a row, anywhere."""
     return rect(N, N, K, seed=seed)
 
 
-@_kind
-@_needs("K of at most the number of columns", lambda R, C, K: C >= K)
-def rect(R: int, C: int, K: int, *, seed: int) -> _Structure:
+@register
+@needs("K of at most the number of columns", lambda R, C, K: C >= K)
+def rect(R: int, C: int, K: int, *, seed: int) -> Structure:
     """R x C, K random distinct entries a row, anywhere."""
     return _random_rows((R, C), np.full(R, K), seed)
 
 
-@_kind
-def powerlaw(N: int, K: int, *, seed: int) -> _Structure:
+@register
+def powerlaw(N: int, K: int, *, seed: int) -> Structure:
     """N x N, row lengths from a power law (Pareto II, exponent 2.5) with a mean near K, many rows empty."""
     lengths = np.minimum(np.random.default_rng(seed).pareto(1.5, N) * K / 2, N).astype(np.int64)
     return _random_rows((N, N), lengths, seed)
 
 
-@_kind
-@_needs("SCALE of at most 30", lambda SCALE, EF: SCALE <= 30)
-def rmat(SCALE: int, EF: int, *, seed: int) -> _Structure:
+@register
+@needs("SCALE of at most 30", lambda SCALE, EF: SCALE <= 30)
+def rmat(SCALE: int, EF: int, *, seed: int) -> Structure:
     """R-MAT graph, 2^SCALE vertices, EF edges a vertex drawn, repeated ones dropped, vertices in natural order.
 
     a, b, c, d = .57, .19, .19, .05 (Chakrabarti et al., SDM 2004; the parameters of Graph500).
@@ -336,11 +301,11 @@ def rmat(SCALE: int, EF: int, *, seed: int) -> _Structure:
     def columns(first: int, last: int) -> np.ndarray:
         return keys[row_ptr[first] : row_ptr[last]] & (size - 1)
 
-    return _Structure((size, size), lengths, columns)
+    return Structure((size, size), lengths, columns)
 
 
-@_kind
-def denserow(N: int) -> _Structure:
+@register
+def denserow(N: int) -> Structure:
     """Tridiagonal, with the middle row full: the worst case of one row a thread and of padding to the longest row."""
     chain, middle = tridiag(N), N // 2
     lengths = chain.lengths.copy()
@@ -352,12 +317,12 @@ def denserow(N: int) -> _Structure:
         parts = chain.columns(first, middle), np.arange(N, dtype=np.int32), chain.columns(middle + 1, last)
         return np.concatenate(parts)
 
-    return _Structure((N, N), lengths, columns)
+    return Structure((N, N), lengths, columns)
 
 
-@_kind
-@_needs("N a multiple of B", lambda N, B: B >= 1 and N % B == 0)
-def blocks(N: int, B: int, *, seed: int) -> _Structure:
+@register
+@needs("N a multiple of B", lambda N, B: B >= 1 and N % B == 0)
+def blocks(N: int, B: int, *, seed: int) -> Structure:
     """N x N of dense aligned B x B blocks, four distinct ones at random in each row of blocks; N a multiple of B."""
     block_rows = N // B
     across = min(4, block_rows)
@@ -369,28 +334,28 @@ def blocks(N: int, B: int, *, seed: int) -> _Structure:
         column = block.reshape(count, across, 1) * B + np.arange(B)
         return np.repeat(column.reshape(count, 1, across * B), B, axis=1).reshape(-1)
 
-    return _Structure((N, N), np.full(N, across * B), columns, unit=B)
+    return Structure((N, N), np.full(N, across * B), columns, unit=B)
 
 
-@_kind
-def diag(N: int) -> _Structure:
+@register
+def diag(N: int) -> Structure:
     """Diagonal, N x N."""
     return _grid((N,), [(0,)])
 
 
-@_kind
-def tridiag(N: int) -> _Structure:
+@register
+def tridiag(N: int) -> Structure:
     """Tridiagonal, N x N, symmetric values from the seed."""
     return _grid((N,), [(-1,), (0,), (1,)])
 
 
-@_kind
-def dense(R: int, C: int) -> _Structure:
+@register
+def dense(R: int, C: int) -> Structure:
     """R x C with every entry stored."""
-    return _Structure((R, C), np.full(R, C), lambda first, last: np.tile(np.arange(C), last - first))
+    return Structure((R, C), np.full(R, C), lambda first, last: np.tile(np.arange(C), last - first))
 
 
-@_kind
-def empty(R: int, C: int) -> _Structure:
+@register
+def empty(R: int, C: int) -> Structure:
     """R x C without entries; either may be 0."""
-    return _Structure((R, C), np.zeros(R, dtype=np.int64), lambda first, last: np.empty(0))
+    return Structure((R, C), np.zeros(R, dtype=np.int64), lambda first, last: np.empty(0))

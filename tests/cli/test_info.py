@@ -35,6 +35,16 @@ def test_odd_shapes(command, spec):
     assert command("info", spec).code == 0
 
 
+def test_an_application_names_its_source(command):
+    lines = command("info", "fms:2").out.splitlines()
+    assert lines[0] == "synthetic/fms:2 (fms)"
+    assert lines[1].startswith("description: Flexible manufacturing system")
+    assert [line.split(": ")[0] for line in lines[2:6]] == ["domain", "model", "licence", "pattern SHA-256"]
+    assert "Ciardo" in lines[3]
+    table = json.loads(command("info", "fms:2", "--json").out)
+    assert (table["domain"], len(table["pattern_sha256"])) == ("manufacturing", 64)
+
+
 def test_json(command):
     result = command("info", "rect:4:9:2", "--json")
     table = json.loads(result.out)

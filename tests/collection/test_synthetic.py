@@ -24,6 +24,11 @@ SPECS = [
     "rect:20:300:11",
     "dense:7:5",
     "empty:4:6",
+    "xxz:8",
+    "hubbard:6",
+    "ct:12:7",
+    "fms:3",
+    "queues:4:5",
 ]
 
 

@@ -1,0 +1,104 @@
+"""What a generator of matrices gives, and the list of all generators by the kind that a spec begins with."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+Fill = Callable[[int, int], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """What a generator knows: shape, entries of each row, and a function that gives the columns of rows first..last-1.
+
+    coefficients: the same for the values, which otherwise come from the positions; symmetric is for those.
+    unit: rows that are made together; first and last are multiples of it.
+    """
+
+    shape: tuple[int, int]
+    lengths: np.ndarray
+    columns: Fill
+    coefficients: Fill | None = None
+    symmetric: bool = False
+    unit: int = 1
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Of an application's matrix: the domain, where its model is published, and the licence of what is generated."""
+
+    domain: str
+    source: str
+    licence: str = "none needed: computed from the published model"
+
+
+Generator = Callable[..., Structure]
+KINDS: dict[str, Generator] = {}
+RULES: dict[str, tuple[Callable[..., bool], str]] = {}
+ORIGINS: dict[str, Origin] = {}
+
+
+def register(generator: Generator) -> Generator:
+    """List a generator under its name; the parameters but `seed` are the numbers of its spec."""
+    KINDS[generator.__name__] = generator
+    return generator
+
+
+def needs(text: str, rule: Callable[..., bool]) -> Callable[[Generator], Generator]:
+    """What the numbers of a spec must keep to, told before anything is generated."""
+
+    def ruled(generator: Generator) -> Generator:
+        RULES[generator.__name__] = rule, text
+        return generator
+
+    return ruled
+
+
+def application(domain: str, source: str) -> Callable[[Generator], Generator]:
+    """List a generator of an application's matrices with its domain and the publication of its model."""
+
+    def listed(generator: Generator) -> Generator:
+        ORIGINS[generator.__name__] = Origin(domain, source)
+        return register(generator)
+
+    return listed
+
+
+def parameters(kind: str) -> list[str]:
+    """The names of a spec's numbers."""
+    return [name for name in inspect.signature(KINDS[kind]).parameters if name != "seed"]
+
+
+def form(kind: str) -> str:
+    """How a spec of this kind is written: ``band:N:K:W``."""
+    return ":".join([kind, *parameters(kind)])
+
+
+def description(kind: str) -> str:
+    """What the matrices of a kind are, in a line."""
+    return inspect.getdoc(KINDS[kind]).splitlines()[0]
+
+
+def by_blocks(
+    shape: tuple[int, int],
+    lengths: np.ndarray,
+    block: Callable[[int, int], tuple[np.ndarray, np.ndarray]],
+    unit: int = 1,
+) -> Structure:
+    """A structure whose columns and values come together: block(first, last) gives both."""
+    kept: dict[tuple[int, int], np.ndarray] = {}
+
+    def columns(first: int, last: int) -> np.ndarray:
+        found, values = block(first, last)
+        kept.clear()  # one block's values, which are asked for next
+        kept[first, last] = values
+        return found
+
+    def coefficients(first: int, last: int) -> np.ndarray:
+        return kept.pop((first, last)) if (first, last) in kept else block(first, last)[1]
+
+    return Structure(shape, lengths, columns, coefficients, unit=unit)

@@ -1,0 +1,172 @@
+"""Matrices of applications: what their models say of them, and the patterns that others are to get too."""
+
+import csv
+import functools
+import itertools
+from math import comb
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from spmvbench import paths
+from spmvbench.collection import sets, structures, synthetic
+from spmvbench.collection.synthetic import generate
+
+with open(paths.configs() / "sets/applications.csv", newline="") as file:
+    TABLE = list(csv.DictReader(file))
+SMALL = 300_000
+
+
+def test_the_table_is_the_sets():
+    assert [row["spec"] for row in TABLE] == list(sets.get("applications").matrices)
+    assert {synthetic.parse(row["spec"])[0] for row in TABLE} == set(structures.ORIGINS)
+    assert sum(int(row["entries"]) < SMALL for row in TABLE) >= len(structures.ORIGINS)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, id=row["spec"], marks=[pytest.mark.slow] if int(row["entries"]) > SMALL else [])
+        for row in TABLE
+        if int(row["entries"]) < 3_000_000
+    ],
+)
+def test_patterns_and_values_are_those_of_the_table(row):
+    a = generate(row["spec"])
+    assert (*a.shape, a.nnz) == (int(row["rows"]), int(row["cols"]), int(row["entries"]))
+    assert synthetic.hashes(a) == (row["pattern_sha256"], row["values_sha256"])
+
+
+def test_the_hash_is_of_the_pattern_alone():
+    a = generate("xxz:6")
+    pattern, values = synthetic.hashes(a)
+    assert synthetic.hashes(2 * a) == (pattern, synthetic.hashes(2 * a)[1])
+    assert synthetic.hashes(2 * a)[1] != values
+    assert synthetic.hashes(generate("xxz:6", seed=1))[0] == pattern
+    assert synthetic.hashes(generate("ct:4:5"))[0] != synthetic.hashes(generate("ct:5:4"))[0]
+    wide = sp.csr_array((a.data, a.indices.astype(np.int64), a.indptr.astype(np.int64)), shape=a.shape)
+    assert synthetic.hashes(wide) == (pattern, values)
+
+
+# --- quantum chains, against operators on all states
+
+
+def on_site(operator, site, L):
+    """An operator of one site among all, site 0 the lowest bit."""
+    return functools.reduce(np.kron, [operator if k == site else np.eye(len(operator)) for k in reversed(range(L))])
+
+
+@pytest.mark.parametrize("L", [4, 6, 8])
+def test_xxz_is_the_heisenberg_chain(L):
+    z, plus = np.diag([-0.5, 0.5]), np.array([[0, 0], [1, 0.0]])
+    field = np.random.default_rng(3).uniform(-1, 1, L)
+    whole = np.zeros((1 << L, 1 << L))
+    for i in range(L):
+        j = (i + 1) % L
+        flip = on_site(plus, i, L) @ on_site(plus.T, j, L)
+        whole += (flip + flip.T) / 2 + on_site(z, i, L) @ on_site(z, j, L) + field[i] * on_site(z, i, L)
+    half = [state for state in range(1 << L) if state.bit_count() == L // 2]
+    np.testing.assert_allclose(generate(f"xxz:{L}", seed=3).toarray(), whole[np.ix_(half, half)], atol=1e-14)
+
+
+@pytest.mark.parametrize("L", [4, 6])
+def test_hubbard_is_the_hubbard_model(L):
+    """Electrons of both spins as fermions by Jordan and Wigner's strings, on the states of each spin."""
+    lower, string = np.array([[0, 1], [0, 0.0]]), np.diag([1.0, -1])
+
+    def annihilates(site):
+        below = functools.reduce(np.matmul, [on_site(string, k, L) for k in range(site)], np.eye(1 << L))
+        return below @ on_site(lower, site, L)
+
+    fermions = [annihilates(site) for site in range(L)]
+    hop = sum(fermions[i].T @ fermions[(i + 1) % L] for i in range(L))
+    occupied = [f.T @ f for f in fermions]
+    disorder = np.random.default_rng(2).random(L)
+    one = -(hop + hop.T) + sum(e * n for e, n in zip(disorder, occupied, strict=True))
+    half = np.ix_(*2 * [[state for state in range(1 << L) if state.bit_count() == L // 2]])
+    eye = np.eye(comb(L, L // 2))
+    expected = np.kron(one[half], eye) + np.kron(eye, one[half])
+    expected += 4 * sum(np.kron(n[half], n[half]) for n in occupied)
+    np.testing.assert_allclose(generate(f"hubbard:{L}", seed=2).toarray(), expected, atol=1e-13)
+
+
+def test_sizes_of_quantum_chains():
+    assert generate("xxz:16").shape == 2 * (comb(16, 8),)
+    assert generate("hubbard:8").shape == 2 * (comb(8, 4) ** 2,)
+
+
+# --- tomography
+
+
+@pytest.mark.parametrize(("n", "angles"), [(1, 1), (5, 3), (16, 9), (33, 4)])
+def test_rays_are_as_long_as_the_image_where_they_cross_it(n, angles):
+    a = generate(f"ct:{n}:{angles}")
+    assert a.shape == (n * angles, n * n)
+    lengths = (a @ np.ones(n * n)).reshape(angles, n)
+    turn = np.pi * (np.arange(angles)[:, None] + (5**0.5 - 1) / 2) / angles
+    offset = np.arange(n) - (n - 1) / 2
+    cos, sin = np.cos(turn), np.sin(turn)
+    # Where the line (-sin, cos) offset + s (cos, sin) is within half the image's width of its middle, in x and in y.
+    x = np.sort(np.stack([(side + sin * offset) / cos for side in (-n / 2, n / 2)]), axis=0)
+    y = np.sort(np.stack([(side - cos * offset) / sin for side in (-n / 2, n / 2)]), axis=0)
+    expected = np.maximum(np.minimum(x[1], y[1]) - np.maximum(x[0], y[0]), 0)
+    np.testing.assert_allclose(lengths, expected, atol=n * 2**-19)
+    assert a.data.max() <= 2**0.5
+    assert lengths.min() > 0
+
+
+def test_rays_by_small_steps():
+    n, angles = 7, 4
+    a = generate(f"ct:{n}:{angles}").toarray()
+    for ray, (angle, place) in enumerate(itertools.product(range(angles), range(n))):
+        turn = np.pi * (angle + (5**0.5 - 1) / 2) / angles
+        s = (np.arange(400_000) + 0.5) / 400_000 * 4 * n - 2 * n
+        offset = place - (n - 1) / 2
+        x = np.floor(-np.sin(turn) * offset + s * np.cos(turn) + n / 2).astype(int)
+        y = np.floor(np.cos(turn) * offset + s * np.sin(turn) + n / 2).astype(int)
+        inside = (x >= 0) & (x < n) & (y >= 0) & (y < n)
+        found = np.bincount((y * n + x)[inside], minlength=n * n) * (4 * n / 400_000)
+        np.testing.assert_allclose(a[ray], found, atol=3e-4)
+
+
+# --- Markov chains
+
+
+@pytest.mark.parametrize(("n", "states", "transitions"), [(1, 54, 155), (2, 810, 3_699), (3, 6_520, 37_394)])
+def test_fms_has_the_states_and_transitions_that_prism_counts(n, states, transitions):
+    q = generate(f"fms:{n}")
+    assert (len(q.indptr) - 1, q.nnz - q.shape[0]) == (states, transitions)
+
+
+@pytest.mark.parametrize("spec", ["fms:2", "queues:4:6", "queues:2:9"])
+def test_a_generator_matrix_leads_everywhere_and_loses_nothing(spec):
+    q = generate(spec)
+    np.testing.assert_allclose(q @ np.ones(q.shape[1]), 0, atol=1e-13)
+    rates = q.tocoo()
+    assert (rates.data[rates.row != rates.col] > 0).all()
+    assert (q.diagonal() < 0).all()
+    assert connected_components(q, connection="strong")[0] == 1
+
+
+@pytest.mark.parametrize(("stations", "jobs"), [(2, 5), (4, 6), (5, 3)])
+def test_queues_have_the_stationary_state_of_product_form(stations, jobs):
+    q = generate(f"queues:{stations}:{jobs}")
+    assert q.shape[0] == comb(jobs + stations - 1, jobs)
+    ways = sorted(
+        (n for n in itertools.product(range(jobs + 1), repeat=stations - 1) if sum(n) <= jobs), key=lambda n: n[::-1]
+    )
+    speeds = 1 + np.arange(1, stations) / stations
+    weights = np.prod(speeds ** -np.array(ways, dtype=float), axis=1)
+    np.testing.assert_allclose(weights @ q, 0, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "spec", ["xxz:5", "xxz:2", "hubbard:18", "fms:0", "fms:41", "queues:1:5", "queues:16:40", "ct:0:4"]
+)
+def test_sizes_that_cannot_be(spec):
+    from spmvbench.errors import UsageError
+
+    with pytest.raises(UsageError, match="needs"):
+        generate(spec)
