@@ -41,6 +41,10 @@ OWN = {
         *(f"slice_rows<{index}>" for index in ("int", "long long")),
         *("slice_entries<double, int>", "slice_entries<float, long long>"),
     },
+    "blocked/strips_convert.cu": {
+        *(f"strips_sweep<{kinds}>" for kinds in ("int, 4, false", "long long, 1, true")),
+        *("strips_fill<double, int, int, 4>", "strips_fill<float, long long, long long, 1>"),
+    },
     "csr/csr5_convert.cu": {
         *(f"csr5_convert<{value}, int, {sigma}>" for value in ("double", "float") for sigma in (4, 17, 32)),
         *("csr5_convert<double, long long, 32>", "csr5_empty_offsets<int, 4>", "csr5_empty_offsets<long long, 32>"),

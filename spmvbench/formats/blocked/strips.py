@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, run_starts
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, register, zero_fill
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, offsets, run_starts
+from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.blocked.blocks import Shape
+from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.ellpack.ellpack import Ell
 from spmvbench.formats.hybrid.split import Piece, Split
 
 STRIP = 32  # rows; as in kernels/blocked/strips.cu
+CONVERT = "blocked/strips_convert.cu"
 SHAPES = {"1x2": (1, 2), "2x1": (2, 1), "2x2": (2, 2), "2x4": (2, 4), "4x2": (4, 2), "4x4": (4, 4), "1x4": (1, 4)}
 
 
@@ -45,11 +47,58 @@ class Cover(NamedTuple):
         return cls(block, first // across * r, first % across)
 
 
+class Sweep:
+    """The blocks of r x c that a sweep closes and that have at least `fewest` entries.
+
+    By array operations, or where `run` is given by kernels; run: runs a launch on the arrays of the matrix.
+    """
+
+    def __init__(self, a: Csr, r: int, c: int, fewest: int, run: Run | None):
+        self.a, self.r, self.c, self.fewest, self.run = a, r, c, fewest, run
+
+    def _by_kernel(self, held: Array) -> tuple[Array, Array]:
+        """The blocks of each block row, and the most entries of a row in none. held: (nnz,) to fill, or (0,)."""
+        a, xp = self.a, self.a.xp
+        kept, longest = xp.empty(cdiv(a.rows, self.r), dtype=np.int32), xp.zeros(1, dtype=np.int32)
+        sizes = map(np.int32, (len(kept), a.rows, self.c, self.fewest))
+        name = f"strips_sweep<{ctype(a.row_ptr)}, {self.r}, {cbool(len(held) > 0)}>"
+        args = *sizes, a.row_ptr, a.col_idx, kept, longest, held
+        assert self.run is not None
+        self.run(Launch(CONVERT, name, *per_thread(len(kept)), args))
+        return kept, longest
+
+    def _by_arrays(self) -> tuple[Array, Array]:
+        """Which of all blocks have enough entries, and which entries are in those."""
+        found = Cover.of(self.a, self.r, self.c)
+        kept = self.a.xp.bincount(found.block, minlength=len(found.row)) >= self.fewest
+        return kept, kept[found.block]
+
+    def counted(self) -> tuple[int, int]:
+        """The number of blocks, and the most entries that a row has in none of them."""
+        if self.run:
+            kept, longest = self._by_kernel(self.a.xp.empty(0, dtype=bool))
+            return int(kept.sum()), int(longest[0])
+        kept, held = self._by_arrays()
+        return int(kept.sum()), self.a.where(~held).row_len_max
+
+    def held(self) -> Array:
+        """Which entries are in one of the blocks, (nnz,)."""
+        if self.run:
+            held = self.a.xp.empty(self.a.nnz, dtype=bool)
+            self._by_kernel(held)
+            return held
+        return self._by_arrays()[1]
+
+    def block_ptr(self) -> Array:
+        """The first block of each block row, of all blocks (fewest = 1), (block rows + 1,); by kernels only."""
+        return offsets(self._by_kernel(self.a.xp.empty(0, dtype=bool))[0])
+
+
 class Strips(Format):
     """Blocks of r x c in strips of 32 rows: a pointer a strip, a row in the strip and a column a block."""
 
     reference = "after Monakov & Avetisyan, SAMOS 2009"
-    sources = ("blocked/strips.cu", "vector.cu")
+    sources = ("blocked/strips.cu", CONVERT, "vector.cu")
     keeps_zeros = False
 
     r = Parameter(2, "rows of a block", choices=(1, 2, 4))
@@ -67,10 +116,33 @@ class Strips(Format):
 
     @classmethod
     def estimate(cls, a: Csr, *, r: int, c: int) -> int:
-        return cls.size(a.rows, len(Cover.of(a, r, c).row), r, c, a.dtype.itemsize)
+        return cls.size(a.rows, Sweep(a, r, c, 1, runner(a)).counted()[0], r, c, a.dtype.itemsize)
 
     @classmethod
     def convert(cls, a: Csr, *, r: int, c: int) -> dict[str, Any]:
+        run = runner(a)
+        return cls.by_kernels(a, r, c, run) if run else cls.by_arrays(a, r, c)
+
+    @classmethod
+    def by_kernels(cls, a: Csr, r: int, c: int, run: Run) -> dict[str, Any]:
+        """The fields. run: runs a launch on the arrays of `a`."""
+        xp, block_ptr = a.xp, Sweep(a, r, c, 1, run).block_ptr()
+        blocks, block_rows = int(block_ptr[-1]), len(block_ptr) - 1
+        first = xp.minimum(xp.arange(cdiv(a.rows, STRIP) + 1) * (STRIP // r), block_rows)
+        found = {
+            "block_row": xp.empty(blocks, dtype=np.uint8),
+            "block_col": xp.empty(blocks, dtype=np.int32),
+            "values": xp.zeros(blocks * r * c, dtype=a.dtype),
+        }
+        sizes = np.int32(block_rows), np.int32(a.rows), np.int32(c)
+        args = *sizes, a.row_ptr, a.col_idx, a.values, block_ptr, *found.values()
+        name = f"strips_fill<{ctype(a.values)}, {ctype(a.row_ptr)}, {ctype(block_ptr)}, {r}>"
+        run(Launch(CONVERT, name, *per_thread(block_rows), args))
+        return {"strip_ptr": block_ptr[first], **found}
+
+    @classmethod
+    def by_arrays(cls, a: Csr, r: int, c: int) -> dict[str, Any]:
+        """The fields, by array operations."""
         xp, found = a.xp, Cover.of(a, r, c)
         strip_of = found.row // STRIP
         strips = xp.searchsorted(strip_of, xp.arange(cdiv(a.rows, STRIP) + 1))
@@ -128,21 +200,17 @@ class BcooBcsr(Split):
 
     @classmethod
     def split(cls, a: Csr, *, block: str) -> Iterator[Piece]:
-        xp, value = a.xp, a.dtype.itemsize
-
-        def dealt(shape: Shape) -> tuple[int, Array]:
-            """Bytes in blocks of this shape, and which entries they hold."""
-            r, c = shape
-            found = Cover.of(a, r, c)
-            kept = xp.bincount(found.block, minlength=len(found.row)) * (value + 4) >= r * c * value + 5
-            held = kept[found.block]
-            longest = int(a.where(~held).row_lengths.max()) if a.rows else 0
-            return Strips.size(a.rows, int(kept.sum()), r, c, value) + a.rows * longest * (value + 4), held
-
+        value = a.dtype.itemsize
         choices = SHAPES.values() if block == "best" else [SHAPES[block]]
-        sizes = {shape: dealt(shape) for shape in choices}
-        r, c = min(sizes, key=lambda shape: sizes[shape][0])
-        held = sizes[r, c][1]
+        # A block pays where its entries alone, a column and a value each, take as many bytes.
+        sweeps = {(r, c): Sweep(a, r, c, cdiv(r * c * value + 5, value + 4), runner(a)) for r, c in choices}
+
+        def size(shape: Shape) -> int:
+            blocks, longest = sweeps[shape].counted()
+            return Strips.size(a.rows, blocks, *shape, value) + a.rows * longest * (value + 4)
+
+        r, c = min(sweeps, key=size)
+        held = sweeps[r, c].held()
         yield Piece("ell", Ell, a.where(~held))
         yield Piece("blocks", Strips, a.where(held), {"r": r, "c": c})
 

@@ -9,7 +9,7 @@ from scipy import sparse
 import spmvbench
 from spmvbench import testing
 from spmvbench.formats import Csr
-from spmvbench.formats.blocked.strips import SHAPES, Cover, Strips
+from spmvbench.formats.blocked.strips import SHAPES, Cover, Strips, Sweep
 
 HARD = testing.hard_matrices()
 
@@ -37,6 +37,25 @@ def test_the_sweep(shape):
         assert (a.row_idx // shape[0] * shape[0] == cover.row[cover.block]).all()
         behind = a.col_idx - cover.col[cover.block]
         assert ((behind >= 0) & (behind < shape[1])).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES.values())
+def test_kernels_sweep_and_store_alike(shape, checking):
+    def run(launch):
+        checking.compile([launch]).run()
+
+    for name in ("power law", "no entries", "empty rows and columns", "1xN", "stencil", "3x3 blocks"):
+        a = Csr.of(HARD[name]).astype(np.float32)
+        if name == "stencil":
+            a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
+        for fewest in (1, 2, 3):
+            by_arrays, by_kernels = Sweep(a, *shape, fewest, None), Sweep(a, *shape, fewest, run)
+            assert by_arrays.counted() == by_kernels.counted(), name
+            np.testing.assert_array_equal(by_arrays.held(), by_kernels.held())
+        stored, by_kernels = Strips.by_arrays(a, *shape), Strips.by_kernels(a, *shape, run)
+        for field, array in stored.items():
+            np.testing.assert_array_equal(by_kernels[field], array, err_msg=f"{name}: {field}")
+            assert by_kernels[field].dtype == array.dtype
 
 
 def test_strips_by_hand():
