@@ -103,7 +103,12 @@ def _claimed(parent: Path, prefix: str, new: Callable[[Path], int]) -> tuple[Pat
     """The path and the descriptor of something new that is locked."""
     while True:
         path = parent / f"{prefix}{secrets.token_hex(4)}"
-        descriptor = new(path)
+        try:
+            descriptor = new(path)
+        except FileNotFoundError:
+            if not parent.is_dir():
+                raise
+            continue  # another process took the folder for abandoned before it was opened
         with suppress(OSError):  # a file system without locks: then nothing there counts as abandoned, either
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if path.exists():  # else another process took it for abandoned before it was locked

@@ -2,13 +2,15 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from spmvbench.paths import written_whole
+from spmvbench.paths import scratch, written_whole
 
 WRITE = """
 import sys
+from pathlib import Path
 from spmvbench.paths import *
 with written_whole(Path(sys.argv[1])) as file:
     file.write(b"half")
@@ -56,3 +58,22 @@ def test_who_fails_leaves_what_was_there(tmp_path):
         fail(file)
     assert target.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_scratch_folder_that_another_process_takes_for_abandoned_before_it_is_opened_is_made_again(
+    tmp_path, monkeypatch
+):
+    make, made = Path.mkdir, []
+
+    def mkdir_and_lose_the_first(path, *args, **kwargs):
+        make(path, *args, **kwargs)
+        made.append(path)
+        if len(made) == 1:
+            path.rmdir()
+
+    monkeypatch.setattr(Path, "mkdir", mkdir_and_lose_the_first)
+    with scratch(tmp_path) as folder:
+        assert folder.is_dir()
+    assert len(made) == 2
+    with pytest.raises(FileNotFoundError), scratch(tmp_path / "missing"):
+        pass
