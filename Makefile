@@ -11,12 +11,13 @@ BIN = $(VENV)/bin
 # Python compiles what it imports, when it does; compiling all that was installed takes half of the installation's time.
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help demo test docs clean
+.PHONY: help demo test docs published clean
 
 help:
 	@echo "make demo    install into $(VENV), run a small set of matrices, write tables and figures to results/demo"
 	@echo "make test    install into $(VENV), check style, run the tests that need no GPU"
 	@echo "make docs    rewrite the table of formats in README.md"
+	@echo "make published  write the reports of the runs in results/published anew"
 	@echo "make clean   remove $(VENV) and the demo's results"
 	@echo "PYTHON=python3.12 chooses the interpreter, VENV=DIR the environment, PYTEST_ARGS='-k nvrtc' the tests, DEMO_FORMATS=all all formats."
 
@@ -32,6 +33,10 @@ test: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/spmvbench formats --update README.md
+
+# Every published run's page and figures, by the command that its README gives.
+published: $(VENV)/.dev
+	sed -n 's|^spmvbench report|$(BIN)/&|p' results/published/*/README.md | sh -e
 
 clean:
 	rm -rf $(VENV) results/demo

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import hashlib
 import multiprocessing
 import os
 import threading
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
 import pandas as pd
@@ -112,6 +113,12 @@ def write(
     return Report(_written(page, text.encode()), drawn, left_out)
 
 
+def fingerprint(rows: pd.DataFrame) -> str:
+    """A hash of what was measured: it stands in the page's head, so that one can tell whether rows came after it."""
+    table = rows[["case_id", "started_at", "status"]].sort_values(["case_id", "started_at"])
+    return hashlib.sha256(table.to_csv(index=False).encode()).hexdigest()[:16]
+
+
 def _options(rows: pd.DataFrame, times: pd.DataFrame, baseline: str | None) -> figures.Options:
     """The baseline, and the formats to highlight, by their standings; without times, by coverage.
 
@@ -187,7 +194,8 @@ def _draw(figure: ModuleType, draft: _Draft) -> Drawn:
                 style.emulated_across(picture)
             images = {image: style.rendered(picture, image) for image in dict.fromkeys(["svg", *draft.images])}
             paths = [_written(folder / f"{figure.name}.{image}", images[image]) for image in draft.images]
-            image = f"data:image/svg+xml;base64,{base64.b64encode(images['svg']).decode()}"
+            line = images["svg"].replace(b"\n", b" ")
+            image = f"data:image/svg+xml,{quote(line, safe=' =/:,;.()-+!?@')}"
     shown = figure.show(table, draft.environment, options) if hasattr(figure, "show") else []
     if unreal:
         shown = [replace(part, caption=f"EMULATED: {part.caption}") for part in shown]
@@ -230,6 +238,7 @@ def _render(
         matrices=measured["matrix"].nunique(),
         labels=measured["label"].nunique(),
         cases=len(rows),
+        fingerprint=fingerprint(rows),
         settings=[str(setting) for setting in rows["setting"].cat.categories],
         statuses=tables.statuses(rows),
         near_floor=int((right(times)["near_launch_floor"]).sum()),
