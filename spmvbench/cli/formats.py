@@ -62,6 +62,8 @@ def describe(cls: type[Format]) -> dict[str, Any]:
         },
         "devices": list(cls.devices),
         "experiment": cls.experiment,
+        "own": cls.own,
+        "alias_of": cls.alias_of,
         "sources": list(cls.sources),
         "module": cls.__module__,
     }
@@ -178,6 +180,7 @@ def _show_one(cls: type[Format]) -> None:
         "Family": cls.family,
         "Survey": cls.survey_name,
         "Core": cls.core,
+        "Same as": cls.alias_of,
         "Reference": cls.reference,
         "Devices": ", ".join(cls.devices),
         "Kernels": ", ".join(cls.sources),
