@@ -87,7 +87,10 @@ SHARES = {
 }
 
 
-@pytest.mark.parametrize("spec", ["dasp", "dasp[order=native,loop=4]", "dasp[loop=2,longest=20]"])
+SPECS = "dasp", "dasp[order=native,loop=4]", pytest.param("dasp[loop=2,longest=20]", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("name", SHARES)
 def test_shares_of_warps(name, spec, emulated):
     a = of_lengths(np.random.default_rng(0).permutation(SHARES[name]), 700)
