@@ -30,7 +30,7 @@ COMPILING = "compiling"
 
 
 class Wrong(Exception):
-    """A check failed: the verdict."""
+    """A check failed: the verdict, or what was written that is another's."""
 
 
 @dataclass
@@ -77,33 +77,30 @@ class Bench:
     def attempt(self, turns: Turns, step: Callable[[Turns], None]) -> bool:
         """One turn of a format. Whatever it raises becomes its failure; False then. Sticky faults are not caught."""
         began = time.perf_counter()
-        try:
-            step(turns)
-        except Wrong as wrong:
-            turns.failure = {"status": "wrong", "reason": str(wrong)}
-        except Exception as error:
-            if isinstance(error, DeviceFault) and error.sticky:
-                raise
-            turns.failure = failure_of(error, self.link.stage)
-            if turns.failure["status"] == "error":  # a compiler says more than fits a line
-                print(f"{turns.cases[0].label}: {turns.failure['reason']}", file=sys.stderr, flush=True)
-        finally:
-            turns.seconds += time.perf_counter() - began
-        self.inspect(turns)
+        for work in (step, self.inspect):
+            try:
+                work(turns)
+            except Wrong as wrong:
+                turns.failure = {"status": "wrong", "reason": str(wrong)}
+            except Exception as error:
+                if isinstance(error, DeviceFault) and error.sticky:
+                    raise
+                turns.failure = failure_of(error, self.link.stage)
+                if turns.failure["status"] == "error":  # a compiler says more than fits a line
+                    print(f"{turns.cases[0].label}: {turns.failure['reason']}", file=sys.stderr, flush=True)
+        turns.seconds += time.perf_counter() - began
         return turns.failure is None
 
     def inspect(self, turns: Turns) -> None:
-        """Charge a format with what its turn has written to that is not its own, and undo it for the others."""
-        began = time.perf_counter()
+        """Undo what a turn has written to that is not the format's own. Raises Wrong where there is any."""
         self.device.synchronize()
         beside = [name for guards in (self.guards, turns.guards) if guards for name in guards.trespassed()]
         altered = self.shared.altered(self.device)
         if altered:
             self.shared = self.read_again()
-        if beside or altered:
-            deeds = [*(f"wrote beyond {name}" for name in beside), *(f"changed the shared {name}" for name in altered)]
-            turns.failure = {"status": "wrong", "reason": f"{' and '.join(deeds)} while {self.link.stage}"}
-        turns.seconds += time.perf_counter() - began
+        deeds = [*(f"wrote beyond {name}" for name in beside), *(f"changed the shared {name}" for name in altered)]
+        if deeds:
+            raise Wrong(f"{' and '.join(deeds)} while {self.link.stage}")
 
     def load(self, turns: Turns) -> None:
         """Convert, move, compile and check: all that comes before the first sample."""
@@ -152,9 +149,7 @@ class Bench:
         begin("converting on the host" if on_host else "converting on the device")
         cls.refuse_beyond(limit, self.shared.a if on_host else self.shared.device_a.fresh(), **case.params)
         if on_host:
-            a = (
-                self.shared.a.fresh()
-            )  # row numbers or diagonals that another format has asked for would be had for nothing
+            a = self.shared.a.fresh()  # what another format has asked for would be had for nothing
             fmt, columns["t_convert_host"] = timing.timed(lambda: cls.from_csr(a, **case.params))
         if on_host and on_device:
             begin("moving to the device")
@@ -188,13 +183,12 @@ class Bench:
         verdict = verify.run_and_judge(*arrays, self.shared.checks.whole, ("garbage", "stale"))
         self.inspect(turns)
         turns.guards = None  # they hold the twin's memory
-        if turns.failure:
-            raise Wrong(turns.failure["reason"])
         self.judged(turns, verdict, "whole numbers")
         return True
 
     def _guarded(self, turns: Turns, fmt: Format) -> Format:
         """The format in memory of its own, between guards."""
+        assert turns.guards is None
         turns.guards = Guards(self.device.xp)
         return turns.guards.hold_format(fmt)
 
