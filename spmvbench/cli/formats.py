@@ -152,15 +152,20 @@ def _show_some(classes: list[type[Format]]) -> None:
 
 def _show_survey() -> None:
     """The survey's names in its order, with what runs each or why nothing does."""
+    from spmvbench import formats
     from spmvbench.formats import survey
+
+    def said(key: str) -> str:
+        alias = formats.get(key).alias_of
+        return f"{key} (= {alias})" if alias else key
 
     entries = [(name, name.title if name.in_table2 else f"({name.title})") for name in survey.names()]
     column = max(len(title) for _, title in entries) + 2
     click.secho(f"{'Section':9}{'Name':{column}}Runs as", bold=True)
     for name, title in entries:
-        text = "; ".join(filter(None, (" ".join(name.keys), name.why_not)))
+        text = "; ".join(filter(None, (", ".join(map(said, name.keys)), name.why_not)))
         click.echo(_wrapped(text, f"{name.section:9}{title:{column}}"))
-    count = "{} of the {} names in Table 2 run here; names in brackets stand in the text alone."
+    count = "{} of the {} names in Table 2 run here; names in brackets stand in the text alone, = is another name."
     click.echo(f"\n{count.format(*survey.count())}")
 
 

@@ -46,7 +46,8 @@ def test_survey_is_printed_in_its_order_with_what_runs_each_name(command):
     lines = result.out.splitlines()
     names = [line[9:].split("  ")[0].strip("()") for line in lines[1:] if line and line[0].isdigit()][:-1]
     assert names == [name.title.strip("()") for name in formats.survey.names()]
-    assert any(line.split() == ["4.2.1", "CSR", "optimization", "[13]", "csr-scalar", "csr-vector"] for line in lines)
+    assert any(line.split() == ["4.2.1", "CSR", "optimization", "[13]", "csr-scalar,", "csr-vector"] for line in lines)
+    assert any("hyb-third (= hyb)" in line for line in lines)
     assert lines[-1].startswith("{} of the {} names in Table 2 run".format(*formats.survey.count()))
     assert len(json.loads(command("formats", "--survey", "--json").out)) == len(names)
 

@@ -184,7 +184,7 @@ def test_emulated_times_are_not_shown_unasked(emulated_rows, tmp_path):
     assert "--emulated" in by_name["profile"]
     assert "no right row of tile-csr" in by_name["tilespmv-space"]
     text = report.page.read_text(encoding="utf-8")
-    assert "spmvbench report --emulated" in text
+    assert "spmvbench report generated --emulated" in text
     assert "GFLOPS" not in seen(text)
     assert all("bytes" in view["name"] for view in grid(text)["views"])
 
