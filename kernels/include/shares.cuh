@@ -315,18 +315,20 @@ __device__ __forceinline__ void sum_share(const Share& share, unsigned char* sha
   Loads loads(first - odd, slots, nnz, col_idx, values);
 
   const int tile_rows = last_row - first_row;
-  const bool came_on = row_ptr[first_row] < first;
-  const bool alone = tile_rows == 0 || (tile_rows == 1 && row_ptr[last_row] == first + entries);
-  if (alone) {  // all that there is belongs to one row, which may end here
-    if (entries == 0 && tile_rows == 0) return;
-    const V sum = block_sum<BLOCK>(loads.sum(odd, entries, slots, nnz, col_idx, values, x));
-    if (threadIdx.x > 0) return;
-    if (tile_rows == 0 || came_on) {
-      atomicAdd(y + first_row, sum);
-    } else {
-      y[first_row] = sum;
+  const auto came_on = [=]() { return row_ptr[first_row] < first; };
+  if constexpr (!STAGED) {  // merge tiles of one row are rare: none waits for row pointers before it has loaded all
+    const bool alone = tile_rows == 0 || (tile_rows == 1 && row_ptr[last_row] == first + entries);
+    if (alone) {  // all that there is belongs to one row, which may end here
+      if (entries == 0 && tile_rows == 0) return;
+      const V sum = block_sum<BLOCK>(loads.sum(odd, entries, slots, nnz, col_idx, values, x));
+      if (threadIdx.x > 0) return;
+      if (tile_rows == 0 || came_on()) {
+        atomicAdd(y + first_row, sum);
+      } else {
+        y[first_row] = sum;
+      }
+      return;
     }
-    return;
   }
 
   // Row ends counted from the share's first entry. The row that goes on behind it counts too, with what lies here.
@@ -344,14 +346,14 @@ __device__ __forceinline__ void sum_share(const Share& share, unsigned char* sha
     }
     uneven |= ends - row_begin > LONGEST << log;
   }
-  const bool goes_on = last_row < rows && row_ptr[last_row] < first + entries;
   loads.store(slots, nnz, col_idx, values, x, pairs, [](int pair) { return pair; });
   uneven = __syncthreads_or(uneven);
 
   const V* products = reinterpret_cast<const V*>(pairs) + odd;
   V* tile_y = y + first_row;
+  const bool goes_on = last_row < rows && row_ptr[last_row] < first + entries;
   const auto finish = [=](int row, V sum) {
-    if (row == tile_rows ? goes_on : row == 0 && came_on) {
+    if (row == tile_rows ? goes_on : row == 0 && came_on()) {
       atomicAdd(tile_y + row, sum);
     } else if (row < tile_rows) {
       tile_y[row] = sum;
