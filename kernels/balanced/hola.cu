@@ -8,12 +8,19 @@ template <typename V, typename I>
 __global__ void hola_starts(int rows, int share, int blocks, const I* __restrict__ row_ptr, int* __restrict__ start,
                             V* __restrict__ y) {
   const long long row = global_thread();
-  if (row >= rows) return;
-  y[row] = V(0);
+  long long begin = 0, end = 0;  // the blocks whose first entry the row has
+  if (row < rows) {
+    y[row] = V(0);
+    begin = (static_cast<long long>(row_ptr[row]) + share - 1) / share;
+    end = (static_cast<long long>(row_ptr[row + 1]) + share - 1) / share;
+  }
   if (row == 0) start[blocks] = rows - 1;
-  const long long end = row_ptr[row + 1];
-  for (long long b = (static_cast<long long>(row_ptr[row]) + share - 1) / share; b * share < end; ++b) {
-    start[b] = static_cast<int>(row);
+  // A long row's blocks are the whole warp's work.
+  for (unsigned owners = __ballot_sync(FULL_MASK, begin < end); owners; owners &= owners - 1) {
+    const int lane = __ffs(static_cast<int>(owners)) - 1;
+    const long long first = __shfl_sync(FULL_MASK, begin, lane);
+    const long long behind = __shfl_sync(FULL_MASK, end, lane);
+    for (long long b = first + lane_id(); b < behind; b += WARP) start[b] = static_cast<int>(row - lane_id() + lane);
   }
 }
 

@@ -81,27 +81,26 @@ __global__ void __launch_bounds__(BLOCK)
       for_tile([=](int k, V product) { own[k] = product; });
       __syncwarp();
 
+      // The lane's first row may have begun in lanes before; it is stored apart. No branches: lanes end rows at any step.
+      const int mine = static_cast<int>(steps - first_step < SIGMA ? steps - first_step : SIGMA);
       int k = bits.entries();
       int at = row + bits.rows();
-      int first = -1;  // the row of the lane's first end may have begun before the lane
       V first_sum = 0;
       V open = 0;
+      bool any = false;
 #pragma unroll
       for (int step = 0; step < SIGMA; ++step) {
-        if (first_step + step >= steps) break;
-        if (!bits.ends(step)) {
-          open += own[k++];
-        } else {
-          if (first < 0) {
-            first = at;
-            first_sum = open;
-          } else {
-            sums[at] = open;
-          }
-          open = 0;
-          ++at;
-        }
+        const bool end = bits.ends(step);
+        const bool entry = !end && step < mine;
+        if (entry) open += own[k];
+        if (end && any) sums[at] = open;
+        if (end && !any) first_sum = open;
+        if (end) open = 0;
+        any |= end;
+        k += entry;
+        at += end;
       }
+      const int first = any ? row + bits.rows() : -1;
       if (PAPER) {
         add_open(sums, first, first_sum, at, open);
       } else {

@@ -166,7 +166,8 @@ __global__ void __launch_bounds__(BLOCK)
 }
 
 // Any tiles of at most BLOCK * ITEMS entries, one less where they can begin at an odd one: equal ones (EQUAL), or from
-// tile_entry on. y is zero at the rows that tiles share. Dynamic shared memory: BLOCK * ITEMS values.
+// tile_entry on. y is zero at the rows that tiles share. Dynamic shared memory: BLOCK * ITEMS values and half as
+// many ints.
 template <typename V, typename I, int BLOCK, int ITEMS, bool EQUAL>
 __global__ void __launch_bounds__(BLOCK)
     sum_tiles(int rows, I nnz, const int* __restrict__ tile_row, const I* __restrict__ tile_entry,
@@ -178,5 +179,6 @@ __global__ void __launch_bounds__(BLOCK)
   long long end = EQUAL ? begin + BLOCK * ITEMS : tile_entry[blockIdx.x + 1];
   if (EQUAL && end > nnz) end = nnz;
   const Share share{tile_row[blockIdx.x], tile_row[blockIdx.x + 1], begin, static_cast<int>(end - begin)};
-  sum_share<false, BLOCK, ITEMS, ITEMS / 2>(share, dynamic_shared, rows, nnz, row_ptr, col_idx, values, x, y);
+  const int room = BLOCK * ITEMS / 2;
+  sum_share<false, BLOCK, ITEMS, ITEMS / 2>(share, dynamic_shared, room, rows, nnz, row_ptr, col_idx, values, x, y);
 }

@@ -72,6 +72,7 @@ __global__ void __launch_bounds__(BLOCK)
                 V* __restrict__ y) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   // Of a thread's pairs, the first and the last of the tile may be halves.
-  sum_share<true, BLOCK, ITEMS, ITEMS / 2 + 1>(share_of_block<BLOCK * ITEMS>(rows, nnz, tile_row), dynamic_shared, rows,
-                                               nnz, row_ptr, col_idx, values, x, y);
+  const Share share = share_of_block<BLOCK * ITEMS>(rows, nnz, tile_row);
+  sum_share<true, BLOCK, ITEMS, ITEMS / 2 + 1>(share, dynamic_shared, share.last_row - share.first_row, rows, nnz,
+                                               row_ptr, col_idx, values, x, y);
 }

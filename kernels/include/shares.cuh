@@ -299,10 +299,10 @@ struct Share {
 // A block's share with as many loads in flight as it has: pairs of entries, all of a thread's before the first is used.
 // The merge is walked only where some row is long beside the share's others. Every row end stores its row; rows that
 // other shares have parts of are added to y by atomics: y is zero there. `shared` holds the share's entries and two
-// more; where STAGED, its row ends and entries together are at most BLOCK * ITEMS, and the ends lie behind the
-// products.
-template <bool STAGED, int BLOCK, int ITEMS, int PAIRS, typename V, typename I>
-__device__ __forceinline__ void sum_share(const Share& share, unsigned char* shared, int rows, I nnz,
+// more, and behind them `room` row ends; where a share has more, they are read from row_ptr. MERGED: entries and row ends
+// together are no more than BLOCK * ITEMS.
+template <bool MERGED, int BLOCK, int ITEMS, int PAIRS, typename V, typename I>
+__device__ __forceinline__ void sum_share(const Share& share, unsigned char* shared, int room, int rows, I nnz,
                                           const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                                           const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int LONGEST = 4 * ITEMS;  // entries of a lane, where rows are summed one by one: alike, they have half
@@ -336,13 +336,14 @@ __device__ __forceinline__ void sum_share(const Share& share, unsigned char* sha
   // 2^log lanes a row: as many, up to a warp, as leave some for each row.
   const int log = max(min(__clz(tile_rows) + __ffs(BLOCK) - 1 - WARP, 5), 0);
   bool uneven = false;
+  const bool fits = MERGED || tile_rows <= room;
 #pragma unroll 1
   for (int i = threadIdx.x; i <= tile_rows; i += BLOCK) {
     const int row_begin = max(static_cast<int>(row_ptr[first_row + i] - first), 0);
     int ends = entries;
     if (i < tile_rows) {
       ends = static_cast<int>(row_ptr[first_row + i + 1] - first);
-      if (STAGED) staged[i] = ends;
+      if (fits) staged[i] = ends;
     }
     uneven |= ends - row_begin > LONGEST << log;
   }
@@ -361,11 +362,11 @@ __device__ __forceinline__ void sum_share(const Share& share, unsigned char* sha
   };
   const auto sum_tile = [&](const auto& tile) {
     if (!uneven) return sum_each_row<BLOCK>(tile, log, finish);
-    const int items = STAGED ? ITEMS : (tile.rows + tile.entries + BLOCK - 1) / BLOCK | 1;  // odd: banks
+    const int items = MERGED ? ITEMS : (tile.rows + tile.entries + BLOCK - 1) / BLOCK | 1;  // odd: banks
     const V open = sum_rows<BLOCK>(tile, items, tile_y, finish);
     if (threadIdx.x == BLOCK - 1) finish(tile_rows, open);
   };
-  if (STAGED) {
+  if (fits) {
     sum_tile(Tile<V, const int*>{tile_rows, entries, products, staged});
   } else {
     sum_tile(Tile<V, RowEnds<I>>{tile_rows, entries, products, {row_ptr + first_row, first}});

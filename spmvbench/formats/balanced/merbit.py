@@ -84,7 +84,7 @@ class Merbit(CsrArrays):
         "fast", "how lanes' sums meet: by the authors' atomics or by shuffles", choices=("fast", "paper")
     )
     sigma = Parameter(14, "steps a lane; its bits take 4 bytes up to 14, else 8", low=5, high=42)
-    batch = Parameter(0, "entries of a lane in flight; 0 takes sigma, at most 14", choices=(0, 5, 7, 10, 14))
+    batch = Parameter(0, "entries of a lane in flight; 0 takes sigma, at most 14", choices=(0, 2, 3, 4, 5, 7, 10, 14))
     block = Parameter(256, "threads a block", choices=(64, 128, 256, 512))
 
     tile_entry: Array  # (tiles + 1,), int32: entry at which each tile begins

@@ -53,10 +53,10 @@ class Tiled(CsrArrays):
         """The number of entries in the type that counts them in the kernels."""
         return self.row_ptr.dtype.type(len(self.values))
 
-    def _launch(self, kernel: str, grid: int, block: int, items: int, *args: Any) -> Launch:
-        """A launch of a kernel, named without its types, with shared memory for `items` products a thread."""
+    def _launch(self, kernel: str, grid: int, block: int, items: int, *args: Any, row_ends: int = 0) -> Launch:
+        """A launch of a kernel, named without types, with shared memory for `items` products a thread and row ends."""
         name, _, options = kernel.partition("<")
-        shared = block * items * self.values.dtype.itemsize
+        shared = block * items * self.values.dtype.itemsize + 4 * row_ends
         return Launch(SOURCE, f"{name}<{self._types}, {options}", grid, block, args, shared)
 
     def _zero_cuts(self, row: Array, y: Array) -> Launch:
@@ -76,7 +76,8 @@ class Tiled(CsrArrays):
         matrix = (self.row_ptr, self.col_idx, self.values, x, y)
         cuts = (tile_row, self.row_ptr if tile_entry is None else tile_entry)  # not read where tiles are equal
         kernel = f"sum_tiles<{block}, {items}, {cbool(equal)}>"
-        return self._launch(kernel, len(tile_row) - 1, block, items, np.int32(self.shape[0]), self._nnz, *cuts, *matrix)
+        args = (np.int32(self.shape[0]), self._nnz, *cuts, *matrix)
+        return self._launch(kernel, len(tile_row) - 1, block, items, *args, row_ends=block * items // 2)
 
 
 @register
