@@ -7,6 +7,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -195,21 +196,24 @@ class Cuda(Device):
         self._hold = CudaProgram(self, [hold])
 
     def functions(self, launches: Sequence[Launch]) -> dict[tuple[str, str], Any]:
-        """The kernels of the launches; each that is missing is compiled by itself, to be found again by itself."""
-        for launch in launches:
-            if (launch.source, launch.kernel) not in self._functions:
-                self._load(launch.source, launch.kernel)
+        """The kernels of the launches. Each that is missing is compiled by itself, to be found again by itself."""
+        wanted = dict.fromkeys((launch.source, launch.kernel) for launch in launches)
+        missing = [kernel for kernel in wanted if kernel not in self._functions]
+        if missing:
+            with ThreadPoolExecutor() as pool:  # NVRTC runs outside of the interpreter's lock
+                codes = pool.map(lambda k: compiled(kernel_path(k[0]), k[1], self._arch, self._cuda), missing)
+                for kernel, (name, binary) in zip(missing, codes, strict=True):
+                    self._functions[kernel] = self._loaded(name, binary)
         return self._functions
 
-    def _load(self, source: str, kernel: str) -> None:
+    def _loaded(self, name: str, binary: bytes) -> Any:
         from cupy.cuda.function import Module
 
-        name, binary = compiled(kernel_path(source), kernel, self._arch, self._cuda)
         module = Module()
         with _faults():
             module.load(binary)
         self._modules.append(module)
-        self._functions[source, kernel] = module.get_function(name)
+        return module.get_function(name)
 
     def compile(self, launches: Sequence[Launch | Call]) -> Program:
         return CudaProgram(self, [x for x in launches if isinstance(x, Call) or min(three(x.grid)) > 0])
