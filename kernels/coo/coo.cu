@@ -11,8 +11,8 @@ __global__ void coo_atomic(I nnz, const int* __restrict__ row_idx, const int* __
   atomicAdd(y + load_stream(row_idx + k), load_stream(values + k) * load_x(x, load_stream(col_idx + k)));
 }
 
-// ENTRIES neighbouring entries, loaded two at a time: an even number, from a multiple of it on. Places from `end` on
-// repeat the last row; their column is -1 and they have nothing to add.
+// ENTRIES neighbouring entries from a multiple of it on: one, or an even number, loaded two at a time. Places from `end`
+// on repeat the last row; their column is -1 and they have nothing to add.
 template <typename V, int ENTRIES>
 struct Entries {
   int row[ENTRIES], column[ENTRIES];
@@ -21,9 +21,9 @@ struct Entries {
   __device__ __forceinline__ void load(long long k, long long end, const int* __restrict__ row_idx,
                                        const int* __restrict__ col_idx, const V* __restrict__ values) {
     using Pair = typename PairOf<V>::type;
-    if (k + ENTRIES <= end) {
+    if (ENTRIES > 1 && k + ENTRIES <= end) {
 #pragma unroll
-      for (int e = 0; e < ENTRIES; e += 2) {
+      for (int e = 0; e + 1 < ENTRIES; e += 2) {
         const int2 rows = load_stream(reinterpret_cast<const int2*>(row_idx + k + e));
         const int2 columns = load_stream(reinterpret_cast<const int2*>(col_idx + k + e));
         const Pair pair = load_stream(reinterpret_cast<const Pair*>(values + k + e));
@@ -35,9 +35,9 @@ struct Entries {
 #pragma unroll
       for (int e = 0; e < ENTRIES; ++e) {
         const bool inside = k + e < end;
-        row[e] = row_idx[inside ? k + e : end - 1];
-        column[e] = inside ? col_idx[k + e] : -1;
-        value[e] = inside ? values[k + e] : V(0);
+        row[e] = load_stream(row_idx + (inside ? k + e : end - 1));
+        column[e] = inside ? load_stream(col_idx + k + e) : -1;
+        value[e] = inside ? load_stream(values + k + e) : V(0);
       }
     }
   }

@@ -60,12 +60,13 @@ class CooAtomic(Coo):
 class CooFlat(Coo):
     """Warps walk equal shares of the entries and sum runs of equal rows; a second kernel adds what shares cut apart.
 
-    A lane takes several neighbouring entries at a time, where the report's takes one. The last batch is masked (CUSP
-    finishes it with one thread). The same bits every time.
+    kernel=paper: a lane takes one entry at a time, as the report's. fast: 8 neighbouring ones. The last batch is masked
+    (CUSP finishes it with one thread). The same bits every time.
     """
 
     key = "coo-flat"
 
+    kernel = Parameter("fast", "paper: one entry a lane, as the report's; fast: 8 of them", choices=("fast", "paper"))
     warps = Parameter(
         0,
         "most warps, each with an equal share of the entries; 0: 16 for each multiprocessor of the device at hand",
@@ -76,13 +77,13 @@ class CooFlat(Coo):
     most_warps: int  # in use
 
     @classmethod
-    def convert(cls, a: Csr, *, warps: int) -> dict[str, Any]:
+    def convert(cls, a: Csr, *, warps: int, **params: Any) -> dict[str, Any]:
         # Two blocks a multiprocessor: as many as registers hold, and few enough for the fix-up by one block.
         return super().convert(a) | {"most_warps": warps or 16 * device_limits(a).multiprocessors}
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
         # Entries of a lane: on an H200 4 to 8 are alike in double precision, 8 is the fastest in single.
-        nnz, block, fixup, entries = self._nnz, 256, 1024, 8
+        nnz, block, fixup, entries = self._nnz, 256, 1024, 1 if self.kernel == "paper" else 8
         interval = round_up(cdiv(len(self.values), self.most_warps), 32 * entries)
         warps = cdiv(len(self.values), max(interval, 1))
         carry_row = self.xp.empty(warps, dtype=np.int32)

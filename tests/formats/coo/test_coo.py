@@ -34,7 +34,8 @@ LENGTHS = {
 def test_rows_cut_by_lanes_batches_and_warps(lengths):
     device = open_device("emulated-check")
     for warps in (1, 3, 100):
-        testing.check_product(f"coo-flat[warps={warps}]", with_lengths(lengths), device)
+        for kernel in ("fast", "paper"):
+            testing.check_product(f"coo-flat[warps={warps},kernel={kernel}]", with_lengths(lengths), device)
 
 
 def test_the_order_of_lanes_changes_no_bit():
