@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -38,6 +38,12 @@ class Ell(SlicedEll):
 
     height = 0
     threads = Parameter(1, "threads that share a row, each in a warp of its own", choices=POWERS)
+
+    @classmethod
+    def head(cls, a: Csr, width: int) -> Self:
+        """The first `width` entries of every row, by the kernel that leaves out what lies beyond; on a device only."""
+        s = Slices.whole(a)
+        return cls.holding(a.shape, cls.filled(a, cls.layout(a, **cls.resolve({})), s._replace(slots=width * s.height)))
 
 
 class EllRows(SlicedEll):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv
-from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register
+from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, register
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.csr.rows import CsrPart, CsrRows
 from spmvbench.formats.csr.rules import lanes_that_hold
@@ -16,8 +16,8 @@ from spmvbench.formats.dia.dia import Dia, diagonal_sizes, taken
 from spmvbench.formats.ellpack.ellpack import Ell, SellCSigma, WarpedEll
 from spmvbench.formats.hybrid.split import Made, Piece, Split
 
-BLOCK = 128  # threads, as in kernels/hybrid/hdc.cu
-SHORT = 4  # entries of a mean rest up to which a block of `hdc` takes rests entry by entry
+BLOCK = 128  # threads that sum diagonals, of two rows each, as in kernels/hybrid/hdc.cu
+SHORT = 4  # entries of a mean rest up to which a warp more of each block takes rests
 
 
 def saves_bytes(held: Array, length: Array, dtype: np.dtype) -> Array:
@@ -27,6 +27,15 @@ def saves_bytes(held: Array, length: Array, dtype: np.dtype) -> Array:
     more than 1/2.
     """
     return held.astype(np.int64) * (dtype.itemsize + 4) > length * dtype.itemsize
+
+
+def beside(a: Csr, which: Array) -> tuple[Piece, Csr]:
+    """The diagonals that `which`, by col - row + rows - 1, names, and the entries on none of them."""
+    if a.nnz and (run := runner(a)):
+        fields, rest = taken(a, which, run)
+        return Piece("dia", Dia, Made(Dia.holding(a.shape, fields), a.nnz - rest.nnz)), rest
+    on = which[a.col_idx - a.row_idx + np.int32(a.rows - 1)]
+    return Piece("dia", Dia, a.where(on)), a.where(~on)
 
 
 class BesideDiagonals(Split):
@@ -47,14 +56,9 @@ class BesideDiagonals(Split):
 
     @classmethod
     def split(cls, a: Csr, **params: Any) -> Iterator[Piece]:
-        which, (name, other, settings) = cls.kept(a, **params), cls.other(**params)
-        if a.nnz and (run := runner(a)):
-            fields, rest = taken(a, which, run)
-            yield Piece("dia", Dia, Made(Dia.holding(a.shape, fields), a.nnz - rest.nnz))
-        else:
-            on = which[a.col_idx - a.row_idx + np.int32(a.rows - 1)]
-            rest = a.where(~on)
-            yield Piece("dia", Dia, a.where(on))
+        name, other, settings = cls.other(**params)
+        dia, rest = beside(a, cls.kept(a, **params))
+        yield dia
         yield Piece(name, other, rest, settings)
 
 
@@ -63,9 +67,9 @@ class Hdc(BesideDiagonals):
     """Well-filled diagonals as dense arrays, the other entries in CSR, both multiplied by one launch.
 
     A diagonal is kept where that saves bytes, or where its fill reaches `theta`: our reading, for the survey says that
-    the paper leaves the threshold open. A block sums the diagonals of its rows while what they have besides is on its
-    way. With fused=false two launches do it, and CSR holds the rows that have a rest alone. Where no diagonal is kept
-    the format is CSR. A stored zero cannot be told from padding, so decoding leaves it out.
+    the paper leaves the threshold open. A block sums the diagonals of its rows while a warp of it sums what they have
+    besides. With fused=false two launches do it, and CSR holds the rows that have a rest alone. Where no diagonal is
+    kept the format is CSR. A stored zero cannot be told from padding, so decoding leaves it out.
     """
 
     key = "hdc"
@@ -103,8 +107,9 @@ class Hdc(BesideDiagonals):
         sizes = np.int32(rows), np.int32(cols), np.int32(diagonals), np.int64(pitch)
         rest = csr.row_ptr.dtype.type(len(csr.values)), csr.row_ptr, csr.col_idx, csr.values
         kernel = f"hdc_spmv<{ctype(dia.values)}, {ctype(csr.row_ptr)}, {lanes}, {cbool(add)}>"
-        threads = per_thread(cdiv(rows, 2), BLOCK)
-        return [Launch("hybrid/hdc.cu", kernel, *threads, (*sizes, dia.offset, dia.values, *rest, x, y))]
+        block = BLOCK + (32 if lanes == 1 else 0)
+        args = (*sizes, dia.offset, dia.values, *rest, x, y)
+        return [Launch("hybrid/hdc.cu", kernel, cdiv(rows, 2 * BLOCK), block, args)]
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         return self.product(x, y, add=False) if self.fused and len(self.parts) > 1 else super().launches(x, y)

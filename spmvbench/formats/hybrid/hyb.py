@@ -11,7 +11,7 @@ from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.coo.coo import CooFlat
 from spmvbench.formats.csr.rows import BINS, CsrRows, rows_by_length
 from spmvbench.formats.ellpack.ellpack import Ell
-from spmvbench.formats.hybrid.split import Piece, Split
+from spmvbench.formats.hybrid.split import Made, Piece, Split
 
 
 def head_width(a: Csr, ratio: float, breakeven: int = 0, run: Run | None = None) -> int:
@@ -28,6 +28,14 @@ def head_width(a: Csr, ratio: float, breakeven: int = 0, run: Run | None = None)
     if run is not None and width == BINS - 1:
         return head_width(a, ratio, breakeven)  # among lengths that the kernel does not tell apart
     return width
+
+
+def head_and_rest(a: Csr, width: int) -> tuple[Piece, Csr]:
+    """The first `width` entries of every row as ELLPACK, and what rows have beyond them."""
+    rest = a.between(width, a.row_len_max)
+    if runner(a) is None or not 0 < rest.nnz < a.nnz:
+        return Piece("ell", Ell, a.between(0, width)), rest
+    return Piece("ell", Ell, Made(Ell.head(a, width), a.nnz - rest.nnz)), rest
 
 
 @register
@@ -58,9 +66,9 @@ class Hyb(Split):
 
     @classmethod
     def split(cls, a: Csr, **params: Any) -> Iterator[Piece]:
-        width = cls.width(a, **params)
-        yield Piece("ell", Ell, a.between(0, width))
-        yield Piece("coo", CooFlat, a.between(width, a.row_len_max))
+        ell, rest = head_and_rest(a, cls.width(a, **params))
+        yield ell
+        yield Piece("coo", CooFlat, rest)
 
 
 @register
@@ -107,6 +115,6 @@ class Hec(Split):
 
     @classmethod
     def split(cls, a: Csr, *, pr: float, **params: Any) -> Iterator[Piece]:
-        width = head_width(a, pr, run=runner(a))
-        yield Piece("ell", Ell, a.between(0, width))
-        yield Piece("csr", CsrRows, a.between(width, a.row_len_max))
+        ell, rest = head_and_rest(a, head_width(a, pr, run=runner(a)))
+        yield ell
+        yield Piece("csr", CsrRows, rest)

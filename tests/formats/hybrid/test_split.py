@@ -212,3 +212,19 @@ def test_kernels_take_diagonals_as_arrays_do(key, long_pointers, checking, monke
             assert cls.estimate(a, **params) == expected.nbytes
         same_arrays(found.arrays(), expected.arrays(), key)
         assert found.entries == expected.entries
+
+
+@pytest.mark.parametrize("spec", ["hyb", "hec[pr=3]", "hyb[rule=max]"])
+def test_kernels_take_heads_of_rows_as_arrays_do(spec, checking, monkeypatch, same_arrays):
+    def run(launch):
+        checking.compile([launch]).run()
+
+    for name in ("power law", "one full row", "empty rows at both ends", "uniform 8", "no entries"):
+        a = Csr.of(HARD[name])
+        expected = testing.convert(spec, a)
+        with monkeypatch.context() as patch:
+            for module in (hyb, sell):
+                patch.setattr(module, "runner", lambda matrix: run)
+            found = testing.convert(spec, a)
+        same_arrays(found.arrays(), expected.arrays(), name)
+        assert found.entries == expected.entries
