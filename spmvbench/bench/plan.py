@@ -150,7 +150,7 @@ def cross(
 def _refusal(cls: type[Format], mode: str, device: str) -> str:
     kind = device_kind(device)
     if kind not in cls.devices:
-        return f"{cls.key} runs on {' and '.join(cls.devices)} only"
+        return f"runs on {' and '.join(cls.devices)} only"
     if mode == "cold" and kind == "emulated":
         return "the emulated device has no cache to flush"
     return ""

@@ -170,8 +170,10 @@ def _fetched(missing: list[str], named: list[str], *, dry_run: bool) -> list[Mat
     reasons = [f"{entry.id}: {reason}" for entry, reason in failed.items() if entry.id in named]
     if reasons:
         raise SpmvbenchError("; ".join(reasons))
-    for entry, reason in list(failed.items())[:3]:
-        click.echo(f"Not fetched: {entry.id}: {reason}", err=True)
+    if failed:
+        first, reason = next(iter(failed.items()))
+        more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+        click.echo(f"Not fetched: {first.id}: {reason}{more}", err=True)
     return []
 
 

@@ -584,7 +584,7 @@ def test_what_a_row_of_a_measured_case_holds(run, tmp_path):
     assert (skipped["status"] == "skipped").all()
     assert set(skipped["reason"]) == {
         "the emulated device has no cache to flush",
-        "cusparse-csr-alg1 runs on cuda only",
+        "runs on cuda only",
     }
     for dtype, row in rows[rows["status"] == "ok"].set_index("dtype").iterrows():
         itemsize = {"f64": 8, "f32": 4}[dtype]
