@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from spmvbench.errors import SpmvbenchError
 
 if TYPE_CHECKING:
-    from requests import Response, Session
+    from requests import PreparedRequest, Response, Session
 
 CHUNK = 1 << 18
 
@@ -216,13 +216,15 @@ def _download(
         try:
             return _request(url, file, validator, session, allowance, progress, stop)
         except requests.Timeout as error:
-            unreachable = isinstance(error, requests.ConnectTimeout)
-            problem = f"no answer within {retry.connect if unreachable else retry.read:g} s"
+            refused = isinstance(error, requests.ConnectTimeout)
+            problem = f"no answer within {retry.connect if refused else retry.read:g} s"
+            unreachable = refused and _same_host(error.request, url)
         except requests.ConnectionError as error:
             # A MaxRetryError means that no connection came about at all: no network, no such host, nobody listening.
             cause = error.args[0] if error.args else error
-            unreachable = isinstance(cause, urllib3.exceptions.MaxRetryError)
-            problem = str(cause.reason).rpartition(": ")[2] if unreachable else "the connection was cut"
+            refused = isinstance(cause, urllib3.exceptions.MaxRetryError)
+            problem = str(cause.reason).rpartition(": ")[2] if refused else "the connection was cut"
+            unreachable = refused and _same_host(error.request, url)
         except urllib3.exceptions.ReadTimeoutError:
             problem = f"nothing came for {retry.read:g} s"
         except urllib3.exceptions.HTTPError:
@@ -246,6 +248,13 @@ def _download(
             raise Stopped("stopped")
 
 
+def _same_host(request: PreparedRequest | None, url: str) -> bool:
+    """Whether a request was for the host of this address: where a redirect leads says nothing of other files."""
+    from urllib.parse import urlsplit
+
+    return request is None or urlsplit(request.url).netloc == urlsplit(url).netloc
+
+
 def _request(
     url: str,
     file: BinaryIO,
@@ -261,7 +270,12 @@ def _request(
     if offset and validator.exists():
         headers |= {"Range": f"bytes={offset}-", "If-Range": validator.read_text()}
     timeout = (allowance.retry.connect, allowance.retry.read)
-    with session.get(url, headers=headers, stream=True, timeout=timeout) as answer:
+    with ExitStack() as answers:
+
+        def close_later(answer: Response, **_: object) -> None:
+            answers.callback(answer.close)  # of an answer that redirects to what is no address nobody else does
+
+        answer = session.get(url, headers=headers, stream=True, timeout=timeout, hooks={"response": close_later})
         status, span = answer.status_code, answer.headers.get("Content-Range", "")
         if status in (404, 410):
             raise Missing(f"{url} does not exist")

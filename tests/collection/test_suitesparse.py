@@ -547,6 +547,7 @@ LIES = [
     answer(("Location", "http://" + "a" * 300 + ".example"), status=302),
     answer(("Location", "http://host:999999/"), status=301),
     answer(("Location", "file:///etc/passwd"), status=302),
+    answer(("Location", "http://127.0.0.1:9/ant.tar.gz"), status=302),
     answer(("Location", "http://..."), status=307),
     answer(("Location", "\xff\xfe"), status=302),
     answer(("Transfer-Encoding", "chunked"), body=b"zz\r\nno chunk\r\n"),
