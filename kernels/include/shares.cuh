@@ -316,7 +316,7 @@ __device__ __forceinline__ void sum_share(const Share& share, unsigned char* sha
 
   const int tile_rows = last_row - first_row;
   const auto came_on = [=]() { return row_ptr[first_row] < first; };
-  if constexpr (!STAGED) {  // merge tiles of one row are rare: none waits for row pointers before it has loaded all
+  if constexpr (!MERGED) {  // merge tiles of one row are rare: none waits for row pointers before it has loaded all
     const bool alone = tile_rows == 0 || (tile_rows == 1 && row_ptr[last_row] == first + entries);
     if (alone) {  // all that there is belongs to one row, which may end here
       if (entries == 0 && tile_rows == 0) return;
@@ -352,9 +352,9 @@ __device__ __forceinline__ void sum_share(const Share& share, unsigned char* sha
 
   const V* products = reinterpret_cast<const V*>(pairs) + odd;
   V* tile_y = y + first_row;
-  const bool goes_on = last_row < rows && row_ptr[last_row] < first + entries;
+  const auto goes_on = [=]() { return last_row < rows && row_ptr[last_row] < first + entries; };
   const auto finish = [=](int row, V sum) {
-    if (row == tile_rows ? goes_on : row == 0 && came_on()) {
+    if (row == tile_rows ? goes_on() : row == 0 && came_on()) {
       atomicAdd(tile_y + row, sum);
     } else if (row < tile_rows) {
       tile_y[row] = sum;
