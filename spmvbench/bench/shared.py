@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from spmvbench.bench import verify
 from spmvbench.devices import Device
 from spmvbench.formats import Csr
-from spmvbench.formats.arrays import Array
 
 
 @dataclass(frozen=True)
 class Shared:
-    """One matrix in one type. a: on the host, read-only. device_a: on the device. sums: of all that lies there."""
+    """One matrix in one type. a: on the host, read-only. device_a: on the device.
+
+    sums: of all that lies on the device, by name. now: what they are at present, in the same order.
+    """
 
     a: Csr
     device_a: Csr
     checks: verify.Checks
     sums: dict[str, int]
+    now: Callable[[], list[int]]
 
     @classmethod
     def of(cls, a: Csr, device: Device, seed: int, fresh: int) -> Shared:
@@ -28,15 +32,11 @@ class Shared:
         for array in vars(a).values():  # row lengths, that formats may ask for too
             if hasattr(array, "flags"):
                 array.flags.writeable = False
-        return cls(a, device_a, checks, _sums(device_a, checks, device))
+        arrays = {"row_ptr": device_a.row_ptr, "col_idx": device_a.col_idx, "values": device_a.values}
+        arrays |= {f"right answers, array {i}": array for i, array in enumerate(checks.arrays)}
+        now = device.checksums(list(arrays.values()))
+        return cls(a, device_a, checks, dict(zip(arrays, now(), strict=True)), now)
 
-    def altered(self, device: Device) -> list[str]:
+    def altered(self) -> list[str]:
         """What on the device is no longer what it was."""
-        now = _sums(self.device_a, self.checks, device)
-        return [name for name, total in self.sums.items() if now[name] != total]
-
-
-def _sums(a: Csr, checks: verify.Checks, device: Device) -> dict[str, int]:
-    arrays: dict[str, Array] = {"row_ptr": a.row_ptr, "col_idx": a.col_idx, "values": a.values}
-    names = [*arrays, *(f"right answer {i}" for i in range(len(checks.arrays)))]
-    return dict(zip(names, device.checksums([*arrays.values(), *checks.arrays]), strict=True))
+        return [name for (name, was), now in zip(self.sums.items(), self.now(), strict=True) if now != was]

@@ -40,7 +40,7 @@ class Rule:
     min_samples: int
     spread: float = 0.005
     look: float = 0.0
-    judged: tuple[int, float] = (250, 0.1)
+    judged: tuple[int, float] = (60, 0.06)
 
 
 RULES = {

@@ -68,11 +68,12 @@ class Bench:
 
     def __post_init__(self) -> None:
         a = self.shared.a
-        self.guards = Guards(self.device.xp)
+        self.guards = Guards(self.device)
         self.x, self.y = (
             self.guards.hold(name, self.device.to_device(np.zeros(n, a.dtype)))
             for name, n in (("x", a.cols), ("y", a.rows))
         )
+        self.guards.watch()
 
     def attempt(self, turns: Turns, step: Callable[[Turns], None]) -> bool:
         """One turn of a format. Whatever it raises becomes its failure; False then. Sticky faults are not caught."""
@@ -95,7 +96,7 @@ class Bench:
         """Undo what a turn has written to that is not the format's own. Raises Wrong where there is any."""
         self.device.synchronize()
         beside = [name for guards in (self.guards, turns.guards) if guards for name in guards.trespassed()]
-        altered = self.shared.altered(self.device)
+        altered = self.shared.altered()
         if altered:
             self.shared = self.read_again()
         deeds = [*(f"wrote beyond {name}" for name in beside), *(f"changed the shared {name}" for name in altered)]
@@ -189,7 +190,7 @@ class Bench:
     def _guarded(self, turns: Turns, fmt: Format) -> Format:
         """The format in memory of its own, between guards."""
         assert turns.guards is None
-        turns.guards = Guards(self.device.xp)
+        turns.guards = Guards(self.device)
         return turns.guards.hold_format(fmt)
 
     def _transfer(self, fmt: Format) -> float:

@@ -325,16 +325,20 @@ class Cuda(Device):
         with _faults():
             return self.xp.asnumpy(array)
 
-    def checksums(self, arrays: Sequence[Any]) -> list[int]:
+    def checksums(self, arrays: Sequence[Any]) -> Callable[[], list[int]]:
+        spans = np.array([(array.data.ptr, array.nbytes) for array in arrays], np.uint64).reshape(-1, 2)
+        addresses, sizes = (self.to_device(np.ascontiguousarray(column)) for column in spans.T)
         sums = self.xp.zeros(len(arrays), np.uint64)
-        launches = []
-        for i, array in enumerate(arrays):
-            words = array.reshape(-1).view(np.uint32)
-            grid = min(cdiv(len(words), 256), CHECKSUM_BLOCKS)
-            args = (words, np.int64(len(words)), sums[i : i + 1])
-            launches.append(Launch("checksum.cu", "checksum<0>", grid, 256, args))
-        self.compile(launches).run()
-        return self.to_host(sums).tolist()
+        blocks = min(cdiv(int(spans[:, 1].max(initial=0)), 4 * 256), CHECKSUM_BLOCKS)
+        grid = (blocks, len(arrays))
+        program = self.compile([Launch("checksum.cu", "checksum<0>", grid, 256, (addresses, sizes, sums))])
+
+        def compute(keep: Any = arrays) -> list[int]:
+            sums.fill(0)
+            program.run()
+            return self.to_host(sums).tolist()
+
+        return compute
 
     def close(self) -> None:
         self.xp.get_default_memory_pool().free_all_blocks()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
+from spmvbench.devices.base import Device
 from spmvbench.formats.arrays import Array
 from spmvbench.formats.base import Format
 
@@ -15,11 +16,13 @@ FILL = 0xFF  # of guard bytes: -1 as an index, NaN as a value, so that what is r
 
 
 class Guards:
-    """Arrays that each lie between two zones of guard words."""
+    """Arrays of a device that each lie between two zones of guard words."""
 
-    def __init__(self, xp: Any):
-        self.xp = xp
+    def __init__(self, device: Device):
+        self.device = device
         self._zones: dict[str, tuple[Array, Array]] = {}
+        self._sums: Callable[[], list[int]] | None = None
+        self._intact: list[int] = []
 
     def hold(self, name: str, array: Array) -> Array:
         """A copy of the array between guards, in the same order of memory.
@@ -28,11 +31,13 @@ class Guards:
         """
         if not array.nbytes or not (array.flags.c_contiguous or array.flags.f_contiguous):
             return array
-        buffer = self.xp.full(2 * GUARD + ALIGNMENT + array.nbytes, FILL, np.uint8)
-        address = buffer.ctypes.data if self.xp is np else buffer.data.ptr
+        xp = self.device.xp
+        buffer = xp.full(2 * GUARD + ALIGNMENT + array.nbytes, FILL, np.uint8)
+        address = buffer.ctypes.data if xp is np else buffer.data.ptr
         begin = GUARD + -address % ALIGNMENT
         end = begin + array.nbytes
         self._zones[name] = buffer[:begin], buffer[end:]
+        self._sums = None
         flat = buffer[begin:end].view(array.dtype)
         copy = flat.reshape(array.shape) if array.flags.c_contiguous else flat.reshape(array.shape[::-1]).T
         copy[...] = array
@@ -40,16 +45,24 @@ class Guards:
 
     def hold_format(self, fmt: Format) -> Format:
         """The format with every array between guards, those of its parts included."""
-        return fmt.with_arrays(self.hold)
+        held = fmt.with_arrays(self.hold)
+        self.watch()
+        return held
+
+    def watch(self) -> None:
+        """Begin to watch the arrays that are held now, before anything runs that could write beside them."""
+        self._sums = self.device.checksums([zone for pair in self._zones.values() for zone in pair])
+        self._intact = self._sums()
 
     def trespassed(self) -> list[str]:
         """Names of the arrays beside which something was written; their guards are whole again afterwards."""
-        zones = [zone for pair in self._zones.values() for zone in pair]
-        if not zones or bool((self.xp.concatenate(zones) == FILL).all()):
+        assert self._sums is not None, "nobody has called watch"
+        now = self._sums()
+        if now == self._intact:
             return []
         found = []
-        for name, pair in self._zones.items():
-            if not all(bool((zone == FILL).all()) for zone in pair):
+        for i, (name, pair) in enumerate(self._zones.items()):
+            if now[2 * i : 2 * i + 2] != self._intact[2 * i : 2 * i + 2]:
                 found.append(name)
                 for zone in pair:
                     zone[...] = FILL

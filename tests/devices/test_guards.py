@@ -5,14 +5,17 @@ import pytest
 from scipy import sparse
 
 from spmvbench import testing
+from spmvbench.devices import open_device
 from spmvbench.devices.guards import ALIGNMENT, GUARD, Guards
+
+DEVICE = open_device("emulated")
 
 
 @pytest.mark.parametrize("array", [np.arange(7.0), np.arange(12, dtype=np.int32).reshape(3, 4), np.ones(3, np.int8)])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_a_held_array_is_the_same_apart_and_aligned(array, order):
     array = np.asarray(array, order=order)
-    held = Guards(np).hold("a", array)
+    held = Guards(DEVICE).hold("a", array)
     np.testing.assert_array_equal(held, array)
     assert (held.dtype, held.strides) == (array.dtype, array.strides)
     assert held.ctypes.data % ALIGNMENT == 0
@@ -29,8 +32,9 @@ def beside(array, offset):
 
 @pytest.mark.parametrize("offset", [-1, 0, -GUARD, GUARD - 1])
 def test_a_write_beside_an_array_is_named_once(offset):
-    guards = Guards(np)
+    guards = Guards(DEVICE)
     held = {name: guards.hold(name, np.zeros(5)) for name in "xyz"}
+    guards.watch()
     assert guards.trespassed() == []
     beside(held["y"], offset).value = 1
     held["x"][:] = 3
@@ -41,7 +45,7 @@ def test_a_write_beside_an_array_is_named_once(offset):
 def test_a_format_lies_between_guards_with_its_parts_and_still_decodes():
     a = sparse.random_array((50, 40), density=0.2, rng=np.random.default_rng(0)).tocsr()
     fmt = testing.convert("hyb", a)
-    guards = Guards(np)
+    guards = Guards(DEVICE)
     held = guards.hold_format(fmt)
     assert held.arrays().keys() == fmt.arrays().keys()
     names = [name for name, array in held.arrays().items() if array.nbytes]
@@ -54,7 +58,35 @@ def test_a_format_lies_between_guards_with_its_parts_and_still_decodes():
 
 
 def test_nothing_and_what_has_gaps_stay_as_they_are():
-    guards = Guards(np)
+    guards = Guards(DEVICE)
     for array in (np.zeros(0), np.zeros((6, 6))[::2, ::2]):
         assert guards.hold("a", array) is array
+    guards.watch()
     assert guards.trespassed() == []
+
+
+def test_checksums_tell_every_array_that_changes_and_the_order_of_its_words():
+    arrays = [np.arange(1000.0), np.arange(999, dtype=np.int32), np.arange(7, dtype=np.int8)[1:], np.zeros(0)]
+    sums = DEVICE.checksums(arrays)
+    before = sums()
+    assert sums() == before
+    arrays[1][[5, 6]] = arrays[1][[6, 5]]
+    arrays[2][-1] += 1
+    assert [now == was for now, was in zip(sums(), before, strict=True)] == [True, False, False, True]
+
+
+@pytest.mark.gpu
+def test_checksums_on_a_gpu():
+    device = open_device("cuda:0")
+    xp = device.xp
+    arrays = [xp.arange(1 << 22), xp.arange(999, dtype=np.int32), xp.arange(7, dtype=np.int8)[1:], xp.zeros(0)]
+    sums = device.checksums(arrays)
+    words = arrays[0].get().view(np.uint32).astype(np.uint64)
+    before = sums()
+    assert before[0] == int((words * (2 * np.arange(len(words), dtype=np.uint64) + 1)).sum())
+    assert before[2] == sum(value * (2 * i + 1) for i, value in enumerate(range(1, 7)))
+    assert before[3] == 0
+    assert sums() == before
+    arrays[1][5:7] = xp.asarray([6, 5], np.int32)
+    arrays[2][-1] += 1
+    assert [now == was for now, was in zip(sums(), before, strict=True)] == [True, False, False, True]
