@@ -538,7 +538,7 @@ def test_a_run_killed_while_it_merges_its_rows_merges_them_when_it_is_repeated(r
     assert (tmp_path / printed).is_file()
 
 
-@pytest.mark.parametrize("gone", ["removed", "moved"])
+@pytest.mark.parametrize("gone", ["removed", pytest.param("moved", marks=pytest.mark.slow)])
 def test_a_folder_that_goes_away_ends_the_run_in_one_line(start, tmp_path, gone):
     folder = tmp_path / "results" / "r"
     process = start(*MATRICES, "--formats", "slow", "--run", "r")

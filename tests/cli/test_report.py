@@ -127,10 +127,11 @@ def test_damaged_record_is_one_line(command, results):
 
 def test_a_record_of_nulls_draws_what_can_be_drawn(command, results):
     nothing = dict.fromkeys(("device", "properties", "launch_floor", "read_bandwidth_gbps", "ended", "packages"))
-    store.append_session(results / "new", {"started": "3"} | nothing)
-    result = command("report", "new", "--results", results, "--figures", "bytes,roofline,survey-roofline")
-    assert result.code == 0, result.err
-    assert "Left out: roofline, survey-roofline: the run holds no measured bandwidth" in result.out
+    for bandwidth in (None, 100.0):
+        store.append_session(results / "new", {"started": "3"} | nothing | {"read_bandwidth_gbps": bandwidth})
+        result = command("report", "new", "--results", results, "--figures", "bytes,roofline")
+        assert result.code == 0, result.err
+        assert ("Left out: roofline: the run holds no measured bandwidth" in result.out) == (bandwidth is None)
 
 
 def test_images_that_were_not_asked_for_stay_as_they_are(command, results):

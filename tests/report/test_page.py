@@ -4,6 +4,7 @@ import html
 import itertools
 import json
 import math
+import os
 import re
 import shutil
 import signal
@@ -65,18 +66,21 @@ def lives(pid):
         return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
 def test_a_killed_report_leaves_no_drawing_process(tmp_path, number):
     (tmp_path / "draws.py").write_text(DRAWS)
     process = subprocess.Popen([sys.executable, tmp_path / "draws.py"], stdout=subprocess.PIPE, text=True)
     drawing = process.stdout.readline().split()
     assert len(drawing) == 2 and all(map(lives, drawing))
     process.send_signal(number)
-    process.communicate()
+    process.wait()
     end = time.monotonic() + 10
-    while any(map(lives, drawing)):
-        assert time.monotonic() < end, "they outlive the report"
+    while (alive := list(filter(lives, drawing))) and time.monotonic() < end:
         time.sleep(0.05)
+    for pid in alive:
+        os.kill(int(pid), signal.SIGKILL)
+    process.communicate()
+    assert not alive, "they outlive the report"
 
 
 def test_files_stand_beside_the_page(report):
