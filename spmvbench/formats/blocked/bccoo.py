@@ -24,9 +24,9 @@ def flags_dtype(steps: int) -> np.dtype:
 
 
 def steps_for(blocks: int, block_rows: int) -> int:
-    """Blocks a thread: as a block row has in the mean, 4 to 16, for neighbours to read neighbouring x; else 8."""
+    """Blocks a thread: as a block row has in the mean, 4 to 24, for neighbours to read neighbouring x; else 8."""
     mean = round(blocks / max(block_rows, 1))
-    return mean if 4 <= mean <= 16 else 8
+    return mean if 4 <= mean <= 24 else 8
 
 
 class Plan(NamedTuple):
@@ -130,7 +130,7 @@ class Bccoo(Format):
     h = Parameter(0, "rows of a block; 0 takes what gives the fewest bytes to read", choices=(0, *HEIGHTS))
     w = Parameter(0, "columns of a block, likewise", choices=(0, *WIDTHS))
     steps = Parameter(
-        0, "blocks a thread, up to 32; 0 takes a block row's in the mean from 4 to 16, else 8", low=0, high=32
+        0, "blocks a thread, up to 32; 0 takes a block row's in the mean from 4 to 24, else 8", low=0, high=32
     )
     group = Parameter(
         0, "threads a group, which the number of blocks is filled up to; 0 takes 256", choices=(0, 64, 128, 256, 512)
@@ -266,7 +266,7 @@ class Bccoo(Format):
         xp, plan, across = self.xp, self.plan, self.block_col.shape[2]
         goes_on = self.flags[:, None] >> xp.arange(plan.steps).astype(self.flags.dtype) & 1
         stops = (goes_on == 0).reshape(-1)
-        block_row = xp.cumsum(stops) - stops
+        block_row = xp.cumsum(stops, dtype=np.int64) - stops
         line, part, step, thread, column = xp.nonzero(self.values)
         block = (part * across + thread) * plan.steps + step
         row = block_row[block] * plan.h + line
@@ -368,7 +368,7 @@ def sliced_by_kernels(a: Csr, slices: int, width: int, height: int, run: Run) ->
     args = np.int32(a.rows), *cut, a.row_ptr, a.col_idx, firsts, counts
     run(Launch(source, f"slice_rows<{ctype(index)}>", *per_thread(a.rows), args))
     row_ptr = xp.zeros(len(counts) + 1, dtype=index)
-    xp.cumsum(counts, out=row_ptr[1:])
+    row_ptr[1:] = xp.cumsum(counts, dtype=index)
     col_idx, values = xp.empty_like(a.col_idx), xp.empty_like(a.values)
     sizes = np.int32(a.rows), index.type(a.nnz), *cut, np.int32(EACH)
     args = *sizes, a.row_ptr, a.col_idx, a.values, firsts, row_ptr, col_idx, values

@@ -67,9 +67,10 @@ class BinBcsr(Adding, Sliced):
         block = block_ptr[row // c] + rank
         block_col = xp.full((steps, BIN), -1, dtype=np.int32)
         block_col[step, lane] = blocks_col[block, 0]
-        values = xp.zeros((steps, c, BIN), dtype=a.dtype)
-        values[step, :, lane] = blocks.reshape(len(blocks), c, c)[block, row % c]
-        found = {"block_col": block_col, "values": values.reshape(steps, c * BIN), "perm": xp.empty(0, dtype=np.int32)}
+        rows = xp.zeros((steps * BIN, c), dtype=a.dtype)
+        rows[step * BIN + lane] = blocks.reshape(len(blocks), c, c)[block, row % c]
+        values = xp.ascontiguousarray(rows.reshape(steps, BIN, c).transpose(0, 2, 1)).reshape(steps, c * BIN)
+        found = {"block_col": block_col, "values": values, "perm": xp.empty(0, dtype=np.int32)}
         return {"slice_ptr": slice_ptr, **found, "tile": (1, c), "nnz": a.nnz}
 
     def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:

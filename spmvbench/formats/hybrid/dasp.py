@@ -103,7 +103,7 @@ class Classes(NamedTuple):
         """The place of each slot, (slots,); a slot that no row has is anybody's."""
         xp, (in_long, in_medium, ones, pairs, fours, *_) = array_module(self.order), self.counts
         medium_base, one_base, pair_base, four_base, two_base, rest_base = self.bases
-        first = np.cumsum([0, in_long, in_medium, ones, pairs, fours])
+        first = np.cumsum([0, in_long, in_medium, ones, pairs, fours]).tolist()
 
         def slots(begin: int, end: int) -> Array:
             return xp.arange(end - begin, dtype=np.int64)

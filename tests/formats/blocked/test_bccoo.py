@@ -142,7 +142,7 @@ def test_kernels_cut_the_same_slices(slices, checking):
 
 
 def test_blocks_a_thread():
-    assert [steps_for(blocks, 10) for blocks in (0, 34, 36, 74, 76, 160, 170)] == [8, 8, 4, 7, 8, 16, 8]
+    assert [steps_for(blocks, 10) for blocks in (0, 34, 36, 74, 76, 240, 250)] == [8, 8, 4, 7, 8, 24, 8]
     assert steps_for(0, 0) == 8
     assert testing.convert("bccoo", spmvbench.load("pde:8")).plan == (1, 1, 6, 256)
 
