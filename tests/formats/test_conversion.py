@@ -14,7 +14,7 @@ A = Csr((1, 1), np.array([0, 1], np.int32), np.zeros(1, np.int32), np.ones(1))
 def test_a_matrix_on_the_host_is_for_the_device_at_hand(emulated):
     assert emulated.limits == device_limits(A) == EMULATED
     with converting_for(Limits(3, 1000)):
-        assert device_limits(A) == (3, 1000)
+        assert device_limits(A) == Limits(3, 1000)
         with pytest.raises(ZeroDivisionError), converting_for(Limits(4, 1000)):
             raise ZeroDivisionError
         assert device_limits(A).multiprocessors == 3
