@@ -35,7 +35,7 @@ def test_what_is_0_is_tuned_one_by_one_and_what_is_given_stays():
 
 
 def test_nothing_is_timed_on_the_host():
-    assert tuned(Format, A, {"lanes": 0}, {"lanes": (1, 2)}, lambda lanes: {"in_use": lanes or 4}) == {"in_use": 4}
+    assert tuned(Format, A, {"lanes": 0}, {"lanes": (1, 2)}, lambda lanes: {"chosen": lanes or 4}) == {"chosen": 4}
 
 
 class Clock(Format):
@@ -43,10 +43,10 @@ class Clock(Format):
 
     lanes = Parameter(0, "lanes", choices=(0, 1, 2, 4))
     values: np.ndarray
-    in_use: int
+    chosen: int
 
     def launches(self, x, y):
-        return [abs(self.in_use - 2)]
+        return [abs(self.chosen - 2)]
 
 
 def test_fields_are_those_of_the_fastest(monkeypatch):
@@ -57,10 +57,10 @@ def test_fields_are_those_of_the_fastest(monkeypatch):
     monkeypatch.setattr(conversion, "seconds", sum)
 
     def fields(lanes):
-        return {"values": a.values, "in_use": lanes or 32}
+        return {"values": a.values, "chosen": lanes or 32}
 
-    assert tuned(Clock, a, {"lanes": 0}, {"lanes": (1, 2, 4)}, fields)["in_use"] == 2
-    assert tuned(Clock, a, {"lanes": 4}, {"lanes": (1, 2, 4)}, fields)["in_use"] == 4
+    assert tuned(Clock, a, {"lanes": 0}, {"lanes": (1, 2, 4)}, fields)["chosen"] == 2
+    assert tuned(Clock, a, {"lanes": 4}, {"lanes": (1, 2, 4)}, fields)["chosen"] == 4
 
 
 @pytest.mark.gpu
