@@ -22,16 +22,6 @@ def home(tmp_path, monkeypatch):
     return folder
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(name, text):
-        path = tmp_path / name
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
-
-    return write
-
-
 def dense(path, **options):
     return files.read(path, **options).toarray()
 

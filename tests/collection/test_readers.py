@@ -27,16 +27,6 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(name, data):
-        path = tmp_path / name
-        path.write_bytes(data if isinstance(data, bytes) else data.encode())
-        return path
-
-    return write
-
-
 def refused(path, match=None):
     with pytest.raises(SpmvbenchError, match=match) as caught:
         files.read(path)
