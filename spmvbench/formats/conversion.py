@@ -24,11 +24,10 @@ Run = Callable[[Launch], None]
 
 
 class Limits(NamedTuple):
-    """What rules ask of a device: its multiprocessors, the shared memory of a block in bytes, and its name."""
+    """What rules ask of a device: its multiprocessors, and the shared memory that a block may use, in bytes."""
 
     multiprocessors: int
     shared_bytes: int
-    name: str = ""  # of a GPU, as its vendor has it
 
 
 EMULATED = Limits(multiprocessors=16, shared_bytes=227 * 1024)  # as many as it may run blocks at once; CUDA's largest
@@ -53,10 +52,9 @@ def device_limits(a: Csr) -> Limits:
 @cache
 def cuda_limits(ordinal: int) -> Limits:
     """Of a CUDA device."""
-    from cupy.cuda.runtime import deviceGetAttribute, getDeviceProperties
+    from cupy.cuda.runtime import deviceGetAttribute
 
-    multiprocessors, shared_bytes = (deviceGetAttribute(number, ordinal) for number in (16, 97))  # cudaDeviceAttr
-    return Limits(multiprocessors, shared_bytes, getDeviceProperties(ordinal)["name"].decode())
+    return Limits(deviceGetAttribute(16, ordinal), deviceGetAttribute(97, ordinal))  # cudaDeviceAttr, in this order
 
 
 def runner(a: Csr) -> Run | None:

@@ -1,0 +1,93 @@
+"""CDS: compact diagonal storage of matrices with several unknowns a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, inverse, round_up
+from spmvbench.formats.base import Adding, Launch, Parameter, Skip, cbool, ctype, per_thread, register
+from spmvbench.formats.dia.dia import HACK, Dia
+
+BLOCK = 128  # threads, as in kernels/dia/pieces.cu
+MOST = 16  # unknowns a node
+
+
+def block_offsets(a: Csr, unknowns: int) -> Array:
+    """Block diagonals that hold an entry: block column - block row, ascending, int32."""
+    if unknowns == 1:
+        return a.diagonals
+    xp, block_rows = a.xp, a.rows // unknowns
+    seen = xp.zeros(max(block_rows + a.cols // unknowns - 1, 0), dtype=bool)
+    seen[a.col_idx // np.int32(unknowns) - a.row_idx // np.int32(unknowns) + np.int32(block_rows - 1)] = True
+    return (xp.flatnonzero(seen) - (block_rows - 1)).astype(np.int32)
+
+
+@register
+class Cds(Adding):
+    """Block diagonals of a grid with several unknowns a node: as many vectors over all rows as a block has columns.
+
+    A finite element matrix with 3 unknowns a node takes 1.12 values an entry so where `dia` takes 1.58. unknowns=0
+    takes the divisor of rows and columns, up to 16, that stores the fewest bytes: our reading, for the authors' program
+    is told. With one unknown it is `dia`. The authors' kernel tests no bounds, the texture cache gives zeros beyond x;
+    here a block is tested as a whole. A stored zero cannot be told from padding, so decoding leaves it out.
+    """
+
+    key = "cds"
+    family = "DIA"
+    survey_name = "CDS"
+    reference = "Godwin, Holewinski & Sadayappan, GPGPU-5 2012 (PETSc SGGPU)"
+    sources = ("dia/pieces.cu", *Dia.sources)
+    keeps_zeros = False
+
+    unknowns = Parameter(0, "unknowns a node; 0: what stores the fewest bytes", low=0, high=MOST)
+
+    offset: Array  # (block diagonals,), int32: block column - block row, ascending
+    values: Array  # (block diagonals * unknowns, rows, rounded up to a multiple of 32): by column inside the block
+    width: int  # unknowns a node
+
+    @classmethod
+    def _chosen(cls, a: Csr, unknowns: int) -> tuple[int, Array]:
+        """Unknowns a node, and the block diagonals. Raises Skip where they divide no rows or columns."""
+        if unknowns and (a.rows % unknowns or a.cols % unknowns):
+            raise Skip(f"{unknowns} unknowns a node do not divide {a.rows} rows and {a.cols} columns")
+        divisors = [unknowns] if unknowns else [d for d in range(1, MOST + 1) if not (a.rows % d or a.cols % d)]
+        found = [(d, block_offsets(a, d)) for d in (divisors if a.nnz else divisors[:1])]
+        return min(found, key=lambda choice: choice[0] * len(choice[1]))
+
+    @classmethod
+    def estimate(cls, a: Csr, *, unknowns: int) -> int:
+        width, offset = cls._chosen(a, unknowns)
+        return len(offset) * (width * round_up(a.rows, HACK) * a.dtype.itemsize + 4)
+
+    @classmethod
+    def convert(cls, a: Csr, *, unknowns: int) -> dict[str, Any]:
+        xp, (width, offset) = a.xp, cls._chosen(a, unknowns)
+        if width == 1:
+            return Dia.convert(a) | {"width": 1}
+        values = xp.zeros((len(offset) * width, round_up(a.rows, HACK)), dtype=a.dtype)
+        block_rows, d = a.rows // width, np.int32(width)
+        place = inverse(offset + np.int32(block_rows - 1), block_rows + a.cols // width)
+        block = place[a.col_idx // d - a.row_idx // d + np.int32(block_rows - 1)]
+        values[block * d + a.col_idx % d, a.row_idx] = a.values
+        return {"offset": offset, "values": values, "width": width}
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        vector, row = self.xp.nonzero(self.values)
+        block, inside = self.xp.divmod(vector, self.width)
+        return row, (row // self.width + self.offset[block]) * self.width + inside, self.values[vector, row]
+
+    def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
+        if self.width == 1:
+            return Dia.holding(self.shape, {"offset": self.offset, "values": self.values}).product(x, y, add=add)
+        rows, cols = self.shape
+        batch = max(4 // self.width, 1)
+        kernel = f"cds_spmv<{ctype(self.values)}, {self.width}, {batch}, {cbool(add)}>"
+        sizes = np.int32(rows), np.int32(cols // self.width), np.int32(len(self.offset))
+        args = (*sizes, np.int64(self.values.shape[1]), self.offset, self.values, x, y)
+        return [Launch("dia/pieces.cu", kernel, *per_thread(rows, BLOCK), args)]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return {"unknowns": self.width, "block_diagonals": len(self.offset)}

@@ -1,0 +1,136 @@
+"""CRSD: segments of rows that share patterns of diagonals, and the rows with entries off them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, run_starts
+from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, register
+from spmvbench.formats.csr.rows import CsrRows
+from spmvbench.formats.dia.dia import diagonal_keys, filled
+from spmvbench.formats.ellpack.ellpack import EllRows
+from spmvbench.formats.hybrid.split import Piece, Split
+
+SEGMENT = 128  # rows, and threads of a block, as in kernels/dia/pieces.cu
+
+
+def patterns(offset: Array, ptr: Array) -> tuple[Array, Array]:
+    """Which lists of diagonals are alike. offset, ptr: the diagonals of all segments, and where each begins.
+
+    Returns the pattern of each segment, int32, and a segment that has each pattern.
+    """
+    xp, segments = array_module(offset), len(ptr) - 1
+    mixed = (offset.astype(np.int64).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+    sums = xp.zeros(len(offset) + 1, dtype=np.uint64)
+    xp.cumsum(mixed, out=sums[1:])
+    print_of = sums[ptr[1:]] - sums[ptr[:-1]] + xp.diff(ptr).astype(np.uint64)
+    _, example, pattern = xp.unique(print_of, return_index=True, return_inverse=True)
+    pattern = pattern.reshape(-1)
+    segment = expand(ptr, len(offset))
+    same = example[pattern[segment]]
+    at = ptr[same] + xp.arange(len(offset)) - ptr[segment]
+    alike = (xp.diff(ptr)[example[pattern]] == xp.diff(ptr)).all() and (offset[at] == offset).all()
+    if not bool(alike):  # two lists with one sum: every segment has a pattern of its own then
+        pattern = example = xp.arange(segments)
+    return pattern.astype(np.int32), example
+
+
+class PatternDiagonals(Adding):
+    """Segments of 128 rows with the diagonals of their own, lists of which are stored once: a part of a hybrid."""
+
+    family = "DIA"
+    reference = "Sun, Zhang, Wang, Zhang, Yuan & Rao, ICPP 2011"
+    sources = ("dia/pieces.cu",)
+    keeps_zeros = False
+
+    segment_ptr: Array  # (segments + 1,), of the row pointers' type: the first diagonal of each segment
+    pattern: Array  # (segments,), int32
+    pattern_ptr: Array  # (patterns + 1,), int32
+    offset: Array  # (diagonals of all patterns,), int32: col - row, ascending in a pattern
+    values: Array  # (diagonals of all segments, 128), 0 where there is no entry
+
+    @classmethod
+    def _lists(cls, a: Csr) -> tuple[Array, dict[str, Array]]:
+        """The keys of the diagonals, segment by segment, and the fields without values."""
+        xp, span = a.xp, sum(a.shape)
+        keys = xp.sort(diagonal_keys(a, SEGMENT))
+        keys = keys[run_starts(keys)]
+        ptr = xp.searchsorted(keys, xp.arange(cdiv(a.rows, SEGMENT) + 1) * span)
+        offset = (keys % max(span, 1) - (a.rows - 1)).astype(np.int32)
+        pattern, example = patterns(offset, ptr)
+        lengths = xp.diff(ptr)[example]
+        pattern_ptr = xp.zeros(len(example) + 1, dtype=np.int32)
+        xp.cumsum(lengths, out=pattern_ptr[1:])
+        owner = expand(pattern_ptr, int(pattern_ptr[-1]))
+        stored = offset[ptr[example][owner] + xp.arange(len(owner)) - pattern_ptr[owner]]
+        tables = {"pattern": pattern, "pattern_ptr": pattern_ptr, "offset": stored}
+        return keys, tables | {"segment_ptr": ptr.astype(a.row_ptr.dtype)}
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        keys, tables = cls._lists(a)
+        return sum(table.nbytes for table in tables.values()) + len(keys) * SEGMENT * a.dtype.itemsize
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        keys, tables = cls._lists(a)
+        return tables | {"values": filled(a, SEGMENT, keys)}
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        diagonal, place = self.xp.nonzero(self.values)
+        segment = expand(self.segment_ptr, len(self.values))[diagonal]
+        row = segment * SEGMENT + place
+        rank = diagonal - self.segment_ptr[segment]
+        offset = self.offset[self.pattern_ptr[self.pattern[segment]] + rank]
+        return row, row + offset, self.values[diagonal, place]
+
+    def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
+        rows, cols = self.shape
+        kernel = f"crsd_spmv<{ctype(self.values)}, {ctype(self.segment_ptr)}, {cbool(add)}>"
+        lists = (self.segment_ptr, self.pattern, self.pattern_ptr, self.offset)
+        args = (np.int32(rows), np.int32(cols), *lists, self.values, x, y)
+        return [Launch("dia/pieces.cu", kernel, *per_thread(rows, SEGMENT), args)]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return {"patterns": len(self.pattern_ptr) - 1}
+
+
+@register
+class Crsd(Split):
+    """Segments of 128 rows whose diagonals are dense arrays, by patterns that segments share; scattered rows apart.
+
+    A diagonal is live in a segment that has at least `live` entries on it. A row with an entry on none is stored
+    whole beside them, in ELLPACK, or in CSR where the longest such row would make that larger than the matrix. The
+    authors generate a kernel for each pattern; here one kernel reads it from a table. Segments, the threshold and
+    what becomes of scattered rows are our reading of the survey's few sentences. A stored zero on a diagonal cannot
+    be told from padding, so decoding leaves it out.
+    """
+
+    key = "crsd"
+    family = "DIA"
+    survey_name = "CRSD"
+    reference = "Sun, Zhang, Wang, Zhang, Yuan & Rao, ICPP 2011"
+    formats = (PatternDiagonals, EllRows, CsrRows)
+
+    live = Parameter(3, "entries that a diagonal has in a segment to be stored there", low=1, high=SEGMENT)
+
+    @classmethod
+    def split(cls, a: Csr, *, live: int) -> Iterator[Piece]:
+        xp = a.xp
+        keys = diagonal_keys(a, SEGMENT)
+        ordered = xp.sort(keys)
+        starts = run_starts(ordered)
+        counts = xp.diff(xp.append(starts, xp.full(1, a.nnz, dtype=starts.dtype)))
+        dead = counts[xp.searchsorted(ordered[starts], keys)] < live if a.nnz else xp.zeros(0, dtype=bool)
+        scattered = xp.zeros(a.rows, dtype=bool)
+        scattered[a.row_idx[dead]] = True
+        apart = scattered[a.row_idx]
+        rest = a.where(apart)
+        rows = int(xp.count_nonzero(scattered))
+        yield Piece("diagonals", PatternDiagonals, a if not rows else a.where(~apart))
+        yield Piece("rows", EllRows if rest.row_len_max * rows <= a.nnz else CsrRows, rest)

@@ -1,0 +1,220 @@
+"""DDD: dense diagonals of their exact length beside CSR; whole, or cut where one of them begins or ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, inverse, on_host
+from spmvbench.formats.base import Adding, Format, Launch, Parameter, Skip, cbool, ctype, per_thread, register
+from spmvbench.formats.conversion import runner
+from spmvbench.formats.csr.rows import CsrRows
+from spmvbench.formats.dia.dia import diagonal_sizes
+from spmvbench.formats.hybrid.diagonals import saves_bytes
+from spmvbench.formats.hybrid.split import Piece, Split
+
+BLOCK = 128  # threads, as in kernels/dia/pieces.cu
+MOST = 4096  # diagonals that are cut: of more, the table of what is there between cuts outgrows the matrix
+
+
+def spans(offset: Array, shape: tuple[int, int]) -> tuple[Array, Array]:
+    """The first row of each diagonal, and the row behind its last, both int64."""
+    rows, cols = shape
+    offset = offset.astype(np.int64)
+    return (-offset).clip(0, None), (cols - offset).clip(None, rows)
+
+
+class NaiveDiagonals(Adding):
+    """Every non-empty diagonal at its exact length, one behind the other: a part of a hybrid."""
+
+    family = "DIA"
+    reference = "Yuan, Zhang, Sun & Wang, HPCC 2010"
+    sources = ("dia/pieces.cu",)
+    keeps_zeros = False
+
+    offset: Array  # (diagonals,), int32: col - row, ascending
+    first: (
+        Array  # (diagonals,), int64: where the value of row 0 would stand, before the diagonal's own where it has none
+    )
+    values: Array  # (places of all diagonals,)
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        begin, end = spans(a.diagonals, a.shape)
+        return 12 * len(begin) + int((end - begin).sum()) * a.dtype.itemsize
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        xp, offset = a.xp, a.diagonals
+        begin, end = spans(offset, a.shape)
+        ptr = xp.zeros(len(offset) + 1, dtype=np.int64)
+        xp.cumsum(end - begin, out=ptr[1:])
+        first = ptr[:-1] - begin
+        values = xp.zeros(int(ptr[-1]), dtype=a.dtype)
+        if a.nnz:
+            place = inverse(offset + np.int32(a.rows - 1), a.rows + a.cols - 1)
+            values[first[place[a.col_idx - a.row_idx + np.int32(a.rows - 1)]] + a.row_idx] = a.values
+        return {"offset": offset, "first": first, "values": values}
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        slot = self.xp.flatnonzero(self.values)
+        begin, _ = spans(self.offset, self.shape)
+        diagonal = self.xp.searchsorted(self.first + begin, slot, side="right") - 1
+        row = slot - self.first[diagonal]
+        return row, row + self.offset[diagonal], self.values[slot]
+
+    def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
+        rows, cols = self.shape
+        kernel = f"ddd_naive<{ctype(self.values)}, {cbool(add)}>"
+        sizes = np.int32(rows), np.int32(cols), np.int32(len(self.offset))
+        args = (*sizes, self.offset, self.first, self.values, x, y)
+        return [Launch("dia/pieces.cu", kernel, *per_thread(rows, BLOCK), args)]
+
+
+class Segments(NamedTuple):
+    """The rows between cuts, and the diagonals that are there; on the host."""
+
+    cut: (
+        np.ndarray
+    )  # (segments + 1,), int32: every row at which a diagonal begins or ends, the first and behind the last
+    active: np.ndarray  # (segments, diagonals), bool
+    value_ptr: np.ndarray  # (segments + 1,), int64
+    offset_ptr: np.ndarray  # (segments + 1,), int32
+
+    @classmethod
+    def of(cls, offset: np.ndarray, shape: tuple[int, int]) -> Segments:
+        begin, end = spans(offset, shape)
+        cut = np.unique(np.concatenate([begin, end, [0, shape[0]]]).clip(0, shape[0]))
+        active = (begin <= cut[:-1, None]) & (cut[1:, None] <= end)
+        counts = active.sum(axis=1)
+        value_ptr = np.concatenate([[0], np.cumsum(counts * np.diff(cut))])
+        return cls(cut.astype(np.int32), active, value_ptr, np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+
+    @property
+    def tiles(self) -> np.ndarray:
+        """(tiles, 2), int32: the segment and the first row of each block of threads."""
+        counts = cdiv(np.diff(self.cut), BLOCK)
+        segment = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        rank = np.arange(len(segment)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.stack([segment, self.cut[segment] + BLOCK * rank.astype(np.int32)], axis=1).astype(np.int32)
+
+
+class CutDiagonals(Adding):
+    """Diagonals cut at every row at which one of them begins or ends, segment by segment: a part of a hybrid."""
+
+    family = "DIA"
+    reference = "Yuan, Zhang, Sun & Wang, HPCC 2010"
+    sources = ("dia/pieces.cu",)
+    keeps_zeros = False
+
+    cut: Array  # (segments + 1,), int32: first row of each, then the rows
+    value_ptr: Array  # (segments + 1,), int64
+    offset_ptr: Array  # (segments + 1,), int32
+    offset: Array  # (diagonals of all segments,), int32: col - row, ascending in a segment
+    tiles: Array  # (blocks of threads, 2), int32: segment and first row
+    values: Array  # (places,): diagonal by diagonal in a segment
+
+    @classmethod
+    def _segments(cls, a: Csr) -> Segments:
+        offset = on_host(a.diagonals)
+        if len(offset) > MOST:
+            raise Skip(f"{len(offset):,} dense diagonals, more than the {MOST:,} that are cut")
+        return Segments.of(offset, a.shape)
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        found = cls._segments(a)
+        tables = found.cut.nbytes + found.value_ptr.nbytes + found.offset_ptr.nbytes + found.tiles.nbytes
+        return tables + 4 * int(found.offset_ptr[-1]) + int(found.value_ptr[-1]) * a.dtype.itemsize
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        xp, found = a.xp, cls._segments(a)
+        offset = on_host(a.diagonals)[np.nonzero(found.active)[1]]
+        tables = {"cut": found.cut, "value_ptr": found.value_ptr, "offset_ptr": found.offset_ptr, "offset": offset}
+        fields = {name: xp.asarray(array) for name, array in (tables | {"tiles": found.tiles}).items()}
+        values = xp.zeros(int(found.value_ptr[-1]), dtype=a.dtype)
+        if a.nnz:
+            rank = xp.asarray((found.active.cumsum(axis=1) - 1).astype(np.int32))
+            segment = expand(fields["cut"], a.rows)[a.row_idx]
+            place = inverse(a.diagonals + np.int32(a.rows - 1), a.rows + a.cols - 1)
+            diagonal = place[a.col_idx - a.row_idx + np.int32(a.rows - 1)]
+            height = xp.diff(fields["cut"]).astype(np.int64)[segment]
+            slot = fields["value_ptr"][segment] + rank[segment, diagonal] * height + a.row_idx - fields["cut"][segment]
+            values[slot] = a.values
+        return fields | {"values": values}
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        xp, slot = self.xp, self.xp.flatnonzero(self.values)
+        segment = xp.searchsorted(self.value_ptr, slot, side="right") - 1
+        height = xp.diff(self.cut)[segment]
+        diagonal, row = xp.divmod(slot - self.value_ptr[segment], height)
+        row = row + self.cut[segment]
+        return row, row + self.offset[self.offset_ptr[segment] + diagonal], self.values[slot]
+
+    def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
+        kernel = f"ddd_split<{ctype(self.values)}, {cbool(add)}>"
+        tables = (self.tiles, self.cut, self.value_ptr, self.offset_ptr, self.offset)
+        return [Launch("dia/pieces.cu", kernel, len(self.tiles), BLOCK, (*tables, self.values, x, y))]
+
+
+class Ddd(Split):
+    """Dense diagonals in a storage of their own, the other entries in CSR of the rows that have any."""
+
+    dense: ClassVar[type[Format]]
+
+    fill = Parameter(
+        0.0, "share of its places from which on a diagonal is dense; 0: where that saves bytes", low=0, high=1
+    )
+
+    def __init_subclass__(cls) -> None:
+        cls.formats = (cls.dense, CsrRows)
+        super().__init_subclass__()
+
+    @classmethod
+    def split(cls, a: Csr, *, fill: float) -> Iterator[Piece]:
+        held, length = diagonal_sizes(a, runner(a))
+        which = (held > 0) & (held >= fill * length) if fill else saves_bytes(held, length, a.dtype)
+        on = which[a.col_idx - a.row_idx + np.int32(a.rows - 1)] if a.nnz else a.xp.zeros(0, dtype=bool)
+        whole = bool(on.all())
+        yield Piece("dia", cls.dense, a if whole else a.where(on))
+        yield Piece("csr", CsrRows, a.where(~on))
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        part = self.parts.get("dia")
+        return {**super().detail, "diagonals": 0 if part is None else len(part.offset)}
+
+
+@register
+class DddNaive(Ddd):
+    """Dense diagonals at their exact length, the other entries in CSR of the rows that have any.
+
+    Every row looks at every dense diagonal and tests whether it is on it. Which diagonals are dense, the survey does
+    not say; here those are that take fewer bytes so than as entries: our reading. A stored zero on one cannot be told
+    from padding, so decoding leaves it out.
+    """
+
+    key = "ddd-naive"
+    family = "DIA"
+    survey_name = "DDD-NAIVE"
+    reference = "Yuan, Zhang, Sun & Wang, HPCC 2010"
+    dense = NaiveDiagonals
+
+
+@register
+class DddSplit(Ddd):
+    """Dense diagonals cut where one of them begins or ends, the other entries in CSR of the rows that have any.
+
+    Between two cuts the same diagonals are there for every row: no test, and all places hold a value. Which diagonals
+    are dense and how blocks lie between the cuts, the survey does not say: our reading. A stored zero on a dense
+    diagonal cannot be told from padding, so decoding leaves it out.
+    """
+
+    key = "ddd-split"
+    family = "DIA"
+    survey_name = "DDD-SPLIT"
+    reference = "Yuan, Zhang, Sun & Wang, HPCC 2010"
+    dense = CutDiagonals

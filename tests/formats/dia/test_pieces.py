@@ -1,0 +1,79 @@
+"""Diagonals in pieces: what each storage keeps of which matrix, and where it cuts."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import load, testing
+from spmvbench.formats import Skip, get
+from spmvbench.formats.dia.ddd import MOST, Segments
+
+
+def test_cds_finds_the_unknowns_of_a_node():
+    fmt = get("cds").from_csr(load("fem:4:3"))
+    assert fmt.width == 3
+    assert len(fmt.offset) == 27
+    assert fmt.values.shape == (81, 192)
+
+
+def test_cds_with_one_unknown_is_dia(same_arrays):
+    a = load("poisson2d:9")
+    cds, dia = get("cds").from_csr(a, unknowns=1), get("dia").from_csr(a)
+    same_arrays(cds.arrays(), dia.arrays())
+    x, y = np.zeros(81), np.zeros(81)
+    assert [(step.kernel, step.grid, step.block) for step in cds.launches(x, y)] == [
+        (step.kernel, step.grid, step.block) for step in dia.launches(x, y)
+    ]
+
+
+def test_cds_refuses_unknowns_that_do_not_divide():
+    with pytest.raises(Skip, match="7 unknowns a node do not divide 81 rows"):
+        get("cds").from_csr(load("poisson2d:9"), unknowns=7)
+
+
+def test_rows_are_cut_where_diagonals_begin_and_end():
+    found = Segments.of(np.array([-2, 0, 3]), (6, 7))
+    assert found.cut.tolist() == [0, 2, 4, 6]
+    assert found.active.tolist() == [[False, True, True], [True, True, True], [True, True, False]]
+    assert found.value_ptr.tolist() == [0, 4, 10, 14]
+    assert found.tiles.tolist() == [[0, 0], [1, 2], [2, 4]]
+
+
+def test_long_segments_are_several_blocks():
+    assert Segments.of(np.array([0]), (300, 300)).tiles.tolist() == [[0, 0], [0, 128], [0, 256]]
+
+
+def test_too_many_diagonals_are_not_cut():
+    a = sparse.csr_array(np.ones((MOST, 2)))
+    with pytest.raises(Skip, match="dense diagonals, more than the 4,096"):
+        get("ddd-split").from_csr(a)
+
+
+@pytest.mark.parametrize("key", ["ddd-naive", "ddd-split"])
+def test_dense_diagonals_take_no_padding_and_others_go_to_csr(key):
+    a = sparse.lil_array(sparse.diags_array([1.0, 2.0, 3.0], offsets=[-50, 0, 7], shape=(100, 90)))
+    a[3, 80] = 5.0
+    fmt = get(key).from_csr(sparse.csr_array(a))
+    assert len(fmt.parts["dia"].values) == 50 + 90 + 83
+    assert fmt.parts["csr"].rows.tolist() == [3]
+    assert fmt.detail["csr_share"] == 1 / 224
+
+
+def test_segments_with_the_same_diagonals_share_a_pattern():
+    fmt = get("crsd").from_csr(load("pde:16"))
+    assert len(fmt.parts["diagonals"].pattern) == 32
+    assert fmt.detail["diagonals_patterns"] < 5
+
+
+def test_a_row_with_a_scattered_entry_is_apart_as_a_whole():
+    a = sparse.lil_array(sparse.eye_array(400))
+    a[130, 5] = 2.0
+    fmt = get("crsd").from_csr(sparse.csr_array(a))
+    rows, cols, _ = fmt.parts["rows"].to_coo()
+    assert (rows.tolist(), cols.tolist()) == ([130, 130], [5, 130])
+
+
+@pytest.mark.parametrize("spec", ["cds", "ddd-naive[fill=0.01]", "ddd-split[fill=0.05]", "crsd[live=1]"])
+def test_kernels_stay_in_bounds(spec, checking):
+    for name in ("stencil", "3x3 blocks", "uniform 8"):
+        testing.check_product(spec, testing.hard_matrices()[name], checking)
