@@ -103,8 +103,7 @@ def test_flat_s_lanes_go_by_the_half_with_the_longer_rows(lengths, lanes):
     ],
     ids=["ends", "cut rows", "mostly empty", "odd", "wide groups", "uneven", "one row", "lone last entry"],
 )
-def test_rows_that_tiles_cut(spec, lengths, emulated, checking):
+def test_rows_that_tiles_cut(spec, lengths, checking):
     a = with_lengths(lengths)
     testing.check_conversion(spec, a)
-    testing.check_product(spec, a, emulated)
     testing.check_product(spec, a, checking)
