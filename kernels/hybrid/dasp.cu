@@ -153,38 +153,26 @@ __global__ void dasp_spmv(int in_long, int in_medium, int ones, int pairs, int f
   warp -= shares;
   place += in_medium;
 
-  if (warp < warps_of(ones)) {
+  // The next places, 32 a warp; whether this one is among their warps.
+  const auto take = [&](int places, auto sum_of) {
+    if (warp >= warps_of(places)) {
+      warp -= warps_of(places);
+      place += places;
+      return false;
+    }
+    const V sum = sum_of();
+    if (warp * WARP + lane < places) store(place + warp * WARP + lane, sum);
+    return true;
+  };
+  const auto single = [&]() {
     const long long k = warp * WARP + lane;
-    if (k < ones) store(place + k, load_stream(values + one_base + k) * load_x(x, load_stream(columns + one_base + k)));
-    return;
-  }
-  warp -= warps_of(ones);
-  place += ones;
-
-  if (warp < warps_of(pairs)) {
-    const V sum = two_a_line<1>(a, pair_base + warp * (2 * FRAGMENT));
-    if (warp * WARP + lane < pairs) store(place + warp * WARP + lane, sum);
-    return;
-  }
-  warp -= warps_of(pairs);
-  place += pairs;
-
-  if (warp < warps_of(fours)) {
-    const V sum = one_a_line(a, four_base + warp * (4 * FRAGMENT));
-    if (warp * WARP + lane < fours) store(place + warp * WARP + lane, sum);
-    return;
-  }
-  warp -= warps_of(fours);
-  place += fours;
-
-  if (warp < warps_of(twos)) {
-    const V sum = two_a_line<2>(a, two_base + warp * (2 * FRAGMENT));
-    if (warp * WARP + lane < twos) store(place + warp * WARP + lane, sum);
-    return;
-  }
-  warp -= warps_of(twos);
-  place += twos;
-  if (warp * WARP + lane < empty) store(place + warp * WARP + lane, V(0));
+    return k < ones ? load_stream(values + one_base + k) * load_x(x, load_stream(columns + one_base + k)) : V(0);
+  };
+  if (take(ones, single)) return;
+  if (take(pairs, [&]() { return two_a_line<1>(a, pair_base + warp * (2 * FRAGMENT)); })) return;
+  if (take(fours, [&]() { return one_a_line(a, four_base + warp * (4 * FRAGMENT)); })) return;
+  if (take(twos, [&]() { return two_a_line<2>(a, two_base + warp * (2 * FRAGMENT)); })) return;
+  take(empty, []() { return V(0); });
 }
 
 // The pieces of a long row, by a block.
