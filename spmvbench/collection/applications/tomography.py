@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from spmvbench.collection.structures import Structure, application, needs
-from spmvbench.formats.arrays import offsets
+from spmvbench.collection.structures import Structure, application, by_blocks, needs
 
 # Where the first ray points, as a share of the angle between two directions: never along or across the pixels.
 _TURN = (5**0.5 - 1) / 2
 _GRAIN = 2.0**-20  # pixels: what is shorter is left out, and lengths are multiples, so that rounding shows nowhere
-RAYS = 1 << 11  # traced at a time
+STOPS = 1 << 20  # looked at together
 
 
 @application("computed tomography", "R. L. Siddon, Medical Physics 12(2), 1985")
@@ -21,21 +20,24 @@ def ct(N: int, ANGLES: int) -> Structure:
     Rows are rays, angle by angle; columns are pixels, row by row of the image. Rays are a pixel apart, and the beam's
     middle goes through the image's.
     """
-    parts = [_traced(N, ANGLES, first, min(first + RAYS, N * ANGLES)) for first in range(0, N * ANGLES, RAYS)]
-    lengths, columns, values = (np.concatenate(part) for part in zip(*parts, strict=True))
-    row_ptr = offsets(lengths)
+    rays, some = N * ANGLES, max(1, STOPS // N)
+    lengths = np.concatenate(
+        [np.count_nonzero(_runs(N, ANGLES, k, min(k + some, rays))[0], axis=1) for k in range(0, rays, some)]
+    )
 
-    def columns_of(first: int, last: int) -> np.ndarray:
-        return columns[row_ptr[first] : row_ptr[last]]
+    def block(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+        runs, x, y = _runs(N, ANGLES, first, last)
+        pixel = np.where(runs > 0, y * N + x, N * N)  # what is no run comes behind the others
+        order = np.argsort(pixel, axis=1)
+        pixel, runs = (np.take_along_axis(part, order, axis=1) for part in (pixel, runs))
+        there = runs > 0
+        return pixel[there], runs[there]
 
-    def values_of(first: int, last: int) -> np.ndarray:
-        return values[row_ptr[first] : row_ptr[last]]
-
-    return Structure((N * ANGLES, N * N), lengths, columns_of, values_of)
+    return by_blocks((rays, N * N), lengths, block)
 
 
-def _traced(N: int, angles: int, first: int, last: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Entries of each of the rays first..last-1, and their columns and values, ray after ray."""
+def _runs(N: int, angles: int, first: int, last: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of the rays first..last-1, (rays, 2 N + 1): lengths of their runs between two lines, and the pixels' x and y."""
     angle, ray = np.divmod(np.arange(first, last), N)
     turn = np.pi * (angle + _TURN) / angles
     along = np.stack((np.cos(turn), np.sin(turn)))  # (2, rays): the direction, of length 1
@@ -45,12 +47,7 @@ def _traced(N: int, angles: int, first: int, last: int) -> tuple[np.ndarray, np.
     met = [(lines - middle[d][:, None]) / along[d][:, None] for d in range(2)]
     enter = np.maximum(*(np.minimum(m[:, 0], m[:, -1]) for m in met))[:, None]
     leave = np.minimum(*(np.maximum(m[:, 0], m[:, -1]) for m in met))[:, None]
-    stops = np.sort(np.clip(np.concatenate(met, axis=1), enter, np.maximum(enter, leave)), axis=1)
-    lengths = np.rint(np.diff(stops, axis=1) / _GRAIN) * _GRAIN
+    stops = np.sort(np.clip(np.concatenate(met, axis=1), enter, leave), axis=1)
     halfway = (stops[:, 1:] + stops[:, :-1]) / 2
     x, y = (np.floor(middle[d][:, None] + halfway * along[d][:, None] + N / 2).astype(np.int32) for d in range(2))
-    there = lengths > 0
-    pixel = np.where(there, y * N + x, N * N)
-    order = np.argsort(pixel, axis=1, kind="stable")
-    pixel, lengths, there = (np.take_along_axis(part, order, axis=1) for part in (pixel, lengths, there))
-    return there.sum(axis=1), pixel[there].astype(np.int32), lengths[there]
+    return np.rint(np.diff(stops, axis=1) / _GRAIN) * _GRAIN, x, y
