@@ -47,65 +47,64 @@ __global__ void __launch_bounds__(BLOCK)
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   const int first_tile = blockIdx.x * WARPS;
   const int last_tile = min(first_tile + WARPS, tiles);
+  const int tile = min(first_tile + static_cast<int>(threadIdx.x) / WARP, tiles - 1);
+  const bool mine = tile == first_tile + static_cast<int>(threadIdx.x) / WARP;  // behind the last tile there is none
+  const int lane = lane_id();
+  const long long first_step = (static_cast<long long>(tile) * WARP + lane) * SIGMA;
+  const LaneBits<SIGMA> bits(first_step < steps ? load_stream(lane_bits + first_step / SIGMA) : 0);
+  const int entry = tile_entry[tile];
+  const int count = mine ? tile_entry[tile + 1] - entry : 0;
+  const unsigned word = tile_row[tile];
   const int block_entry = tile_entry[first_tile];
   const int block_row = tile_row[first_tile] & ~NO_END;
   const int open_row = (tile_row[last_tile] & ~NO_END) - block_row;  // rows before it end in the block
+  const int row = static_cast<int>(word & ~NO_END) - block_row;
   V* products = reinterpret_cast<V*>(dynamic_shared);
   V* sums = products + (tile_entry[last_tile] - block_entry);
   for (int i = threadIdx.x; i <= open_row; i += BLOCK) sums[i] = V(0);
-  __syncthreads();
 
-  const int tile = first_tile + static_cast<int>(threadIdx.x) / WARP;
-  if (tile < tiles) {
-    const int lane = lane_id();
-    const int entry = tile_entry[tile];
-    const int count = tile_entry[tile + 1] - entry;
-    const unsigned word = tile_row[tile];
-    const int row = static_cast<int>(word & ~NO_END) - block_row;
-    const auto for_tile = [&](auto use) {
+  V* own = products + (entry - block_entry);
+  V sum = 0;  // of a tile in which no row ends
 #pragma unroll 1
-      for (int done = 0; done < count; done += WARP * BATCH) {
-        for_products<WARP, BATCH>(static_cast<long long>(entry) + done, min(count - done, WARP * BATCH), col_idx,
-                                  values, x, [&](int k, V product) { use(done + k, product); });
-      }
-    };
-    if (word & NO_END) {
-      V sum = 0;
-      for_tile([&](int, V product) { sum += product; });
-      sum = group_sum<WARP>(sum);
-      if (lane == 0) atomicAdd(sums + row, sum);
-    } else {
-      const long long first_step = (static_cast<long long>(tile) * WARP + lane) * SIGMA;
-      const LaneBits<SIGMA> bits(first_step < steps ? load_stream(lane_bits + first_step / SIGMA) : 0);
-      V* own = products + (entry - block_entry);
-      for_tile([=](int k, V product) { own[k] = product; });
-      __syncwarp();
-
-      // The lane's first row may have begun in lanes before; it is stored apart. No branches: lanes end rows at any step.
-      const int mine = static_cast<int>(steps - first_step < SIGMA ? steps - first_step : SIGMA);
-      int k = bits.entries();
-      int at = row + bits.rows();
-      V first_sum = 0;
-      V open = 0;
-      bool any = false;
+  for (int done = 0; done < count; done += WARP * BATCH) {
+    for_products<WARP, BATCH>(static_cast<long long>(entry) + done, min(count - done, WARP * BATCH), col_idx, values, x,
+                              [&](int k, V product) {
+                                if (word & NO_END) {
+                                  sum += product;
+                                } else {
+                                  own[done + k] = product;
+                                }
+                              });
+  }
+  __syncthreads();
+  if (mine && word & NO_END) {
+    sum = group_sum<WARP>(sum);
+    if (lane == 0) atomicAdd(sums + row, sum);
+  } else if (mine) {
+    // The lane's first row may have begun in lanes before; it is stored apart. No branches: lanes end rows at any step.
+    const int taken = static_cast<int>(steps - first_step < SIGMA ? steps - first_step : SIGMA);
+    int k = bits.entries();
+    int at = row + bits.rows();
+    V first_sum = 0;
+    V open = 0;
+    bool any = false;
 #pragma unroll
-      for (int step = 0; step < SIGMA; ++step) {
-        const bool end = bits.ends(step);
-        const bool entry = !end && step < mine;
-        if (entry) open += own[k];
-        if (end && any) sums[at] = open;
-        if (end && !any) first_sum = open;
-        if (end) open = 0;
-        any |= end;
-        k += entry;
-        at += end;
-      }
-      const int first = any ? row + bits.rows() : -1;
-      if (PAPER) {
-        add_open(sums, first, first_sum, at, open);
-      } else {
-        store_open(sums, row, first, first_sum, (tile_row[tile + 1] & ~NO_END) - block_row, open);
-      }
+    for (int step = 0; step < SIGMA; ++step) {
+      const bool end = bits.ends(step);
+      const bool takes = !end && step < taken;
+      if (takes) open += own[k];
+      if (end && any) sums[at] = open;
+      if (end && !any) first_sum = open;
+      if (end) open = 0;
+      any |= end;
+      k += takes;
+      at += end;
+    }
+    const int first = any ? row + bits.rows() : -1;
+    if (PAPER) {
+      add_open(sums, first, first_sum, at, open);
+    } else {
+      store_open(sums, row, first, first_sum, (tile_row[tile + 1] & ~NO_END) - block_row, open);
     }
   }
   __syncthreads();
