@@ -22,8 +22,19 @@ __global__ void __launch_bounds__(BLOCK)
   for (long long tile = begin; tile < end; tile += TILE) {
     const int count = static_cast<int>(end - tile < TILE ? end - tile : TILE);
     __syncthreads();
-    for (int k = threadIdx.x; k <= count; k += BLOCK) rows[k] = tile + k < nnz ? load_stream(row_idx + tile + k) : -1;
+    int loaded[ITEMS];  // rows, on their way while the products are
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i) {
+      const int k = i * BLOCK + threadIdx.x;
+      loaded[i] = k < count ? load_stream(row_idx + tile + k) : -1;
+    }
     for_products<BLOCK, ITEMS>(tile, count, col_idx, values, x, [=](int k, V product) { products[k] = product; });
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i) {
+      const int k = i * BLOCK + threadIdx.x;
+      if (k < count) rows[k] = loaded[i];
+    }
+    if (threadIdx.x == 0) rows[count] = tile + count < nnz ? row_idx[tile + count] : -1;
     __syncthreads();
     V product[ITEMS];
     unsigned ends = 0;

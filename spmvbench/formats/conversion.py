@@ -24,10 +24,11 @@ Run = Callable[[Launch], None]
 
 
 class Limits(NamedTuple):
-    """What rules ask of a device: its multiprocessors, and the shared memory that a block may use, in bytes."""
+    """What rules ask of a device: its multiprocessors, the shared memory of a block in bytes, and its name."""
 
     multiprocessors: int
     shared_bytes: int
+    name: str = ""  # of a GPU, as its vendor has it
 
 
 EMULATED = Limits(multiprocessors=16, shared_bytes=227 * 1024)  # as many as it may run blocks at once; CUDA's largest
@@ -52,9 +53,10 @@ def device_limits(a: Csr) -> Limits:
 @cache
 def cuda_limits(ordinal: int) -> Limits:
     """Of a CUDA device."""
-    from cupy.cuda.runtime import deviceGetAttribute
+    from cupy.cuda.runtime import deviceGetAttribute, getDeviceProperties
 
-    return Limits(deviceGetAttribute(16, ordinal), deviceGetAttribute(97, ordinal))  # cudaDeviceAttr, in this order
+    multiprocessors, shared_bytes = (deviceGetAttribute(number, ordinal) for number in (16, 97))  # cudaDeviceAttr
+    return Limits(multiprocessors, shared_bytes, getDeviceProperties(ordinal)["name"].decode())
 
 
 def runner(a: Csr) -> Run | None:

@@ -14,7 +14,7 @@ A = Csr((1, 1), np.array([0, 1], np.int32), np.zeros(1, np.int32), np.ones(1))
 def test_a_matrix_on_the_host_is_for_the_device_at_hand(emulated):
     assert emulated.limits == device_limits(A) == EMULATED
     with converting_for(Limits(3, 1000)):
-        assert device_limits(A) == (3, 1000)
+        assert device_limits(A) == Limits(3, 1000)
         with pytest.raises(ZeroDivisionError), converting_for(Limits(4, 1000)):
             raise ZeroDivisionError
         assert device_limits(A).multiprocessors == 3
@@ -35,7 +35,7 @@ def test_what_is_0_is_tuned_one_by_one_and_what_is_given_stays():
 
 
 def test_nothing_is_timed_on_the_host():
-    assert tuned(Format, A, {"lanes": 0}, {"lanes": (1, 2)}, lambda lanes: {"in_use": lanes or 4}) == {"in_use": 4}
+    assert tuned(Format, A, {"lanes": 0}, {"lanes": (1, 2)}, lambda lanes: {"chosen": lanes or 4}) == {"chosen": 4}
 
 
 class Clock(Format):
@@ -43,10 +43,10 @@ class Clock(Format):
 
     lanes = Parameter(0, "lanes", choices=(0, 1, 2, 4))
     values: np.ndarray
-    in_use: int
+    chosen: int
 
     def launches(self, x, y):
-        return [abs(self.in_use - 2)]
+        return [abs(self.chosen - 2)]
 
 
 def test_fields_are_those_of_the_fastest(monkeypatch):
@@ -57,10 +57,10 @@ def test_fields_are_those_of_the_fastest(monkeypatch):
     monkeypatch.setattr(conversion, "seconds", sum)
 
     def fields(lanes):
-        return {"values": a.values, "in_use": lanes or 32}
+        return {"values": a.values, "chosen": lanes or 32}
 
-    assert tuned(Clock, a, {"lanes": 0}, {"lanes": (1, 2, 4)}, fields)["in_use"] == 2
-    assert tuned(Clock, a, {"lanes": 4}, {"lanes": (1, 2, 4)}, fields)["in_use"] == 4
+    assert tuned(Clock, a, {"lanes": 0}, {"lanes": (1, 2, 4)}, fields)["chosen"] == 2
+    assert tuned(Clock, a, {"lanes": 4}, {"lanes": (1, 2, 4)}, fields)["chosen"] == 4
 
 
 @pytest.mark.gpu

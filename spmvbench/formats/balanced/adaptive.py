@@ -45,7 +45,8 @@ def row_blocks(a: Csr, entries: int, regions: bool = False) -> Array:
     """
     xp = a.xp
     row = xp.arange(a.rows, dtype=np.int64)
-    fits = xp.searchsorted(a.row_ptr, a.row_ptr[:-1].astype(np.int64) + entries, side="right") - 1
+    full = xp.minimum(a.row_ptr[:-1].astype(np.int64) + entries, a.nnz).astype(a.row_ptr.dtype)
+    fits = xp.searchsorted(a.row_ptr, full, side="right") - 1
     following = xp.maximum(fits, row + 1)
     if regions:
         cuts = xp.append(region_cuts(a.row_lengths), xp.full(1, a.rows))

@@ -84,7 +84,7 @@ class Merbit(CsrArrays):
         "fast", "how lanes' sums meet: by the authors' atomics or by shuffles", choices=("fast", "paper")
     )
     sigma = Parameter(14, "steps a lane; its bits take 4 bytes up to 14, else 8", low=5, high=42)
-    batch = Parameter(0, "entries of a lane in flight; 0 takes sigma, at most 14", choices=(0, 2, 3, 4, 5, 7, 10, 14))
+    batch = Parameter(0, "entries of a lane in flight; 0 takes sigma, at most 7", choices=(0, 2, 3, 4, 5, 7, 10, 14))
     block = Parameter(256, "threads a block", choices=(64, 128, 256, 512))
 
     tile_entry: Array  # (tiles + 1,), int32: entry at which each tile begins
@@ -106,7 +106,7 @@ class Merbit(CsrArrays):
     def convert(cls, a: Csr, *, sigma: int, block: int, **params: Any) -> dict[str, Any]:
         cls._check(a)
         run = runner(a)
-        found = by_kernel(a, sigma, run) if run and a.rows else by_arrays(a, sigma)
+        found = by_kernel(a, sigma, run) if run else by_arrays(a, sigma)
         block_row = (found["tile_row"][: -1 : block // LANES] & np.uint32(NO_END - 1)).astype(np.int32)
         return super().convert(a) | found | {"block_row": block_row}
 
@@ -119,7 +119,7 @@ class Merbit(CsrArrays):
         matrix = (np.int32(self.shape[0]), steps, *tables, self.col_idx, self.values, x, y)
         shared = (self.block * self.sigma + 1) * self.values.itemsize
         cuts = (np.int32(blocks), self.block_row, y)
-        batch = self.batch or min(self.sigma, NARROW)
+        batch = self.batch or min(self.sigma, 7)
         sums = f"merbit<{value}, {self.block}, {self.sigma}, {batch}, {cbool(self.kernel == 'paper')}>"
         return [
             Launch("balanced/merbit.cu", f"zero_cut_rows<{value}, int>", *per_thread(blocks), cuts),

@@ -33,8 +33,12 @@ class CooScan(Coo):
     sources = (SOURCE, "vector.cu")
 
     items = Parameter(7, "neighbouring entries a thread; odd numbers meet in no bank", choices=(3, 5, 7, 9, 11))
-    # Eight blocks a multiprocessor of the largest GPUs; more carries are slow to add by one block.
-    blocks = Parameter(2048, "most blocks, each with an equal share of the entries", low=1, high=2**20)
+    blocks = Parameter(
+        4096,
+        "most blocks, each with an equal share of the entries and a carry, which one block adds",
+        low=1,
+        high=2**20,
+    )
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
         return self._sums(x, y, add=True)
@@ -126,8 +130,7 @@ class MgpuCsrPlus(Format):
         first = equal_cuts(a.nnz, THREADS * items, xp)
         row = owners(row_ptr, first)
         limits = (row | (row_ptr[row] != first) * np.int64(SPLIT)).astype(np.uint32)
-        by_kernel = run is not None and a.nnz > 0
-        codes = codes_by_kernel(row_ptr, limits, items, run) if by_kernel else codes_by_arrays(row_ptr, limits, items)
+        codes = codes_by_kernel(row_ptr, limits, items, run) if run else codes_by_arrays(row_ptr, limits, items)
         return {
             "row_ptr": row_ptr,
             "row_id": kept if len(kept) < a.rows else kept[:0],
