@@ -25,7 +25,7 @@ def chain(following: Array) -> Array:
     while int(reached[-1]) < end:
         reached = xp.concatenate((reached, jump[reached]))
         jump = jump[jump]
-    return reached[: int(xp.searchsorted(reached, end)) + 1]
+    return reached[: int((reached < end).sum()) + 1]
 
 
 def region_cuts(lengths: Array) -> Array:
