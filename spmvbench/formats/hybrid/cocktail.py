@@ -306,8 +306,13 @@ class Cocktail(Split):
 
     @classmethod
     def convert(cls, a: Csr, *, table: str) -> dict[str, Any]:
-        return super().convert(a, table=table) | {"table_name": cls.table_in_use(a, table).name}
+        name = table or cls.table_in_use(a, table).name
+        return super().convert(a, table=table) | {"table_name": name}
+
+    @property
+    def in_use(self) -> dict[str, Any]:
+        return {"table": self.table_name}
 
     @property
     def detail(self) -> dict[str, Any]:
-        return {**super().detail, "table": self.table_name}
+        return super().detail | self.in_use

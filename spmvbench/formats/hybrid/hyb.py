@@ -7,11 +7,13 @@ from typing import Any
 
 from spmvbench.formats.arrays import Csr
 from spmvbench.formats.base import Parameter, register
-from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.conversion import Run, runner, tuned
 from spmvbench.formats.coo.coo import CooFlat
 from spmvbench.formats.csr.rows import BINS, CsrRows, rows_by_length
 from spmvbench.formats.ellpack.ellpack import Ell
 from spmvbench.formats.hybrid.split import Made, Piece, Split
+
+RATIOS = (1.0, 3.0, 5.0, 10.0, 20.0, 50.0)  # that HEC times
 
 
 def head_width(a: Csr, ratio: float, breakeven: int = 0, run: Run | None = None) -> int:
@@ -102,8 +104,8 @@ class Hec(Split):
     """The first entries of every row in ELLPACK, what longer rows have beyond them in CSR of those rows alone.
 
     The width is the one of least cost where an entry of the rest takes `pr` times as long as a slot of the ELLPACK
-    part. The authors measure that ratio on their device; here it is a parameter. Rows without a rest are not stored in
-    CSR: our reading, for the survey leaves it open.
+    part. The authors measure that ratio on their device; pr=0 times the widths for some ratios where CuPy holds the
+    matrix, and is 20 elsewhere. Rows without a rest are not stored in CSR: our reading, for the survey leaves it open.
     """
 
     key = "hec"
@@ -111,10 +113,27 @@ class Hec(Split):
     reference = "Liu, Yu, Chen, Hsieh & Shao, IJNAM-B 3(2), 2012"
     formats = (Ell, CsrRows)
 
-    pr = Parameter(20.0, "time of an entry of the rest over that of a slot in ELLPACK", low=1)
+    pr = Parameter(20.0, "time of an entry of the rest over that of a slot in ELLPACK; 0 times some", low=0)
+
+    ratio: float  # pr in use
 
     @classmethod
-    def split(cls, a: Csr, *, pr: float, **params: Any) -> Iterator[Piece]:
-        ell, rest = head_and_rest(a, head_width(a, pr, run=runner(a)))
+    def split(cls, a: Csr, *, pr: float) -> Iterator[Piece]:
+        ell, rest = head_and_rest(a, head_width(a, pr or cls.pr.default, run=runner(a)))
         yield ell
         yield Piece("csr", CsrRows, rest)
+
+    @classmethod
+    def convert(cls, a: Csr, *, pr: float) -> dict[str, Any]:
+        def fields(pr: float) -> dict[str, Any]:
+            return super(Hec, cls).convert(a, pr=pr) | {"ratio": pr or cls.pr.default}
+
+        return tuned(cls, a, {"pr": pr}, {"pr": RATIOS}, fields)
+
+    @property
+    def in_use(self) -> dict[str, Any]:
+        return {"pr": self.ratio}
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return super().detail | self.in_use

@@ -228,3 +228,17 @@ def test_kernels_take_heads_of_rows_as_arrays_do(spec, checking, monkeypatch, sa
             found = testing.convert(spec, a)
         same_arrays(found.arrays(), expected.arrays(), name)
         assert found.entries == expected.entries
+
+
+def test_hec_times_some_ratios_where_it_is_told_to(monkeypatch):
+    a = with_lengths([1] * 9 + [4, 4, 4, 6], 7)
+    assert testing.convert("hec[pr=0]", a).detail["pr"] == 20  # nothing can be timed on the host
+
+    def tried(cls, a, params, choices, fields):
+        assert params == {"pr": 0}
+        return min((fields(pr) for pr in choices["pr"]), key=lambda found: abs(found["parts"]["ell"].width - 4))
+
+    monkeypatch.setattr(hyb, "tuned", tried)
+    found = testing.convert("hec[pr=0]", a)
+    assert (found.parts["ell"].width, found.detail["pr"]) == (4, 5)
+    testing.check_conversion("hec[pr=0]", a)
