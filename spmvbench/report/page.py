@@ -110,7 +110,8 @@ def write(
 
     page = out / PAGE
     text = _render(rows, times, environment, options, drawn, left_out, out, with_emulated)
-    return Report(_written(page, text.encode()), drawn, left_out)
+    # A command may name files whose names are not UTF-8.
+    return Report(_written(page, text.encode(errors="backslashreplace")), drawn, left_out)
 
 
 def fingerprint(rows: pd.DataFrame) -> str:

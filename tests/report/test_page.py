@@ -83,6 +83,13 @@ def test_a_killed_report_leaves_no_drawing_process(tmp_path, number):
     assert not alive, "they outlive the report"
 
 
+def test_a_command_may_name_a_file_that_is_not_utf_8(rows, environment, tmp_path):
+    about = environment | {"command": ["spmvbench", "run", "b\udcff $x_{$.mtx"]}
+    about["sessions"] = [dict(about)]
+    written = page.write(rows, about, tmp_path, names=["coverage"], images=[])
+    assert "b\\udcff $x_{$.mtx" in html.unescape(written.page.read_text(encoding="utf-8"))
+
+
 def test_files_stand_beside_the_page(report):
     assert [[path.name for path in drawn.files] for drawn in report.drawn] == [
         ["profile.png", "profile.csv"],
