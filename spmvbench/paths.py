@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import glob
 import os
@@ -11,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+FULL = (errno.ENOSPC, errno.EDQUOT)  # of an OSError: the disk, or one's share of it, is full
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -52,6 +55,17 @@ def home() -> Path:
 
 
 @contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """The error of a full disk, which names no file, names the one that was to be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
 def written_whole(target: Path) -> Iterator[BinaryIO]:
     """A binary file that takes the name `target` when the block ends well, and leaves nothing where it does not.
 
@@ -62,7 +76,7 @@ def written_whole(target: Path) -> Iterator[BinaryIO]:
     _remove_abandoned(target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}"))
     temporary, descriptor = _claimed(target.parent, f".{target.name}.", _new_file)
     try:
-        with open(descriptor, "wb") as file:
+        with naming(target), open(descriptor, "wb") as file:
             yield file
             file.flush()
             os.replace(temporary, target)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from spmvbench.bench.record import COLUMNS, MATRIX_COLUMNS, SCHEMA_VERSION, SETTLED, arrow_schema, blank_row
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
-from spmvbench.paths import written_whole
+from spmvbench.paths import naming, written_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -255,12 +255,13 @@ def _write(table: pa.Table, path: Path, *, durable: bool = False) -> None:
     import pyarrow.parquet as pq
 
     temporary = path.with_name(f".{path.name}.tmp")
-    with open(temporary, "wb") as file:
-        pq.write_table(table, file)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    temporary.replace(path)
+    with naming(path):
+        with open(temporary, "wb") as file:
+            pq.write_table(table, file)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
 
 
 def _read(run_folder: Path, kept: _Kept) -> tuple[pa.Table, list[Path]]:

@@ -77,3 +77,14 @@ def test_a_scratch_folder_that_another_process_takes_for_abandoned_before_it_is_
     assert len(made) == 2
     with pytest.raises(FileNotFoundError), scratch(tmp_path / "missing"):
         pass
+
+
+def test_a_full_disk_is_named(tmp_path):
+    with (
+        open("/dev/full", "wb", buffering=0) as full,
+        pytest.raises(OSError, match="No space left") as raised,
+        written_whole(tmp_path / "a"),
+    ):
+        full.write(b"x")
+    assert raised.value.filename == str(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []

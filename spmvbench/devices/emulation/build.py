@@ -284,7 +284,7 @@ def _compile(source: Path, command: list[str | Path], scratch: Path) -> None:
     speaking = {"LC_ALL": "C", "TMPDIR": str(scratch)}
     answer = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | speaking)
     if answer.returncode:
-        for number in (errno.ENOSPC, errno.EDQUOT):
+        for number in paths.FULL:
             if os.strerror(number) in answer.stderr:
                 raise OSError(number, os.strerror(number))
         if not shutil.disk_usage(scratch).free:  # some compilers only die of it
