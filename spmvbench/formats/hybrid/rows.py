@@ -131,14 +131,14 @@ class Shec(Split):
 
     @classmethod
     def split(cls, a: Csr, *, least_rows: int) -> Iterator[Piece]:
-        found = rows_by_length(a, runner(a))
-        classes = cls.classes(np.asarray(found), least_rows or 128 * device_limits(a).multiprocessors)
+        found = rows_by_length(a, runner(a))[: a.row_len_max + 1]
+        classes = cls.classes(found, least_rows or 128 * device_limits(a).multiprocessors)
         if not classes:
             yield Piece("ell_0", EllRows, a)
         for low, high, ell in classes:
             last = high if high < len(found) - 1 else a.row_len_max  # what the kernel counts does not tell them apart
             rows = a.in_rows((a.row_lengths > low) & (a.row_lengths <= last))
             if ell:
-                yield Piece(f"ell_{high}", EllRows, rows)
+                yield Piece(f"ell_{last}", EllRows, rows)
             else:
-                yield Piece(f"csr_{high}", CsrRows, rows, {"lanes": min(max(power_of_two(high) // 4, 1), 32)})
+                yield Piece(f"csr_{last}", CsrRows, rows, {"lanes": min(max(power_of_two(high) // 4, 1), 32)})

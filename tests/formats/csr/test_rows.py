@@ -78,7 +78,7 @@ def test_csr_bins_is_one_kind_where_others_are_few(emulated):
     assert len(kernels(same)) == 1
 
 
-@pytest.mark.parametrize("block", [128, 256, 512])
+@pytest.mark.parametrize("block", [256, *(pytest.param(block, marks=pytest.mark.slow) for block in (128, 512))])
 def test_csr_bins_gives_every_kind_its_blocks(block, emulated):
     rng = np.random.default_rng(0)
     lengths = rng.permutation([*[3] * 700, *[9] * 300, *[20] * 130, *[100] * 70, *[400] * 40, 1500, 2048, 5000])

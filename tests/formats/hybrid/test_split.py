@@ -10,6 +10,7 @@ from spmvbench.formats.csr.rows import CsrPieces, CsrRows
 from spmvbench.formats.ellpack import sell
 from spmvbench.formats.ellpack.ellpack import EllRows
 from spmvbench.formats.hybrid import diagonals, hyb
+from spmvbench.formats.hybrid import rows as by_rows
 from spmvbench.formats.hybrid.rows import Shec
 
 HARD = testing.hard_matrices()
@@ -214,16 +215,16 @@ def test_kernels_take_diagonals_as_arrays_do(key, long_pointers, checking, monke
         assert found.entries == expected.entries
 
 
-@pytest.mark.parametrize("spec", ["hyb", "hec[pr=3]", "hyb[rule=max]"])
-def test_kernels_take_heads_of_rows_as_arrays_do(spec, checking, monkeypatch, same_arrays):
+@pytest.mark.parametrize("spec", ["hyb", "hec[pr=3]", "hyb[rule=max]", "shec[least_rows=1]", "shec[least_rows=50]"])
+def test_kernels_deal_rows_as_arrays_do(spec, checking, monkeypatch, same_arrays):
     def run(launch):
         checking.compile([launch]).run()
 
-    for name in ("power law", "one full row", "empty rows at both ends", "uniform 8", "no entries"):
+    for name in ("power law", "one full row", "long rows among empty", "uniform 8", "no entries"):
         a = Csr.of(HARD[name])
         expected = testing.convert(spec, a)
         with monkeypatch.context() as patch:
-            for module in (hyb, sell):
+            for module in (hyb, sell, by_rows):
                 patch.setattr(module, "runner", lambda matrix: run)
             found = testing.convert(spec, a)
         same_arrays(found.arrays(), expected.arrays(), name)
