@@ -6,18 +6,20 @@ import errno
 import fcntl
 import os
 import re
+import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
-from typing import TYPE_CHECKING, BinaryIO
+from threading import Event, Timer
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from spmvbench.errors import SpmvbenchError
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response, Session
+    from requests.adapters import HTTPAdapter
 
 CHUNK = 1 << 18
 
@@ -255,6 +257,45 @@ def _same_host(request: PreparedRequest | None, url: str) -> bool:
     return request is None or urlsplit(request.url).netloc == urlsplit(url).netloc
 
 
+def adapter(connections: int, patience: float) -> HTTPAdapter:
+    """For a session: so many connections, each cut where an answer's headers take longer than `patience` seconds.
+
+    The time that requests waits is for the next byte, and a header may have any number of them.
+    """
+    from requests.adapters import HTTPAdapter
+    from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+    def patient(pool: type[HTTPConnectionPool]) -> type[HTTPConnectionPool]:
+        class Connection(pool.ConnectionCls):
+            def getresponse(self) -> Any:
+                with _cut_after(patience, self):
+                    return super().getresponse()
+
+        return type(pool.__name__, (pool,), {"ConnectionCls": Connection})
+
+    found = HTTPAdapter(pool_connections=1, pool_maxsize=connections)
+    pools = {"http": patient(HTTPConnectionPool), "https": patient(HTTPSConnectionPool)}
+    found.poolmanager.pool_classes_by_scheme = pools
+    return found
+
+
+@contextmanager
+def _cut_after(seconds: float, connection: Any) -> Iterator[None]:
+    """Shut a connection down where the block takes longer: whoever waits for its bytes sees their end."""
+
+    def cut() -> None:
+        with suppress(OSError, AttributeError):  # closed meanwhile, or none any more
+            connection.sock.shutdown(socket.SHUT_RDWR)
+
+    timer = Timer(seconds, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def _request(
     url: str,
     file: BinaryIO,
@@ -303,7 +344,7 @@ def _request(
         allowance.check(url, total)
         # Below requests' decoding, as some servers label .tar.gz files as gzip-encoded and these bytes are wanted; and
         # whatever has come, since waiting for full chunks would lose what a slow connection brings before it breaks.
-        while chunk := answer.raw.read1(CHUNK, decode_content=False):
+        while chunk := _some(answer, allowance):
             _write(file, chunk)
             allowance.received += len(chunk)
             allowance.check(url, file.tell())
@@ -312,6 +353,13 @@ def _request(
                 raise Stopped("stopped")
         if total is not None and file.tell() != total:
             raise _Transient(f"{file.tell()} of {total} bytes came")
+
+
+def _some(answer: Response, allowance: _Allowance) -> bytes:
+    """What has come of a body; of one in chunks, whose lengths may trickle too, within the time that headers have."""
+    chunked = answer.raw.chunked
+    with _cut_after(allowance.retry.patience, answer.raw.connection) if chunked else nullcontext():
+        return answer.raw.read1(CHUNK, decode_content=False)
 
 
 def _keep_validator(answer: Response, validator: Path) -> None:

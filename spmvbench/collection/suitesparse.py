@@ -26,7 +26,7 @@ from threading import Event
 from typing import Any
 
 from spmvbench.collection import archive
-from spmvbench.collection.download import RETRY, Failed, Missing, Retry, Unreachable, transfer
+from spmvbench.collection.download import RETRY, Failed, Missing, Retry, Unreachable, adapter, transfer
 from spmvbench.collection.readers import matrix_market
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.paths import home
@@ -152,7 +152,7 @@ class _Source:
 
         return self.place / path if isinstance(self.place, Path) else f"{self.place}/{quote(path)}"
 
-    def session(self, connections: int = 1) -> Any:
+    def session(self, retry: Retry, connections: int = 1) -> Any:
         """A requests.Session to ask this source with."""
         import requests
 
@@ -162,7 +162,7 @@ class _Source:
         session.headers["User-Agent"] = f"spmvbench/{__version__}"
         session.auth = self.login
         for scheme in ("http://", "https://"):
-            session.mount(scheme, requests.adapters.HTTPAdapter(pool_connections=1, pool_maxsize=connections))
+            session.mount(scheme, adapter(connections, retry.patience))
         return session
 
 
@@ -226,7 +226,7 @@ def _index_file(source: _Source, network: bool, retry: Retry) -> Path | None:
     if copies:  # with something to fall back on, a dead network is not worth waiting for
         retry = replace(retry, tries=1, connect=min(3, retry.connect))
     try:
-        with source.session() as session:
+        with source.session(retry) as session:
             transfer(
                 source.file(INDEX), copy, accept=_check_index, session=session, retry=retry, replace=True,
                 most=INDEX_MOST,
@@ -428,7 +428,7 @@ def fetch(
 
     results: dict[Entry, bool | Failed | archive.BadArchive] = {}
     pool = ThreadPoolExecutor(jobs)
-    with nullcontext() if source.folder else source.session(jobs) as session:
+    with nullcontext() if source.folder else source.session(retry, jobs) as session:
         try:
             futures = {pool.submit(bring, entry): entry for entry in entries}
             for future in tqdm(as_completed(futures), "fetch", len(futures), unit="matrix", disable=hidden):
