@@ -1,0 +1,1 @@
+"""Indices packed into bit streams: BRO in all its forms, and BLSI."""
