@@ -29,7 +29,7 @@ from spmvbench.devices import cuda, open_device
 from spmvbench.formats import Call, Csr
 from spmvbench.formats.conversion import converting_for
 
-LIMIT = 300.0  # seconds
+LIMIT = 120.0  # seconds
 FEW = 4  # formats and types that are not worth starting processes for
 DEVICE_BYTES = 2e9  # of the device's memory that a process may take: its context, CuPy's pool
 # Rows short, long and even, short and random, of all lengths, one full: what rules choose kernels by.
@@ -38,16 +38,19 @@ TINY = ("pde:6", "fem:4:3", "uniform:400:12", "rmat:8:16", "denserow:300")
 Task = tuple[str, dict[str, Any], str]  # key, parameters, type
 
 
-def compile_ahead(groups: Sequence[Group], device: str, log: IO[bytes], stopping: Callable[[], bool]) -> float:
-    """Compile what the groups' formats need on a CUDA device and no run before has compiled. Returns seconds."""
+def compile_ahead(groups: Sequence[Group], device: str, log: IO[bytes], stopping: Callable[[], bool]) -> None:
+    """Compile what the groups' formats need on a CUDA device and no run before has compiled.
+
+    log: where the processes write. stopping: asked all the while; True ends it.
+    """
     began = time.monotonic()
     ordinal = int(device.partition(":")[2])
     if cuda.why_unavailable(ordinal):
-        return 0.0  # the worker says why
+        return  # the worker says why
     tasks = _missing([modes[0] for group in groups for modes in group.formats], cuda.toolchain(ordinal))
     count = min(os.cpu_count() or 1, len(tasks), int(cuda.memory_bytes(ordinal) / DEVICE_BYTES))
     if len(tasks) <= FEW or count < 2:
-        return 0.0
+        return
     done = [tasks[first::count] for first in range(count)]
     running = [_start(device, list(share.values()), log) for share in map(dict, done)]
     try:
@@ -64,7 +67,6 @@ def compile_ahead(groups: Sequence[Group], device: str, log: IO[bytes], stopping
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    return time.monotonic() - began
 
 
 def _missing(cases: Sequence[Case], toolchain: str) -> list[tuple[Path, Task]]:

@@ -60,7 +60,7 @@ def test_every_format_and_type_is_dealt_once_and_what_is_compiled_is_not_compile
 
 
 def test_few_formats_are_compiled_in_their_turn(started):
-    assert ahead.compile_ahead(groups("ell,coo-flat"), "cuda:0", subprocess.DEVNULL, lambda: False) == 0
+    ahead.compile_ahead(groups("ell,coo-flat"), "cuda:0", subprocess.DEVNULL, lambda: False)
     assert started == []
 
 
