@@ -16,7 +16,7 @@ from spmvbench.cli.option_types import Bytes, Seconds, Words
 from spmvbench.cli.progress import Progress, stoppable
 from spmvbench.cli.results import echo_results
 from spmvbench.cli.selection import Selection, found_matrices, selection
-from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from spmvbench.bench.plan import Case
@@ -159,7 +159,12 @@ def command(
             click.echo(f"Stopped after {progress.rows} of {len(todo)} cases. The same command continues.", err=True)
             return 130
         rows = store.load(folder)
-    rows = rows[rows["case_id"].isin({case.case_id for case in cases})]
+    wanted = {case.case_id for case in cases}
+    rows = rows[rows["case_id"].isin(wanted)]
+    if gone := len(wanted) - len(rows):
+        raise SpmvbenchError(
+            f"{gone} of {len(wanted)} rows are gone from {folder}: the same command measures them again"
+        )
     echo_results(rows)
     failed = int((~rows["status"].isin(SETTLED)).sum())
     if failed:

@@ -157,6 +157,22 @@ def test_a_run_ends_with_a_table_and_continues_for_nothing(run, tmp_path):
     assert "4 cases, 4 to measure" in run(*args, "--fresh", "--dry-run").out
 
 
+def test_rows_that_went_away_while_the_run_went_on_are_missed(run, tmp_path, monkeypatch):
+    compact = store.compact
+
+    def lose_one(folder):
+        next((folder / "parts").iterdir()).unlink()
+        compact(folder)
+
+    monkeypatch.setattr(store, "compact", lose_one)
+    args = ["tridiag:9", "--formats", "csr-scalar,ell", "--run", "r", "--budget", "0.001"]
+    lost = run(*args)
+    assert lost.code == 1 and "1 of 2 rows are gone from results/r" in lost.err
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert "1 measured already, 1 to measure" in run(*args).out
+
+
 def test_without_a_gpu_auto_says_so_in_one_line(command, tmp_path, monkeypatch):
     from spmvbench.devices import cuda
 
