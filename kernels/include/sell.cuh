@@ -9,16 +9,16 @@ constexpr int LOCAL_PADDING = 0xffff;  // among 16-bit columns
 
 // Sum over every STEP-th position of a row, from `first` to before `end`, of value times x: a position's slot lies
 // at(position) behind `values`, its column is column(position), negative in padding. The padding's x is never loaded, so
-// that an infinite one does no harm.
-template <int STEP, typename V, typename At, typename Column>
+// that an infinite one does no harm. BATCH slots are loaded before the first is used.
+template <int STEP, int BATCH = SLOT_BATCH, typename V, typename At, typename Column>
 __device__ __forceinline__ V slot_sum(int first, int end, const V* __restrict__ values, const V* __restrict__ x, At at,
                                       Column column) {
   V sum = 0;
-  for (int begin = first; begin < end; begin += SLOT_BATCH * STEP) {
-    int columns[SLOT_BATCH];
-    V loaded[SLOT_BATCH];
+  for (int begin = first; begin < end; begin += BATCH * STEP) {
+    int columns[BATCH];
+    V loaded[BATCH];
 #pragma unroll
-    for (int u = 0; u < SLOT_BATCH; ++u) {
+    for (int u = 0; u < BATCH; ++u) {
       const int position = begin + u * STEP;
       const bool inside = position < end;
       columns[u] = -1;
@@ -27,7 +27,7 @@ __device__ __forceinline__ V slot_sum(int first, int end, const V* __restrict__ 
       if (inside) loaded[u] = load_stream(values + at(position));
     }
 #pragma unroll
-    for (int u = 0; u < SLOT_BATCH; ++u) {
+    for (int u = 0; u < BATCH; ++u) {
       if (columns[u] >= 0) sum += loaded[u] * load_x(x, columns[u]);
     }
   }

@@ -107,6 +107,19 @@ def run_starts(keys: Array) -> Array:
     return xp.flatnonzero(starts)
 
 
+def chain(following: Array) -> Array:
+    """What 0 reaches by following[i] > i, the last index included, which follows itself; (steps + 1,).
+
+    By jumps of doubling length: as many array operations as the number of steps has digits.
+    """
+    xp, end = array_module(following), len(following) - 1
+    reached, jump = xp.zeros(1, dtype=following.dtype), following
+    while int(reached[-1]) < end:
+        reached = xp.concatenate((reached, jump[reached]))
+        jump = jump[jump]
+    return reached[: int((reached < end).sum()) + 1]
+
+
 @dataclass(frozen=True, eq=False)
 class Csr:
     """Canonical compressed sparse rows: rows in order, columns ascending in a row, no duplicates.

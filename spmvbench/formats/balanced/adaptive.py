@@ -6,26 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, chain, expand, offsets
 from spmvbench.formats.balanced.tiles import BLOCKS, Tiled
 from spmvbench.formats.base import Launch, Parameter, cbool, register
 
 ITEMS = 4  # entries a thread, as the published programs have it: 1024 a block of 256
 LONG_PARTS = 3  # blocks' worth of entries that a part of a long row has
 LONG_ON, LONG_OFF = 128, 32  # rows longer than the first begin a region of long rows, shorter than the second end it
-
-
-def chain(following: Array) -> Array:
-    """What 0 reaches by following[i] > i, the last index included, which follows itself; (steps + 1,).
-
-    By jumps of doubling length: as many array operations as the number of steps has digits.
-    """
-    xp, end = array_module(following), len(following) - 1
-    reached, jump = xp.zeros(1, dtype=following.dtype), following
-    while int(reached[-1]) < end:
-        reached = xp.concatenate((reached, jump[reached]))
-        jump = jump[jump]
-    return reached[: int((reached < end).sum()) + 1]
 
 
 def region_cuts(lengths: Array) -> Array:

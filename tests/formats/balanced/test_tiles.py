@@ -10,7 +10,8 @@ from scipy import sparse
 
 from spmvbench import testing
 from spmvbench.formats import Csr
-from spmvbench.formats.balanced.adaptive import chain, region_cuts, row_blocks
+from spmvbench.formats.arrays import chain
+from spmvbench.formats.balanced.adaptive import region_cuts, row_blocks
 from spmvbench.formats.balanced.tiles import equal_cuts, tile_rows
 
 
