@@ -79,6 +79,7 @@ OWN = {
         *("sell_var_fill<double, int, int>", "sell_local_fill<float, int, int, true>"),
     },
     "csr/rows_convert.cu": {"rows_by_length<int, 4096>"},
+    "caching/sweep_convert.cu": {"sweep_keys", "sweep_places<double>", "sweep_places<float>"},
     "tile/tile_convert.cu": {
         *("pack_halves", "fill_chunks", "count_room<false>", "count_room<true>"),
         *(
