@@ -8,20 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spmvbench import testing
-from spmvbench.formats import Csr
-from spmvbench.formats.arrays import offsets
 
 KEYS = ["adell", "adell-plus", "brc", "brc[order=row]"]
 
 
-def with_lengths(*lengths):
-    """Rows of so many entries from column 0 on, their values counted from 1."""
-    row_ptr = offsets(np.array(lengths))
-    col_idx = np.concatenate([np.arange(n, dtype=np.int32) for n in lengths])
-    return Csr((len(lengths), max(*lengths, 1)), row_ptr, col_idx, np.arange(1.0, row_ptr[-1] + 1))
-
-
-def test_adell_gives_long_rows_lanes_and_fills_warps_in_order():
+def test_adell_gives_long_rows_lanes_and_fills_warps_in_order(with_lengths):
     # A lane is meant to have int(1.1 * 150 / 20) = 8 entries: the long row takes 14 lanes, with the first 18 rows it
     # fills a warp; spread anew for the fewest steps, 4 lanes are left over, and it takes all of them with 7 entries.
     fmt = testing.convert("adell", with_lengths(*[2] * 18, 112, 2))
@@ -35,14 +26,14 @@ def test_adell_gives_long_rows_lanes_and_fills_warps_in_order():
     assert len(fmt.cut_rows) == 0
 
 
-def test_a_warp_takes_no_more_steps_than_it_needs():
+def test_a_warp_takes_no_more_steps_than_it_needs(with_lengths):
     # Lanes are meant to have 14 entries: 27 short rows and 5 lanes of the long one fill a warp, and 13 steps hold it.
     fmt = testing.convert("adell", with_lengths(*[1] * 8, 64, *[8] * 32, *[40] * 8))
     assert fmt.tile_ptr[1] == 32 * 13
     assert fmt.lane_row[:32].tolist() == [*range(8), *[8] * 5, *range(9, 28)]
 
 
-def test_rows_too_long_for_a_warp_are_cut_and_added_up():
+def test_rows_too_long_for_a_warp_are_cut_and_added_up(with_lengths):
     fmt = testing.convert("adell", with_lengths(3, 500, *[1] * 95))
     per_lane = int(1.1 * 598 / 97)
     parts = -(-500 // (32 * per_lane))
@@ -53,14 +44,14 @@ def test_rows_too_long_for_a_warp_are_cut_and_added_up():
     assert fmt.cut_rows.tolist() == [1]
 
 
-def test_adell_plus_lets_rows_go_over_from_warp_to_warp():
+def test_adell_plus_lets_rows_go_over_from_warp_to_warp(with_lengths):
     fmt = testing.convert("adell-plus", with_lengths(*[4] * 30, 20, *[4] * 3))
     assert fmt.lane_row[:40].tolist() == [*range(30), *[30] * 5, 31, 32, 33, -1, -1]
     assert fmt.adds.tolist() == [1 << 31, 1 << 2]
     assert fmt.in_use == {"unroll": 4, "block": 128}
 
 
-def test_brc_queues_pieces_by_their_number():
+def test_brc_queues_pieces_by_their_number(with_lengths):
     a = with_lengths(1, 7, 0, 5)
     fmt = testing.convert("brc[b1=8,b2=3]", a)
     assert fmt.lane_row.tolist() == [1, 3, 0, 1, 3, 1, -1, -1], "a place has 4 lanes"
@@ -83,7 +74,7 @@ def test_brc_takes_the_fewest_slots():
 
 @pytest.mark.parametrize("key", KEYS)
 @given(lengths=st.lists(st.one_of(st.integers(0, 4), st.integers(0, 300)), min_size=1, max_size=60))
-def test_no_lane_has_two_rows_and_every_row_one_that_stores_or_only_such_that_add(key, lengths):
+def test_no_lane_has_two_rows_and_every_row_one_that_stores_or_only_such_that_add(key, lengths, with_lengths):
     fmt = testing.convert(key, with_lengths(*lengths))
     lane_row = np.repeat(fmt.lane_row, fmt.place_lanes).reshape(-1, 32)
     adds = (fmt.adds[:, None] >> np.arange(32, dtype=np.uint32) & 1).astype(bool)
@@ -99,7 +90,7 @@ def test_no_lane_has_two_rows_and_every_row_one_that_stores_or_only_such_that_ad
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_rows_of_every_kind_are_right(key, checking):
+def test_rows_of_every_kind_are_right(key, checking, with_lengths):
     for lengths in ([0, 5, 0], [0, 0], [700, 0, *[1] * 40], [3, 500, *[1] * 95], [900]):
         a = with_lengths(*lengths)
         testing.check_conversion(key, a)
