@@ -45,6 +45,7 @@ class Turns:
     parts: dict[str, list[Launch | Call]] = field(default_factory=dict)
     series: dict[str, timing.Series] = field(default_factory=dict)
     guards: Guards | None = None
+    proven: bool = False
     error_ratio: float = math.nan
     failure: dict[str, Any] | None = None
     seconds: float = 0.0
@@ -134,10 +135,8 @@ class Bench:
         checks = self.shared.checks
         self.check(turns, [*checks.dense, checks.dense[0]], "before timing")
         self.check(turns, checks.sparse, "in a group of columns", starts=("stale", "garbage"))
-        begin("checking many runs")
-        arrays, (most, share) = (turns.fmt, turns.program, self.device, self.x, self.y), self.rule.judged
-        verdict = verify.repeat_and_judge(*arrays, checks.dense[1], most, share * self.rule.budget)
-        self.judged(turns, verdict, "in one of many runs")
+        if not turns.proven:
+            self.repeat(turns, turns.fmt, turns.program, checks.dense[1])
 
     def _converted(self, turns: Turns) -> Format:
         """The matrix in the format, for and on the device; the times of conversions go to the columns."""
@@ -156,16 +155,16 @@ class Bench:
             begin("moving to the device")
             columns["t_transfer"] = self._transfer(fmt)
             del fmt
-        proven = self._prove(turns, cls, case)
+        self._prove(turns, cls, case)
         if on_device:
             begin("converting on the device")
-            fmt = self._convert_on_device(cls, case, columns, warm=proven)
+            fmt = self._convert_on_device(cls, case, columns, warm=turns.proven)
         return fmt
 
-    def _prove(self, turns: Turns, cls: type[Format], case: Case) -> bool:
-        """Convert the matrix's twin of whole numbers and hold its product to the last bit.
+    def _prove(self, turns: Turns, cls: type[Format], case: Case) -> None:
+        """Convert the matrix's twin of whole numbers and hold many products to the last bit.
 
-        False where there is none, or where the format takes the matrix for its values and refuses the twin.
+        Nothing is proven where there is no twin, or where the format takes the matrix for its values and refuses it.
         """
         self.link.begin(turns.index, "converting whole numbers")
         twin = verify.twin(self.shared.device_a)
@@ -174,7 +173,7 @@ class Bench:
         except Skip:
             fmt = None
         if fmt is None:
-            return False
+            return
         fmt = self._guarded(turns, fmt)
         self.link.begin(turns.index, COMPILING)
         program = self.device.compile(fmt.launches(self.x, self.y))
@@ -183,9 +182,18 @@ class Bench:
         arrays = fmt, program, self.device, self.x, self.y
         verdict = verify.run_and_judge(*arrays, self.shared.checks.whole, ("garbage", "stale"))
         self.inspect(turns)
-        turns.guards = None  # they hold the twin's memory
         self.judged(turns, verdict, "whole numbers")
-        return True
+        self.repeat(turns, fmt, program, self.shared.checks.whole[1])
+        turns.guards = None  # they hold the twin's memory
+        turns.proven = True
+
+    def repeat(self, turns: Turns, fmt: Format, program: Program, reference: verify.Reference) -> None:
+        """Judge many runs one by one. Raises Wrong."""
+        self.link.begin(turns.index, "checking many runs")
+        most, share = self.rule.judged
+        arrays = fmt, program, self.device, self.x, self.y
+        verdict = verify.repeat_and_judge(*arrays, reference, most, share * self.rule.budget)
+        self.judged(turns, verdict, "in one of many runs")
 
     def _guarded(self, turns: Turns, fmt: Format) -> Format:
         """The format in memory of its own, between guards."""
