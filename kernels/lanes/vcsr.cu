@@ -2,7 +2,8 @@
 #include "sell.cuh"
 
 // A warp a slice, its rows longest first. Each step has the slots of the rows that go on, up to a multiple of ALIGN.
-template <typename V, typename P, int ALIGN>
+// ADD: y += A x.
+template <typename V, typename P, int ALIGN, bool ADD>
 __global__ void vcsr(int rows, const P* __restrict__ slice_ptr, const unsigned short* __restrict__ lengths,
                      const int* __restrict__ perm, const int* __restrict__ columns, const V* __restrict__ values,
                      const V* __restrict__ x, V* __restrict__ y) {
@@ -30,5 +31,5 @@ __global__ void vcsr(int rows, const P* __restrict__ slice_ptr, const unsigned s
       if (columns_at[u] >= 0) sum += loaded[u] * load_x(x, columns_at[u]);
     }
   }
-  if (place < rows) y[perm[place]] = sum;
+  if (place < rows) put<ADD>(y + perm[place], sum);
 }

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, expand, inverse, offsets, round_up
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register
+from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, register
 from spmvbench.formats.csr.rows import CsrPieces
 from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
 from spmvbench.formats.hybrid.split import Piece, Split
@@ -42,7 +42,7 @@ class Steps(NamedTuple):
         return self.first[self.of_slice]
 
 
-class Slices(Format):
+class Slices(Adding):
     """Slices of 32 rows, sorted in windows of sigma, step by step: a part of VCSR, for rows of up to 65,535 entries."""
 
     reference = "after Karimi, Agostini, Dong & Kaeli, TPDS 33(12), 2022"
@@ -86,9 +86,9 @@ class Slices(Format):
         slot = Steps.of(lengths, self.align).slots_of(place, self.xp.arange(len(place)) - ptr[place])
         return self.perm[place], self.columns[slot], self.values[slot]
 
-    def launches(self, x: Array, y: Array) -> list[Launch]:
+    def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
         rows = len(self.perm)
-        kernel = f"vcsr<{ctype(self.values)}, {ctype(self.slice_ptr)}, {self.align}>"
+        kernel = f"vcsr<{ctype(self.values)}, {ctype(self.slice_ptr)}, {self.align}, {cbool(add)}>"
         args = (np.int32(rows), self.slice_ptr, self.lengths, self.perm, self.columns, self.values, x, y)
         return [Launch("lanes/vcsr.cu", kernel, *per_thread(rows, 128), args)]
 
