@@ -316,7 +316,7 @@ def _version(path: Path) -> tuple[int, int] | None:
 
 
 def _table(path: Path, kept: _Kept) -> pa.Table:
-    """One file's rows in this version's schema, empty where a column came later than the file.
+    """One file's rows in this version's schema, empty where a column came later than the file, or holds nothing.
 
     Raises SpmvbenchError for rows of a newer version, ValueError for a file that is none of ours.
     """
@@ -332,13 +332,18 @@ def _table(path: Path, kept: _Kept) -> pa.Table:
                 "update spmvbench"
             )
         table = file.read()
+    blank = blank_row(kept.columns)
     if version:
         for name in set(kept.schema.names) - set(table.column_names):
             field = kept.schema.field(name)
-            empty = [blank_row(kept.columns)[name]] * len(table)
-            table = table.append_column(field, pa.array(empty, field.type))
+            table = table.append_column(field, pa.array([blank[name]] * len(table), field.type))
         table = table.select(kept.schema.names)
-    return table.cast(kept.schema)
+    table = table.cast(kept.schema)
+    for index, field in enumerate(kept.schema):
+        if table.column(index).null_count:  # a row of before they were checked
+            values = [blank[field.name] if value is None else value for value in table.column(index).to_pylist()]
+            table = table.set_column(index, field, pa.array(values, field.type))
+    return table
 
 
 # What is computed with, of a session's record.

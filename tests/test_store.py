@@ -64,6 +64,15 @@ def test_a_column_that_came_later_is_empty_in_older_files(folder, merged):
     assert store.load(folder)["t_spmv_host"].fillna(-1).tolist() == [-1, 2.0]
 
 
+def test_what_an_older_row_holds_as_null_is_empty(folder):
+    store.append(folder, row("a") | dict.fromkeys(("reason", "nnz", "t_median", "experiment", "samples")))
+    for _ in range(2):  # as a part, then merged
+        (found,) = store.load(folder).to_dict("records")
+        assert [found[name] for name in ("reason", "nnz", "experiment")] == ["", 0, False]
+        assert np.isnan(found["t_median"]) and list(found["samples"]) == []
+        store.compact(folder)
+
+
 def test_missing_times_stay_nan_and_empty_samples_stay_lists(folder):
     store.append(folder, row("a"))
     loaded = store.load(folder)
