@@ -310,14 +310,14 @@ def _on_cuda(name: str) -> Any:
     """The two steps above as one kernel each: as array operations they would be eight."""
     import cupy
 
-    error = "double error = fabs(static_cast<double>(y) - expected);"
-    infinity = "__longlong_as_double(0x7ff0000000000000LL)"  # NVRTC knows no macro for it without headers
+    error = "const double error = fabs(static_cast<double>(y) - expected);"
+    infinity = "__longlong_as_double(0x7ff0000000000000ll)"  # NVRTC knows no INFINITY
     kernels = {
         "ratios": (
             "T y, float64 expected, float64 bound",
             "float64 ratio",
-            f"{error} ratio = error == 0 ? 0 : error <= bound ? error / bound : error == error && bound > 0 ?"
-            f" error / bound : {infinity};",
+            f"{error} ratio = error == 0 ? 0.0 : error <= bound || (error == error && bound > 0) ? error / bound :"
+            f" {infinity};",
         ),
         "keep_wrong": (
             "float64 expected, float64 bound",
