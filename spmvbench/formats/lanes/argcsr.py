@@ -90,9 +90,11 @@ class ArgCsr(Format):
         step = found.first_step[group].astype(np.int64) + position // threads
         slot = block * step + first + position % threads
         columns[slot], values[slot] = a.col_idx, a.values
-        four = (xp.diff(found.first_row), found.steps, found.first_row[:-1], found.first_step[:-1])
+        groups = xp.empty((len(found.steps), 4), dtype=np.int32)
+        groups[:, 0], groups[:, 1] = xp.diff(found.first_row), found.steps
+        groups[:, 2], groups[:, 3] = found.first_row[:-1], found.first_step[:-1]
         return {
-            "groups": xp.stack([array.astype(np.int32) for array in four], axis=1),
+            "groups": groups,
             "threads_end": found.threads_end.astype(np.int32),
             "columns": columns,
             "values": values,

@@ -68,8 +68,9 @@ class Lanes(NamedTuple):
 def runs(lane_row: Array, rows: int) -> tuple[Array, Array]:
     """Whether a row's run of lanes in a tile ends at each lane, (lanes,), and how many runs each row has, (rows,)."""
     xp = array_module(lane_row)
-    tiles = xp.pad(lane_row.reshape(-1, WARP), ((0, 0), (0, 1)), constant_values=-1)
-    ends = ((tiles[:, :-1] != tiles[:, 1:]) & (tiles[:, :-1] >= 0)).reshape(-1)
+    following = xp.append(lane_row[1:], lane_row[:1])
+    following[WARP - 1 :: WARP] = -1
+    ends = (lane_row != following) & (lane_row >= 0)
     # CuPy counts no empty array: a row behind the last is counted too.
     return ends, xp.bincount(xp.append(lane_row[ends], xp.full(1, rows, dtype=np.int32)), minlength=rows + 1)[:rows]
 
