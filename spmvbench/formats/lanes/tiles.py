@@ -150,11 +150,16 @@ class LaneTiles(Format):
         """Slots of a lane in flight, 0: by the tile's steps; and threads of a block."""
         return 8, 256
 
+    def kernel(self, batch: int) -> tuple[str, tuple[Array, ...]]:
+        """The kernel's name, and the arrays that give it the columns."""
+        types = f"{ctype(self.values)}, {ctype(self.tile_ptr)}"
+        return f"lane_tiles<{types}, {self.place_lanes}, {batch}>", (self.columns,)
+
     def launches(self, x: Array, y: Array) -> list[Launch]:
         batch, block = self.shape_of_launch()
         tiles, value = np.int32(len(self.adds)), ctype(self.values)
-        kernel = f"lane_tiles<{value}, {ctype(self.tile_ptr)}, {self.place_lanes}, {batch}>"
-        args = (tiles, self.tile_ptr, self.lane_row, self.adds, self.columns, self.values, x, y)
+        kernel, columns = self.kernel(batch)
+        args = (tiles, self.tile_ptr, self.lane_row, self.adds, *columns, self.values, x, y)
         product = Launch(SOURCE, kernel, *per_thread(WARP * len(self.adds), block), args)
         if self.missing:
             return [zero_fill(y), product]
