@@ -92,7 +92,8 @@ def write(
     chosen = figures.choose(names)
     rows = prepared(rows)
     with_emulated = with_emulated and bool(emulated(rows).any())
-    times = rows[emulated(rows) == with_emulated]
+    # A matrix without entries is held or not, but has no rate: none has a place on a logarithmic axis.
+    times = rows[(emulated(rows) == with_emulated) & ((rows["nnz"] > 0) | (rows["status"] != "ok"))]
     times = times.assign(setting=times["setting"].cat.remove_unused_categories())
     options = replace(_options(rows, times, baseline), matrices=matrices, published=published)
 

@@ -134,6 +134,17 @@ def test_a_record_of_nulls_draws_what_can_be_drawn(command, results):
         assert ("Left out: roofline: the run holds no measured bandwidth" in result.out) == (bandwidth is None)
 
 
+@pytest.mark.parametrize("names", ["a", "ab"])
+def test_matrices_without_entries_have_no_place_on_an_axis(command, results, names):
+    for name in names:
+        for label in ("csr-vector", "ell"):
+            of = store.load(results / "new").set_index(["name", "label"], drop=False).loc[(name, label)].to_dict()
+            store.append(results / "new", of | {"nnz": 0, "gflops": 0.0, "bytes_per_nnz": math.nan})
+    result = command("report", "new", "--results", results, "--figures", "gflops,bytes,winners,survey-lessons,coverage")
+    assert result.code == 0, result.err
+    assert ("gflops.svg" in result.out) == (names == "a")
+
+
 def test_images_that_were_not_asked_for_stay_as_they_are(command, results):
     svg = results / "new" / "report" / "figures" / "bytes.svg"
     assert command("report", "new", "--results", results, "--figures", "bytes").code == 0
