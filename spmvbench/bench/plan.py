@@ -84,6 +84,7 @@ class Case:
             "file_sha256": self.matrix.file_sha256,
             "kind": self.matrix.kind,
             "format": self.format,
+            "family": cls.family,
             "params": formats.params_text(dict(self.params)),
             "label": self.label,
             "experiment": cls.experiment,

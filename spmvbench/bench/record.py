@@ -55,6 +55,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "pattern_symmetry": ("float", "share of off-diagonal entries whose mirror is stored too; NaN if not square"),
     "tiles": ("int", "non-empty 16 x 16 tiles"),
     "format": ("str", "key of the format"),
+    "family": ("str", "the family that tables and figures group the format under; empty in rows from before it was"),
     "params": ("str", "every parameter of the format, JSON with sorted names"),
     "label": ("str", "format as tables name it: key and the parameters that differ from their defaults"),
     "experiment": ("bool", "the time answers another question than how fast an SpMV is: enters no ranking"),

@@ -117,6 +117,7 @@ def test_columns_of_a_case():
     (case,) = cross(text="ell[threads=2]", names="a", dtypes=("f32",))
     columns = case.columns()
     assert columns["label"] == "ell[threads=2]"
+    assert columns["family"] == "ELLPACK"
     assert columns["params"] == '{"threads": 2}'
     assert (columns["group"], columns["name"], columns["kind"]) == ("G", "a", "test")
     assert (columns["dtype"], columns["op"], columns["mode"]) == ("f32", "spmv", "hot")
