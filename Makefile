@@ -5,7 +5,7 @@ VENV ?= .venv
 PYTEST_ARGS ?=
 # One format of each idea, and the figures that any run has: all of them take minutes without a GPU.
 DEMO_FORMATS ?= csr-scalar,csr-vector,csr-lanes,csr5,merge-csr,csr-merge-tiles,coo-flat,csc-atomic,ell,sell-p,sell-c-sigma,hyb,dia,hdi,jad,bsellpack,tile
-DEMO_FIGURES ?= coverage,profile,gflops,speedup,speedup-mean,winners,bytes,conversion,breakeven,roofline
+DEMO_FIGURES ?= coverage,ratios,profile,gflops,speedup,speedup-mean,winners,bytes,conversion,breakeven,roofline
 
 BIN = $(VENV)/bin
 # Python compiles what it imports, when it does; compiling all that was installed takes half of the installation's time.
@@ -17,7 +17,7 @@ help:
 	@echo "make demo    install into $(VENV), run a small set of matrices, write tables and figures to results/demo"
 	@echo "make test    install into $(VENV), check style, run the tests that need no GPU"
 	@echo "make docs    rewrite the table of formats in README.md"
-	@echo "make published  write the reports of the runs in results/published anew"
+	@echo "make published  write the reports of the runs in results/published anew, and README.md's picture"
 	@echo "make clean   remove $(VENV) and the demo's results"
 	@echo "PYTHON=python3.12 chooses the interpreter, VENV=DIR the environment, PYTEST_ARGS='-k nvrtc' the tests, DEMO_FORMATS=all all formats."
 
@@ -34,9 +34,10 @@ test: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/spmvbench formats --update README.md
 
-# Every published run's page and figures, by the command that its README gives.
+# Every published run's page and figures, by the command that its README gives; one of them is README.md's picture.
 published: $(VENV)/.dev
 	sed -n 's|^spmvbench report|$(BIN)/&|p' results/published/*/README.md | sh -e
+	cp results/published/h200-all/report/figures/ratios.svg docs/figures/h200-ratios.svg
 
 clean:
 	rm -rf $(VENV) results/demo
