@@ -17,7 +17,7 @@ ROOFS = {"read": [(1000, 1e-6), (100_000, 1e-5)], "gather": [(1000, 4e9), (100_0
 
 
 @given(st.integers(0, 5), st.integers(1, 5), st.sampled_from([np.float64, np.float32]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_sectors_are_those_that_a_loop_counts(seed, shares, dtype):
     a = Csr.of(sparse.random_array((30, 70), density=0.1, rng=seed, format="csr")).astype(dtype)
     each = 32 // np.dtype(dtype).itemsize

@@ -27,7 +27,7 @@ def shuffled_product(a, x, rng):
     return y
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32), st.sampled_from([np.float32, np.float64]), st.integers(-30, 30))
 def test_any_order_of_summation_is_right(seed, dtype, exponent):
     a = matrix(12, 40, seed, density=0.5, dtype=dtype)

@@ -44,7 +44,7 @@ def test_agrees_with_the_definitions(spec, block, monkeypatch):
     assert {name: found[name] for name in expected} == pytest.approx(expected, nan_ok=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.02, 0.3, 1.0]))
 def test_agrees_with_the_definitions_on_any_shape(rows, cols, seed, share):
     pattern = np.random.default_rng(seed).random((rows, cols)) < share

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -31,12 +31,28 @@ def variants(key: str) -> list[str]:
 VARIANTS = [
     spec if spec == key else pytest.param(spec, marks=pytest.mark.slow) for key in EMULATED for spec in variants(key)
 ]
-# One format of those that share their kernel files; the others are in the slow tier.
-SOURCES = [formats.get(key).sources for key in EMULATED]
-BY_SOURCES = [
-    pytest.param(key, marks=[pytest.mark.slow] * (sources in SOURCES[:i]))
-    for i, (key, sources) in enumerate(zip(EMULATED, SOURCES, strict=True))
-]
+
+
+def cores() -> set[str]:
+    """A key for every kernel file: the first that launches it, of the formats with the fewest files."""
+    found, seen = set(), {"vector.cu"}  # it clears and scales y for every format
+    for key in sorted(EMULATED, key=lambda key: len(formats.get(key).sources)):
+        files = {source for source in formats.get(key).sources if not source.endswith("_convert.cu")}
+        if not files <= seen:
+            found.add(key)
+            seen |= files
+    return found
+
+
+# Formats that share their kernels with one of these are in the slow tier where the kernels are what is checked.
+CORES = cores()
+
+
+def by_core(keys: list[str]) -> list:
+    """All of these keys, those that are no core marked slow."""
+    return [key if key in CORES else pytest.param(key, marks=pytest.mark.slow) for key in keys]
+
+
 # A parameter other than the default meets the shapes that sizes and limits depend on; the default meets all.
 TELLING = (
     "no entries", "1xN", "empty rows at both ends", "one full row", "power law", "long rows among empty", "uniform 8",
@@ -67,13 +83,15 @@ def test_products_are_right_in_double_precision(spec, emulated):
         testing.check_product(spec, a, emulated)
 
 
-@pytest.mark.parametrize("key", BY_SOURCES)
+@pytest.mark.parametrize("key", by_core(EMULATED))
 def test_products_are_right_in_single_precision(key, emulated):
     for a in HARD.values():
         testing.check_product(key, a.astype(np.float32), emulated)
 
 
-@pytest.mark.parametrize("key", [key for key in EMULATED if formats.get(key).accumulate is not Format.accumulate])
+@pytest.mark.parametrize(
+    "key", by_core([key for key in EMULATED if formats.get(key).accumulate is not Format.accumulate])
+)
 def test_accumulate_adds_to_what_y_holds(key, emulated):
     for name in TELLING:
         fmt = testing.convert(key, testing.suited(formats.get(key), HARD[name]))
@@ -84,7 +102,7 @@ def test_accumulate_adds_to_what_y_holds(key, emulated):
         np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("key", BY_SOURCES)
+@pytest.mark.parametrize("key", by_core(EMULATED))
 def test_no_race_and_no_access_out_of_bounds(key, checking):
     for name, a in HARD.items():
         if max(a.nnz, *a.shape) < 5000:  # the checking build is slow, and size adds nothing here
@@ -92,7 +110,7 @@ def test_no_race_and_no_access_out_of_bounds(key, checking):
 
 
 @pytest.mark.parametrize("key", EMULATED)
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6)
 @given(data=st.data())
 def test_any_small_matrix(key, emulated, data):
     rows, cols = data.draw(st.integers(0, 70)), data.draw(st.integers(1, 70))
@@ -106,7 +124,7 @@ def test_any_small_matrix(key, emulated, data):
     testing.check_product(key, a, emulated)
 
 
-@pytest.mark.parametrize("key", EMULATED)
+@pytest.mark.parametrize("key", by_core(EMULATED))
 def test_64_bit_row_pointers(key, emulated):
     a = Csr.of(HARD["power law"])
     wide = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)

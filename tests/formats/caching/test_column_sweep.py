@@ -20,7 +20,7 @@ def with_lengths(lengths, cols=500):
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.integers(1, 9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_blocks_are_a_cut_of_rows_and_entries_that_fits(lengths, blocks):
     a = with_lengths(lengths)
     most = 3 + -(-int(1.25 * a.rows) // blocks)

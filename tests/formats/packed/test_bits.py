@@ -13,7 +13,7 @@ FIELDS = st.lists(st.integers(0, 32).flatmap(lambda w: st.tuples(st.just(w), st.
 
 
 @given(FIELDS, st.booleans(), st.integers(1, 5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_what_is_packed_comes_back(fields, most_first, step):
     width = np.array([w for w, _ in fields], dtype=np.int64)
     values = np.array([v for _, v in fields], dtype=np.int64)
