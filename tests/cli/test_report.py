@@ -145,6 +145,13 @@ def test_matrices_without_entries_have_no_place_on_an_axis(command, results, nam
     assert ("gflops.svg" in result.out) == (names == "a")
 
 
+def test_a_row_whose_features_are_not_known_is_drawn_all_the_same(command, results):
+    of = store.load(results / "new").iloc[0].to_dict()
+    for name in store.load(results / "new")["case_id"]:
+        store.append(results / "new", of | {"case_id": name, "row_len_cv": math.nan})
+    assert command("report", "new", "--results", results, "--figures", "winners").code == 0
+
+
 def test_images_that_were_not_asked_for_stay_as_they_are(command, results):
     svg = results / "new" / "report" / "figures" / "bytes.svg"
     assert command("report", "new", "--results", results, "--figures", "bytes").code == 0

@@ -38,7 +38,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         style.scatter(ax, table[table["setting"] == setting], "row_len_mean", "row_len_cv", options.marks)
         ax.set(title=setting, xlabel="mean row length, entries", ylabel="coefficient of variation", xscale="log")
         ax.set_yscale("symlog", linthresh=0.1)
-        ax.set_ylim(-0.01, max(table["row_len_cv"].max(), 0.1) * 1.5)
+        ax.set_ylim(-0.01, max(0.1, table["row_len_cv"].max()) * 1.5)  # in this order: it may be NaN
         style.plain_ticks(ax.xaxis)
         ax.yaxis.set_major_formatter("{x:g}")
     winners = set(table["label"])
