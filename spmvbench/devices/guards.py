@@ -55,8 +55,12 @@ class Guards:
         self._intact = self._sums()
 
     def trespassed(self) -> list[str]:
-        """Names of the arrays beside which something was written; their guards are whole again afterwards."""
-        assert self._sums is not None, "nobody has called watch"
+        """Names of the arrays beside which something was written; their guards are whole again afterwards.
+
+        None before `watch`: where memory ran out while arrays were taken over, nothing has run that could have written.
+        """
+        if self._sums is None:
+            return []
         now = self._sums()
         if now == self._intact:
             return []

@@ -65,6 +65,13 @@ def test_nothing_and_what_has_gaps_stay_as_they_are():
     assert guards.trespassed() == []
 
 
+def test_before_anything_is_watched_nothing_was_trespassed():
+    guards = Guards(open_device("emulated"))
+    assert guards.trespassed() == []  # memory ran out before the first array was taken over, say
+    guards.hold("y", np.zeros(3))
+    assert guards.trespassed() == []
+
+
 def test_checksums_tell_every_array_that_changes_and_the_order_of_its_words():
     arrays = [np.arange(1000.0), np.arange(999, dtype=np.int32), np.arange(7, dtype=np.int8)[1:], np.zeros(0)]
     sums = DEVICE.checksums(arrays)
