@@ -396,7 +396,7 @@ def test_a_run_killed_in_the_middle_ends_with_the_rows_of_an_unbroken_one(start,
     assert len(store.environment(broken)["sessions"]) == 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_stops_after_the_current_case(start, run, tmp_path, number):
     args = [*MATRICES, "--formats", "slow", "--run", "r"]
     folder = tmp_path / "results" / "r"
@@ -478,6 +478,7 @@ def test_what_failed_is_measured_again_on_demand(run, tmp_path):
     assert after.loc["csr-scalar", "started_at"] == before.loc["csr-scalar", "started_at"]
 
 
+@pytest.mark.slow
 def test_a_case_skipped_for_its_size_is_measured_where_there_is_room(run, tmp_path):
     args = ["poisson2d:12", "--formats", "csr-scalar,bad-skip,bad-big", "--run", "r", "--max-bytes"]
     assert "0 measured already" not in run(*args, "5kB").out
