@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 _TYPES, _MODES = ("f64", "f32"), ("hot", "cold")
+CASE = ["setting", "matrix", "label"]  # what two rows have in common whose times are of the same
 
 
 def prepared(rows: pd.DataFrame) -> pd.DataFrame:
@@ -19,8 +20,19 @@ def prepared(rows: pd.DataFrame) -> pd.DataFrame:
     ordered category. Samples are left out. Where a case was measured several times (in several runs, with other seeds),
     the last time counts: of two rows of one run the one written later, whatever the clock said.
     """
-    rows = rows.drop(columns="samples", errors="ignore")
+    rows = keyed(rows.drop(columns="samples", errors="ignore"))
+    rows = rows.loc[written(rows)].drop_duplicates(CASE, keep="last")
+    return rows.sort_values(CASE, ignore_index=True)
+
+
+def keyed(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with the columns matrix and setting of `prepared`, none left out."""
     device = rows["device_name"].where(~emulated(rows), "emulated")
+    return rows.assign(matrix=matrix_names(rows, "file_sha256"), setting=settings(rows, device))
+
+
+def settings(rows: pd.DataFrame, device: pd.Series) -> pd.Categorical:
+    """The column `setting`; device: what each row calls its device, named where there are several."""
     parts = rows[["dtype", "mode"]].assign(
         op=rows["op"].where(rows["op"] != "spmv", ""), device=device if device.nunique() > 1 else ""
     )
@@ -29,26 +41,20 @@ def prepared(rows: pd.DataFrame) -> pd.DataFrame:
         set(zip(parts["device"], parts["op"], parts["dtype"], parts["mode"], text, strict=True)),
         key=lambda s: (s[0], s[1], _rank(s[2], _TYPES), _rank(s[3], _MODES)),
     )
-    rows = rows.assign(
-        matrix=_matrices(rows),
-        setting=pd.Categorical(text, [s[-1] for s in order], ordered=True),
-    )
-    case = ["setting", "matrix", "label"]
-    rows = rows.loc[_written(rows)].drop_duplicates(case, keep="last")
-    return rows.sort_values(case, ignore_index=True)
+    return pd.Categorical(text, [s[-1] for s in order], ordered=True)
 
 
-def _written(rows: pd.DataFrame) -> pd.Index:
+def written(rows: pd.DataFrame) -> pd.Index:
     """The rows in the order in which they were written: a clock that was set back counts as one that stood still."""
     runs = rows.sort_values(["sequence", "started_at"]).groupby("run_id", sort=False)["started_at"]
     return runs.transform(lambda starts: list(itertools.accumulate(starts, max))).sort_values(kind="stable").index
 
 
-def _matrices(rows: pd.DataFrame) -> pd.Series:
-    """The column `matrix`."""
+def matrix_names(rows: pd.DataFrame, content: str) -> pd.Series:
+    """The column `matrix`; content: the column whose hash tells matrices of one name apart."""
     names = rows["group"] + "/" + rows["name"]
-    contents = rows["file_sha256"].where(rows["file_sha256"] != "").groupby(names).transform("nunique")
-    return names.where(contents < 2, names + "@" + rows["file_sha256"].str[:8])
+    contents = rows[content].where(rows[content] != "").groupby(names).transform("nunique")
+    return names.where(contents < 2, names + "@" + rows[content].str[:8])
 
 
 def _rank(word: str, known: Sequence[str]) -> tuple[int, str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -88,17 +88,22 @@ def _median_rank(n: int) -> int:
     return k
 
 
-def relative_spread(samples: list[float]) -> float:
-    """Half the width of the 95 % confidence interval of the median, over the median; infinite where there is none.
+def median_interval(samples: Sequence[float]) -> tuple[float, float, float]:
+    """The low end of the 95 % confidence interval of the median, the median, and the high end.
 
-    Samples too few for the interval to exist are judged by their whole range.
+    Samples too few for the interval to exist are judged by their whole range; of one or none anything is possible.
     """
-    if len(samples) < 2:
-        return math.inf
     ordered = np.sort(samples)
-    middle = float(np.median(ordered))
-    k = max(_median_rank(len(samples)), 1)
-    return float(ordered[-k] - ordered[k - 1]) / 2 / middle if middle > 0 else math.inf
+    if len(ordered) < 2:
+        return 0.0, math.nan, math.inf
+    k = max(_median_rank(len(ordered)), 1)
+    return float(ordered[k - 1]), float(np.median(ordered)), float(ordered[-k])
+
+
+def relative_spread(samples: Sequence[float]) -> float:
+    """Half the width of the 95 % confidence interval of the median, over the median; infinite where there is none."""
+    low, middle, high = median_interval(samples)
+    return (high - low) / 2 / middle if middle > 0 else math.inf
 
 
 def repeats_for(seconds: float, sample: float) -> int:

@@ -54,3 +54,15 @@ class Seconds(click.ParamType):
         if not 0 < seconds < 1e6:
             self.fail(f"{value!r} is no number of seconds above 0", param, ctx)
         return seconds
+
+
+class Percent(click.ParamType):
+    """A share in per cent, with or without the sign; as a share, 0.05 for 5 %."""
+
+    name = "percent"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%?", str(value).strip())
+        if not match or float(match[1]) > 1000:
+            self.fail(f"{value!r} is no share in per cent from 0 to 1000: write 5 or 5%", param, ctx)
+        return float(match[1]) / 100

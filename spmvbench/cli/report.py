@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    import pandas as pd
+
 IMAGES = ("svg", "png", "pdf")
 MANY_ROWS = 500  # from which figures are drawn by as many processes as there are cores; each takes 2 s to start
 
@@ -44,16 +46,43 @@ def _folders(runs: tuple[str, ...], results: str) -> list[Path]:
     return known[:1]
 
 
+def rows_of(folder: Path) -> pd.DataFrame:
+    """The rows of a run. Raises SpmvbenchError where it has none yet, and as `store.load`."""
+    from spmvbench import store
+
+    rows = store.load(folder)
+    if rows.empty:
+        raise SpmvbenchError(f"{folder} holds no rows yet: continue it with spmvbench run")
+    return rows
+
+
+def _once(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows without the column folder. Raises UsageError where a case is in two folders: a report shows one row."""
+    from spmvbench.analysis.cases import CASE, keyed
+
+    cases = keyed(rows)
+    places = cases.groupby(CASE, observed=True)["folder"].unique()
+    twice = places[places.map(len) > 1]
+    if len(twice):
+        (setting, matrix, label), (one, other) = twice.index[0], twice.iloc[0][:2]
+        more = f" and {len(twice) - 1} cases more" if len(twice) > 1 else ""
+        raise UsageError(
+            f"{matrix} {label} {setting}{more} are in several of these runs, and a report shows a case once: "
+            f"set them side by side with spmvbench compare {one} {other}"
+        )
+    return rows.drop(columns="folder")
+
+
 def _read(folders: list[Path]) -> tuple[Any, Any, dict[str, Any]]:
-    """Rows of all runs, what they keep of their matrices, and the environment of the first with the sessions of all."""
+    """Rows of all runs, their matrices, and the environment of the first with the sessions of all.
+
+    The rows have the column folder.
+    """
     import pandas as pd
 
     from spmvbench import store
 
-    tables = [store.load(folder) for folder in folders]
-    for folder, table in zip(folders, tables, strict=True):
-        if table.empty:
-            raise SpmvbenchError(f"{folder} holds no rows yet: continue it with spmvbench run")
+    tables = [rows_of(folder).assign(folder=str(folder)) for folder in folders]
     environments = [store.environment(folder) for folder in folders]
     sessions = [session for environment in environments for session in environment["sessions"]]
     matrices = pd.concat([store.matrices(folder) for folder in folders], ignore_index=True)
@@ -113,7 +142,8 @@ def command(
 ) -> None:
     """Draw the figures of a run and write one HTML page that holds them.
 
-    RUN is a name under results/ or a folder; without it, the newest. Several are shown as one (then give --out).
+    RUN is a name under results/ or a folder; without it, the newest. Several are shown as one (then give --out),
+    where no case is in two of them: that is what spmvbench compare is for.
     """
     from pathlib import Path
 
@@ -130,6 +160,7 @@ def command(
             rows = rows[rows[column].isin(chosen)]
             if rows.empty:
                 raise UsageError(f"no row has {column} {' or '.join(chosen)}: there is {', '.join(known)}")
+    rows = _once(rows)
 
     from spmvbench.report import figures as known
     from spmvbench.report import page

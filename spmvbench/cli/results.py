@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,7 +28,10 @@ def echo_results(rows: pd.DataFrame) -> None:
         if emulated:
             part = part.sort_values(["coverage", "label"], ascending=[False, True])
         ranked |= not emulated
-        _echo_table(part, _CHECKED if emulated else _MEASURED)
+        columns = _CHECKED if emulated else _MEASURED
+        if not part["kernel"].any():
+            columns = {name: text for name, text in columns.items() if name != "kernel"}
+        echo_table(part, columns, _WORDS, red=part["wrong"])
     if ranked:
         click.echo("\nBehind best: geometric mean over all matrices of time over the best time; where none was right,")
         click.echo(f"{REACH:g} counts. It orders the table. Times within {100 * (TIE - 1):.1f} % are tied.")
@@ -71,51 +75,55 @@ _COUNTS = {
 _MEASURED = {
     "format": lambda row: row.label,
     "kernel": lambda row: row.kernel,
-    "behind best": lambda row: _number(row.behind, ".2f", "x"),
+    "behind best": lambda row: number(row.behind, ".2f", "x"),
     "wins": lambda row: f"{row.wins} +{row.ties} tied" if row.ties else str(row.wins),
-    "GFLOPS": lambda row: _number(row.gflops, ".4g"),
+    "GFLOPS": lambda row: number(row.gflops, ".4g"),
     "worst case": lambda row: f"{row.slowdown:.3g}x on {row.worst}" if row.worst else "",
     **_COUNTS,
 }
 _CHECKED = {
     "format": lambda row: row.label,
-    "bytes/nonzero": lambda row: _number(row.bytes_per_nnz, ".3g"),
-    "error/bound": lambda row: _number(row.error_ratio, ".2g"),
+    "bytes/nonzero": lambda row: number(row.bytes_per_nnz, ".3g"),
+    "error/bound": lambda row: number(row.error_ratio, ".2g"),
     **_COUNTS,
 }
 
 
-def _number(value: float, spec: str, unit: str = "") -> str:
+def number(value: float, spec: str, unit: str = "") -> str:
+    """A number in words; nothing where it is missing."""
     return "" if value != value else f"{value:{spec}}{unit}"
 
 
-_WORDS = ("format", "kernel", "worst case")  # columns of words: to the left, and what a narrow terminal cuts
+_WORDS = ("format", "kernel", "worst case")
 
 
-def _echo_table(table: pd.DataFrame, columns: dict[str, Callable[[Any], str]]) -> None:
-    """Print rows under a header, no wider than the terminal; a row with wrong answers in red."""
+def echo_table(
+    table: pd.DataFrame, columns: dict[str, Callable[[Any], str]], words: Sequence[str], red: Iterable[Any] = ()
+) -> None:
+    """Print rows under a header, no wider than the terminal. columns: the text of a row by header.
+
+    words: columns that stand to the left and are what a narrow terminal cuts. red: which rows are wrong or worse.
+    """
     import shutil
     import sys
 
-    if not table["kernel"].any():
-        columns = {name: text for name, text in columns.items() if name != "kernel"}
     lines = [list(columns), *([text(row) for text in columns.values()] for row in table.itertuples())]
     widths = {name: max(map(len, cells)) for name, cells in zip(columns, zip(*lines, strict=True), strict=True)}
     if sys.stdout.isatty():
-        _narrow(widths, shutil.get_terminal_size().columns)
-    for line, wrong in zip(lines, [0, *table["wrong"]], strict=True):
+        _narrow(widths, words, shutil.get_terminal_size().columns)
+    for line, bad in itertools.zip_longest(lines, [False, *red]):
         cells = [
-            _cut(cell, width).ljust(width) if name in _WORDS else cell.rjust(width)
+            _cut(cell, width).ljust(width) if name in words else cell.rjust(width)
             for cell, (name, width) in zip(line, widths.items(), strict=True)
         ]
-        click.secho("  ".join(cells).rstrip(), fg="red" if wrong else None)
+        click.secho("  ".join(cells).rstrip(), fg="red" if bad else None)
 
 
-def _narrow(widths: dict[str, int], available: int) -> None:
+def _narrow(widths: dict[str, int], words: Sequence[str], available: int) -> None:
     """Take from the widest column of words what a table is wider than the terminal, as far as words stay readable."""
     while sum(widths.values()) + 2 * (len(widths) - 1) > available:
-        name = max((name for name in _WORDS if name in widths), key=lambda name: widths[name])
-        if widths[name] <= 16:
+        name = max((name for name in words if name in widths), key=lambda name: widths[name])
+        if widths[name] <= 14:
             return
         widths[name] -= 1
 

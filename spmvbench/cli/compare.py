@@ -1,0 +1,192 @@
+"""`spmvbench compare`: two runs case by case, what became faster or slower and what cannot be told."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from spmvbench.cli.option_types import Percent
+from spmvbench.cli.results import echo_table, number
+from spmvbench.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LISTED = 20
+SLOWER, INCOMPLETE = 3, 4  # exit codes; 1 and 2 are errors, as everywhere
+
+
+def _of_formats(rows: pd.DataFrame, text: str) -> pd.Series:
+    """Which rows are of these formats: keys, labels or globs of either, with commas between. Raises UsageError."""
+    from fnmatch import fnmatchcase
+
+    words = list(filter(None, (word.strip() for word in re.split(r",(?![^\[]*\])", text))))
+    names = rows[["format", "label"]].drop_duplicates()
+    chosen: set[str] = set()
+    for word in words:
+        glob = word.replace("[", "[[]")  # brackets hold parameters
+        held = [
+            row.label for row in names.itertuples() if fnmatchcase(row.label, glob) or fnmatchcase(row.format, glob)
+        ]
+        if not held:
+            raise UsageError(f"neither run holds a format {word!r}{did_you_mean(word, sorted(set(names['label'])))}")
+        chosen.update(held)
+    if not words:
+        raise UsageError("give one or more formats to --format")
+    return rows["label"].isin(chosen)
+
+
+def _time(seconds: float) -> str:
+    """A time as people read it."""
+    size, unit = (1.0, "s") if seconds >= 1 else (1e-3, "ms") if seconds >= 1e-3 else (1e-6, "us")
+    return number(seconds / size, ".4g", f" {unit}")
+
+
+_CASES = {
+    "matrix": lambda row: row.matrix,
+    "format": lambda row: row.label,
+    "setting": lambda row: str(row.setting),
+    "before": lambda row: _time(row.t_before),
+    "after": lambda row: _time(row.t_after),
+    "ratio": lambda row: number(row.ratio, ".3f"),
+    "interval": lambda row: f"{row.low:.3f}-{row.high:.3f}",
+}
+_COUNTS = {
+    "cases": lambda row: str(row.cases),
+    "slower": lambda row: str(row.slower or ""),
+    "same": lambda row: str(row.same or ""),
+    "faster": lambda row: str(row.faster or ""),
+    "undecided": lambda row: str(row.undecided or ""),
+    "incomplete": lambda row: str(row.incomplete or ""),
+    "ratio": lambda row: number(row.ratio, ".3f"),
+    "worst case": lambda row: f"{row.worst:.3f} on {row.worst_of}" if row.worst_of else "",
+}
+
+
+def _echo_cases(table: pd.DataFrame, every: bool) -> None:
+    """The timed cases, what changed most first; without `every` LISTED of a verdict, and none that is the same."""
+    from spmvbench.analysis.compare import VERDICTS
+
+    for verdict in VERDICTS if every else VERDICTS[:-1]:
+        part = table[table["verdict"] == verdict].sort_values("ratio", ascending=verdict == "faster")
+        if part.empty:
+            continue
+        click.secho(f"\n{verdict.capitalize()}: {len(part)}", bold=True)
+        shown = part if every else part[:LISTED]
+        echo_table(shown, _CASES, ("matrix", "format"), red=[verdict == "slower"] * len(shown))
+        if len(shown) < len(part):
+            click.echo(f"and {len(part) - len(shown)} more; --all lists every case")
+
+
+def _echo_others(table: pd.DataFrame, every: bool) -> None:
+    """What was not right in both runs: those that leave the comparison incomplete a line a format, setting and reason.
+
+    With `every` the others too, and every matrix.
+    """
+    from spmvbench.analysis.compare import INCOMPLETE as KEPT_APART
+    from spmvbench.analysis.compare import OUTCOMES
+    from spmvbench.analysis.reasons import first_line
+
+    for outcome, meaning in OUTCOMES.items():
+        part = table[table["verdict"] == outcome]
+        if part.empty:
+            continue
+        click.secho(f"\n{outcome.capitalize()}: {len(part)} ({meaning})", bold=True)
+        said = (part["status_after"].fillna("") + ": " + part["reason"].map(first_line)).str.removeprefix(": ")
+        alike = list(part.groupby(["label", "setting", said.rename("said")], observed=True, sort=False)["matrix"])
+        for (label, setting, why), matrices in alike[: len(alike) if every else LISTED * (outcome in KEPT_APART)]:
+            names = ", ".join(matrices if every else matrices[:1])
+            more = "" if every or len(matrices) == 1 else f" and {len(matrices) - 1} matrices more"
+            click.echo(f"  {label} {setting}: {names}{more}{f': {why}' if why else ''}")
+        if outcome in KEPT_APART and len(alike) > LISTED and not every:
+            click.echo(f"  and {len(alike) - LISTED} more; --all lists every case")
+
+
+@click.command(name="compare")
+@click.argument("before")
+@click.argument("after")
+@click.option("--format", "formats", metavar="A,B", help="Only these formats: keys, names as tables have them, globs.")
+@click.option(
+    "--threshold",
+    type=Percent(),
+    metavar="PERCENT",
+    help="What may lie between two sessions without a cause: 6.8 % without (of one build measured twice, 95 % of the "
+    "cases differ by less), 0.5 % where both rows are of one session. 0 judges by the samples alone.",
+)
+@click.option("--all", "every", is_flag=True, help="List every case, those that are the same too.")
+@click.option("--results", default="results", show_default=True, metavar="DIR", help="Where runs lie.")
+def command(before: str, after: str, formats: str | None, threshold: float | None, every: bool, results: str) -> int:
+    """Compare two runs case by case: matrix, format, type, mode, operation and kind of device.
+
+    BEFORE and AFTER are names under results/ or folders. The ratio of the medians, after over before, has an interval
+    that takes the spread of the samples (95 % of each median) and the threshold. A case is slower or faster where the
+    interval is beyond 1, the same where the samples' part of it is within the threshold, else undecided. Of many cases
+    of identical builds a few are beyond the threshold all the same: measure those again, or look at the summary.
+
+    \b
+    Exit code:  0  no case is slower; it may be faster, the same or undecided
+                3  a case is slower
+                4  incomplete, slower or not: a case of BEFORE is missing in AFTER,
+                   failed there, or is skipped there and was right before
+                2  the command is wrong, 1 a run cannot be read, as everywhere
+    """  # noqa: D301 - click wants the bare control character
+    from spmvbench import store
+    from spmvbench.analysis import compare as analysis
+    from spmvbench.bench.timing import median_interval
+    from spmvbench.cli.report import rows_of
+
+    folders = [store.folder(run, results) for run in (before, after)]
+    if folders[0].samefile(folders[1]):
+        raise UsageError(f"{before} and {after} are the same run: name two")
+    sessions = [store.environment(folder)["sessions"] for folder in folders]
+    tables = [analysis.with_session(rows_of(folder), of) for folder, of in zip(folders, sessions, strict=True)]
+    if formats is not None:
+        import pandas as pd
+
+        chosen = _of_formats(pd.concat(tables, keys=(0, 1)), formats)
+        tables = [table[chosen[side]] for side, table in enumerate(tables)]
+    table = analysis.compared(*tables, median_interval, threshold)
+    if not (table["status_before"].notna() & table["status_after"].notna()).any():
+        raise UsageError(
+            f"{before} and {after} have no case in common: no matrix and format in the same type, mode and kind of "
+            f"device ({'; '.join(_held(rows) for rows in tables)})"
+        )
+
+    for name, rows, folder in zip(("Before", "After"), tables, folders, strict=True):
+        click.echo(f"{name + ':':8}{folder}, {_held(rows)}")
+    differ = analysis.differences(*zip(tables, sessions, strict=True))
+    for fact, (old, new) in differ.items():
+        click.secho(f"{fact} differs: {old} before, {new} after", fg="yellow" if fact == "Device" else None)
+    common = table[table["status_before"].notna() & table["status_after"].notna()]
+    if changed := sorted(set(common.loc[~common["same_sources"], "label"])):
+        many = f" and {len(changed) - LISTED} more" if len(changed) > LISTED else ""
+        click.echo(f"Sources differ of {len(changed)} formats: {', '.join(changed[:LISTED])}{many}")
+    else:
+        click.echo("Sources are the same in all cases of both")
+
+    _echo_cases(table, every)
+    _echo_others(table, every)
+    for by, title in (("label", "format"), ("matrix", "matrix")):
+        click.secho(f"\nBy {title} (ratio: geometric mean of time after over time before)", bold=True)
+        found = analysis.summary(table[table["verdict"] != "new"], by)
+        counts = {name: text for name, text in _COUNTS.items() if name not in found or found[name].any()}
+        columns = {title: lambda row, by=by: getattr(row, by), **counts}
+        echo_table(found, columns, (title, "worst case"), red=found["slower"] > 0)
+    counts = table["verdict"].value_counts()
+    known = (*analysis.VERDICTS, *analysis.OUTCOMES)
+    said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in known if verdict in counts)
+    default = f"{100 * analysis.BETWEEN_SESSIONS:g} % between sessions, {100 * analysis.WITHIN_SESSION:g} % within one"
+    width = default if threshold is None else f"{100 * threshold:g} %"
+    click.echo(f"\n{len(table)} cases: {said}. Threshold: {width}.")
+    if counts.reindex(analysis.INCOMPLETE).sum():
+        return INCOMPLETE
+    return SLOWER if "slower" in counts else 0
+
+
+def _held(rows: pd.DataFrame) -> str:
+    """What a run holds, in a few words."""
+    devices = ", ".join(sorted(set(rows["device_name"]) - {""})) or "no device"
+    kinds = ", ".join(sorted(set(rows["dtype"] + " " + rows["mode"])))
+    return f"{len(rows)} cases on {devices}, {kinds}"

@@ -1,0 +1,128 @@
+"""`spmvbench compare` on run folders written by the store; no kernel runs."""
+
+import click
+import pytest
+
+from spmvbench import store
+from spmvbench.bench.record import blank_row
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a run of right cases under results: seconds by (matrix, label); text in the place of them is a status."""
+
+    def written(run, times, driver="580", **columns):
+        folder = tmp_path / run
+        folder.mkdir()
+        store.append_session(folder, {"started": run, "properties": {"driver": driver}})
+        for place, ((name, label), t) in enumerate(times.items()):
+            seconds = 1e-5 if isinstance(t, str) else t
+            row = {
+                "run_id": run, "case_id": f"{name}-{label}", "sequence": place + 1, "group": "G", "name": name,
+                "matrix_sha256": "ab", "format": label.partition("[")[0], "label": label, "source_hash": "ff",
+                "dtype": "f64", "op": "spmv", "mode": "hot", "device": "cuda:0", "device_name": "a device",
+                "status": t if isinstance(t, str) else "ok", "reason": "it broke" if isinstance(t, str) else "",
+                "t_median": seconds, "samples": [seconds] * 9, "started_at": "2026-01-01",
+            }  # fmt: skip
+            store.append(folder, blank_row() | row | columns)
+
+    return written
+
+
+OLD = {("a", "ell"): 1e-5, ("b", "ell"): 1e-5, ("a", "sell[C=32,sigma=1]"): 1e-5}
+
+
+@pytest.fixture
+def compare(command, tmp_path):
+    return lambda *args: command("compare", "--results", tmp_path, *args)
+
+
+@pytest.mark.parametrize(
+    ("new", "args", "code"),
+    [
+        (OLD, [], 0),
+        (OLD | {("a", "ell"): 0.5e-5}, [], 0),
+        (OLD | {("a", "ell"): 1.2e-5}, [], 3),
+        (OLD | {("a", "ell"): 1.2e-5}, ["--threshold", "25%"], 0),
+        (OLD | {("a", "ell"): 1.01e-5}, ["--threshold", "0.5"], 3),
+        (OLD | {("a", "ell"): 1.2e-5}, ["--format", "sell*"], 0),
+        (OLD | {("a", "ell"): 1.2e-5}, ["--format", "sell[C=32,sigma=1]"], 0),
+        (OLD | {("a", "ell"): 1.2e-5}, ["--format", "sell,ell"], 3),
+        (OLD | {("a", "ell"): "wrong"}, [], 4),
+        (OLD | {("a", "ell"): "wrong", ("b", "ell"): 9e-5}, [], 4),
+        ({("a", "ell"): 1e-5}, [], 4),
+        ({("a", "ell"): 1e-5, ("b", "ell"): 1e-5}, ["--format", "ell"], 0),
+        (OLD | {("c", "ell"): 1e-5}, [], 0),
+    ],
+)
+def test_exit_code_says_what_was_found(compare, write, new, args, code):
+    write("old", OLD)
+    write("new", new)
+    result = compare("old", "new", *args)
+    assert result.code == code, result.out + result.err
+
+
+def test_what_is_said(compare, write):
+    write("old", OLD | {("c", "ell"): 1e-5, ("d", "ell"): 1e-5})
+    new = {("a", "ell"): 2e-5, ("b", "ell"): 1e-5, ("c", "ell"): "crashed", ("a", "sell[C=32,sigma=1]"): 1e-5}
+    write("new", new | {("e", "ell"): 1e-5}, driver="590", source_hash="ee")
+    out = compare("old", "new").out
+    lines = [line.split() for line in out.splitlines()]
+    order = ["Driver differs: 580 before, 590 after", "Sources differ of 2 formats", "Slower: 1", "Missing: 1"]
+    places = [out.index(text) for text in (*order, "Failed: 1", "New: 1", "By format", "By matrix")]
+    assert places == sorted(places)
+    assert ["G/a", "ell", "f64", "hot", "10", "us", "20", "us", "2.000", "1.873-2.136"] in lines
+    assert "  ell f64 hot: G/d\n" in out and "  ell f64 hot: G/c: crashed: it broke\n" in out
+    assert "6 cases: 1 slower, 2 same, 1 missing, 1 failed, 1 new. Threshold: 6.8 %" in out
+    assert "Same: 2" not in out and "Same: 2" in compare("old", "new", "--all").out
+
+
+def test_no_wider_than_the_terminal(compare, write, monkeypatch):
+    write("old", {("m" * 60, "ell"): 1e-5})
+    write("new", {("m" * 60, "ell"): 2e-5})
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    tables = click.unstyle(compare("old", "new").out).partition("Slower")[2]
+    assert "..." in tables and max(map(len, tables.splitlines())) <= 80
+
+
+def test_emulated_runs_are_compared_by_their_answers(compare, write):
+    write("old", OLD, device="emulated")
+    write("new", OLD | {("a", "ell"): 9e-5}, device="emulated")
+    result = compare("old", "new")
+    assert result.code == 0 and "3 untimed" in result.out and "Slower" not in result.out
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["odl", "new"], 2, "there is no run 'odl'"),
+        (["old", "none"], 2, "there is no run 'none'"),
+        (["old", "empty"], 1, "holds no rows yet"),
+        (["old", "other"], 2, "have no case in common"),
+        (["old", "old"], 2, "are the same run"),
+        (["old", "new", "--format", "el"], 2, "holds a format 'el'; did you mean ell"),
+        (["old", "new", "--format", ","], 2, "one or more formats"),
+        (["old", "new", "--threshold", "much"], 2, "no share in per cent"),
+        (["old", "new", "--threshold", "-1"], 2, "no share in per cent"),
+        (["old"], 2, "Missing argument 'AFTER'"),
+    ],
+)
+def test_wrong_input_is_said(compare, write, tmp_path, args, code, said):
+    write("old", OLD)
+    write("new", OLD)
+    write("other", OLD, dtype="f32")
+    (tmp_path / "empty" / "parts").mkdir(parents=True)
+    result = compare(*args)
+    assert result.code == code and said in result.err and result.out == ""
+
+
+def test_a_report_of_both_names_compare(command, write, tmp_path):
+    write("old", OLD)
+    write("new", OLD)
+    write("other", OLD, dtype="f32")
+    args = ("--results", tmp_path, "--figures", "bytes", "--out", tmp_path / "out")
+    result = command("report", "old", "new", *args)
+    assert result.code == 2 and "and 2 cases more" in result.err
+    assert f"spmvbench compare {tmp_path / 'old'} {tmp_path / 'new'}" in result.err
+    assert command("report", "old", "other", *args).code == 0
