@@ -9,7 +9,7 @@ from spmvbench.errors import UsageError
 from spmvbench.formats import Format, Parameter, register, survey
 
 # What is still to come may only get fewer: lower this with every key that is built.
-TO_COME = 13
+TO_COME = 0
 
 
 def specs(text):
