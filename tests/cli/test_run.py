@@ -116,7 +116,10 @@ def test_the_ready_made_configurations_can_be_run_without_a_network(command, tmp
     assert "to measure" in result.out
 
 
-def test_a_dry_run_counts_and_writes_nothing(run, tmp_path):
+def test_a_dry_run_counts_and_writes_nothing(run, tmp_path, tmp_path_factory, monkeypatch):
+    monkeypatch.setenv(
+        "SPMVBENCH_HOME", str(tmp_path_factory.mktemp("home"))
+    )  # no matrix that another test has fetched
     result = run("--set", "demo", "--dry-run", "--formats", "csr-sc*,csr-v*,coo-flat", "--mode", "hot,cold")
     assert result.code == 0
     assert "results/demo-emulated: 14 matrices x 3 formats x 1 type x 2 modes = 84 cases, 84 to measure" in result.out
