@@ -356,7 +356,10 @@ addEventListener("load", () => {
   const view = document.getElementById("view");
   view.value = view.options.length - 1;
   view.dispatchEvent(new Event("change"));
-  out.push({ caption: cells.caption.textContent, best: cells.querySelectorAll("td.best").length });
+  const marked = [...cells.tBodies[0].rows].map((row) => ({
+    least: row.cells[7].textContent, best: [...row.querySelectorAll("td.best")].map((cell) => cell.textContent),
+  }));
+  out.push({ caption: cells.caption.textContent, marked });
   const pre = document.createElement("pre");
   pre.id = "found";
   pre.textContent = JSON.stringify(out);
@@ -389,4 +392,6 @@ def test_page_works_in_a_browser(text, tmp_path):
     assert len(filtered["names"]) == 10 and all(name.startswith("SNAP/") for name in filtered["names"])
     assert filtered["where"] == "1 to 10 of 10 matrices"
     assert columns["after"] == columns["before"] + 2  # the page shows 8 formats of 10 at first
-    assert view["caption"] == "bytes per nonzero, f32" and view["best"] == 10
+    assert view["caption"] == "bytes per nonzero, f32" and len(view["marked"]) == 10
+    for row in view["marked"]:  # formats that take as little as the best are marked too
+        assert row["best"] and set(row["best"]) == {row["least"]}
