@@ -22,12 +22,17 @@ def read(matrix: Matrix, seed: int, real_part: bool) -> tuple[Csr, dict[str, Any
     Kept for the group of the next type.
     """
     a = Csr.of(matrix.read(seed, "real" if real_part else "refuse")).astype(np.float64)
-    digest = hashlib.sha256(np.asarray(a.shape, np.int64).tobytes())
-    for array in (a.row_ptr.astype(np.int64, copy=False), a.col_idx, a.values):
-        digest.update(np.ascontiguousarray(array).data)
-    identity = {"matrix_sha256": digest.hexdigest()}
+    identity = {"matrix_sha256": digest(a)}
     whose = identity | {"group": matrix.group, "name": matrix.name, "started_at": now()}
     return a, features(a) | identity, whose | description(a)
+
+
+def digest(a: Csr) -> str:
+    """The column `matrix_sha256` of a matrix as canonical CSR in float64."""
+    found = hashlib.sha256(np.asarray(a.shape, np.int64).tobytes())
+    for array in (a.row_ptr.astype(np.int64, copy=False), a.col_idx, a.values):
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
 
 
 def host_spmv(a: Csr) -> float:

@@ -62,6 +62,10 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "own_kernel": ("bool", "the kernel is this project's where a paper has its own, or the format is this project's"),
     "alias_of": ("str", "the label of the format whose arrays and launches this name has: rankings count the two once"),
     "source_hash": ("str", "hash of the format's module, helpers and kernels"),
+    "code_hash": (
+        "str",
+        "hash of the machine code of the kernels; empty on the emulated device and in rows from before it was",
+    ),
     "dtype": ("str", "f64 or f32"),
     "op": ("str", "spmv: y = A x"),
     "device": ("str", "cuda:0, emulated or emulated-check"),

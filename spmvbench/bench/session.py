@@ -6,6 +6,7 @@ worker down is tried once more, alone in a new worker, before it is charged: wha
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -21,7 +22,7 @@ from multiprocessing import Pipe
 from pathlib import Path
 from typing import IO, Any
 
-from spmvbench import __version__, store
+from spmvbench import __version__, paths, store
 from spmvbench.bench.ahead import compile_ahead
 from spmvbench.bench.plan import Case, Group, Settings, device_kind
 from spmvbench.bench.probe import SESSION
@@ -307,6 +308,7 @@ def host() -> dict[str, Any]:
         "command": sys.argv,
         "spmvbench": __version__,
         "git": _git_revision(),
+        "package": package_hash(),
         "python": platform.python_version(),
         "os": platform.platform(),
         "host": platform.node(),
@@ -315,6 +317,16 @@ def host() -> dict[str, Any]:
         "memory_bytes": psutil.virtual_memory().total,
         "packages": packages,
     }
+
+
+def package_hash() -> str:
+    """SHA-256 (16 hex digits) of this package's modules and kernels: what ran, where no revision tells it."""
+    package = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    for folder, pattern in ((package, "*.py"), (paths.kernels(), "*.cu*")):
+        for path in sorted(folder.rglob(pattern)):
+            digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 def _cpu() -> str:

@@ -126,6 +126,7 @@ class Bench:
         turns.fmt, turns.program, turns.parts = fmt, self.device.compile(launches), by_part(launches)
         columns |= {
             "launches": len(launches),
+            "code_hash": turns.program.code_hash,
             "t_setup": (setup if vendor else 0.0) + fmt.setup_seconds,
             "t_compile": columns.get("t_compile", 0.0) + turns.program.compile_seconds,
             "bytes_workspace": workspace(launches, [self.x, self.y, *fmt.arrays().values()]),

@@ -48,10 +48,12 @@ class OutOfDeviceMemory(Exception):
 class Program(ABC):
     """The launches of one SpMV, compiled, with their arguments bound once.
 
-    compile_seconds: time spent compiling (near zero where the disk cache had it).
+    compile_seconds: time spent compiling (near zero where the disk cache had it). code_hash: SHA-256 (16 hex digits)
+    of the machine code of its kernels; empty where there is none to tell of (a library's calls, the emulated device).
     """
 
     compile_seconds: float
+    code_hash: str = ""
 
     @abstractmethod
     def run(self) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import logging
+import os
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -113,8 +115,10 @@ class CudaProgram(Program):
 
     def __init__(self, device: Cuda, launches: Sequence[Launch | Call]):
         began = time.perf_counter()
-        functions = device.functions([launch for launch in launches if isinstance(launch, Launch)])
+        kernels = [launch for launch in launches if isinstance(launch, Launch)]
+        functions = device.functions(kernels)
         self.compile_seconds = time.perf_counter() - began
+        self.code_hash = device.code_hash(kernels)
         self._steps: list[Callable[[int], None]] = []
         for launch in launches:
             if isinstance(launch, Call):
@@ -186,6 +190,7 @@ class Cuda(Device):
         self.default_max_bytes = self._device.mem_info[1] // 4
         self.limits = cuda_limits(ordinal)
         self._functions: dict[tuple[str, str], Any] = {}
+        self._codes: dict[tuple[str, str], bytes] = {}  # digests of their machine code
         self._modules: list[Any] = []
         self._peak = _peak_memory()
         self._nvml = _nvml_handle(self._device.pci_bus_id)
@@ -204,7 +209,13 @@ class Cuda(Device):
                 codes = pool.map(lambda k: compiled(kernel_path(k[0]), k[1], self._arch, self._cuda), missing)
                 for kernel, (name, binary) in zip(missing, codes, strict=True):
                     self._functions[kernel] = self._loaded(name, binary)
+                    self._codes[kernel] = hashlib.sha256(binary).digest()
         return self._functions
+
+    def code_hash(self, launches: Sequence[Launch]) -> str:
+        """As Program.code_hash, of launches whose `functions` were asked for."""
+        digests = [self._codes[launch.source, launch.kernel] for launch in launches]
+        return hashlib.sha256(b"".join(digests)).hexdigest()[:16] if digests else ""
 
     def _loaded(self, name: str, binary: bytes) -> Any:
         from cupy.cuda.function import Module
@@ -274,6 +285,7 @@ class Cuda(Device):
                 "max_sm_clock_mhz": pynvml.nvmlDeviceGetMaxClockInfo(self._nvml, pynvml.NVML_CLOCK_SM),
                 "max_memory_clock_mhz": pynvml.nvmlDeviceGetMaxClockInfo(self._nvml, pynvml.NVML_CLOCK_MEM),
                 "power_limit_w": pynvml.nvmlDeviceGetEnforcedPowerLimit(self._nvml) / 1000,
+                "ecc": _ecc(self._nvml),
             }
         return {
             "device": self.name,
@@ -287,6 +299,8 @@ class Cuda(Device):
             "cuda_runtime": cupy.cuda.runtime.runtimeGetVersion(),
             "nvrtc": ".".join(map(str, nvrtc.version(self._cuda))),
             "cupy": cupy.__version__,
+            "cusparse": _cusparse_version(),
+            "gpu": gpu_name(str(uuid.UUID(bytes=bytes(found["uuid"])))),
         } | nvml_facts
 
     def memory_free(self) -> int:
@@ -342,6 +356,36 @@ class Cuda(Device):
 
     def close(self) -> None:
         self.xp.get_default_memory_pool().free_all_blocks()
+
+
+def gpu_name(unique: str) -> str:
+    """A GPU's name among all others, from its UUID: a hash of it, so that rows tell GPUs apart and do not name them.
+
+    The UUID itself (``GPU-...``, as nvidia-smi prints it) where SPMVBENCH_IDENTIFY is set.
+    """
+    if os.environ.get("SPMVBENCH_IDENTIFY"):
+        return f"GPU-{unique}"
+    return hashlib.sha256(unique.encode()).hexdigest()[:16]
+
+
+def _cusparse_version() -> int | None:
+    """The library's version as it counts, 12703 for 12.7.3; None where it is not installed."""
+    try:
+        from cupy.cuda import cusparse, device
+
+        return cusparse.getVersion(device.get_cusparse_handle())
+    except (ImportError, AttributeError, OSError, RuntimeError):
+        return None
+
+
+def _ecc(handle: Any) -> bool | None:
+    """Whether the memory corrects errors; None where it cannot."""
+    import pynvml
+
+    try:
+        return bool(pynvml.nvmlDeviceGetEccMode(handle)[0])
+    except pynvml.NVMLError:
+        return None
 
 
 def _nvml_handle(pci_bus_id: str) -> Any:

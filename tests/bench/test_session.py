@@ -612,3 +612,16 @@ def test_what_a_row_of_a_measured_case_holds(run, tmp_path):
     assert environment["ended"] > environment["started"]
     assert environment["rows"] == 8
     assert {"numpy", "scipy"} <= set(environment["packages"])
+
+
+def test_a_record_tells_what_ran_where_no_revision_does(monkeypatch, tmp_path):
+    def hashed(text):
+        kernels = tmp_path / "kernels"
+        kernels.mkdir(exist_ok=True)
+        (kernels / "a.cu").write_text(text)
+        monkeypatch.setattr(session.paths, "kernels", lambda: kernels)
+        return session.package_hash()
+
+    assert session.host()["package"] == session.package_hash()
+    assert hashed("// 1") != hashed("// 2")
+    assert hashed("// 1") == hashed("// 1")

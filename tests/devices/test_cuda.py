@@ -51,6 +51,16 @@ def test_code_is_compiled_again_once_a_header_beside_the_kernel_changes(tmp_path
     assert cuda.compiled(source, "own", "sm_90", 13)[1] != binary
 
 
+def test_a_gpu_is_named_by_a_hash_unless_asked(monkeypatch):
+    unique = "12345678-1234-5678-1234-567812345678"
+    hidden = cuda.gpu_name(unique)
+    assert len(hidden) == 16
+    assert hidden not in unique
+    assert cuda.gpu_name(unique.replace("1", "2")) != hidden
+    monkeypatch.setenv("SPMVBENCH_IDENTIFY", "1")
+    assert cuda.gpu_name(unique) == f"GPU-{unique}"
+
+
 @pytest.fixture(scope="module")
 def device():
     return open_device("cuda:0")
@@ -158,3 +168,23 @@ def test_properties_name_the_device(device):
     assert found["l2_bytes"] > 2**20
     assert found["driver"]
     assert 0 < device.sm_clock_mhz() <= found["max_sm_clock_mhz"]
+
+
+@pytest.mark.gpu
+def test_a_program_tells_what_machine_code_it_runs(device):
+    def code(*launches):
+        return device.compile(launches).code_hash
+
+    empty, other = (Launch("vector.cu", f"empty<{n}>", 1, 32, ()) for n in (0, 1))
+    assert len(code(empty)) == 16
+    assert code(empty) == code(empty)
+    assert len({code(empty), code(other), code(empty, other)}) == 3
+    assert code() == ""
+
+
+@pytest.mark.gpu
+def test_a_record_names_the_gpu_and_the_library(device):
+    found = device.properties()
+    assert len(found["gpu"]) == 16
+    assert found["cusparse"] > 12000
+    assert found["ecc"] in (True, False, None)
