@@ -184,12 +184,14 @@ class Format:
 
     Class attributes: key (what users type), family and survey_name (Filippone et al. 2017, Table 2; empty where the
     survey has no such name), reference (the paper), sources (the kernel files that `launches` names), devices (the
-    kinds that can run it), keeps_zeros (False where stored zeros cannot be told from padding), core (where several
-    names are one storage: that storage and what the name fixes of it, in a few words), experiment (True where its time
-    answers another question than how fast an SpMV is: measured and recorded, never ranked), own (True where storage or
-    rule is this project's and no paper's), alias_of (the format, with the parameters that differ from its defaults,
-    ``hll[threads=1]``, whose arrays and launches this name has on every matrix: rankings count the two once),
-    square_only (True where rows and columns have to be the same things; other matrices are refused with Skip).
+    kinds that can run it), op (the key of the operation that `launches` run, see bench/operations.py: y = A x unless it
+    says otherwise), keeps_zeros (False where stored zeros cannot be told from padding), keeps_values (False where only
+    the pattern is stored: `to_coo` gives ones), core (where several names are one storage: that storage and what the
+    name fixes of it, in a few words), experiment (True where its time answers another question than how fast an SpMV
+    is: measured and recorded, never ranked), own (True where storage or rule is this project's and no paper's),
+    alias_of (the format, with the parameters that differ from its defaults, ``hll[threads=1]``, whose arrays and
+    launches this name has on every matrix: rankings count the two once), square_only (True where rows and columns have
+    to be the same things; other matrices are refused with Skip).
     """
 
     key: ClassVar[str] = ""
@@ -198,7 +200,9 @@ class Format:
     survey_name: ClassVar[str] = ""
     sources: ClassVar[tuple[str, ...]] = ()
     devices: ClassVar[tuple[str, ...]] = ("cuda", "emulated")
+    op: ClassVar[str] = "spmv"
     keeps_zeros: ClassVar[bool] = True
+    keeps_values: ClassVar[bool] = True
     core: ClassVar[str] = ""
     experiment: ClassVar[bool] = False
     own: ClassVar[bool] = False
