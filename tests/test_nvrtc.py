@@ -14,13 +14,14 @@ import scipy.sparse
 from spmvbench import formats, paths
 from spmvbench.devices import nvrtc
 from spmvbench.devices.base import DeviceFault, DeviceUnavailable
-from spmvbench.formats import Csr, Launch, Skip
+from spmvbench.formats import Csr, Launch, Skip, single_steps
 from spmvbench.testing import hard_matrices
 
 # Launched by the bench itself, to measure the device, and by converters on it.
 OWN = {
     "vector.cu": {"empty<0>", "copy<double2>", "read<double2>"},
     "hold.cu": {"hold"},
+    "repeat.cu": {"repeat"},
     "checksum.cu": {"checksum<0>"},
     "blocked/block_convert.cu": {
         *(
@@ -147,7 +148,7 @@ def instantiations(every):
                 except Skip:
                     continue
                 launches = converted.launches(np.ones(a.cols, a.dtype), np.ones(a.rows, a.dtype))
-                for launch in launches:
+                for launch in single_steps(launches):
                     if isinstance(launch, Launch):
                         assert launch.source in cls.sources, f"{cls.key} launches a kernel of a file it does not name"
                         found[launch.source].add(launch.kernel)

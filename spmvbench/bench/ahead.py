@@ -26,7 +26,7 @@ from spmvbench import formats, paths
 from spmvbench.bench.plan import DTYPES, Case, Group
 from spmvbench.collection import synthetic
 from spmvbench.devices import cuda, open_device
-from spmvbench.formats import Call, Csr
+from spmvbench.formats import Call, Csr, single_steps
 from spmvbench.formats.conversion import converting_for
 
 LIMIT = 120.0  # seconds
@@ -109,7 +109,7 @@ def main() -> None:
             # Whatever goes wrong goes wrong again in the case's own turn, whose row tells of it.
             with suppress(Exception), converting_for(device.limits):
                 launches = formats.get(key).from_csr(a.fresh(), **params).launches(x, y)
-                device.compile([launch for launch in launches if not isinstance(launch, Call)])
+                device.compile([step for step in single_steps(launches) if not isinstance(step, Call)])
     device.close()
 
 

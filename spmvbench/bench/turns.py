@@ -22,7 +22,7 @@ from spmvbench.bench.shared import Shared
 from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
 from spmvbench.devices.guards import Guards
 from spmvbench.errors import SpmvbenchError
-from spmvbench.formats import Call, Format, Launch, Skip
+from spmvbench.formats import Call, Format, Launch, Loop, Skip, single_steps
 from spmvbench.formats.conversion import converting_for
 from spmvbench.store import now
 
@@ -42,7 +42,7 @@ class Turns:
     columns: dict[str, Any]
     fmt: Format | None = None
     program: Program | None = None
-    parts: dict[str, list[Launch | Call]] = field(default_factory=dict)
+    parts: dict[str, list[Launch | Call | Loop]] = field(default_factory=dict)
     series: dict[str, timing.Series] = field(default_factory=dict)
     guards: Guards | None = None
     proven: bool = False
@@ -120,7 +120,7 @@ class Bench:
 
         begin(COMPILING)
         launches, setup = timing.timed(lambda: fmt.launches(self.x, self.y))
-        vendor = any(isinstance(launch, Call) for launch in launches)
+        vendor = any(isinstance(step, Call) for step in single_steps(launches))
         if vendor:  # the first time also loads the library
             launches, setup = timing.timed(lambda: fmt.launches(self.x, self.y))
         turns.fmt, turns.program, turns.parts = fmt, self.device.compile(launches), by_part(launches)
@@ -360,16 +360,16 @@ def failure_of(error: Exception, stage: str) -> dict[str, Any]:
     return {"status": "error", "reason": f"{type(error).__name__} while {stage}: {error} ({where})"}
 
 
-def by_part(launches: list[Launch | Call]) -> dict[str, list[Launch | Call]]:
+def by_part(launches: list[Launch | Call | Loop]) -> dict[str, list[Launch | Call | Loop]]:
     """The launches of each named part that has work, in order; those without a name are of none."""
-    parts: dict[str, list[Launch | Call]] = {}
+    parts: dict[str, list[Launch | Call | Loop]] = {}
     for launch in launches:
-        if launch.part and (isinstance(launch, Call) or np.all(launch.grid)):
+        if launch.part and (not isinstance(launch, Launch) or np.all(launch.grid)):
             parts.setdefault(launch.part, []).append(launch)
     return parts
 
 
-def workspace(launches: list[Launch | Call], known: list[Any]) -> int:
+def workspace(launches: list[Launch | Call | Loop], known: list[Any]) -> int:
     """Bytes of the arrays among the launches' arguments that lie in none of the known ones, each counted once."""
 
     def span(array: Any) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.errors import SpmvbenchError
-from spmvbench.formats.base import Call, Launch
+from spmvbench.formats.base import Call, Launch, Loop
 from spmvbench.formats.conversion import Limits
 
 
@@ -50,10 +50,12 @@ class Program(ABC):
 
     compile_seconds: time spent compiling (near zero where the disk cache had it). code_hash: SHA-256 (16 hex digits)
     of the machine code of its kernels; empty where there is none to tell of (a library's calls, the emulated device).
+    host_driven: whether the host decides on every turn of its loops, where the device could not.
     """
 
     compile_seconds: float
     code_hash: str = ""
+    host_driven: bool = False
 
     @abstractmethod
     def run(self) -> None:
@@ -74,7 +76,7 @@ class Device(ABC):
     limits: Limits
 
     @abstractmethod
-    def compile(self, launches: Sequence[Launch | Call]) -> Program:
+    def compile(self, launches: Sequence[Launch | Call | Loop]) -> Program:
         """Compile and bind. Launches with an empty grid are dropped. Raises DeviceFault with the compiler's words."""
 
     @abstractmethod

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from spmvbench import paths
-from spmvbench.devices import nvrtc
+from spmvbench.devices import loops, nvrtc
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program
 from spmvbench.formats import kernel_path
 from spmvbench.formats.arrays import cdiv
-from spmvbench.formats.base import Call, Launch
+from spmvbench.formats.base import Call, Launch, Loop, single_steps
 from spmvbench.formats.conversion import cuda_limits
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ STICKY = {214, 220, 226, *range(700, 720)} - {701, 704, 705, 708, 709, 712, 713}
 # nvmlClocksEventReason bits: hardware slow-down, thermal (software, hardware), external power brake.
 THROTTLE_REASONS = 0x8 | 0x20 | 0x40 | 0x80
 POWER_CAP_REASON = 0x4
+REPEAT = Launch("repeat.cu", "repeat", 1, 1, ())
 CHECKSUM_BLOCKS = 2048  # enough to fill a GPU; each adds to the sum once a warp
 POWER_CAP_CLOCK_SHARE = 0.75  # a power cap counts only once it takes more than a quarter of the clock (as NVBench)
 
@@ -113,26 +115,90 @@ def _peak_memory() -> Any:
 class CudaProgram(Program):
     """Launches with their arguments in the driver's form, made once."""
 
-    def __init__(self, device: Cuda, launches: Sequence[Launch | Call]):
+    def __init__(self, device: Cuda, launches: Sequence[Launch | Call | Loop]):
         began = time.perf_counter()
-        kernels = [launch for launch in launches if isinstance(launch, Launch)]
-        functions = device.functions(kernels)
+        steps = [step for step in launches if _has_work(step)]
+        kernels = [step for step in single_steps(steps) if isinstance(step, Launch) and _has_work(step)]
+        loops_back = any(isinstance(step, Loop) for step in steps)
+        functions = device.functions([*kernels, REPEAT] if loops_back else kernels)
         self.compile_seconds = time.perf_counter() - began
         self.code_hash = device.code_hash(kernels)
+
+        def bind(step: Launch | Call) -> Callable[[int], None]:
+            return step.function if isinstance(step, Call) else _bind(functions[step.source, step.kernel], step)
+
         self._steps: list[Callable[[int], None]] = []
-        for launch in launches:
-            if isinstance(launch, Call):
-                self._steps.append(launch.function)
+        for step in steps:
+            if isinstance(step, Loop):
+                self._steps.append(_BoundLoop(device, step, [bind(inner) for inner in step.steps if _has_work(inner)]))
             else:
-                self._steps.append(_bind(functions[launch.source, launch.kernel], launch))
-        self._keep = launches  # the arrays behind the bound pointers
+                self._steps.append(bind(step))
+        self.host_driven = loops_back and not device.graphs_loop
+        self._keep = steps  # the arrays behind the bound pointers
         self._stream = device.stream.ptr
 
     def run(self, stream: int | None = None) -> None:
-        """Enqueue one SpMV on the device's stream, or on another by its handle."""
+        """Enqueue one SpMV on the device's stream, or on another by its handle; a loop waits for its end."""
         with _faults():
             for step in self._steps:
                 step(self._stream if stream is None else stream)
+
+    def record(self) -> None:
+        """Add one SpMV to the graph that the device's stream captures."""
+        for step in self._steps:
+            getattr(step, "record", step)(self._stream)
+
+
+def _has_work(step: Launch | Call | Loop) -> bool:
+    if isinstance(step, Loop):
+        return any(map(_has_work, step.steps))
+    return isinstance(step, Call) or min(three(step.grid)) > 0
+
+
+class _BoundLoop:
+    """A loop with its steps bound: called, the host asks after each turn; in a graph, the device alone decides."""
+
+    def __init__(self, device: Cuda, loop: Loop, steps: list[Callable[[int], None]]):
+        self._device, self._loop, self._steps = device, loop, steps
+        self._turns = device.xp.zeros(1, np.int32)
+        self._seen = np.frombuffer(device.xp.cuda.alloc_pinned_memory(4), np.int32, 1)
+
+    def _turn(self, stream: int) -> None:
+        for step in self._steps:
+            step(stream)
+
+    def __call__(self, stream: int) -> None:
+        runtime = self._device.xp.cuda.runtime
+        for _ in range(self._loop.limit):
+            self._turn(stream)
+            runtime.memcpyAsync(self._seen.ctypes.data, self._loop.more.data.ptr, 4, runtime.memcpyDefault, stream)
+            runtime.streamSynchronize(stream)
+            if not self._seen[0]:
+                return
+        raise DeviceFault(f"a loop has no end: {self._loop.limit:,} turns")
+
+    def record(self, stream: int) -> None:
+        """Add the loop to the graph that the stream captures."""
+        body_stream = self._device.body_stream.ptr
+
+        def body(handle: int) -> None:
+            self._turn(body_stream)
+            args = (np.uint64(handle), self._loop.more, self._turns, np.int32(self._loop.limit))
+            function = self._device.functions([REPEAT])[REPEAT.source, REPEAT.kernel]
+            _bind(function, replace(REPEAT, args=args))(body_stream)
+
+        loops.record(stream, body_stream, body)
+
+
+class HostDriven:
+    """Searches that the host drives, turn by turn, where the driver's graphs have no loops."""
+
+    def __init__(self, program: CudaProgram, repeats: int):
+        self._program, self._repeats = program, repeats
+
+    def __call__(self) -> None:
+        for _ in range(self._repeats):
+            self._program.run()
 
 
 def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
@@ -183,6 +249,8 @@ class Cuda(Device):
         self._device = cupy.cuda.Device(ordinal)
         self._device.use()
         self.stream = cupy.cuda.Stream()
+        self.body_stream = cupy.cuda.Stream(non_blocking=True)  # captures the bodies of loops, and nothing else
+        self.graphs_loop = cupy.cuda.runtime.driverGetVersion() >= loops.OLDEST
         major, minor = divmod(int(self._device.compute_capability), 10)
         self._arch = f"sm_{major}{minor}"
         self._cuda = cupy.cuda.runtime.driverGetVersion() // 1000
@@ -226,15 +294,19 @@ class Cuda(Device):
         self._modules.append(module)
         return module.get_function(name)
 
-    def compile(self, launches: Sequence[Launch | Call]) -> Program:
-        return CudaProgram(self, [x for x in launches if isinstance(x, Call) or min(three(x.grid)) > 0])
+    def compile(self, launches: Sequence[Launch | Call | Loop]) -> CudaProgram:
+        return CudaProgram(self, launches)
 
     def capture(self, program: Program, repeats: int) -> Callable[[], None]:
+        """A replay of a CUDA graph, or the host's own loop where graphs have none: `elapsed` times it by the host."""
+        assert isinstance(program, CudaProgram)
+        if program.host_driven:
+            return HostDriven(program, repeats)
         with _faults():
             self.stream.begin_capture()
             try:
                 for _ in range(repeats):
-                    program.run()
+                    program.record()
             finally:
                 graph = self.stream.end_capture()
             graph.upload(self.stream)
@@ -243,6 +315,7 @@ class Cuda(Device):
     def elapsed(self, work: Callable[[], None], *, flush: bool = False) -> float:
         """Seconds between two events around `work`, all of it enqueued before the first event is reached.
 
+        What the host drives turn by turn is timed by the host's clock, its waiting included.
         With `flush`, a write over as many bytes as L2 holds goes before (as NVBench does between cold samples).
         Raises DeviceFault where the work fails, or where the host cannot enqueue it in about two seconds.
         """
@@ -250,6 +323,12 @@ class Cuda(Device):
         with _faults():
             if flush:
                 self._flush()
+            if isinstance(work, HostDriven):  # the host waits for the device, which cannot be held back then
+                self.stream.synchronize()
+                began = time.perf_counter()
+                work()
+                self.stream.synchronize()
+                return time.perf_counter() - began
             self._release[:] = 0
             self._hold.run()
             try:

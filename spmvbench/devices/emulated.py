@@ -13,7 +13,7 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy as np
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program
 from spmvbench.devices.emulation import build
 from spmvbench.formats import kernel_path
-from spmvbench.formats.base import Call, Launch
+from spmvbench.formats.base import Call, Launch, Loop, single_steps
 from spmvbench.formats.conversion import EMULATED
 
 MAX_WORKERS = 16  # each maps some 2,000 regions of the 65,530 that Linux allows a process
@@ -125,6 +125,21 @@ class _Bound:
         return {"kernel": self.kernel, **totals, "lines": lines}
 
 
+class _BoundLoop:
+    """A loop whose launches are bound."""
+
+    def __init__(self, loop: Loop, bound: list[_Bound]):
+        self._loop, self._bound = loop, bound
+
+    def unrolled(self) -> Iterator[_Bound]:
+        """The launches as often as they are to run; the caller has run one before it asks for the next."""
+        for _ in range(self._loop.limit):
+            yield from self._bound
+            if not self._loop.more[0]:
+                return
+        raise DeviceFault(f"a loop has no end: {self._bound[-1].kernel} after {self._loop.limit:,} turns")
+
+
 def _buffers(parameters: list[build.Parameter], args: Sequence[Any]) -> ctypes.Array[_Buffer]:
     """The arrays of a launch. What the kernel may write comes first: of two views of one memory, that one decides."""
     found = [
@@ -190,18 +205,18 @@ class EmulatedProgram(Program):
     (``csr.cu:25``). There is no model of a cache in it. Arrays count as aligned to 256 bytes, as GPU memory is.
     """
 
-    def __init__(self, device: Emulated, bound: list[_Bound], compile_seconds: float):
+    def __init__(self, device: Emulated, bound: list[_Bound | _BoundLoop], compile_seconds: float):
         self._device, self._bound, self.compile_seconds = device, bound, compile_seconds
         self.traffic: list[dict[str, Any]] = []
 
     def run(self) -> None:
-        """One SpMV. Raises DeviceFault where a kernel did something that a GPU forbids."""
-        traffic = []
+        """One SpMV. Raises DeviceFault where a kernel did something that a GPU forbids, or where a loop has no end."""
+        self.traffic = []
         for bound in self._bound:
-            self._device.execute(bound)
-            if self._device.check:
-                traffic.append(bound.traffic())
-        self.traffic = traffic
+            for launch in bound.unrolled() if isinstance(bound, _BoundLoop) else (bound,):
+                self._device.execute(launch)
+                if self._device.check:
+                    self.traffic.append(launch.traffic())
 
 
 class Emulated(Device):
@@ -227,20 +242,27 @@ class Emulated(Device):
         self._arena_library: build.Library | None = None
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="emulated")
 
-    def compile(self, launches: Sequence[Launch | Call]) -> EmulatedProgram:
+    def compile(self, launches: Sequence[Launch | Call | Loop]) -> EmulatedProgram:
         """Compile and bind. Raises DeviceFault for a vendor library's call, a source that does not compile or a launch
         that CUDA refuses, TypeError for arguments that are not what the kernel takes.
         """
-        for launch in launches:
+        for launch in single_steps(launches):
             if isinstance(launch, Call):
                 raise DeviceFault(f"{launch.name} is a vendor library's call, the emulated device runs kernels only")
         started = time.perf_counter()
-        kept = [launch for launch in launches if all(_three(launch.grid))]
-        wanted = {(launch.source, launch.kernel) for launch in kept}
+        wanted = {(launch.source, launch.kernel) for launch in single_steps(launches) if all(_three(launch.grid))}
         futures = {
             key: self._pool.submit(build.library, kernel_path(key[0]), key[1], check=self.check) for key in wanted
         }
-        bound = [_Bound(launch, futures[launch.source, launch.kernel].result(), self.seed) for launch in kept]
+
+        def bind(steps: Sequence[Launch]) -> list[_Bound]:
+            kept = [launch for launch in steps if all(_three(launch.grid))]
+            return [_Bound(launch, futures[launch.source, launch.kernel].result(), self.seed) for launch in kept]
+
+        bound: list[_Bound | _BoundLoop] = []
+        for step in launches:
+            steps = bind(step.steps if isinstance(step, Loop) else [step])
+            bound += [_BoundLoop(step, steps)] if isinstance(step, Loop) and steps else steps
         return EmulatedProgram(self, bound, time.perf_counter() - started)
 
     def execute(self, bound: _Bound) -> None:

@@ -29,13 +29,14 @@ from typing import Any
 from spmvbench import paths
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.formats import survey
-from spmvbench.formats.base import REGISTRY, Call, Csr, Format, Launch, Parameter, Skip, register
+from spmvbench.formats.base import REGISTRY, Call, Csr, Format, Launch, Loop, Parameter, Skip, register, single_steps
 
 __all__ = [
     "Call",
     "Csr",
     "Format",
     "Launch",
+    "Loop",
     "Parameter",
     "Skip",
     "find",
@@ -44,6 +45,7 @@ __all__ = [
     "label",
     "parse",
     "register",
+    "single_steps",
     "survey",
 ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -89,7 +89,32 @@ class Call:
     part: str = ""
 
 
-Step = TypeVar("Step", Launch, Call)
+@dataclass(frozen=True)
+class Loop:
+    """Steps that are repeated while `more`, one int32 in device memory, is not 0 after them: at least once.
+
+    The device alone decides; no host answer is awaited where its graphs have loops. limit: how often at most, more
+    than any matrix needs: a loop that goes on is a fault. part: as `in_part` names it.
+    """
+
+    steps: tuple[Launch | Call, ...]
+    more: Array
+    limit: int
+    part: str = ""
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """The arguments of all steps, and `more`."""
+        return (*(arg for step in self.steps for arg in step.args), self.more)
+
+
+Step = TypeVar("Step", Launch, Call, Loop)
+
+
+def single_steps(steps: Iterable[Launch | Call | Loop]) -> Iterator[Launch | Call]:
+    """The steps in order, those of a loop once in its place."""
+    for step in steps:
+        yield from step.steps if isinstance(step, Loop) else (step,)
 
 
 def in_part(part: str, launches: Iterable[Step]) -> list[Step]:
@@ -232,7 +257,7 @@ class Format:
         """(rows, cols, values) of every entry and no padding, in any order: proves that nothing was lost."""
         raise NotImplementedError
 
-    def launches(self, x: Array, y: Array) -> list[Launch | Call]:
+    def launches(self, x: Array, y: Array) -> list[Launch | Call | Loop]:
         """Everything that one y = A x needs, in order, zeroing of y included. y holds anything before."""
         raise NotImplementedError
 
