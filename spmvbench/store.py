@@ -17,8 +17,9 @@ import fcntl
 import json
 import math
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -162,7 +163,11 @@ def compact(run_folder: Path) -> None:
 def append_session(run_folder: Path, session: dict[str, Any]) -> None:
     """Add a session's record to run.json, or replace the one with the same start."""
     sessions = [old for old in _sessions(run_folder) if old["started"] != session["started"]]
-    text = json.dumps({"schema_version": SCHEMA_VERSION, "sessions": [*sessions, session]}, indent=2, default=str)
+    _write_sessions(run_folder, [*sessions, session])
+
+
+def _write_sessions(run_folder: Path, sessions: Sequence[dict[str, Any]]) -> None:
+    text = json.dumps({"schema_version": SCHEMA_VERSION, "sessions": list(sessions)}, indent=2, default=str)
     with written_whole(run_folder / ENVIRONMENT) as file:
         file.write(f"{text}\n".encode())
 
@@ -246,12 +251,61 @@ def set_aside(run_folder: Path) -> Path | None:
     return aside
 
 
+def merge(sources: Sequence[Path], target: Path) -> int:
+    """Put the rows, descriptions of matrices and sessions of several runs into a new run, whole or not at all.
+
+    Every row once, in the order of the runs and in each as written; `run_id` is the new run's name. Returns the number
+    of rows. Raises SpmvbenchError where `target` is there, and UsageError where two runs hold rows of one case that are
+    not the same row: a run has one row of a case.
+    """
+    if target.exists():
+        raise SpmvbenchError(f"{target} is there already: choose another name")
+    rows: dict[str, dict[str, Any]] = {}
+    places: dict[str, Path] = {}
+    for source in sources:
+        for row in _read(source, _CASES)[0].to_pylist():
+            row |= {"run_id": target.name, "sequence": len(rows) + 1}
+            held = rows.setdefault(row["case_id"], row)
+            if str(held | row) != str(held | {"sequence": row["sequence"]}):  # as text: NaN is not equal to itself
+                raise UsageError(
+                    f"{places[row['case_id']]} and {source} hold two rows of one case, {row['group']}/{row['name']} "
+                    f"{row['label']} {row['dtype']} {row['mode']}, and a run has one: set them side by side with "
+                    "spmvbench compare"
+                )
+            places.setdefault(row["case_id"], source)
+    about = {row["matrix_sha256"]: row for source in sources for row in _read(source, _DESCRIPTIONS)[0].to_pylist()}
+    described = [row | {"sequence": place} for place, row in enumerate(about.values(), start=1)]
+    sessions = [session for source in sources for session in _sessions(source)]
+    sessions = [session for place, session in enumerate(sessions) if session not in sessions[:place]]
+
+    target.mkdir(parents=True)
+    try:
+        _write_sessions(target, sorted(sessions, key=lambda session: session["started"]))
+        _write_rows(target / MATRICES, _DESCRIPTIONS, described)
+        _write_rows(target / ROWS, _CASES, list(rows.values()), durable=True)
+    except BaseException:
+        shutil.rmtree(target)
+        raise
+    return len(rows)
+
+
+def remove(run_folder: Path) -> None:
+    """Remove a run's folder with all that is in it. Raises SpmvbenchError where a session works on it."""
+    with lock(run_folder):
+        shutil.rmtree(run_folder)
+
+
 def _append(run_folder: Path, kept: _Kept, row: dict[str, Any]) -> None:
-    import pyarrow as pa
 
     path = run_folder / kept.parts / f"{row[kept.key]}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write(pa.Table.from_pylist([row], schema=kept.schema), path)
+    _write_rows(path, kept, [row])
+
+
+def _write_rows(path: Path, kept: _Kept, rows: list[dict[str, Any]], *, durable: bool = False) -> None:
+    import pyarrow as pa
+
+    _write(pa.Table.from_pylist(rows, schema=kept.schema), path, durable=durable)
 
 
 def _write(table: pa.Table, path: Path, *, durable: bool = False) -> None:

@@ -53,7 +53,9 @@ def test_options_named_exist(readme):
     from spmvbench.cli import cli
 
     for name in COMMANDS:
-        known = {option for parameter in cli.get_command(None, name).params for option in parameter.opts}
+        command = cli.get_command(None, name)
+        every = [command, *getattr(command, "commands", {}).values()]
+        known = {option for part in every for parameter in part.params for option in parameter.opts}
         for line in re.findall(rf"spmvbench {name}\b(.*)", readme):
             assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", line.partition("#")[0])) <= known, line
 

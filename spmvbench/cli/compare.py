@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from spmvbench.cli import completion
 from spmvbench.cli.option_types import Percent
 from spmvbench.cli.results import echo_table, number
 from spmvbench.errors import UsageError, did_you_mean
@@ -105,8 +106,8 @@ def _echo_others(table: pd.DataFrame, every: bool) -> None:
 
 
 @click.command(name="compare")
-@click.argument("before")
-@click.argument("after")
+@click.argument("before", shell_complete=completion.runs)
+@click.argument("after", shell_complete=completion.runs)
 @click.option("--format", "formats", metavar="A,B", help="Only these formats: keys, names as tables have them, globs.")
 @click.option(
     "--threshold",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spmvbench.cli import completion
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     import pandas as pd
@@ -89,26 +89,20 @@ def _read(folders: list[Path]) -> tuple[Any, Any, dict[str, Any]]:
     return pd.concat(tables, ignore_index=True), matrices, environments[0] | {"sessions": sessions}
 
 
-def _completed(incomplete: str, known: Iterable[str]) -> list[str]:
-    """Ways to go on with a list with commas."""
-    before, comma, last = incomplete.rpartition(",")
-    return [before + comma + name for name in known if name.startswith(last)]
-
-
 def _complete_figure(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from spmvbench.report import figures
 
-    return _completed(incomplete, figures.known())
+    return completion.in_list(incomplete, figures.known())
 
 
 def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from spmvbench.report import published
 
-    return _completed(incomplete, published.names())
+    return completion.in_list(incomplete, published.names())
 
 
 @click.command(name="report")
-@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
 @click.option("--out", metavar="DIR", help="Where to write; RUN's own folder, under report/, without.")
 @click.option(
     "--figures",
@@ -128,6 +122,7 @@ def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: 
 @click.option("--mode", metavar="MODES", help="Only these modes: hot,cold.")
 @click.option("--results", default="results", show_default=True, metavar="DIR", help="Where runs lie.")
 @click.option("--emulated", is_flag=True, help="Show times of the emulated device, EMULATED across each figure.")
+@click.option("--open", "opened", is_flag=True, help="Show the page in a browser.")
 def command(
     runs: tuple[str, ...],
     out: str | None,
@@ -139,6 +134,7 @@ def command(
     mode: str | None,
     results: str,
     emulated: bool,
+    opened: bool,
 ) -> None:
     """Draw the figures of a run and write one HTML page that holds them.
 
@@ -191,3 +187,8 @@ def command(
     for reason, left_out in report.left_out.items():
         click.echo(f"Left out: {', '.join(left_out)}: {reason}")
     click.echo(f"Report: {report.page}")
+    if opened:
+        import webbrowser
+
+        if not webbrowser.open(report.page.resolve().as_uri()):
+            raise SpmvbenchError(f"no browser can be started here: open {report.page} in one")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
+from spmvbench.cli import completion
 from spmvbench.cli.config import read_config
 from spmvbench.cli.option_types import Bytes, Seconds, Words
 from spmvbench.cli.progress import Progress, stoppable
@@ -23,11 +23,10 @@ if TYPE_CHECKING:
     from spmvbench.collection import Matrix
 
 
-def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from spmvbench import formats
 
-    before, comma, word = incomplete.rpartition(",")
-    return [CompletionItem(before + comma + key) for key in sorted(formats.keys()) if key.startswith(word)]
+    return completion.in_list(incomplete, formats.keys())
 
 
 @click.command(name="run")
@@ -45,8 +44,21 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     type=Words("hot", "cold"),
     help="hot: L2 as warm as repetition makes it; cold: flushed before each SpMV. Default: both on a GPU, else hot.",
 )
-@click.option("--device", default="auto", show_default=True, metavar="NAME", help="auto, cuda:0, emulated.")
-@click.option("--run", "run_name", metavar="NAME", help="Name of the run. Default: from the selection and device.")
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=completion.devices,
+    help="auto, cuda:0, emulated.",
+)
+@click.option(
+    "--run",
+    "run_name",
+    metavar="NAME",
+    shell_complete=completion.runs,
+    help="Name of the run. Default: from the selection and device.",
+)
 @click.option(
     "--results", type=click.Path(file_okay=False), default="results", show_default=True, help="Where runs lie."
 )
@@ -89,6 +101,7 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     is_eager=True,
     expose_value=False,
     callback=read_config,
+    shell_complete=completion.configs,
     help="TOML file with options, or the name of a ready-made one; the command line goes before it.",
 )
 @click.option("--dry-run", is_flag=True, help="Count what would be measured, and stop.")

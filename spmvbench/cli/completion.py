@@ -1,0 +1,51 @@
+"""What the shell completes: runs, ready-made configurations, devices, lists with commas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+
+def in_list(incomplete: str, known: Iterable[str]) -> list[str]:
+    """Ways to go on with a list with commas."""
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in known if name.startswith(last)]
+
+
+def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The runs under --results, the newest first, and folders as they are typed."""
+    from spmvbench import store
+
+    given = [context.params["results"] for context in (ctx, ctx.parent) if context and context.params.get("results")]
+    here = [path.name for path in store.runs(next(iter(given), "results"))]
+    return [name for name in here if name.startswith(incomplete)] or _folders(incomplete)
+
+
+def _folders(incomplete: str) -> list[str]:
+    from glob import escape, glob
+
+    return [path.rstrip("/") for path in sorted(glob(f"{escape(incomplete)}*/"))]
+
+
+def configs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    """The ready-made configurations, and files as they are typed."""
+    from click.shell_completion import CompletionItem
+
+    from spmvbench import paths
+
+    known = sorted(path.stem for path in (paths.configs() / "runs").glob("*.toml"))
+    found = [CompletionItem(name) for name in known if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
+
+
+def devices(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """What --device takes here: a number for every GPU that can be used."""
+    from itertools import count, takewhile
+
+    from spmvbench.devices import cuda
+
+    usable = takewhile(lambda ordinal: cuda.why_unavailable(ordinal) is None, count())
+    names = ["auto", *(f"cuda:{ordinal}" for ordinal in usable), "emulated", "emulated-check"]
+    return [name for name in names if name.startswith(incomplete)]

@@ -1,0 +1,56 @@
+"""`spmvbench export`: a run for other programs, as CSV, JSON, Markdown, LaTeX or Ginkgo's JSON."""
+
+from __future__ import annotations
+
+import click
+
+from spmvbench.cli import completion
+from spmvbench.errors import UsageError
+
+FORMATS = ("csv", "json", "markdown", "latex", "ginkgo")
+TABLES = ("cases", "formats", "matrices", "reasons")
+
+
+@click.command(name="export")
+@click.argument("run", shell_complete=completion.runs)
+@click.option("--to", type=click.Choice(FORMATS), required=True, help="What to write.")
+@click.option(
+    "--table",
+    type=click.Choice(TABLES),
+    help="cases: a row a case, in csv and json with every column; formats: the table that ends a run; matrices: a row "
+    "a matrix, a column a format; reasons: why cases are not ok. Default: cases in csv and json, else formats.",
+)
+@click.option("--samples", is_flag=True, help="With the samples of each case, in csv and json of cases.")
+@click.option("--out", metavar="FILE", help="Where to write; the terminal without.")
+@click.option("--results", default="results", show_default=True, metavar="DIR", help="Where runs lie.")
+def command(run: str, to: str, table: str | None, samples: bool, out: str | None, results: str) -> None:
+    """Write the rows or tables of a run for other programs.
+
+    RUN is a name under results/ or a folder. Times are in seconds, sizes in bytes. ginkgo is the JSON of Ginkgo's spmv
+    benchmark, a record a matrix, which its performance explorer and PETSc's bench_spmv read.
+
+    \b
+    spmvbench export h200 --to latex --table matrices
+    spmvbench export h200 --to ginkgo --out h200.json
+    """  # noqa: D301 - click reads the backspace
+    from pathlib import Path
+
+    from spmvbench import paths, store
+    from spmvbench.cli.report import rows_of
+    from spmvbench.report import export
+
+    if to == "ginkgo" and table is not None:
+        raise UsageError("--table and --to ginkgo exclude each other: Ginkgo's layout is one of its own")
+    if samples and (to not in ("csv", "json") or table not in (None, "cases")):
+        raise UsageError("--samples goes with the cases in csv or json")
+    rows = rows_of(store.folder(run, results))
+    try:
+        text = export.text(rows, to, table or "", samples)
+    except ValueError as error:
+        raise UsageError(f"{run} cannot be written so: {error}") from None
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    with paths.written_whole(Path(out)) as file:
+        file.write(text.encode())
+    click.echo(f"Written: {out}", err=True)

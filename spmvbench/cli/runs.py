@@ -1,0 +1,138 @@
+"""`spmvbench runs`: which runs there are, what one holds, removing and merging them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spmvbench.cli import completion
+from spmvbench.cli.results import echo_results, echo_table
+from spmvbench.errors import SpmvbenchError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_RESULTS = click.option("--results", default="results", show_default=True, metavar="DIR", help="Where runs lie.")
+# Behind `runs` or behind its further word, as one likes.
+_ALSO_RESULTS = click.option(
+    "--results",
+    default=lambda: click.get_current_context().parent.params["results"],
+    metavar="DIR",
+    help="Where runs lie.",
+)
+_COLUMNS = {
+    "run": lambda row: row.run,
+    "cases": lambda row: str(row.cases),
+    "right": lambda row: str(row.right),
+    "matrices": lambda row: str(row.matrices),
+    "formats": lambda row: str(row.formats),
+    "measured": lambda row: row.settings,
+    "device": lambda row: row.device,
+    "last": lambda row: row.last,
+    "size": lambda row: row.size,
+}
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    """A line of the list."""
+    from spmvbench import store
+    from spmvbench.formats.base import byte_text
+
+    rows = store.load(folder)
+    return {
+        "run": folder.name,
+        "cases": len(rows),
+        "right": int((rows["status"] == "ok").sum()),
+        "matrices": (rows["group"] + "/" + rows["name"]).nunique(),
+        "formats": rows["label"].nunique(),
+        "settings": ", ".join(
+            f"{dtype} {mode}" for dtype, mode in dict.fromkeys(zip(rows["dtype"], rows["mode"], strict=True))
+        ),
+        "device": ", ".join(sorted(set(rows["device_name"]) - {""})),
+        "last": rows["started_at"].max()[:16].replace("T", " ") if len(rows) else "",
+        "size": byte_text(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())),
+    }
+
+
+@click.group(name="runs", invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@_RESULTS
+@click.pass_context
+def command(ctx: click.Context, results: str) -> None:
+    """List the runs, the one worked on last first; show, remove and merge them.
+
+    Without a further word: a line a run. Times are UTC.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    import pandas as pd
+
+    from spmvbench import store
+
+    found = store.runs(results)
+    if not found:
+        raise SpmvbenchError(f"there is no run in {results}: start one with spmvbench run --set demo")
+    echo_table(pd.DataFrame(list(map(_about, found))), _COLUMNS, ("run", "measured", "device"))
+
+
+@command.command()
+@click.argument("run", shell_complete=completion.runs)
+@_ALSO_RESULTS
+def show(run: str, results: str) -> None:
+    """Show what a run holds: where it was measured, by which commands, and the table that ended it."""
+    import shlex
+
+    from spmvbench import store
+    from spmvbench.cli.report import rows_of
+
+    folder = store.folder(run, results)
+    rows, about = rows_of(folder), _about(folder)
+    for name in ("cases", "matrices", "formats", "measured", "device", "last", "size"):
+        click.echo(f"{name:10}{about['settings' if name == 'measured' else name]}")
+    for session in store.environment(folder)["sessions"]:
+        typed = [str(word) for word in session.get("command") or []]
+        facts = [session["started"][:16].replace("T", " ")]
+        facts += [f"{session[name]}" for name in ("host", "spmvbench", "git") if session.get(name)]
+        click.echo(f"{'session':10}{', '.join(facts)}: {shlex.join(['spmvbench', *typed[1:]]) if typed else ''}")
+    echo_results(rows)
+
+
+@command.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=completion.runs)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_ALSO_RESULTS
+def rm(runs: tuple[str, ...], yes: bool, results: str) -> None:
+    """Remove runs: their folders with rows, records and reports. Asks first."""
+    from spmvbench import store
+
+    for folder in dict.fromkeys(store.folder(run, results) for run in runs):
+        about = _about(folder)
+        said = f"{folder}: {about['cases']} cases, {about['size']}"
+        if not yes and not click.confirm(f"Remove {said}?"):
+            click.echo(f"Kept: {folder}")
+            continue
+        store.remove(folder)
+        click.echo(f"Removed {said}")
+
+
+@command.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=completion.runs)
+@click.option("--into", required=True, metavar="NAME", help="Name of the new run.")
+@_ALSO_RESULTS
+def merge(runs: tuple[str, ...], into: str, results: str) -> None:
+    """Make one run of several: every row once, all sessions; the runs themselves stay.
+
+    Refused where two of them hold different rows of one case: spmvbench compare is for those.
+    """
+    from pathlib import Path
+
+    from spmvbench import store
+
+    if not re.fullmatch(r"\w[\w.+-]*", into):
+        raise UsageError(f"{into!r} is no name for a run: use letters, digits and . _ + -")
+    folders = list(dict.fromkeys(store.folder(run, results) for run in runs))
+    if len(folders) < 2:
+        raise UsageError("name two runs or more to merge")
+    count = store.merge(folders, Path(results) / into)
+    click.echo(f"{Path(results) / into}: {count} cases of {len(folders)} runs")

@@ -1,0 +1,120 @@
+"""`spmvbench export` on a run folder written by the store; no kernel runs."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from spmvbench import store
+from spmvbench.bench.record import COLUMNS, blank_row
+
+CASES = [("a", "ell", 1e-5), ("a", "csr_x", 2e-5), ("b", "ell", "skipped"), ("b", "csr_x", 4e-5)]
+
+
+def write_run(folder, cases=CASES, **columns):
+    folder.mkdir()
+    store.append_session(folder, {"started": "2026-01-01T00:00:00", "command": ["spmvbench", "run", "pde:8"]})
+    for place, (name, label, t) in enumerate(cases):
+        ok = not isinstance(t, str)
+        row = {
+            "run_id": folder.name, "case_id": f"{name}-{label}", "sequence": place + 1, "group": "HB", "name": name,
+            "matrix_sha256": name * 8, "rows": 10, "cols": 12, "nnz": 50, "row_len_std": 2.0, "row_len_mean": 5.0,
+            "format": label, "label": label, "dtype": "f64", "op": "spmv", "mode": "hot", "device": "cuda:0",
+            "device_name": "NVIDIA X", "status": "ok" if ok else t, "reason": "" if ok else "100 % | padding_x\nmore",
+            "started_at": "2026-01-01T10:00:00",
+        }  # fmt: skip
+        if ok:
+            row |= {"t_median": t, "gflops": 1e-4 / t, "samples": [t] * 3, "n_samples": 3, "repeats": 7,
+                    "bytes_format": 640, "bytes_per_nnz": 12.8, "error_ratio": 0.5}  # fmt: skip
+        store.append(folder, blank_row() | row | columns)
+
+
+@pytest.fixture
+def export(command, tmp_path):
+    write_run(tmp_path / "run")
+    return lambda *args: command("export", "run", "--results", tmp_path, "--to", *args)
+
+
+def test_csv_and_json_hold_every_column_of_every_case(export):
+    records = json.loads(export("json").out)
+    lines = list(csv.DictReader(io.StringIO(export("csv").out)))
+    assert [row["name"] + row["label"] for row in records] == [name + label for name, label, _ in CASES]
+    assert list(records[0]) == list(lines[0]) == [name for name in COLUMNS if name != "samples"]
+    assert [row["t_median"] for row in records] == [1e-5, 2e-5, None, 4e-5]
+    assert [line["t_median"] for line in lines] == ["1e-05", "2e-05", "", "4e-05"]
+    sampled = json.loads(export("json", "--samples").out)
+    assert sampled[0]["samples"] == pytest.approx([1e-5] * 3) and sampled[2]["samples"] == []
+    (first, *_) = csv.DictReader(io.StringIO(export("csv", "--samples").out))
+    assert json.loads(first["samples"]) == pytest.approx([1e-5] * 3)
+
+
+def test_markdown_and_latex_are_the_tables_of_the_page(export):
+    shown = export("markdown").out.splitlines()
+    assert shown[0] == "**f64 hot**" and shown[2].startswith("| Format | ") and "---:" in shown[3]
+    assert [line.split(" | ")[0] for line in shown[4:]] == ["| csr_x", "| ell"]
+    grid = export("markdown", "--table", "matrices").out
+    assert "| HB/a | ell | 5.00 | **10.0** |" in grid and "| HB/b | csr_x | **2.50** | - [a] |" in grid
+    assert "[a] skipped: 100 % | padding_x" in grid
+    latex = export("latex", "--table", "matrices").out
+    assert r"HB/b & csr\_x & \textbf{2.50} & -\textsuperscript{a} \\" in latex
+    assert r"skipped: 100 \% \textbar{} padding\_x" in latex
+    assert r"100 % \| padding_x" in export("markdown", "--table", "reasons").out
+    assert "| HB/a | ell | f64 hot | ok | 10.0 us | 10.0 | 12.8 |  |" in export("markdown", "--table", "cases").out
+
+
+def test_a_table_as_numbers(export):
+    rows = json.loads(export("json", "--table", "formats").out)
+    assert [(row["Table"], row["Format"], row["Skipped"]) for row in rows] == [
+        ("f64 hot", "csr_x", 0),
+        ("f64 hot", "ell", 1),
+    ]
+    (a, b) = csv.DictReader(io.StringIO(export("csv", "--table", "matrices").out))
+    assert (a["Best"], float(a["ell"]), b["ell"]) == ("ell", pytest.approx(10), "")
+
+
+def test_ginkgo_has_the_layout_of_its_benchmarks(export, tmp_path):
+    out = tmp_path / "ginkgo.json"
+    assert export("ginkgo", "--out", out).code == 0
+    a, b = json.loads(out.read_text())
+    assert a["problem"]["group"] == "HB" and a["problem"]["name"] == "a" and a["filename"] == "HB/a/a.mtx"
+    assert [a["rows"], a["cols"], a["nonzeros"], a["problem"]["nonzeros"]] == [10, 12, 50, 50]
+    assert a["problem"]["row_distribution"]["variance"] == 4.0
+    assert a["spmv"]["ell"] == {"storage": 640, "time": 1e-5, "repetitions": 21, "completed": True}
+    assert a["optimal"] == {"spmv": "ell"} and b["optimal"] == {"spmv": "csr_x"}
+    assert b["spmv"]["ell"] == {"completed": False, "error_type": "skipped", "error": "100 % | padding_x\nmore"}
+    expected = {"system": "NVIDIA X", "executor": "cuda", "provider": "SuiteSparse", "collection": "HB"}
+    assert a["dataset"] == expected | {"problem": "a.json"}
+
+
+def test_settings_are_systems_of_their_own(command, tmp_path):
+    write_run(tmp_path / "run")
+    for name, label, t in CASES:
+        row = store.load(tmp_path / "run").iloc[0].to_dict()
+        own = {"case_id": f"{name}{label}cold", "name": name, "label": label, "mode": "cold"}
+        store.append(tmp_path / "run", row | own | {"t_median": 1.0 if isinstance(t, str) else t})
+    records = json.loads(command("export", "run", "--results", tmp_path, "--to", "ginkgo").out)
+    systems = [record["dataset"]["system"] for record in records]
+    assert systems == ["NVIDIA X f64 hot"] * 2 + ["NVIDIA X f64 cold"] * 2
+
+
+def test_times_of_the_emulated_device_are_no_tables(command, tmp_path):
+    write_run(tmp_path / "run", device="emulated", device_name="emulated")
+    result = command("export", "run", "--results", tmp_path, "--to", "ginkgo")
+    assert result.code == 2 and "no SpMV of these rows was timed on a GPU" in result.err
+    grid = command("export", "run", "--results", tmp_path, "--to", "markdown", "--table", "matrices").out
+    assert "Bytes per nonzero, f64 hot" in grid and "GFLOPS" not in grid
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["ginkgo", "--table", "cases"], "exclude each other"),
+        (["markdown", "--samples"], "--samples goes with"),
+        (["xlsx"], "'xlsx' is not one of"),
+        ([], "Option '--to' requires an argument"),
+    ],
+)
+def test_wrong_words_are_said(export, args, said):
+    result = export(*args)
+    assert result.code == 2 and said in result.err and result.out == ""

@@ -1,0 +1,132 @@
+"""`spmvbench runs` and what the shell completes, on run folders written by the store; no kernel runs."""
+
+import json
+
+import pytest
+from click.shell_completion import ShellComplete
+
+from spmvbench import store
+from spmvbench.bench.record import MATRIX_COLUMNS, blank_row
+from spmvbench.cli import cli
+
+
+def write_run(folder, cases, started, **columns):
+    """A run with a right case for each name, and the description of a matrix that all runs share."""
+    folder.mkdir(parents=True)
+    store.append_session(folder, {"started": started, "host": "h", "command": ["/bin/spmvbench", "run", "pde:8"]})
+    for place, name in enumerate(cases):
+        row = {
+            "run_id": folder.name, "case_id": name, "sequence": place + 1, "group": "G", "name": name, "label": "ell",
+            "matrix_sha256": "ab", "dtype": "f64", "mode": "hot", "op": "spmv", "device": "cuda:0",
+            "device_name": "a device", "status": "ok", "t_median": 1e-5, "gflops": 1.0, "started_at": started,
+        }  # fmt: skip
+        store.append(folder, blank_row() | row | columns)
+    store.describe(folder, blank_row(MATRIX_COLUMNS) | {"matrix_sha256": "ab"})
+
+
+@pytest.fixture
+def runs(command, tmp_path):
+    write_run(tmp_path / "old", "ab", "2026-01-01T10:00:00")
+    write_run(tmp_path / "new", "cd", "2026-02-01T10:00:00")
+    return lambda *args: command("runs", "--results", tmp_path, *args)
+
+
+def test_a_line_a_run_the_last_first(runs):
+    lines = [line.split() for line in runs().out.splitlines()]
+    assert [line[0] for line in lines] == ["run", "new", "old"]
+    assert lines[1][:5] == ["new", "2", "2", "2", "1"] and "2026-02-01" in lines[1]
+
+
+def test_show_tells_the_commands_and_the_table(runs, command, tmp_path):
+    out = runs("show", "old").out
+    assert "session   2026-01-01 10:00, h: spmvbench run pde:8" in out and "cases     2" in out
+    assert "cuda:0, f64 hot" in out and "2/2" in out
+    assert command("runs", "show", "old", "--results", tmp_path).out == out
+
+
+def test_remove_asks(runs, tmp_path, monkeypatch):
+    for answer, kept in (("n", True), ("y", False)):
+        monkeypatch.setattr("click.termui.visible_prompt_func", lambda *_, answer=answer: answer)
+        assert runs("rm", "old").code == 0
+        assert (tmp_path / "old").exists() == kept
+    assert runs("rm", "new", "--yes").out.startswith(f"Removed {tmp_path / 'new'}: 2 cases")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_remove_leaves_a_run_in_progress(runs, tmp_path):
+    with store.lock(tmp_path / "old"):
+        result = runs("rm", "old", "--yes")
+    assert result.code == 1 and "is working on" in result.err and len(store.load(tmp_path / "old")) == 2
+
+
+def test_merge_holds_every_row_once(runs, tmp_path):
+    write_run(tmp_path / "copy", "b", "2026-01-01T10:00:00")
+    assert runs("merge", "old", "new", "copy", "--into", "all").out.endswith("all: 4 cases of 3 runs\n")
+    merged = store.load(tmp_path / "all")
+    assert list(merged["case_id"]) == list("abcd") and list(merged["sequence"]) == [1, 2, 3, 4]
+    assert set(merged["run_id"]) == {"all"} and len(store.matrices(tmp_path / "all")) == 1
+    starts = [session["started"] for session in store.environment(tmp_path / "all")["sessions"]]
+    assert starts == ["2026-01-01T10:00:00", "2026-02-01T10:00:00"]
+    assert store.next_sequence(tmp_path / "all") == 5
+    assert len(store.load(tmp_path / "old")) == 2
+
+
+def test_merge_refuses_two_rows_of_one_case(runs, tmp_path):
+    write_run(tmp_path / "other", "bx", "2026-03-01T10:00:00", t_median=2e-5)
+    result = runs("merge", "old", "new", "other", "--into", "all")
+    assert result.code == 2 and "G/b ell f64 hot" in result.err and "spmvbench compare" in result.err
+    assert not (tmp_path / "all").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["merge", "old", "new", "--into", "old"], 1, "is there already"),
+        (["merge", "old", "--into", "all"], 2, "two runs or more"),
+        (["merge", "old", "new", "--into", "a/b"], 2, "no name for a run"),
+        (["merge", "old", "nwe", "--into", "all"], 2, "did you mean new"),
+        (["rm", "odl", "--yes"], 2, "did you mean old"),
+        (["rm"], 2, "Missing argument"),
+        (["shwo"], 2, "No such command 'shwo'"),
+    ],
+)
+def test_wrong_words_are_said(runs, tmp_path, args, code, said):
+    result = runs(*args)
+    assert result.code == code and said in result.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "old"]
+
+
+def test_no_run_at_all(command, tmp_path):
+    result = command("runs", "--results", tmp_path)
+    assert result.code == 1 and "there is no run" in result.err
+
+
+def test_merge_leaves_nothing_where_it_fails(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "_write_rows", lambda *_, **__: json.loads("no JSON"))
+    assert runs("merge", "old", "new", "--into", "all").code == 1
+    assert not (tmp_path / "all").exists()
+
+
+def complete(*words):
+    done = ShellComplete(cli, {}, "spmvbench", "_SPMVBENCH_COMPLETE").get_completions(list(words[:-1]), words[-1])
+    return [item.value for item in done]
+
+
+def test_completion_of_runs_configs_and_devices(runs, tmp_path):
+    place = ["--results", str(tmp_path)]
+    assert complete("report", *place, "") == ["new", "old"]
+    for words in (["compare", *place, "new"], ["export", *place], ["runs", *place, "show"], ["runs", "rm", *place]):
+        assert complete(*words, "o") == ["old"], words
+    assert complete("run", *place, "--run", "n") == ["new"]
+    assert "h200" in complete("run", "--config", "h")
+    assert complete("run", "--device", "e") == ["emulated", "emulated-check"]
+
+
+def test_report_opens_the_page(command, runs, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda uri: opened.append(uri) or len(opened) < 2)
+    args = ("report", "new", "--results", tmp_path, "--figures", "bytes", "--open")
+    assert command(*args).code == 0
+    assert opened == [(tmp_path / "new" / "report" / "index.html").as_uri()]
+    again = command(*args)
+    assert again.code == 1 and "no browser can be started here" in again.err
