@@ -9,13 +9,12 @@ multiprocessor neighbouring rows: one that orders entries otherwise names other 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Csr
-
-SECTOR_BYTES = 32  # what L2 hands out at least
+from spmvbench.formats.arrays import Csr, distinct_sectors
 
 
 def sectors_per_entry(a: Csr, shares: int) -> float:
@@ -25,14 +24,8 @@ def sectors_per_entry(a: Csr, shares: int) -> float:
     """
     if not a.nnz:
         return float("nan")
-    xp, each = a.xp, SECTOR_BYTES // a.dtype.itemsize
-    seen = xp.zeros(a.cols // each + 1, dtype=bool)
-    count = 0
-    for share in range(shares):
-        sectors = a.col_idx[a.nnz * share // shares : a.nnz * (share + 1) // shares] // np.int32(each)
-        seen[sectors] = True
-        count += int(xp.count_nonzero(seen))
-        seen[sectors] = False
+    stretches = pairwise(a.nnz * share // shares for share in range(shares + 1))
+    count = sum(distinct_sectors(a.col_idx[begin:end][None], a.cols, a.dtype.itemsize) for begin, end in stretches)
     return count / a.nnz
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 INT32_MAX = 2**31 - 1
+SECTOR_BYTES = 32  # what L2 hands out at least
 
 
 def array_module(*arrays: Any) -> Any:
@@ -105,6 +106,24 @@ def run_starts(keys: Array) -> Array:
     starts = xp.ones(len(keys), dtype=bool)
     starts[1:] = keys[1:] != keys[:-1]
     return xp.flatnonzero(starts)
+
+
+def run_ptr(keys: Array) -> Array:
+    """Where runs of equal keys, (n,), begin, and behind the last the end n: (runs + 1,), as row pointers are."""
+    xp = array_module(keys)
+    return xp.append(run_starts(keys), xp.full(1, len(keys), dtype=np.int64))
+
+
+def distinct_sectors(columns: Array, cols: int, itemsize: int) -> int:
+    """Distinct sectors of x, (cols,), that the columns of each stretch of entries name, added up over the stretches.
+
+    columns: (stretches, entries of each). itemsize: bytes of an element of x.
+    """
+    xp, each = array_module(columns), SECTOR_BYTES // itemsize
+    wide = cdiv(cols, each)
+    seen = xp.zeros(len(columns) * wide, dtype=bool)
+    seen[columns // np.int32(each) + xp.arange(len(columns), dtype=np.int64)[:, None] * wide] = True
+    return int(xp.count_nonzero(seen))
 
 
 def chain(following: Array) -> Array:

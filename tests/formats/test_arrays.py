@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench.formats.arrays import Csr, cdiv, expand, index_dtype, offsets, round_up
+from spmvbench.formats.arrays import Csr, cdiv, distinct_sectors, expand, index_dtype, offsets, round_up, run_ptr
 
 
 def test_canonical_form_sorts_sums_and_keeps_zeros():
@@ -71,3 +71,15 @@ def test_counting_helpers():
     assert offsets(np.array([2**31 - 1, 1])).dtype == np.int64
     assert index_dtype(2**31 - 1) == np.int32
     assert expand(np.array([0, 2, 2, 5]), 5).tolist() == [0, 0, 2, 2, 2]
+
+
+def test_runs_of_equal_keys_end_where_the_next_begins():
+    assert run_ptr(np.array([4, 4, 1, 4])).tolist() == [0, 2, 3, 4]
+    assert run_ptr(np.array([], dtype=np.int64)).tolist() == [0]
+
+
+def test_sectors_are_counted_in_each_stretch():
+    columns = np.array([[0, 3, 4], [8, 9, 8]], dtype=np.int32)
+    assert distinct_sectors(columns, 10, 8) == 3
+    assert distinct_sectors(columns, 10, 4) == 2
+    assert distinct_sectors(columns[:, :0], 10, 8) == 0

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, offsets, run_starts
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, offsets, run_ptr
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.blocked.blocks import Shape
 from spmvbench.formats.conversion import Run, runner
@@ -32,12 +32,12 @@ class Cover(NamedTuple):
         xp, across = a.xp, a.cols + c  # so wide that no block reaches into the next block row
         keys = (a.row_idx // np.int32(r)).astype(np.int64) * across + a.col_idx
         columns = xp.unique(keys)  # the columns of each block row that have entries
-        firsts = run_starts(columns // across)
+        runs = run_ptr(columns // across)
         # From a column to the first behind the block that begins there; then twice, four times as far ...
         ahead = xp.append(xp.searchsorted(columns, columns + c), len(columns))
         begins = xp.zeros(len(columns) + 1, dtype=bool)
-        begins[firsts] = True
-        longest = int(xp.diff(xp.append(firsts, len(columns))).max()) if len(columns) else 0
+        begins[runs[:-1]] = True
+        longest = int(xp.diff(runs).max()) if len(columns) else 0
         for _ in range(longest.bit_length()):
             begins[ahead[begins]] = True
             ahead = ahead[ahead]

@@ -57,7 +57,7 @@ class Stretches(NamedTuple):
         xp, panels = array_module(keys), cdiv(max(cols, 1), PANEL)
         first = xp.arange(blocks, dtype=np.int64)[:, None] * cols + PANEL * xp.arange(panels, dtype=np.int64)
         begin = xp.searchsorted(keys, first.reshape(-1) << shift)
-        counts = xp.diff(xp.append(begin, xp.full(1, nnz, dtype=begin.dtype)))
+        counts = xp.diff(begin, append=begin.dtype.type(nnz))
         return cls(begin, offsets(cdiv(counts, CHUNK)).astype(np.int32), panels)
 
     @property

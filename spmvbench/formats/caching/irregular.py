@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, round_up, run_starts
+from spmvbench.formats.arrays import Array, Csr, distinct_sectors, round_up, run_ptr
 from spmvbench.formats.base import Format, Launch, register
 from spmvbench.formats.caching.column_sweep import ColumnSweep
 from spmvbench.formats.caching.hub_cache import HubCache
@@ -15,7 +15,6 @@ from spmvbench.formats.csr.csr5 import Csr5
 from spmvbench.formats.ellpack.sell_local import SellLocal
 
 SAMPLES = 8  # stretches of entries that are looked at, each a multiprocessor's share
-SECTOR = 32  # bytes that L2 hands out at least
 SLICE = 32  # rows that are padded to one length
 
 
@@ -36,17 +35,13 @@ class Look(NamedTuple):
         share = max(a.nnz // limits.multiprocessors, 1)
         begin = xp.arange(samples, dtype=np.int64)[:, None] * (a.nnz - share) // (samples - 1)
         columns = a.col_idx[begin + xp.arange(share, dtype=np.int64)]
-        each = SECTOR // a.dtype.itemsize
-        wide = cdiv(a.cols, each)
-        seen = xp.zeros(samples * wide, dtype=bool)
-        seen[columns // np.int32(each) + xp.arange(samples, dtype=np.int64)[:, None] * wide] = True
         ordered = xp.sort(columns.ravel())
-        counts = xp.diff(xp.append(run_starts(ordered), xp.full(1, ordered.size, dtype=np.int64)))
+        counts = xp.diff(run_ptr(ordered))
         hubs = xp.sort(counts)[::-1][: limits.shared_bytes // a.dtype.itemsize]
         lengths = xp.zeros(round_up(a.rows, SLICE), dtype=a.row_ptr.dtype)
         lengths[: a.rows] = a.row_lengths
         return cls(
-            int(xp.count_nonzero(seen)) / ordered.size,
+            distinct_sectors(columns, a.cols, a.dtype.itemsize) / ordered.size,
             int(hubs.sum()) / ordered.size,
             a.row_len_max / share,
             SLICE * int(lengths.reshape(-1, SLICE).max(axis=1).sum()) / a.nnz,

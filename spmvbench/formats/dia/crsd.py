@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, run_starts
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, run_ptr, run_starts
 from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, register
 from spmvbench.formats.csr.rows import CsrRows
 from spmvbench.formats.dia.dia import diagonal_keys, filled
@@ -124,9 +124,8 @@ class Crsd(Split):
         xp = a.xp
         keys = diagonal_keys(a, SEGMENT)
         ordered = xp.sort(keys)
-        starts = run_starts(ordered)
-        counts = xp.diff(xp.append(starts, xp.full(1, a.nnz, dtype=starts.dtype)))
-        dead = counts[xp.searchsorted(ordered[starts], keys)] < live if a.nnz else xp.zeros(0, dtype=bool)
+        runs = run_ptr(ordered)
+        dead = xp.diff(runs)[xp.searchsorted(ordered[runs[:-1]], keys)] < live if a.nnz else xp.zeros(0, dtype=bool)
         scattered = xp.zeros(a.rows, dtype=bool)
         scattered[a.row_idx[dead]] = True
         apart = scattered[a.row_idx]

@@ -14,7 +14,7 @@ import numpy as np
 
 from spmvbench import paths
 from spmvbench.errors import UsageError
-from spmvbench.formats.arrays import Array, Csr, cdiv, on_host, round_up, run_starts
+from spmvbench.formats.arrays import Array, Csr, cdiv, on_host, round_up, run_ptr
 from spmvbench.formats.base import Format, Parameter, register
 from spmvbench.formats.blocked.block_sell import Bsellpack
 from spmvbench.formats.blocked.blocks import Shape
@@ -267,8 +267,8 @@ def tiles_with_entries(a: Csr, r: int, c: int) -> tuple[Array, Array]:
     xp, across = a.xp, cdiv(a.cols, c)
     key = (a.row_idx // np.int32(r)).astype(np.int64) * across + a.col_idx // np.int32(c)
     ascending = xp.sort(key)
-    begin = run_starts(ascending)
-    return xp.searchsorted(ascending[begin], key), xp.diff(xp.append(begin, begin.dtype.type(a.nnz)))
+    runs = run_ptr(ascending)
+    return xp.searchsorted(ascending[runs[:-1]], key), xp.diff(runs)
 
 
 @register

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, offsets, run_starts, stable_order
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, offsets, run_ptr, stable_order
 
 TILE = 16
 NAMES = ("csr", "coo", "ell", "hyb", "dns", "dns_row", "dns_col")
@@ -76,17 +76,16 @@ class Tiles:
         key = (row // TILE).astype(np.int64) * tile_cols + tile_col
         order = stable_order(key, cdiv(a.rows, TILE) * tile_cols)
         key = key[order]
-        first = run_starts(key)
-        key = key[first]
+        bounds = run_ptr(key)
+        key = key[bounds[:-1]]
         runs = (row[order] % TILE, begin[order], length[order])
-        return cls._of_runs(a, key // tile_cols, key % tile_cols, first, *runs)
+        return cls._of_runs(a, key // tile_cols, key % tile_cols, bounds, *runs)
 
     @classmethod
     def _of_runs(
-        cls, a: Csr, row: Array, col: Array, first: Array, run_row: Array, begin: Array, length: Array
+        cls, a: Csr, row: Array, col: Array, bounds: Array, run_row: Array, begin: Array, length: Array
     ) -> Tiles:
-        """Tiles of runs in their order. first: the first run of each tile."""
-        bounds = a.xp.append(first, a.xp.full(1, len(length), dtype=first.dtype))
+        """Tiles of runs in their order. bounds: (tiles + 1,), the first run of each."""
         tile = expand(bounds, len(length))
         return cls(a, row.astype(np.int32), col.astype(np.int32), offsets(length)[bounds], tile, run_row, begin, length)
 
@@ -138,10 +137,10 @@ class Tiles:
         """
         xp, a = self.xp, self.a
         runs = xp.flatnonzero(length > 0)
-        first = run_starts(self.tile[runs])
-        kept = self.tile[runs][first]
+        bounds = run_ptr(self.tile[runs])
+        kept = self.tile[runs][bounds[:-1]]
         left = self._of_runs(
-            a, self.row[kept], self.col[kept], first, self.run_row[runs], self.begin[runs], length[runs]
+            a, self.row[kept], self.col[kept], bounds, self.run_row[runs], self.begin[runs], length[runs]
         )
         if not len(left):
             return left, kept, a

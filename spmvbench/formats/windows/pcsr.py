@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, round_up, run_starts, stable_order
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, round_up, run_ptr, stable_order
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, register
 
 ROWS = 256  # of a block, and threads
@@ -43,10 +43,11 @@ class Pcsr(Format):
         xp, blocks, tiles = a.xp, cdiv(a.rows, ROWS), cdiv(max(a.cols, 1), width)
         key = (a.row_idx // np.int32(ROWS)).astype(np.int64) * tiles + a.col_idx // np.int32(width)
         order = stable_order(key, max(blocks * tiles, 1))
-        begin = run_starts(key[order])
-        found = key[order][begin]
+        key = key[order]
+        runs = run_ptr(key)
+        found = key[runs[:-1]]
         tile_ptr = xp.searchsorted(found, xp.arange(blocks + 1, dtype=np.int64) * tiles).astype(np.int32)
-        which = expand(xp.append(begin, xp.full(1, a.nnz, dtype=begin.dtype)), a.nnz)
+        which = expand(runs, a.nnz)
         segment = which.astype(np.int64) * ROWS + a.row_idx[order] % ROWS
         lengths = xp.bincount(segment, minlength=len(found) * ROWS) if a.nnz else xp.zeros(0, dtype=np.int64)
         return tile_ptr, (found % tiles).astype(np.int32), offsets(round_up(lengths, PAD)), order, segment
@@ -62,13 +63,12 @@ class Pcsr(Format):
         slots = int(segment_ptr[-1])
         values = xp.zeros(slots, dtype=a.dtype)
         # Entries of a tile are in the order of rows: a segment's follow one another.
-        starts = run_starts(segment)
-        first = expand(xp.append(starts, xp.full(1, a.nnz, dtype=starts.dtype)), a.nnz)
-        slot = segment_ptr[segment] + (xp.arange(a.nnz) - starts[first])
+        runs = run_ptr(segment)
+        starts = runs[:-1]
+        slot = segment_ptr[segment] + (xp.arange(a.nnz) - starts[expand(runs, a.nnz)])
         local = (a.col_idx[order] % np.int32(width)).astype(np.uint16)
         last = xp.zeros(len(segment_ptr) - 1, dtype=np.uint16)
-        ends = xp.append(starts[1:], xp.full(1, a.nnz, dtype=starts.dtype)) - 1 if a.nnz else starts
-        last[segment[starts]] = local[ends]
+        last[segment[starts]] = local[runs[1:] - 1]
         col_idx = last[expand(segment_ptr, slots)]
         col_idx[slot], values[slot] = local, a.values[order]
         found = {"tile_ptr": tile_ptr, "tile": tile, "segment_ptr": segment_ptr}

@@ -15,7 +15,7 @@ from spmvbench.formats.arrays import (
     offsets,
     on_host,
     round_up,
-    run_starts,
+    run_ptr,
     stable_order,
 )
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
@@ -82,14 +82,14 @@ class Layout(NamedTuple):
         key = tile * max(a.rows, 1) + a.row_idx
         sorted_ = by_place[stable_order(key[by_place], max(tiles * a.rows, 1))]
         key = key[sorted_]
-        begin = run_starts(key)
-        lengths = xp.diff(xp.append(begin, xp.full(1, a.nnz, dtype=begin.dtype)))
+        runs = run_ptr(key)
+        begin, lengths = runs[:-1], xp.diff(runs)
         run_tile, run_row = xp.divmod(key[begin], max(a.rows, 1))
         longest = int(lengths.max()) if len(lengths) else 0
         ranked = stable_order(run_tile * (longest + 1) + (longest - lengths), max(tiles * (longest + 1), 1))
         tile_rows = on_host(offsets(xp.bincount(run_tile, minlength=tiles)))
         workloads = Workloads.of(on_host(lengths[ranked]), tile_rows, capacity)
-        run = expand(offsets(lengths), a.nnz)
+        run = expand(runs, a.nnz)
         rank = xp.arange(a.nnz) - begin[run]
         rows = run_row[ranked].astype(np.int32)
         return cls(order, start, rows, workloads, sorted_, place[sorted_], inverse(ranked)[run], rank)

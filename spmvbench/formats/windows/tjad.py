@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, inverse, offsets, round_up, run_starts, stable_order
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, inverse, offsets, round_up, run_ptr, stable_order
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import device_limits
 
@@ -24,8 +24,8 @@ def jagged_columns(a: Csr, height: int) -> dict[str, Array]:
     key = (a.row_idx // np.int32(height)).astype(np.int64) * wide + a.col_idx
     order = stable_order(key, max(blocks * wide, 1))
     key = key[order]
-    begin = run_starts(key)
-    counts = xp.diff(xp.append(begin, xp.full(1, a.nnz, dtype=begin.dtype)))
+    runs = run_ptr(key)
+    begin, counts = runs[:-1], xp.diff(runs)
     block, column = xp.divmod(key[begin], wide)
     most = int(counts.max()) if len(counts) else 0
     longest = stable_order(block * (most + 1) + (most - counts), max(blocks * (most + 1), 1))
@@ -34,7 +34,7 @@ def jagged_columns(a: Csr, height: int) -> dict[str, Array]:
     diagonals = xp.zeros(blocks, dtype=np.int64)
     xp.maximum.at(diagonals, block, counts)
     diagonal_ptr = offsets(diagonals).astype(np.int32)
-    group = expand(offsets(counts), a.nnz)
+    group = expand(runs, a.nnz)
     rank = inverse(longest)[group] - column_ptr[block[group]]
     which = diagonal_ptr[block[group]] + (xp.arange(a.nnz) - begin[group])
     diagonal = offsets(xp.bincount(which, minlength=int(diagonal_ptr[-1])) if a.nnz else diagonals[:0])
