@@ -28,20 +28,13 @@ struct EntryPairs {
     }
   }
 
-  // values times x, in place.
-  __device__ __forceinline__ void multiply(const V* __restrict__ x) {
-    Pair gathered[PAIRS];
+  // x at the columns. Not multiplied in place: the compiler would load the values only then.
+  __device__ __forceinline__ void gather(const V* __restrict__ x, Pair (&gathered)[PAIRS]) const {
 #pragma unroll
     for (int i = 0; i < PAIRS; ++i) {
       if (i * BLOCK + static_cast<int>(threadIdx.x) < count) {
         gathered[i].x = load_x(x, columns[i].x);
         gathered[i].y = load_x(x, columns[i].y);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < PAIRS; ++i) {
-      if (i * BLOCK + static_cast<int>(threadIdx.x) < count) {
-        values[i] = {values[i].x * gathered[i].x, values[i].y * gathered[i].y};
       }
     }
   }
@@ -50,11 +43,12 @@ struct EntryPairs {
   template <typename I, typename At>
   __device__ __forceinline__ void store(int slots, I nnz, const int* __restrict__ col_idx,
                                         const V* __restrict__ matrix, const V* __restrict__ x, Pair* products, At at) {
-    multiply(x);
+    Pair gathered[PAIRS];
+    gather(x, gathered);
 #pragma unroll
     for (int i = 0; i < PAIRS; ++i) {
       const int pair = i * BLOCK + threadIdx.x;
-      if (pair < count) products[at(pair)] = values[i];
+      if (pair < count) products[at(pair)] = {values[i].x * gathered[i].x, values[i].y * gathered[i].y};
     }
     if (count < slots && threadIdx.x == 0) products[at(count)] = {matrix[nnz - 1] * load_x(x, col_idx[nnz - 1]), V(0)};
   }
@@ -63,14 +57,15 @@ struct EntryPairs {
   template <typename I>
   __device__ __forceinline__ V sum(int odd, int entries, int slots, I nnz, const int* __restrict__ col_idx,
                                    const V* __restrict__ matrix, const V* __restrict__ x) {
-    multiply(x);
+    Pair gathered[PAIRS];
+    gather(x, gathered);
     V sum = 0;
 #pragma unroll
     for (int i = 0; i < PAIRS; ++i) {
       const int pair = i * BLOCK + threadIdx.x;
       if (pair >= count) continue;
-      if (pair > 0 || !odd) sum += values[i].x;
-      if (2 * pair + 1 < odd + entries) sum += values[i].y;
+      if (pair > 0 || !odd) sum += values[i].x * gathered[i].x;
+      if (2 * pair + 1 < odd + entries) sum += values[i].y * gathered[i].y;
     }
     if (count < slots && threadIdx.x == 0) sum += matrix[nnz - 1] * load_x(x, col_idx[nnz - 1]);
     return sum;
@@ -352,15 +347,16 @@ __device__ __forceinline__ void sum_share(const Share& share, unsigned char* sha
 
   const V* products = reinterpret_cast<const V*>(pairs) + odd;
   V* tile_y = y + first_row;
-  const auto goes_on = [=]() { return last_row < rows && row_ptr[last_row] < first + entries; };
-  const auto finish = [=](int row, V sum) {
-    if (row == tile_rows ? goes_on() : row == 0 && came_on()) {
-      atomicAdd(tile_y + row, sum);
-    } else if (row < tile_rows) {
-      tile_y[row] = sum;
-    }
-  };
   const auto sum_tile = [&](const auto& tile) {
+    // A row that goes on behind the share may have nothing here; then its zero stays.
+    const bool goes_on = last_row < rows && entries > (tile_rows ? tile.row_end[tile_rows - 1] : 0);
+    const auto finish = [=](int row, V sum) {
+      if (row == tile_rows ? goes_on : row == 0 && came_on()) {
+        atomicAdd(tile_y + row, sum);
+      } else if (row < tile_rows) {
+        tile_y[row] = sum;
+      }
+    };
     if (!uneven) return sum_each_row<BLOCK>(tile, log, finish);
     const int items = MERGED ? ITEMS : (tile.rows + tile.entries + BLOCK - 1) / BLOCK | 1;  // odd: banks
     const V open = sum_rows<BLOCK>(tile, items, tile_y, finish);
