@@ -39,10 +39,21 @@ Task = tuple[str, dict[str, Any], str]  # key, parameters, type
 
 
 def compile_ahead(groups: Sequence[Group], device: str, log: IO[bytes], stopping: Callable[[], bool]) -> None:
-    """Compile what the groups' formats need on a CUDA device and no run before has compiled.
+    """Compile what the groups' formats need on a CUDA device and no run before has compiled, once a host.
 
-    log: where the processes write. stopping: asked all the while; True ends it.
+    log: where the processes write. stopping: asked all the while; True ends it. It only saves time: whatever goes wrong
+    is logged, every case compiles what it lacks, or says why it cannot.
     """
+    try:
+        with paths.turn(paths.home() / "ahead.lock", stopping) as had:  # who waited finds it all done
+            if had:
+                _compile(groups, device, log, stopping)
+    except Exception as error:
+        log.write(f"Nothing compiled ahead: {type(error).__name__}: {error}\n".encode())
+        log.flush()
+
+
+def _compile(groups: Sequence[Group], device: str, log: IO[bytes], stopping: Callable[[], bool]) -> None:
     began = time.monotonic()
     ordinal = int(device.partition(":")[2])
     if cuda.why_unavailable(ordinal):

@@ -1,39 +1,25 @@
-"""One session of a run: a worker process measures, this process watches it and writes the rows.
-
-A case that outlives its time becomes a row that says so; a new worker goes on with the rest. A case that takes its
-worker down is tried once more, alone in a new worker, before it is charged: what it died of may be another's doing.
-"""
+"""One session of a run: a device's driver measures, this process writes the rows into the run's folder."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import os
 import platform
-import signal
 import subprocess
 import sys
 import time
-from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from multiprocessing import Pipe
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from spmvbench import __version__, paths, store
 from spmvbench.bench.ahead import compile_ahead
+from spmvbench.bench.driver import Driver
 from spmvbench.bench.plan import Case, Group, Settings, device_kind
-from spmvbench.bench.probe import SESSION
-from spmvbench.bench.record import MATRIX_COLUMNS, blank_row, fitted, storable
+from spmvbench.bench.record import MATRIX_COLUMNS, blank_row, fitted
 from spmvbench.bench.timing import RULES
-from spmvbench.devices import DeviceUnavailable
-from spmvbench.errors import SpmvbenchError
 
-TIMEOUTS = {"cuda": 60.0, "emulated": 120.0}
-# What no format is to blame for has a limit of its own: opening a device (drivers, compilers), reading a huge matrix.
-START_LIMIT, READ_LIMIT = 600.0, 3600.0
 PARTS_BEFORE_COMPACTION = 1000
 
 
@@ -50,188 +36,75 @@ class Watcher:
     stopping: Callable[[], bool] = lambda: False
 
 
-class _Died(Exception):
-    """The worker ended without being asked, or had to be killed: the status and reason of the row."""
-
-    def __init__(self, status: str, reason: str):
-        super().__init__(reason)
-        self.status, self.reason = status, reason
-
-
-class _Worker:
-    """The measuring process and this end of its pipe. Its output goes to the log."""
-
-    def __init__(self, settings: Settings, log: IO[bytes]):
-        self.connection, theirs = Pipe()
-        self.log = log
-        self.logged = os.fstat(log.fileno()).st_size  # what comes after belongs to the present stage
-        self.oom_kills = _oom_kills()
-        command = [sys.executable, "-P", "-m", "spmvbench.bench.worker", str(theirs.fileno()), str(os.getpid())]
-        self.process = subprocess.Popen(
-            command,
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,  # Ctrl-C at the terminal reaches the parent only
-        )
-        theirs.close()
-        self.connection.send(settings)
-        try:
-            answer = self.receive(time.monotonic() + START_LIMIT, START_LIMIT, "starting")
-        except _Died as died:
-            self.kill()
-            raise SpmvbenchError(f"the measuring process did not start ({died.reason}): see {log.name}") from None
-        if answer[0] == "refused":
-            self.kill()
-            error = DeviceUnavailable(answer[1])
-            error.exit_code = answer[2]
-            raise error
-        self.facts: dict[str, Any] = answer[1]
-
-    def receive(self, deadline: float, limit: float, stage: str) -> tuple:
-        """The next message. Raises _Died where none comes any more, or none before the deadline."""
-        try:
-            if self.connection.poll(max(deadline - time.monotonic(), 0)):
-                return self.connection.recv()
-        except (EOFError, OSError):
-            raise self.death(stage) from None
-        self.kill()
-        raise _Died("timeout", f"no end after {limit:g} s, while {stage}")
-
-    def death(self, stage: str) -> _Died:
-        """How it ended by itself."""
-        code = self.process.wait()
-        if code == -signal.SIGKILL and _oom_kills() > self.oom_kills:
-            return _Died("oom", f"the system ran out of memory and killed the worker while {stage}")
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-        with open(self.log.name, "rb") as log:
-            log.seek(self.logged)
-            words = log.readline().decode(errors="replace").strip()
-        # A C++ runtime says something here; Python's own first line only names the signal again.
-        more = f": {words}" if words and not words.startswith("Fatal Python error") else ""
-        return _Died("crashed", f"the worker {how} while {stage}{more}")
-
-    def kill(self) -> None:
-        """End it and what it started (compilers) at once."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        self.connection.close()
-
-    def end(self) -> None:
-        """Let it end by itself, for a while."""
-        with suppress(OSError, subprocess.TimeoutExpired):
-            self.connection.send(None)
-            self.process.wait(timeout=10)
-
-
-def _oom_kills() -> int:
-    """How many processes the kernel has killed for want of memory; 0 where it does not say."""
-    try:
-        lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
-
-
 @dataclass
-class _Session:
-    """What stays the same, or adds up, while workers come and go."""
+class Writer:
+    """Puts rows and descriptions into a run's folder, one behind the other.
+
+    standing: raises where the folder is gone. sequence: place of the next. described: matrices, by their hashes.
+    """
 
     folder: Path
     watcher: Watcher
-    timeout: float
-    standing: Callable[[], None] = lambda: None  # raises where the folder is gone
-    sequence: int = 1  # place of the next row
-    facts: dict[str, Any] = field(default_factory=dict)
-    described: set[str] = field(default_factory=set)
-    suspects: set[frozenset[str]] = field(default_factory=set)  # ids of cases in flight together when a worker died
+    standing: Callable[[], None]
+    sequence: int = field(init=False)
+    described: set[str] = field(init=False)
     rows: int = 0
     parts: int = 0
-    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    stopped: bool = False
 
-    def write(self, case: Case, *columns: dict[str, Any]) -> None:
-        """Put one row on disk, then tell of it."""
-        row = blank_row() | case.columns()
-        row |= {
-            "run_id": self.folder.name,
-            "device": self.facts["device"],
-            "device_name": str(self.facts["properties"]["device_name"]),
-        }
-        for part in columns:
-            row |= part
-        row = storable(row)
-        self.keep(store.append, row)
+    def __post_init__(self) -> None:
+        self.described, self.sequence = store.described(self.folder), store.next_sequence(self.folder)
+
+    def row(self, row: dict[str, Any]) -> bool:
+        """Put one row on disk, then tell of it. Returns whether to go on."""
+        row |= {"run_id": self.folder.name}
+        self._keep(store.append, row)
         self.rows += 1
         self.parts += 1
         if self.parts >= PARTS_BEFORE_COMPACTION:
             store.compact(self.folder)
             self.parts = 0
         self.watcher.on_row(row)
+        return not self.watcher.stopping()
 
-    def describe(self, about: dict[str, Any]) -> None:
+    def description(self, about: dict[str, Any]) -> None:
         """Put what a matrix looks like on disk, once a run."""
         if about["matrix_sha256"] not in self.described:
-            self.keep(store.describe, fitted(blank_row(MATRIX_COLUMNS) | about, MATRIX_COLUMNS)[0])
+            self._keep(store.describe, fitted(blank_row(MATRIX_COLUMNS) | about, MATRIX_COLUMNS)[0])
             self.described.add(about["matrix_sha256"])
 
-    def keep(self, put: Callable[[Path, dict[str, Any]], None], row: dict[str, Any]) -> None:
-        """Put a row into a table of the folder, behind all before it."""
+    def _keep(self, put: Callable[[Path, dict[str, Any]], None], row: dict[str, Any]) -> None:
         self.standing()
         put(self.folder, row | {"sequence": self.sequence})
         self.sequence += 1
 
-    def follow(self, worker: _Worker, group: Group) -> list[Group]:
-        """Have a group measured. Returns what is left of it: nothing, unless the worker died or was told to stop."""
-        cases = {case.case_id: case for case in group.cases}
-        matrix: dict[str, Any] = {}
-        index, stage, began, since = None, "taking up its work", store.now(), time.monotonic()
-        turn, limit = since, READ_LIMIT
-        again: list[Group] = []
-        try:
-            worker.connection.send(group)
-            while not self.stopped:
-                kind, *content = worker.receive(turn + limit, limit, stage)
-                self.seconds[stage] += time.monotonic() - since
-                since = time.monotonic()
-                if kind == "begin":
-                    if content[0] != index:
-                        began, turn, limit = store.now(), since, self.timeout
-                    index, stage, worker.logged = content
-                    self.watcher.on_begin(group, None if index is None else group.formats[index][0], stage)
-                elif kind == "matrix":
-                    (matrix,) = content
-                elif kind == "description":
-                    self.describe(*content)
-                elif kind == "row":
-                    case_id, columns = content
-                    self.write(cases.pop(case_id), matrix, columns)
-                    self.stopped = self.watcher.stopping()
-                    worker.connection.send(not self.stopped)
-                    self.seconds["writing rows"] += time.monotonic() - since
-                    since = time.monotonic()
-                elif kind == "broken":
-                    worker.process.wait()
-                    raise _Died("crashed", *content)
-                elif kind == "done":
-                    break
-        except (_Died, ConnectionError) as error:
-            died = error if isinstance(error, _Died) else worker.death(stage)
-            in_flight = (group if index is None else replace(group, formats=(group.formats[index],))).only(cases)
-            ids = frozenset(case.case_id for case in in_flight.cases)
-            if died.status == "crashed" and ids not in self.suspects:
-                self.suspects.add(ids)
-                again = [in_flight]
-            else:
-                failure = {"status": died.status, "reason": died.reason, "started_at": began}
-                for case in in_flight.cases:
-                    self.write(case, matrix, failure | {"t_case": time.monotonic() - turn})
-            cases = {case_id: case for case_id, case in cases.items() if case_id not in ids}
-            self.stopped = self.watcher.stopping()
-        rest = group.only(cases)
-        return [*again, rest] if rest.formats else again
+
+@dataclass
+class Record:
+    """The session's entry in run.json: what is known of it so far."""
+
+    folder: Path
+    entry: dict[str, Any]
+
+    @classmethod
+    def begin(cls, folder: Path, groups: Sequence[Group]) -> Record:
+        entry = {"run": folder.name, "started": store.now(), "ended": None, "seed": groups[0].seed}
+        return cls(folder, entry | host())
+
+    def add(self, **facts: Any) -> None:
+        """Write it with these facts, too."""
+        self.entry |= facts
+        store.append_session(self.folder, self.entry)
+
+    def add_device(self, driver: Driver) -> None:
+        """What the device told, and what it is measured with."""
+        settings = driver.settings
+        rule = RULES[device_kind(settings.device)]
+        settled = {
+            "max_bytes": settings.max_bytes,
+            "budget": settings.budget or rule.budget,
+            "timeout": driver.timeout,
+        }
+        self.add(**driver.facts, **settled)
 
 
 def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: Watcher) -> bool:
@@ -240,56 +113,28 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
     Returns False where the watcher stopped it before the end. Raises DeviceUnavailable where there is no such device,
     SpmvbenchError where no worker can be started, or the folder was removed meanwhile.
     """
-    left = deque(groups)
-    if not left:
+    if not groups:
         store.compact(folder)  # a run killed at its end has left this undone
         return True
-    kind = device_kind(settings.device)
-    timeout = settings.timeout or TIMEOUTS[kind]
-    record = {"run": folder.name, "started": store.now(), "ended": None, "seed": left[0].seed} | host()
-    worker: _Worker | None = None
+    record = Record.begin(folder, groups)
     with open(folder / store.LOG, "ab") as log, store.standing(folder) as standing:
-        described, sequence = store.described(folder), store.next_sequence(folder)
-        session = _Session(folder, watcher, timeout, standing, sequence, described=described)
-        if kind == "cuda":
-            watcher.on_begin(left[0], None, "compiling on all cores")
+        writer = Writer(folder, watcher, standing)
+        driver = Driver(settings, log, writer.row, writer.description, watcher.on_begin)
+        driver.on_facts = lambda facts: record.add_device(driver)
+        if device_kind(settings.device) == "cuda":
+            watcher.on_begin(groups[0], None, "compiling on all cores")
             began = time.monotonic()
-            try:
-                compile_ahead(left, settings.device, log, watcher.stopping)
-            except Exception as error:  # it only saves time: every case compiles what it lacks, or says why it cannot
-                log.write(f"Nothing compiled ahead: {type(error).__name__}: {error}\n".encode())
-                log.flush()
-            session.seconds["compiling ahead"] = time.monotonic() - began
-            session.stopped = watcher.stopping()
+            compile_ahead(groups, settings.device, log, watcher.stopping)
+            driver.seconds["compiling ahead"] = time.monotonic() - began
+            driver.stopped = watcher.stopping()
         try:
-            while left and not session.stopped:
-                if worker is not None and worker.process.poll() is not None:
-                    worker.kill()
-                    worker = None
-                if worker is None:
-                    began = time.monotonic()
-                    worker = _Worker(settings, log)
-                    session.seconds["starting"] += time.monotonic() - began
-                if not session.facts:
-                    session.facts = worker.facts
-                    measured = {name: worker.facts[name] for name in SESSION if name in worker.facts}
-                    settings = replace(settings, measured=measured)
-                    record |= worker.facts | {
-                        "max_bytes": settings.max_bytes,
-                        "budget": settings.budget or RULES[kind].budget,
-                        "timeout": timeout,
-                    }
-                    store.append_session(folder, record)
-                left.extendleft(reversed(session.follow(worker, left.popleft())))
-            if worker is not None:
-                worker.end()
+            left = driver.drive(groups)
+            driver.close(gently=True)
         finally:
-            if worker is not None:
-                worker.kill()
+            driver.close()
             standing()
-            if session.facts:
-                record |= {"ended": store.now(), "rows": session.rows, "seconds": dict(session.seconds)}
-                store.append_session(folder, record)
+            if driver.facts:
+                record.add(ended=store.now(), rows=writer.rows, seconds=dict(driver.seconds))
     store.compact(folder)
     return not left
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from spmvbench import formats, store
-from spmvbench.bench import plan, session
+from spmvbench.bench import driver, plan, session
 
 KERNELS = """
 template <int UNUSED> __global__ void hang(double* y) { while (true) __nanosleep(1000); }
@@ -306,7 +306,7 @@ class DyingWorker:
     def receive(self, deadline, limit, stage):
         if self.messages:
             return self.messages.pop(0)
-        raise session._Died("crashed", f"died while {stage}")
+        raise driver.Died("crashed", f"died while {stage}", driver.TRIES)
 
 
 def test_a_group_whose_reading_dies_is_tried_again_as_a_whole_and_then_charged(tmp_path):
@@ -314,9 +314,9 @@ def test_a_group_whose_reading_dies_is_tried_again_as_a_whole_and_then_charged(t
     cases = plan.cross([matrix], formats.parse("csr-scalar,csr-vector"), ["f64"], ["hot"], "emulated", 0)
     (group,) = plan.grouped(cases)
     written = []
-    watcher = session.Watcher(on_row=written.append)
     facts = {"device": "emulated", "properties": {"device_name": "none"}}
-    measuring = session._Session(tmp_path, watcher, 1.0, facts=facts)
+    keep = lambda row: written.append(row) is None  # noqa: E731
+    measuring = driver.Driver(plan.Settings("emulated"), None, keep, facts=facts)
     reading = ("begin", None, "reading the matrix", 0)
     assert measuring.follow(DyingWorker(reading), group) == [group]
     assert not written
