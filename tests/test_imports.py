@@ -25,7 +25,8 @@ MAY_IMPORT = {
     "analysis": set(),
     "report": {"store", "analysis", "bench.record", "collection.sets"},
     "testing": {"formats", "devices", "bench.verify"},
-    "cli": {"formats", "collection", "devices", "bench", "store", "analysis", "report"},
+    "bundle": {"store", "bench", "formats", "collection"},
+    "cli": {"formats", "collection", "devices", "bench", "store", "analysis", "report", "bundle"},
 }
 
 

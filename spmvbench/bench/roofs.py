@@ -38,11 +38,16 @@ def columns(roofs: Mapping[str, Any], *, nnz: int, sectors: float, model_bytes: 
     if not roofs or not nnz:
         return {}
     seconds = {
-        "bytes": _between(roofs["read"], model_bytes) * max(model_bytes / roofs["read"][-1][0], 1),
+        "bytes": reading(roofs, model_bytes),
         "gathers": nnz * sectors / _between(roofs["gather"], x_bytes),
     }
     lower = max(seconds, key=lambda roof: seconds[roof])
     return {"bound_gflops": 2e-9 * nnz / seconds[lower], "bound_by": lower}
+
+
+def reading(roofs: Mapping[str, Any], size: float) -> float:
+    """Seconds that reading so many bytes takes at least, by the roof ``read``."""
+    return _between(roofs["read"], size) * max(size / roofs["read"][-1][0], 1)
 
 
 def _between(pairs: list[tuple[float, float]], at: float) -> float:

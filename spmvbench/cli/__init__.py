@@ -11,7 +11,7 @@ import click
 from spmvbench import __version__
 from spmvbench.errors import SpmvbenchError, did_you_mean
 
-COMMANDS = ("fetch", "run", "report", "compare", "runs", "export", "formats", "info", "env")
+COMMANDS = ("fetch", "run", "report", "compare", "runs", "export", "bundle", "check", "formats", "info", "env")
 
 
 class _Commands(click.Group):
