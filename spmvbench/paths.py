@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 FULL = (errno.ENOSPC, errno.EDQUOT)  # of an OSError: the disk, or one's share of it, is full
 
@@ -106,21 +106,24 @@ def scratch(parent: Path) -> Iterator[Path]:
 def turn(path: Path, stopping: Callable[[], bool] = lambda: False) -> Iterator[bool]:
     """Wait for a turn at what only one process of the host may do at a time; `path` is the file of its lock.
 
-    Yields False where `stopping`, asked all the while, said True first. The lock goes with the process, however that
+    Yields False where `stopping`, asked while it waits, said True first. The lock goes with the process, however that
     ends; a file system without locks gives every process its turn at once. Makes the folder.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a", encoding="ascii") as file:
-        had = False
-        while not had and not stopping():
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                had = True
-            except BlockingIOError:
-                time.sleep(0.02)
-            except OSError:
-                had = True
+        while not (had := _locked(file)) and not stopping():
+            time.sleep(0.02)
         yield had
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 # Whoever uses a temporary holds a lock on it, which the system lets go of when the process ends, however it ends.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spmvbench.paths import scratch, written_whole
+from spmvbench.paths import scratch, turn, written_whole
 
 WRITE = """
 import sys
@@ -88,3 +88,25 @@ def test_a_full_disk_is_named(tmp_path):
         full.write(b"x")
     assert raised.value.filename == str(tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
+
+
+TAKE_TURN = """
+import sys
+from pathlib import Path
+from spmvbench.paths import turn
+with turn(Path(sys.argv[1])) as had:
+    print(had, flush=True)
+    input()
+"""
+
+
+def test_a_turn_is_one_process_at_a_time_and_ends_with_it(tmp_path):
+    lock = tmp_path / "new" / "lock"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", TAKE_TURN, lock], **pipes) as other:
+        assert other.stdout.readline() == "True\n"
+        with turn(lock, lambda: True) as had:
+            assert not had
+        other.kill()
+    with turn(lock) as had:
+        assert had
