@@ -130,18 +130,20 @@ def check_product(spec: str, a: Any, device: Device, seed: int = 0, *, guarded: 
     bound, where the matrix is written to, or anything beside x, y or the format's arrays; these lie where they are made
     without `guarded`, for tools that see an access beside an allocation by themselves.
     """
-    from spmvbench.bench.verify import Reference, checks, run_and_judge, twin
+    from spmvbench.bench.operations import get
+    from spmvbench.bench.verify import Reference, run_and_judge, twin
 
     ((cls, _),) = formats.parse(spec)
-    csr = suited(cls, a).read_only()
+    operation = get(cls.op)
+    csr = operation.matrix(suited(cls, a)).read_only()
     shared = csr.on(device.xp)
-    found = checks(csr, shared, device, seed, seed)
+    found = operation.checks(csr, shared, device, seed, seed)
     sums = device.checksums([shared.row_ptr, shared.col_idx, shared.values])
     before = sums()
 
-    def worst(matrix: formats.Csr, references: list[Reference]) -> float:
+    def worst(matrix: Any, references: list[Reference]) -> float:
         guards = Guards(device)
-        x, y = (device.to_device(np.zeros(n, csr.dtype)) for n in (csr.cols, csr.rows))
+        x, y = map(device.to_device, operation.vectors(csr))
         fmt = convert(spec, matrix, device.xp)
         if guarded:
             x, y, fmt = guards.hold("x", x), guards.hold("y", y), guards.hold_format(fmt)
@@ -153,10 +155,9 @@ def check_product(spec: str, a: Any, device: Device, seed: int = 0, *, guarded: 
         return verdict.ratio
 
     ratio = worst(shared, [*found.dense, found.dense[0], *found.sparse])
-    whole = twin(shared)
-    if whole is not None:
+    if found.whole:
         with suppress(formats.Skip):  # a format may take a matrix for its values
-            worst(whole, found.whole)
+            worst(twin(shared), found.whole)
     assert sums() == before, f"{spec} writes to the matrix"
     return ratio
 

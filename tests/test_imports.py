@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "store": {"bench.record"},
     "analysis": set(),
     "report": {"store", "analysis", "bench.record", "collection.sets"},
-    "testing": {"formats", "devices", "bench.verify"},
+    "testing": {"formats", "devices", "bench.operations", "bench.verify"},
     "bundle": {"store", "bench", "formats", "collection"},
     "cli": {"formats", "collection", "devices", "bench", "store", "analysis", "report", "bundle"},
 }

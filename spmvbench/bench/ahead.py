@@ -20,9 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-
 from spmvbench import formats, paths
+from spmvbench.bench import operations
 from spmvbench.bench.plan import DTYPES, Case, Group
 from spmvbench.collection import synthetic
 from spmvbench.devices import cuda, open_device
@@ -116,9 +115,9 @@ def main() -> None:
     }
     for key, params, dtype in tasks:
         for a in tiny[dtype]:
-            x, y = (device.to_device(np.zeros(n, a.dtype)) for n in (a.cols, a.rows))
             # Whatever goes wrong goes wrong again in the case's own turn, whose row tells of it.
             with suppress(Exception), converting_for(device.limits):
+                x, y = map(device.to_device, operations.get(formats.get(key).op).vectors(a))
                 launches = formats.get(key).from_csr(a.fresh(), **params).launches(x, y)
                 device.compile([step for step in single_steps(launches) if not isinstance(step, Call)])
     device.close()

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from spmvbench import formats
+from spmvbench.bench import operations
 from spmvbench.collection import Matrix
 from spmvbench.formats import Format
 
 DTYPES = {"f64": np.dtype(np.float64), "f32": np.dtype(np.float32)}
 DEFAULT_MODES = {"cuda": ("hot", "cold"), "emulated": ("hot",)}
-OP = "spmv"
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Case:
-    """One row to be. device: the device's name without its number. refusal: why it is recorded as skipped, unrun."""
+    """One row to be. device: the device's name without its number. refusal: why it is recorded as skipped, unrun.
+
+    op: the operation's name.
+    """
 
     matrix: Matrix
     seed: int
@@ -53,6 +56,7 @@ class Case:
     mode: str
     device: str
     refusal: str = ""
+    op: str = "spmv"
 
     @cached_property
     def case_id(self) -> str:
@@ -60,7 +64,7 @@ class Case:
 
         What a file holds belongs to it; generated and collected matrices are what their names say.
         """
-        identity = [self.matrix.id, self.seed, self.format, self.params, self.dtype, OP, self.mode, self.device]
+        identity = [self.matrix.id, self.seed, self.format, self.params, self.dtype, self.op, self.mode, self.device]
         identity += filter(None, [self.matrix.file_sha256])
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -92,14 +96,17 @@ class Case:
             "alias_of": cls.alias_of if dict(self.params) == cls.resolve({}) else "",
             "source_hash": self.source_hash,
             "dtype": self.dtype,
-            "op": OP,
+            "op": self.op,
             "mode": self.mode,
         }
 
 
 @dataclass(frozen=True)
 class Group:
-    """Cases that share one matrix and type, hence one reading. formats: the modes of one format with its parameters."""
+    """Cases that share one matrix, type and kind of operation, hence one reading.
+
+    formats: the operations and modes of one format with its parameters, which is converted once for them.
+    """
 
     matrix: Matrix
     seed: int
@@ -111,9 +118,14 @@ class Group:
         """All cases, in order."""
         return list(itertools.chain.from_iterable(self.formats))
 
+    @property
+    def ops(self) -> list[str]:
+        """The names of the operations, each once."""
+        return list(dict.fromkeys(case.op for case in self.cases))
+
     def only(self, case_ids: Container[str]) -> Group:
         """The group with only the cases that are in `case_ids`."""
-        left = (tuple(case for case in modes if case.case_id in case_ids) for modes in self.formats)
+        left = (tuple(case for case in cases if case.case_id in case_ids) for cases in self.formats)
         return Group(self.matrix, self.seed, self.dtype, tuple(filter(None, left)))
 
 
@@ -136,16 +148,27 @@ def cross(
     modes: Sequence[str],
     device: str,
     seed: int,
+    ops: Sequence[str] = ("spmv",),
 ) -> list[Case]:
-    """Every matrix in every type, format and mode, in the order in which they are measured."""
-    kind = device.partition(":")[0]
+    """Every matrix in every type, operation, format that runs it, and mode, in the order in which they are measured.
+
+    ops: names of operations; those of one kind stand together.
+    """
+    name = device.partition(":")[0]
     return [
-        Case(matrix, seed, cls.key, params, dtype, mode, kind, _refusal(cls, mode, device))
+        Case(matrix, seed, cls.key, params, dtype, mode, name, _refusal(cls, mode, device), op)
         for matrix in matrices
+        for same in _by_kind(ops)
         for dtype in dtypes
         for cls, params in chosen
+        if cls.op == operations.get(same[0]).key
+        for op in same
         for mode in modes
     ]
+
+
+def _by_kind(ops: Sequence[str]) -> list[list[str]]:
+    return [list(alike) for _, alike in itertools.groupby(ops, key=operations.kind)]
 
 
 def _refusal(cls: type[Format], mode: str, device: str) -> str:
@@ -165,8 +188,9 @@ def pending(cases: Iterable[Case], measured: Mapping[str, str]) -> list[Case]:
 def grouped(cases: Iterable[Case]) -> list[Group]:
     """Cases in the groups that share a reading; cases that belong together must stand together."""
     groups = []
-    for _, together in itertools.groupby(cases, key=lambda case: (case.matrix.id, case.dtype)):
-        by_format = tuple(tuple(modes) for _, modes in itertools.groupby(together, key=lambda case: case.label))
+    shared = itertools.groupby(cases, key=lambda case: (case.matrix.id, case.dtype, operations.kind(case.op)))
+    for _, together in shared:
+        by_format = tuple(tuple(alike) for _, alike in itertools.groupby(together, key=lambda case: case.label))
         first = by_format[0][0]
         groups.append(Group(first.matrix, first.seed, first.dtype, by_format))
     return groups

@@ -84,7 +84,8 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "hot rows: seconds of each named part, repeated by itself, JSON; need not add up to t_median",
     ),
     "samples": ("floats", "the samples in the order taken, seconds per SpMV"),
-    "gflops": ("float", "2 nnz / t_median / 1e9, with the true nnz, never padded slots"),
+    "work": ("int", "what the rate counts: 2 nnz, with the true nnz, never padded slots; 0 in rows from before it was"),
+    "gflops": ("float", "work / t_median / 1e9"),
     "gbps": ("float", "model_bytes / t_median / 1e9"),
     "x_sectors": (
         "float",

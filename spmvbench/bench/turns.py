@@ -16,6 +16,7 @@ import numpy as np
 
 from spmvbench import formats
 from spmvbench.bench import roofs, timing, verify
+from spmvbench.bench.operations import Operation
 from spmvbench.bench.plan import Case, Group, Settings
 from spmvbench.bench.protocol import Link
 from spmvbench.bench.shared import Shared
@@ -24,6 +25,7 @@ from spmvbench.devices.guards import Guards
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Format, Launch, Loop, Skip, single_steps
 from spmvbench.formats.conversion import converting_for
+from spmvbench.formats.vectors import SparseVector, parts
 from spmvbench.store import now
 
 COMPILING = "compiling"
@@ -33,29 +35,45 @@ class Wrong(Exception):
     """A check failed: the verdict, or what was written that is another's."""
 
 
+@dataclass(frozen=True)
+class Bound:
+    """A format's launches for one operation, bound to its x and y. columns: what the rows of that operation add."""
+
+    program: Program
+    parts: dict[str, list[Launch | Call | Loop]]
+    columns: dict[str, Any]
+
+
 @dataclass
 class Turns:
-    """One format of a group: what is known of it so far, and what its next turn needs."""
+    """One format of a group: what is known of it so far, and what its next turn needs.
+
+    bound: by operation. series: by operation and mode.
+    """
 
     index: int
     cases: list[Case]
     columns: dict[str, Any]
     fmt: Format | None = None
-    program: Program | None = None
-    parts: dict[str, list[Launch | Call | Loop]] = field(default_factory=dict)
-    series: dict[str, timing.Series] = field(default_factory=dict)
+    bound: dict[str, Bound] = field(default_factory=dict)
+    series: dict[tuple[str, str], timing.Series] = field(default_factory=dict)
     guards: Guards | None = None
     proven: bool = False
     error_ratio: float = math.nan
     failure: dict[str, Any] | None = None
     seconds: float = 0.0
 
+    @property
+    def ops(self) -> list[str]:
+        """The names of its operations, each once."""
+        return list(dict.fromkeys(case.op for case in self.cases))
+
 
 @dataclass
 class Bench:
     """What the cases of a group share: the device, the matrix with its right answers, x and y on the device.
 
-    read_again: makes `shared` anew, after a format has changed it.
+    x: by operation; all write one y. read_again: makes `shared` anew, after a format has changed it.
     """
 
     link: Link
@@ -63,18 +81,27 @@ class Bench:
     settings: Settings
     facts: dict[str, Any]
     rule: timing.Rule
+    ops: dict[str, Operation]
     shared: Shared
     x_sectors: float
     read_again: Callable[[], Shared]
 
     def __post_init__(self) -> None:
-        a = self.shared.a
         self.guards = Guards(self.device)
-        self.x, self.y = (
-            self.guards.hold(name, self.device.to_device(np.zeros(n, a.dtype)))
-            for name, n in (("x", a.cols), ("y", a.rows))
-        )
+        vectors = {name: op.vectors(self.shared.a) for name, op in self.ops.items()}
+        self.x = {name: self._held("x" if len(vectors) == 1 else f"x of {name}", x) for name, (x, _) in vectors.items()}
+        self.y = self._held("y", next(iter(vectors.values()))[1])
         self.guards.watch()
+
+    def _held(self, name: str, vector: Any) -> Any:
+        """A vector of the host on the device, between guards."""
+        if isinstance(vector, SparseVector):
+            return vector.with_arrays(lambda part, array: self._held(f"{name}, {part}", array))
+        return self.guards.hold(name, self.device.to_device(vector))
+
+    def stage(self, op: str, text: str) -> str:
+        """A stage, or when a check was, in words: with the operation where there are several."""
+        return text if len(self.ops) == 1 else f"{text}, {op}"
 
     def attempt(self, turns: Turns, step: Callable[[Turns], None]) -> bool:
         """One turn of a format. Whatever it raises becomes its failure; False then. Sticky faults are not caught."""
@@ -114,30 +141,37 @@ class Bench:
             "bytes_format": fmt.nbytes,
             "bytes_per_nnz": fmt.nbytes / self.shared.a.nnz if self.shared.a.nnz else math.nan,
             "bytes_arrays": json.dumps({name: array.nbytes for name, array in fmt.arrays().items()}),
-            "model_bytes": fmt.nbytes + self.x.nbytes + self.y.nbytes,
             "detail": json.dumps(fmt.detail, default=float) if fmt.detail else "",
         }
+        turns.fmt = fmt
+        for op in turns.ops:
+            begin(COMPILING)
+            turns.bound[op] = bound = self._bound(fmt, self.x[op])
+            bound.columns["t_compile"] += columns.get("t_compile", 0.0)
+            if self.ops[op].streams:
+                bound.columns["model_bytes"] = fmt.nbytes + self.x[op].nbytes + self.y.nbytes
+            begin(self.stage(op, "checking"))
+            checks = self.shared.checks[op]
+            self.check(turns, op, [*checks.dense, checks.dense[0]], "before timing")
+            self.check(turns, op, checks.sparse, "in a group of columns", starts=("stale", "garbage"))
+            if not turns.proven:
+                self.repeat(turns, op, fmt, bound.program, checks.timed)
 
-        begin(COMPILING)
-        launches, setup = timing.timed(lambda: fmt.launches(self.x, self.y))
+    def _bound(self, fmt: Format, x: Any) -> Bound:
+        """The format's launches for this x, compiled."""
+        launches, setup = timing.timed(lambda: fmt.launches(x, self.y))
         vendor = any(isinstance(step, Call) for step in single_steps(launches))
         if vendor:  # the first time also loads the library
-            launches, setup = timing.timed(lambda: fmt.launches(self.x, self.y))
-        turns.fmt, turns.program, turns.parts = fmt, self.device.compile(launches), by_part(launches)
-        columns |= {
+            launches, setup = timing.timed(lambda: fmt.launches(x, self.y))
+        program = self.device.compile(launches)
+        columns = {
             "launches": len(launches),
-            "code_hash": turns.program.code_hash,
+            "code_hash": program.code_hash,
             "t_setup": (setup if vendor else 0.0) + fmt.setup_seconds,
-            "t_compile": columns.get("t_compile", 0.0) + turns.program.compile_seconds,
-            "bytes_workspace": workspace(launches, [self.x, self.y, *fmt.arrays().values()]),
+            "t_compile": program.compile_seconds,
+            "bytes_workspace": workspace(launches, [*parts(x), self.y, *fmt.arrays().values()]),
         }
-
-        begin("checking")
-        checks = self.shared.checks
-        self.check(turns, [*checks.dense, checks.dense[0]], "before timing")
-        self.check(turns, checks.sparse, "in a group of columns", starts=("stale", "garbage"))
-        if not turns.proven:
-            self.repeat(turns, turns.fmt, turns.program, checks.dense[1])
+        return Bound(program, by_part(launches), columns)
 
     def _converted(self, turns: Turns) -> Format:
         """The matrix in the format, for and on the device; the times of conversions go to the columns."""
@@ -168,33 +202,34 @@ class Bench:
         Nothing is proven where there is no twin, or where the format takes the matrix for its values and refuses it.
         """
         self.link.begin(turns.index, "converting whole numbers")
-        twin = verify.twin(self.shared.device_a)
+        if not all(self.shared.checks[op].whole for op in turns.ops):
+            return
         try:
-            fmt = twin and cls.from_csr(twin, **case.params)
+            fmt = cls.from_csr(verify.twin(self.shared.device_a), **case.params)
         except Skip:
-            fmt = None
-        if fmt is None:
             return
         fmt = self._guarded(turns, fmt)
-        self.link.begin(turns.index, COMPILING)
-        program = self.device.compile(fmt.launches(self.x, self.y))
-        turns.columns["t_compile"] = program.compile_seconds
-        self.link.begin(turns.index, "checking whole numbers")
-        arrays = fmt, program, self.device, self.x, self.y
-        verdict = verify.run_and_judge(*arrays, self.shared.checks.whole, ("garbage", "stale"))
-        self.inspect(turns)
-        self.judged(turns, verdict, "whole numbers")
-        self.repeat(turns, fmt, program, self.shared.checks.whole[1])
+        turns.columns["t_compile"] = 0.0
+        for op in turns.ops:
+            self.link.begin(turns.index, COMPILING)
+            program = self.device.compile(fmt.launches(self.x[op], self.y))
+            turns.columns["t_compile"] += program.compile_seconds
+            self.link.begin(turns.index, self.stage(op, "checking whole numbers"))
+            arrays, whole = (fmt, program, self.device, self.x[op], self.y), self.shared.checks[op].whole
+            verdict = verify.run_and_judge(*arrays, whole, ("garbage", "stale"))
+            self.inspect(turns)
+            self.judged(turns, verdict, self.stage(op, "whole numbers"))
+            self.repeat(turns, op, fmt, program, whole[1])
         turns.guards = None  # they hold the twin's memory
         turns.proven = True
 
-    def repeat(self, turns: Turns, fmt: Format, program: Program, reference: verify.Reference) -> None:
+    def repeat(self, turns: Turns, op: str, fmt: Format, program: Program, reference: verify.Reference) -> None:
         """Judge many runs one by one. Raises Wrong."""
-        self.link.begin(turns.index, "checking many runs")
+        self.link.begin(turns.index, self.stage(op, "checking many runs"))
         most, share = self.rule.judged
-        arrays = fmt, program, self.device, self.x, self.y
+        arrays = fmt, program, self.device, self.x[op], self.y
         verdict = verify.repeat_and_judge(*arrays, reference, most, share * self.rule.budget)
-        self.judged(turns, verdict, "in one of many runs")
+        self.judged(turns, verdict, self.stage(op, "in one of many runs"))
 
     def _guarded(self, turns: Turns, fmt: Format) -> Format:
         """The format in memory of its own, between guards."""
@@ -227,12 +262,17 @@ class Bench:
         return fmt
 
     def check(
-        self, turns: Turns, references: list[verify.Reference], when: str, starts: tuple[str, ...] = verify.STARTS
+        self,
+        turns: Turns,
+        op: str,
+        references: list[verify.Reference],
+        when: str,
+        starts: tuple[str, ...] = verify.STARTS,
     ) -> None:
         """Run the format for each reference. Raises Wrong."""
-        assert turns.fmt is not None and turns.program is not None
-        verdict = verify.run_and_judge(turns.fmt, turns.program, self.device, self.x, self.y, references, starts)
-        self.judged(turns, verdict, when)
+        assert turns.fmt is not None
+        arrays = turns.fmt, turns.bound[op].program, self.device, self.x[op], self.y
+        self.judged(turns, verify.run_and_judge(*arrays, references, starts), self.stage(op, when))
 
     def judged(self, turns: Turns, verdict: verify.Verdict, when: str) -> None:
         """Keep the worst error. Raises Wrong."""
@@ -241,68 +281,79 @@ class Bench:
             raise Wrong(f"{verdict} ({when})")
 
     def sample(self, turns: Turns) -> None:
-        """One round of samples in every mode; the y that the last one left is judged."""
-        assert turns.fmt is not None and turns.program is not None
-        reference = self.shared.checks.dense[1]
+        """One round of samples of every operation in every mode; the y that the last one left is judged."""
+        assert turns.fmt is not None
         for case in turns.cases:
-            self.link.begin(turns.index, f"timing {case.mode}")
-            placed = verify.put(turns.fmt, reference, self.x)
-            self.y[...] = verify.GARBAGE
-            if case.mode not in turns.series:
-                turns.series[case.mode] = timing.prepare(turns.program, self.device, case.mode, self.rule)
-            timing.take_round(turns.series[case.mode], self.device, self.rule)
+            x, reference, which = self.x[case.op], self.shared.checks[case.op].timed, (case.op, case.mode)
+            self.link.begin(turns.index, self.stage(case.op, f"timing {case.mode}"))
+            placed = verify.put(turns.fmt, reference, x)
+            self.y[...] = verify.garbage(self.y)
+            if which not in turns.series:
+                program = turns.bound[case.op].program
+                turns.series[which] = timing.prepare(program, self.device, case.mode, self.rule)
+            timing.take_round(turns.series[which], self.device, self.rule)
             self.device.synchronize()
-            verdict = verify.judge_left(turns.fmt, self.x, self.y, placed, reference)
-            self.judged(turns, verdict, f"left by a sample, {case.mode}")
+            verdict = verify.judge_left(turns.fmt, x, self.y, placed, reference)
+            self.judged(turns, verdict, self.stage(case.op, f"left by a sample, {case.mode}"))
 
-    def time_parts(self, turns: Turns) -> None:
+    def time_parts(self, turns: Turns, op: str) -> None:
         """Every named part by itself, hot, in a tenth of a case's time. y holds anything afterwards."""
         rule = replace(self.rule, rounds=1, budget=self.rule.budget / 10)
         seconds = {}
-        for part, launches in turns.parts.items():
-            self.link.begin(turns.index, f"timing {part}")
+        for part, launches in turns.bound[op].parts.items():
+            self.link.begin(turns.index, self.stage(op, f"timing {part}"))
             series = timing.prepare(self.device.compile(launches), self.device, "hot", rule)
             timing.take_round(series, self.device, rule)
             if series.seconds:
                 seconds[part] = timing.summary(series)["t_median"]
-        turns.columns["t_parts"] = json.dumps(seconds)
+        turns.bound[op].columns["t_parts"] = json.dumps(seconds)
 
     def finish(self, turns: Turns) -> None:
         """The last round's end: the answers are still right, and samples were kept."""
-        if turns.parts and "hot" in turns.series:
-            self.time_parts(turns)
-        self.link.begin(turns.index, "checking again")
-        self.check(turns, self.shared.checks.dense, "after timing", starts=("garbage", "stale"))
-        lost = [mode for mode, series in turns.series.items() if not series.seconds]
+        for op in turns.ops:
+            if turns.bound[op].parts and (op, "hot") in turns.series:
+                self.time_parts(turns, op)
+            self.link.begin(turns.index, self.stage(op, "checking again"))
+            self.check(turns, op, self.shared.checks[op].dense, "after timing", starts=("garbage", "stale"))
+        lost = [self.stage(*which) for which, series in turns.series.items() if not series.seconds]
         if lost:
             raise RuntimeError(f"every {' and '.join(lost)} sample was thrown away: the device lowered its clocks")
 
     def report(self, turns: Turns) -> None:
         """Send the rows of one format, measured or failed, and let go of its memory."""
-        turns.fmt = turns.program = turns.guards = None
-        turns.parts.clear()
+        columns = {op: bound.columns for op, bound in turns.bound.items()}
+        turns.fmt = turns.guards = None
+        turns.bound.clear()
         for case in turns.cases:
             row = turns.columns | {"t_case": turns.seconds / len(turns.cases), "error_ratio": turns.error_ratio}
-            series = turns.series.get(case.mode)
+            row |= columns.get(case.op, {})
+            series = turns.series.get((case.op, case.mode))
             if series is not None and series.seconds:
-                row |= timing.summary(series)
-                median = row["t_median"]
-                if median > 0:
-                    row |= {"gflops": 2e-9 * self.shared.a.nnz / median, "gbps": 1e-9 * row["model_bytes"] / median}
-                row["near_launch_floor"] = median < 2 * self.facts["launch_floor"][case.mode]
-                row |= roofs.columns(
-                    self.facts.get("roofs", {}),
-                    nnz=self.shared.a.nnz,
-                    sectors=self.x_sectors,
-                    model_bytes=row["model_bytes"],
-                    x_bytes=self.x.nbytes,
-                )
+                row |= timing.summary(series) | self._rates(row, case, timing.summary(series)["t_median"])
             if case.mode != "hot":
                 row.pop("t_parts", None)
             self.link.row(case, row | (turns.failure or {"status": "ok"}))
         turns.series.clear()
         if turns.failure:
             self.device.synchronize()  # raises DeviceFault where the failure left the device unusable
+
+    def _rates(self, row: dict[str, Any], case: Case, median: float) -> dict[str, Any]:
+        """The columns that set the median time of a case beside its work, its bytes and the device."""
+        work = self.ops[case.op].work(self.shared.a, self.shared.checks[case.op])
+        rates: dict[str, Any] = {"work": work, "near_launch_floor": median < 2 * self.facts["launch_floor"][case.mode]}
+        if median > 0:
+            rates["gflops"] = 1e-9 * work / median
+        if "model_bytes" in row:
+            if median > 0:
+                rates["gbps"] = 1e-9 * row["model_bytes"] / median
+            rates |= roofs.columns(
+                self.facts.get("roofs", {}),
+                nnz=self.shared.a.nnz,
+                sectors=self.x_sectors,
+                model_bytes=row["model_bytes"],
+                x_bytes=self.x[case.op].nbytes,
+            )
+        return rates
 
     def finish_all(self, loaded: list[Turns]) -> None:
         """Sample the loaded formats in turns, round by round, and report each after its last. Empties the list."""
@@ -318,12 +369,12 @@ class Bench:
     def run(self, group: Group) -> None:
         """Measure the group. Formats stay on the device over all rounds; where memory runs out, in several lots."""
         loaded: list[Turns] = []
-        for index, modes in enumerate(group.formats):
+        for index, together in enumerate(group.formats):
             started = {"started_at": now()}
-            for case in modes:
+            for case in together:
                 if case.refusal:
                     self.link.row(case, started | {"status": "skipped", "reason": case.refusal})
-            cases = [case for case in modes if not case.refusal]
+            cases = [case for case in together if not case.refusal]
             if not cases:
                 continue
             turns = Turns(index, cases, dict(started))

@@ -42,6 +42,7 @@ import numpy as np
 from spmvbench.devices.base import Device, Program
 from spmvbench.formats.arrays import Array, Csr, array_module
 from spmvbench.formats.base import Format, Skip
+from spmvbench.formats.vectors import SparseVector, parts
 
 TWIN_VALUES = 4
 LARGEST_X = 1000  # of the checks with whole numbers
@@ -50,7 +51,7 @@ SPARSE_WORK = 200_000_000  # entries multiplied in all sparse checks of a format
 SPARSE_ENTRIES = 1 << 25  # of the rows that sparse checks judge
 BLOCK = 1 << 24  # entries looked at together
 THIN = 8  # entries of the longest row that meet an x of few entries
-GARBAGE = -1e30
+GARBAGE = {"f": -1e30, "i": -7}  # by the kind of numbers: none is ever an answer
 STARTS = ("nan", "stale", "garbage")
 
 
@@ -58,11 +59,11 @@ STARTS = ("nan", "stale", "garbage")
 class Reference:
     """One x with its right answer, on the host or on a device.
 
-    x: (cols,) in the matrix's type; where `columns` are given, its elements there, all others being zero. y, bound:
-    float64, of every row, or of `rows` alone. A bound of one element, (1,), holds for all.
+    x: (cols,) in the matrix's type, or what the operation has for x; where `columns` are given, its elements there, all
+    others being zero. y, bound: float64, of every row, or of `rows` alone. A bound of one element, (1,), holds for all.
     """
 
-    x: Array
+    x: Array | SparseVector
     y: Array
     bound: Array
     columns: Array | None = None
@@ -70,14 +71,16 @@ class Reference:
 
     def moved(self, device: Device) -> Reference:
         """The same on a device."""
-        return Reference(*(None if array is None else device.to_device(array) for array in self.arrays))
+        known = (self.x, self.y, self.bound, self.columns, self.rows)
+        return Reference(*(None if array is None else device.to_device(array) for array in known))
 
     @property
-    def arrays(self) -> tuple[Array | None, ...]:
+    def arrays(self) -> tuple[Array, ...]:
         """Everything that it consists of."""
-        return self.x, self.y, self.bound, self.columns, self.rows
+        known = (*parts(self.x), self.y, self.bound, self.columns, self.rows)
+        return tuple(array for array in known if array is not None)
 
-    def whole_x(self, cols: int) -> Array:
+    def whole_x(self, cols: int) -> Array | SparseVector:
         """All of x, (cols,)."""
         if self.columns is None:
             return self.x
@@ -116,13 +119,17 @@ class Checks:
     sparse: list[Reference]
 
     @property
+    def timed(self) -> Reference:
+        """What samples run with."""
+        return self.dense[1]
+
+    @property
     def arrays(self) -> list[Array]:
         """Every array once; those of sparse references are views of these."""
         found = {}
         for array in itertools.chain.from_iterable(r.arrays for r in (*self.dense, *self.whole, *self.sparse)):
-            if array is not None:
-                base = array if array.base is None else array.base
-                found[id(base)] = base
+            base = array if array.base is None else array.base
+            found[id(base)] = base
         return list(found.values())
 
 
@@ -294,15 +301,20 @@ def _ratios(found: Array, expected: Array, bound: Array) -> Array:
     return ratio
 
 
+def garbage(y: Array) -> float:
+    """What y is filled with where a run must not find an answer: in its type, and no right one."""
+    return GARBAGE[y.dtype.kind]
+
+
 def _keep_wrong(y: Array, expected: Array, bound: Array, wrong: Array, kept: Array) -> None:
     """Mark in `wrong` where y is off, keep what it was there, and fill it with garbage."""
     if array_module(y) is not np:
-        _on_cuda("keep_wrong")(expected, bound, y, wrong, kept)
+        _on_cuda("keep_wrong")(expected, bound, y.dtype.type(garbage(y)), y, wrong, kept)
         return
     off = ~(np.abs(y - expected) <= bound)
     np.copyto(kept, y, where=off)
     np.logical_or(wrong, off, out=wrong)
-    y[...] = GARBAGE
+    y[...] = garbage(y)
 
 
 @cache
@@ -320,9 +332,9 @@ def _on_cuda(name: str) -> Any:
             f" {infinity};",
         ),
         "keep_wrong": (
-            "float64 expected, float64 bound",
+            "float64 expected, float64 bound, T garbage",
             "T y, bool wrong, T kept",
-            f"{error} if (!(error <= bound)) {{ wrong = true; kept = y; }} y = static_cast<T>({GARBAGE});",
+            f"{error} if (!(error <= bound)) {{ wrong = true; kept = y; }} y = garbage;",
         ),
     }
     return cupy.ElementwiseKernel(*kernels[name], f"spmvbench_{name}")
@@ -340,17 +352,21 @@ def judge(y: Array, reference: Reference, array: str = "y") -> Verdict:
     return Verdict(float(ratio[place]), row, float(found[place]), float(reference.y[place]), bound, array)
 
 
-def put(fmt: Format, reference: Reference, x: Array) -> Array:
+def put(fmt: Format, reference: Reference, x: Array | SparseVector) -> Array | SparseVector:
     """Put the reference's x into x, in the order that the format takes; returns what x holds then, apart."""
     placed = fmt.ordered_x(reference.whole_x(fmt.shape[1]))
-    x[...] = placed
+    for held, given in zip(parts(x), parts(placed), strict=True):
+        held[...] = given
     return placed
 
 
-def judge_left(fmt: Format, x: Array, y: Array, placed: Array, reference: Reference) -> Verdict:
+def judge_left(
+    fmt: Format, x: Array | SparseVector, y: Array, placed: Array | SparseVector, reference: Reference
+) -> Verdict:
     """Judge what a program of `fmt` has left: y, and x, which has to be as `put` left it."""
-    if not bool((x == placed).all()):
-        return judge(x, Reference(placed, placed.astype(np.float64), array_module(x).zeros(1)), "x")
+    for held, given in zip(parts(x), parts(placed), strict=True):
+        if not bool((held == given).all()):
+            return judge(held, Reference(given, given.astype(np.float64), array_module(held).zeros(1)), "x")
     return judge(fmt.restored_y(y), reference)
 
 
@@ -373,7 +389,7 @@ def run_and_judge(
     for reference, start in zip(references, itertools.cycle(starts)):
         placed = put(fmt, reference, x)
         if start != "stale":
-            y[...] = math.nan if start == "nan" else GARBAGE
+            y[...] = math.nan if start == "nan" and y.dtype.kind == "f" else garbage(y)
         device.synchronize()
         program.run()
         device.synchronize()
@@ -404,7 +420,7 @@ def repeat_and_judge(
         program.run()
         _keep_wrong(y, expected, bound, wrong, kept)
 
-    y[...] = GARBAGE
+    y[...] = garbage(y)
     for _ in range(2):  # the first may compile
         device.synchronize()
         began = time.perf_counter()

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.bench import timing
+from spmvbench.bench import operations, timing
 from spmvbench.bench.plan import DTYPES, Group, Settings
 from spmvbench.bench.probe import probe
 from spmvbench.bench.protocol import Link, Stop
@@ -33,15 +33,17 @@ READING = "reading the matrix"
 def measure(group: Group, device: Device, settings: Settings, facts: dict[str, Any], link: Link) -> None:
     """Every case of a group gives one row."""
     started = {"started_at": now()}
+    ops = {name: operations.get(name) for name in group.ops}
+    kind = ops[group.ops[0]]  # what they share
     fresh = secrets.randbits(63)  # nothing that a format could know
 
     def matrix() -> Csr:
         with np.errstate(over="ignore"):  # entries beyond float32 are found, and named, by whoever computes with them
-            return read(group.matrix, group.seed, settings.real_part)[0].astype(DTYPES[group.dtype])
+            return kind.matrix(read(group.matrix, group.seed, settings.real_part)[0].astype(DTYPES[group.dtype]))
 
     def read_again() -> Shared:
         read.cache_clear()
-        return Shared.of(matrix(), device, group.seed, fresh)
+        return Shared.of(matrix(), ops, device, group.seed, fresh)
 
     try:
         link.begin(None, READING)
@@ -50,7 +52,7 @@ def measure(group: Group, device: Device, settings: Settings, facts: dict[str, A
         link.connection.send(("matrix", columns))
         link.connection.send(("description", about))
         link.begin(None, "computing the right answers")
-        shared = Shared.of(matrix(), device, group.seed, fresh)
+        shared = Shared.of(matrix(), ops, device, group.seed, fresh)
         columns |= {
             "t_spmv_host": host_spmv(shared.a),
             "x_sectors": sectors_per_entry(shared.device_a, device.limits.multiprocessors),
@@ -63,6 +65,7 @@ def measure(group: Group, device: Device, settings: Settings, facts: dict[str, A
             settings,
             facts,
             rule if settings.budget is None else replace(rule, budget=settings.budget),
+            ops,
             shared,
             columns["x_sectors"],
             read_again,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from spmvbench.formats.arrays import Array, array_module
@@ -24,8 +25,17 @@ class SparseVector:
         """The entries, k."""
         return len(self.index)
 
+    def with_arrays(self, change: Callable[[str, Array], Array]) -> SparseVector:
+        """The same with both arrays as `change` gives them, from their names and themselves."""
+        return SparseVector(change("index", self.index), change("value", self.value), self.size)
+
     def dense(self) -> Array:
         """All of it, (size,)."""
         whole = array_module(self.value).zeros(self.size, self.value.dtype)
         whole[self.index] = self.value
         return whole
+
+
+def parts(x: Array | SparseVector) -> tuple[Array, ...]:
+    """The arrays of an x, of whichever kind."""
+    return (x.index, x.value) if isinstance(x, SparseVector) else (x,)
