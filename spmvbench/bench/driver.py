@@ -7,6 +7,7 @@ worker down is tried once more, alone in a new worker, before it is charged: wha
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from typing import IO, Any
 from spmvbench.bench.plan import Case, Group, Settings, device_kind
 from spmvbench.bench.probe import SESSION
 from spmvbench.bench.record import blank_row, storable
-from spmvbench.devices import DeviceUnavailable
+from spmvbench.devices import DeviceUnavailable, pseudonym
 from spmvbench.errors import SpmvbenchError
 from spmvbench.store import now
 
@@ -198,7 +199,9 @@ class Driver:
     def row(self, case: Case, *columns: dict[str, Any]) -> None:
         """Have one row written."""
         row = blank_row() | case.columns()
-        row |= {"device": self.facts["device"], "device_name": str(self.facts["properties"]["device_name"])}
+        properties = self.facts["properties"]
+        row |= {"device": self.facts["device"], "host": pseudonym(platform.node())}
+        row |= {name: str(properties.get(name, "")) for name in ("device_name", "gpu", "numa_node")}
         for part in columns:
             row |= part
         self.stopped = not self.write(storable(row))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program
+from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program, pseudonym
 from spmvbench.errors import UsageError
 from spmvbench.formats.base import Format, Skip
 
@@ -18,6 +18,7 @@ __all__ = [
     "Program",
     "multiply",
     "open_device",
+    "pseudonym",
 ]
 
 

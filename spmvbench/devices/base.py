@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import zlib
 from abc import ABC, abstractmethod
@@ -14,6 +16,16 @@ import numpy as np
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats.base import Call, Launch, Loop
 from spmvbench.formats.conversion import Limits
+
+
+def pseudonym(name: str, openly: str = "") -> str:
+    """A hash in place of a name, so that rows tell GPUs and hosts apart and do not name them.
+
+    The name itself, or what it is `openly`, where SPMVBENCH_IDENTIFY is set.
+    """
+    if os.environ.get("SPMVBENCH_IDENTIFY"):
+        return openly or name
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 class DeviceUnavailable(SpmvbenchError):

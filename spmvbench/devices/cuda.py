@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import logging
-import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,7 @@ import numpy as np
 
 from spmvbench import paths
 from spmvbench.devices import loops, nvrtc
-from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program
+from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program, pseudonym
 from spmvbench.formats import kernel_path
 from spmvbench.formats.arrays import cdiv
 from spmvbench.formats.base import Call, Launch, Loop, single_steps
@@ -380,6 +379,7 @@ class Cuda(Device):
             "cupy": cupy.__version__,
             "cusparse": _cusparse_version(),
             "gpu": gpu_name(str(uuid.UUID(bytes=bytes(found["uuid"])))),
+            "numa_node": _numa_node(self._device.pci_bus_id),
         } | nvml_facts
 
     def memory_free(self) -> int:
@@ -438,13 +438,17 @@ class Cuda(Device):
 
 
 def gpu_name(unique: str) -> str:
-    """A GPU's name among all others, from its UUID: a hash of it, so that rows tell GPUs apart and do not name them.
+    """A GPU's name among all others, from its UUID (see `pseudonym`; openly it is ``GPU-...`` as nvidia-smi prints)."""
+    return pseudonym(unique, f"GPU-{unique}")
 
-    The UUID itself (``GPU-...``, as nvidia-smi prints it) where SPMVBENCH_IDENTIFY is set.
-    """
-    if os.environ.get("SPMVBENCH_IDENTIFY"):
-        return f"GPU-{unique}"
-    return hashlib.sha256(unique.encode()).hexdigest()[:16]
+
+def _numa_node(pci_bus_id: str) -> str:
+    """The NUMA node of the host that a GPU is attached to, as the kernel counts them; empty where it does not say."""
+    try:
+        node = Path(f"/sys/bus/pci/devices/{pci_bus_id.lower()}/numa_node").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+    return "" if node.startswith("-") else node
 
 
 def _cusparse_version() -> int | None:

@@ -1,6 +1,7 @@
 """Whole runs in processes of their own: what fails becomes a row, what was stopped goes on."""
 
 import os
+import platform
 import re
 import shutil
 import signal
@@ -14,6 +15,7 @@ import pytest
 
 from spmvbench import formats, store
 from spmvbench.bench import driver, plan, session
+from spmvbench.devices import pseudonym
 
 KERNELS = """
 template <int UNUSED> __global__ void hang(double* y) { while (true) __nanosleep(1000); }
@@ -601,6 +603,7 @@ def test_what_a_row_of_a_measured_case_holds(run, tmp_path):
         assert row["t_convert_host"] > 0
         assert row["t_case"] > row["t_convert_host"]
         assert (row["run_id"], row["device"], row["op"]) == ("r", "emulated", "spmv")
+        assert (row["gpu"], row["host"]) == ("", pseudonym(platform.node()))
     (matrix,) = store.matrices(tmp_path / "results" / "r").to_dict("records")  # one, for both types
     assert matrix["matrix_sha256"] == rows["matrix_sha256"][0]
     assert (matrix["group"], matrix["name"]) == ("synthetic", "pde:6")
