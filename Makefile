@@ -11,11 +11,12 @@ BIN = $(VENV)/bin
 # Python compiles what it imports, when it does; compiling all that was installed takes half of the installation's time.
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help demo test docs published clean
+.PHONY: help demo test gpu docs published clean
 
 help:
 	@echo "make demo    install into $(VENV), run a small set of matrices, write tables and figures to results/demo"
 	@echo "make test    install into $(VENV), check style, run the tests that need no GPU"
+	@echo "make gpu     install into $(VENV), run the tests that need a GPU"
 	@echo "make docs    rewrite the table of formats in README.md"
 	@echo "make published  write the reports of the runs in results/published anew, and README.md's picture"
 	@echo "make clean   remove $(VENV) and the demo's results"
@@ -30,6 +31,11 @@ test: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/python -m pytest -m 'not gpu' $(PYTEST_ARGS)
+
+# Many at a time: most of a test's time is a compiler's. What times kernels does so by itself, once the rest is done.
+gpu: $(VENV)/.demo $(VENV)/.dev
+	$(BIN)/python -m pytest -m 'gpu and not timing' -n 8 --durations 5 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'gpu and timing' -n 0 --durations 5 $(PYTEST_ARGS)
 
 docs: $(VENV)/.dev
 	$(BIN)/spmvbench formats --update README.md

@@ -86,6 +86,7 @@ def medians(device, program, mode):
 
 
 @pytest.mark.gpu
+@pytest.mark.timing
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 def test_a_graph_takes_as_long_as_a_queue_held_back(pair, device, prepared):
     program, n = prepared[pair], 200
@@ -105,6 +106,7 @@ def test_a_graph_takes_as_long_as_a_queue_held_back(pair, device, prepared):
 
 
 @pytest.mark.gpu
+@pytest.mark.timing
 def test_hot_and_cold_agree_with_nvbench(device, prepared, tmp_path):
     bench = pytest.importorskip("cuda.bench")
     for index, program in enumerate(prepared.values()):
@@ -129,6 +131,7 @@ def test_hot_and_cold_agree_with_nvbench(device, prepared, tmp_path):
 
 
 @pytest.mark.gpu
+@pytest.mark.timing
 def test_a_flushed_cache_costs_time(device, prepared):
     program = prepared["fem:40:3", "ell"]
     assert medians(device, program, "cold") > 1.05 * medians(device, program, "hot")
@@ -152,6 +155,7 @@ def test_memory_peak_counts_what_a_conversion_holds(device):
 
 
 @pytest.mark.gpu
+@pytest.mark.timing
 def test_synchronize_waits_for_conversions(device):
     cupy = device.xp
     for _ in range(20):
