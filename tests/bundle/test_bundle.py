@@ -84,12 +84,14 @@ def test_what_is_published_passes(name):
 def test_no_names_and_paths_leave_unless_asked(run, tmp_path):
     def private(rows):
         rows.loc[0, ["status", "reason"]] = "error", "cannot read /home/ann/secret/own.cu (line 3)"
+        rows["host"] = ["anns-box", *["0123456789abcdef"] * (len(rows) - 1)]
 
     altered(run, private, lambda session: session.update(host="anns-box", command=["/home/ann/bin/spmvbench", "run"]))
     for identify in (False, True):
         pack.pack(run, tmp_path / "b.zip", identify=identify)
         with check.opened(tmp_path / "b.zip", tmp_path) as content:
-            text = json.dumps(content.sessions) + " ".join(content.rows["reason"])
+            text = json.dumps(content.sessions) + " ".join([*content.rows["reason"], *content.rows["host"]])
+            assert "0123456789abcdef" in text
             assert [word in text for word in ("anns-box", "/home/ann")] == [identify] * 2
             assert "own.cu (line 3)" in text
             assert content.sessions[0]["command"][1] == "run"
