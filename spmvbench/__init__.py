@@ -3,7 +3,8 @@
 >>> import spmvbench
 >>> a = spmvbench.load("poisson2d:32")              # a scipy.sparse.csr_array
 >>> ell = spmvbench.formats.get("ell").from_csr(a)  # the matrix in another format
->>> y = spmvbench.multiply(ell, x, device="emulated")
+>>> y = ell @ x                                     # on the device that holds it
+>>> rows = spmvbench.run(["pde:16", a], "csr-*,ell")  # measured: a pandas.DataFrame, a row a case
 """
 
 from __future__ import annotations
@@ -12,14 +13,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "formats", "load", "multiply"]
+__all__ = ["__version__", "formats", "load", "load_run", "multiply", "run"]
 
 if TYPE_CHECKING:
     from spmvbench import formats
+    from spmvbench.bench.direct import run
     from spmvbench.collection import load
     from spmvbench.devices import multiply
+    from spmvbench.store import load_run
 
-_LAZY = {"load": "spmvbench.collection", "multiply": "spmvbench.devices"}
+_LAZY = {
+    "load": "spmvbench.collection",
+    "load_run": "spmvbench.store",
+    "multiply": "spmvbench.devices",
+    "run": "spmvbench.bench.direct",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -29,3 +37,7 @@ def __getattr__(name: str) -> Any:
     if name == "formats":
         return importlib.import_module("spmvbench.formats")
     raise AttributeError(f"module 'spmvbench' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__} - {"annotations", "TYPE_CHECKING", "Any", "importlib"})

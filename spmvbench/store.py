@@ -89,6 +89,17 @@ def load(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
     return _read(folder(run, results), _CASES)[0].to_pandas()
 
 
+def load_run(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
+    """A run, by its name under `results` or its folder: all rows as `load` gives them, with where they came from.
+
+    attrs of the table: ``environment``, as `environment` gives it, and ``folder``. Most operations of pandas keep them.
+    """
+    place = folder(run, results)
+    rows = load(place)
+    rows.attrs |= {"environment": environment(place), "folder": str(place)}
+    return rows
+
+
 def matrices(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
     """The descriptions of a run's matrices, each once; columns as in bench/record.py. Raises as `load` does.
 

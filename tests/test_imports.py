@@ -15,9 +15,16 @@ EVERYWHERE = {"errors", "paths"}
 MAY_IMPORT = {
     "errors": set(),
     "paths": set(),
-    "__init__": {"formats", "collection", "devices"},  # lazily: what users reach as spmvbench.load and the like
+    "__init__": {
+        "formats",
+        "collection",
+        "devices",
+        "bench.direct",
+        "store",
+        "report.direct",
+    },  # lazily: what users reach as spmvbench.load and the like
     "__main__": {"cli"},
-    "formats": set(),
+    "formats": {"multiply"},  # what users reach as spmvbench.multiply: `fmt @ x`, once it is asked for
     "collection": {"formats.arrays"},
     "devices": {"formats"},
     "bench": {"formats", "devices", "collection", "store"},

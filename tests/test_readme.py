@@ -25,13 +25,15 @@ def test_table_of_formats_is_current(readme):
     assert readme == with_table(readme), "the table of formats is out of date: run make docs"
 
 
-def test_python_example_runs(readme):
+def test_python_example_runs(readme, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     names = {}
     exec(compile(code, "README.md", "exec"), names)
     a = names["a"]
     np.testing.assert_allclose(names["y"], a @ np.ones(a.shape[1]))
     assert len(names["values"]) == a.nnz
+    assert list(names["measured"]["label"]) == ["ell", "csr-vector"]
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program, pseudonym
 from spmvbench.errors import UsageError
+from spmvbench.formats.arrays import array_module
 from spmvbench.formats.base import Format, Skip
+from spmvbench.formats.vectors import SparseVector
 
 __all__ = [
     "Device",
@@ -16,10 +19,20 @@ __all__ = [
     "DeviceUnavailable",
     "OutOfDeviceMemory",
     "Program",
+    "chosen",
     "multiply",
     "open_device",
     "pseudonym",
 ]
+
+
+def chosen(name: str) -> str:
+    """The device that a name stands for: ``auto`` is ``cuda:0`` where a GPU can be used, else ``emulated``."""
+    from spmvbench.devices import cuda
+
+    if name != "auto":
+        return name
+    return "cuda:0" if cuda.why_unavailable() is None else "emulated"
 
 
 def open_device(name: str = "auto") -> Device:
@@ -28,10 +41,7 @@ def open_device(name: str = "auto") -> Device:
     ``auto`` is ``cuda:0`` where a GPU can be used, else ``emulated``. Raises DeviceUnavailable with what to install,
     UsageError for an unknown name.
     """
-    if name == "auto":
-        from spmvbench.devices import cuda
-
-        name = "cuda:0" if cuda.why_unavailable() is None else "emulated"
+    name = chosen(name)
     if name.startswith("cuda:") and name[5:].isdigit():
         from spmvbench.devices.cuda import Cuda
 
@@ -43,23 +53,41 @@ def open_device(name: str = "auto") -> Device:
     raise UsageError(f"there is no device {name!r}: use auto, cuda:0, emulated or emulated-check")
 
 
-def multiply(fmt: Format, x: Any, device: str | Device = "emulated") -> np.ndarray:
-    """Y = A x by the format's own kernels.
+_kept = cache(open_device)  # who multiplies once may do so often: opening a GPU anew takes longer
 
-    fmt: a matrix in a format, on the device's array module (NumPy for ``emulated``, CuPy for ``cuda:N``).
-    x: (cols,), cast to the matrix's value type. Returns y, (rows,), on the host; x and y are in the matrix's order,
-    whatever the format's. Raises ValueError for an x of another length, Skip where the device's kind cannot run the
-    format.
+
+def multiply(fmt: Format, x: Any, device: str | Device | None = None) -> Any:
+    """The product y = A x by the format's own kernels; ``fmt @ x`` is the same.
+
+    fmt: a matrix in a format, on the device's array module (NumPy for ``emulated``, CuPy for ``cuda:N``). x: (cols,),
+    of NumPy or CuPy, cast to the matrix's value type; a format that takes a sparse x gets what of it is not zero.
+    device: without, the one that holds the format: the GPU of CuPy's arrays, else ``emulated``.
+
+    Returns y, (rows,), a NumPy array for one of NumPy and a CuPy array for one of CuPy; x and y are in the matrix's
+    order, whatever the format's. Raises ValueError for an x of another length, Skip where the device's kind cannot run
+    the format, UsageError where another device holds it or where its launches are no product.
     """
-    opened = open_device(device) if isinstance(device, str) else device
+    arrays = fmt.arrays().values()
+    if device is None:
+        device = "emulated" if fmt.xp is np else f"cuda:{next(iter(arrays)).device.id}"
+    opened = _kept(device) if isinstance(device, str) else device
     if opened.kind not in fmt.devices:
         raise Skip(f"{fmt.key} runs on {' and '.join(fmt.devices)} only")
-    dtype = fmt.value_dtype
-    host_x = opened.to_host(x).astype(dtype)
-    if host_x.shape != (fmt.shape[1],):
-        raise ValueError(f"x has shape {host_x.shape}, the matrix has {fmt.shape[1]} columns")
-    device_x = fmt.ordered_x(opened.to_device(host_x))
+    if opened.xp is not fmt.xp:
+        raise UsageError(f"{fmt.key} is held by {fmt.xp.__name__}, and {opened.name} works on {opened.xp.__name__}")
+    if fmt.op not in ("spmv", "spmspv"):
+        raise UsageError(f"{fmt.key} is made for {fmt.op} and does not multiply")
+    of_x, dtype = array_module(x), fmt.value_dtype
+    x = opened.to_device(np.asarray(x) if of_x is np else x if opened.xp is of_x else x.get()).astype(dtype)
+    if x.shape != (fmt.shape[1],):
+        raise ValueError(f"x has shape {x.shape}, the matrix has {fmt.shape[1]} columns")
+    if fmt.op == "spmspv":
+        index = opened.xp.flatnonzero(x)
+        given: Any = SparseVector(index.astype(np.int32), x[index], len(x))
+    else:
+        given = fmt.ordered_x(x)
     y = opened.to_device(np.full(fmt.shape[0], np.nan, dtype))
-    opened.compile(fmt.launches(device_x, y)).run()
+    opened.compile(fmt.launches(given, y)).run()
     opened.synchronize()
-    return opened.to_host(fmt.restored_y(y))
+    found = fmt.restored_y(y)
+    return opened.to_host(found) if of_x is np else of_x.asarray(found)

@@ -381,6 +381,14 @@ class Format:
         restored[self.y_order] = y
         return restored
 
+    def __matmul__(self, x: Any) -> Any:
+        """``fmt @ x``: y = A x on the device that holds the format, as `spmvbench.multiply`."""
+        from spmvbench import multiply  # devices know formats, not formats devices
+
+        return multiply(self, x)
+
+    __array_ufunc__ = None  # x @ fmt is no product: NumPy is not to try it entry by entry
+
     @property
     def setup_seconds(self) -> float:
         """Seconds of work on this matrix that came before the conversion and are kept for the next (a partition)."""

@@ -1,0 +1,114 @@
+"""Measuring from Python: what `spmvbench run` does, for scripts and notebooks."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spmvbench import collection, store
+from spmvbench.bench import plan, session
+from spmvbench.collection.sources import Matrix, obtain
+from spmvbench.devices import chosen
+from spmvbench.errors import SpmvbenchError, UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def run(
+    matrices: Any,
+    formats: str | Sequence[str] | None = None,
+    *,
+    dtype: str | Sequence[str] = "f64",
+    mode: str | Sequence[str] | None = None,
+    device: str = "auto",
+    run: str = "python",
+    results: Path | str = "results",
+    budget: float | None = None,
+    timeout: float | None = None,
+    max_bytes: int | None = None,
+    seed: int = 0,
+    convert: str = "both",
+    real_part: bool = False,
+    retry: bool = False,
+    fresh: bool = False,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """Measure matrices in formats on a device. Returns the rows of these cases, as `spmvbench.load_run` gives them.
+
+    matrices: one or several of what `spmvbench run` takes (``"HB/1138_bus"``, fetched where it is not here; a glob;
+    ``"pde:16"``; a file), SciPy sparse matrices, or a mapping with names for these. formats: such as
+    ``"csr-*,ell[threads=2]"`` or a list; without, all that the device can run. dtype: f64, f32. mode: hot, cold; both
+    on a GPU without. device: ``auto``, ``cuda:0``, ``emulated``.
+
+    run: the name under `results` that the rows are kept under: a case that is there is not measured again. budget:
+    sampling time of a case, seconds. timeout: seconds after which a case is given up. max_bytes: what a format may
+    take. seed: of x and of generated values. convert: both, or device, to leave out the host's conversion. real_part:
+    of complex matrices. retry: measure again what failed. fresh: start anew; what the run holds is moved beside it.
+    progress: a bar on stderr.
+
+    A worker process measures, as for the command: a format of your own has to be in a file that SPMVBENCH_FORMATS
+    names. Raises UsageError for what is not known, SpmvbenchError where nothing can be measured.
+    """
+    device = chosen(device)
+    classes = plan.choose_formats(formats if isinstance(formats, str | None) else ",".join(formats), device)
+    dtypes, modes = (
+        _words(dtype, plan.DTYPES),
+        _words(mode or plan.DEFAULT_MODES[plan.device_kind(device)], ("hot", "cold")),
+    )
+    folder = Path(results) / run
+    if not classes:
+        raise UsageError("formats names no format: spmvbench.formats.keys() lists them")
+    with tempfile.TemporaryDirectory() as kept:
+        cases = plan.cross(_found(matrices, Path(kept)), classes, dtypes, modes, device, seed)
+        settings = plan.Settings(device, max_bytes, budget, timeout, real_part, convert)
+        with store.lock(folder):
+            if fresh:
+                store.set_aside(folder)
+            todo = plan.pending(cases, store.measured(folder, settled=retry, max_bytes=max_bytes))
+            _measured(folder, todo, settings, progress)
+    rows = store.load_run(folder)
+    return rows[rows["case_id"].isin({case.case_id for case in cases})]
+
+
+def _measured(folder: Path, todo: list[plan.Case], settings: plan.Settings, progress: bool) -> None:
+    from tqdm import tqdm
+
+    with tqdm(total=len(todo), unit="case", disable=not progress or not todo, file=sys.stderr) as bar:
+        session.measure(folder, plan.grouped(todo), settings, session.Watcher(on_row=lambda row: bar.update()))
+
+
+def _words(given: str | Iterable[str], known: Iterable[str]) -> list[str]:
+    words = given.split(",") if isinstance(given, str) else list(given)
+    for word in words:
+        if word not in known:
+            raise UsageError(f"{word!r} is none of {', '.join(known)}")
+    return words
+
+
+def _found(given: Any, folder: Path) -> list[Matrix]:
+    """The matrices; those in memory are written to `folder`, from where the worker reads them."""
+    from scipy import sparse
+
+    if isinstance(given, str | Path) or sparse.issparse(given):
+        given = [given]
+    named = given if isinstance(given, Mapping) else {f"matrix-{place}": a for place, a in enumerate(given, start=1)}
+    names = []
+    for name, a in named.items():
+        if sparse.issparse(a):
+            path = folder / f"{name}.npz"
+            sparse.save_npz(path, sparse.csr_array(a))
+            a = path
+        names.append(str(a))
+    if not names:
+        raise UsageError("nothing to run: name matrices (HB/1138_bus, pde:16, a file), or give SciPy's")
+    _, missing = collection.resolve(names)
+    for name in missing:
+        obtain(name)
+    found, missing = collection.resolve(names)
+    if missing or not found:
+        raise SpmvbenchError(f"not here: {', '.join(missing or names)}")
+    return found

@@ -1,0 +1,111 @@
+"""What `import spmvbench` gives to scripts and notebooks."""
+
+import resource
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import spmvbench
+from spmvbench.errors import UsageError
+from spmvbench.formats import Skip
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    results = tmp_path_factory.mktemp("results")
+    a = sparse.random(40, 30, 0.2, format="csr", random_state=1)
+    return spmvbench.run({"mine": a}, "ell,csr-scalar", device="emulated", results=results, progress=False)
+
+
+def test_dir_and_hints_are_complete():
+    assert set(spmvbench.__all__) <= set(dir(spmvbench))
+    for name in set(spmvbench.__all__) - {"__version__", "formats"}:
+        assert callable(getattr(spmvbench, name)), name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        spmvbench.nothing  # noqa: B018
+
+
+def test_imports_and_help_take_less_than_half_a_second():
+    """Of the processor's time, the least of three: a machine may be busy with something else."""
+    for command in (["-c", "import spmvbench"], ["-m", "spmvbench", "--help"]):
+        taken = []
+        for _ in range(3):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        assert min(taken) < 0.5, command
+
+
+@pytest.mark.parametrize("spec", ["ell", "csc-atomic", "ehyb"])
+def test_a_format_times_x_is_the_product(spec):
+    a = spmvbench.load("poisson2d:9")
+    fmt = spmvbench.formats.get(spec).from_csr(a)
+    x = np.linspace(-1, 1, a.shape[1])
+    np.testing.assert_allclose(fmt @ x, a @ x, rtol=1e-12)
+    np.testing.assert_array_equal(fmt @ x, spmvbench.multiply(fmt, x, device="emulated"))
+    assert (fmt @ list(x)).shape == (81,)
+
+
+def test_a_product_that_cannot_be_is_refused():
+    a = spmvbench.load("poisson2d:4")
+    fmt = spmvbench.formats.get("ell").from_csr(a)
+    with pytest.raises(ValueError, match="the matrix has 16 columns"):
+        fmt @ np.ones(15)
+    with pytest.raises(ValueError, match="the matrix has 16 columns"):
+        fmt @ np.ones((16, 2))
+    with pytest.raises(TypeError):
+        np.ones(16) @ fmt
+    vendor = spmvbench.formats.get("cusparse-coo")
+    with pytest.raises(Skip, match="runs on cuda only"):
+        vendor.from_csr(a) @ np.ones(16)
+
+
+@pytest.mark.gpu
+def test_a_product_is_where_x_is():
+    cupy = pytest.importorskip("cupy")
+    from cupyx.scipy.sparse import csr_matrix
+
+    a = spmvbench.load("poisson2d:9")
+    fmt = spmvbench.formats.get("sell").from_csr(csr_matrix(a))
+    x = np.linspace(-1, 1, a.shape[1])
+    on_gpu = fmt @ cupy.asarray(x)
+    assert isinstance(on_gpu, cupy.ndarray) and isinstance(fmt @ x, np.ndarray)
+    np.testing.assert_allclose(on_gpu.get(), a @ x, rtol=1e-12)
+    with pytest.raises(UsageError, match="held by numpy"):
+        spmvbench.multiply(spmvbench.formats.get("ell").from_csr(a), x, device="cuda:0")
+
+
+def test_run_measures_and_returns_rows(rows):
+    assert sorted(rows["label"]) == ["csr-scalar", "ell"] and set(rows["status"]) == {"ok"}
+    assert set(rows["name"]) == {"mine.npz"} and set(rows["rows"]) == {40} and set(rows["cols"]) == {30}
+    assert rows.attrs["environment"]["device"] == "emulated"
+
+
+def test_run_again_measures_nothing_again(rows):
+    results = spmvbench.load_run(rows.attrs["folder"])
+    a = sparse.random(40, 30, 0.2, format="csr", random_state=1)
+    again = spmvbench.run(
+        {"mine": a}, ["ell"], device="emulated", results=rows.attrs["folder"].rsplit("/", 1)[0], progress=False
+    )
+    assert list(again["started_at"]) == list(results.loc[results["label"] == "ell", "started_at"])
+
+
+@pytest.mark.parametrize(
+    ("matrices", "options", "said"),
+    [
+        ([], {}, "nothing to run"),
+        ("pde:8", {"formats": "ell,sel"}, "there is no format 'sel'"),
+        ("pde:8", {"dtype": "f16"}, "'f16' is none of f64, f32"),
+        ("pde:8", {"mode": "warm"}, "'warm' is none of hot, cold"),
+        ("pde:8", {"formats": []}, "names no format"),
+        ("none.mtx", {}, "there is no file none.mtx"),
+    ],
+)
+def test_run_says_what_is_wrong(tmp_path, matrices, options, said):
+    with pytest.raises(UsageError, match=said):
+        spmvbench.run(matrices, **{"formats": "ell", "device": "emulated", "results": tmp_path} | options)
+    assert list(tmp_path.iterdir()) == []
