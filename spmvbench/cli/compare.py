@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import click
@@ -10,33 +9,13 @@ import click
 from spmvbench.cli import completion
 from spmvbench.cli.option_types import Percent
 from spmvbench.cli.results import echo_table, number
-from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LISTED = 20
 SLOWER, INCOMPLETE = 3, 4  # exit codes; 1 and 2 are errors, as everywhere
-
-
-def _of_formats(rows: pd.DataFrame, text: str) -> pd.Series:
-    """Which rows are of these formats: keys, labels or globs of either, with commas between. Raises UsageError."""
-    from fnmatch import fnmatchcase
-
-    words = list(filter(None, (word.strip() for word in re.split(r",(?![^\[]*\])", text))))
-    names = rows[["format", "label"]].drop_duplicates()
-    chosen: set[str] = set()
-    for word in words:
-        glob = word.replace("[", "[[]")  # brackets hold parameters
-        held = [
-            row.label for row in names.itertuples() if fnmatchcase(row.label, glob) or fnmatchcase(row.format, glob)
-        ]
-        if not held:
-            raise UsageError(f"neither run holds a format {word!r}{did_you_mean(word, sorted(set(names['label'])))}")
-        chosen.update(held)
-    if not words:
-        raise UsageError("give one or more formats to --format")
-    return rows["label"].isin(chosen)
 
 
 def _time(seconds: float) -> str:
@@ -146,8 +125,10 @@ def command(before: str, after: str, formats: str | None, threshold: float | Non
     if formats is not None:
         import pandas as pd
 
-        chosen = _of_formats(pd.concat(tables, keys=(0, 1)), formats)
-        tables = [table[chosen[side]] for side, table in enumerate(tables)]
+        from spmvbench.analysis.choice import labels_of
+
+        chosen = labels_of(pd.concat(tables), formats, "--format", "neither run holds a")
+        tables = [table[table["label"].isin(chosen)] for table in tables]
     table = analysis.compared(*tables, median_interval, threshold)
     if not (table["status_before"].notna() & table["status_after"].notna()).any():
         raise UsageError(

@@ -73,6 +73,26 @@ def _once(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.drop(columns="folder")
 
 
+def _narrowed(
+    rows: pd.DataFrame, formats: str | None, matrix: str | None, group: str | None, min_nnz: int | None
+) -> pd.DataFrame:
+    """The rows that were asked for. Raises UsageError for a name that the rows lack, and where none is left."""
+    from spmvbench.analysis import choice
+    from spmvbench.analysis.cases import matrix_names
+
+    keep = rows["nnz"] >= (min_nnz or 0)
+    if formats is not None:
+        keep &= rows["label"].isin(choice.labels_of(rows, formats, "--formats"))
+    if matrix is not None:
+        names = matrix_names(rows, "file_sha256")
+        keep &= names.isin(choice.matrices_of(rows.assign(matrix=names), matrix, "--matrix"))
+    if group is not None:
+        keep &= rows["group"].isin(choice.groups_of(rows, group, "--group"))
+    if not keep.any():
+        raise UsageError("no row is of such a matrix and format: ask for less at once")
+    return rows[keep]
+
+
 def _read(folders: list[Path]) -> tuple[Any, Any, dict[str, Any]]:
     """Rows of all runs, their matrices, and the environment of the first with the sessions of all.
 
@@ -118,6 +138,11 @@ def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: 
 )
 @click.option("--image", default="svg", show_default=True, metavar="TYPES", help="Image files: svg, png, pdf.")
 @click.option("--baseline", metavar="FORMAT", help="What speed-up and break-even compare with; plain CSR without.")
+@click.option("--formats", metavar="A,B", help="Only these formats: keys, labels or globs.")
+@click.option("--matrix", metavar="A,B", help="Only these matrices: names, with or without group, or globs.")
+@click.option("--group", metavar="A,B", help="Only matrices of these groups.")
+@click.option("--min-nnz", type=click.IntRange(min=0), metavar="N", help="Only matrices with at least N entries.")
+@click.option("--highlight", metavar="A,B", help="Formats that stand out in every figure; the first eight without.")
 @click.option("--dtype", metavar="TYPES", help="Only these types: f64,f32.")
 @click.option("--mode", metavar="MODES", help="Only these modes: hot,cold.")
 @click.option("--results", default="results", show_default=True, metavar="DIR", help="Where runs lie.")
@@ -130,6 +155,11 @@ def command(
     published: str | None,
     image: str,
     baseline: str | None,
+    formats: str | None,
+    matrix: str | None,
+    group: str | None,
+    min_nnz: int | None,
+    highlight: str | None,
     dtype: str | None,
     mode: str | None,
     results: str,
@@ -156,7 +186,10 @@ def command(
             rows = rows[rows[column].isin(chosen)]
             if rows.empty:
                 raise UsageError(f"no row has {column} {' or '.join(chosen)}: there is {', '.join(known)}")
-    rows = _once(rows)
+    rows = _narrowed(_once(rows), formats, matrix, group, min_nnz)
+    from spmvbench.analysis.choice import labels_of
+
+    highlighted = None if highlight is None else labels_of(rows, highlight, "--highlight", "the report holds no")
 
     from spmvbench.report import figures as known
     from spmvbench.report import page
@@ -177,6 +210,7 @@ def command(
             baseline=baseline,
             with_emulated=emulated,
             matrices=matrices,
+            highlight=highlighted,
             published=[papers.get(name) for name in _names(published) or []],
             jobs=(os.cpu_count() or 1) if len(rows) >= MANY_ROWS else 1,
             watch=watch,

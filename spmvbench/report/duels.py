@@ -12,7 +12,7 @@ from spmvbench.analysis.ranking import ranked
 from spmvbench.analysis.speedup import duel_summary, duels
 from spmvbench.report import style
 
-MOST_COLUMNS = 5  # of panels
+MOST_COLUMNS, LONGEST = 3, 28  # panels side by side, and letters of a matrix's name in one
 
 
 def table(rows: pd.DataFrame, labels: Sequence[str], pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
@@ -41,13 +41,14 @@ def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence
         panels = iter(axes[place * each : (place + 1) * each])
         ax = next(panels)
         _over_nonzeros(ax, rates[rates["setting"] == setting], "gflops", shown)
-        ax.set(title=str(setting), ylabel="GFLOPS", ylim=(0, None))
+        ax.set(title=str(setting), ylabel="GFLOPS", yscale="log")
+        style.plain_ticks(ax.yaxis)
         for label, over in pairs:
             ax = next(panels)
             of_pair = (speedups["label"] == label) & (speedups["over"] == over)
             part = speedups[of_pair & (speedups["setting"] == setting)]
-            title = f"{label}\nover {over}".replace("[", "\n[")
-            ax.set_title(title, fontsize=10 if len(pairs) < 4 else 8)
+            said = f", {setting}" if len(settings) > 1 else ""
+            ax.set_title(f"{label}\nover {over}{said}", fontsize=8.5)
             ax.set(xlabel="nonzeros", ylabel="speed-up", yscale="log")
             ax.axhline(1, color="black", linewidth=1)
             outcome = "no matrix in common"
@@ -56,7 +57,7 @@ def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence
                 outcome = _outcome(summary.loc[(setting, label, over)])
                 low, high = part["speedup"].min(), part["speedup"].max()
                 ax.set_ylim(min(low, 1) / 1.3, max(high, 1) * 2.2)  # room for the text
-            ax.text(0.02, 0.98, outcome, transform=ax.transAxes, va="top", fontsize=7.5)
+            ax.text(0.02, 0.98, outcome, transform=ax.transAxes, va="top", fontsize=7.5, in_layout=False)
             style.plain_ticks(ax.yaxis)
         for unused in panels:
             unused.set_visible(False)
@@ -74,4 +75,5 @@ def _over_nonzeros(ax: Axes, part: pd.DataFrame, value: str, shown: Mapping[str,
 
 def _outcome(duel: pd.Series) -> str:
     best = duel["best"].rpartition("/")[2]
+    best = best if len(best) <= LONGEST else f"{best[: LONGEST - 3]}..."
     return f"faster on {duel['wins']:,} of {duel['matrices']:,}\nat most {duel['max']:.2f}x ({best})"

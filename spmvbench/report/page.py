@@ -76,6 +76,7 @@ def write(
     with_emulated: bool = False,
     matrices: pd.DataFrame | None = None,
     published: Sequence[Published] = (),
+    highlight: Sequence[str] | None = None,
     jobs: int = 1,
     watch: Callable[[int, int], None] = lambda done, of: None,
 ) -> Report:
@@ -84,10 +85,11 @@ def write(
     rows: of one or several runs. environment: as `store.environment`; every key may be missing. names: figures to draw,
     all without. baseline: a label, plain CSR without. with_emulated: where there are rows of the emulated device, show
     their times, and only those, marked as such. matrices: the runs' descriptions of their matrices, as
-    `store.matrices`. published: papers' figures to set beside the run's. jobs: processes that draw; a figure may take
+    `store.matrices`. published: papers' figures to set beside the run's. highlight: labels, the first of the standings
+    without. jobs: processes that draw; a figure may take
     seconds where there are many formats. watch: told after each figure how many of how many are done.
 
-    Raises UsageError for an unknown figure or baseline.
+    Raises UsageError for an unknown figure, baseline or format to highlight.
     """
     chosen = figures.choose(names)
     rows = prepared(rows)
@@ -95,7 +97,7 @@ def write(
     # A matrix without entries is held or not, but has no rate: none has a place on a logarithmic axis.
     times = rows[(emulated(rows) == with_emulated) & ((rows["nnz"] > 0) | (rows["status"] != "ok"))]
     times = times.assign(setting=times["setting"].cat.remove_unused_categories())
-    options = replace(_options(rows, times, baseline), matrices=matrices, published=published)
+    options = replace(_options(rows, times, baseline, highlight), matrices=matrices, published=published)
 
     drawn: list[Drawn] = []
     left_out: dict[str, list[str]] = {}
@@ -121,22 +123,27 @@ def fingerprint(rows: pd.DataFrame) -> str:
     return hashlib.sha256(table.to_csv(index=False).encode()).hexdigest()[:16]
 
 
-def _options(rows: pd.DataFrame, times: pd.DataFrame, baseline: str | None) -> figures.Options:
+def _options(
+    rows: pd.DataFrame, times: pd.DataFrame, baseline: str | None, highlight: Sequence[str] | None
+) -> figures.Options:
     """The baseline, and the formats to highlight, by their standings; without times, by coverage.
 
     What is not counted (experiments, other names) is neither.
     """
     rows, times = counted(rows), counted(times)
     known = sorted(set(rows["label"]))
-    if baseline is not None and baseline not in known:
-        hint = did_you_mean(baseline, known) or f"; it holds {', '.join(known)}"
-        raise UsageError(f"the run holds no format {baseline!r} to compare with{hint}")
+    for label, purpose in [(baseline, "compare with"), *((label, "highlight") for label in highlight or ())]:
+        if label is not None and label not in known:
+            hint = did_you_mean(label, known) or f"; it holds {', '.join(known)}"
+            raise UsageError(f"the run holds no format {label!r} to {purpose}{hint}")
     baseline = baseline or default_baseline(times) or default_baseline(rows)
     order = in_order(times)
     if not order:
         held = rows[rows["status"] == "ok"]["label"].value_counts()
         order = sorted(known, key=lambda label: (-held.get(label, 0), label))
-    return figures.Options(baseline, style.marks(order, baseline))
+    shown = style.marks(order if highlight is None else [], baseline)
+    shown = style.marks_of_all(highlight or [], shown, [highlight or []])
+    return figures.Options(baseline, shown, every=style.marks_of_all([*order, *known], shown, figures.together()))
 
 
 def _every(draft: _Draft, names: Sequence[str], jobs: int) -> Iterator[Drawn | tuple[str, str]]:
@@ -184,9 +191,7 @@ def _draw(figure: ModuleType, draft: _Draft) -> Drawn:
         if len(right(rows)) and not draft.with_emulated:
             raise figures.LeftOut("the only right rows are of the emulated device, whose times --emulated shows")
         raise figures.LeftOut("no row is right")
-    table = figure.data(times if figure.performance else rows, options)
-    if table.empty:
-        raise figures.LeftOut("no row has what it shows")
+    table = figures.table_of(figure, times if figure.performance else rows, options)
     unreal = figure.performance and draft.with_emulated
     image, paths = "", []
     if hasattr(figure, "draw"):

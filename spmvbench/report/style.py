@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from textwrap import fill
@@ -23,48 +23,93 @@ from matplotlib.ticker import EngFormatter, Formatter, LogLocator, NullFormatter
 WIDTH = 11.0  # inches of every figure, so that text has one size on the page
 GREY, INK = "#b4b4b4", "#222222"
 COUNTS = EngFormatter(sep="")  # 10k, 1M, 1G
+_SECONDS = EngFormatter(unit="s")
 # Okabe & Ito 2008 without yellow, which is lost on white, and two dark hues of Tol's that stay apart from them.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#44AA99")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")  # templates/charts.js draws the same
 _LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 1, 2)))
 _HATCHES = ("", "////", "....", "xxxx")
 COLOR = _COLORS[0]  # of what is drawn alone
-MOST_NAMED = 40  # of what is missing
+MOST_NAMED = 16  # of what is missing
+NAMES_FIT = 40  # of matrices below an axis
 RASTER_FROM = 1000  # points beyond which a scatter is an image inside the vector file
 
 
 @dataclass(frozen=True)
 class Mark:
-    """How a format is drawn: told apart by colour, by marker and by line, any one of which is enough."""
+    """How a format is drawn. filled: a hollow marker is another one than a full one."""
 
     color: str
     marker: str
     line: object
+    filled: bool = True
+
+    @property
+    def face(self) -> str:
+        """What the marker is filled with."""
+        return self.color if self.filled else "none"
 
 
 OTHERS = Mark(GREY, "o", "-")
 BASELINE = Mark("#000000", "*", "-")
 
 
+# Every pair of colour and marker, full ones first; of the first eight any one of colour, marker and line is enough.
+_EVERY = [
+    Mark(_COLORS[i], _MARKERS[(i + shift) % len(_MARKERS)], _LINES[(i + shift) % len(_LINES)], filled)
+    for filled in (True, False)
+    for shift in range(len(_MARKERS))
+    for i in range(len(_COLORS))
+]
+
+
 def marks(labels: Sequence[str], baseline: str | None = None) -> dict[str, Mark]:
-    """Marks for the formats to be highlighted, best first, as many as can be told apart; the baseline's is black."""
-    others = [label for label in labels if label != baseline][: len(_COLORS)]
-    found = {
-        label: Mark(*mark) for label, mark in zip(others, zip(_COLORS, _MARKERS, _LINES, strict=True), strict=False)
-    }
+    """Marks for the formats to be highlighted, best first, as many as any one of colour, marker and line tells apart.
+
+    The baseline's is black, and stands first.
+    """
+    others = [label for label in labels if label != baseline]
+    found = dict(zip(others, _EVERY[: len(_COLORS)], strict=False))
     return found if baseline is None else {baseline: BASELINE} | found
 
 
-def marks_of(labels: Sequence[str], shown: Mapping[str, Mark]) -> dict[str, Mark]:
-    """Marks for these formats, at most 8 besides the baseline: as highlighted in `shown`, and free ones for the rest.
+def marks_of_all(
+    labels: Iterable[str], first: Mapping[str, Mark], together: Sequence[Sequence[str]] = ()
+) -> dict[str, Mark]:
+    """One mark for every format of a report, over all its figures: colour and marker are its own, as far as these go.
 
-    Free is first what no highlighted format has, then what none of these has.
+    first: marks that are given. together: formats (keys) that some figure compares; these differ by colour too, as far
+    as there are colours. Beyond 192 formats marks repeat.
     """
-    every = marks([str(i) for i in range(len(_COLORS))]).values()
-    kept = {label: shown[label] for label in labels if label in shown}
-    free = [mark for mark in every if mark not in shown.values()]
-    free += [mark for mark in every if mark in shown.values() and mark not in kept.values()]
-    return {label: kept.get(label) or free.pop(0) for label in labels}
+    found = dict(first)
+    taken = set(found.values())
+    order = {key: place for place, key in enumerate(key for keys in together for key in keys)}
+    rest = [label for label in dict.fromkeys(labels) if label not in found]
+    for label in sorted(rest, key=lambda label: order.get(_key(label), len(order))):  # stable: else as they came
+        beside = [key for keys in together if _key(label) in keys for key in keys if key != _key(label)]
+        near = [mark.color for other, mark in found.items() for key in beside if key == _key(other)]
+        found[label] = _free(taken, near)
+        taken.add(found[label])
+    return found
+
+
+def _free(taken: Container[Mark], near: Sequence[str]) -> Mark:
+    """The first mark that is not taken, of a colour that is least often near by."""
+    free = [mark for mark in _EVERY if mark not in taken] or _EVERY
+    return min(free, key=lambda mark: near.count(mark.color))
+
+
+def _key(label: str) -> str:
+    return label.partition("[")[0]
+
+
+def marks_of(labels: Sequence[str], shown: Mapping[str, Mark]) -> dict[str, Mark]:
+    """Marks for these formats: those in `shown`, and free ones for the rest."""
+    found = {label: shown[label] for label in labels if label in shown}
+    for label in labels:
+        if label not in found:
+            found[label] = _free({*shown.values(), *found.values()}, [mark.color for mark in found.values()])
+    return {label: found[label] for label in labels}
 
 
 def missing(figure: Figure, names: Sequence[str], what: str = "No right row in this run", before: str = "") -> None:
@@ -81,12 +126,15 @@ def missing(figure: Figure, names: Sequence[str], what: str = "No right row in t
 
 
 def names_below(axes: Axes, names: Sequence[str]) -> None:
-    """Matrices at 0, 1, ... of the x axis, by name without group where there is room for names."""
+    """Matrices at 0, 1, ... of the x axis, by name without group; where there is no room, some by their place."""
     axes.grid(axis="x", visible=False)
     axes.set_xticks([])
-    if len(names) <= 40:
+    if len(names) <= NAMES_FIT:
         short = [name.rpartition("/")[2] for name in names]
         axes.set_xticks(range(len(names)), short, rotation=45, ha="right", rotation_mode="anchor", fontsize=7)
+    else:
+        places = np.linspace(0, len(names) - 1, 6).round().astype(int)
+        axes.set_xticks(places, [f"{names[place].rpartition('/')[2]}" for place in places], fontsize=7)
 
 
 def theme() -> AbstractContextManager[None]:
@@ -146,10 +194,11 @@ def legend(figure: Figure, shown: Mapping[str, Mark], others: int = 0, *, lines:
     entries = {label: (mark, label) for label, mark in shown.items()}
     if others:
         entries[""] = (OTHERS, f"{others} other format{'s' if others > 1 else ''}")
-    handles = [
-        Line2D([], [], color=mark.color, marker=mark.marker, linestyle=mark.line if lines else "", label=text)
-        for mark, text in entries.values()
-    ]
+    handles = []
+    for mark, text in entries.values():
+        line = mark.line if lines else ""
+        handles.append(Line2D([], [], color=mark.color, marker=mark.marker, linestyle=line, label=text))
+        handles[-1].set_markerfacecolor(mark.face)
     figure.legend(handles=handles, loc="outside lower center", ncols=min(5, max(len(handles), 1)), handlelength=3)
 
 
@@ -164,9 +213,10 @@ def emulated_across(figure: Figure) -> None:
 
 
 def plain_ticks(axis: Axis, formatter: str | Formatter = "{x:g}") -> None:
-    """Plain numbers on a logarithmic axis, with 2 and 5 between the tens where few tens are in sight."""
+    """Plain numbers on a logarithmic axis, with more of them between the tens where few tens are in sight."""
     low, high = axis.get_view_interval()
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 300 * low else (1,)))
+    subs = (1, 1.5, 2, 3, 4, 5, 7) if high < 5 * low else (1, 2, 5) if high < 300 * low else (1,)
+    axis.set_major_locator(LogLocator(subs=subs))
     axis.set_major_formatter(formatter)
     axis.set_minor_formatter(NullFormatter())
 
@@ -174,6 +224,16 @@ def plain_ticks(axis: Axis, formatter: str | Formatter = "{x:g}") -> None:
 def count_ticks(axis: Axis) -> None:
     """The same for counts: 10k, 1M, 1G."""
     plain_ticks(axis, COUNTS)
+
+
+def time_ticks(axis: Axis) -> None:
+    """The same for seconds: 5 us, 20 ms, 1 s."""
+    plain_ticks(axis, lambda seconds, _: _SECONDS(seconds).replace("\N{MICRO SIGN}", "u"))
+
+
+def byte_ticks(axis: Axis) -> None:
+    """The same for bytes: 20 MB."""
+    plain_ticks(axis, EngFormatter(unit="B"))
 
 
 def coarse(values: np.ndarray, low: float, high: float, parts: int = 200) -> np.ndarray:
@@ -201,15 +261,27 @@ def bars(axes: Axes, heights: pd.DataFrame, shown: Mapping[str, Mark]) -> None:
     names_below(axes, list(heights.index))
 
 
-def lines(axes: Axes, values: pd.DataFrame, shown: Mapping[str, Mark]) -> None:
-    """A line for each label, a column of `values`, over the matrices, its rows, from left to right."""
+def dots(axes: Axes, values: pd.DataFrame, shown: Mapping[str, Mark]) -> None:
+    """A dot for each label, a column of `values`, at each matrix, a row, from left to right.
+
+    No lines between them: matrices side by side have nothing to do with one another.
+    """
     for label, mark in shown.items():
         axes.plot(
             range(len(values)), values.reindex(columns=[label])[label], color=mark.color, marker=mark.marker,
-            linestyle=mark.line, markersize=3, linewidth=1,
+            linestyle="", markersize=4.5 if len(values) <= NAMES_FIT else 3, markerfacecolor=mark.face,
         )  # fmt: skip
     axes.set_xlabel("matrices, most nonzeros last")
     names_below(axes, list(values.index))
+
+
+def around_one(axes: Axes) -> None:
+    """Ratios on a logarithmic axis that keeps 1 in sight, with a line there. Drawn after the ratios."""
+    axes.axhline(1, color="black", linewidth=1)
+    low, high = axes.dataLim.intervaly
+    if low > 0:
+        axes.set_ylim(min(low, 1) / 1.3, max(high, 1) * 1.3)
+    plain_ticks(axes.yaxis)
 
 
 def scatter(axes: Axes, table: pd.DataFrame, x: str, y: str, shown: Mapping[str, Mark]) -> None:
@@ -224,8 +296,9 @@ def scatter(axes: Axes, table: pd.DataFrame, x: str, y: str, shown: Mapping[str,
         if label in groups:
             mark = shown.get(label, OTHERS)
             axes.scatter(
-                groups[label][x], groups[label][y], s=size * {OTHERS: 0.6, BASELINE: 1.7}.get(mark, 1), linewidths=0,
-                color=mark.color, marker=mark.marker, alpha=0.3 if mark is OTHERS else alpha, zorder=zorder,
+                groups[label][x], groups[label][y], s=size * {OTHERS: 0.6, BASELINE: 1.7}.get(mark, 1),
+                linewidths=0 if mark.filled else 1, facecolors=mark.face, edgecolors=mark.color, marker=mark.marker,
+                alpha=0.3 if mark is OTHERS else alpha, zorder=zorder,
             )  # fmt: skip
 
 
@@ -289,13 +362,31 @@ def ranges(
             low, q1, middle, q3, high = rows[value].quantile([0.05, 0.25, 0.5, 0.75, 0.95], interpolation="nearest")
             ax.plot([low, high], [y, y], color=color, linewidth=1, solid_capstyle="butt")
             ax.plot([q1, q3], [y, y], color=color, linewidth=5, alpha=0.45, solid_capstyle="butt")
-            ax.plot(middle, y, color=color, marker="o" if mark is OTHERS else mark.marker, markersize=5)
+            ax.plot(middle, y, color=color, marker=mark.marker, markerfacecolor=_face(mark, color), markersize=5)
             if note is not None:
-                ax.text(1.02, y, note(rows), transform=ax.get_yaxis_transform(), va="center", fontsize=7, color=INK)
+                beside(ax, y, note(rows))
         if any(text.get_text() for text in ax.texts):
-            ax.text(1.02, -0.9, note_title, transform=ax.get_yaxis_transform(), va="bottom", fontsize=7, color=INK)
+            beside(ax, -0.95, note_title)
         ax.set(title=str(name), xlabel=xlabel, xscale="log", yticks=range(len(order)), yticklabels=order)
         ax.set_ylim(len(order) - 0.4, -0.6)
         ax.grid(axis="y", visible=False)
         plain_ticks(ax.xaxis)
+        keep_apart(ax)
     return figure
+
+
+def _face(mark: Mark, color: str) -> str:
+    return color if mark.filled else "white"
+
+
+def beside(axes: Axes, y: float, text: str) -> None:
+    """A text at the right of a row of a panel, outside of it."""
+    axes.text(1.02, y, text, transform=axes.get_yaxis_transform(), va="center", fontsize=7, color=INK)
+
+
+def keep_apart(axes: Axes, most: int = 4) -> None:
+    """Fewer ticks on the logarithmic x axis of a narrow panel, so that their texts do not meet."""
+    low, high = axes.get_xlim()
+    tens = np.log10(high / low)
+    if tens > most:
+        axes.xaxis.set_major_locator(LogLocator(base=10.0 ** np.ceil(tens / most)))

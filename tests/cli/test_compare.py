@@ -102,7 +102,7 @@ def test_emulated_runs_are_compared_by_their_answers(compare, write):
         (["old", "other"], 2, "have no case in common"),
         (["old", "old"], 2, "are the same run"),
         (["old", "new", "--format", "el"], 2, "holds a format 'el'; did you mean ell"),
-        (["old", "new", "--format", ","], 2, "one or more formats"),
+        (["old", "new", "--format", ","], 2, "name something with --format"),
         (["old", "new", "--threshold", "much"], 2, "no share in per cent"),
         (["old", "new", "--threshold", "-1"], 2, "no share in per cent"),
         (["old"], 2, "Missing argument 'AFTER'"),

@@ -2,21 +2,22 @@
 
 import math
 
+import pandas as pd
 import pytest
 
 from spmvbench import store
 from spmvbench.bench.record import MATRIX_COLUMNS, blank_row
 
 
-def write_run(results, run, started, seconds=1e-5, device="cuda:0"):
+def write_run(results, run, started, seconds=1e-5, device="cuda:0", matrices=("G/a", "G/b")):
     """A run of two matrices in two formats, and a session's record."""
     folder = results / run
     folder.mkdir(parents=True)
-    for name in ("a", "b"):
+    for group, name in (matrix.split("/") for matrix in matrices):
         for label, factor in (("csr-vector", 1.0), ("ell", 0.5)):
             t = seconds * factor
             row = blank_row() | {
-                "run_id": run, "case_id": f"{name}-{label}-{device}", "group": "G", "name": name, "label": label,
+                "run_id": run, "case_id": f"{name}-{label}-{device}", "group": group, "name": name, "label": label,
                 "matrix_sha256": "ab" * 32, "nnz": 1000, "rows": 100, "cols": 100, "row_len_mean": 10.0,
                 "row_len_cv": 0.1, "format": label, "params": "{}", "source_hash": "ff", "dtype": "f64", "op": "spmv",
                 "mode": "hot", "device": device, "device_name": "a device", "status": "ok", "t_median": t,
@@ -169,15 +170,20 @@ def test_place_that_cannot_be_written_is_one_line(command, results, tmp_path):
 
 
 def test_published_figures_stand_beside_the_run(command, results):
-    args = ("report", "new", "--results", results, "--figures", "survey-profile,survey-published")
+    write_run(results, "measured", "2026-03-01", matrices=("Williams/cant", "G/b"))
+    args = ("report", "measured", "--results", results, "--figures", "survey-profile,survey-published")
     unasked = command(*args)
     assert unasked.code == 0
     assert "Left out: survey-published: no published figures were asked for: --published survey-k40m" in unasked.out
     asked = command(*args, "--published", "survey-k40m,survey-m2070")
-    assert asked.code == 0
-    assert "Left out: survey-published: no row of a matrix of survey-k40m in f64" in asked.out
-    data = (results / "new" / "report" / "figures" / "survey-profile.csv").read_text()
+    assert asked.code == 0 and "Left out" not in asked.out
+    data = (results / "measured" / "report" / "figures" / "survey-profile.csv").read_text()
     assert "Tesla K40M, published" in data and "Tesla M2070, published" in data
+
+
+def test_figures_of_a_paper_of_whose_matrices_none_is_there_are_one_line(command, results):
+    said = command("report", "new", "--results", results, "--figures", "survey").out
+    assert "the run holds none of the survey's matrices" in said and said.count("survey-gflops") == 1
 
 
 def test_descriptions_of_matrices_reach_the_figures(command, results):
@@ -203,6 +209,48 @@ def test_only_some_types_and_modes(command, results):
     data = (results / "new" / "report" / "figures" / "bytes.csv").read_text()
     assert "f64" in data
     assert "f32" not in data
+
+
+@pytest.mark.parametrize(
+    ("args", "labels", "matrices"),
+    [
+        ("--formats ell", {"ell"}, {"G/a", "G/b"}),
+        ("--formats csr-*,ell --matrix a", {"csr-vector", "ell"}, {"G/a"}),
+        ("--matrix G/b --group g", {"csr-vector", "ell"}, {"G/b"}),
+        ("--min-nnz 1000", {"csr-vector", "ell"}, {"G/a", "G/b"}),
+    ],
+)
+def test_only_some_formats_and_matrices(command, results, args, labels, matrices):
+    result = command("report", "new", "--results", results, "--figures", "bytes", *args.split())
+    assert result.code == 0
+    data = pd.read_csv(results / "new" / "report" / "figures" / "bytes.csv")
+    assert (set(data["label"]), set(data["matrix"])) == (labels, matrices)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ("--formats csr-vektor", "the run holds no format 'csr-vektor'; did you mean csr-vector?"),
+        ("--matrix c", "the run holds no matrix 'c'"),
+        ("--group H", "the run holds no matrix of group 'H'"),
+        ("--min-nnz 1001", "no row is of such a matrix and format"),
+        ("--formats ell --highlight csr-vector", "the report holds no format 'csr-vector'"),
+        ("--highlight ,", "name something with --highlight"),
+    ],
+)
+def test_a_choice_that_fits_nothing_is_one_line(command, results, args, said):
+    result = command("report", "new", "--results", results, *args.split())
+    assert result.code == 2
+    assert said in result.err and len(result.err.splitlines()) == 1
+
+
+def test_highlighted_formats_are_those_that_were_asked_for(command, results, monkeypatch):
+    from spmvbench.report import style
+
+    seen = []
+    monkeypatch.setattr(style, "legend", lambda figure, shown, *args, **more: seen.append(list(shown)))
+    command("report", "new", "--results", results, "--figures", "gflops", "--highlight", "ell")
+    assert seen == [["csr-vector", "ell"]]  # the baseline stands first
 
 
 def test_a_type_that_no_row_has(command, results):

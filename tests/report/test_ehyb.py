@@ -32,11 +32,13 @@ def test_family_is_drawn_whole(ehyb_rows, environment, tmp_path):
     assert report.left_out == {}
 
 
-def test_run_without_ehyb_leaves_all_out_for_one_reason(rows, environment, tmp_path):
-    report = page.write(rows, environment, tmp_path, names=["ehyb"])
-    ((reason, names),) = report.left_out.items()
-    assert reason == "no right row of ehyb, ehyb-rcm"
-    assert len(names) == 4
+def test_run_without_ehyb_or_its_matrices_leaves_all_out_for_one_reason(rows, measured, environment, tmp_path):
+    without = measured[~measured["format"].str.startswith("ehyb")]
+    reasons = {"no right row of ehyb, ehyb-rcm": without, "the run holds none of the 92 matrices of EHYB's paper": rows}
+    for said, held in reasons.items():
+        report = page.write(held, environment, tmp_path, names=["ehyb"])
+        ((reason, names),) = report.left_out.items()
+        assert reason.startswith(said) and len(names) == 4
 
 
 def test_matrices_rise_by_nonzeros_and_are_those_that_ehyb_holds(measured, options):

@@ -1,15 +1,18 @@
 """Every figure, found as the report finds them: what it draws is what its table holds."""
 
+import itertools
 import math
+import re
 
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter
 
 from spmvbench.analysis.cases import prepared
 from spmvbench.errors import UsageError
-from spmvbench.report import figures, published, style
+from spmvbench.report import figures, page, published, style
 
 EVERY = figures.every()
 TILESPMV = ("methods", "shares", "rivals", "representative", "space", "preprocessing")
@@ -83,11 +86,12 @@ def test_figure_draws_its_table(figure, about, options, environment):
     if hasattr(figure, "draw"):
         with style.theme():
             picture = figure.draw(table, environment, options)
-            picture.canvas.draw()
+            assert apart(picture) == []
         panels = [ax for ax in picture.axes if ax.get_visible() and ax.get_label() != "<colorbar>"]
         assert panels
         for ax in panels:
             assert ax.get_title(loc="left") and ax.get_xlabel()
+            assert min(ax.get_window_extent().size) >= 8, "pressed flat by what stands beside it"
             assert ax.lines or ax.collections or ax.patches or ax.images
         formatters = [axis.get_major_formatter() for ax in picture.axes for axis in (ax.xaxis, ax.yaxis)]
         assert not any(isinstance(found, LogFormatter) for found in formatters), "formulas are not drawn"
@@ -96,6 +100,67 @@ def test_figure_draws_its_table(figure, about, options, environment):
         assert shown and len({part.caption for part in shown}) == len(shown)
         for part in shown:
             assert part.rows and {len(row) for row in part.rows} == {len(part.columns)}
+
+
+def apart(picture):
+    """Which texts of a figure meet another text of the same panel, or leave the figure; lines to them do not count."""
+    canvas = FigureCanvasAgg(picture)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    inside = picture.bbox.padded(2)
+    found = []
+    for ax in [ax for ax in picture.axes if ax.get_visible()]:
+        texts = [*ax.texts, *ax.get_xticklabels(), *ax.get_yticklabels(), ax.title, ax._left_title]
+        low, high = ax.get_xlim(), ax.get_ylim()
+        kept = [tick for axis, (a, b) in ((ax.xaxis, low), (ax.yaxis, high)) for tick in axis.get_major_ticks()
+                if min(a, b) <= tick.get_loc() <= max(a, b)]  # fmt: skip
+        ticks = {id(text) for tick in kept for text in (tick.label1, tick.label2)}
+        texts = [text for text in texts if text.get_text().strip() and text.get_visible()]
+        labels = {*map(id, ax.get_xticklabels()), *map(id, ax.get_yticklabels())}
+        texts = [text for text in texts if id(text) not in labels or id(text) in ticks]
+        boxes = [(text.get_text(), Text.get_window_extent(text, renderer), text.get_rotation()) for text in texts]
+        found += [f"{text!r} leaves the figure" for text, box, _ in boxes if not inside.contains(*box.min)]
+        found += [f"{text!r} leaves the figure" for text, box, _ in boxes if not inside.contains(*box.max)]
+        straight = [(text, box.padded(-1)) for text, box, angle in boxes if angle % 90 == 0]
+        found += [
+            f"{one!r} meets {other!r}"
+            for (one, box), (other, its) in itertools.combinations(straight, 2)
+            if box.overlaps(its)
+        ]
+    return found
+
+
+def test_texts_that_meet_or_leave_are_found():
+    with style.theme():
+        figure, (axes,) = style.grid(1, 1)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.text(0.5, 0.5, "one")
+        axes.text(0.51, 0.5, "other")
+        axes.text(3, 0.5, "gone", in_layout=False)
+        assert apart(figure) == ["'gone' leaves the figure"] * 2 + ["'one' meets 'other'"]
+
+
+@pytest.mark.slow
+def test_a_format_keeps_its_mark_over_a_whole_report(monkeypatch, survey_rows, environment, tmp_path):
+    drawn = []
+    monkeypatch.setattr(style, "legend", lambda figure, shown, *args, **more: drawn.append(dict(shown)))
+    report = page.write(survey_rows, environment, tmp_path, images=[], published=[published.get("survey-k40m")])
+    given = {}
+    for shown in drawn:
+        for label, mark in shown.items():
+            label = re.sub(r".* \((.*)\)$", r"\1", label).lower()  # the survey's name, and ours in brackets
+            assert given.setdefault(label, mark) == mark, label
+    assert len(given) > 8 and len(report.drawn) > 10
+
+
+def test_marks_of_all_differ_and_those_of_one_figure_by_colour_too():
+    labels = [f"format{i}" for i in range(150)]
+    beside = labels[100:107]
+    found = style.marks_of_all([*labels, "format100[k=1]"], style.marks(labels, "format3"), [beside])
+    assert len({(mark.color, mark.marker, mark.filled) for mark in found.values()}) == len(found) == 151
+    assert len({found[label].color for label in beside}) == len(beside)
+    assert found["format3"] is style.BASELINE
 
 
 def test_names_with_dollar_signs_are_drawn_as_they_are():

@@ -10,6 +10,10 @@ shows times: those of the emulated device are drawn only on demand) and two func
     draw(table, environment, options) -> Figure     a picture
     show(table, environment, options) -> [Table]    tables for the page; in place of the picture, or under it
 
+A family may say which formats (keys) its figures compare, so that they get different colours: side_by_side(); and
+which matrices are its paper's, with words for them: of_paper(matrices) and OF_PAPER. It is left out where a run holds
+none of these, but for a module with of_any = True.
+
 rows are those of `analysis.cases.prepared`; a caption may name {baseline}. `LeftOut` says why there is nothing to draw.
 """
 
@@ -17,14 +21,16 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 
 import pandas as pd
 
 from spmvbench.analysis.cases import labels_of
 from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.report import style
 from spmvbench.report.published import Published
 from spmvbench.report.style import Mark
 
@@ -35,13 +41,18 @@ class Options:
 
     baseline: the label that others are compared with, None where nothing is right. marks: highlighted formats.
     matrices: what the run keeps of its matrices, as `store.matrices`; None without. published: papers' figures to set
-    beside the run's.
+    beside the run's. every: the mark of each format of the report, of the highlighted ones too.
     """
 
     baseline: str | None
     marks: Mapping[str, Mark]
     matrices: pd.DataFrame | None = None
     published: Sequence[Published] = ()
+    every: Mapping[str, Mark] = field(default_factory=dict)
+
+    def marks_of(self, labels: Sequence[str]) -> dict[str, Mark]:
+        """The marks of these formats, which are the same in every figure."""
+        return style.marks_of(labels, {**self.marks, **self.every})
 
 
 class LeftOut(Exception):
@@ -79,6 +90,35 @@ def choose(names: Sequence[str] | None) -> list[ModuleType]:
             raise UsageError(f"there is no figure {name!r}{hint}")
     chosen = [figure for name in names for figure in choices[name]]
     return [figure for figure in every() if figure in chosen]
+
+
+def _family(figure: ModuleType) -> ModuleType | None:
+    """The package of a paper's figure, None for others."""
+    return None if figure.__package__ == __name__ else sys.modules[figure.__package__]
+
+
+def together() -> list[Sequence[str]]:
+    """The formats (keys) that each family compares."""
+    families = dict.fromkeys(filter(None, map(_family, every())))
+    return [family.side_by_side() for family in families if hasattr(family, "side_by_side")]
+
+
+def table_of(figure: ModuleType, rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """What a figure shows. Raises LeftOut where that is nothing, or the run has no matrix of the figure's paper."""
+    family = _family(figure)
+    if hasattr(family, "of_paper") and not getattr(figure, "of_any", False):
+        matrices = pd.Series(rows["matrix"].unique(), dtype=str).str.partition("@")[0]
+        if not family.of_paper(matrices).any():
+            raise LeftOut(f"the run holds none of {family.OF_PAPER}")
+    table = figure.data(rows, options)
+    if table.empty:
+        raise LeftOut("no row has what it shows")
+    return table
+
+
+def collected(matrices: pd.Series) -> pd.Series:
+    """Which of these matrices (group/name) are of the SuiteSparse collection."""
+    return ~matrices.str.partition("/")[0].isin(["synthetic", "file"])
 
 
 def held(rows: pd.DataFrame, formats: Sequence[str], least: int = 1) -> list[str]:

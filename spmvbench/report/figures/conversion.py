@@ -16,7 +16,7 @@ from spmvbench.report.figures import Options
 name = "conversion"
 title = "Conversion from CSR"
 caption = (
-    "Seconds for a million nonzeros from canonical CSR to the format, ready to multiply: converted on the host and "
+    "Time for a million nonzeros from canonical CSR to the format, ready to multiply: converted on the host and "
     "copied to the device, or on the device. Median, middle half, and 5 to 95 % of the matrices."
 )
 papers = "Filippone et al. 2017, Table 10"
@@ -36,4 +36,8 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     """A row a format, a panel a type and path, quickest first."""
     table = table.assign(panel=table["dtype"] + ", on the " + table["path"])
     table = table[table["setup_per_million"] > 0]
-    return style.ranges(table, "setup_per_million", "panel", options.marks, "seconds per million nonzeros")
+    figure = style.ranges(table, "setup_per_million", "panel", options.marks, "time for a million nonzeros")
+    for ax in figure.axes:
+        style.time_ticks(ax.xaxis)
+        style.keep_apart(ax)
+    return figure

@@ -29,14 +29,15 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting; nonzeros on a logarithmic axis."""
+    """A panel a setting, both axes logarithmic."""
     settings = list(table["setting"].unique())
     figure, axes = style.grid(len(settings), min(2, len(settings)))
     for ax, setting in zip(axes, settings, strict=True):
         part = table[table["setting"] == setting]
         style.scatter(ax, part, "nnz", "gflops", options.marks)
         style.trend(ax, part, "nnz", "gflops", options.marks)
-        ax.set(title=setting, xscale="log", xlabel="nonzeros", ylabel="GFLOPS", ylim=(0, None))
+        ax.set(title=setting, xscale="log", yscale="log", xlabel="nonzeros", ylabel="GFLOPS")
         style.count_ticks(ax.xaxis)
+        style.plain_ticks(ax.yaxis)
     style.legend(figure, options.marks, len(set(table["label"]) - set(options.marks)))
     return figure

@@ -48,12 +48,14 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         right = max(intensity_bounds(dtype).values()) * 2.5
         roof(ax, part, bandwidth, "measured", environment.get("properties", {}), dtype, right)
         style.scatter(ax, part, "intensity", "gflops", options.marks)
+        left = min(intensity_bounds(dtype).values()) / 1.2  # beside the words on the verticals
         gathers = part.dropna(subset="gather_gflops").drop_duplicates("matrix").nsmallest(GATHERS, "gather_gflops")
         for row in gathers.itertuples():
             ax.axhline(row.gather_gflops, color=style.INK, linestyle=":", linewidth=1)
             ax.annotate(
-                f"{row.matrix.partition('/')[2]}: gathers", (1, row.gather_gflops), xycoords=("axes fraction", "data"),
-                ha="right", va="bottom", fontsize=7, color="#333333",
+                f"{row.matrix.partition('/')[2]}: gathers", (left, row.gather_gflops),
+                ha="right", va="bottom", fontsize=7, color="#333333", zorder=5,
+                bbox={"color": "white", "alpha": 0.85, "pad": 1},
             )  # fmt: skip
         ax.set_title(setting)
     style.legend(figure, options.marks, len(set(table["label"]) - set(options.marks)))
@@ -81,18 +83,19 @@ def roof(
     low = min([part["gflops"].quantile(0.01, interpolation="lower") / 2, *limits["gflops"] / 1.5])
     ax.plot(x, attainable(x, bandwidth, peak), color="black", linewidth=2)
     text = f"roof: {bandwidth:,.0f} GB/s {known}"
-    ax.text(0.02, 0.88 if wide else 0.97, text, transform=ax.transAxes, va="top", fontsize=8)
+    over_lines = {"bbox": {"color": "white", "alpha": 0.85, "pad": 1}, "zorder": 5}
+    ax.text(0.02, 0.88 if wide else 0.97, text, transform=ax.transAxes, va="top", fontsize=8, **over_lines)
     for text, bound in bounds.items():
         ax.axvline(bound, color=style.INK, linestyle=":", linewidth=1)
         ax.text(
             bound, low * 1.1, f"{text}: 1/{1 / bound:.0f}", rotation=90, ha="center", va="bottom", fontsize=7.5,
-            bbox={"color": "white", "alpha": 0.85, "pad": 1}, zorder=4,
+            **over_lines,
         )  # fmt: skip
     for row in limits[(limits["ceiling"] != "peak") | wide].itertuples():
         ax.axhline(row.gflops, color="#555555", linestyle="--", linewidth=0.9)
         ax.text(
-            x[-1 if wide else 0], row.gflops, f" {row.ceiling}: {row.gflops:,.0f} ", ha="right" if wide else "left",
-            va="bottom", fontsize=7.5, color="#333333",
+            x[-1 if wide else 0], row.gflops * 1.08, f" {row.ceiling}: {row.gflops:,.0f} ",
+            ha="right" if wide else "left", va="bottom", fontsize=7.5, color="#333333", **over_lines,
         )  # fmt: skip
     ax.set(xscale="log", yscale="log", xlabel="arithmetic intensity, flop/byte", ylabel="GFLOPS")
     ax.set(xlim=(x[0], x[-1]), ylim=(low, None))

@@ -34,20 +34,20 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     settings = list(table["setting"].unique())
     order = table.groupby("label")["geomean"].mean().sort_values(ascending=False, kind="stable").index
     places = {label: place for place, label in enumerate(order)}
-    figure, axes = style.grid(len(settings), len(settings), height=0.9 + 0.24 * len(order), sharey=True)
+    figure, axes = style.grid(len(settings), min(2, len(settings)), height=0.9 + 0.21 * len(order), sharey=True)
     for ax, setting in zip(axes, settings, strict=True):
         for row in table[table["setting"] == setting].itertuples():
             mark, y = options.marks.get(row.label, style.OTHERS), places[row.label]
             color = "#8a8a8a" if mark is style.OTHERS else mark.color
             ax.plot([row.min, row.max], [y, y], color=color, linewidth=1)
             ax.plot([1, row.geomean], [y, y], color=color, linewidth=7, alpha=0.45, solid_capstyle="butt")
-            ax.plot(row.geomean, y, color=color, marker="o" if mark is style.OTHERS else mark.marker, markersize=5)
-            text = f"{row.geomean:.2f}x  {row.coverage:4.0%}"
-            ax.text(1.02, y, text, transform=ax.get_yaxis_transform(), va="center", fontsize=7.5)
-        ax.text(1.02, -0.9, "mean   share", transform=ax.get_yaxis_transform(), va="bottom", fontsize=7.5)
+            ax.plot(row.geomean, y, color=color, marker=mark.marker, markersize=5)
+            style.beside(ax, y, f"{row.geomean:.2f}x, {row.coverage:.0%}")
+        style.beside(ax, -0.95, "mean, share")
         ax.axvline(1, color="black", linewidth=1)
         ax.set(title=setting, xscale="log", xlabel=f"speed-up over {options.baseline}")
         ax.set(yticks=range(len(order)), yticklabels=order, ylim=(len(order) - 0.4, -0.6))
         style.plain_ticks(ax.xaxis)
+        style.keep_apart(ax)
         ax.grid(axis="y", visible=False)
     return figure

@@ -17,12 +17,23 @@ from spmvbench.report.figures import Options, absent, held
 EHYB = ("ehyb", "ehyb-rcm")
 RIVALS = ("csr5", "merge-csr", "cusparse-csr-alg1", "cusparse-csr-alg2")  # of the paper's also hola and yaSpMV
 SET = "ehyb92"  # the named set of the paper's Appendix B
+OF_PAPER = "the 92 matrices of EHYB's paper (the set ehyb92)"
 # What figures of all matrices show: both kernels, with x and y in the order in which the paper times them.
 SHOWN = (
     ("ehyb[order=native]", "ehyb"),
     ("ehyb[kernel=paper,order=native]", "ehyb[kernel=paper]"),
     ("ehyb-rcm",),
 )
+
+
+def side_by_side() -> Sequence[str]:
+    """The formats (keys) that these figures compare."""
+    return (*EHYB, *RIVALS)
+
+
+def of_paper(matrices: pd.Series) -> pd.Series:
+    """Which of these matrices are of the paper's set."""
+    return matrices.isin(members(SET))
 
 
 def methods(rows: pd.DataFrame) -> list[str]:
@@ -46,11 +57,11 @@ def rates(rows: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(["setting", "nnz", "matrix", "label"], ignore_index=True)[columns]
 
 
-def marks_in(labels: Iterable[str], options: object) -> Mapping[str, style.Mark]:
+def marks_in(labels: Iterable[str], options: Options) -> Mapping[str, style.Mark]:
     """Marks of these labels, EHYB first, then the rivals in the order of the paper."""
     place = {key: at for at, key in enumerate((*EHYB, *RIVALS))}
     ordered = sorted(set(labels), key=lambda label: (place.get(label.partition("[")[0], len(place)), label))
-    return style.marks_of(ordered[:8], options.marks)
+    return options.marks_of(ordered[:8])
 
 
 def panels(
@@ -66,7 +77,7 @@ def panels(
     for ax, setting in zip(axes, settings, strict=True):
         part = table[table["setting"] == setting]
         draw(ax, part.pivot(index="matrix", columns="label", values="gflops").reindex(part["matrix"].unique()), shown)
-        ax.set(title=str(setting), ylabel="GFLOPS", ylim=(0, None))
+        ax.set(title=str(setting), ylabel="GFLOPS")
     say_held(figure, table["matrix"], absent(RIVALS, table["label"]))
     return figure, shown
 

@@ -31,7 +31,10 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting, a line a format, the matrices from left to right."""
-    figure, shown = panels(table, options, 2.8, style.lines)
-    style.legend(figure, shown, lines=True)
+    """A panel a setting, a dot a format and matrix, the matrices from left to right."""
+    figure, shown = panels(table, options, 2.8, style.dots)
+    for ax in figure.axes:
+        ax.set_yscale("log")
+        style.plain_ticks(ax.yaxis)
+    style.legend(figure, shown)
     return figure

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from spmvbench.analysis.cases import hot, right
 from spmvbench.report import style
@@ -27,7 +28,7 @@ order = 340
 performance = True
 
 MOST = 16
-_STEPS = {"partitioning": "#0072B2", "reordering": "#E69F00"}
+_STEPS = style.marks(["partitioning", "reordering"])
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
@@ -49,17 +50,15 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting and label, a stacked bar a matrix."""
+    """A panel a setting and label, two dots a matrix."""
     panels = list(table[["setting", "label"]].drop_duplicates().itertuples(index=False, name=None))
     figure, axes = style.grid(len(panels), 2, height=2.6)
     for ax, (setting, label) in zip(axes, panels, strict=True):
         part = table[(table["setting"] == setting) & (table["label"] == label)]
-        below = pd.Series(0.0, index=part.index)
-        for step, color in _STEPS.items():
-            ax.bar(range(len(part)), part[step], 0.7, bottom=below, color=color, label=step)
-            below += part[step]
-        ax.set(title=f"{label}, {setting}", xlabel="matrices, most nonzeros last", ylabel="SpMVs")
-        style.names_below(ax, list(part["matrix"]))
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(_STEPS))
+        style.dots(ax, part.set_index("matrix")[list(_STEPS)], _STEPS)
+        ax.set(title=f"{label}, {setting}", ylabel="SpMVs", yscale="log")
+        ax.yaxis.set_major_formatter(style.COUNTS)
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    style.legend(figure, _STEPS)
     say_held(figure, table["matrix"], [])
     return figure

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from spmvbench import paths
 from spmvbench.analysis.cases import both_kernels, labels_of, right
 from spmvbench.report import style
-from spmvbench.report.figures import LeftOut, held
+from spmvbench.report.figures import LeftOut, Options, held
+from spmvbench.report.figures import collected as every_collected
 
 FASTLOAD = ("fastload", "fastload-opt")  # the second has equal rows added up within a warp
 IMPROVED = ("fastload-opt", "fastload[optimized=true]")  # two names of one format
@@ -23,9 +24,16 @@ RIVALS = {
     "CSR5": ("csr5",),
     "TileSpMV": ("tile-deferred-coo", "tile", "tile-csr"),
 }
+of_paper = every_collected
+OF_PAPER = "the 2,757 matrices of FastLoad's paper, the SuiteSparse collection"
 OWN = ", own kernel"  # behind a rival's name, where the run holds this bench's kernel beside its authors'
 HEIGHTS = ("none", "1", "2", "4", "8", "16", "32", "improved")
 MATRICES = 2757  # of the SuiteSparse collection, in the paper
+
+
+def side_by_side() -> Sequence[str]:
+    """The formats (keys) that these figures compare."""
+    return (*FASTLOAD, *(keys[0] for keys in RIVALS.values()))
 
 
 def most_advanced(rows: pd.DataFrame) -> str:
@@ -70,17 +78,17 @@ def absent(labels: Iterable[str], names: Iterable[str] = tuple(RIVALS)) -> list[
     return [name for name in names if not keys & set(RIVALS[name])]
 
 
-def marks_in(labels: Iterable[str], options: object) -> Mapping[str, style.Mark]:
+def marks_in(labels: Iterable[str], options: Options) -> Mapping[str, style.Mark]:
     """Marks of these labels, the rivals first, in the order of the paper."""
     order = [key for keys in RIVALS.values() for key in keys]
     place = {key: at for at, key in enumerate(order)}
     ordered = sorted(set(labels), key=lambda label: (place.get(label.partition("[")[0], len(order)), label))
-    return style.marks_of(ordered, options.marks)
+    return options.marks_of(ordered)
 
 
 def collected(matrices: pd.Series) -> int:
     """How many different ones of these matrices (group/name) are of the collection."""
-    return int((~pd.Series(matrices.unique()).str.partition("/")[0].isin(["synthetic", "file"])).sum())
+    return int(every_collected(pd.Series(matrices.unique())).sum())
 
 
 def say_held(figure: Figure, held: int, missing: Sequence[str] = ()) -> None:

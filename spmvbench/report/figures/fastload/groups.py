@@ -68,7 +68,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         labels = list(part["label"].unique())
         cells = part.set_index(["group", "label"])
         times = cells["microseconds"].unstack().reindex(index=groups["group"], columns=labels)
-        ax.pcolormesh(np.ma.masked_invalid(times.to_numpy()), norm=norm, cmap="YlGnBu", edgecolors="white")
+        drawn = ax.pcolormesh(np.ma.masked_invalid(times.to_numpy()), norm=norm, cmap="YlGnBu", edgecolors="white")
         for (group, label), cell in cells.iterrows():
             ax.text(
                 labels.index(label) + 0.5, list(times.index).index(group) + 0.5,
@@ -81,5 +81,9 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         ax.set_yticks(np.arange(len(rows)) + 0.5, rows, fontsize=7.5)
         ax.grid(visible=False)
         ax.invert_yaxis()
+    bar = figure.colorbar(drawn, ax=axes, location="bottom", shrink=0.35, aspect=40, pad=0.02)
+    bar.set_label("time of one SpMV, microseconds", fontsize=8)
+    bar.ax.tick_params(labelsize=8)
+    style.plain_ticks(bar.ax.xaxis)
     style.missing(figure, absent(table["label"]))
     return figure

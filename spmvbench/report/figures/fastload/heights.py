@@ -68,7 +68,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
             for over, mark in shown.items():
                 part = table[(table["setting"] == setting) & (table["over"] == over)].set_index("height")
                 part = part.reindex(heights)
-                ax.plot(heights, part[value], color=mark.color, marker=mark.marker, linestyle=mark.line)
+                ax.plot(heights, part[value], color=mark.color, marker=mark.marker, linestyle=mark.line, label=over)
                 paper = part[f"published_{value}"]
                 ax.plot(heights, paper, color=mark.color, marker=mark.marker, linestyle="", markerfacecolor="none")
             ax.set(title=f"{setting}, {'speed-up' if value == 'speedup' else 'faster'}", ylabel=text)

@@ -38,7 +38,10 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     """A panel a setting, a group of bars a matrix, a bar a height."""
     settings, heights = list(table["setting"].unique()), set(table["height"])
     matrices = list(table.sort_values("nnz")["matrix"].unique())
-    shown = style.marks([height for height in HEIGHTS if height in heights])
+    labels = table.drop_duplicates("height").set_index("height")["label"]
+    ordered = [height for height in HEIGHTS if height in heights]
+    marks = options.marks_of([labels[height] for height in ordered]).values()
+    shown = dict(zip(ordered, marks, strict=True))
     figure, axes = style.grid(len(settings), 1, height=2.6)
     for ax, setting in zip(axes, settings, strict=True):
         rates = table[table["setting"] == setting].pivot(index="matrix", columns="height", values="gflops")

@@ -45,10 +45,10 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         part = table[(table["dtype"] == dtype) & (table["path"] == path)]
         style.scatter(ax, part, "nnz", "setup", shown)
         style.trend(ax, part, "nnz", "setup", shown)
-        ax.set(title=f"{dtype}, converted on the {path}", xlabel="nonzeros", ylabel="seconds")
+        ax.set(title=f"{dtype}, converted on the {path}", xlabel="nonzeros", ylabel="time")
         ax.set(xscale="log", yscale="log")
         style.count_ticks(ax.xaxis)
-        style.plain_ticks(ax.yaxis)
+        style.time_ticks(ax.yaxis)
     style.legend(figure, shown)
     say_held(figure, collected(table["matrix"]), absent(table["label"], AGAINST))
     return figure

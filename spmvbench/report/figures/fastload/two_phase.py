@@ -45,7 +45,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting; nonzeros on a logarithmic axis."""
+    """A panel a setting, both axes logarithmic."""
     settings = list(table["setting"].unique())
     figure, axes = style.grid(len(settings), min(2, len(settings)))
     shown = marks_in(table["label"], options)
@@ -53,8 +53,9 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         part = table[table["setting"] == setting]
         style.scatter(ax, part, "nnz", "gflops", shown)
         style.trend(ax, part, "nnz", "gflops", shown)
-        ax.set(title=str(setting), xscale="log", xlabel="nonzeros", ylabel="GFLOPS", ylim=(0, None))
+        ax.set(title=str(setting), xscale="log", yscale="log", xlabel="nonzeros", ylabel="GFLOPS")
         style.count_ticks(ax.xaxis)
+        style.plain_ticks(ax.yaxis)
     style.legend(figure, shown)
     say_held(figure, collected(table["matrix"]), absent(table["label"], AGAINST))
     return figure

@@ -13,7 +13,18 @@ from spmvbench.report import published, style, tables
 from spmvbench.report.figures import LeftOut, Options
 
 PAPER = "survey"
+OF_PAPER = "the survey's matrices (the set survey34)"
 MOST_FORMATS, MOST_MATRICES = 24, 100  # of a table on the page; its CSV file holds all
+
+
+def of_paper(matrices: pd.Series) -> pd.Series:
+    """Which of these matrices the survey measured."""
+    return matrices.isin(published.paper(PAPER).matrices["matrix"])
+
+
+def side_by_side() -> Sequence[str]:
+    """The formats (keys) that these figures compare."""
+    return [key for keys in formats().values() for key in keys]
 
 
 def formats() -> Mapping[str, Sequence[str]]:
@@ -39,10 +50,13 @@ def named(found: Mapping[str, str]) -> dict[str, str]:
     return {label: name if label == name.lower() else f"{name} ({label})" for name, label in found.items()}
 
 
-def marks_in(names: Sequence[str]) -> dict[str, style.Mark]:
-    """One mark for each of these names of formats, the same in every figure of the survey."""
-    every = style.marks(list(formats()))
-    return {name: mark for name, mark in every.items() if name in names}
+def marks_in(names: Sequence[str], labels: Mapping[str, str], options: Options) -> dict[str, style.Mark]:
+    """The marks of these names of formats, in the survey's order: each that of its label, which `labels` gives by name,
+    and a free one where the run has none.
+    """
+    chosen = [name for name in formats() if name in names]
+    marks = options.marks_of([labels.get(name) or name for name in chosen])
+    return dict(zip(chosen, marks.values(), strict=True))
 
 
 def cases(rows: pd.DataFrame, *values: str) -> pd.DataFrame:

@@ -69,7 +69,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     titles = {given.name: given.title for given in printed(options)}
     found = table[table["label"] != ""].drop_duplicates("format").set_index("format")["label"].to_dict()
     text = named(found)
-    marks = marks_in([name for name in formats() if name in found])
+    marks = marks_in(list(found), found, options)
     panels = [
         (names, value, part.dropna(subset=f"{value}_ratio"))
         for names, part in table.groupby(["published", "setting"], sort=False)
@@ -85,20 +85,17 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         for shift, (name, mark) in zip(np.linspace(-0.27, 0.27, len(marks)), marks.items(), strict=True):
             one = part[part["format"] == name]
             x = [places[matrix] + shift for matrix in one["matrix"]]
-            ax.scatter(x, one[f"{value}_ratio"], color=mark.color, marker=mark.marker, s=22)
+            ax.scatter(x, one[f"{value}_ratio"], color=mark.color, marker=mark.marker, facecolors=mark.face, s=22)
         ax.axhline(1, color="black", linewidth=1)
         ax.set(title=f"{_RATIOS[value]}, {setting}, over {titles[published]}", ylabel="ratio", xlabel="matrix")
         ax.set_xlim(-0.6, len(matrices) - 0.4)
         style.names_below(ax, matrices)
-        if value == "bytes_per_nnz":
-            ax.set_ylim(0, None)
-        else:
-            ax.set_yscale("log")
-            style.plain_ticks(ax.yaxis)
+        ax.set_yscale("log")
+        style.around_one(ax)
     style.legend(figure, {text[found[name]]: mark for name, mark in marks.items()})
     held = set(table.loc[table["gflops_ratio"].notna(), "matrix"])
-    missing = [matrix.rpartition("/")[2] for matrix in table["matrix"].unique() if matrix not in held]
-    style.missing(figure, [*(name for name in formats() if name not in found), *missing])
+    said = f"The run holds {len(held)} of the {table['matrix'].nunique()} matrices that were published."
+    style.missing(figure, [name for name in formats() if name not in found], before=said)
     return figure
 
 
@@ -117,7 +114,6 @@ def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
                     columns.append(Column(f"{value}_ratio", "ratio", number, f"{head}, the run's over the published"))
         columns.append(Column("reason", "Why not"))
         held = part[part["matrix"].isin(part.loc[part["status"] != "", "matrix"])]
-        missing = [matrix for matrix in part["matrix"].unique() if matrix not in set(held["matrix"])]
-        said = f"; not in the run: {', '.join(missing)}" if missing else ""
-        found.append(tables.table(f"{setting} beside {titles[published]}{said}", held, columns))
+        said = f"{held['matrix'].nunique()} of {part['matrix'].nunique()} matrices"
+        found.append(tables.table(f"{setting} beside {titles[published]}, {said}", held, columns))
     return found

@@ -26,6 +26,7 @@ caption = (
 papers = "Filippone et al. 2017, Figures 10 and 12"
 order = 150
 performance = False
+of_any = True  # matrices of their own worth
 
 WANTED = ("Botonakis/FEM_3D_thermal2", "SNAP/roadNet-CA", "Williams/webbase-1M")
 MOST = 6

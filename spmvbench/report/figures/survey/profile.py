@@ -48,7 +48,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     labels = table[table["label"] != ""].drop_duplicates("name").set_index("name")["label"]
     text = named(labels.to_dict())
     names = {name: text.get(labels.get(name), name) for name in formats() if name in set(table["name"])}
-    marks = {names[name]: mark for name, mark in marks_in(list(names)).items()}
+    marks = {names[name]: mark for name, mark in marks_in(list(names), labels.to_dict(), options).items()}
     shown = table.assign(label=table["name"].map(names))
     figure = profile.draw(shown, environment, replace(options, marks=marks))
     style.missing(figure, [name for name in formats() if name not in labels])

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
-from spmvbench.analysis.roofline import ceilings, points
+from spmvbench.analysis.roofline import ceilings, intensity_bounds, points
 from spmvbench.report import style
 from spmvbench.report.figures import LeftOut, Options
 from spmvbench.report.figures.roofline import roof
@@ -72,7 +72,8 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     devices = {given.name: given for given in printed(options)}
     settings = list(table["setting"].unique())
     figure, axes = style.grid(len(settings), min(2, len(settings)), height=4.4)
-    marks = marks_in(list(table["name"].unique()))
+    labels = table[table["label"] != ""].drop_duplicates("name").set_index("name")["label"].to_dict()
+    marks = marks_in(list(table["name"].unique()), labels, options)
     for ax, setting in zip(axes, settings, strict=True):
         part = table[table["setting"] == setting]
         given = devices.get(part["from"].iloc[0])
@@ -85,7 +86,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         limits = ceilings(properties, dtype)["gflops"]
         roof(ax, part, speed, known, properties, dtype, 4 * limits.max() / speed if len(limits) else 2.0)
         style.scatter(ax, part.assign(label=part["name"]), "intensity", "gflops", marks)
-        _name(ax, part[part["marked"]], limits)
+        _name(ax, part[part["marked"]], limits, max(intensity_bounds(dtype).values()))
         ax.set_title(setting)
     style.legend(figure, marks)
     measured = set(table.loc[table["from"] == OURS, "name"])
@@ -93,11 +94,16 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     return figure
 
 
-def _name(ax: Axes, marked: pd.DataFrame, taken: pd.Series) -> None:
-    """Rings around the points, and their names at the right, near their heights, clear of the ceilings."""
+def _name(ax: Axes, marked: pd.DataFrame, taken: pd.Series, last: float) -> None:
+    """Rings around the points, and their names at the right, near their heights, clear of the ceilings.
+
+    last: the intensity of the last vertical, whose words stand there too.
+    """
     rows = marked.sort_values("gflops", ascending=False)
     ax.scatter(rows["intensity"], rows["gflops"], s=90, facecolors="none", edgecolors="black", linewidths=1, zorder=5)
     bottom, top = np.log(ax.get_ylim())
+    low, high = np.log(ax.get_xlim())
+    across = max(0.55, (np.log(last) - low) / (high - low) + 0.04)
     height, ceiling = ((np.log(values) - bottom) / (top - bottom) for values in (rows["gflops"], taken))
     free = [y for y in np.arange(0.8, 0, -0.05) if not ceiling.between(y - 0.06, y + 0.02).any()]
     for left, (row, own) in zip(range(len(rows))[::-1], zip(rows.itertuples(), height, strict=True), strict=True):
@@ -106,7 +112,8 @@ def _name(ax: Axes, marked: pd.DataFrame, taken: pd.Series) -> None:
         place = int(np.argmin(np.abs(np.array(free[: max(len(free) - left, 1)]) - own)))
         ax.annotate(
             f"{row.matrix.rpartition('/')[2]}, {row.name}: {number(row.gflops)}",
-            (row.intensity, row.gflops), (0.55, free[place]), textcoords="axes fraction", fontsize=7.5, va="center",
+            (row.intensity, row.gflops), (across, free[place]), textcoords="axes fraction", fontsize=7.5, va="center",
+            bbox={"color": "white", "alpha": 0.85, "pad": 1},
             arrowprops={"arrowstyle": "-", "color": "#555555", "linewidth": 0.7, "relpos": (0, 0.5)}, zorder=6,
         )  # fmt: skip
         free = free[place + 1 :]

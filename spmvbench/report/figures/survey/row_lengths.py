@@ -22,6 +22,7 @@ caption = (
 papers = "Filippone et al. 2017, Figures 9 and 11"
 order = 140
 performance = False
+of_any = True  # matrices of their own worth
 
 WANTED = ("Williams/webbase-1M", "SNAP/wiki-Talk")
 MOST = 12

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from spmvbench.analysis.cases import both_kernels
 from spmvbench.report import style
-from spmvbench.report.figures import held
+from spmvbench.report.figures import Options, collected, held
 
 METHODS = ("tile-csr", "tile", "tile-deferred-coo")  # the paper's TileSpMV_CSR, _ADPT and _DeferredCOO
 RIVALS = ("merge-csr", "csr5", "cusparse-bsr")
+of_paper, OF_PAPER = collected, "the 2,757 matrices of TileSpMV's paper, the SuiteSparse collection"
 SET = "tilespmv16"  # the named set of the paper's Table II
+
+
+def side_by_side() -> Sequence[str]:
+    """The formats (keys) that these figures compare."""
+    return (*METHODS, *RIVALS)
 
 
 def tile_methods(rows: pd.DataFrame, least: int = 1) -> list[str]:
@@ -29,8 +35,8 @@ def compared(rows: pd.DataFrame) -> tuple[list[str], list[str]]:
     return both_kernels(rows, tile_methods(rows)[-1:]), both_kernels(rows, held(rows, RIVALS))
 
 
-def marks_in(table: pd.DataFrame, options: object) -> Mapping[str, style.Mark]:
+def marks_in(table: pd.DataFrame, options: Options) -> Mapping[str, style.Mark]:
     """Marks of the labels of a table, the methods first, in the order of the paper."""
     order = {key: place for place, key in enumerate((*RIVALS, *METHODS))}
     labels = sorted(set(table["label"]), key=lambda label: order.get(label.partition("[")[0], -1))
-    return style.marks_of(labels, options.marks)
+    return options.marks_of(labels)

@@ -38,7 +38,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     """Two panels, one above the other: tiles and nonzeros."""
     formats = list(table["tile_format"].unique())
     matrices = list(table["matrix"].unique())
-    figure, axes = style.grid(2, 1, height=2.8)
+    figure, axes = style.grid(2, 1, height=2.8 if len(matrices) <= style.NAMES_FIT else 3.4)
     colors = style.marks(formats)
     edges = np.arange(len(matrices) + 1) - 0.5
     for ax, letter, kind in zip(axes, "ab", ("tiles", "nonzeros"), strict=True):

@@ -46,14 +46,13 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         matrices = list(part["matrix"].unique())
         values = {"bytes_format": "bytes", "ratio": "bytes over those of CSR"}
         for ax, (column, text) in zip(axes[2 * row :], values.items(), strict=False):
-            lines = part.pivot(index="matrix", columns="label", values=column)
-            style.lines(ax, lines.reindex(matrices), shown)
-            ax.set(title=f"{dtype}, {text}", ylabel=text)
+            by_matrix = part.pivot(index="matrix", columns="label", values=column)
+            style.dots(ax, by_matrix.reindex(matrices), shown)
+            ax.set(title=f"{dtype}, {text}", ylabel=text, yscale="log")
             if column == "ratio":
-                ax.set_ylim(0, None)
+                style.around_one(ax)
             else:
-                ax.set_yscale("log")
-                style.count_ticks(ax.yaxis)
-    style.legend(figure, shown, lines=True)
+                style.byte_ticks(ax.yaxis)
+    style.legend(figure, shown)
     style.missing(figure, absent(METHODS[:2], shown))
     return figure
