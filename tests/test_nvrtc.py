@@ -22,6 +22,9 @@ OWN = {
     "vector.cu": {"empty<0>", "copy<double2>", "read<double2>"},
     "hold.cu": {"hold"},
     "repeat.cu": {"repeat"},
+    "traversal/bfs.cu": {
+        *(f"bfs_{kernel}<{flag}>" for kernel in ("start", "small", "level") for flag in ("false", "true")),
+    },
     "checksum.cu": {"checksum<0>"},
     "blocked/block_convert.cu": {
         *(

@@ -1,0 +1,346 @@
+// Breadth-first search over adjacency in quads: every vertex's neighbours are padded to a multiple of four by the last
+// one again. A frontier is a list of quads, so that threads share the arcs of hubs and of leaves alike; visited vertices
+// are bits. Nobody waits for a host: each kernel reads from the frontier's own notes what is to be done with it.
+#include "spmv.cuh"
+
+// A frontier, one of three that take turns: while one is expanded, the next is made and the one after that cleared.
+// sizes: its quads in the low half, its vertices in the high half. notes: four numbers each, as below.
+constexpr int FRONTIERS = 3;
+constexpr int NOTES = 4;
+constexpr int LEVEL = 0;    // of its vertices
+constexpr int CURRENT = 1;  // which of the two arrays of visited bits holds them and all before them
+constexpr int REST = 2;     // vertices with neighbours that no earlier frontier holds
+constexpr int LISTED = 3;   // whether its quads are listed; else it is the difference of the two arrays
+
+constexpr int SMALL_BLOCK = 1024;
+constexpr int LARGE_BLOCK = 256;
+constexpr int LONG = 4;  // quads of a vertex from which on the warp lists them together
+
+__device__ __forceinline__ int quads_in(unsigned long long size) {
+  return static_cast<int>(size & 0xffffffffu);
+}
+
+__device__ __forceinline__ int vertices_in(unsigned long long size) {
+  return static_cast<int>(size >> 32);
+}
+
+// A word that others set bits of at the same time: a bit that is seen is set, one that is not may be. On a GPU the
+// nearest cache may answer.
+__device__ __forceinline__ unsigned peek(const unsigned* word) {
+#ifdef SPMVBENCH_EMULATED
+  return *static_cast<const volatile unsigned*>(word);
+#else
+  return __ldca(word);
+#endif
+}
+
+// Marks a vertex; true for the one thread that was first.
+__device__ __forceinline__ bool mark(unsigned* visited, int vertex) {
+  const unsigned bit = 1u << vertex % 32;
+  return (atomicOr(visited + vertex / 32, bit) & bit) == 0;
+}
+
+// What a thread has found behind a quad: up to four new vertices with their quads.
+struct Found {
+  int begin[4];
+  int count[4];
+  int vertices;
+  int quads;
+};
+
+// Tests the neighbours that a quad holds, and marks what is new. FIRST_LOOK: read the bits before the atomic does.
+template <bool FIRST_LOOK>
+__device__ __forceinline__ Found visit(const int4 quad, unsigned* visited, const int* __restrict__ quad_ptr, int level,
+                                       int* __restrict__ levels) {
+  const int vertex[4] = {quad.x, quad.y, quad.z, quad.w};
+  bool fresh[4];
+  unsigned word[4];
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    fresh[e] = e == 0 || vertex[e] != vertex[e > 0 ? e - 1 : 0];  // padding is the same again
+    if (FIRST_LOOK) word[e] = fresh[e] ? peek(visited + vertex[e] / 32) : 0u;
+  }
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    if (FIRST_LOOK) fresh[e] = fresh[e] && (word[e] >> vertex[e] % 32 & 1u) == 0;
+    fresh[e] = fresh[e] && mark(visited, vertex[e]);
+  }
+  Found found = {};
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    if (fresh[e]) {
+      levels[vertex[e]] = level;
+      found.begin[e] = __ldg(quad_ptr + vertex[e]);
+      found.count[e] = __ldg(quad_ptr + vertex[e] + 1) - found.begin[e];
+      found.quads += found.count[e];
+      ++found.vertices;
+    }
+  }
+  return found;
+}
+
+// Lists what the lanes of a warp have found; `at` is where the lane's own begin. put(place, quad) stores one.
+template <typename Put>
+__device__ __forceinline__ void list(const Found& found, int at, Put put) {
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    const int begin = found.begin[e], count = found.count[e];
+    if (count < LONG) {
+      for (int i = 0; i < count; ++i) put(at + i, begin + i);
+    }
+    for (unsigned many = __ballot_sync(FULL_MASK, count >= LONG); many; many &= many - 1) {
+      const int lane = __ffs(many) - 1;
+      const int first = __shfl_sync(FULL_MASK, begin, lane), quads = __shfl_sync(FULL_MASK, count, lane);
+      const int to = __shfl_sync(FULL_MASK, at, lane);
+      for (int i = lane_id(); i < quads; i += WARP) put(to + i, first + i);
+    }
+    at += count;
+  }
+}
+
+// Levels to -1, visited bits to 0 but for the source, whose quads are the first frontier. PLACED: vertices have places
+// of their own, and the source is named by the matrix's number.
+template <bool PLACED>
+__global__ void bfs_start(const int* __restrict__ source, const int* __restrict__ place, int vertices, int linked,
+                          const int* __restrict__ quad_ptr, int* __restrict__ levels, unsigned* __restrict__ visited,
+                          int* __restrict__ queue, unsigned long long* __restrict__ sizes, int* __restrict__ notes) {
+  int first = *source;
+  const bool inside = first >= 0 && first < vertices;
+  if (!inside) first = -1;
+  if (PLACED && inside) first = place[first];
+  const int stride = gridDim.x * blockDim.x;
+  for (long long i = global_thread(); i < vertices; i += stride) {
+    levels[i] = i == first ? 0 : -1;
+    if (i % 32 == 0) visited[i / 32] = inside && first / 32 == i / 32 ? 1u << first % 32 : 0u;
+  }
+  if (blockIdx.x > 0) return;
+  const int begin = inside ? quad_ptr[first] : 0;
+  const int quads = inside ? quad_ptr[first + 1] - begin : 0;
+  for (int i = threadIdx.x; i < quads; i += blockDim.x) queue[i] = begin + i;
+  if (threadIdx.x < FRONTIERS) {
+    const bool now = threadIdx.x == 0;
+    sizes[threadIdx.x] = now && quads > 0 ? (1ull << 32) + quads : 0ull;
+    int* const of = notes + NOTES * threadIdx.x;
+    of[LEVEL] = 0;
+    of[CURRENT] = 0;
+    of[REST] = linked;
+    of[LISTED] = 1;
+  }
+}
+
+// Level after level by one block, from a frontier of at most `enter` quads until one has more than `leave` or none.
+// KEPT: visited bits lie in shared memory meanwhile. room: quads of a frontier that shared memory holds, >= enter.
+template <bool KEPT>
+__global__ void __launch_bounds__(SMALL_BLOCK)
+    bfs_small(int words, int enter, int leave, int room, const int* __restrict__ quad_ptr,
+              const int4* __restrict__ neighbours, unsigned* visited, int* __restrict__ levels, int* __restrict__ queue,
+              long long queue_room, unsigned long long* __restrict__ sizes, int* __restrict__ notes) {
+  extern __shared__ __align__(128) unsigned char dynamic_shared[];
+  __shared__ int tail[3];  // of the frontier that is made, in turns: the next one's is cleared meanwhile
+  __shared__ int all_found;
+  const unsigned long long size = sizes[0];
+  int count = quads_in(size);
+  if (count == 0 || count > enter) return;
+  int level = notes[LEVEL];
+  const bool listed = notes[LISTED];
+  unsigned* const global_bits = visited + static_cast<long long>(notes[CURRENT]) * words;
+  const unsigned* const other_bits = visited + static_cast<long long>(1 - notes[CURRENT]) * words;
+  int* here = reinterpret_cast<int*>(dynamic_shared);
+  int* there = here + room;
+  unsigned* const bits = KEPT ? reinterpret_cast<unsigned*>(here + 2 * room) : global_bits;
+
+  if (threadIdx.x == 0) tail[0] = tail[1] = tail[2] = all_found = 0;
+  __syncthreads();
+  if (KEPT) {
+    for (int w = threadIdx.x; w < words; w += SMALL_BLOCK) bits[w] = global_bits[w];
+  }
+  if (listed) {
+    const int* const from = queue + (level & 1) * queue_room;
+    for (int i = threadIdx.x; i < count; i += SMALL_BLOCK) here[i] = from[i];
+  } else {
+    for (int w = threadIdx.x; w < words; w += SMALL_BLOCK) {
+      for (unsigned fresh = global_bits[w] & ~other_bits[w]; fresh; fresh &= fresh - 1) {
+        const int vertex = 32 * w + __ffs(fresh) - 1;
+        const int begin = quad_ptr[vertex], quads = quad_ptr[vertex + 1] - begin;
+        const int at = atomicAdd(&tail[2], quads);
+        for (int i = 0; i < quads; ++i) here[at + i] = begin + i;
+      }
+    }
+  }
+  __syncthreads();
+
+  int found_vertices = 0;
+  int turn = 0;
+  while (true) {
+    ++level;
+    int* const next = queue + (level & 1) * queue_room;
+    for (int first = 0; first < count; first += SMALL_BLOCK) {
+      const int i = first + threadIdx.x;
+      Found found = {};
+      if (i < count) {
+        const int quad = i < room ? here[i] : queue[((level & 1) ^ 1) * queue_room + i];
+        found = visit<!KEPT>(__ldg(neighbours + quad), bits, quad_ptr, level, levels);
+      }
+      if (!__any_sync(FULL_MASK, found.quads > 0)) continue;
+      found_vertices += found.vertices;
+      const int through = group_scan<WARP>(found.quads);
+      int at = 0;
+      if (lane_id() == WARP - 1) at = atomicAdd(&tail[turn], through);
+      at = __shfl_sync(FULL_MASK, at, WARP - 1) + through - found.quads;
+      list(found, at, [=](int place, int quad) {
+        if (place < room) {
+          there[place] = quad;
+        } else {
+          next[place] = quad;
+        }
+      });
+    }
+    const int after = (turn + 1) % 3;
+    if (threadIdx.x == 0) tail[after] = 0;
+    __syncthreads();
+    count = tail[turn];
+    turn = after;
+    int* const swapped = here;
+    here = there;
+    there = swapped;
+    if (count == 0 || count > leave) break;
+  }
+
+  if (count > 0) {
+    int* const to = queue + (level & 1) * queue_room;
+    for (int i = threadIdx.x; i < min(count, room); i += SMALL_BLOCK) to[i] = here[i];
+    if (KEPT) {
+      for (int w = threadIdx.x; w < words; w += SMALL_BLOCK) global_bits[w] = bits[w];
+    }
+    const int of_warp = group_sum<WARP>(found_vertices);
+    if (lane_id() == 0) atomicAdd(&all_found, of_warp);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    notes[LEVEL] = level;
+    notes[REST] -= vertices_in(size) + all_found;  // this frontier's own are taken off too: its size names none
+    notes[LISTED] = 1;
+    sizes[0] = count;
+  }
+}
+
+// Whether pulling is expected to read fewer neighbours than pushing: of a vertex's neighbours one in arcs / pushed lies
+// in the frontier, so a vertex without a level looks at that many before it finds one.
+__device__ __forceinline__ bool pull_pays(int quads, int rest, int all_quads) {
+  return static_cast<double>(rest) * all_quads < 4.0 * quads * static_cast<double>(quads);
+}
+
+// One level by all blocks: frontier `now` makes the one behind it. PULL: vertices without a level may look for a
+// neighbour that has one, where that pays.
+template <bool PULL>
+__global__ void __launch_bounds__(LARGE_BLOCK)
+    bfs_level(int now, int scanned, int words, int all_quads, const int* __restrict__ quad_ptr,
+              const int4* __restrict__ neighbours, unsigned* visited, int* __restrict__ levels, int* __restrict__ queue,
+              long long queue_room, unsigned long long* __restrict__ sizes, int* __restrict__ notes) {
+  constexpr int WARPS = LARGE_BLOCK / WARP;
+  __shared__ int totals[2][WARPS];
+  __shared__ int listed_from;
+  __shared__ int found_by_warp[2][WARPS];
+  const int following = (now + 1) % FRONTIERS;
+  const unsigned long long size = sizes[now];
+  const int* const of = notes + NOTES * now;
+  const int quads = quads_in(size);
+  const bool last = blockIdx.x == 0 && threadIdx.x == 0;
+  if (last) sizes[(now + 2) % FRONTIERS] = 0;
+  if (quads == 0) return;
+  const int level = of[LEVEL] + 1;
+  const int current = of[CURRENT];
+  const int rest = of[REST] - vertices_in(size);
+  const bool pull = PULL && (!of[LISTED] || pull_pays(quads, rest, all_quads));
+  if (last) {
+    int* const to = notes + NOTES * following;
+    to[LEVEL] = level;
+    to[CURRENT] = pull ? 1 - current : current;
+    to[REST] = rest;
+    to[LISTED] = !pull;
+  }
+  unsigned* const bits = visited + static_cast<long long>(current) * words;
+  const int warp = threadIdx.x / WARP;
+  int found_vertices = 0;
+  int found_quads = 0;
+
+  if (pull) {
+    unsigned* const new_bits = visited + static_cast<long long>(1 - current) * words;
+    const auto known = [=](int vertex) { return (__ldg(bits + vertex / 32) >> vertex % 32 & 1u) != 0; };
+    const auto any_known = [=](const int4 quad) {
+      const bool a = known(quad.x), b = known(quad.y), c = known(quad.z), d = known(quad.w);
+      return a || b || c || d;
+    };
+    constexpr int ALONE = 4;  // quads that a lane looks at by itself before the warp helps
+    for (int w = blockIdx.x * WARPS + warp; w < words; w += gridDim.x * WARPS) {
+      const unsigned old = __ldg(bits + w);
+      const int vertex = 32 * w + lane_id();
+      const bool open = vertex < scanned && (old >> lane_id() & 1u) == 0;
+      int begin = 0, quad = 0, end = 0;
+      bool hit = false;
+      if (open) {
+        quad = begin = __ldg(quad_ptr + vertex);
+        end = __ldg(quad_ptr + vertex + 1);
+        const int stop = min(end, quad + ALONE);
+        while (!hit && quad < stop) hit = any_known(__ldg(neighbours + quad++));
+      }
+      for (unsigned many = __ballot_sync(FULL_MASK, !hit && quad < end); many; many &= many - 1) {
+        const int lane = __ffs(many) - 1;
+        const int from = __shfl_sync(FULL_MASK, quad, lane), to = __shfl_sync(FULL_MASK, end, lane);
+        bool any = false;
+        for (int first = from; first < to && !any; first += WARP) {
+          const int i = first + lane_id();
+          any = __any_sync(FULL_MASK, i < to && any_known(__ldg(neighbours + i)));
+        }
+        if (lane_id() == lane) hit = any;
+      }
+      if (hit) {
+        levels[vertex] = level;
+        ++found_vertices;
+        found_quads += end - begin;
+      }
+      const unsigned fresh = __ballot_sync(FULL_MASK, hit);
+      if (lane_id() == 0) new_bits[w] = old | fresh;
+    }
+  } else {
+    const int* const from = queue + (level & 1 ^ 1) * queue_room;
+    int* const to = queue + (level & 1) * queue_room;
+    int turn = 0;
+    for (int first = blockIdx.x * LARGE_BLOCK; first < quads; first += gridDim.x * LARGE_BLOCK, turn ^= 1) {
+      const int i = first + threadIdx.x;
+      Found found = {};
+      if (i < quads) found = visit<true>(__ldg(neighbours + from[i]), bits, quad_ptr, level, levels);
+      found_vertices += found.vertices;
+      const int through = group_scan<WARP>(found.quads);
+      if (lane_id() == WARP - 1) totals[turn][warp] = through;
+      __syncthreads();
+      int before = 0, total = 0;
+#pragma unroll
+      for (int w = 0; w < WARPS; ++w) {
+        if (w == warp) before = total;
+        total += totals[turn][w];
+      }
+      if (total == 0) continue;
+      if (threadIdx.x == 0) listed_from = quads_in(atomicAdd(sizes + following, static_cast<unsigned long long>(total)));
+      __syncthreads();
+      const int at = listed_from + before + through - found.quads;
+      if (__any_sync(FULL_MASK, found.quads > 0)) list(found, at, [=](int place, int quad) { to[place] = quad; });
+    }
+  }
+
+  // What was found in all goes to the frontier's size: vertices of either way, quads where none were listed.
+  const int vertices_of_warp = group_sum<WARP>(found_vertices), quads_of_warp = group_sum<WARP>(found_quads);
+  if (lane_id() == 0) {
+    found_by_warp[0][warp] = vertices_of_warp;
+    found_by_warp[1][warp] = quads_of_warp;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    unsigned long long sum = 0;
+#pragma unroll
+    for (int w = 0; w < WARPS; ++w) {
+      sum += (static_cast<unsigned long long>(found_by_warp[0][w]) << 32) + static_cast<unsigned>(found_by_warp[1][w]);
+    }
+    if (sum) atomicAdd(sizes + following, sum);
+  }
+}

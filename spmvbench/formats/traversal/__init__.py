@@ -1,0 +1,1 @@
+"""Breadth-first search: formats of a graph's pattern, and the launches of one search."""

@@ -1,0 +1,161 @@
+"""Adjacency in quads of neighbours, searched by pushing from the frontier, or by pulling where that is less work."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, inverse, offsets, stable_order
+from spmvbench.formats.base import Format, Launch, Loop, Parameter, Skip, cbool, in_part
+from spmvbench.formats.conversion import device_limits
+
+KERNEL = "traversal/bfs.cu"
+# As in the kernel:
+QUAD = 4
+FRONTIERS, NOTES = 3, 4
+SMALL_BLOCK, LARGE_BLOCK = 1024, 256
+# Quads of a frontier from which on all blocks work, with a margin so that they do not take turns with the one.
+ENTER, LEAVE = 4096, 6144
+STATIC_SHARED_BYTES = 1024  # at most, of the kernel of one block
+
+
+def by_degree(degrees: Array) -> Array:
+    """The order by falling power of two of the degree, equal ones staying in place: hubs together, most else too.
+
+    Faldu, Diamond & Grot, "A Closer Look at Lightweight Graph Reordering", IISWC 2019: degree-based grouping.
+    """
+    xp = array_module(degrees)
+    lower = xp.asarray([2**bit for bit in range(31)])
+    classes = xp.searchsorted(lower, degrees.astype(np.int64), side="right")  # 0: no neighbours
+    return stable_order(len(lower) - classes.astype(np.int64), len(lower) + 1).astype(np.int32)
+
+
+class QuadSearch(Format):
+    """A symmetric pattern without values: quads of neighbours, the last of a vertex padded by its last neighbour."""
+
+    family = "BFS"
+    sources = (KERNEL,)
+    op = "bfs"
+    keeps_values = False
+    square_only = True
+    own = True
+    pull: ClassVar[bool]
+
+    order = Parameter(
+        "natural", "of vertices: the matrix's, or by falling power of two of the degree", choices=("natural", "degree")
+    )
+    unroll = Parameter(3, "levels between two looks at whether there is one more", choices=(3, 6, 12))
+    blocks = Parameter(8, "thread blocks a multiprocessor", low=1, high=16)
+
+    place: Array  # (vertices,), int32: where each vertex is in the order; without any in the natural one
+    quad_ptr: Array  # (vertices + 1,), int32: the first quad of each vertex, in the order
+    neighbours: Array  # (4 quads,), int32: their places, rising in each vertex
+    linked: int  # vertices with neighbours
+    multiprocessors: int  # of the device
+    shared_bytes: int  # of a block on it
+
+    @classmethod
+    def estimate(cls, a: Csr, *, order: str, **params: Any) -> int:
+        quads = int(cdiv(a.row_lengths, QUAD).sum(dtype=np.int64))
+        return 4 * (a.rows + 1) + 4 * QUAD * quads + (4 * a.rows if order == "degree" else 0)
+
+    @classmethod
+    def convert(cls, a: Csr, *, order: str, **params: Any) -> dict[str, Any]:
+        xp, n, degrees, neighbour = a.xp, a.rows, a.row_lengths, a.col_idx
+        place = xp.empty(0, np.int32)
+        if order == "degree":
+            by_place = by_degree(degrees)
+            place, degrees = inverse(by_place, n), degrees[by_place]
+            arcs = xp.sort(place[a.row_idx].astype(np.int64) * max(n, 1) + place[a.col_idx])
+            neighbour = (arcs % max(n, 1)).astype(np.int32)
+        quad_ptr = offsets(cdiv(degrees, QUAD))
+        quads = int(quad_ptr[-1])
+        if quads > INT32_MAX // 2:
+            raise Skip(f"{quads:,} quads of neighbours are more than the kernels can number")
+        owner = expand(quad_ptr, quads)
+        rank = QUAD * (xp.arange(quads, dtype=np.int32) - quad_ptr[owner])[:, None] + xp.arange(QUAD, dtype=np.int32)
+        entry = offsets(degrees)[owner][:, None] + xp.minimum(rank, (degrees[owner] - 1)[:, None])
+        limits = device_limits(a)
+        return {
+            "place": place,
+            "quad_ptr": quad_ptr,
+            "neighbours": neighbour[entry].reshape(-1),
+            "linked": int((degrees > 0).sum()),
+            "multiprocessors": limits.multiprocessors,
+            "shared_bytes": limits.shared_bytes,
+        }
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        xp, n = self.xp, self.shape[0]
+        padding = xp.zeros(len(self.neighbours), bool)
+        padding[1:] = self.neighbours[1:] == self.neighbours[:-1]
+        padding[QUAD * self.quad_ptr[:-1][xp.diff(self.quad_ptr) > 0].astype(np.int64)] = False
+        slot = xp.flatnonzero(~padding)
+        row, col = expand(self.quad_ptr, len(self.neighbours) // QUAD)[slot // QUAD], self.neighbours[slot]
+        if len(self.place):
+            by_place = inverse(self.place, n)
+            row, col = by_place[row], by_place[col]
+        return row, col, xp.ones(len(row))
+
+    def restored_y(self, y: Array) -> Array:
+        return y[self.place] if len(self.place) else y
+
+    def launches(self, x: Array, y: Array) -> list[Launch | Loop]:
+        n, xp = self.shape[0], self.xp
+        if n == 0:
+            return []
+        quads, words = len(self.neighbours) // QUAD, cdiv(n, 32)
+        # Only linked vertices are ever looked for: in the order by degree all others come last.
+        scanned = self.linked if len(self.place) else n
+        room = max(quads, 1)
+        visited, queue = xp.empty(2 * words, np.uint32), xp.empty(2 * room, np.int32)
+        sizes, notes = xp.empty(FRONTIERS, np.uint64), xp.empty(FRONTIERS * NOTES, np.int32)
+        shared = (queue, np.int64(room), sizes, notes)
+        graph = (self.quad_ptr, self.neighbours)
+        most = self.multiprocessors * self.params["blocks"]
+
+        start = f"bfs_start<{cbool(len(self.place) > 0)}>"
+        grid = min(most, cdiv(n, LARGE_BLOCK))
+        numbers = (np.int32(n), np.int32(self.linked))
+        args = (x, self.place, *numbers, self.quad_ptr, y, visited, queue, sizes, notes)
+        first = in_part("start", [Launch(KERNEL, start, grid, LARGE_BLOCK, args)])
+
+        bytes_of_queues, bytes_of_bits = 2 * 4 * LEAVE, 4 * words
+        kept = bytes_of_queues + bytes_of_bits + STATIC_SHARED_BYTES <= self.shared_bytes
+        sizes_of_small = (np.int32(words), np.int32(ENTER), np.int32(LEAVE), np.int32(LEAVE))
+        args = (*sizes_of_small, *graph, visited, y, *shared)
+        bytes_of_small = bytes_of_queues + (bytes_of_bits if kept else 0)
+        small = Launch(KERNEL, f"bfs_small<{cbool(kept)}>", 1, SMALL_BLOCK, args, bytes_of_small)
+
+        grid = min(most, max(cdiv(quads, LARGE_BLOCK), cdiv(words, LARGE_BLOCK // 32)))
+        sizes_of_all = (np.int32(scanned), np.int32(words), np.int32(quads))
+        level = f"bfs_level<{cbool(self.pull)}>"
+        all_blocks = [
+            Launch(
+                KERNEL,
+                level,
+                grid,
+                LARGE_BLOCK,
+                (np.int32(turn % FRONTIERS), *sizes_of_all, *graph, visited, y, *shared),
+            )
+            for turn in range(self.params["unroll"])
+        ]
+        return [*first, Loop((small, *all_blocks), sizes.view(np.int32)[:1], limit=n, part="search")]
+
+
+class BfsPush(QuadSearch):
+    """Quads of neighbours; every level threads take the frontier's quads and list those of the vertices they find."""
+
+    key = "bfs-push"
+    reference = "this project; frontier queues as in Merrill, Garland & Grimshaw, PPoPP 2012"
+    pull = False
+
+
+class BfsDo(QuadSearch):
+    """Quads of neighbours, hubs first; levels are pushed, or pulled by the vertices without one where that is less."""
+
+    key = "bfs-do"
+    reference = "this project; directions as in Beamer, Asanovic & Patterson, SC'12"
+    pull = True
+    order = QuadSearch.order.defaulting("degree")
