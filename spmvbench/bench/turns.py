@@ -83,7 +83,7 @@ class Bench:
     rule: timing.Rule
     ops: dict[str, Operation]
     shared: Shared
-    x_sectors: float
+    fetched: roofs.Fetched
     read_again: Callable[[], Shared]
 
     def __post_init__(self) -> None:
@@ -135,12 +135,15 @@ class Bench:
         """Convert, move, compile and check: all that comes before the first sample."""
         with converting_for(self.device.limits):
             fmt = self._converted(turns)
-        fmt = self._guarded(turns, fmt)
         columns, begin = turns.columns, lambda stage: self.link.begin(turns.index, stage)
         columns |= {
             "bytes_format": fmt.nbytes,
             "bytes_per_nnz": fmt.nbytes / self.shared.a.nnz if self.shared.a.nnz else math.nan,
             "bytes_arrays": json.dumps({name: array.nbytes for name, array in fmt.arrays().items()}),
+<<<<<<< HEAD
+=======
+            "model_bytes": fmt.bytes_read + self.x.nbytes + self.y.nbytes,
+>>>>>>> 5e5686c (Arrays that a conversion makes on a GPU have room for guards: nothing is copied, and a format may take more than half of the memory)
             "detail": json.dumps(fmt.detail, default=float) if fmt.detail else "",
         }
         turns.fmt = fmt
@@ -174,7 +177,7 @@ class Bench:
         return Bound(program, by_part(launches), columns)
 
     def _converted(self, turns: Turns) -> Format:
-        """The matrix in the format, for and on the device; the times of conversions go to the columns."""
+        """The matrix in the format, for and on the device, between guards; times of conversions go to the columns."""
         case, columns = turns.cases[0], turns.columns
         cls, begin = formats.get(case.format), lambda stage: self.link.begin(turns.index, stage)
         limit = self.settings.max_bytes or self.device.default_max_bytes
@@ -193,8 +196,8 @@ class Bench:
         self._prove(turns, cls, case)
         if on_device:
             begin("converting on the device")
-            fmt = self._convert_on_device(cls, case, columns, warm=turns.proven)
-        return fmt
+            return self._guarded(turns, lambda: self._convert_on_device(cls, case, columns, warm=turns.proven))
+        return self._guarded(turns, lambda: fmt)
 
     def _prove(self, turns: Turns, cls: type[Format], case: Case) -> None:
         """Convert the matrix's twin of whole numbers and hold many products to the last bit.
@@ -205,9 +208,14 @@ class Bench:
         if not all(self.shared.checks[op].whole for op in turns.ops):
             return
         try:
+<<<<<<< HEAD
             fmt = cls.from_csr(verify.twin(self.shared.device_a), **case.params)
+=======
+            fmt = twin and self._guarded(turns, lambda: cls.from_csr(twin, **case.params))
+>>>>>>> 5e5686c (Arrays that a conversion makes on a GPU have room for guards: nothing is copied, and a format may take more than half of the memory)
         except Skip:
             return
+<<<<<<< HEAD
         fmt = self._guarded(turns, fmt)
         turns.columns["t_compile"] = 0.0
         for op in turns.ops:
@@ -220,6 +228,17 @@ class Bench:
             self.inspect(turns)
             self.judged(turns, verdict, self.stage(op, "whole numbers"))
             self.repeat(turns, op, fmt, program, whole[1])
+=======
+        self.link.begin(turns.index, COMPILING)
+        program = self.device.compile(fmt.launches(self.x, self.y))
+        turns.columns["t_compile"] = program.compile_seconds
+        self.link.begin(turns.index, "checking whole numbers")
+        arrays = fmt, program, self.device, self.x, self.y
+        verdict = verify.run_and_judge(*arrays, self.shared.checks.whole, ("garbage", "stale"))
+        self.inspect(turns)
+        self.judged(turns, verdict, "whole numbers")
+        self.repeat(turns, fmt, program, self.shared.checks.whole[1])
+>>>>>>> 5e5686c (Arrays that a conversion makes on a GPU have room for guards: nothing is copied, and a format may take more than half of the memory)
         turns.guards = None  # they hold the twin's memory
         turns.proven = True
 
@@ -231,11 +250,14 @@ class Bench:
         verdict = verify.repeat_and_judge(*arrays, reference, most, share * self.rule.budget)
         self.judged(turns, verdict, self.stage(op, "in one of many runs"))
 
-    def _guarded(self, turns: Turns, fmt: Format) -> Format:
-        """The format in memory of its own, between guards."""
+    def _guarded(self, turns: Turns, convert: Callable[[], Format]) -> Format:
+        """The format that `convert` makes, in memory of its own, between guards."""
         assert turns.guards is None
-        turns.guards = Guards(self.device)
-        return turns.guards.hold_format(fmt)
+        guards = Guards(self.device)
+        with guards.leaving_room():
+            fmt = convert()
+        turns.guards = guards
+        return guards.hold_format(fmt)
 
     def _transfer(self, fmt: Format) -> float:
         def move() -> list[Any]:
@@ -329,7 +351,22 @@ class Bench:
             row |= columns.get(case.op, {})
             series = turns.series.get((case.op, case.mode))
             if series is not None and series.seconds:
+<<<<<<< HEAD
                 row |= timing.summary(series) | self._rates(row, case, timing.summary(series)["t_median"])
+=======
+                row |= timing.summary(series)
+                median = row["t_median"]
+                if median > 0:
+                    row |= {"gflops": 2e-9 * self.shared.a.nnz / median, "gbps": 1e-9 * row["model_bytes"] / median}
+                row["near_launch_floor"] = median < 2 * self.facts["launch_floor"][case.mode]
+                row |= roofs.columns(
+                    self.facts.get("roofs", {}),
+                    nnz=self.shared.a.nnz,
+                    fetched=self.fetched,
+                    model_bytes=row["model_bytes"],
+                    x_bytes=self.x.nbytes,
+                )
+>>>>>>> 5e5686c (Arrays that a conversion makes on a GPU have room for guards: nothing is copied, and a format may take more than half of the memory)
             if case.mode != "hot":
                 row.pop("t_parts", None)
             self.link.row(case, row | (turns.failure or {"status": "ok"}))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -21,17 +23,45 @@ class Guards:
     def __init__(self, device: Device):
         self.device = device
         self._zones: dict[str, tuple[Array, Array]] = {}
+        self._roomy: dict[int, int] = {}  # bytes at each address that has room for guards on either side
         self._sums: Callable[[], list[int]] | None = None
         self._intact: list[int] = []
 
+    @contextmanager
+    def leaving_room(self) -> Iterator[None]:
+        """What is allocated on a GPU within it has room for guards on either side, so that `hold` need not copy it.
+
+        A format may then take more than half of the memory. Does nothing where the memory is the host's.
+        """
+        xp = self.device.xp
+        self._roomy.clear()  # memory that has been freed since may be another's by now
+        if xp is np:
+            yield
+            return
+        pool = xp.get_default_memory_pool()
+
+        def allocate(size: int) -> Any:
+            pointer = pool.malloc(size + 2 * GUARD) + GUARD
+            self._roomy[pointer.ptr] = size
+            return pointer
+
+        with xp.cuda.using_allocator(allocate):
+            yield
+
     def hold(self, name: str, array: Array) -> Array:
-        """A copy of the array between guards, in the same order of memory.
+        """The array between guards, in the same order of memory: a copy, but of what was allocated with room for them.
 
         An array of nothing, or with gaps, is returned as it is.
         """
         if not array.nbytes or not (array.flags.c_contiguous or array.flags.f_contiguous):
             return array
         xp = self.device.xp
+        if xp is not np and self._has_room(array):
+            zones = (xp.ndarray(GUARD, np.uint8, array.data + offset) for offset in (-GUARD, array.nbytes))
+            self._zones[name] = before, behind = tuple(zones)
+            before[...] = behind[...] = FILL
+            self._sums = None
+            return array
         buffer = xp.full(2 * GUARD + ALIGNMENT + array.nbytes, FILL, np.uint8)
         address = buffer.ctypes.data if xp is np else buffer.data.ptr
         begin = GUARD + -address % ALIGNMENT
@@ -42,6 +72,10 @@ class Guards:
         copy = flat.reshape(array.shape) if array.flags.c_contiguous else flat.reshape(array.shape[::-1]).T
         copy[...] = array
         return copy
+
+    def _has_room(self, array: Array) -> bool:
+        """Whether a GPU's array is the whole of an allocation that was made within `leaving_room`."""
+        return array.data.ptr == array.data.mem.ptr + GUARD and self._roomy.get(array.data.ptr) == array.nbytes
 
     def hold_format(self, fmt: Format) -> Format:
         """The format with every array between guards, those of its parts included."""

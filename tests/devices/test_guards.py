@@ -15,7 +15,9 @@ DEVICE = open_device("emulated")
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_a_held_array_is_the_same_apart_and_aligned(array, order):
     array = np.asarray(array, order=order)
-    held = Guards(DEVICE).hold("a", array)
+    guards = Guards(DEVICE)
+    with guards.leaving_room():  # the host's memory is not short: a copy all the same
+        held = guards.hold("a", array)
     np.testing.assert_array_equal(held, array)
     assert (held.dtype, held.strides) == (array.dtype, array.strides)
     assert held.ctypes.data % ALIGNMENT == 0
@@ -97,3 +99,24 @@ def test_checksums_on_a_gpu():
     arrays[1][5:7] = xp.asarray([6, 5], np.int32)
     arrays[2][-1] += 1
     assert [now == was for now, was in zip(sums(), before, strict=True)] == [True, False, False, True]
+
+
+@pytest.mark.gpu
+def test_what_is_allocated_with_room_for_guards_is_not_copied():
+    device = open_device("cuda:0")
+    xp, guards = device.xp, Guards(device)
+    outside = xp.arange(5.0)
+    with guards.leaving_room():
+        whole, other = xp.arange(1000.0), xp.ones((30, 4), np.float32)
+    assert guards.hold("whole", whole) is whole
+    assert guards.hold("other", other.T).data.ptr == other.data.ptr
+    for name, array in (("part", whole[:10]), ("outside", outside)):
+        held = guards.hold(name, array)
+        assert held.data.ptr != array.data.ptr
+        assert (held == array).all()
+    guards.watch()
+    assert guards.trespassed() == []
+    xp.ndarray(1, np.uint8, whole.data + (whole.nbytes + 7))[...] = 0
+    xp.ndarray(1, np.uint8, other.data + -1)[...] = 0
+    assert guards.trespassed() == ["whole", "other"]
+    assert (whole == xp.arange(1000.0)).all()
