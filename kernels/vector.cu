@@ -25,14 +25,15 @@ __global__ void copy(const V* __restrict__ from, V* __restrict__ to, long long n
   for (long long i = global_thread(); i < n; i += stride) to[i] = load_stream(from + i);
 }
 
-// Reads everything and writes nothing: the ceiling of kernels that read far more than they write.
+// Reads everything and writes nothing: the ceiling of kernels that read far more than they write. What is read again and
+// again stays in L2 in part: the first `kept` elements are read as x is, the others as the matrix.
 template <typename V>
-__global__ void read(const V* __restrict__ from, V* __restrict__ never, long long n) {
+__global__ void read(const V* __restrict__ from, V* __restrict__ never, long long kept, long long n) {
   const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
   V sum = {};
 #pragma unroll 4
   for (long long i = global_thread(); i < n; i += stride) {
-    const V value = load_stream(from + i);
+    const V value = i < kept ? __ldg(from + i) : load_stream(from + i);
     sum.x += value.x;
     sum.y += value.y;
   }

@@ -11,9 +11,10 @@ from spmvbench.bench import timing
 from spmvbench.bench.plan import DEFAULT_MODES, Settings
 from spmvbench.devices import Device
 from spmvbench.formats import Launch
-from spmvbench.formats.arrays import cdiv
+from spmvbench.formats.arrays import LINE_BYTES, cdiv
 
 GATHER_BYTES = 2**30  # the longest x whose gathers are timed
+KEPT = (0.5, 0.75, 1.0)  # of L2, by what the reader of a roof asks to be kept there
 SESSION = ("launch_floor", "copy_bandwidth_gbps", "read_bandwidth_gbps", "roofs")  # what is measured once a session
 
 
@@ -38,7 +39,7 @@ def probe(device: Device, settings: Settings) -> dict[str, Any]:
         pairs = int(min(device.memory_free() // 8, 1 << 30)) // 16
         source, target = (device.to_device(np.zeros(2 * pairs)) for _ in range(2))
         copy = Launch("vector.cu", "copy<double2>", cdiv(pairs, 256), 256, (source, target, np.int64(pairs)))
-        read = Launch("vector.cu", "read<double2>", 8192, 256, (source, target, np.int64(pairs)))
+        read = Launch("vector.cu", "read<double2>", 8192, 256, (source, target, np.int64(0), np.int64(pairs)))
         facts["copy_bandwidth_gbps"] = 2e-9 * source.nbytes / median(copy, "hot")
         facts["read_bandwidth_gbps"] = 1e-9 * source.nbytes / median(read, "hot")
         facts["roofs"] = _roofs(device, replace(rule, rounds=1, budget=rule.budget / 20), source, target)
@@ -46,28 +47,34 @@ def probe(device: Device, settings: Settings) -> dict[str, Any]:
 
 
 def _roofs(device: Device, rule: timing.Rule, source: Any, target: Any) -> dict[str, list[tuple[int, float]]]:
-    """As `roofs.columns` takes them, for sizes from 64 kB in powers of two, as far as `source` (zeros) reaches."""
+    """As `roofs.columns` takes them, for sizes from 64 kB, as far as `source` (zeros) reaches.
+
+    Around the size of L2 there are four sizes to a doubling, and the fastest of several reads counts, of which each
+    keeps another part of the array there.
+    """
 
     def seconds(launch: Launch) -> float:
         series = timing.prepare(device.compile([launch]), device, "hot", rule)
         timing.take_round(series, device, rule)
         return timing.summary(series)["t_median"]
 
-    found: dict[str, list[tuple[int, float]]] = {"read": [], "gather": []}
+    def read(size: int, kept: float) -> float:
+        grid = min(cdiv(size // 8, 8 * 256), 8192)
+        args = (source, target, np.int64(kept * size / 16), np.int64(size // 16))
+        return seconds(Launch("vector.cu", "read<double2>", grid, 256, args))
+
+    powers = [2**digits for digits in range(16, source.nbytes.bit_length())]
+    l2 = device.properties()["l2_bytes"]
+    near = {int(size * 2 ** (quarter / 4)) for size in powers if l2 / 4 < size < 4 * l2 for quarter in range(4)}
+    found: dict[str, list[tuple[int, float]]] = {"read": [], "sectors": [], "lines": []}
+    for size in sorted({*powers, *near}):
+        shares = {min(share * l2 / size, 1.0) for share in (0.0, *KEPT)} if size in near else {0.0}
+        found["read"].append((size, min(read(size, kept) for kept in shares)))
     blocks, threads, rounds = 8 * device.limits.multiprocessors, 256, 32
-    for digits in range(13, len(source).bit_length()):
-        values = 2**digits
-        grid = min(cdiv(values, 8 * threads), 8192)
-        read = Launch("vector.cu", "read<double2>", grid, threads, (source, target, np.int64(values // 2)))
-        found["read"].append((8 * values, seconds(read)))
-        if 8 * values <= GATHER_BYTES:
-            args = (source, np.uint32(values - 1), np.int32(rounds), target)
-            rates = []
-            for run, sectors in (
-                (1, 1),
-                (16, 4),
-            ):  # single values; whole lines of 128 bytes, whose sectors come together
-                gather = Launch("vector.cu", f"gather_random<double, {run}>", blocks, threads, args)
-                rates.append(blocks * threads * rounds * 8 * sectors / run / seconds(gather))
-            found["gather"].append((8 * values, max(rates)))
+    fetched = blocks * threads * rounds * 8
+    for size in (size for size in powers if size <= GATHER_BYTES):
+        args = (source, np.uint32(size // 8 - 1), np.int32(rounds), target)
+        for of, run in (("sectors", 1), ("lines", LINE_BYTES // 8)):
+            gather = Launch("vector.cu", f"gather_random<double, {run}>", blocks, threads, args)
+            found[of].append((size, seconds(gather) * run / fetched))
     return found

@@ -2,44 +2,52 @@
 
 Both are measured once a session over sizes, for a byte costs less where a cache holds it. A format reads its arrays
 and x once and writes y once; and whatever its order, a multiprocessor that has an equal share of the entries fetches
-every sector of 32 bytes of x that they name, from wherever x lies. The second roof holds for formats that give every
-multiprocessor neighbouring rows: one that orders entries otherwise names other sectors.
+every line of 128 bytes of x that they name, and of each line the sectors of 32 bytes, from wherever x lies. A line
+costs time, and so does a sector: both are told by the rates of random lines of which one sector is read, and all four.
+The second roof holds for formats that give every multiprocessor neighbouring rows: one that orders entries otherwise
+names other sectors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Csr, distinct_sectors
+from spmvbench.formats.arrays import LINE_BYTES, SECTOR_BYTES, Csr, distinct_groups
 
 
-def sectors_per_entry(a: Csr, shares: int) -> float:
-    """Distinct sectors of x that an entry stands for, where `shares` multiprocessors have equal shares of the entries.
+class Fetched(NamedTuple):
+    """Distinct sectors and lines of x that an entry stands for: 1 where no two entries of a share meet in one."""
 
-    Entries in the order of rows. 1 where no two entries of a share meet in a sector; NaN without entries.
-    """
-    if not a.nnz:
-        return float("nan")
-    stretches = pairwise(a.nnz * share // shares for share in range(shares + 1))
-    count = sum(distinct_sectors(a.col_idx[begin:end][None], a.cols, a.dtype.itemsize) for begin, end in stretches)
-    return count / a.nnz
+    sectors: float
+    lines: float
+
+    @classmethod
+    def by(cls, a: Csr, shares: int) -> Fetched:
+        """Where `shares` multiprocessors have equal shares of the entries, in order of rows. NaN without entries."""
+        if not a.nnz:
+            return cls(float("nan"), float("nan"))
+        stretches = [a.col_idx[b:e][None] for b, e in pairwise(a.nnz * i // shares for i in range(shares + 1))]
+        widths = (size // a.dtype.itemsize for size in (SECTOR_BYTES, LINE_BYTES))
+        return cls(*(sum(distinct_groups(columns, a.cols, w) for columns in stretches) / a.nnz for w in widths))
 
 
-def columns(roofs: Mapping[str, Any], *, nnz: int, sectors: float, model_bytes: int, x_bytes: int) -> dict[str, Any]:
+def columns(roofs: Mapping[str, Any], *, nnz: int, fetched: Fetched, model_bytes: int, x_bytes: int) -> dict[str, Any]:
     """`bound_gflops` and `bound_by` of a row: the lower of both roofs. Empty where the device's were not measured.
 
-    roofs: ``read``, pairs of (bytes, seconds to read them), and ``gather``, pairs of (bytes of x, sectors a second
-    from random places or random lines, whichever are more), each by rising bytes.
+    roofs: ``read``, pairs of (bytes, seconds to read them); ``sectors`` and ``lines``, pairs of (bytes of x, seconds to
+    fetch a sector of a line from a random place, or the whole line), each by rising bytes.
     """
     if not roofs or not nnz:
         return {}
+    one, four = (_between(roofs[of], x_bytes) for of in ("sectors", "lines"))
+    sector = max(four - one, 0.0) / (LINE_BYTES // SECTOR_BYTES - 1)
     seconds = {
         "bytes": reading(roofs, model_bytes),
-        "gathers": nnz * sectors / _between(roofs["gather"], x_bytes),
+        "gathers": nnz * (fetched.lines * (one - sector) + fetched.sectors * sector),
     }
     lower = max(seconds, key=lambda roof: seconds[roof])
     return {"bound_gflops": 2e-9 * nnz / seconds[lower], "bound_by": lower}

@@ -140,10 +140,6 @@ class Bench:
             "bytes_format": fmt.nbytes,
             "bytes_per_nnz": fmt.nbytes / self.shared.a.nnz if self.shared.a.nnz else math.nan,
             "bytes_arrays": json.dumps({name: array.nbytes for name, array in fmt.arrays().items()}),
-<<<<<<< HEAD
-=======
-            "model_bytes": fmt.bytes_read + self.x.nbytes + self.y.nbytes,
->>>>>>> 5e5686c (Arrays that a conversion makes on a GPU have room for guards: nothing is copied, and a format may take more than half of the memory)
             "detail": json.dumps(fmt.detail, default=float) if fmt.detail else "",
         }
         turns.fmt = fmt
@@ -152,7 +148,7 @@ class Bench:
             turns.bound[op] = bound = self._bound(fmt, self.x[op])
             bound.columns["t_compile"] += columns.get("t_compile", 0.0)
             if self.ops[op].streams:
-                bound.columns["model_bytes"] = fmt.nbytes + self.x[op].nbytes + self.y.nbytes
+                bound.columns["model_bytes"] = fmt.bytes_read + self.x[op].nbytes + self.y.nbytes
             begin(self.stage(op, "checking"))
             checks = self.shared.checks[op]
             self.check(turns, op, [*checks.dense, checks.dense[0]], "before timing")
@@ -208,15 +204,10 @@ class Bench:
         if not all(self.shared.checks[op].whole for op in turns.ops):
             return
         try:
-<<<<<<< HEAD
-            fmt = cls.from_csr(verify.twin(self.shared.device_a), **case.params)
-=======
-            fmt = twin and self._guarded(turns, lambda: cls.from_csr(twin, **case.params))
->>>>>>> 5e5686c (Arrays that a conversion makes on a GPU have room for guards: nothing is copied, and a format may take more than half of the memory)
+            twin = verify.twin(self.shared.device_a)
+            fmt = self._guarded(turns, lambda: cls.from_csr(twin, **case.params))
         except Skip:
             return
-<<<<<<< HEAD
-        fmt = self._guarded(turns, fmt)
         turns.columns["t_compile"] = 0.0
         for op in turns.ops:
             self.link.begin(turns.index, COMPILING)
@@ -228,17 +219,6 @@ class Bench:
             self.inspect(turns)
             self.judged(turns, verdict, self.stage(op, "whole numbers"))
             self.repeat(turns, op, fmt, program, whole[1])
-=======
-        self.link.begin(turns.index, COMPILING)
-        program = self.device.compile(fmt.launches(self.x, self.y))
-        turns.columns["t_compile"] = program.compile_seconds
-        self.link.begin(turns.index, "checking whole numbers")
-        arrays = fmt, program, self.device, self.x, self.y
-        verdict = verify.run_and_judge(*arrays, self.shared.checks.whole, ("garbage", "stale"))
-        self.inspect(turns)
-        self.judged(turns, verdict, "whole numbers")
-        self.repeat(turns, fmt, program, self.shared.checks.whole[1])
->>>>>>> 5e5686c (Arrays that a conversion makes on a GPU have room for guards: nothing is copied, and a format may take more than half of the memory)
         turns.guards = None  # they hold the twin's memory
         turns.proven = True
 
@@ -351,22 +331,7 @@ class Bench:
             row |= columns.get(case.op, {})
             series = turns.series.get((case.op, case.mode))
             if series is not None and series.seconds:
-<<<<<<< HEAD
                 row |= timing.summary(series) | self._rates(row, case, timing.summary(series)["t_median"])
-=======
-                row |= timing.summary(series)
-                median = row["t_median"]
-                if median > 0:
-                    row |= {"gflops": 2e-9 * self.shared.a.nnz / median, "gbps": 1e-9 * row["model_bytes"] / median}
-                row["near_launch_floor"] = median < 2 * self.facts["launch_floor"][case.mode]
-                row |= roofs.columns(
-                    self.facts.get("roofs", {}),
-                    nnz=self.shared.a.nnz,
-                    fetched=self.fetched,
-                    model_bytes=row["model_bytes"],
-                    x_bytes=self.x.nbytes,
-                )
->>>>>>> 5e5686c (Arrays that a conversion makes on a GPU have room for guards: nothing is copied, and a format may take more than half of the memory)
             if case.mode != "hot":
                 row.pop("t_parts", None)
             self.link.row(case, row | (turns.failure or {"status": "ok"}))
@@ -386,7 +351,7 @@ class Bench:
             rates |= roofs.columns(
                 self.facts.get("roofs", {}),
                 nnz=self.shared.a.nnz,
-                sectors=self.x_sectors,
+                fetched=self.fetched,
                 model_bytes=row["model_bytes"],
                 x_bytes=self.x[case.op].nbytes,
             )

@@ -19,7 +19,7 @@ from spmvbench.bench.plan import DTYPES, Group, Settings
 from spmvbench.bench.probe import probe
 from spmvbench.bench.protocol import Link, Stop
 from spmvbench.bench.reading import host_spmv, read
-from spmvbench.bench.roofs import sectors_per_entry
+from spmvbench.bench.roofs import Fetched
 from spmvbench.bench.shared import Shared
 from spmvbench.bench.turns import Bench, failure_of
 from spmvbench.devices import Device, DeviceFault, open_device
@@ -53,9 +53,11 @@ def measure(group: Group, device: Device, settings: Settings, facts: dict[str, A
         link.connection.send(("description", about))
         link.begin(None, "computing the right answers")
         shared = Shared.of(matrix(), ops, device, group.seed, fresh)
+        fetched = Fetched.by(shared.device_a, device.limits.multiprocessors)
         columns |= {
             "t_spmv_host": host_spmv(shared.a),
-            "x_sectors": sectors_per_entry(shared.device_a, device.limits.multiprocessors),
+            "x_sectors": fetched.sectors,
+            "x_lines": fetched.lines,
         }
         link.connection.send(("matrix", columns))
         rule = timing.RULES[device.kind]
@@ -67,7 +69,7 @@ def measure(group: Group, device: Device, settings: Settings, facts: dict[str, A
             rule if settings.budget is None else replace(rule, budget=settings.budget),
             ops,
             shared,
-            columns["x_sectors"],
+            fetched,
             read_again,
         )
     except Exception as error:

@@ -15,7 +15,7 @@ import numpy as np
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 INT32_MAX = 2**31 - 1
-SECTOR_BYTES = 32  # what L2 hands out at least
+SECTOR_BYTES, LINE_BYTES = 32, 128  # what L2 hands out at least, and what a request to it may ask for
 
 
 def array_module(*arrays: Any) -> Any:
@@ -114,15 +114,14 @@ def run_ptr(keys: Array) -> Array:
     return xp.append(run_starts(keys), xp.full(1, len(keys), dtype=np.int64))
 
 
-def distinct_sectors(columns: Array, cols: int, itemsize: int) -> int:
-    """Distinct sectors of x, (cols,), that the columns of each stretch of entries name, added up over the stretches.
+def distinct_groups(columns: Array, cols: int, width: int) -> int:
+    """Distinct groups of `width` neighbouring columns that each stretch of entries names, added up over the stretches.
 
-    columns: (stretches, entries of each). itemsize: bytes of an element of x.
+    columns: (stretches, entries of each), below `cols`.
     """
-    xp, each = array_module(columns), SECTOR_BYTES // itemsize
-    wide = cdiv(cols, each)
+    xp, wide = array_module(columns), cdiv(cols, width)
     seen = xp.zeros(len(columns) * wide, dtype=bool)
-    seen[columns // np.int32(each) + xp.arange(len(columns), dtype=np.int64)[:, None] * wide] = True
+    seen[columns // np.int32(width) + xp.arange(len(columns), dtype=np.int64)[:, None] * wide] = True
     return int(xp.count_nonzero(seen))
 
 

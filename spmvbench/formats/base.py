@@ -350,6 +350,11 @@ class Format:
         return sum(array.nbytes for array in self.arrays().values())
 
     @property
+    def bytes_read(self) -> int:
+        """Bytes of the arrays that a product reads at least: fewer than `nbytes` where kernels pass over padding."""
+        return self.nbytes
+
+    @property
     def value_dtype(self) -> np.dtype:
         """float64 or float32: the type of the values, x and y."""
         return next(a.dtype for a in self.arrays().values() if a.dtype.kind == "f")

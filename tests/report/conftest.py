@@ -151,6 +151,7 @@ def generated_rows(matrices=30, formats=None, device="cuda:0", seed=0):
                             "error_ratio": 0.05,
                             "launches": 1,
                             "x_sectors": 0.5,
+                            "x_lines": 0.4,
                             "bound_gflops": 3e-9 * nnz / t,
                             "bound_by": "gathers" if m % 2 else "bytes",
                             "near_launch_floor": not emulated and t < 3e-6,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, distinct_sectors, round_up, run_ptr
+from spmvbench.formats.arrays import SECTOR_BYTES, Array, Csr, distinct_groups, round_up, run_ptr
 from spmvbench.formats.base import Format, Launch, register
 from spmvbench.formats.caching.column_sweep import ColumnSweep
 from spmvbench.formats.caching.hub_cache import HubCache
@@ -41,7 +41,7 @@ class Look(NamedTuple):
         lengths = xp.zeros(round_up(a.rows, SLICE), dtype=a.row_ptr.dtype)
         lengths[: a.rows] = a.row_lengths
         return cls(
-            distinct_sectors(columns, a.cols, a.dtype.itemsize) / ordered.size,
+            distinct_groups(columns, a.cols, SECTOR_BYTES // a.dtype.itemsize) / ordered.size,
             int(hubs.sum()) / ordered.size,
             a.row_len_max / share,
             SLICE * int(lengths.reshape(-1, SLICE).max(axis=1).sum()) / a.nnz,

@@ -191,5 +191,11 @@ class SlicedEll(Adding):
         return [*zero, Launch("ellpack/sell.cu", kernel, grid, block, args)]
 
     @property
+    def bytes_read(self) -> int:
+        """Where the kernel stops at a row's end it reads no padding but what shares a sector with entries."""
+        padding = len(self.columns) - int(self.lengths.sum()) if self.stop else 0
+        return self.nbytes - padding * (self.columns.dtype.itemsize + self.values.dtype.itemsize)
+
+    @property
     def detail(self) -> dict[str, Any]:
         return {"slice_height": self.slice_height, "threads": self.row_threads}

@@ -285,3 +285,11 @@ def test_names_say_what_they_fix():
     assert formats.get("sell-c-sigma").core == "sliced ELLPACK: C=32, sigma=256, T=by rule"
     assert formats.get("ell-warp").core == "sliced ELLPACK: C=32, sigma=all rows, T=1, no empty rows"
     assert formats.get("sliced-ellr-t").core.startswith("sliced ELLPACK: C=128/T, sigma=1, T=by rule, widths")
+
+
+def test_where_rows_end_early_padding_is_stored_and_not_read():
+    a = sparse.csr_array(np.tril(np.ones((70, 70))))
+    whole, early = (testing.convert(key, a) for key in ("ell", "ell-r"))
+    assert whole.bytes_read == whole.nbytes == 70 * 70 * 12
+    assert early.nbytes == 70 * 70 * 12 + 70 * 4
+    assert early.bytes_read == a.nnz * 12 + 70 * 4
