@@ -103,6 +103,31 @@ def scratch(parent: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def common(folder: Path) -> Iterator[None]:
+    """A folder that processes share and the last of them removes; what killed ones left beside it goes, too.
+
+    Raises OSError where it cannot be made.
+    """
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:
+            continue  # its last user was just leaving
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        if folder.exists():
+            break
+        os.close(descriptor)
+    try:
+        _remove_abandoned(folder.parent.iterdir())
+        yield
+    finally:
+        os.close(descriptor)
+        _remove_abandoned([folder])
+
+
+@contextmanager
 def turn(path: Path, stopping: Callable[[], bool] = lambda: False) -> Iterator[bool]:
     """Wait for a turn at what only one process of the host may do at a time; `path` is the file of its lock.
 

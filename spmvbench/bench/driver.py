@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from spmvbench.bench.plan import Case, Group, Settings, device_kind
 from spmvbench.bench.probe import SESSION
+from spmvbench.bench.protocol import WAITING
 from spmvbench.bench.record import blank_row, storable
 from spmvbench.devices import DeviceUnavailable, pseudonym
 from spmvbench.errors import SpmvbenchError
@@ -216,9 +217,13 @@ class Driver:
         try:
             worker.connection.send(group)
             while not self.stopped:
-                kind, *content = worker.receive(turn + limit, limit, stage)
-                self.seconds[stage] += time.monotonic() - since
-                since = time.monotonic()
+                patience = READ_LIMIT if stage == WAITING else limit
+                kind, *content = worker.receive(turn + patience, patience, stage)
+                spent = time.monotonic() - since
+                self.seconds[stage] += spent
+                since += spent
+                if stage == WAITING:
+                    turn += spent
                 if kind == "begin":
                     if content[0] != index:
                         began, turn, limit = now(), since, self.timeout

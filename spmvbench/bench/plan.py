@@ -29,7 +29,8 @@ class Settings:
     a case may last in one turn before its worker is replaced. real_part: take the real part of a complex matrix,
     which is refused otherwise. convert: ``both``, or ``device`` to leave out the host's conversion, which takes seconds
     where a matrix is large, and its time. measured: what an earlier worker of the session has measured of the
-    device (`probe.SESSION`).
+    device (`probe.SESSION`). together: the folder that the processes of a host share where several measure
+    (`prepared`); None where this is the only one.
     """
 
     device: str
@@ -39,6 +40,7 @@ class Settings:
     real_part: bool = False
     convert: str = "both"
     measured: Mapping[str, Any] | None = None
+    together: str | None = None
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from typing import Any
 from spmvbench.bench.plan import Case
 from spmvbench.bench.record import storable
 
+WAITING = "waiting for others to convert"  # a stage that no case's time is spent in
+
 
 class Stop(Exception):
     """The parent wants no more rows."""

@@ -4,23 +4,37 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
-from spmvbench.bench import timing
+from spmvbench.bench import prepared, timing
 from spmvbench.collection import Matrix
 from spmvbench.collection.features import description, features
+from spmvbench.collection.sources import obtain
 from spmvbench.formats import Csr
 from spmvbench.store import now
 
 
 @lru_cache(maxsize=1)
-def read(matrix: Matrix, seed: int, real_part: bool) -> tuple[Csr, dict[str, Any], dict[str, Any]]:
+def read(matrix: Matrix, seed: int, real_part: bool, together: str | None = None) -> prepared.Reading:
     """A matrix as canonical CSR in float64, with its columns of a row and its description.
 
-    Kept for the group of the next type.
+    Kept for the group of the next type. together: the folder in which processes of this host keep it for each other.
     """
+    if together is None:
+        return _read(matrix, seed, real_part)
+    target = prepared.place(Path(together), matrix, seed, real_part)
+    return prepared.kept(target, lambda: _read(_here(matrix), seed, real_part))
+
+
+def _here(matrix: Matrix) -> Matrix:
+    """A matrix that another host has named: fetched, where this one has a cache of its own."""
+    there = matrix.source != "suitesparse" or matrix.path.exists()
+    return matrix if there else obtain(matrix.id)
+
+
+def _read(matrix: Matrix, seed: int, real_part: bool) -> prepared.Reading:
     a = Csr.of(matrix.read(seed, "real" if real_part else "refuse")).astype(np.float64)
     identity = {"matrix_sha256": digest(a)}
     whose = identity | {"group": matrix.group, "name": matrix.name, "started_at": now()}

@@ -8,17 +8,20 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from spmvbench import formats
+from spmvbench import formats, paths
 from spmvbench.bench import roofs, timing, verify
 from spmvbench.bench.operations import Operation
 from spmvbench.bench.plan import Case, Group, Settings
-from spmvbench.bench.protocol import Link
+from spmvbench.bench.prepared import CONVERTING
+from spmvbench.bench.protocol import WAITING, Link
 from spmvbench.bench.shared import Shared
 from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
 from spmvbench.devices.guards import Guards
@@ -184,7 +187,8 @@ class Bench:
         cls.refuse_beyond(limit, self.shared.a if on_host else self.shared.device_a.fresh(), **case.params)
         if on_host:
             a = self.shared.a.fresh()  # what another format has asked for would be had for nothing
-            fmt, columns["t_convert_host"] = timing.timed(lambda: cls.from_csr(a, **case.params))
+            with self._alone(turns):
+                fmt, columns["t_convert_host"] = timing.timed(lambda: cls.from_csr(a, **case.params))
         if on_host and on_device:
             begin("moving to the device")
             columns["t_transfer"] = self._transfer(fmt)
@@ -194,6 +198,19 @@ class Bench:
             begin("converting on the device")
             return self._guarded(turns, lambda: self._convert_on_device(cls, case, columns, warm=turns.proven))
         return self._guarded(turns, lambda: fmt)
+
+    @contextmanager
+    def _alone(self, turns: Turns) -> Iterator[None]:
+        """While no other process of this host times a conversion. Waiting for that is no time of the case's."""
+        if self.settings.together is None:
+            yield
+            return
+        stage, began = self.link.stage, time.perf_counter()
+        self.link.begin(turns.index, WAITING)
+        with paths.turn(Path(self.settings.together) / CONVERTING):
+            turns.seconds -= time.perf_counter() - began
+            self.link.begin(turns.index, stage)
+            yield
 
     def _prove(self, turns: Turns, cls: type[Format], case: Case) -> None:
         """Convert the matrix's twin of whole numbers and hold many products to the last bit.

@@ -8,7 +8,7 @@ import os
 import secrets
 import signal
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -30,16 +30,33 @@ from spmvbench.store import now
 READING = "reading the matrix"
 
 
-def measure(group: Group, device: Device, settings: Settings, facts: dict[str, Any], link: Link) -> None:
+@dataclass
+class Held:
+    """What the last group has left on the device, for the next where that goes on with it: groups come in pieces."""
+
+    of: Any = None
+    shared: Shared | None = None
+    fetched: Fetched | None = None
+    columns: dict[str, Any] = field(default_factory=dict)
+
+
+def measure(
+    group: Group, device: Device, settings: Settings, facts: dict[str, Any], link: Link, held: Held | None = None
+) -> None:
     """Every case of a group gives one row."""
     started = {"started_at": now()}
     ops = {name: operations.get(name) for name in group.ops}
     kind = ops[group.ops[0]]  # what they share
-    fresh = secrets.randbits(63)  # nothing that a format could know
+    held = Held() if held is None else held
+    reading = group.matrix, group.seed, settings.real_part, settings.together
+    of = *reading, group.dtype, group.ops
+    if held.of != of:
+        held.of, held.shared = of, None
+    fresh = held.columns["x_seed"] if held.shared else secrets.randbits(63)  # nothing that a format could know
 
     def matrix() -> Csr:
         with np.errstate(over="ignore"):  # entries beyond float32 are found, and named, by whoever computes with them
-            return kind.matrix(read(group.matrix, group.seed, settings.real_part)[0].astype(DTYPES[group.dtype]))
+            return kind.matrix(read(*reading)[0].astype(DTYPES[group.dtype]))
 
     def read_again() -> Shared:
         read.cache_clear()
@@ -47,18 +64,20 @@ def measure(group: Group, device: Device, settings: Settings, facts: dict[str, A
 
     try:
         link.begin(None, READING)
-        _, known, about = read(group.matrix, group.seed, settings.real_part)
+        _, known, about = read(*reading)
         columns = known | {"x_seed": fresh}
         link.connection.send(("matrix", columns))
         link.connection.send(("description", about))
         link.begin(None, "computing the right answers")
-        shared = Shared.of(matrix(), ops, device, group.seed, fresh)
-        fetched = Fetched.by(shared.device_a, device.limits.multiprocessors)
-        columns |= {
-            "t_spmv_host": host_spmv(shared.a),
-            "x_sectors": fetched.sectors,
-            "x_lines": fetched.lines,
-        }
+        if held.shared is None:
+            held.shared = Shared.of(matrix(), ops, device, group.seed, fresh)
+            held.fetched = Fetched.by(held.shared.device_a, device.limits.multiprocessors)
+            held.columns = columns | {
+                "t_spmv_host": host_spmv(held.shared.a),
+                "x_sectors": held.fetched.sectors,
+                "x_lines": held.fetched.lines,
+            }
+        columns = held.columns
         link.connection.send(("matrix", columns))
         rule = timing.RULES[device.kind]
         bench = Bench(
@@ -68,8 +87,8 @@ def measure(group: Group, device: Device, settings: Settings, facts: dict[str, A
             facts,
             rule if settings.budget is None else replace(rule, budget=settings.budget),
             ops,
-            shared,
-            fetched,
+            held.shared,
+            held.fetched,
             read_again,
         )
     except Exception as error:
@@ -81,8 +100,10 @@ def measure(group: Group, device: Device, settings: Settings, facts: dict[str, A
             failure["status"] = "skipped"
         for case in group.cases:
             link.row(case, started | failure)
+        held.of = held.shared = None
         return
     bench.run(group)
+    held.shared = bench.shared  # read again, where a format has changed it
 
 
 def stay_tied(parent: int) -> None:
@@ -112,10 +133,10 @@ def main() -> None:
         connection.send(("refused", str(error), getattr(error, "exit_code", 1)))
         return
     connection.send(("ready", facts))
-    link = Link(connection)
+    link, held = Link(connection), Held()
     try:
         while (group := connection.recv()) is not None:
-            measure(group, device, settings, facts, link)
+            measure(group, device, settings, facts, link, held)
             connection.send(("done",))
     except DeviceFault as fault:
         connection.send(("broken", f"fault while {link.stage}: {fault}"))

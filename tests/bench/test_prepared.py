@@ -1,0 +1,94 @@
+"""What processes of one host read once for all of them."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from spmvbench import paths
+from spmvbench.bench import prepared, reading
+from spmvbench.collection import sources
+
+
+@pytest.fixture
+def folder(tmp_path):
+    found = tmp_path / "token"
+    found.mkdir()
+    return found
+
+
+def same(one, other):
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("row_ptr", "col_idx", "values"))
+
+
+def test_a_matrix_is_read_once_and_its_copies_are_nobody_elses(folder, monkeypatch):
+    matrix = sources.obtain("uniform:50:3")
+    read = reading.read.__wrapped__
+    a, known, about = read(matrix, 1, False, str(folder))
+    monkeypatch.setattr(reading, "_read", None)  # nothing is read any more
+    b, *facts = read(matrix, 1, False, str(folder))
+    assert same(a, b) and b.shape == a.shape == (50, 50)
+    assert facts[0] == known and facts[1].keys() == about.keys()
+    assert type(b.values) is np.ndarray
+    b.values[:] = 0
+    assert same(read(matrix, 1, False, str(folder))[0], a)
+    with pytest.raises(TypeError):
+        read(matrix, 2, False, str(folder))  # another seed is another matrix
+    prepared.forget(folder, [])
+    with pytest.raises(TypeError):
+        read(matrix, 1, False, str(folder))
+
+
+def test_who_comes_second_waits_and_who_failed_leaves_the_turn(folder):
+    target, made = folder / "x", []
+    a = reading.read(sources.obtain("tridiag:9"), 0, False)
+
+    def make():
+        made.append(1)
+        time.sleep(0.1)
+        return a
+
+    threads = [threading.Thread(target=prepared.kept, args=(target, make)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+    with pytest.raises(ZeroDivisionError):
+        prepared.kept(folder / "y", lambda: 1 / 0)
+    assert same(prepared.kept(folder / "y", make)[0], a[0])
+
+
+def test_a_process_reads_ahead_and_what_is_there_or_cannot_be_read_ends_quietly(folder):
+    matrix = sources.obtain("tridiag:9")
+    assert prepared.start(folder, matrix, 0, False).wait(60) == 0
+    assert prepared.place(folder, matrix, 0, False).is_dir()
+    assert prepared.start(folder, matrix, 0, False) is None
+    assert prepared.start(folder, sources.Matrix("a", "b:1", "", "synthetic"), 0, False).wait(60) == 0
+
+
+STAY = """
+import sys
+from pathlib import Path
+from spmvbench.paths import common
+with common(Path(sys.argv[1])):
+    print(1, flush=True)
+    input()
+"""
+
+
+def test_the_folder_of_a_session_goes_with_its_last_process(tmp_path):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", STAY, tmp_path / "a"], **pipes) as other:
+        other.stdout.readline()
+        with paths.common(tmp_path / "a"), paths.common(tmp_path / "b"):
+            assert (tmp_path / "a").is_dir()
+        assert (tmp_path / "a").is_dir() and not (tmp_path / "b").exists()
+        other.kill()
+        other.wait()
+        (tmp_path / "a" / "left").touch()
+        with paths.common(tmp_path / "c"):
+            assert not (tmp_path / "a").exists()
