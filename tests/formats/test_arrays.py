@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench.formats.arrays import Csr, cdiv, distinct_sectors, expand, index_dtype, offsets, round_up, run_ptr
+from spmvbench.formats.arrays import Csr, cdiv, distinct_groups, expand, index_dtype, offsets, round_up, run_ptr
 
 
 def test_canonical_form_sorts_sums_and_keeps_zeros():
@@ -78,8 +78,8 @@ def test_runs_of_equal_keys_end_where_the_next_begins():
     assert run_ptr(np.array([], dtype=np.int64)).tolist() == [0]
 
 
-def test_sectors_are_counted_in_each_stretch():
+def test_groups_of_columns_are_counted_in_each_stretch():
     columns = np.array([[0, 3, 4], [8, 9, 8]], dtype=np.int32)
-    assert distinct_sectors(columns, 10, 8) == 3
-    assert distinct_sectors(columns, 10, 4) == 2
-    assert distinct_sectors(columns[:, :0], 10, 8) == 0
+    assert distinct_groups(columns, 10, 4) == 3
+    assert distinct_groups(columns, 10, 8) == 2
+    assert distinct_groups(columns[:, :0], 10, 4) == 0
