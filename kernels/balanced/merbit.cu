@@ -5,8 +5,8 @@
 #include "shares.cuh"
 #include "spmv.cuh"
 
-// What lanes leave open, as the authors add it up: by atomics in shared memory. sums: of the tile's rows. first: the row
-// of the lane's first end, or -1; at: the row that is open behind it. Every lane of the warp arrives.
+// What lanes leave open is added up by atomics in shared memory. sums: of the tile's rows. first: the row of the lane's
+// first end, or -1; at: the row that is open behind it. Every lane of the warp arrives.
 template <typename V>
 __device__ __forceinline__ void add_open(V* sums, int first, V first_sum, int at, V open) {
   const int lane = lane_id();
@@ -23,22 +23,10 @@ __device__ __forceinline__ void add_open(V* sums, int first, V first_sum, int at
   if (lane == 0 || first >= 0) atomicAdd(sums + at, open);
 }
 
-// The same with fewer atomics: only a tile's first row and the row behind its last end, `last`, have parts elsewhere.
-template <typename V>
-__device__ __forceinline__ void store_open(V* sums, int row, int first, V first_sum, int last, V open) {
-  const V carry = open_before<WARP>(open, lanes_back(first >= 0));
-  if (first == row) {
-    atomicAdd(sums + row, first_sum + carry);
-  } else if (first > row) {
-    sums[first] = first_sum + carry;
-  }
-  if (lane_id() == WARP - 1) atomicAdd(sums + last, open);
-}
-
 // A tile of 32 * SIGMA steps a warp, BATCH entries of a lane in flight; `steps` in all. Rows that end in a block are summed in shared memory first. y is
 // zero at the rows that blocks share. Dynamic shared memory: BLOCK * SIGMA + 1 values, the products of the block's
 // entries and behind them its part of y.
-template <typename V, int BLOCK, int SIGMA, int BATCH, bool PAPER>
+template <typename V, int BLOCK, int SIGMA, int BATCH>
 __global__ void __launch_bounds__(BLOCK)
     merbit(int rows, long long steps, int tiles, const int* __restrict__ tile_entry,
            const unsigned* __restrict__ tile_row, const typename LaneBits<SIGMA>::Word* __restrict__ lane_bits,
@@ -101,11 +89,7 @@ __global__ void __launch_bounds__(BLOCK)
       at += end;
     }
     const int first = any ? row + bits.rows() : -1;
-    if (PAPER) {
-      add_open(sums, first, first_sum, at, open);
-    } else {
-      store_open(sums, row, first, first_sum, (tile_row[tile + 1] & ~NO_END) - block_row, open);
-    }
+    add_open(sums, first, first_sum, at, open);
   }
   __syncthreads();
   for (int i = threadIdx.x; i <= open_row && block_row + i < rows; i += BLOCK) {

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, cdiv
-from spmvbench.formats.base import Launch, Parameter, Skip, cbool, ctype, per_thread, register, zero_fill
+from spmvbench.formats.base import Launch, Parameter, Skip, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.csr.merge import tile_rows
@@ -70,19 +70,15 @@ class Merbit(CsrArrays):
     The shares of `merge-csr`, found once: a warp's tile is 32 x sigma steps, and the product searches nothing. At sigma
     14 it takes 0.3 bytes a step more than CSR. A block's rows are summed in shared memory and written side by side; the
     rows that blocks share are added to y by atomics, after a launch that sets them to zero (the authors' kernel sets
-    those of the next product's y to zero, and swaps two). kernel=paper adds every lane's first sum and
-    every run of open ones to shared memory by an atomic, as the authors do; kernel=fast lets them meet by shuffles
-    first. Not the same bits every time where rows are cut. Our reading: the paper's further optimisations are known as
-    its program shows them.
+    those of the next product's y to zero, and swaps two). Every lane's first sum and every run of open ones is added to
+    shared memory by an atomic, as the authors do: shuffles in their place were slower on an H200. Not the same bits
+    every time where rows are cut. Our reading: the paper's further optimisations are known as its program shows them.
     """
 
     key = "merbit"
     reference = "Zhang, Yao, Jiang & Zhang, arXiv:2605.07391, 2026"
     sources = ("balanced/merbit.cu", "vector.cu")
 
-    kernel = Parameter(
-        "fast", "how lanes' sums meet: by the authors' atomics or by shuffles", choices=("fast", "paper")
-    )
     sigma = Parameter(14, "steps a lane; its bits take 4 bytes up to 14, else 8", low=5, high=42)
     batch = Parameter(0, "entries of a lane in flight; 0 takes sigma, at most 7", choices=(0, 2, 3, 4, 5, 7, 10, 14))
     block = Parameter(256, "threads a block", choices=(64, 128, 256, 512))
@@ -120,7 +116,7 @@ class Merbit(CsrArrays):
         shared = (self.block * self.sigma + 1) * self.values.itemsize
         cuts = (np.int32(blocks), self.block_row, y)
         batch = self.batch or min(self.sigma, 7)
-        sums = f"merbit<{value}, {self.block}, {self.sigma}, {batch}, {cbool(self.kernel == 'paper')}>"
+        sums = f"merbit<{value}, {self.block}, {self.sigma}, {batch}>"
         return [
             Launch("balanced/merbit.cu", f"zero_cut_rows<{value}, int>", *per_thread(blocks), cuts),
             Launch("balanced/merbit.cu", sums, blocks, self.block, matrix, shared),
