@@ -1,38 +1,42 @@
 // Fields of any width out of streams of 32-bit words; see spmvbench/formats/packed/bits.py.
 #pragma once
 
-// A thread's stream, whose next word lies `step` further. The word behind those in the window is always under way.
+// A thread's stream, whose next word lies `step` further. The AHEAD words behind those in the window are always under way.
 // MOST_FIRST: a stream's first bit is its word's highest; else the lowest.
-template <bool MOST_FIRST>
+template <bool MOST_FIRST, int AHEAD = 1>
 struct BitReader {
   const unsigned* __restrict__ words;
-  const unsigned* __restrict__ end;
-  long long step;
+  int left;  // words that are not on their way yet
+  int step;
   unsigned long long window;
-  unsigned coming;
+  unsigned coming[AHEAD];
   int bits;
 
-  __device__ __forceinline__ BitReader(const unsigned* __restrict__ words, const unsigned* __restrict__ end,
-                                       long long step)
-      : words(words), end(end), step(step), window(0), coming(0), bits(0) {
-    load();
+  __device__ __forceinline__ BitReader(const unsigned* __restrict__ words, int count, int step)
+      : words(words), left(count), step(step), window(0), bits(0) {
+#pragma unroll
+    for (int i = 0; i < AHEAD; ++i) coming[i] = next();
   }
 
-  __device__ __forceinline__ void load() {
-    coming = words < end ? __ldcs(words) : 0u;
+  __device__ __forceinline__ unsigned next() {
+    const unsigned word = left > 0 ? __ldcs(words) : 0u;
     words += step;
+    --left;
+    return word;
   }
 
   // The next `width` bits, 0 to 32 of them.
   __device__ __forceinline__ unsigned take(int width) {
     if (bits < width) {
       if (MOST_FIRST) {
-        window = window << 32 | coming;
+        window = window << 32 | coming[0];
       } else {
-        window |= static_cast<unsigned long long>(coming) << bits;
+        window |= static_cast<unsigned long long>(coming[0]) << bits;
       }
       bits += 32;
-      load();
+#pragma unroll
+      for (int i = 1; i < AHEAD; ++i) coming[i - 1] = coming[i];
+      coming[AHEAD - 1] = next();
     }
     bits -= width;
     const unsigned long long mask = (1ull << width) - 1;

@@ -6,19 +6,19 @@
 
 // BRO-ELL. A block a slice, a thread a row; all rows of a slice have their difference of a position in as many bits, so
 // that all threads are at the same place of their streams. A difference of 0 is padding. SORTED: `perm` holds the rows.
-template <typename V, typename P, bool SORTED, bool ADD>
-__global__ void bro_ell(int rows, const P* __restrict__ slice_ptr, const P* __restrict__ symbol_ptr,
+template <typename V, typename P, int HEIGHT, bool SORTED, bool ADD>
+__global__ void __launch_bounds__(HEIGHT)
+    bro_ell(int rows, const P* __restrict__ slice_ptr, const P* __restrict__ symbol_ptr,
                         const unsigned char* __restrict__ widths, const unsigned* __restrict__ symbols,
                         const int* __restrict__ perm, const V* __restrict__ values, const V* __restrict__ x,
                         V* __restrict__ y) {
   constexpr int BATCH = 8;
-  const int height = blockDim.x;
   const P first = slice_ptr[blockIdx.x];
   const int width = static_cast<int>(slice_ptr[blockIdx.x + 1] - first);
-  const long long begin = static_cast<long long>(symbol_ptr[blockIdx.x]) * height + threadIdx.x;
-  const long long end = static_cast<long long>(symbol_ptr[blockIdx.x + 1]) * height;
-  BitReader<true> reader(symbols + begin, symbols + end, height);
-  values += static_cast<long long>(first) * height + threadIdx.x;
+  const P word = symbol_ptr[blockIdx.x];
+  const int words = static_cast<int>(symbol_ptr[blockIdx.x + 1] - word);
+  BitReader<true, 3> reader(symbols + static_cast<long long>(word) * HEIGHT + threadIdx.x, words, HEIGHT);
+  values += static_cast<long long>(first) * HEIGHT + threadIdx.x;
   widths += first;
 
   int column = -1;
@@ -30,9 +30,10 @@ __global__ void bro_ell(int rows, const P* __restrict__ slice_ptr, const P* __re
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
       const bool inside = p + u < width;
-      value[u] = inside ? load_stream(values + static_cast<long long>(p + u) * height) : V(0);
+      value[u] = inside ? load_stream(values + u * HEIGHT) : V(0);
       bits[u] = inside ? __ldg(widths + p + u) : 0;
     }
+    values += BATCH * HEIGHT;
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
       const int step = static_cast<int>(reader.take(bits[u]));
@@ -44,7 +45,7 @@ __global__ void bro_ell(int rows, const P* __restrict__ slice_ptr, const P* __re
       if (columns[u] >= 0) sum += value[u] * load_x(x, columns[u]);
     }
   }
-  const long long place = static_cast<long long>(blockIdx.x) * height + threadIdx.x;
+  const long long place = static_cast<long long>(blockIdx.x) * HEIGHT + threadIdx.x;
   if (place < rows) put<ADD>(y + (SORTED ? perm[place] : place), sum);
 }
 
@@ -84,7 +85,7 @@ __global__ void bro_coo(int intervals, int steps, const int* __restrict__ base, 
   const int lane = lane_id();
   const int width = widths[interval];
   const int begin = word_ptr[interval];
-  BitReader<false> reader(words + begin + lane, words + word_ptr[interval + 1], WARP);
+  BitReader<false> reader(words + begin + lane, (word_ptr[interval + 1] - begin) / WARP, WARP);
   int row = base[interval];
   OpenRow<V> open{row, V(0)};
   col_idx += interval * steps * WARP + lane;

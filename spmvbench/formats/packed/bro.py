@@ -121,7 +121,8 @@ class BroEll(Adding):
         return self.perm[place] if len(self.perm) else place, column[slot], self.values[slot]
 
     def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
-        kernel = f"bro_ell<{ctype(self.values)}, {ctype(self.slice_ptr)}, {cbool(self.by_length)}, {cbool(add)}>"
+        types = f"{ctype(self.values)}, {ctype(self.slice_ptr)}"
+        kernel = f"bro_ell<{types}, {self.height}, {cbool(self.by_length)}, {cbool(add)}>"
         tables = (self.slice_ptr, self.symbol_ptr, self.widths, self.symbols, self.perm)
         args = (np.int32(self.shape[0]), *tables, self.values, x, y)
         return [Launch("packed/bro.cu", kernel, len(self.slice_ptr) - 1, self.height, args)]
