@@ -15,13 +15,15 @@ BLOCK = 1 << 22  # entries looked at together: bounds the work arrays of a matri
 
 
 def features(csr: Csr) -> dict[str, Any]:
-    """The matrix columns of bench.record.COLUMNS, `rows` to `tiles`, as Python numbers.
+    """The matrix columns of bench.record.COLUMNS, `rows` to `slice_fill`, as Python numbers.
 
     The coefficient of variation and the Gini coefficient are of the row lengths and 0 where there are no entries.
     """
     xp = csr.xp
     lengths = csr.row_lengths
     some = csr.rows > 0
+    diagonals, full, in_full = _diagonals(csr)
+    runs, alike, step = _neighbours(csr)
     std = float(lengths.std()) if some else 0.0
     return {
         "rows": csr.rows,
@@ -38,9 +40,15 @@ def features(csr: Csr) -> dict[str, Any]:
         "empty_rows": csr.rows - int(xp.count_nonzero(lengths)),
         "empty_cols": _empty_cols(csr),
         "bandwidth": _bandwidth(csr),
-        "diagonals": _diagonals(csr),
+        "diagonals": diagonals,
         "pattern_symmetry": pattern_symmetry(csr),
         "tiles": _tiles(csr),
+        "full_diagonals": full,
+        "full_diagonal_share": in_full / csr.nnz if csr.nnz else 0.0,
+        "run_mean": csr.nnz / runs if csr.nnz else 0.0,
+        "alike_rows": alike,
+        "col_step_log2": step,
+        "slice_fill": _slice_fill(lengths),
     }
 
 
@@ -202,11 +210,54 @@ def _bandwidth(csr: Csr) -> int:
     return max(int(abs(left).max()), int(abs(right).max()))
 
 
-def _diagonals(csr: Csr) -> int:
-    seen = csr.xp.zeros(csr.rows + csr.cols, dtype=bool)
+def _diagonals(csr: Csr) -> tuple[int, int, int]:
+    """Diagonals with an entry, those that entries fill at least half, and the entries on those."""
+    xp = csr.xp
+    counts = xp.zeros(csr.rows + csr.cols, dtype=np.int64)
     for first, block in csr.row_blocks(TILE, BLOCK):
-        seen[block.diagonals.astype(np.int64) + (csr.rows - 1 - first)] = True
-    return int(csr.xp.count_nonzero(seen))
+        found = block.col_idx.astype(np.int64) - block.row_idx + (csr.rows - 1 - first)
+        low = int(found.min()) if len(found) else 0  # a block of rows touches a part of the diagonals
+        part = xp.bincount(found - low)
+        counts[low : low + len(part)] += part
+    places = xp.arange(1, len(counts) + 1)
+    lengths = xp.minimum(xp.minimum(places, places[::-1] - 1), min(csr.shape))
+    full = (counts > 0) & (2 * counts >= lengths)
+    return int(xp.count_nonzero(counts)), int(xp.count_nonzero(full)), int(counts[full].sum())
+
+
+def _neighbours(csr: Csr) -> tuple[int, int, float]:
+    """Runs of neighbouring columns in rows; rows whose columns are those of the row before; mean log2 of the steps
+    from an entry's column to the next of its row.
+    """
+    xp = csr.xp
+    runs, alike, bits, steps = 0, 0, 0.0, 0
+    for first, block in csr.row_blocks(TILE, BLOCK):
+        begins = xp.zeros(block.nnz, dtype=bool)
+        begins[block.row_ptr[:-1][block.row_lengths > 0]] = True
+        step = xp.diff(block.col_idx)[~begins[1:]]
+        runs += block.nnz - int(xp.count_nonzero(step == 1))
+        bits += float(xp.log2(step.astype(np.float64)).sum())
+        steps += len(step)
+        # Of rows as long as the one before, each entry stands that many places behind its counterpart.
+        lengths = csr.row_lengths[first : first + block.rows]
+        same = lengths > 0
+        same[1:] &= lengths[1:] == lengths[:-1]
+        same[:1] &= (lengths[:1] == csr.row_lengths[first - 1]) if first else False
+        entry = xp.flatnonzero(same[block.row_idx])
+        row = block.row_idx[entry]
+        before = entry + int(csr.row_ptr[first]) - lengths[row]
+        same[row[csr.col_idx[before] != block.col_idx[entry]]] = False
+        alike += int(xp.count_nonzero(same))
+    return runs, alike, bits / steps if steps else 0.0
+
+
+def _slice_fill(lengths: Array) -> float:
+    """Entries over slots, where rows are padded to the longest of each 32; 1 without entries."""
+    xp = array_module(lengths)
+    padded = xp.zeros(cdiv(len(lengths), 32) * 32, dtype=np.int64)
+    padded[: len(lengths)] = lengths
+    slots = 32 * int(padded.reshape(-1, 32).max(axis=1).sum()) if len(padded) else 0
+    return int(padded.sum()) / slots if slots else 1.0
 
 
 def _tiles(csr: Csr) -> int:

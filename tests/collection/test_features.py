@@ -1,3 +1,5 @@
+import collections
+import itertools
 import math
 
 import numpy as np
@@ -20,6 +22,11 @@ def by_hand(a):
     """The structural features of a small matrix, straight from their definitions."""
     stored = {(int(i), int(j)) for i, j in zip(*(part.tolist() for part in (a.row_idx, a.col_idx)), strict=True)}
     off = [(i, j) for i, j in stored if i != j]
+    rows = [sorted(j for i, j in stored if i == k) for k in range(a.rows)]
+    steps = [b - a for row in rows for a, b in itertools.pairwise(row)]
+    on = collections.Counter(j - i for i, j in stored)
+    full = {d: n for d, n in on.items() if 2 * n >= min(a.rows + min(d, 0), a.cols - max(d, 0), a.rows, a.cols)}
+    slots = sum(32 * max(map(len, rows[k : k + 32])) for k in range(0, a.rows, 32))
     square = a.rows == a.cols
     return {
         "empty_rows": a.rows - len({i for i, _ in stored}),
@@ -27,6 +34,12 @@ def by_hand(a):
         "bandwidth": max((abs(i - j) for i, j in stored), default=0),
         "diagonals": len({j - i for i, j in stored}),
         "tiles": len({(i // 16, j // 16) for i, j in stored}),
+        "full_diagonals": len(full),
+        "full_diagonal_share": sum(full.values()) / a.nnz if a.nnz else 0,
+        "run_mean": a.nnz / (a.nnz - steps.count(1)) if a.nnz else 0,
+        "alike_rows": sum(one == two != [] for one, two in itertools.pairwise(rows)),
+        "col_step_log2": sum(map(math.log2, steps)) / len(steps) if steps else 0,
+        "slice_fill": a.nnz / slots if slots else 1,
         "pattern_symmetry": (sum((j, i) in stored for i, j in off) / len(off) if off else 1.0) if square else math.nan,
     }
 
@@ -56,7 +69,7 @@ def test_agrees_with_the_definitions_on_any_shape(rows, cols, seed, share):
 
 def test_exactly_the_matrix_columns_of_a_row():
     names = list(COLUMNS)
-    expected = names[names.index("rows") : names.index("tiles") + 1]
+    expected = names[names.index("rows") : names.index("slice_fill") + 1]
     found = f.features(csr(np.eye(3)))
     assert list(found) == expected
     for name, value in found.items():
