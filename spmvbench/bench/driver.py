@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing import Pipe
@@ -54,21 +54,26 @@ class Died(Exception):
 class Worker:
     """The measuring process and this end of its pipe. Its output goes to the log.
 
-    abandoned: asked while waiting for it; True ends it.
+    abandoned: asked while waiting for it; True ends it. Class attributes: program, what Python is to run; environment,
+    its variables, those of this process without.
     """
 
-    def __init__(self, settings: Settings, log: IO[bytes], abandoned: Callable[[], bool] = lambda: False):
+    program: tuple[str, ...] = ("-m", "spmvbench.bench.worker")
+    environment: Mapping[str, str] | None = None
+
+    def __init__(self, settings: Any, log: IO[bytes], abandoned: Callable[[], bool] = lambda: False):
         self.connection, theirs = Pipe()
         self.log, self.abandoned = log, abandoned
         self.logged = os.fstat(log.fileno()).st_size  # what comes after belongs to the present stage
         self.oom_kills = _oom_kills()
-        command = [sys.executable, "-P", "-m", "spmvbench.bench.worker", str(theirs.fileno()), str(os.getpid())]
+        command = [sys.executable, "-P", *self.program, str(theirs.fileno()), str(os.getpid())]
         self.process = subprocess.Popen(
             command,
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            env=self.environment,
             start_new_session=True,  # Ctrl-C at the terminal reaches the parent only
         )
         theirs.close()

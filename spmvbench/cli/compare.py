@@ -24,7 +24,7 @@ def _time(seconds: float) -> str:
     return number(seconds / size, ".4g", f" {unit}")
 
 
-_CASES = {
+CASES = {
     "matrix": lambda row: row.matrix,
     "format": lambda row: row.label,
     "setting": lambda row: str(row.setting),
@@ -55,7 +55,7 @@ def _echo_cases(table: pd.DataFrame, every: bool) -> None:
             continue
         click.secho(f"\n{verdict.capitalize()}: {len(part)}", bold=True)
         shown = part if every else part[:LISTED]
-        echo_table(shown, _CASES, ("matrix", "format"), red=[verdict == "slower"] * len(shown))
+        echo_table(shown, CASES, ("matrix", "format"), red=[verdict == "slower"] * len(shown))
         if len(shown) < len(part):
             click.echo(f"and {len(part) - len(shown)} more; --all lists every case")
 

@@ -104,6 +104,18 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     shell_complete=completion.configs,
     help="TOML file with options, or the name of a ready-made one; the command line goes before it.",
 )
+@click.option(
+    "--against",
+    metavar="BUILD",
+    shell_complete=completion.runs,
+    help="Measure another build beside this one, in pairs: a revision, a run (its revision), or a checkout's folder.",
+)
+@click.option(
+    "--pairs",
+    type=click.IntRange(min=8),
+    metavar="N",
+    help="With --against: pairs a case, 8 or more. Default: 12.",
+)
 @click.option("--dry-run", is_flag=True, help="Count what would be measured, and stop.")
 @click.option("--retry", is_flag=True, help="Measure again what failed: wrong, oom, timeout, crashed or error.")
 @click.option("--fresh", is_flag=True, help="Start anew; what the run holds is moved to a folder beside it.")
@@ -121,6 +133,8 @@ def command(
     seed: int,
     convert: str,
     real_part: bool,
+    against: str | None,
+    pairs: int | None,
     dry_run: bool,
     retry: bool,
     fresh: bool,
@@ -132,6 +146,7 @@ def command(
     \b
     spmvbench run --set demo
     spmvbench run HB/1138_bus pde:32 --formats 'csr-*,ell[threads=2]' --dtype f64,f32
+    spmvbench run --set h200 --formats 'sell*' --against HEAD~1    (exit code 3: slower, 4: not measured in both)
     """  # noqa: D301 - click reads the backspace
     from spmvbench import store
     from spmvbench.bench import plan, session
@@ -154,6 +169,13 @@ def command(
 
     if notice:
         click.echo(notice, err=True)
+    if against is not None:
+        from spmvbench.cli.against import compare_builds
+
+        settings = plan.Settings(device, max_bytes, budget, timeout, real_part, convert)
+        return compare_builds(against, folder, plan.grouped(cases), settings, pairs, dry_run=dry_run)
+    if pairs is not None:
+        raise UsageError("--pairs goes with --against, which names the build to compare with")
     if dry_run:
         todo = plan.pending(cases, {} if fresh else store.measured(folder, settled=retry, max_bytes=max_bytes))
         _echo_plan(folder, found, cases, len(todo))

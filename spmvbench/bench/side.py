@@ -1,0 +1,153 @@
+"""One side of a comparison of two builds: a process that converts and samples what `pairs` asks for.
+
+It is run by its path, with the build that it is to measure first on Python's path, which may be an older one: of that
+build it takes the devices, the formats, `repeats_for` and `stay_tied`, and nothing else. All that goes over the pipe
+is plain values.
+
+To it: the device's name; then ("matrix", file, dtype), ("load", key, params, mode, seconds of a sample), ("place",
+seed), ("burst", seconds), and None at the end. From it: ("ready", facts) or ("refused", message, exit code); then to
+each ("done", answer) or ("failed", status, reason).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+import spmvbench
+from spmvbench import formats
+from spmvbench.bench.timing import repeats_for
+from spmvbench.bench.worker import stay_tied
+from spmvbench.devices import DeviceFault, OutOfDeviceMemory, open_device
+from spmvbench.errors import SpmvbenchError
+from spmvbench.formats.conversion import converting_for
+
+ROOM, STEP = 2**21, 512  # bytes in which an array's place is drawn, and the multiples that keep it aligned
+LEAST = 3  # samples of a burst
+
+
+class Side:
+    """What is loaded: a matrix, then a format of it, then its work at a place in memory."""
+
+    def __init__(self, device: Any):
+        self.device = device
+        self.a: Any = None
+        self.fmt: Any = None
+        self.x: Any = None
+        self.work: Any = None
+        self.held: list[Any] = []  # what the work uses
+
+    def matrix(self, file: str, dtype: str) -> int:
+        """Take the matrix of a file: canonical CSR as `pairs` writes it."""
+        self.fmt = self.work = None
+        self.held.clear()
+        with np.load(file) as held:
+            arrays = [held[name] for name in ("row_ptr", "col_idx", "values")]
+            self.a = formats.Csr(tuple(held["shape"].tolist()), *arrays).astype(np.dtype(dtype))
+        return self.a.nnz
+
+    def load(self, key: str, params: dict[str, Any], mode: str, sample: float) -> dict[str, Any]:
+        """Convert the matrix and judge one product. Returns the parameters that a format has found for itself."""
+        self.fmt = self.work = None
+        self.held.clear()
+        self.mode, self.sample = mode, sample
+        with converting_for(self.device.limits):
+            self.fmt = formats.get(key).from_csr(self.a.on(self.device.xp), **params)
+        self.x = np.random.default_rng(0).uniform(-1, 1, self.a.cols).astype(self.a.dtype)
+        self.place(0)
+        self.judge()
+        return dict(self.fmt.in_use)
+
+    def place(self, seed: int) -> int:
+        """Move everything to a new place in memory, which times depend on, and capture the work anew."""
+        rng, xp = np.random.default_rng(seed), self.device.xp
+        self.work = None
+        self.held.clear()
+        if xp is not np:
+            xp.get_default_memory_pool().free_all_blocks()
+        self.held.append(xp.empty(ROOM * int(rng.integers(1, 32)), np.uint8))
+
+        def moved(name: str, array: Any) -> Any:
+            room = xp.empty(array.nbytes + ROOM, np.uint8)
+            start = STEP * int(rng.integers(0, ROOM // STEP))
+            new = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+            new[...] = array
+            self.held.append(room)
+            return new
+
+        fmt = self.fmt.with_arrays(moved)
+        x = moved("x", fmt.ordered_x(xp.asarray(self.x)))
+        self.y = moved("y", xp.full(self.fmt.shape[0], np.nan, self.a.dtype))
+        program = self.device.compile(fmt.launches(x, self.y))
+        self.held += [fmt, x, program]
+        once = self.device.capture(program, 1)
+        self.repeats = 1
+        if self.mode == "hot" and self.sample > 0:
+            self.device.elapsed(once)
+            self.repeats = repeats_for(self.device.elapsed(once), self.sample)
+        self.work = self.device.capture(program, self.repeats) if self.repeats > 1 else once
+        self.device.elapsed(self.work)
+        return self.repeats
+
+    def judge(self) -> None:
+        """Raise ArithmeticError where an entry of y is off by more than its bound."""
+        from scipy.sparse import csr_array
+
+        a = csr_array((self.a.values, self.a.col_idx, self.a.row_ptr), shape=self.a.shape).astype(np.float64)
+        bound = (self.a.row_lengths + 2) * np.finfo(self.a.dtype).eps * (abs(a) @ abs(self.x.astype(np.float64)))
+        y = self.fmt.restored_y(self.y)
+        off = ~(abs(self.device.to_host(y) - a @ self.x.astype(np.float64)) <= bound)
+        if off.any():
+            raise ArithmeticError(f"{off.sum()} entries of y are off by more than their bound")
+
+    def burst(self, seconds: float) -> list[float]:
+        """Samples, seconds per SpMV: LEAST or more, after one that is not counted and warms caches and clocks."""
+        flush = self.mode == "cold"
+        self.device.elapsed(self.work, flush=flush)
+        end, samples = time.perf_counter() + seconds, []
+        while len(samples) < LEAST or time.perf_counter() < end:
+            samples.append(self.device.elapsed(self.work, flush=flush) / self.repeats)
+        return samples
+
+
+def answer(side: Side, what: str, *content: Any) -> tuple:
+    """What a request comes to. Raises DeviceFault where the device can no longer be used."""
+    try:
+        return "done", getattr(side, what)(*content)
+    except formats.Skip as skip:
+        return "failed", "skipped", skip.reason
+    except ArithmeticError as wrong:
+        return "failed", "wrong", str(wrong)
+    except (MemoryError, OutOfDeviceMemory) as full:
+        return "failed", "oom", f"out of memory: {full}"
+    except Exception as error:
+        if isinstance(error, DeviceFault) and error.sticky:
+            raise
+        return "failed", "error", f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
+def main() -> None:
+    """`side.py FD PARENT`: serve the parent at the other end of a pipe until it says None."""
+    stay_tied(int(sys.argv[2]))
+    connection = Connection(int(sys.argv[1]))
+    try:
+        device = open_device(connection.recv())
+    except SpmvbenchError as error:
+        connection.send(("refused", str(error), error.exit_code))
+        return
+    connection.send(("ready", {"device": device.name, "properties": device.properties(), "build": spmvbench.__file__}))
+    side = Side(device)
+    with suppress(EOFError, BrokenPipeError):
+        while (asked := connection.recv()) is not None:
+            connection.send(answer(side, *asked))
+    os._exit(0)  # a context that has failed can hang in its own clean-up
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""`spmvbench run --against`: this build and another one in pairs, and a verdict a case."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import click
+
+from spmvbench.cli.compare import CASES, INCOMPLETE, SLOWER
+from spmvbench.cli.results import echo_table
+from spmvbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pandas as pd
+
+    from spmvbench.bench.plan import Group, Settings
+
+PAIRS = 12
+TABLE, RECORD = "pairs.csv", "pairs.json"  # in a run's folder
+
+
+def compare_builds(
+    against: str, folder: Path, groups: Sequence[Group], settings: Settings, pairs: int | None, *, dry_run: bool
+) -> int:
+    """Measure and tell; the pairs and what they were measured on stay in the run's folder. Returns the exit code."""
+    import pandas as pd
+    from tqdm import tqdm
+
+    from spmvbench import paths, store
+    from spmvbench.analysis import pairs as analysis
+    from spmvbench.bench import pairs as measuring
+    from spmvbench.bench.session import host
+
+    if not settings.device.startswith("cuda"):
+        raise UsageError("--against compares times, and needs a GPU: those of the emulated device say nothing")
+    pairs = pairs or PAIRS
+    cases = sum(len(group.cases) for group in groups)
+    click.echo(f"{folder}: {cases} cases, {pairs} pairs each, against {against}")
+    with measuring.build_of(against, folder.parent, lambda said: click.echo(said, err=True)) as root:
+        if dry_run:
+            return 0
+        with store.lock(folder), open(folder / store.LOG, "ab") as log:
+            both = measuring.Pairs((root, measuring.HERE), settings, pairs, log)
+            began = store.now()
+            with closing(both), tqdm(total=cases, unit="case", leave=False, disable=None) as bar:
+                found = []
+                for row in both.measured(groups):
+                    found.append(row)
+                    bar.update(row["status"] != "ok" or row["pair"] == pairs - 1)
+            rows = pd.DataFrame(found)
+            with paths.written_whole(folder / TABLE) as file:
+                file.write(rows.to_csv(index=False, lineterminator="\n").encode())
+            record = {
+                "against": against,
+                "pairs": pairs,
+                "started": began,
+                "ended": store.now(),
+                "budget": settings.budget,
+            }
+            with paths.written_whole(folder / RECORD) as file:
+                file.write(json.dumps(record | host() | both.facts, indent=2, default=str).encode())
+    verdicts = analysis.judged(rows[rows["status"] == "ok"])
+    _echo(verdicts, rows[rows["status"] != "ok"])
+    width, sure = 100 * analysis.THRESHOLD, 100 * analysis.CONFIDENCE
+    counts = verdicts["verdict"].value_counts()
+    said = [f"{counts[verdict]} {verdict}" for verdict in analysis.VERDICTS if verdict in counts]
+    failed = rows[~rows["status"].isin(["ok", "skipped"])]
+    said += [f"{len(failed)} failed"] * bool(len(failed))
+    click.echo(f"\n{cases} cases: {', '.join(said) or 'none was measured'}. Beyond {width:g} %, {sure:g} % sure.")
+    click.echo(f"Pairs: {folder / TABLE}")
+    if len(failed) or verdicts.empty:
+        return INCOMPLETE
+    return SLOWER if "slower" in counts else 0
+
+
+def _echo(verdicts: pd.DataFrame, others: pd.DataFrame) -> None:
+    """A part a verdict, what changed most first; then what was not measured in both, a line a case."""
+    from spmvbench.analysis.pairs import VERDICTS
+
+    for verdict in VERDICTS:
+        part = verdicts[verdicts["verdict"] == verdict].sort_values("ratio", ascending=verdict == "faster")
+        if len(part):
+            click.secho(f"\n{verdict.capitalize()}: {len(part)}", bold=True)
+            red = [verdict == "slower"] * len(part)
+            echo_table(part.rename(columns={"old": "t_before", "new": "t_after"}), CASES, ("matrix", "format"), red)
+    if len(others):
+        click.secho(f"\nNot measured in both: {len(others)}", bold=True)
+    for row in others.itertuples():
+        click.echo(f"  {row.label} {row.setting}: {row.matrix}: {row.status}: {row.reason}")
