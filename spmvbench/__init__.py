@@ -5,6 +5,8 @@
 >>> ell = spmvbench.formats.get("ell").from_csr(a)  # the matrix in another format
 >>> y = ell @ x                                     # on the device that holds it
 >>> rows = spmvbench.run(["pde:16", a], "csr-*,ell")  # measured: a pandas.DataFrame, a row a case
+>>> spmvbench.plot(rows, "profile")                 # a figure, in a notebook where it stands
+>>> spmvbench.report(rows, "out")                   # every figure and table on one HTML page
 """
 
 from __future__ import annotations
@@ -13,19 +15,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "formats", "load", "load_run", "multiply", "run"]
+__all__ = ["__version__", "formats", "load", "load_run", "multiply", "plot", "report", "run"]
 
 if TYPE_CHECKING:
     from spmvbench import formats
     from spmvbench.bench.direct import run
     from spmvbench.collection import load
     from spmvbench.devices import multiply
+    from spmvbench.report.direct import plot, report
     from spmvbench.store import load_run
 
 _LAZY = {
     "load": "spmvbench.collection",
     "load_run": "spmvbench.store",
     "multiply": "spmvbench.devices",
+    "plot": "spmvbench.report.direct",
     "run": "spmvbench.bench.direct",
 }
 
@@ -34,8 +38,8 @@ def __getattr__(name: str) -> Any:
     """Import on first use, so that ``import spmvbench`` and ``--help`` stay fast."""
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
-    if name == "formats":
-        return importlib.import_module("spmvbench.formats")
+    if name in ("formats", "report"):
+        return importlib.import_module(f"spmvbench.{name}")
     raise AttributeError(f"module 'spmvbench' has no attribute {name!r}")
 
 

@@ -109,3 +109,39 @@ def test_run_says_what_is_wrong(tmp_path, matrices, options, said):
     with pytest.raises(UsageError, match=said):
         spmvbench.run(matrices, **{"formats": "ell", "device": "emulated", "results": tmp_path} | options)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_plot_and_report_take_rows(rows, tmp_path):
+    shown = spmvbench.plot(rows, "bytes")
+    assert shown._repr_svg_().startswith("<?xml") and len(shown.data) == 2
+    assert shown.save(tmp_path / "bytes.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="should end in"):
+        shown.save(tmp_path / "bytes.gif")
+    page = spmvbench.report(rows[rows["label"] == "ell"], tmp_path / "out", figures=["bytes"])
+    assert page.is_file() and (tmp_path / "out" / "figures" / "bytes.svg").is_file()
+    assert spmvbench.report(rows.attrs["folder"], figures=["bytes"]).is_relative_to(rows.attrs["folder"])
+    marked = spmvbench.plot(rows, "gflops", emulated=True, baseline="ell")
+    assert "EMULATED" in [text.get_text() for text in marked.figure.texts]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("profil", {}, "did you mean profile"),
+        ("survey", {}, "survey has several figures"),
+        ("survey-lessons", {}, "tables and no picture"),
+        ("profile", {}, "only right rows are of the emulated device"),
+        ("bytes", {"baseline": "elll"}, "did you mean ell"),
+        ("bytes", {"published": ["survey"]}, "survey"),
+    ],
+)
+def test_plot_says_what_is_wrong(rows, name, options, said):
+    with pytest.raises(UsageError, match=said):
+        spmvbench.plot(rows, name, **options)
+
+
+def test_report_of_rows_without_a_run_asks_where_to(rows):
+    bare = rows.copy()
+    bare.attrs.clear()
+    with pytest.raises(ValueError, match="say where to write"):
+        spmvbench.report(bare)

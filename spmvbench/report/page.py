@@ -17,6 +17,7 @@ from urllib.parse import quote
 import jinja2
 import pandas as pd
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import counted, emulated, prepared, right
 from spmvbench.analysis.ranking import default_baseline, in_order
@@ -92,17 +93,10 @@ def write(
     Raises UsageError for an unknown figure, baseline or format to highlight.
     """
     chosen = figures.choose(names)
-    rows = prepared(rows)
-    with_emulated = with_emulated and bool(emulated(rows).any())
-    # A matrix without entries is held or not, but has no rate: none has a place on a logarithmic axis.
-    times = rows[(emulated(rows) == with_emulated) & ((rows["nnz"] > 0) | (rows["status"] != "ok"))]
-    times = times.assign(setting=times["setting"].cat.remove_unused_categories())
-    options = replace(_options(rows, times, baseline, highlight), matrices=matrices, published=published)
-
+    draft = _drafted(rows, environment, out, images, baseline, with_emulated, matrices, published, highlight)
     drawn: list[Drawn] = []
     left_out: dict[str, list[str]] = {}
-    (out / FIGURES).mkdir(parents=True, exist_ok=True)
-    draft = _Draft(rows, times, environment, options, out / FIGURES, images, with_emulated)
+    draft.folder.mkdir(parents=True, exist_ok=True)
     for done, found in enumerate(_every(draft, [figure.name for figure in chosen], jobs), start=1):
         if isinstance(found, Drawn):
             drawn.append(found)
@@ -112,9 +106,61 @@ def write(
         watch(done, len(chosen))
 
     page = out / PAGE
-    text = _render(rows, times, environment, options, drawn, left_out, out, with_emulated)
+    text = _render(draft.rows, draft.times, environment, draft.options, drawn, left_out, out, draft.with_emulated)
     # A command may name files whose names are not UTF-8.
     return Report(_written(page, text.encode(errors="backslashreplace")), drawn, left_out)
+
+
+def picture(
+    rows: pd.DataFrame,
+    environment: Mapping[str, Any],
+    name: str,
+    *,
+    baseline: str | None = None,
+    with_emulated: bool = False,
+    matrices: pd.DataFrame | None = None,
+    published: Sequence[Published] = (),
+    highlight: Sequence[str] | None = None,
+) -> tuple[Figure, pd.DataFrame]:
+    """One figure of a report, and the numbers in it; arguments as of `write`.
+
+    Raises UsageError for what `write` does, for a family's name, where there are only tables, and where nothing can be
+    drawn.
+    """
+    figure, *more = figures.choose([name])
+    if more or not hasattr(figure, "draw"):
+        what = (
+            f"several figures: {', '.join(each.name for each in (figure, *more))}" if more else "tables and no picture"
+        )
+        raise UsageError(f"{name} has {what}")
+    draft = _drafted(rows, environment, Path(), (), baseline, with_emulated, matrices, published, highlight)
+    try:
+        table = _table(figure, draft)
+    except figures.LeftOut as reason:
+        raise UsageError(f"{name} cannot be drawn: {reason}") from None
+    with style.theme():
+        return _drawing(figure, table, draft), table
+
+
+def _drafted(
+    rows: pd.DataFrame,
+    environment: Mapping[str, Any],
+    out: Path,
+    images: Sequence[str],
+    baseline: str | None,
+    with_emulated: bool,
+    matrices: pd.DataFrame | None,
+    published: Sequence[Published],
+    highlight: Sequence[str] | None,
+) -> _Draft:
+    """What the figures of these rows are drawn from; arguments as of `write`."""
+    rows = prepared(rows)
+    with_emulated = with_emulated and bool(emulated(rows).any())
+    # A matrix without entries is held or not, but has no rate: none has a place on a logarithmic axis.
+    times = rows[(emulated(rows) == with_emulated) & ((rows["nnz"] > 0) | (rows["status"] != "ok"))]
+    times = times.assign(setting=times["setting"].cat.remove_unused_categories())
+    options = replace(_options(rows, times, baseline, highlight), matrices=matrices, published=published)
+    return _Draft(rows, times, environment, options, out / FIGURES, images, with_emulated)
 
 
 def fingerprint(rows: pd.DataFrame) -> str:
@@ -184,22 +230,33 @@ def _attempt(draft: _Draft, name: str) -> Drawn | tuple[str, str]:
         return name, str(reason)
 
 
-def _draw(figure: ModuleType, draft: _Draft) -> Drawn:
-    """Draw one figure, or make its tables, and write its files. Raises LeftOut."""
-    rows, times, options, folder = draft.rows, draft.times, draft.options, draft.folder
-    if figure.performance and right(times).empty:
-        if len(right(rows)) and not draft.with_emulated:
+def _table(figure: ModuleType, draft: _Draft) -> pd.DataFrame:
+    """What a figure shows. Raises LeftOut."""
+    if figure.performance and right(draft.times).empty:
+        if len(right(draft.rows)) and not draft.with_emulated:
             raise figures.LeftOut("the only right rows are of the emulated device, whose times --emulated shows")
         raise figures.LeftOut("no row is right")
-    table = figures.table_of(figure, times if figure.performance else rows, options)
+    return figures.table_of(figure, draft.times if figure.performance else draft.rows, draft.options)
+
+
+def _drawing(figure: ModuleType, table: pd.DataFrame, draft: _Draft) -> Figure:
+    """The picture, with a word across it where its times are none of a GPU."""
+    drawing = figure.draw(table, draft.environment, draft.options)
+    if figure.performance and draft.with_emulated:
+        style.emulated_across(drawing)
+    return drawing
+
+
+def _draw(figure: ModuleType, draft: _Draft) -> Drawn:
+    """Draw one figure, or make its tables, and write its files. Raises LeftOut."""
+    options, folder = draft.options, draft.folder
+    table = _table(figure, draft)
     unreal = figure.performance and draft.with_emulated
     image, paths = "", []
     if hasattr(figure, "draw"):
         with style.theme():
-            picture = figure.draw(table, draft.environment, options)
-            if unreal:
-                style.emulated_across(picture)
-            images = {image: style.rendered(picture, image) for image in dict.fromkeys(["svg", *draft.images])}
+            drawing = _drawing(figure, table, draft)
+            images = {image: style.rendered(drawing, image) for image in dict.fromkeys(["svg", *draft.images])}
             paths = [_written(folder / f"{figure.name}.{image}", images[image]) for image in draft.images]
             line = images["svg"].replace(b"\n", b" ")
             image = f"data:image/svg+xml,{quote(line, safe=' =/:,;.()-+!?@')}"
