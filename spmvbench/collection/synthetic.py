@@ -277,6 +277,18 @@ def powerlaw(N: int, K: int, *, seed: int) -> Structure:
 
 
 @register
+def powerlaw_t(N: int, K: int, *, seed: int) -> Structure:
+    """The transpose of powerlaw:N:K: rows of much the same length, and columns that many of them share."""
+    given = powerlaw(N, K, seed=seed)
+    checked.memory(24 * int(given.lengths.sum()), form("powerlaw_t"), "sorts all entries")
+    column = given.columns(0, N)
+    row = np.repeat(np.arange(N, dtype=np.int32), given.lengths)[np.argsort(column, kind="stable")]
+    lengths = np.bincount(column, minlength=N)
+    row_ptr = offsets(lengths)
+    return Structure((N, N), lengths, lambda first, last: row[row_ptr[first] : row_ptr[last]])
+
+
+@register
 @needs("SCALE of at most 30", lambda SCALE, EF: SCALE <= 30)
 def rmat(SCALE: int, EF: int, *, seed: int) -> Structure:
     """R-MAT graph, 2^SCALE vertices, EF edges a vertex drawn, repeated ones dropped, vertices in natural order.

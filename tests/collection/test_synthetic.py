@@ -22,6 +22,7 @@ PATTERNS = {
     "diag:9": "f5c7b266c40116ca",
     "tridiag:9": "4cf5da1a9dac47fa",
     "powerlaw:400:6": "5a1a76dbad36a66e",
+    "powerlaw_t:400:6": "ec5aaa9fb0cdc7d7",
     "rect:20:300:11": "72d46ee5d88cda74",
     "dense:7:5": "7d049b310b37fe0b",
     "empty:4:6": "913817a6d32a1032",
@@ -182,6 +183,11 @@ def test_powerlaw_has_empty_and_long_rows():
     assert lengths.min() == 0
     assert lengths.max() > 50 * 8
     assert 4 < lengths.mean() < 12
+
+
+def test_powerlaw_t_is_its_transpose():
+    given, turned = generate("powerlaw:300:6", 3), generate("powerlaw_t:300:6", 3)
+    np.testing.assert_array_equal(turned.toarray() != 0, given.toarray().T != 0)
 
 
 @pytest.mark.parametrize(
