@@ -1,7 +1,7 @@
 // Breadth-first search over adjacency in quads: every vertex's neighbours are padded to a multiple of four by the last
 // one again. A frontier is a list of quads, so that threads share the arcs of hubs and of leaves alike; visited vertices
 // are bits. Nobody waits for a host: each kernel reads from the frontier's own notes what is to be done with it.
-#include "spmv.cuh"
+#include "traversal.cuh"
 
 // A frontier, one of three that take turns: while one is expanded, the next is made and the one after that cleared.
 // sizes: its quads in the low half, its vertices in the high half. notes: four numbers each, as below.
@@ -14,7 +14,6 @@ constexpr int LISTED = 3;   // whether its quads are listed; else it is the diff
 
 constexpr int SMALL_BLOCK = 1024;
 constexpr int LARGE_BLOCK = 256;
-constexpr int LONG = 4;  // quads of a vertex from which on the warp lists them together
 
 __device__ __forceinline__ int quads_in(unsigned long long size) {
   return static_cast<int>(size & 0xffffffffu);
@@ -22,80 +21,6 @@ __device__ __forceinline__ int quads_in(unsigned long long size) {
 
 __device__ __forceinline__ int vertices_in(unsigned long long size) {
   return static_cast<int>(size >> 32);
-}
-
-// A word that others set bits of at the same time: a bit that is seen is set, one that is not may be. On a GPU the
-// nearest cache may answer.
-__device__ __forceinline__ unsigned peek(const unsigned* word) {
-#ifdef SPMVBENCH_EMULATED
-  return *static_cast<const volatile unsigned*>(word);
-#else
-  return __ldca(word);
-#endif
-}
-
-// Marks a vertex; true for the one thread that was first.
-__device__ __forceinline__ bool mark(unsigned* visited, int vertex) {
-  const unsigned bit = 1u << vertex % 32;
-  return (atomicOr(visited + vertex / 32, bit) & bit) == 0;
-}
-
-// What a thread has found behind a quad: up to four new vertices with their quads.
-struct Found {
-  int begin[4];
-  int count[4];
-  int vertices;
-  int quads;
-};
-
-// Tests the neighbours that a quad holds, and marks what is new. FIRST_LOOK: read the bits before the atomic does.
-template <bool FIRST_LOOK>
-__device__ __forceinline__ Found visit(const int4 quad, unsigned* visited, const int* __restrict__ quad_ptr, int level,
-                                       int* __restrict__ levels) {
-  const int vertex[4] = {quad.x, quad.y, quad.z, quad.w};
-  bool fresh[4];
-  unsigned word[4];
-#pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    fresh[e] = e == 0 || vertex[e] != vertex[e > 0 ? e - 1 : 0];  // padding is the same again
-    if (FIRST_LOOK) word[e] = fresh[e] ? peek(visited + vertex[e] / 32) : 0u;
-  }
-#pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    if (FIRST_LOOK) fresh[e] = fresh[e] && (word[e] >> vertex[e] % 32 & 1u) == 0;
-    fresh[e] = fresh[e] && mark(visited, vertex[e]);
-  }
-  Found found = {};
-#pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    if (fresh[e]) {
-      levels[vertex[e]] = level;
-      found.begin[e] = __ldg(quad_ptr + vertex[e]);
-      found.count[e] = __ldg(quad_ptr + vertex[e] + 1) - found.begin[e];
-      found.quads += found.count[e];
-      ++found.vertices;
-    }
-  }
-  return found;
-}
-
-// Lists what the lanes of a warp have found; `at` is where the lane's own begin. put(place, quad) stores one.
-template <typename Put>
-__device__ __forceinline__ void list(const Found& found, int at, Put put) {
-#pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    const int begin = found.begin[e], count = found.count[e];
-    if (count < LONG) {
-      for (int i = 0; i < count; ++i) put(at + i, begin + i);
-    }
-    for (unsigned many = __ballot_sync(FULL_MASK, count >= LONG); many; many &= many - 1) {
-      const int lane = __ffs(many) - 1;
-      const int first = __shfl_sync(FULL_MASK, begin, lane), quads = __shfl_sync(FULL_MASK, count, lane);
-      const int to = __shfl_sync(FULL_MASK, at, lane);
-      for (int i = lane_id(); i < quads; i += WARP) put(to + i, first + i);
-    }
-    at += count;
-  }
 }
 
 // Levels to -1, visited bits to 0 but for the source, whose quads are the first frontier. PLACED: vertices have places
@@ -224,12 +149,6 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
   }
 }
 
-// Whether pulling is expected to read fewer neighbours than pushing: of a vertex's neighbours one in arcs / pushed lies
-// in the frontier, so a vertex without a level looks at that many before it finds one.
-__device__ __forceinline__ bool pull_pays(int quads, int rest, int all_quads) {
-  return static_cast<double>(rest) * all_quads < 4.0 * quads * static_cast<double>(quads);
-}
-
 // One level by all blocks: frontier `now` makes the one behind it. PULL: vertices without a level may look for a
 // neighbour that has one, where that pays.
 template <bool PULL>
@@ -266,34 +185,12 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
 
   if (pull) {
     unsigned* const new_bits = visited + static_cast<long long>(1 - current) * words;
-    const auto known = [=](int vertex) { return (__ldg(bits + vertex / 32) >> vertex % 32 & 1u) != 0; };
-    const auto any_known = [=](const int4 quad) {
-      const bool a = known(quad.x), b = known(quad.y), c = known(quad.z), d = known(quad.w);
-      return a || b || c || d;
-    };
-    constexpr int ALONE = 4;  // quads that a lane looks at by itself before the warp helps
     for (int w = blockIdx.x * WARPS + warp; w < words; w += gridDim.x * WARPS) {
       const unsigned old = __ldg(bits + w);
       const int vertex = 32 * w + lane_id();
       const bool open = vertex < scanned && (old >> lane_id() & 1u) == 0;
-      int begin = 0, quad = 0, end = 0;
-      bool hit = false;
-      if (open) {
-        quad = begin = __ldg(quad_ptr + vertex);
-        end = __ldg(quad_ptr + vertex + 1);
-        const int stop = min(end, quad + ALONE);
-        while (!hit && quad < stop) hit = any_known(__ldg(neighbours + quad++));
-      }
-      for (unsigned many = __ballot_sync(FULL_MASK, !hit && quad < end); many; many &= many - 1) {
-        const int lane = __ffs(many) - 1;
-        const int from = __shfl_sync(FULL_MASK, quad, lane), to = __shfl_sync(FULL_MASK, end, lane);
-        bool any = false;
-        for (int first = from; first < to && !any; first += WARP) {
-          const int i = first + lane_id();
-          any = __any_sync(FULL_MASK, i < to && any_known(__ldg(neighbours + i)));
-        }
-        if (lane_id() == lane) hit = any;
-      }
+      const int begin = open ? __ldg(quad_ptr + vertex) : 0, end = open ? __ldg(quad_ptr + vertex + 1) : 0;
+      const bool hit = finds(open, begin, end, neighbours, bits);
       if (hit) {
         levels[vertex] = level;
         ++found_vertices;

@@ -1,0 +1,122 @@
+// What searches share: bits of visited vertices, neighbours in quads, and lists that a warp writes together.
+#pragma once
+#include "spmv.cuh"
+
+constexpr int LONG = 4;  // entries of a vertex from which on the warp lists them together
+
+// A word that others set bits of at the same time: a bit that is seen is set, one that is not may be. On a GPU the
+// nearest cache may answer.
+__device__ __forceinline__ unsigned peek(const unsigned* word) {
+#ifdef SPMVBENCH_EMULATED
+  return *static_cast<const volatile unsigned*>(word);
+#else
+  return __ldca(word);
+#endif
+}
+
+// Marks a vertex; true for the one thread that was first.
+__device__ __forceinline__ bool mark(unsigned* visited, int vertex) {
+  const unsigned bit = 1u << vertex % 32;
+  return (atomicOr(visited + vertex / 32, bit) & bit) == 0;
+}
+
+// What a thread has found behind a quad: up to four new vertices with their quads.
+struct Found {
+  int begin[4];
+  int count[4];
+  int vertices;
+  int quads;
+};
+
+// Tests the neighbours that a quad holds, and marks what is new. FIRST_LOOK: read the bits before the atomic does.
+template <bool FIRST_LOOK>
+__device__ __forceinline__ Found visit(const int4 quad, unsigned* visited, const int* __restrict__ quad_ptr, int level,
+                                       int* __restrict__ levels) {
+  const int vertex[4] = {quad.x, quad.y, quad.z, quad.w};
+  bool fresh[4];
+  unsigned word[4];
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    fresh[e] = e == 0 || vertex[e] != vertex[e > 0 ? e - 1 : 0];  // padding is the same again
+    if (FIRST_LOOK) word[e] = fresh[e] ? peek(visited + vertex[e] / 32) : 0u;
+  }
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    if (FIRST_LOOK) fresh[e] = fresh[e] && (word[e] >> vertex[e] % 32 & 1u) == 0;
+    fresh[e] = fresh[e] && mark(visited, vertex[e]);
+  }
+  Found found = {};
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    if (fresh[e]) {
+      levels[vertex[e]] = level;
+      found.begin[e] = __ldg(quad_ptr + vertex[e]);
+      found.count[e] = __ldg(quad_ptr + vertex[e] + 1) - found.begin[e];
+      found.quads += found.count[e];
+      ++found.vertices;
+    }
+  }
+  return found;
+}
+
+// Lists begin, begin + step, ... of every lane of a warp, `count` of them from place `at` on. put(place, entry) stores one.
+template <typename Put>
+__device__ __forceinline__ void list_run(int begin, int count, int step, int at, Put put) {
+  if (count < LONG) {
+    for (int i = 0; i < count; ++i) put(at + i, begin + i * step);
+  }
+  for (unsigned many = __ballot_sync(FULL_MASK, count >= LONG); many; many &= many - 1) {
+    const int lane = __ffs(many) - 1;
+    const int first = __shfl_sync(FULL_MASK, begin, lane), entries = __shfl_sync(FULL_MASK, count, lane);
+    const int by = __shfl_sync(FULL_MASK, step, lane), to = __shfl_sync(FULL_MASK, at, lane);
+    for (int i = lane_id(); i < entries; i += WARP) put(to + i, first + i * by);
+  }
+}
+
+// Lists what the lanes of a warp have found; `at` is where the lane's own begin.
+template <typename Put>
+__device__ __forceinline__ void list(const Found& found, int at, Put put) {
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    list_run(found.begin[e], found.count[e], 1, at, put);
+    at += found.count[e];
+  }
+}
+
+// Whether a bit is set in words that nobody writes meanwhile.
+__device__ __forceinline__ bool is_set(const unsigned* __restrict__ bits, int vertex) {
+  return (__ldg(bits + vertex / 32) >> vertex % 32 & 1u) != 0;
+}
+
+// Whether a vertex has a neighbour in `visited`: of the lanes with an open vertex, with its quads begin .. end. Each
+// looks at a few quads by itself, then the warp looks at what is left of one after the other.
+__device__ __forceinline__ bool finds(bool open, int begin, int end, const int4* __restrict__ neighbours,
+                                      const unsigned* __restrict__ visited) {
+  constexpr int ALONE = 4;
+  const auto any_visited = [=](const int4 quad) {
+    const bool a = is_set(visited, quad.x), b = is_set(visited, quad.y);
+    const bool c = is_set(visited, quad.z), d = is_set(visited, quad.w);
+    return a || b || c || d;
+  };
+  bool hit = false;
+  int quad = begin;
+  const int stop = open ? min(end, begin + ALONE) : begin;
+  while (!hit && quad < stop) hit = any_visited(__ldg(neighbours + quad++));
+  for (unsigned many = __ballot_sync(FULL_MASK, open && !hit && quad < end); many; many &= many - 1) {
+    const int lane = __ffs(many) - 1;
+    const int from = __shfl_sync(FULL_MASK, quad, lane), to = __shfl_sync(FULL_MASK, end, lane);
+    bool any = false;
+    for (int first = from; first < to && !any; first += WARP) {
+      const int i = first + lane_id();
+      any = __any_sync(FULL_MASK, i < to && any_visited(__ldg(neighbours + i)));
+    }
+    if (lane_id() == lane) hit = any;
+  }
+  return hit;
+}
+
+// Whether pulling is expected to read fewer neighbours than pushing: of a vertex's neighbours one in arcs / pushed lies
+// in the frontier, so a vertex without a level looks at that many before it finds one.
+__device__ __forceinline__ bool pull_pays(int quads, int rest, int all_quads) {
+  return static_cast<double>(rest) * all_quads < 4.0 * quads * static_cast<double>(quads);
+}
