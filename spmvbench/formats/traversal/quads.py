@@ -31,6 +31,39 @@ def by_degree(degrees: Array) -> Array:
     return stable_order(len(lower) - classes.astype(np.int64), len(lower) + 1).astype(np.int32)
 
 
+def quads_of(degrees: Array, neighbours: Array) -> tuple[Array, Array]:
+    """(quad_ptr, neighbours) with every vertex's neighbours padded to whole quads by the last one again.
+
+    degrees: (vertices,). neighbours: vertex by vertex, rising in each. Raises Skip where kernels could not number them.
+    """
+    xp = array_module(degrees)
+    quad_ptr = offsets(cdiv(degrees, QUAD))
+    quads = int(quad_ptr[-1])
+    if quads > INT32_MAX // 2:
+        raise Skip(f"{quads:,} quads of neighbours are more than the kernels can number")
+    owner = expand(quad_ptr, quads)
+    rank = QUAD * (xp.arange(quads, dtype=np.int32) - quad_ptr[owner])[:, None] + xp.arange(QUAD, dtype=np.int32)
+    entry = offsets(degrees)[owner][:, None] + xp.minimum(rank, (degrees[owner] - 1)[:, None])
+    return quad_ptr, neighbours[entry].reshape(-1)
+
+
+def from_quads(quad_ptr: Array, neighbours: Array) -> tuple[Array, Array]:
+    """(rows, cols) of what `quads_of` was given."""
+    xp = array_module(quad_ptr)
+    padding = xp.zeros(len(neighbours), bool)
+    padding[1:] = neighbours[1:] == neighbours[:-1]
+    padding[QUAD * quad_ptr[:-1][xp.diff(quad_ptr) > 0].astype(np.int64)] = False
+    slot = xp.flatnonzero(~padding)
+    return expand(quad_ptr, len(neighbours) // QUAD)[slot // QUAD], neighbours[slot]
+
+
+def shared_of_small(words: int, shared_bytes: int) -> tuple[int, bool]:
+    """Dynamic shared memory of the kernel of one block, and whether it holds the `words` of visited bits too."""
+    queues = 2 * 4 * LEAVE
+    kept = queues + 4 * words + STATIC_SHARED_BYTES <= shared_bytes
+    return queues + (4 * words if kept else 0), kept
+
+
 class QuadSearch(Format):
     """A symmetric pattern without values: quads of neighbours, the last of a vertex padded by its last neighbour."""
 
@@ -69,34 +102,23 @@ class QuadSearch(Format):
             place, degrees = inverse(by_place, n), degrees[by_place]
             arcs = xp.sort(place[a.row_idx].astype(np.int64) * max(n, 1) + place[a.col_idx])
             neighbour = (arcs % max(n, 1)).astype(np.int32)
-        quad_ptr = offsets(cdiv(degrees, QUAD))
-        quads = int(quad_ptr[-1])
-        if quads > INT32_MAX // 2:
-            raise Skip(f"{quads:,} quads of neighbours are more than the kernels can number")
-        owner = expand(quad_ptr, quads)
-        rank = QUAD * (xp.arange(quads, dtype=np.int32) - quad_ptr[owner])[:, None] + xp.arange(QUAD, dtype=np.int32)
-        entry = offsets(degrees)[owner][:, None] + xp.minimum(rank, (degrees[owner] - 1)[:, None])
+        quad_ptr, neighbours = quads_of(degrees, neighbour)
         limits = device_limits(a)
         return {
             "place": place,
             "quad_ptr": quad_ptr,
-            "neighbours": neighbour[entry].reshape(-1),
+            "neighbours": neighbours,
             "linked": int((degrees > 0).sum()),
             "multiprocessors": limits.multiprocessors,
             "shared_bytes": limits.shared_bytes,
         }
 
     def to_coo(self) -> tuple[Array, Array, Array]:
-        xp, n = self.xp, self.shape[0]
-        padding = xp.zeros(len(self.neighbours), bool)
-        padding[1:] = self.neighbours[1:] == self.neighbours[:-1]
-        padding[QUAD * self.quad_ptr[:-1][xp.diff(self.quad_ptr) > 0].astype(np.int64)] = False
-        slot = xp.flatnonzero(~padding)
-        row, col = expand(self.quad_ptr, len(self.neighbours) // QUAD)[slot // QUAD], self.neighbours[slot]
+        row, col = from_quads(self.quad_ptr, self.neighbours)
         if len(self.place):
-            by_place = inverse(self.place, n)
+            by_place = inverse(self.place, self.shape[0])
             row, col = by_place[row], by_place[col]
-        return row, col, xp.ones(len(row))
+        return row, col, self.xp.ones(len(row))
 
     def restored_y(self, y: Array) -> Array:
         return y[self.place] if len(self.place) else y
@@ -121,12 +143,10 @@ class QuadSearch(Format):
         args = (x, self.place, *numbers, self.quad_ptr, y, visited, queue, sizes, notes)
         first = in_part("start", [Launch(KERNEL, start, grid, LARGE_BLOCK, args)])
 
-        bytes_of_queues, bytes_of_bits = 2 * 4 * LEAVE, 4 * words
-        kept = bytes_of_queues + bytes_of_bits + STATIC_SHARED_BYTES <= self.shared_bytes
+        shared_of_one, kept = shared_of_small(words, self.shared_bytes)
         sizes_of_small = (np.int32(words), np.int32(ENTER), np.int32(LEAVE), np.int32(LEAVE))
         args = (*sizes_of_small, *graph, visited, y, *shared)
-        bytes_of_small = bytes_of_queues + (bytes_of_bits if kept else 0)
-        small = Launch(KERNEL, f"bfs_small<{cbool(kept)}>", 1, SMALL_BLOCK, args, bytes_of_small)
+        small = Launch(KERNEL, f"bfs_small<{cbool(kept)}>", 1, SMALL_BLOCK, args, shared_of_one)
 
         grid = min(most, max(cdiv(quads, LARGE_BLOCK), cdiv(words, LARGE_BLOCK // 32)))
         sizes_of_all = (np.int32(scanned), np.int32(words), np.int32(quads))
