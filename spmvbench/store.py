@@ -224,6 +224,11 @@ def _leave_unused(run_folder: Path) -> None:
         run_folder.rmdir()
 
 
+def shard(run_folder: Path, part: int, count: int) -> Path:
+    """The folder of a part of a run, a run of its own beside it: `merge` makes one of all parts."""
+    return run_folder.with_name(f"{run_folder.name}.shard-{part}-of-{count}")
+
+
 @contextmanager
 def standing(run_folder: Path) -> Iterator[Callable[[], None]]:
     """A question for who writes into the folder: it raises SpmvbenchError where that was removed or moved meanwhile.

@@ -36,6 +36,11 @@ LOOK = 1.0  # seconds between questions whether to give up
 TRIES, TRIES_IF_KILLED = 2, 3
 
 
+def timeout(settings: Settings) -> float:
+    """Seconds that a case may last in one turn."""
+    return settings.timeout or TIMEOUTS[device_kind(settings.device)]
+
+
 class Abandoned(Exception):
     """Nobody waits for the rows any more."""
 
@@ -163,11 +168,6 @@ class Driver:
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     stopped: bool = False
 
-    @property
-    def timeout(self) -> float:
-        """Seconds that a case may last in one turn."""
-        return self.settings.timeout or TIMEOUTS[device_kind(self.settings.device)]
-
     def drive(self, groups: Iterable[Group]) -> list[Group]:
         """Measure the groups. Returns what is left of them: nothing, unless a row was answered with a stop.
 
@@ -231,7 +231,7 @@ class Driver:
                     turn += spent
                 if kind == "begin":
                     if content[0] != index:
-                        began, turn, limit = now(), since, self.timeout
+                        began, turn, limit = now(), since, timeout(self.settings)
                     index, stage, worker.logged = content
                     self.on_begin(group, None if index is None else group.formats[index][0], stage)
                 elif kind == "matrix":

@@ -8,14 +8,14 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from spmvbench import __version__, paths, store
 from spmvbench.bench.ahead import compile_ahead
-from spmvbench.bench.driver import Driver
+from spmvbench.bench.driver import Driver, timeout
 from spmvbench.bench.plan import Case, Group, Settings, device_kind
 from spmvbench.bench.record import MATRIX_COLUMNS, blank_row, fitted
 from spmvbench.bench.timing import RULES
@@ -95,16 +95,15 @@ class Record:
         self.entry |= facts
         store.append_session(self.folder, self.entry)
 
-    def add_device(self, driver: Driver) -> None:
+    def add_device(self, facts: Mapping[str, Any], settings: Settings) -> None:
         """What the device told, and what it is measured with."""
-        settings = driver.settings
         rule = RULES[device_kind(settings.device)]
         settled = {
             "max_bytes": settings.max_bytes,
             "budget": settings.budget or rule.budget,
-            "timeout": driver.timeout,
+            "timeout": timeout(settings),
         }
-        self.add(**driver.facts, **settled)
+        self.add(**facts, **settled)
 
 
 def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: Watcher) -> bool:
@@ -120,7 +119,7 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
     with open(folder / store.LOG, "ab") as log, store.standing(folder) as standing:
         writer = Writer(folder, watcher, standing)
         driver = Driver(settings, log, writer.row, writer.description, watcher.on_begin)
-        driver.on_facts = lambda facts: record.add_device(driver)
+        driver.on_facts = lambda facts: record.add_device(facts, settings)
         if device_kind(settings.device) == "cuda":
             watcher.on_begin(groups[0], None, "compiling on all cores")
             began = time.monotonic()

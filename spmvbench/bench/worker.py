@@ -8,6 +8,7 @@ import os
 import secrets
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Any
@@ -106,16 +107,14 @@ def measure(
     held.shared = bench.shared  # read again, where a format has changed it
 
 
-def stay_tied(parent: int) -> None:
-    """End with the parent, leave signals of the terminal to it, and be the first to go where memory runs out."""
+def stay_tied(parent: int, *, expendable: bool = True) -> None:
+    """End with the parent, and leave signals of the terminal to it; expendable: go first where memory runs out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a hung kernel would outlive a killed parent
-        try:
-            with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-                file.write("1000")
-        except OSError:
-            pass  # a sandbox that forbids it loses only the preference
+    if sys.platform == "linux" and expendable:
+        with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write("1000")  # a sandbox that forbids it loses only the preference
     if os.getppid() != parent:
         sys.exit(1)
 

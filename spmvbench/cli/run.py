@@ -15,8 +15,9 @@ from spmvbench.cli.config import read_config
 from spmvbench.cli.option_types import Bytes, Seconds, Words
 from spmvbench.cli.progress import Progress, stoppable
 from spmvbench.cli.results import echo_results
+from spmvbench.cli.scheduling import Places, scheduling
 from spmvbench.cli.selection import Selection, found_matrices, selection
-from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
+from spmvbench.errors import SpmvbenchError, UsageError
 
 if TYPE_CHECKING:
     from spmvbench.bench.plan import Case
@@ -52,6 +53,7 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     shell_complete=completion.devices,
     help="auto, cuda:0, emulated.",
 )
+@scheduling
 @click.option(
     "--run",
     "run_name",
@@ -125,6 +127,7 @@ def command(
     dtypes: tuple[str, ...],
     modes: tuple[str, ...] | None,
     device: str,
+    places: Places,
     run_name: str | None,
     results: str,
     budget: float | None,
@@ -155,7 +158,7 @@ def command(
 
     if not chosen:
         raise UsageError("nothing to run: name matrices (HB/1138_bus, pde:16, a file), a --group, or --set demo")
-    device, notice = _choose_device(device, dry_run=dry_run)
+    device, notice, workers = places.open(device, dry_run=dry_run)
     if convert == "device" and plan.device_kind(device) != "cuda":
         raise UsageError(f"--convert device needs a GPU: {device} takes what the host converts")
     classes = plan.choose_formats(formats, device)
@@ -166,6 +169,8 @@ def command(
         raise UsageError(f"{run_name!r} is no name for a run: use letters, digits and . _ + -")
     found = found_matrices(chosen, seed, dry_run=dry_run)
     cases = plan.cross(found, classes, dtypes, modes or plan.DEFAULT_MODES[plan.device_kind(device)], device, seed)
+    settings = plan.Settings(device, max_bytes, budget, timeout, real_part, convert)
+    cases, folder = places.shard_of(cases, folder, settings)
 
     if notice:
         click.echo(notice, err=True)
@@ -185,11 +190,10 @@ def command(
             click.echo(f"What {folder} held is now in {aside}")
         todo = plan.pending(cases, store.measured(folder, settled=retry, max_bytes=max_bytes))
         _echo_plan(folder, found, cases, len(todo))
-        settings = plan.Settings(device, max_bytes, budget, timeout, real_part, convert)
         progress = Progress(len(todo), RULES[plan.device_kind(device)].rounds)
         with stoppable() as stopping, progress:
             watcher = session.Watcher(progress.on_begin, progress.on_row, stopping)
-            finished = session.measure(folder, plan.grouped(todo), settings, watcher)
+            finished = places.measure(folder, plan.grouped(todo), settings, watcher, workers)
         if not finished:
             click.echo(f"Stopped after {progress.rows} of {len(todo)} cases. The same command continues.", err=True)
             return 130
@@ -214,28 +218,6 @@ def default_name(selection: Sequence[str], device: str) -> str:
     first = re.sub(r"[^\w.+-]+", "_", selection[0] if selection else "selection").strip("_.+-") or "run"
     more = f"+{len(selection) - 1}" if len(selection) > 1 else ""
     return f"{first[:80]}{more}-{device.partition(':')[0]}"
-
-
-def _choose_device(name: str, *, dry_run: bool) -> tuple[str, str]:
-    """The device's own name, and what to say about it: ``auto`` without a GPU gives ``emulated``.
-
-    A GPU that cannot be used raises DeviceUnavailable, unless nothing is to be measured. Raises UsageError.
-    """
-    from spmvbench.devices import DeviceUnavailable, cuda
-
-    if name == "auto":
-        reason = cuda.why_unavailable()
-        if reason is None:
-            return "cuda:0", ""
-        return "emulated", f"Emulating a GPU on this machine's cores, for right answers and not for times: {reason}"
-    if not re.fullmatch(r"cuda:\d+|emulated(-check)?", name):
-        hint = did_you_mean(name, ["auto", "cuda:0", "emulated", "emulated-check"])
-        raise UsageError(f"there is no device {name!r}{hint or ': use auto, cuda:0 or emulated'}")
-    kind, _, ordinal = name.partition(":")
-    reason = cuda.why_unavailable(int(ordinal)) if kind == "cuda" and not dry_run else None
-    if reason is not None:
-        raise DeviceUnavailable(reason)
-    return name, ""
 
 
 def _echo_plan(folder: Path, found: list[Matrix], cases: list[Case], todo: int) -> None:

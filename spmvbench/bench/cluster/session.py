@@ -1,0 +1,255 @@
+"""A session over many GPUs: this process deals out groups, writes every row that comes back, and answers it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any
+
+from spmvbench import formats, store
+from spmvbench.bench.cluster import remote
+from spmvbench.bench.cluster.dealing import Deal, subject
+from spmvbench.bench.cluster.workers import Workers
+from spmvbench.bench.costs import Costs
+from spmvbench.bench.plan import Case, Group, Settings
+from spmvbench.bench.record import blank_row, storable
+from spmvbench.bench.session import Record, Watcher, Writer, package_hash
+from spmvbench.errors import SpmvbenchError
+from spmvbench.store import now
+
+LOOK = 0.5  # seconds between looks at who is there
+REFUSALS = 2  # jobs that a worker may refuse before it is given no more
+
+
+@dataclass
+class Flight:
+    """A job that a worker has. missing: its cases without a row."""
+
+    group: Group
+    worker: str
+    future: Any
+    answers: Any
+    missing: dict[str, Case]
+    began: str = field(default_factory=now)
+
+
+@dataclass
+class Member:
+    """A worker that has measured. seconds: by stage, of the jobs that ended."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    had: Any = None
+    rows: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    busy: float = 0.0
+
+
+@dataclass
+class Session:
+    """What the loop of a session works on."""
+
+    workers: Workers
+    deal: Deal
+    settings: Settings
+    writer: Writer
+    record: Record
+    watcher: Watcher
+    log: IO[bytes]
+    kinds: tuple[Group, ...]
+    token: str = field(default_factory=lambda: secrets.token_hex(8))
+    flights: dict[int, Flight] = field(default_factory=dict)
+    members: dict[str, Member] = field(default_factory=lambda: defaultdict(Member))
+    refusals: Counter[str] = field(default_factory=Counter)
+    written: set[str] = field(default_factory=set)
+    reasons: list[str] = field(default_factory=list)
+    number: int = 0
+    going: bool = True
+
+    def __post_init__(self) -> None:
+        cases = [modes[0] for group in self.kinds for modes in group.formats]
+        self.package = package_hash()
+        self.sources = {case.format: formats.source_hash(formats.get(case.format)) for case in cases}
+        self.hinted: set[Any] = set()
+        self.messages = self.workers.queue(remote.messages(self.token))
+
+    def run(self) -> bool:
+        """Until every case has its row or the watcher stops it. Returns whether all is done. Raises SpmvbenchError."""
+        looked = 0.0
+        while self.flights or (self.deal and self.going):
+            self.going = self.going and not self.watcher.stopping()
+            if time.monotonic() > looked + LOOK:
+                present = self.workers.present()
+                self.mourn(present)
+                looked = time.monotonic()
+            if self.going:
+                self.deal_out(present)
+            for message in self.workers.received(self.messages, LOOK):
+                self.take(*message)
+        return not self.deal
+
+    def deal_out(self, present: Iterable[str]) -> None:
+        """Give every worker that has nothing something to do."""
+        willing = [name for name in present if self.refusals[name] < REFUSALS]
+        if not willing and present and not self.flights:
+            raise SpmvbenchError(f"no worker can measure: {self.reasons[-1]}")
+        busy = {flight.worker for flight in self.flights.values()}
+        for name in willing:
+            if name in busy or (group := self.deal.take(max(len(willing), 1), self.members[name].had)) is None:
+                continue
+            self.send(name, group)
+
+    def send(self, name: str, group: Group) -> None:
+        """Give a worker a group."""
+        self.number += 1
+        self.hinted.add(subject(group)[:2])
+        following = self.deal.following(self.hinted)
+        if following is not None:
+            self.hinted.add(subject(following)[:2])
+        needed = {subject(flight.group)[:2] for flight in self.flights.values()} | {subject(group)[:2]}
+        needed |= {subject(left)[:2] for left in self.deal.left} & self.hinted
+        job = remote.Job(
+            self.token,
+            self.number,
+            group,
+            self.settings,
+            following and subject(following)[:2],
+            tuple(needed),
+            self.kinds if self.members[name].had is None else (),
+            self.package,
+            self.sources,
+        )
+        key = remote.answers(self.token, self.number)
+        answers = self.workers.queue(key)
+        future = self.workers.submit(remote.measure, job, worker=name, key=key)
+        missing = {case.case_id: case for case in group.cases}
+        self.flights[self.number] = Flight(group, name, future, answers, missing)
+        self.members[name].had = subject(group)
+        self.watcher.on_begin(group, None, f"on {len(self.flights)} workers")
+
+    def take(self, number: int, kind: str, content: Any) -> None:
+        """One message of a job: put on disk what it brings, then answer it."""
+        flight = self.flights.get(number)
+        if flight is None:
+            return  # its worker was lost, and what it had was dealt again
+        member = self.members[flight.worker]
+        if kind == "row":
+            flight.missing.pop(content["case_id"], None)
+            self.write(content)
+            member.rows += 1
+        elif kind == "description":
+            self.writer.description(content)
+        elif kind == "facts":
+            if not any(known.facts for known in self.members.values()):
+                self.record.add_device(content, self.settings)
+            member.facts = content
+        self.workers.put(flight.answers, self.going)
+        if kind == "end":
+            self.end(number, flight, content)
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Put a row on disk, unless its case has one of this session."""
+        if row["case_id"] not in self.written:
+            self.written.add(row["case_id"])
+            self.going = self.writer.row(row) and self.going
+
+    def end(self, number: int, flight: Flight, end: dict[str, Any]) -> None:
+        """A job's last message: what it did not do is dealt again."""
+        del self.flights[number]
+        flight.answers.close()
+        member = self.members[flight.worker]
+        for stage, seconds in end.get("seconds", {}).items():
+            member.seconds[stage] += seconds
+        member.busy += end.get("t_job", 0.0)
+        if end["log"]:
+            self.log.write(f"-- {flight.worker}\n{end['log']}".encode())
+            self.log.flush()
+        if "refused" in end:
+            self.refusals[flight.worker] += 1
+            self.reasons.append(end["refused"])
+            self.log.write(f"{flight.worker}: {end['refused']}\n".encode())
+        left = flight.group.only(flight.missing)
+        if left.formats:
+            self.deal.back(left)
+
+    def mourn(self, present: Iterable[str]) -> None:
+        """Deal again what lost workers had; what they have sent before counts."""
+        lost = [n for n, flight in self.flights.items() if flight.worker not in present or flight.future.done()]
+        if not lost:
+            return
+        for message in self.workers.received(self.messages, 0):
+            self.take(*message)
+        for number in lost:
+            flight = self.flights.pop(number, None)
+            if flight is None:
+                continue  # its end had come
+            with suppress(OSError):
+                flight.future.cancel()
+            flight.answers.close()
+            self.log.write(f"{flight.worker} was lost with {len(flight.missing)} cases\n".encode())
+            self.members[flight.worker].had = None
+            left = flight.group.only(flight.missing)
+            for case in self.deal.lost(left) if left.formats else ():
+                reason = "its worker was lost with it again and again, with nothing else in flight there"
+                facts = self.members[flight.worker].facts
+                row = blank_row() | case.columns() | {"device": self.settings.device}
+                row |= {"device_name": str(facts.get("properties", {}).get("device_name", ""))}
+                row |= {"status": "crashed", "reason": reason, "started_at": flight.began}
+                self.write(storable(row))
+
+    def summary(self) -> list[dict[str, Any]]:
+        """What each worker did, for run.json."""
+        return [
+            {"worker": name, "rows": member.rows, "busy": member.busy, "seconds": dict(member.seconds)}
+            | {key: member.facts.get("properties", {}).get(key) for key in ("device_name", "gpu", "numa_node")}
+            | {"launch_floor": member.facts.get("launch_floor")}
+            for name, member in self.members.items()
+            if member.facts
+        ]
+
+
+def measure(
+    folder: Path, groups: Sequence[Group], settings: Settings, watcher: Watcher, workers: Workers, costs: Costs
+) -> bool:
+    """As `bench.session.measure`, on the workers of a Dask scheduler.
+
+    Raises SpmvbenchError also where the scheduler goes away, or every worker refuses to measure; what is on disk stays.
+    """
+    if not groups:
+        store.compact(folder)
+        return True
+    record = Record.begin(folder, groups)
+    began = time.monotonic()
+    with open(folder / store.LOG, "ab") as log, store.standing(folder) as standing:
+        writer = Writer(folder, watcher, standing)
+        session = Session(workers, Deal(groups, costs), settings, writer, record, watcher, log, kinds(groups))
+        try:
+            done = session.run()
+        finally:
+            workers.dismiss(session.token)
+            standing()
+            if members := session.summary():
+                seconds: dict[str, float] = defaultdict(float)
+                for member in members:
+                    for stage, spent in member["seconds"].items():
+                        seconds[stage] += spent
+                wall = time.monotonic() - began
+                record.add(ended=now(), rows=writer.rows, seconds=dict(seconds), wall=wall, workers=members)
+    store.compact(folder)
+    return done
+
+
+def kinds(groups: Sequence[Group]) -> tuple[Group, ...]:
+    """A group for each type, with every format that any group has in it once."""
+    found: dict[str, dict[str, Group]] = {}
+    for group in groups:
+        for modes in group.formats:
+            found.setdefault(group.dtype, {}).setdefault(modes[0].label, replace(group, formats=(modes[:1],)))
+    return tuple(
+        replace(next(iter(labels.values())), formats=tuple(one.formats[0] for one in labels.values()))
+        for labels in found.values()
+    )
