@@ -34,6 +34,7 @@ from spmvbench.errors import SpmvbenchError
 RESOURCES = {"GPU": 1}
 SILENCE = 60.0  # seconds without an answer after which nobody waits for a job
 READING_BYTES = 60  # of memory for an entry, while a matrix is generated: read ahead only where there is plenty
+WORTH_AHEAD = 1_000_000  # entries; less is read before a process has started
 LOG_BYTES = 100_000
 
 
@@ -243,7 +244,8 @@ def _read_ahead(seat: Seat, folder: Any, what: tuple[Matrix, int], real_part: bo
     import psutil
 
     seat.ahead = [process for process in seat.ahead if process.poll() is None]
-    if entries(*what) * READING_BYTES < psutil.virtual_memory().available / 4:
+    count = entries(*what)
+    if count > WORTH_AHEAD and count * READING_BYTES < psutil.virtual_memory().available / 4:
         process = prepared.start(folder, *what, real_part)
         if process:
             seat.ahead.append(process)
