@@ -14,8 +14,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "formats", "load", "load_run", "multiply", "plot", "report", "run"]
+
+__version__: str
 
 if TYPE_CHECKING:
     from spmvbench import formats
@@ -40,7 +41,19 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_LAZY[name]), name)
     if name in ("formats", "report"):
         return importlib.import_module(f"spmvbench.{name}")
+    if name == "__version__":
+        return _installed_version()
     raise AttributeError(f"module 'spmvbench' has no attribute {name!r}")
+
+
+def _installed_version() -> str:
+    """The version as it was installed, which comes from the repository's tags."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("spmvbench")
+    except metadata.PackageNotFoundError:
+        return "0+uninstalled"
 
 
 def __dir__() -> list[str]:

@@ -1,9 +1,11 @@
 """A wheel holds everything, and runs where no checkout is near."""
 
 import os
+import re
+import shutil
 import subprocess
 import sys
-import tomllib
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -41,7 +43,9 @@ def test_wheel_holds_every_file_that_runs(wheel):
 
 def test_wheel_holds_nothing_else(wheel):
     held = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in held} == {"spmvbench", f"spmvbench-{spmvbench.__version__}.dist-info"}
+    package, about = sorted({name.split("/")[0] for name in held})
+    assert package == "spmvbench" and re.fullmatch(r"spmvbench-[\w.+]+\.dist-info", about)
+    assert "spmvbench/py.typed" in held
     assert not [name for name in held if name.endswith((".pyc", ".so", ".mtx", ".tar.gz"))]
 
 
@@ -72,6 +76,41 @@ def test_wheel_runs_outside_the_checkout(wheel, tmp_path):
         assert f"  {key}" in shown
 
 
-def test_version_is_one_number():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["version"] == spmvbench.__version__
+def hatch(folder, *args):
+    command = [sys.executable, "-m", "hatchling", *args]
+    # Where no repository is above the folder, as in an unpacked archive.
+    environment = os.environ | {"GIT_CEILING_DIRECTORIES": str(folder.parent)}
+    return subprocess.run(
+        command, cwd=folder, check=True, capture_output=True, text=True, env=environment
+    ).stdout.strip()
+
+
+def test_version_comes_from_tags_or_does_without(tmp_path):
+    """In a clone with a tag, behind it, without any; from an sdist, and from files without a history."""
+
+    def git(*args):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", *who, *args], cwd=tmp_path / "clone", check=True, capture_output=True)
+
+    for file in ("pyproject.toml", "README.md", "LICENSE", "spmvbench/__init__.py"):
+        (tmp_path / "clone" / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, tmp_path / "clone" / file)
+    clone = tmp_path / "clone"
+    assert hatch(clone, "version") == "0.1.0"
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message=one")
+    assert re.fullmatch(r"0\.1\S*\.dev1\+g\w+", hatch(clone, "version"))
+    git("tag", "v1.2.3")
+    assert hatch(clone, "version") == "1.2.3"
+    hatch(clone, "build", "--target", "sdist")
+    (sdist,) = (clone / "dist").glob("*.tar.gz")
+    with tarfile.open(sdist) as tar:
+        tar.extractall(tmp_path / "unpacked", filter="data")
+    assert hatch(tmp_path / "unpacked" / "spmvbench-1.2.3", "version") == "1.2.3"
+    git("commit", "--quiet", "--allow-empty", "--message=two")
+    assert hatch(clone, "version").startswith("1.2.4.dev1+g")
+
+
+def test_package_knows_its_version():
+    assert re.match(r"\d+[.+]", spmvbench.__version__)

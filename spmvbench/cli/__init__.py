@@ -8,7 +8,6 @@ import sys
 
 import click
 
-from spmvbench import __version__
 from spmvbench.errors import SpmvbenchError, did_you_mean
 
 COMMANDS = ("fetch", "run", "report", "compare", "runs", "export", "bundle", "check", "formats", "info", "env")
@@ -31,8 +30,16 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _echo_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        from spmvbench import __version__
+
+        click.echo(f"spmvbench, version {__version__}")
+        ctx.exit()
+
+
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="spmvbench")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_echo_version, help="Show it.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
     """Every surveyed SpMV storage format on GPUs, run and judged by one core.
