@@ -15,7 +15,7 @@ from spmvbench import formats, paths
 from spmvbench.devices import nvrtc
 from spmvbench.devices.base import DeviceFault, DeviceUnavailable
 from spmvbench.formats import Csr, Launch, Skip, single_steps
-from spmvbench.testing import hard_matrices
+from spmvbench.testing import hard_matrices, vectors
 
 # Launched by the bench itself, to measure the device, and by converters on it.
 OWN = {
@@ -154,7 +154,7 @@ def instantiations(every):
                     converted = cls.from_csr(a, **params)
                 except Skip:
                     continue
-                launches = converted.launches(np.ones(a.cols, a.dtype), np.ones(a.rows, a.dtype))
+                launches = converted.launches(*vectors(cls, a))
                 for launch in single_steps(launches):
                     if isinstance(launch, Launch):
                         assert launch.source in cls.sources, f"{cls.key} launches a kernel of a file it does not name"

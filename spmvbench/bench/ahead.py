@@ -27,6 +27,7 @@ from spmvbench.collection import synthetic
 from spmvbench.devices import cuda, open_device
 from spmvbench.formats import Call, Csr, single_steps
 from spmvbench.formats.conversion import converting_for
+from spmvbench.formats.vectors import moved
 
 LIMIT = 120.0  # seconds
 FEW = 4  # formats and types that are not worth starting processes for
@@ -109,16 +110,15 @@ def main() -> None:
     """`python -m spmvbench.bench.ahead DEVICE`: compile for the tasks that stdin gives as JSON."""
     device = open_device(sys.argv[1])
     tasks: list[Task] = json.load(sys.stdin)
-    tiny = {
-        dtype: [Csr.of(synthetic.generate(spec)).astype(DTYPES[dtype]).on(device.xp) for spec in TINY]
-        for dtype in {dtype for _, _, dtype in tasks}
-    }
+    tiny = [Csr.of(synthetic.generate(spec)) for spec in TINY]
     for key, params, dtype in tasks:
-        for a in tiny[dtype]:
+        for a in tiny:
             # Whatever goes wrong goes wrong again in the case's own turn, whose row tells of it.
             with suppress(Exception), converting_for(device.limits):
-                x, y = map(device.to_device, operations.get(formats.get(key).op).vectors(a))
-                launches = formats.get(key).from_csr(a.fresh(), **params).launches(x, y)
+                op = operations.get(operations.instances(formats.get(key).op)[0])
+                host = op.matrix(a.astype(DTYPES[dtype]))
+                x, y = (moved(vector, device.to_device) for vector in op.vectors(host))
+                launches = formats.get(key).from_csr(host.on(device.xp), **params).launches(x, y)
                 device.compile([step for step in single_steps(launches) if not isinstance(step, Call)])
     device.close()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spmvbench import collection, store
-from spmvbench.bench import plan, session
+from spmvbench.bench import operations, plan, session
 from spmvbench.collection.sources import Matrix, obtain
 from spmvbench.devices import chosen
 from spmvbench.errors import SpmvbenchError, UsageError
@@ -22,6 +22,7 @@ def run(
     matrices: Any,
     formats: str | Sequence[str] | None = None,
     *,
+    op: str | Sequence[str] = (),
     dtype: str | Sequence[str] = "f64",
     mode: str | Sequence[str] | None = None,
     device: str = "auto",
@@ -41,8 +42,9 @@ def run(
 
     matrices: one or several of what `spmvbench run` takes (``"HB/1138_bus"``, fetched where it is not here; a glob;
     ``"pde:16"``; a file), SciPy sparse matrices, or a mapping with names for these. formats: such as
-    ``"csr-*,ell[threads=2]"`` or a list; without, all that the device can run. dtype: f64, f32. mode: hot, cold; both
-    on a GPU without. device: ``auto``, ``cuda:0``, ``emulated``.
+    ``"csr-*,ell[threads=2]"`` or a list; without, all that the device can run. op: operations, ``"spmspv,bfs@0"`` or a
+    list; without, those that the formats run. dtype: f64, f32. mode: hot, cold; both on a GPU without. device:
+    ``auto``, ``cuda:0``, ``emulated``.
 
     run: the name under `results` that the rows are kept under: a case that is there is not measured again. budget:
     sampling time of a case, seconds. timeout: seconds after which a case is given up. max_bytes: what a format may
@@ -54,16 +56,17 @@ def run(
     names. Raises UsageError for what is not known, SpmvbenchError where nothing can be measured.
     """
     device = chosen(device)
-    classes = plan.choose_formats(formats if isinstance(formats, str | None) else ",".join(formats), device)
+    names = operations.parse(op.split(",") if isinstance(op, str) else op)
+    classes = plan.choose_formats(formats if isinstance(formats, str | None) else ",".join(formats), device, names)
     dtypes, modes = (
-        _words(dtype, plan.DTYPES),
+        _words(dtype, ("f64", "f32")),
         _words(mode or plan.DEFAULT_MODES[plan.device_kind(device)], ("hot", "cold")),
     )
     folder = Path(results) / run
     if not classes:
         raise UsageError("formats names no format: spmvbench.formats.keys() lists them")
     with tempfile.TemporaryDirectory() as kept:
-        cases = plan.cross(_found(matrices, Path(kept)), classes, dtypes, modes, device, seed)
+        cases = plan.cross(_found(matrices, Path(kept)), classes, dtypes, modes, device, seed, names)
         settings = plan.Settings(device, max_bytes, budget, timeout, real_part, convert)
         with store.lock(folder):
             if fresh:

@@ -15,9 +15,11 @@ import numpy as np
 from spmvbench import formats
 from spmvbench.bench import operations
 from spmvbench.collection import Matrix
+from spmvbench.errors import UsageError
 from spmvbench.formats import Format
 
-DTYPES = {"f64": np.dtype(np.float64), "f32": np.dtype(np.float32)}
+PATTERN = "pattern"  # the type of rows whose operation takes no values
+DTYPES = {"f64": np.dtype(np.float64), "f32": np.dtype(np.float32), PATTERN: np.dtype(np.float32)}
 DEFAULT_MODES = {"cuda": ("hot", "cold"), "emulated": ("hot",)}
 
 
@@ -136,11 +138,16 @@ def device_kind(device: str) -> str:
     return device.partition(":")[0].partition("-")[0]
 
 
-def choose_formats(text: str | None, device: str) -> list[tuple[type[Format], dict[str, Any]]]:
-    """The formats of a list, or without one every format that the device's kind can run. Raises UsageError."""
-    if text is not None:
-        return formats.parse(text)
-    return [(cls, params) for cls, params in formats.parse("all") if device_kind(device) in cls.devices]
+def choose_formats(text: str | None, device: str, ops: Sequence[str] = ()) -> list[tuple[type[Format], dict[str, Any]]]:
+    """The formats of a list, or without one every format that the device's kind can run, as far as they run `ops`.
+
+    ops: names of operations; without any, formats are taken as `formats.parse` says. Raises UsageError.
+    """
+    wanted = {operations.get(op).key for op in ops}
+    found = formats.parse("all" if text is None else text, wanted or None)
+    if missing := sorted(wanted - {cls.op for cls, _ in found}):
+        raise UsageError(f"no format of {text or 'all'} runs {' or '.join(missing)}: see spmvbench formats")
+    return [(cls, params) for cls, params in found if text is not None or device_kind(device) in cls.devices]
 
 
 def cross(
@@ -150,27 +157,30 @@ def cross(
     modes: Sequence[str],
     device: str,
     seed: int,
-    ops: Sequence[str] = ("spmv",),
+    ops: Sequence[str] = (),
 ) -> list[Case]:
     """Every matrix in every type, operation, format that runs it, and mode, in the order in which they are measured.
 
-    ops: names of operations; those of one kind stand together.
+    ops: names of operations, those of one kind together; without any, all that the formats run.
     """
+    ops = ops or operations.parse(dict.fromkeys(cls.op for cls, _ in chosen))
     name = device.partition(":")[0]
     return [
         Case(matrix, seed, cls.key, params, dtype, mode, name, _refusal(cls, mode, device), op)
         for matrix in matrices
-        for same in _by_kind(ops)
-        for dtype in dtypes
+        for first, same in _by_kind(ops)
+        for dtype in ((PATTERN,) if first.pattern else dtypes)
         for cls, params in chosen
-        if cls.op == operations.get(same[0]).key
+        if cls.op == first.key
         for op in same
         for mode in modes
     ]
 
 
-def _by_kind(ops: Sequence[str]) -> list[list[str]]:
-    return [list(alike) for _, alike in itertools.groupby(ops, key=operations.kind)]
+def _by_kind(ops: Sequence[str]) -> list[tuple[operations.Operation, list[str]]]:
+    """The names of each kind, behind the first of them as an operation."""
+    alike = [list(names) for _, names in itertools.groupby(ops, key=operations.kind)]
+    return [(operations.get(names[0]), names) for names in alike]
 
 
 def _refusal(cls: type[Format], mode: str, device: str) -> str:

@@ -72,8 +72,12 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "str",
         "hash of the machine code of the kernels; empty on the emulated device and in rows from before it was",
     ),
-    "dtype": ("str", "f64 or f32"),
-    "op": ("str", "spmv: y = A x"),
+    "dtype": ("str", "f64 or f32; pattern where the operation takes no values"),
+    "op": (
+        "str",
+        "spmv: y = A x; spmspv@D: the same, x of density D; bfs@K: levels from source K in A | A^T, bfs-directed@K: "
+        "in A",
+    ),
     "device": ("str", "cuda:0, emulated or emulated-check"),
     "device_name": ("str", "the device's own name"),
     "gpu": ("str", "which GPU: a hash of its UUID, or with SPMVBENCH_IDENTIFY the UUID; empty where older or emulated"),
@@ -93,9 +97,12 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "hot rows: seconds of each named part, repeated by itself, JSON; need not add up to t_median",
     ),
     "samples": ("floats", "the samples in the order taken, seconds per SpMV"),
-    "work": ("int", "what the rate counts: 2 nnz, with the true nnz, never padded slots; 0 in rows from before it was"),
-    "gflops": ("float", "work / t_median / 1e9"),
-    "gbps": ("float", "model_bytes / t_median / 1e9"),
+    "work": (
+        "int",
+        "what the rate counts: 2 nnz, never padded slots; of a search the arcs reached; 0 in rows from before it was",
+    ),
+    "gflops": ("float", "work / t_median / 1e9: GFLOPS, of a search GTEPS"),
+    "gbps": ("float", "model_bytes / t_median / 1e9; NaN without model_bytes"),
     "x_sectors": (
         "float",
         "distinct 32-byte sectors of x an entry, where multiprocessors have equal shares of the entries in row order",
@@ -106,9 +113,12 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "the lower of two roofs: to read model_bytes, and to fetch the lines and sectors of x; NaN without",
     ),
     "bound_by": ("str", "which roof that is: bytes or gathers"),
-    "model_bytes": ("int", "bytes_format, less padding that no kernel reads, + x read once + y written once"),
+    "model_bytes": (
+        "int",
+        "bytes_format, less padding that no kernel reads, + x read once + y written once; 0 for a sparse x or a search",
+    ),
     "bytes_format": ("int", "footprint: bytes of the format's arrays"),
-    "bytes_per_nnz": ("float", "bytes_format / nnz"),
+    "bytes_per_nnz": ("float", "bytes_format / nnz, of a search over the arcs of its graph"),
     "bytes_workspace": ("int", "bytes of further arrays that the launches use (carries, buffers)"),
     "bytes_arrays": ("str", "bytes by array, JSON"),
     "bytes_peak": ("int", "most device memory held during conversion, input included; 0 where not counted"),
@@ -131,7 +141,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "launches": ("int", "kernel launches or library calls of one SpMV"),
     "near_launch_floor": ("bool", "t_median is within twice the time of an empty kernel"),
     "sm_clock_mhz": ("float", "multiprocessor clock after the samples, MHz"),
-    "detail": ("str", "what the format tells beyond its bytes, JSON"),
+    "detail": ("str", "what the format tells beyond its bytes, and the operation of its x and answer, JSON"),
     "started_at": ("str", "start of the case, ISO 8601, UTC"),
     "t_case": ("float", "wall time of the case, seconds"),
 }
@@ -159,6 +169,11 @@ MATRIX_COLUMNS: dict[str, tuple[str, str]] = {
 }
 
 _EMPTY: dict[str, Any] = {"str": "", "int": 0, "float": math.nan, "bool": False, "ints": [], "floats": []}
+
+
+def rate_unit(op: str) -> str:
+    """The unit of the column `gflops` in rows of an operation, or of a setting that names one: arcs of a search."""
+    return "GTEPS" if "bfs" in op else "GFLOPS"
 
 
 def blank_row(columns: Mapping[str, tuple[str, str]] = COLUMNS) -> dict[str, Any]:

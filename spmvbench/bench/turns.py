@@ -28,7 +28,7 @@ from spmvbench.devices.guards import Guards
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Format, Launch, Loop, Skip, single_steps
 from spmvbench.formats.conversion import converting_for
-from spmvbench.formats.vectors import SparseVector, parts
+from spmvbench.formats.vectors import parts
 from spmvbench.store import now
 
 COMPILING = "compiling"
@@ -92,15 +92,12 @@ class Bench:
     def __post_init__(self) -> None:
         self.guards = Guards(self.device)
         vectors = {name: op.vectors(self.shared.a) for name, op in self.ops.items()}
-        self.x = {name: self._held("x" if len(vectors) == 1 else f"x of {name}", x) for name, (x, _) in vectors.items()}
-        self.y = self._held("y", next(iter(vectors.values()))[1])
+        self.x = {
+            name: self.guards.hold_vector("x" if len(vectors) == 1 else f"x of {name}", x)
+            for name, (x, _) in vectors.items()
+        }
+        self.y = self.guards.hold_vector("y", next(iter(vectors.values()))[1])
         self.guards.watch()
-
-    def _held(self, name: str, vector: Any) -> Any:
-        """A vector of the host on the device, between guards."""
-        if isinstance(vector, SparseVector):
-            return vector.with_arrays(lambda part, array: self._held(f"{name}, {part}", array))
-        return self.guards.hold(name, self.device.to_device(vector))
 
     def stage(self, op: str, text: str) -> str:
         """A stage, or when a check was, in words: with the operation where there are several."""
@@ -143,12 +140,13 @@ class Bench:
             "bytes_format": fmt.nbytes,
             "bytes_per_nnz": fmt.nbytes / self.shared.a.nnz if self.shared.a.nnz else math.nan,
             "bytes_arrays": json.dumps({name: array.nbytes for name, array in fmt.arrays().items()}),
-            "detail": json.dumps(fmt.detail, default=float) if fmt.detail else "",
         }
         turns.fmt = fmt
         for op in turns.ops:
             begin(COMPILING)
             turns.bound[op] = bound = self._bound(fmt, self.x[op])
+            detail = self.shared.checks[op].facts | fmt.detail
+            bound.columns["detail"] = json.dumps(detail, default=float) if detail else ""
             bound.columns["t_compile"] += columns.get("t_compile", 0.0)
             if self.ops[op].streams:
                 bound.columns["model_bytes"] = fmt.bytes_read + self.x[op].nbytes + self.y.nbytes
@@ -358,7 +356,7 @@ class Bench:
 
     def _rates(self, row: dict[str, Any], case: Case, median: float) -> dict[str, Any]:
         """The columns that set the median time of a case beside its work, its bytes and the device."""
-        work = self.ops[case.op].work(self.shared.a, self.shared.checks[case.op])
+        work = self.shared.checks[case.op].work
         rates: dict[str, Any] = {"work": work, "near_launch_floor": median < 2 * self.facts["launch_floor"][case.mode]}
         if median > 0:
             rates["gflops"] = 1e-9 * work / median

@@ -32,8 +32,8 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -112,11 +112,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Checks:
-    """What a format is checked with: the dense, the whole-number and the sparse references, on the device."""
+    """What a format is checked with: the dense, the whole-number and the sparse references, on the device.
+
+    work: what the rate of a run with `timed` counts, flops or arcs. facts: what rows keep of that run beside it.
+    """
 
     dense: list[Reference]
     whole: list[Reference]
     sparse: list[Reference]
+    work: int
+    facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def timed(self) -> Reference:
@@ -140,7 +145,7 @@ def checks(a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Chec
     """
     dense = [reference.moved(device) for reference in references(a, seed, fresh)]
     rng = np.random.default_rng((fresh, 2))
-    return Checks(dense, whole_references(device_a, rng), sparse_references(device_a, dense, rng))
+    return Checks(dense, whole_references(device_a, rng), sparse_references(device_a, dense, rng), 2 * a.nnz)
 
 
 def references(a: Csr, seed: int, fresh: int | None = None) -> list[Reference]:
@@ -150,31 +155,47 @@ def references(a: Csr, seed: int, fresh: int | None = None) -> list[Reference]:
     where no other is given as `fresh`. Raises Skip where the matrix has no right answer in its type: entries that are
     not finite, sums that overflow.
     """
+    share = THIN / max(a.row_len_max, THIN)
+    found, answer = [], answers(a)
+    for index, source in enumerate((seed, fresh, fresh) if share < 1 / 8 else (seed, fresh)):
+        rng = np.random.default_rng((seed if source is None else source, index))
+        x = both_signs(a.cols, rng, a.dtype)
+        if index == 2:
+            x[rng.random(a.cols) >= share] = 0
+        found.append(answer(x))
+    return found
+
+
+def answers(a: Csr) -> Callable[[np.ndarray], Reference]:
+    """What gives the right answer of an x, (cols,), by SciPy; raises Skip as `references` says."""
     from scipy.sparse import csr_array
 
     exact = csr_array((a.values.astype(np.float64, copy=False), a.col_idx, a.row_ptr), shape=a.shape)
     if not np.isfinite(exact.data).all():
         raise Skip(f"entries are not finite in {a.dtype}")
     magnitude = csr_array((np.abs(exact.data), exact.indices, exact.indptr), shape=a.shape)
-    share = THIN / max(a.row_len_max, THIN)
-    found = []
-    for index, source in enumerate((seed, fresh, fresh) if share < 1 / 8 else (seed, fresh)):
-        rng = np.random.default_rng((seed if source is None else source, index))
-        x, products = _both_signs(a.cols, rng, a.dtype), a.row_lengths
-        if index == 2:
-            x[rng.random(a.cols) >= share] = 0
-            products = csr_array((np.ones(a.nnz, np.int8), a.col_idx, a.row_ptr), shape=a.shape) @ (x != 0).astype(
-                np.int64
-            )
+
+    def answer(x: np.ndarray) -> Reference:
         with np.errstate(over="ignore"):
             size = magnitude @ np.abs(x).astype(np.float64)
         if not (size <= np.finfo(a.dtype).max).all():
             raise Skip(f"sums of the rows overflow {a.dtype}")
-        found.append(Reference(x, exact @ x.astype(np.float64), _bound(products, size, a.dtype)))
-    return found
+        return Reference(x, exact @ x.astype(np.float64), _bound(products(a, x), size, a.dtype))
+
+    return answer
 
 
-def _both_signs(n: int, rng: np.random.Generator, dtype: np.dtype) -> np.ndarray:
+def products(a: Csr, x: np.ndarray) -> np.ndarray:
+    """Entries of each row that meet an element of x that is not zero, on the host."""
+    from scipy.sparse import csr_array
+
+    if x.all():
+        return a.row_lengths
+    return csr_array((np.ones(a.nnz, np.int8), a.col_idx, a.row_ptr), shape=a.shape) @ (x != 0).astype(np.int64)
+
+
+def both_signs(n: int, rng: np.random.Generator, dtype: np.dtype) -> np.ndarray:
+    """Random numbers of both signs, 1/2 <= |x| < 1."""
     x = rng.uniform(-1, 1, n)
     return np.copysign(0.5 + np.abs(x) / 2, x).astype(dtype)
 
@@ -203,21 +224,29 @@ def twin(a: Csr) -> Csr | None:
 
 def whole_references(a: Csr, rng: np.random.Generator) -> list[Reference]:
     """Two x of whole numbers with the exact answers of the twin of `a`, on its array module; none without a twin."""
-    value, largest = _whole_limits(a)
-    if not value:
+    largest = largest_whole(a)
+    if not largest:
         return []
-    xp, found = a.xp, []
-    for _ in range(2):
-        x = xp.asarray(rng.integers(1, largest, a.cols, endpoint=True).astype(a.dtype))
-        y = xp.zeros(a.rows)
-        for first, block in a.row_blocks(1, BLOCK):
-            if block.nnz:
-                row = block.row_idx
-                number = (((row + np.int32(first)) ^ block.col_idx) & (value - 1)) + 1
-                product = number * x[block.col_idx].astype(np.float64)
-                y[first : first + block.rows] = xp.bincount(row, product, block.rows)
-        found.append(Reference(x, y, xp.zeros(1)))
-    return found
+    x = (a.xp.asarray(rng.integers(1, largest, a.cols, endpoint=True).astype(a.dtype)) for _ in range(2))
+    return [whole_answer(a, each) for each in x]
+
+
+def largest_whole(a: Csr) -> int:
+    """The largest whole number that an x may hold whose products with the twin of `a` are exact; 0 without a twin."""
+    return _whole_limits(a)[1]
+
+
+def whole_answer(a: Csr, x: Array) -> Reference:
+    """The exact answer of the twin of `a` to an x of whole numbers, (cols,), on the array module of both."""
+    xp, (value, _) = a.xp, _whole_limits(a)
+    y = xp.zeros(a.rows)
+    for first, block in a.row_blocks(1, BLOCK):
+        if block.nnz:
+            row = block.row_idx
+            number = (((row + np.int32(first)) ^ block.col_idx) & (value - 1)) + 1
+            product = number * x[block.col_idx].astype(np.float64)
+            y[first : first + block.rows] = xp.bincount(row, product, block.rows)
+    return Reference(x, y, xp.zeros(1))
 
 
 def sparse_references(a: Csr, dense: Sequence[Reference], rng: np.random.Generator) -> list[Reference]:
@@ -244,7 +273,7 @@ def sparse_references(a: Csr, dense: Sequence[Reference], rng: np.random.Generat
         groups = max(min(groups, most - len(found), SPARSE_ENTRIES // count), 1)
 
         group = xp.asarray(rng.integers(0, groups, a.cols, dtype=np.int32))
-        x = xp.asarray(_both_signs(a.cols, rng, a.dtype))
+        x = xp.asarray(both_signs(a.cols, rng, a.dtype))
         cell, product = group[col] * np.int64(count) + row, value * x[col]
         cells = groups * count
         bound = _bound(xp.bincount(cell, minlength=cells), xp.bincount(cell, xp.abs(product), cells), a.dtype)

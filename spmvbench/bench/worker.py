@@ -73,11 +73,10 @@ def measure(
         if held.shared is None:
             held.shared = Shared.of(matrix(), ops, device, group.seed, fresh)
             held.fetched = Fetched.by(held.shared.device_a, device.limits.multiprocessors)
-            held.columns = columns | {
-                "t_spmv_host": host_spmv(held.shared.a),
-                "x_sectors": held.fetched.sectors,
-                "x_lines": held.fetched.lines,
-            }
+            held.columns = columns
+            if not kind.pattern:
+                fetched = {"x_sectors": held.fetched.sectors, "x_lines": held.fetched.lines}
+                held.columns = columns | {"t_spmv_host": host_spmv(held.shared.a)} | fetched
         columns = held.columns
         link.connection.send(("matrix", columns))
         rule = timing.RULES[device.kind]

@@ -52,6 +52,7 @@ def describe(cls: type[Format]) -> dict[str, Any]:
     return {
         "key": cls.key,
         "family": cls.family,
+        "op": cls.op,
         "survey_name": cls.survey_name,
         "core": cls.core,
         "reference": cls.reference,
@@ -67,6 +68,11 @@ def describe(cls: type[Format]) -> dict[str, Any]:
         "sources": list(cls.sources),
         "module": cls.__module__,
     }
+
+
+def _family(cls: type[Format], quote: str = "") -> str:
+    """The family, with the operation where that is another than y = A x."""
+    return cls.family if cls.op == "spmv" else f"{cls.family} ({quote}--op {cls.op}{quote})"
 
 
 def _by_family(keys: Iterable[str]) -> list[type[Format]]:
@@ -114,7 +120,7 @@ def markdown_table() -> str:
     rows = [("Family", "Key", "Survey", "Storage", "Parameters", "Reference"), ("---",) * 6]
     for cls in _every():
         parameters = ", ".join(f"`{name}={p.default}`" for name, p in cls.parameters().items())
-        rows.append((cls.family, f"`{cls.key}`", cls.survey_name, _summary(cls), parameters, cls.reference))
+        rows.append((_family(cls, "`"), f"`{cls.key}`", cls.survey_name, _summary(cls), parameters, cls.reference))
     table = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
     return f"{count.format(*formats.survey.count())}\n\n{table}"
 
@@ -130,7 +136,7 @@ def with_table(text: str) -> str:
 
 def _show_keys(classes: list[type[Format]]) -> None:
     """Every family with its keys, as few lines as that takes."""
-    for family, members in itertools.groupby(classes, key=lambda cls: cls.family):
+    for family, members in itertools.groupby(classes, key=_family):
         click.secho(family, bold=True)
         click.echo(_wrapped("  ".join(cls.key for cls in members), "  "))
     hint = "spmvbench formats NAME shows one or a family whole; --search TEXT, --survey"
@@ -139,8 +145,8 @@ def _show_keys(classes: list[type[Format]]) -> None:
 
 def _show_some(classes: list[type[Format]]) -> None:
     width = _width()
-    for family, members in itertools.groupby(classes, key=lambda cls: cls.family):
-        click.secho(f"{'' if family == classes[0].family else chr(10)}{family}", bold=True)
+    for family, members in itertools.groupby(classes, key=_family):
+        click.secho(f"{'' if family == _family(classes[0]) else chr(10)}{family}", bold=True)
         for cls in members:
             survey = f"  [{cls.survey_name} in the survey]" if cls.survey_name else ""
             click.echo(f"  {click.style(cls.key, fg='cyan')}{survey}")
@@ -183,6 +189,7 @@ def _show_one(cls: type[Format]) -> None:
     click.echo(about["doc"])
     facts = {
         "Family": cls.family,
+        "Operation": "" if cls.op == "spmv" else cls.op,
         "Survey": cls.survey_name,
         "Core": cls.core,
         "Same as": cls.alias_of,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Sequence
@@ -37,6 +38,13 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     metavar="LIST",
     shell_complete=_complete_formats,
     help="Formats, such as csr-*,ell[threads=2]. Default: all that the device can run.",
+)
+@click.option(
+    "--op",
+    "ops",
+    type=Words(),
+    metavar="LIST",
+    help="Operations: spmv,spmspv,bfs; spmspv@0.05, bfs@3 for one alone. Default: what the formats run, else spmv.",
 )
 @click.option("--dtype", "dtypes", type=Words("f64", "f32"), default="f64", show_default=True, help="f64,f32")
 @click.option(
@@ -124,6 +132,7 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
 def command(
     chosen: Selection,
     formats: str | None,
+    ops: tuple[str, ...] | None,
     dtypes: tuple[str, ...],
     modes: tuple[str, ...] | None,
     device: str,
@@ -152,7 +161,7 @@ def command(
     spmvbench run --set h200 --formats 'sell*' --against HEAD~1    (exit code 3: slower, 4: not measured in both)
     """  # noqa: D301 - click reads the backspace
     from spmvbench import store
-    from spmvbench.bench import plan, session
+    from spmvbench.bench import operations, plan, session
     from spmvbench.bench.record import SETTLED
     from spmvbench.bench.timing import RULES
 
@@ -161,14 +170,16 @@ def command(
     device, notice, workers = places.open(device, dry_run=dry_run)
     if convert == "device" and plan.device_kind(device) != "cuda":
         raise UsageError(f"--convert device needs a GPU: {device} takes what the host converts")
-    classes = plan.choose_formats(formats, device)
+    names = operations.parse(ops or ())
+    classes = plan.choose_formats(formats, device, names)
     if not classes:
         raise UsageError("--formats names no format: see spmvbench formats")
     folder = Path(results) / (run_name or default_name([*chosen.sets, *chosen.groups, *chosen.matrices], device))
     if not re.fullmatch(r"\w[\w.+-]*", folder.name) or (run_name or folder.name) != folder.name:
         raise UsageError(f"{run_name!r} is no name for a run: use letters, digits and . _ + -")
     found = found_matrices(chosen, seed, dry_run=dry_run)
-    cases = plan.cross(found, classes, dtypes, modes or plan.DEFAULT_MODES[plan.device_kind(device)], device, seed)
+    modes = modes or plan.DEFAULT_MODES[plan.device_kind(device)]
+    cases = plan.cross(found, classes, dtypes, modes, device, seed, names)
     settings = plan.Settings(device, max_bytes, budget, timeout, real_part, convert)
     cases, folder = places.shard_of(cases, folder, settings)
 
@@ -221,11 +232,15 @@ def default_name(selection: Sequence[str], device: str) -> str:
 
 
 def _echo_plan(folder: Path, found: list[Matrix], cases: list[Case], todo: int) -> None:
-    counts = [len({getattr(case, name) for case in cases}) for name in ("label", "dtype", "mode")]
-    parts = [
-        f"{count} {word}{'s' * (count != 1)}"
-        for count, word in zip([len(found), *counts], ["matrix", "format", "type", "mode"], strict=True)
-    ]
+    named = {"format": "label", "type": "dtype", "mode": "mode", "operation": "op"}
+    counts = {"matrix": len(found)} | {
+        word: len({getattr(case, name) for case in cases}) for word, name in named.items()
+    }
+    if {case.op for case in cases} <= {"spmv"}:
+        del counts["operation"]
+    parts = [f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items()]
     parts[0] = parts[0].replace("matrixs", "matrices")
     there = f", {len(cases) - todo} measured already" if todo < len(cases) else ""
-    click.echo(f"{folder}: {' x '.join(parts)} = {len(cases)} cases{there}, {todo} to measure")
+    # Formats run one kind of operation each: of several kinds not every combination is a case.
+    sign, equal = (" x ", " =") if len(cases) == math.prod(counts.values()) else (", ", ":")
+    click.echo(f"{folder}: {sign.join(parts)}{equal} {len(cases)} cases{there}, {todo} to measure")

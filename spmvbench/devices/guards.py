@@ -11,6 +11,7 @@ import numpy as np
 from spmvbench.devices.base import Device
 from spmvbench.formats.arrays import Array
 from spmvbench.formats.base import Format
+from spmvbench.formats.vectors import SparseVector
 
 GUARD = 16384  # bytes on either side: more than a block of threads writes too far
 ALIGNMENT = 512  # bytes, of every array, as in GPU memory
@@ -76,6 +77,12 @@ class Guards:
     def _has_room(self, array: Array) -> bool:
         """Whether a GPU's array is the whole of an allocation that was made within `leaving_room`."""
         return array.data.ptr == array.data.mem.ptr + GUARD and self._roomy.get(array.data.ptr) == array.nbytes
+
+    def hold_vector(self, name: str, vector: Array | SparseVector) -> Array | SparseVector:
+        """An x or y with every array between guards, in the device's memory."""
+        if isinstance(vector, SparseVector):
+            return vector.with_arrays(lambda part, array: self.hold_vector(f"{name}.{part}", array))
+        return self.hold(name, self.device.to_device(vector))
 
     def hold_format(self, fmt: Format) -> Format:
         """The format with every array between guards, those of its parts included."""

@@ -21,6 +21,7 @@ import pkgutil
 import re
 import sys
 import traceback
+from collections.abc import Container
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -147,12 +148,13 @@ def find(words: str) -> list[str]:
     raise UsageError(f"there is no format {words!r}{near}")
 
 
-def parse(text: str) -> list[tuple[type[Format], dict[str, Any]]]:
+def parse(text: str, ops: Container[str] | None = None) -> list[tuple[type[Format], dict[str, Any]]]:
     """Formats and parameters of a list such as ``tile,ell[threads=2],csr-*,HYB``; each word as `find` takes it.
 
     Of a word that stands for several keys those count that take its parameters: ``all[kernel=paper]`` is the authors'
-    kernel of every format that has one. Returns (class, every parameter's value) in the order given, without repeats.
-    Raises UsageError.
+    kernel of every format that has one. ops: what formats may run; of a word that stands for several keys those count
+    that do. Without ops they are those that run y = A x, where there are any: ``all`` is every format of SpMV. Returns
+    (class, every parameter's value) in the order given, without repeats. Raises UsageError.
     """
     chosen: dict[str, tuple[type[Format], dict[str, Any]]] = {}
     for item in filter(None, (part.strip() for part in re.split(r",(?![^\[]*\])", text))):
@@ -166,7 +168,7 @@ def parse(text: str) -> list[tuple[type[Format], dict[str, Any]]]:
             if not equals:
                 raise UsageError(f"cannot read {setting!r} in {item!r}: write name=value")
             given[parameter.strip()] = value.strip()
-        classes, refused = list(map(get, find(name))), []
+        classes, refused = _running(ops, name), []
         for cls in classes:
             try:
                 values = cls.resolve(given)
@@ -177,6 +179,18 @@ def parse(text: str) -> list[tuple[type[Format], dict[str, Any]]]:
         if len(refused) == len(classes):
             raise refused[0] if len(classes) == 1 else UsageError(f"no format of {name!r} takes [{settings}]")
     return list(chosen.values())
+
+
+def _running(ops: Container[str] | None, words: str) -> list[type[Format]]:
+    """The classes that words stand for, of those the ones that run one of `ops`, as `parse` says."""
+    classes = list(map(get, find(words)))
+    if ops is None:
+        return [cls for cls in classes if cls.op == Format.op] or classes
+    found = [cls for cls in classes if cls.op in ops]
+    if not found:
+        there = " and ".join(sorted({cls.op for cls in classes}))
+        raise UsageError(f"{words} runs {there}, which --op does not name")
+    return found
 
 
 def label(cls: type[Format], params: dict[str, Any]) -> str:

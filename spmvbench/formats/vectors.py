@@ -36,6 +36,11 @@ class SparseVector:
         return whole
 
 
+def moved(x: Array | SparseVector, move: Callable[[Array], Array]) -> Array | SparseVector:
+    """An x, of whichever kind, with `move` applied to its arrays."""
+    return x.with_arrays(lambda name, array: move(array)) if isinstance(x, SparseVector) else move(x)
+
+
 def parts(x: Array | SparseVector) -> tuple[Array, ...]:
     """The arrays of an x, of whichever kind."""
     return (x.index, x.value) if isinstance(x, SparseVector) else (x,)

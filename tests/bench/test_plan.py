@@ -70,7 +70,8 @@ def test_formats_without_a_list_are_those_of_the_device():
     keys = {cls.key for cls, _ in plan.choose_formats(None, "emulated")}
     assert "csr-scalar" in keys
     assert not any(key.startswith("cusparse") for key in keys)
-    assert {cls.key for cls, _ in plan.choose_formats(None, "cuda:3")} == set(formats.keys())
+    spmv = {key for key in formats.keys() if formats.get(key).op == "spmv"}  # noqa: SIM118 - a function of the module
+    assert {cls.key for cls, _ in plan.choose_formats(None, "cuda:3")} == spmv
 
 
 def test_unknown_formats_are_refused_with_the_nearest():

@@ -12,7 +12,10 @@ def test_list_names_every_format_once_under_its_family(command):
     assert result.code == 0
     *lines, blank, last = result.out.splitlines()
     assert sorted(" ".join(line for line in lines if line.startswith(" ")).split()) == formats.keys()
-    assert [line for line in lines if not line.startswith(" ")] == formats.families()
+    headings = [line for line in lines if not line.startswith(" ")]
+    assert [heading.partition(" (--op ")[0] for heading in headings] == formats.families()
+    others = {cls.op for cls in map(formats.get, formats.keys())} - {"spmv"}
+    assert {heading.partition(" (--op ")[2].rstrip(")") for heading in headings} - {""} == others
     assert (blank, last.split()[0]) == ("", str(len(formats.keys())))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from spmvbench import formats, testing
+from spmvbench.formats import single_steps
 
 HARD = testing.hard_matrices()
 REGISTERED = formats.keys()
@@ -25,11 +26,11 @@ def program(spec):
     ((cls, _),) = formats.parse(spec)
     found = hashlib.sha256()
     for a in HARD.values():
-        fmt = testing.convert(spec, testing.suited(cls, a))
+        suited = testing.suited(cls, a)
+        fmt = testing.convert(spec, suited)
         stored = {id(array): digest(array) for array in fmt.arrays().values()}
         found.update(repr(sorted(known for known in stored.values() if 0 not in known[1])).encode())
-        y, x = (np.zeros(side) for side in fmt.shape)
-        for launch in fmt.launches(x, y):
+        for launch in single_steps(fmt.launches(*testing.vectors(cls, suited))):
             if np.all(launch.grid):
                 args = [
                     stored.get(id(arg), (str(arg.dtype), arg.shape)) if getattr(arg, "shape", ()) else repr(arg)

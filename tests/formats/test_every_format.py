@@ -11,11 +11,14 @@ from scipy import sparse
 from spmvbench import formats, testing
 from spmvbench.devices import open_device
 from spmvbench.formats import Csr, Skip
-from spmvbench.formats.base import Format
+from spmvbench.formats.base import Format, single_steps
 
 KEYS = formats.keys()
 EMULATED = [key for key in KEYS if "emulated" in formats.get(key).devices]
+SINGLE = [key for key in EMULATED if formats.get(key).keeps_values]  # where precision is of no matter, once is enough
+SEARCHES = [key for key in EMULATED if formats.get(key).op == "bfs"]
 HARD = testing.hard_matrices()
+GRAPHS = testing.hard_graphs()
 
 
 def variants(key: str) -> list[str]:
@@ -85,7 +88,7 @@ def test_decoding_gives_the_matrix_back(spec):
         testing.check_conversion(spec, a)
 
 
-@pytest.mark.parametrize("key", EMULATED)
+@pytest.mark.parametrize("key", SINGLE)
 def test_decoding_gives_single_precision_back(key):
     for a in HARD.values():
         testing.check_conversion(key, a.astype(np.float32))
@@ -97,7 +100,7 @@ def test_products_are_right_in_double_precision(spec, emulated):
         testing.check_product(spec, a, emulated)
 
 
-@pytest.mark.parametrize("key", by_core(EMULATED))
+@pytest.mark.parametrize("key", by_core(SINGLE))
 def test_products_are_right_in_single_precision(key, emulated):
     for a in HARD.values():
         testing.check_product(key, a.astype(np.float32), emulated)
@@ -121,6 +124,20 @@ def test_no_race_and_no_access_out_of_bounds(key, checking):
     for name, a in HARD.items():
         if max(a.nnz, *a.shape) < 5000:  # the checking build is slow, and size adds nothing here
             assert testing.check_product(key, a, checking) <= 1, name
+
+
+@pytest.mark.parametrize("spec", [spec for key in SEARCHES for spec in variants(key)])
+def test_graphs_are_searched_right(spec, emulated):
+    for a in GRAPHS.values():
+        testing.check_conversion(spec, a)
+        testing.check_product(spec, a, emulated)
+
+
+@pytest.mark.parametrize("key", SEARCHES)
+def test_no_race_in_searches(key, checking):
+    for name, a in GRAPHS.items():
+        if a.nnz < 2000:
+            assert testing.check_product(key, a, checking) == 0, name
 
 
 @pytest.mark.parametrize("key", EMULATED)
@@ -170,9 +187,10 @@ def test_every_format_says_what_it_is(key):
 
 def test_launches_name_only_declared_sources():
     for key in EMULATED:
-        fmt = testing.convert(key, testing.suited(formats.get(key), HARD["one full row"]))
-        y, x = (np.zeros(side) for side in fmt.shape)
-        assert {launch.source for launch in fmt.launches(x, y)} <= set(fmt.sources), key
+        a = testing.suited(formats.get(key), HARD["one full row"])
+        fmt = testing.convert(key, a)
+        launches = single_steps(fmt.launches(*testing.vectors(formats.get(key), a)))
+        assert {launch.source for launch in launches} <= set(fmt.sources), key
 
 
 @pytest.mark.gpu

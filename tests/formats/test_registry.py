@@ -22,7 +22,7 @@ def test_lists_keep_order_and_drop_repeats():
 
 def test_globs_and_all():
     assert specs("coo-*") == ["coo-atomic", "coo-flat", "coo-load-balance", "coo-scan"]
-    assert specs("all") == formats.keys()
+    assert specs("all") == [key for key in formats.keys() if formats.get(key).op == "spmv"]  # noqa: SIM118
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,30 @@
+"""CSR for a sparse x: every entry looks its column up among the places of x."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array
+from spmvbench.formats.base import Launch, ctype, per_thread, register
+from spmvbench.formats.csr.csr import CsrArrays
+from spmvbench.formats.vectors import SparseVector
+
+KERNEL = str(Path(__file__).with_name("csr_search.cu"))
+
+
+@register
+class CsrSearch(CsrArrays):
+    """Plain CSR, one thread a row; each entry is sought among the places of x by bisection."""
+
+    key = "csr-search"
+    op = "spmspv"
+    reference = "worked example of CONTRIBUTING.md"
+    sources = (KERNEL,)
+
+    def launches(self, x: SparseVector, y: Array) -> list[Launch]:
+        rows = self.shape[0]
+        kernel = f"csr_search<{ctype(self.values)}, {ctype(self.row_ptr)}>"
+        args = (np.int32(rows), self.row_ptr, self.col_idx, self.values, np.int32(len(x)), x.index, x.value, y)
+        return [Launch(KERNEL, kernel, *per_thread(rows, 128), args)]

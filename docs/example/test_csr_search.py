@@ -1,0 +1,19 @@
+"""A format for a sparse x passes the same checks: they ask its operation for x and the right answers."""
+
+import numpy as np
+import pytest
+
+from spmvbench import devices, testing
+
+MATRICES = testing.hard_matrices()
+
+
+@pytest.fixture(scope="module")
+def device():
+    return devices.open_device("emulated")
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("matrix", MATRICES.values(), ids=MATRICES.keys())
+def test_product_is_right(matrix, dtype, device):
+    testing.check_product("csr-search", matrix.astype(dtype), device)
