@@ -11,6 +11,7 @@ from spmvbench.bench.timing import RULES
 from spmvbench.collection import Matrix
 from spmvbench.errors import SpmvbenchError
 
+WORTH = 3  # times its reading that a piece of a group costs at least: less is not worth another reading
 BYTES_PER_ENTRY = 20  # of a matrix file as text, about
 
 
@@ -36,9 +37,9 @@ class Costs:
         return self.of_reading(group) + self.of_cases(group.cases, group)
 
 
-# A GPU's: 1,500 cases of results/published/h200-all and h200-suitesparse, budgets taken off. The emulated device's: a
-# fast core.
-PRIOR = {"cuda": Costs(1.0, 1.5e-7, 0.07, 1e-9), "emulated": Costs(0.05, 2e-7, 0.05, 2e-6)}
+# A GPU's: 2,900 cases of results/published/h200-all and h200-suitesparse, budgets taken off, matrices read ahead by
+# other cores. The emulated device's: a fast core.
+PRIOR = {"cuda": Costs(1.0, 3e-8, 0.07, 1e-9), "emulated": Costs(0.05, 2e-7, 0.05, 2e-6)}
 
 
 def prior(settings: Settings) -> Costs:
@@ -67,13 +68,20 @@ def halves(group: Group) -> list[Group]:
 
 
 def cut(group: Group, costs: Costs, seconds: float) -> list[Group]:
-    """A group's first formats, as many as fit the time and at least one, and the others."""
+    """A group's first formats, as many as fit the time with its reading, and the others, if there are.
+
+    Both are worth a reading: their cases cost a few times as much.
+    """
+    least = WORTH * costs.of_reading(group)
+    seconds = max(seconds - costs.of_reading(group), least)
     spent, count = 0.0, 0
     for modes in group.formats:
         spent += costs.of_cases(modes, group)
         if count and spent > seconds:
             break
         count += 1
+    if costs.of_cases([case for modes in group.formats[count:] for case in modes], group) < least:
+        count = len(group.formats)
     parts = (group.formats[:count], group.formats[count:])
     return [replace(group, formats=formats) for formats in parts if formats]
 
@@ -82,7 +90,7 @@ def shards(groups: Iterable[Group], count: int, costs: Costs) -> list[list[Group
     """The groups in so many parts of about equal cost, each in the order given.
 
     The largest first, each to the part that has least so far; a group that is more than a part's fair share is cut
-    into pieces of at most that.
+    into pieces of about that.
     """
     groups = list(groups)
     fair = sum(map(costs.of_group, groups)) / count
@@ -90,7 +98,7 @@ def shards(groups: Iterable[Group], count: int, costs: Costs) -> list[list[Group
     for place, group in enumerate(groups):
         rest = [group]
         while rest:
-            piece, *rest = cut(rest[0], costs, max(fair - costs.of_reading(group), 0.0))
+            piece, *rest = cut(rest[0], costs, fair)
             pieces.append((place, piece))
     loads, found = [0.0] * count, [[] for _ in range(count)]
     for place, piece in sorted(pieces, key=lambda item: -costs.of_group(item[1])):

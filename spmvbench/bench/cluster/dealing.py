@@ -10,7 +10,6 @@ from spmvbench.bench.costs import Costs, cut, halves
 from spmvbench.bench.plan import Group
 
 SHARE = 2  # a worker takes at most one in SHARE * workers of what is left: so all end at about the same time
-WORTH = 4  # times the reading that a piece's cases last at least: less is not worth another reading
 LOSSES = 3  # workers that a case may lose while nothing else was in flight, before it is charged
 
 
@@ -43,11 +42,8 @@ class Deal:
         group = self._choose(had)
         self.left.remove(group)
         self.begun.add(subject(group))
-        reading = self.costs.of_reading(group)
         fair = sum(map(self.costs.of_group, [group, *self.left])) / (SHARE * workers)
-        taken, *rest = cut(group, self.costs, max(fair, WORTH * reading))
-        if rest and self.costs.of_cases(rest[0].cases, group) < WORTH * reading:
-            taken, rest = group, []
+        taken, *rest = cut(group, self.costs, fair)
         self.left += rest
         self.left.sort(key=self.costs.of_group, reverse=True)
         return taken

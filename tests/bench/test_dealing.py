@@ -1,0 +1,79 @@
+"""Costs, shards, and who measures what next: every case once, whatever is lost."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spmvbench import formats
+from spmvbench.bench import costs, plan
+from spmvbench.bench.cluster.dealing import LOSSES, Deal
+from spmvbench.collection import Matrix
+
+PRICES = costs.Costs(1.0, 1e-7, 0.1, 1e-9)
+
+
+def groups(entries, keys="csr-scalar,csr-vector,ell,coo-flat,hyb,dia", dtypes=("f64", "f32")):
+    matrices = [Matrix("G", f"m{number}", "", "suitesparse", None, nnz) for number, nnz in enumerate(entries)]
+    return plan.grouped(plan.cross(matrices, formats.parse(keys), dtypes, ["hot"], "emulated", 0))
+
+
+def ids(parts):
+    return [case.case_id for group in parts for case in group.cases]
+
+
+def test_costs_are_of_what_is_run_and_an_entry_costs_the_same_in_every_group():
+    (small, *_), (large, *_) = groups([1000]), groups([10**9])
+    assert PRICES.of_reading(large) == pytest.approx(101)
+    assert PRICES.of_group(large) == pytest.approx(101 + 6 * 1.1)
+    assert PRICES.of_group(small) == pytest.approx(1.6, rel=1e-3)
+    (refused,) = plan.grouped(
+        plan.cross([small.matrix], formats.parse("cusparse-coo"), ["f64"], ["hot"], "emulated", 0)
+    )
+    assert PRICES.of_cases(refused.cases, refused) == 0
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=12), st.integers(1, 9))
+def test_shards_hold_every_case_once_and_none_has_much_more_than_its_share(entries, count):
+    whole = groups(entries)
+    parts = costs.shards(whole, count, PRICES)
+    assert len(parts) == count
+    assert sorted(ids(piece for part in parts for piece in part)) == sorted(ids(whole))
+    loads = [sum(map(PRICES.of_group, part)) for part in parts]
+    most = max(PRICES.of_group(piece) for part in parts for piece in part)
+    assert max(loads) <= sum(loads) / count + most
+    assert sum(loads) <= (1 + 1 / costs.WORTH) * sum(map(PRICES.of_group, whole))  # readings are repeated for a reason
+
+
+def test_two_processes_cut_the_same_shards():
+    first, second = (costs.shards(groups([10**8, 5, 10**6, 10**7]), 3, PRICES) for _ in range(2))
+    assert [ids(part) for part in first] == [ids(part) for part in second]
+
+
+def test_the_largest_come_first_the_last_in_pieces_and_a_worker_goes_on_with_what_it_has():
+    cheap = costs.Costs(0.001, 0.0, 0.1, 1e-9)
+    deal = Deal(groups([10, 10**9], dtypes=("f64",)), cheap)
+    first = deal.take(2)
+    assert first.matrix.name == "m1" and len(first.formats) < 6
+    other = deal.take(2)
+    assert other.matrix.name == "m0"  # nobody has begun it
+    assert deal.take(2, (first.matrix, 0, "f64")).matrix.name == "m1"
+    assert Deal(groups([10**9]), PRICES).take(8).formats == groups([10**9])[0].formats  # not worth a second reading
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 4))
+def test_every_case_is_done_once_whatever_is_lost_and_only_the_culprit_is_charged(rng: random.Random, workers):
+    whole = groups([10, 10**6, 10**8])
+    culprit = rng.choice(ids(whole))
+    deal = Deal(whole, costs.Costs(0.0, 0.0, 0.1, 0.0))
+    done, charged = [], []
+    while deal:
+        group = deal.take(workers)
+        accident = rng.random() < 0.1 and deal.losses[group.cases[0].case_id] < LOSSES - 1
+        if culprit in ids([group]) or accident:
+            charged += [case.case_id for case in deal.lost(group)]
+        else:
+            done += ids([group])
+    assert charged == [culprit]
+    assert sorted(done + charged) == sorted(ids(whole))
