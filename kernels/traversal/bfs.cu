@@ -1,5 +1,5 @@
 // Breadth-first search over adjacency in quads: every vertex's neighbours are padded to a multiple of four by the last
-// one again. A frontier is a list of quads, so that threads share the arcs of hubs and of leaves alike; visited vertices
+// one again; in_ptr and in_neighbours are the same of the arcs that come in. A frontier is a list of quads, so that threads share the arcs of hubs and of leaves alike; visited vertices
 // are bits. Nobody waits for a host: each kernel reads from the frontier's own notes what is to be done with it.
 #include "traversal.cuh"
 
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
         const int quad = i < room ? here[i] : queue[((level & 1) ^ 1) * queue_room + i];
         found = visit<!KEPT>(__ldg(neighbours + quad), bits, quad_ptr, level, levels);
       }
-      if (!__any_sync(FULL_MASK, found.quads > 0)) continue;
+      if (!__any_sync(FULL_MASK, found.vertices > 0)) continue;
       found_vertices += found.vertices;
       const int through = group_scan<WARP>(found.quads);
       int at = 0;
@@ -154,7 +154,8 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
 template <bool PULL>
 __global__ void __launch_bounds__(LARGE_BLOCK)
     bfs_level(int now, int scanned, int words, int all_quads, const int* __restrict__ quad_ptr,
-              const int4* __restrict__ neighbours, unsigned* visited, int* __restrict__ levels, int* __restrict__ queue,
+              const int4* __restrict__ neighbours, const int* __restrict__ in_ptr,
+              const int4* __restrict__ in_neighbours, unsigned* visited, int* __restrict__ levels, int* __restrict__ queue,
               long long queue_room, unsigned long long* __restrict__ sizes, int* __restrict__ notes) {
   constexpr int WARPS = LARGE_BLOCK / WARP;
   __shared__ int totals[2][WARPS];
@@ -189,12 +190,12 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
       const unsigned old = __ldg(bits + w);
       const int vertex = 32 * w + lane_id();
       const bool open = vertex < scanned && (old >> lane_id() & 1u) == 0;
-      const int begin = open ? __ldg(quad_ptr + vertex) : 0, end = open ? __ldg(quad_ptr + vertex + 1) : 0;
-      const bool hit = finds(open, begin, end, neighbours, bits);
+      const int begin = open ? __ldg(in_ptr + vertex) : 0, end = open ? __ldg(in_ptr + vertex + 1) : 0;
+      const bool hit = finds(open, begin, end, in_neighbours, bits);
       if (hit) {
         levels[vertex] = level;
         ++found_vertices;
-        found_quads += end - begin;
+        found_quads += __ldg(quad_ptr + vertex + 1) - __ldg(quad_ptr + vertex);
       }
       const unsigned fresh = __ballot_sync(FULL_MASK, hit);
       if (lane_id() == 0) new_bits[w] = old | fresh;

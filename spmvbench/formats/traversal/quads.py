@@ -31,6 +31,16 @@ def by_degree(degrees: Array) -> Array:
     return stable_order(len(lower) - classes.astype(np.int64), len(lower) + 1).astype(np.int32)
 
 
+def incoming(a: Csr) -> Csr | None:
+    """The transposed pattern, whose rows are the arcs that come in; None where it is the pattern itself."""
+    xp, n = a.xp, max(a.rows, 1)
+    arcs = xp.sort(a.col_idx.astype(np.int64) * n + a.row_idx)
+    if bool((arcs == a.row_idx.astype(np.int64) * n + a.col_idx).all()):
+        return None
+    row_ptr = xp.searchsorted(arcs // n, xp.arange(a.rows + 1)).astype(a.row_ptr.dtype)
+    return Csr(a.shape, row_ptr, (arcs % n).astype(np.int32), a.values)
+
+
 def quads_of(degrees: Array, neighbours: Array) -> tuple[Array, Array]:
     """(quad_ptr, neighbours) with every vertex's neighbours padded to whole quads by the last one again.
 
@@ -65,7 +75,7 @@ def shared_of_small(words: int, shared_bytes: int) -> tuple[int, bool]:
 
 
 class QuadSearch(Format):
-    """A symmetric pattern without values: quads of neighbours, the last of a vertex padded by its last neighbour."""
+    """A pattern without values: quads of neighbours, the last of a vertex padded by its last neighbour."""
 
     family = "BFS"
     sources = (KERNEL,)
@@ -84,31 +94,42 @@ class QuadSearch(Format):
     place: Array  # (vertices,), int32: where each vertex is in the order; without any in the natural one
     quad_ptr: Array  # (vertices + 1,), int32: the first quad of each vertex, in the order
     neighbours: Array  # (4 quads,), int32: their places, rising in each vertex
-    linked: int  # vertices with neighbours
+    in_ptr: Array  # as quad_ptr, of the arcs that come in; empty where those are the same, or nothing is pulled
+    in_neighbours: Array
+    linked: int  # vertices that arcs lead to
     multiprocessors: int  # of the device
     shared_bytes: int  # of a block on it
 
     @classmethod
     def estimate(cls, a: Csr, *, order: str, **params: Any) -> int:
-        quads = int(cdiv(a.row_lengths, QUAD).sum(dtype=np.int64))
-        return 4 * (a.rows + 1) + 4 * QUAD * quads + (4 * a.rows if order == "degree" else 0)
+        into = incoming(a) if cls.pull else None
+        quads = [int(cdiv(each.row_lengths, QUAD).sum(dtype=np.int64)) for each in (a, into) if each is not None]
+        return sum(4 * (a.rows + 1) + 4 * QUAD * n for n in quads) + (4 * a.rows if order == "degree" else 0)
 
     @classmethod
     def convert(cls, a: Csr, *, order: str, **params: Any) -> dict[str, Any]:
-        xp, n, degrees, neighbour = a.xp, a.rows, a.row_lengths, a.col_idx
-        place = xp.empty(0, np.int32)
-        if order == "degree":
-            by_place = by_degree(degrees)
-            place, degrees = inverse(by_place, n), degrees[by_place]
-            arcs = xp.sort(place[a.row_idx].astype(np.int64) * max(n, 1) + place[a.col_idx])
-            neighbour = (arcs % max(n, 1)).astype(np.int32)
-        quad_ptr, neighbours = quads_of(degrees, neighbour)
+        xp, none = a.xp, a.xp.empty(0, np.int32)
+        into = incoming(a) if cls.pull else None
+        by_place = by_degree(a.row_lengths) if order == "degree" else None
+        place = none if by_place is None else inverse(by_place, a.rows)
         limits = device_limits(a)
+
+        def ordered(a: Csr) -> tuple[Array, Array]:
+            if by_place is None:
+                return quads_of(a.row_lengths, a.col_idx)
+            n = max(a.rows, 1)
+            arcs = xp.sort(place[a.row_idx].astype(np.int64) * n + place[a.col_idx])
+            return quads_of(a.row_lengths[by_place], (arcs % n).astype(np.int32))
+
+        quad_ptr, neighbours = ordered(a)
+        in_ptr, in_neighbours = (none, none) if into is None else ordered(into)
         return {
             "place": place,
             "quad_ptr": quad_ptr,
             "neighbours": neighbours,
-            "linked": int((degrees > 0).sum()),
+            "in_ptr": in_ptr,
+            "in_neighbours": in_neighbours,
+            "linked": int(((a if into is None else into).row_lengths > 0).sum()),
             "multiprocessors": limits.multiprocessors,
             "shared_bytes": limits.shared_bytes,
         }
@@ -128,13 +149,14 @@ class QuadSearch(Format):
         if n == 0:
             return []
         quads, words = len(self.neighbours) // QUAD, cdiv(n, 32)
+        graph = (self.quad_ptr, self.neighbours)
+        into = (self.in_ptr, self.in_neighbours) if len(self.in_ptr) else graph
         # Only linked vertices are ever looked for: in the order by degree all others come last.
-        scanned = self.linked if len(self.place) else n
+        scanned = self.linked if len(self.place) and into is graph else n
         room = max(quads, 1)
         visited, queue = xp.empty(2 * words, np.uint32), xp.empty(2 * room, np.int32)
         sizes, notes = xp.empty(FRONTIERS, np.uint64), xp.empty(FRONTIERS * NOTES, np.int32)
         shared = (queue, np.int64(room), sizes, notes)
-        graph = (self.quad_ptr, self.neighbours)
         most = self.multiprocessors * self.params["blocks"]
 
         start = f"bfs_start<{cbool(len(self.place) > 0)}>"
@@ -157,7 +179,7 @@ class QuadSearch(Format):
                 level,
                 grid,
                 LARGE_BLOCK,
-                (np.int32(turn % FRONTIERS), *sizes_of_all, *graph, visited, y, *shared),
+                (np.int32(turn % FRONTIERS), *sizes_of_all, *graph, *into, visited, y, *shared),
             )
             for turn in range(self.params["unroll"])
         ]
