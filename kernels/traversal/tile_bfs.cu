@@ -260,9 +260,10 @@ template <int NT>
 __global__ void __launch_bounds__(LARGE_BLOCK)
     tile_bfs_expand(int now, int vertices, int words, int most, int pieces, int all_quads,
                     const int* __restrict__ piece_row, const int* __restrict__ piece_ptr,
+                    const int4* __restrict__ in_cols, const typename Bits<NT>::Word* __restrict__ in_masks,
+                    const int* __restrict__ in_ptr, const int4* __restrict__ in_neighbours,
                     const int4* __restrict__ tile_cols, const typename Bits<NT>::Word* __restrict__ masks,
-                    const int* __restrict__ quad_ptr, const int4* __restrict__ neighbours, unsigned* bits,
-                    const int* __restrict__ queue, long long queue_room, const int* __restrict__ numbers) {
+                    const int4* __restrict__ neighbours, unsigned* bits, long long queue_room, const int* __restrict__ numbers) {
   using Word = typename Bits<NT>::Word;
   const int* const of = numbers + NUMBERS * now;
   const int size = of[SIZE];
@@ -293,12 +294,12 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
         if (!__any_sync(FULL_MASK, open && !hit)) break;
         const int chunk = first + lane_id() / ROWS;
         if (!open || hit || chunk >= end) continue;
-        const int4 cols = __ldg(tile_cols + chunk);
+        const int4 cols = __ldg(in_cols + chunk);
         const Word a = Bits<NT>::get(wanted, cols.x), b = Bits<NT>::get(wanted, cols.y);
         const Word c = Bits<NT>::get(wanted, cols.z), d = Bits<NT>::get(wanted, cols.w);
         if ((a | b | c | d) == 0) continue;
         Word mask[CHUNK];
-        Bits<NT>::item(masks, static_cast<long long>(chunk) * NT + part * ROWS + row, mask);
+        Bits<NT>::item(in_masks, static_cast<long long>(chunk) * NT + part * ROWS + row, mask);
         hit = ((mask[0] & a) | (mask[1] & b) | (mask[2] & c) | (mask[3] & d)) != 0;
       }
       unsigned hits = __ballot_sync(FULL_MASK, hit);
@@ -311,8 +312,8 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
       const int vertex = 32 * w + lane_id();
       const bool open = vertex < vertices && !is_set(visited, vertex);
       if (!__any_sync(FULL_MASK, open)) continue;
-      const int begin = open ? __ldg(quad_ptr + vertex) : 0, end = open ? __ldg(quad_ptr + vertex + 1) : 0;
-      const unsigned hits = __ballot_sync(FULL_MASK, finds(open, begin, end, neighbours, visited));
+      const int begin = open ? __ldg(in_ptr + vertex) : 0, end = open ? __ldg(in_ptr + vertex + 1) : 0;
+      const unsigned hits = __ballot_sync(FULL_MASK, finds(open, begin, end, in_neighbours, visited));
       if (hits && lane_id() == 0) atomicOr(found + w, hits);
     }
   } else if (kernel != PULL_CSC) {
