@@ -263,7 +263,8 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
                     const int4* __restrict__ in_cols, const typename Bits<NT>::Word* __restrict__ in_masks,
                     const int* __restrict__ in_ptr, const int4* __restrict__ in_neighbours,
                     const int4* __restrict__ tile_cols, const typename Bits<NT>::Word* __restrict__ masks,
-                    const int4* __restrict__ neighbours, unsigned* bits, long long queue_room, const int* __restrict__ numbers) {
+                    const int4* __restrict__ neighbours, unsigned* bits, const int* __restrict__ queue,
+                    long long queue_room, const int* __restrict__ numbers) {
   using Word = typename Bits<NT>::Word;
   const int* const of = numbers + NUMBERS * now;
   const int size = of[SIZE];
