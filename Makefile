@@ -17,7 +17,7 @@ help:
 	@echo "make demo    install into $(VENV), run a small set of matrices, write tables and figures to results/demo"
 	@echo "make test    install into $(VENV), check style, run the tests that need no GPU"
 	@echo "make gpu     install into $(VENV), run the tests that need a GPU"
-	@echo "make docs    rewrite the table of formats in README.md"
+	@echo "make docs    rewrite the table of formats in README.md, and build the documentation into site/"
 	@echo "make published  write the reports of the runs in results/published anew, and README.md's picture"
 	@echo "make clean   remove $(VENV) and the demo's results"
 	@echo "PYTHON=python3.12 chooses the interpreter, VENV=DIR the environment, PYTEST_ARGS='-k nvrtc' the tests, DEMO_FORMATS=all all formats."
@@ -39,6 +39,7 @@ gpu: $(VENV)/.demo $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/spmvbench formats --update README.md
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # Every published run's page and figures, by the command that its README gives; one of them is README.md's picture.
 published: $(VENV)/.dev

@@ -1,0 +1,72 @@
+"""The documentation builds without a warning, and its notebook runs."""
+
+import ast
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import spmvbench
+from spmvbench import formats
+from spmvbench.bench.record import COLUMNS
+
+ROOT = Path(spmvbench.__file__).parents[1]
+pytestmark = pytest.mark.skipif(not (ROOT / "mkdocs.yml").is_file(), reason="not run from a checkout")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    if any(importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "mkdocstrings")):
+        pytest.skip("the extra docs is not installed")
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.html")}
+
+
+def test_every_page_is_there_and_leads_to_all_others(site):
+    pages = re.findall(r"(\w+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(pages) > 10 and {f"{name}.html" for name in pages} == site.keys() - {"404.html"}
+    for name in pages:
+        assert f'href="{name}.html"' in site["404.html"] or f'href="/{name}.html"' in site["404.html"]
+
+
+def test_nothing_is_fetched_from_elsewhere(site):
+    for name, text in site.items():
+        assert re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(?:https?:)?//[^"]+"', text) == [], name
+
+
+def test_generated_pages_hold_everything(site):
+    for key in formats.keys():  # noqa: SIM118 - a function of the module
+        assert f'<h3 id="{key}">' in site["formats.html"], key
+    assert all(f"<code>{name}</code>" in site["rows.html"] for name in COLUMNS)
+    for name in ("run", "load_run", "plot", "report", "multiply", "load"):
+        assert re.search(rf'id="spmvbench\.[\w.]+\.{name}"', site["python.html"]), name
+    assert "No launch latency" in site["measuring.html"] or "no launch latency" in site["measuring.html"]
+
+
+def test_notebook_runs(tmp_path, monkeypatch):
+    """Cell by cell in one namespace, the last expression of each shown as a notebook would."""
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))["cells"]
+    names, shown = {}, []
+    for cell in cells:
+        assert not cell.get("outputs"), "outputs are not kept: clear them"
+        if cell["cell_type"] == "code":
+            *lines, last = ast.parse("".join(cell["source"])).body
+            exec(compile(ast.Module(lines, []), "notebook", "exec"), names)
+            shown.append(eval(compile(ast.Expression(last.value), "notebook", "eval"), names))
+    assert set(names["rows"]["status"]) <= {"ok", "skipped"} and len(names["rows"]) == 6
+    assert [plot._repr_svg_()[:5] for plot in shown if hasattr(plot, "_repr_svg_")] == ["<?xml"] * 2
+    assert (tmp_path / "out" / "index.html").is_file()
