@@ -107,9 +107,13 @@ class Side:
             raise ArithmeticError(f"{off.sum()} entries of y are off by more than their bound")
 
     def burst(self, seconds: float) -> list[float]:
-        """Samples, seconds per SpMV: LEAST or more, after one that is not counted and warms caches and clocks."""
+        """Samples, seconds per SpMV: LEAST or more, after one that is not counted and warms caches and clocks.
+
+        That one begins with an L2 flush, in every mode: what the other side has left there, or moving the arrays,
+        outlives many SpMVs whose loads are marked as read once, and would be another start for each side.
+        """
         flush = self.mode == "cold"
-        self.device.elapsed(self.work, flush=flush)
+        self.device.elapsed(self.work, flush=True)
         end, samples = time.perf_counter() + seconds, []
         while len(samples) < LEAST or time.perf_counter() < end:
             samples.append(self.device.elapsed(self.work, flush=flush) / self.repeats)
