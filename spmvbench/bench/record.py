@@ -101,7 +101,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "int",
         "what the rate counts: 2 nnz, never padded slots; of a search the arcs reached; 0 in rows from before it was",
     ),
-    "gflops": ("float", "work / t_median / 1e9: GFLOPS, of a search GTEPS"),
+    "gflops": ("float", "work / t_median / 1e9: flops, or arcs of a search"),
     "gbps": ("float", "model_bytes / t_median / 1e9; NaN without model_bytes"),
     "x_sectors": (
         "float",
