@@ -17,12 +17,36 @@ def prepared(rows: pd.DataFrame) -> pd.DataFrame:
     matrix: ``group/name``; a name alone identifies nothing. Where a file was edited between runs, each content is a
     matrix of its own, told apart by the first digits of its hash. setting: what must be equal for times to be compared,
     such as ``f64 hot``; the operation is named where it is not plain SpMV, the device where there are several. It is an
-    ordered category. Samples are left out. Where a case was measured several times (in several runs, with other seeds),
-    the last time counts: of two rows of one run the one written later, whatever the clock said.
+    ordered category. Searches from several sources are one row, as `_of_all_sources` says. Samples are left out. Where
+    a case was measured several times (in several runs, with other seeds), the last time counts: of two rows of one run
+    the one written later, whatever the clock said.
     """
     rows = keyed(rows.drop(columns="samples", errors="ignore"))
     rows = rows.loc[written(rows)].drop_duplicates(CASE, keep="last")
-    return rows.sort_values(CASE, ignore_index=True)
+    return _of_all_sources(rows.sort_values(CASE, ignore_index=True))
+
+
+def _of_all_sources(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with one for all sources of a search: the first of them, with the mean time and the rate that it gives.
+
+    All sources lie in one component, so that the rate is the harmonic mean, as Graph500 has it. Where one source was
+    not right, its row stands for all.
+    """
+    searches = rows["op"].str.fullmatch(r"bfs.*@\d+")
+    if not searches.any():
+        return rows
+    rows = rows.assign(op=rows["op"].mask(searches, rows["op"].str.partition("@")[0]))
+    rows = keyed(rows)
+    found, ok = rows[searches], rows["status"] == "ok"
+    failed = found[~ok].drop_duplicates(CASE)
+    found = found[ok].set_index(CASE)
+    found = found[~found.index.isin(failed.set_index(CASE).index)].reset_index()
+    groups = found.groupby(CASE, observed=True)
+    times = ["t_median", "t_q1", "t_q3"]
+    found = found.assign(**groups[times].transform("mean"))
+    found = found.assign(gflops=1e-9 * groups["work"].transform("mean") / found["t_median"])
+    pooled = pd.concat([rows[~searches], failed, found.drop_duplicates(CASE)])
+    return pooled[rows.columns].sort_values(CASE, ignore_index=True)
 
 
 def keyed(rows: pd.DataFrame) -> pd.DataFrame:
@@ -74,6 +98,12 @@ def counted(rows: pd.DataFrame) -> pd.DataFrame:
     if "experiment" in rows:
         rows = rows[~rows["experiment"]]
     return rows[~rows["alias_of"].isin(rows["label"])] if "alias_of" in rows else rows
+
+
+def of_one_operation(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of y = A x where there are any, else all: what pictures of every format show."""
+    plain = rows[rows["op"] == "spmv"]
+    return plain.assign(setting=plain["setting"].cat.remove_unused_categories()) if len(plain) else rows
 
 
 def right(rows: pd.DataFrame) -> pd.DataFrame:

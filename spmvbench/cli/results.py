@@ -21,7 +21,7 @@ def echo_results(rows: pd.DataFrame) -> None:
     from spmvbench.bench.record import rate_unit
 
     ranked = False
-    for setting, part in coverage(_of_all_sources(rows)).groupby("setting", observed=True):
+    for setting, part in coverage(rows).groupby("setting", observed=True):
         device = part["device"].iloc[0]
         emulated = device.startswith("emulated")
         title = f"EMULATED, {setting}: answers are checked, times are no measure of performance"
@@ -41,16 +41,6 @@ def echo_results(rows: pd.DataFrame) -> None:
             "Kernel own: this project's, where a paper has another or none; = NAME: another name of that format."
         )
     _echo_reasons(rows)
-
-
-def _of_all_sources(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with the searches from several sources in one setting, as so many matrices."""
-    parts = rows["op"].str.partition("@")
-    op, source = parts[0], parts[2]
-    searches = op.str.startswith("bfs") & (source != "")
-    return rows.assign(
-        op=rows["op"].mask(searches, op), name=rows["name"].mask(searches, rows["name"] + " from " + source)
-    )
 
 
 def _echo_reasons(rows: pd.DataFrame) -> None:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.ranking import ranked
 from spmvbench.analysis.speedup import duel_summary, duels
+from spmvbench.bench.record import rate_unit
 from spmvbench.report import style
 
 MOST_COLUMNS, LONGEST = 3, 28  # panels side by side, and letters of a matrix's name in one
@@ -41,7 +42,7 @@ def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence
         panels = iter(axes[place * each : (place + 1) * each])
         ax = next(panels)
         _over_nonzeros(ax, rates[rates["setting"] == setting], "gflops", shown)
-        ax.set(title=str(setting), ylabel="GFLOPS", yscale="log")
+        ax.set(title=str(setting), ylabel=rate_unit(str(setting)), yscale="log")
         style.plain_ticks(ax.yaxis)
         for label, over in pairs:
             ax = next(panels)

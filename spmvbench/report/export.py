@@ -12,6 +12,7 @@ import pandas as pd
 from spmvbench.analysis.cases import counted, emulated, prepared, right
 from spmvbench.analysis.ranking import TIE, in_order
 from spmvbench.analysis.reasons import first_line
+from spmvbench.bench.record import rate_unit
 from spmvbench.report import tables
 from spmvbench.report.tables import Column, Table
 
@@ -92,9 +93,17 @@ def _matrices(rows: pd.DataFrame) -> list[Table]:
     read = counted(rows[rows["matrix_sha256"] != ""])
     labels = in_order(read) if speed else []
     labels += sorted(set(read["label"]) - set(labels))
-    value, unit, best = ("gflops", "GFLOPS", "max") if speed else ("bytes_per_nnz", "Bytes per nonzero", "min")
+    value, best = ("gflops", "max") if speed else ("bytes_per_nnz", "min")
     return [
-        tables.by_matrix(f"{unit}, {setting}", part, value, labels, best=best, winner="Best", tie=TIE)
+        tables.by_matrix(
+            f"{rate_unit(str(setting)) if speed else 'Bytes per nonzero'}, {setting}",
+            part,
+            value,
+            labels,
+            best=best,
+            winner="Best",
+            tie=TIE,
+        )
         for setting, part in read.groupby("setting", observed=True)
     ]
 

@@ -8,7 +8,7 @@ import re
 import shlex
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -17,7 +17,7 @@ from spmvbench.analysis.breakeven import footprints
 from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.ranking import REACH, TIE
 from spmvbench.analysis.reasons import first_line, in_common, kind
-from spmvbench.bench.record import STATUSES
+from spmvbench.bench.record import STATUSES, rate_unit
 
 NONE = "-"
 
@@ -197,7 +197,9 @@ def formats(rows: pd.DataFrame, *, speed: bool) -> list[Table]:
         if not speed:  # nor may the order tell times
             counts = counts.sort_values(["coverage", "label"], ascending=[False, True])
         if len(counts):
-            found.append(table(str(setting), counts, columns))
+            unit = rate_unit(str(setting))
+            named = [replace(column, heading=unit) if column.field == "gflops" else column for column in columns]
+            found.append(table(str(setting), counts, named))
     return found
 
 
@@ -311,7 +313,7 @@ def matrices(rows: pd.DataFrame, *, speed: bool, first: Sequence[str]) -> dict[s
     views = []
     if speed:
         for setting, part in readable.groupby("setting", observed=True):
-            views.append(view(f"GFLOPS, {setting}", part, "gflops", True))
+            views.append(view(f"{rate_unit(str(setting))}, {setting}", part, "gflops", True))
     held = footprints(readable).drop_duplicates(["matrix", "label", "dtype"]).assign(status="ok")
     for dtype, part in held.groupby("dtype", sort=False):
         views.append(view(f"bytes per nonzero, {dtype}", part, "bytes_per_nnz", False))

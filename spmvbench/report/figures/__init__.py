@@ -10,9 +10,10 @@ shows times: those of the emulated device are drawn only on demand) and two func
     draw(table, environment, options) -> Figure     a picture
     show(table, environment, options) -> [Table]    tables for the page; in place of the picture, or under it
 
-A family may say which formats (keys) its figures compare, so that they get different colours: side_by_side(); and
-which matrices are its paper's, with words for them: of_paper(matrices) and OF_PAPER. It is left out where a run holds
-none of these, but for a module with of_any = True.
+A family may say which formats (keys) its figures compare, so that they get different colours: side_by_side(); and which
+matrices are its paper's, with words for them: of_paper(matrices) and OF_PAPER. It is left out where a run holds none of
+these, but for a module with of_any = True. EVERY_OPERATION = True: its figures take rows of all operations, where
+others see those of y = A x alone, if there are any.
 
 rows are those of `analysis.cases.prepared`; a caption may name {baseline}. `LeftOut` says why there is nothing to draw.
 """
@@ -28,7 +29,7 @@ from types import ModuleType
 
 import pandas as pd
 
-from spmvbench.analysis.cases import labels_of
+from spmvbench.analysis.cases import labels_of, of_one_operation
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.report import style
 from spmvbench.report.published import Published
@@ -110,6 +111,8 @@ def table_of(figure: ModuleType, rows: pd.DataFrame, options: Options) -> pd.Dat
         matrices = pd.Series(rows["matrix"].unique(), dtype=str).str.partition("@")[0]
         if not family.of_paper(matrices).any():
             raise LeftOut(f"the run holds none of {family.OF_PAPER}")
+    if not getattr(family, "EVERY_OPERATION", False):
+        rows = of_one_operation(rows)
     table = figure.data(rows, options)
     if table.empty:
         raise LeftOut("no row has what it shows")

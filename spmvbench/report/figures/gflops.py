@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.ranking import ranked
+from spmvbench.bench.record import rate_unit
 from spmvbench.report import style
 from spmvbench.report.figures import Options
 
@@ -36,7 +37,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         part = table[table["setting"] == setting]
         style.scatter(ax, part, "nnz", "gflops", options.marks)
         style.trend(ax, part, "nnz", "gflops", options.marks)
-        ax.set(title=setting, xscale="log", yscale="log", xlabel="nonzeros", ylabel="GFLOPS")
+        ax.set(title=setting, xscale="log", yscale="log", xlabel="nonzeros", ylabel=rate_unit(setting))
         style.count_ticks(ax.xaxis)
         style.plain_ticks(ax.yaxis)
     style.legend(figure, options.marks, len(set(table["label"]) - set(options.marks)))

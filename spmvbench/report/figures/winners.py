@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.ranking import best_formats
+from spmvbench.bench.record import rate_unit
 from spmvbench.report import style
 from spmvbench.report.figures import Options
 
@@ -66,5 +67,7 @@ def _by_name(ax: Axes, part: pd.DataFrame, options: Options) -> None:
         more = f" and {len(tied) - 3} more" if len(tied) > 3 else ""
         style.beside(ax, y, f"{text}; as fast: {', '.join(tied[:3])}{more}" if tied else text)
     ax.set(yticks=range(len(part)), yticklabels=[matrix.rpartition("/")[2] for matrix in part["matrix"]])
-    ax.set(xscale="log", xlabel="GFLOPS of the fastest", ylim=(-0.6, len(part) - 0.4))
+    ax.set(
+        xscale="log", xlabel=f"{rate_unit(str(part['setting'].iloc[0]))} of the fastest", ylim=(-0.6, len(part) - 0.4)
+    )
     style.plain_ticks(ax.xaxis)
