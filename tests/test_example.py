@@ -29,7 +29,7 @@ def test_example_passes_its_own_tests():
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", EXAMPLE],
         cwd=ROOT,
-        env=os.environ | {"SPMVBENCH_FORMATS": str(EXAMPLE / "csr_padded.py")},
+        env=os.environ | {"SPMVBENCH_FORMATS": os.pathsep.join(map(str, sorted(EXAMPLE.glob("csr_*.py"))))},
         capture_output=True,
         text=True,
     )
@@ -41,5 +41,9 @@ def test_example_compiles_for_gpus():
     from spmvbench.devices import nvrtc
 
     for arch in ("sm_75", "sm_90"):
-        code, _ = nvrtc.compile(EXAMPLE / "csr_padded.cu", ["csr_padded<double, int, 4>"], arch)
-        assert code.startswith(b"\x7fELF")
+        for file, kernel in (
+            ("csr_padded.cu", "csr_padded<double, int, 4>"),
+            ("csr_search.cu", "csr_search<float, int>"),
+        ):
+            code, _ = nvrtc.compile(EXAMPLE / file, [kernel], arch)
+            assert code.startswith(b"\x7fELF")
