@@ -1,8 +1,10 @@
 """What `import spmvbench` gives to scripts and notebooks."""
 
+import inspect
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from scipy import sparse
 import spmvbench
 from spmvbench.errors import UsageError
 from spmvbench.formats import Skip
+from spmvbench.report.direct import report as spmvbench_report
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +27,11 @@ def test_dir_and_hints_are_complete():
     assert set(spmvbench.__all__) <= set(dir(spmvbench))
     for name in set(spmvbench.__all__) - {"__version__", "formats"}:
         assert callable(getattr(spmvbench, name)), name
+        function = spmvbench_report if name == "report" else getattr(spmvbench, name)
+        signature = inspect.signature(function)
+        hinted = [parameter.annotation for parameter in signature.parameters.values()] + [signature.return_annotation]
+        assert inspect.Parameter.empty not in hinted, name
+    assert (Path(spmvbench.__file__).parent / "py.typed").is_file()
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         spmvbench.nothing  # noqa: B018
 

@@ -40,7 +40,7 @@ def compare_builds(
         raise UsageError("--against compares times, and needs a GPU: those of the emulated device say nothing")
     pairs = pairs or PAIRS
     cases = sum(len(group.cases) for group in groups)
-    click.echo(f"{folder}: {cases} cases, {pairs} pairs each, against {against}")
+    click.echo(f"{folder}: {cases} case{'s' * (cases != 1)}, {pairs} pairs each, against {against}")
     with measuring.build_of(against, folder.parent, lambda said: click.echo(said, err=True)) as root:
         if dry_run:
             return 0
