@@ -27,7 +27,7 @@ __global__ void hola_starts(int rows, int share, int blocks, const I* __restrict
 // One block's BLOCK * ITEMS entries. y is zero: the block's first row and its last are added to it by atomics, the
 // others stored. col_idx and values are aligned to 16 bytes.
 template <typename V, typename I, int BLOCK, int ITEMS>
-__global__ void __launch_bounds__(BLOCK)
+__global__ void __launch_bounds__(BLOCK, RESIDENT / BLOCK)
     hola(I nnz, const int* __restrict__ start, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
          const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int SHARE = BLOCK * ITEMS;
@@ -57,6 +57,7 @@ __global__ void __launch_bounds__(BLOCK)
       if (end > row_ptr[row] && end <= first + entries) visit(row, static_cast<int>(end - 1 - first));
     }
   };
+#pragma unroll 1
   for (int word = threadIdx.x; word < SHARE / WARP; word += BLOCK) ends[word] = 0;
   __syncthreads();
   for_ends([&](int, int k) { atomicOr(ends + k / WARP, 1u << k % WARP); });

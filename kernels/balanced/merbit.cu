@@ -23,11 +23,11 @@ __device__ __forceinline__ void add_open(V* sums, int first, V first_sum, int at
   if (lane == 0 || first >= 0) atomicAdd(sums + at, open);
 }
 
-// A tile of 32 * SIGMA steps a warp, BATCH entries of a lane in flight; `steps` in all. Rows that end in a block are summed in shared memory first. y is
-// zero at the rows that blocks share. Dynamic shared memory: BLOCK * SIGMA + 1 values, the products of the block's
-// entries and behind them its part of y.
+// A tile of 32 * SIGMA steps a warp, BATCH entries of a lane in flight; `steps` in all. Rows that end in a block are
+// summed in shared memory first. y is zero at the rows that blocks share. Dynamic shared memory: BLOCK * SIGMA + 1
+// values, the products of the block's entries and behind them its part of y.
 template <typename V, int BLOCK, int SIGMA, int BATCH>
-__global__ void __launch_bounds__(BLOCK)
+__global__ void __launch_bounds__(BLOCK, RESIDENT / BLOCK)
     merbit(int rows, long long steps, int tiles, const int* __restrict__ tile_entry,
            const unsigned* __restrict__ tile_row, const typename LaneBits<SIGMA>::Word* __restrict__ lane_bits,
            const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
@@ -55,14 +55,14 @@ __global__ void __launch_bounds__(BLOCK)
   V sum = 0;  // of a tile in which no row ends
 #pragma unroll 1
   for (int done = 0; done < count; done += WARP * BATCH) {
-    for_products<WARP, BATCH>(static_cast<long long>(entry) + done, min(count - done, WARP * BATCH), col_idx, values, x,
-                              [&](int k, V product) {
-                                if (word & NO_END) {
-                                  sum += product;
-                                } else {
-                                  own[done + k] = product;
-                                }
-                              });
+    const int left = min(count - done, WARP * BATCH);
+    for_products<WARP, BATCH>(static_cast<long long>(entry) + done, left, col_idx, values, x, [&](int k, V product) {
+      if (word & NO_END) {
+        sum += k < left ? product : V(0);
+      } else if (k < left) {
+        own[done + k] = product;
+      }
+    });
   }
   __syncthreads();
   if (mine && word & NO_END) {

@@ -19,7 +19,7 @@ __global__ void tile_rows(int rows, I nnz, int tile, int tiles, const I* __restr
 // Tiles of BLOCK * ITEMS entries. LANES threads sum a row, or what the tile has of it, and add it to y by an atomic.
 // Dynamic shared memory: BLOCK * ITEMS values.
 template <typename V, typename I, int BLOCK, int ITEMS, int LANES>
-__global__ void __launch_bounds__(BLOCK)
+__global__ void __launch_bounds__(BLOCK, RESIDENT / BLOCK)
     flat(int rows, I nnz, const int* __restrict__ tile_row, const I* __restrict__ row_ptr,
          const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(BLOCK)
 // ROWS rows a block, their entries in rounds of BLOCK * ITEMS: LANES threads keep a row's sum and add what each round has
 // of it. Dynamic shared memory: BLOCK * ITEMS values.
 template <typename V, typename I, int BLOCK, int ITEMS, int ROWS, int LANES>
-__global__ void __launch_bounds__(BLOCK)
+__global__ void __launch_bounds__(BLOCK, RESIDENT / BLOCK)
     line_enhance(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                  const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   static_assert(ROWS * LANES <= BLOCK, "a thread for every lane of every row");
@@ -77,7 +77,8 @@ __device__ __forceinline__ V range_sum(I begin, I end, const int* __restrict__ c
   V sum = 0;
   for (; begin < end; begin += BLOCK * ITEMS) {
     const int count = static_cast<int>(end - begin < BLOCK * ITEMS ? end - begin : BLOCK * ITEMS);
-    for_products<BLOCK, ITEMS>(begin, count, col_idx, values, x, [&](int, V product) { sum += product; });
+    for_products<BLOCK, ITEMS>(begin, count, col_idx, values, x,
+                               [&](int k, V product) { sum += k < count ? product : V(0); });
   }
   return block_sum<BLOCK>(sum);
 }
@@ -86,7 +87,7 @@ __device__ __forceinline__ V range_sum(I begin, I end, const int* __restrict__ c
 // row alone in its block may have more. VECTOR: all threads go through it and add up what they have; else it comes
 // through shared memory too, in passes. Dynamic shared memory: BLOCK * ITEMS values.
 template <typename V, typename I, int BLOCK, int ITEMS, bool VECTOR>
-__global__ void __launch_bounds__(BLOCK)
+__global__ void __launch_bounds__(BLOCK, RESIDENT / BLOCK)
     adaptive(const int* __restrict__ row_blocks, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
              const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
@@ -121,7 +122,7 @@ __global__ void __launch_bounds__(BLOCK)
 // each adds its part to y, which is zero there. block_entry: the first entry of each block. Dynamic shared memory:
 // BLOCK * ITEMS values.
 template <typename V, typename I, int BLOCK, int ITEMS>
-__global__ void __launch_bounds__(BLOCK)
+__global__ void __launch_bounds__(BLOCK, RESIDENT / BLOCK)
     adaptive_long(const int* __restrict__ row_blocks, const I* __restrict__ block_entry, const I* __restrict__ row_ptr,
                   const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
                   V* __restrict__ y) {

@@ -25,9 +25,10 @@ __global__ void prepare(int n, const int* __restrict__ order, const V* __restric
   for (long long i = global_thread(); i < rows; i += stride) y[i] = V(0);
 }
 
-// Blocks that stay, so that each fills its cache once; their warps take tiles in turn. y is zero.
+// Blocks that stay, so that each fills its cache once; their warps take tiles in turn. y is zero. No second block has
+// room beside one's cache: without the 1 the compiler leaves registers for it, and gathers wait for one another.
 template <typename V, typename I, int SIGMA, int BATCH>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(1024, 1)
     hub_cache(int rows, int cached, int tiles, int first_row, const I* __restrict__ row_ptr,
               const unsigned* __restrict__ tile_ptr, const unsigned* __restrict__ tile_desc,
               const int* __restrict__ empty_ptr, const int* __restrict__ empty_offset, const int* __restrict__ col_idx,

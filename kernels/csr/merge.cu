@@ -51,7 +51,9 @@ __global__ void __launch_bounds__(BLOCK)
 
   const int* row_end = load_row_ends<I, BLOCK>(reinterpret_cast<int*>(products + entries), row_ptr, first_row,
                                                last_row - first_row, first);
-  for_products<BLOCK, ITEMS>(first, entries, col_idx, values, x, [=](int k, V product) { products[k] = product; });
+  for_products<BLOCK, ITEMS>(first, entries, col_idx, values, x, [=](int k, V product) {
+    if (k < entries) products[k] = product;
+  });
   __syncthreads();
 
   const Tile<V, const int*> tile{last_row - first_row, entries, products, row_end};

@@ -3,8 +3,13 @@
 #pragma once
 #include "spmv.cuh"
 
+// Threads of a multiprocessor that kernels ask registers for, in the second number of their launch bounds. Without it the
+// compiler aims at twice as many with half the registers each, and has loads wait for one another.
+constexpr int RESIDENT = 1024;
+
 // PAIRS pairs of neighbouring entries of each of BLOCK threads, a block's width apart, on their way from memory. All
-// are loaded before the first is used: the matrix's part by the constructor, x by store().
+// are loaded before the first is used: the matrix's part by the constructor, x by store(). Places behind the last pair
+// load that once more: with tests in their place the compiler lets some loads wait for others.
 template <typename V, int BLOCK, int PAIRS>
 struct EntryPairs {
   using Pair = typename PairOf<V>::type;
@@ -20,11 +25,10 @@ struct EntryPairs {
       : count(base + 2 * slots > nnz ? slots - 1 : slots) {
 #pragma unroll
     for (int i = 0; i < PAIRS; ++i) {
-      const int pair = i * BLOCK + threadIdx.x;
-      if (pair < count) {
-        columns[i] = load_stream(reinterpret_cast<const int2*>(col_idx + base) + pair);
-        values[i] = load_stream(reinterpret_cast<const Pair*>(matrix + base) + pair);
-      }
+      if (count == 0) break;
+      const int pair = min(i * BLOCK + static_cast<int>(threadIdx.x), count - 1);
+      columns[i] = load_stream(reinterpret_cast<const int2*>(col_idx + base) + pair);
+      values[i] = load_stream(reinterpret_cast<const Pair*>(matrix + base) + pair);
     }
   }
 
@@ -32,10 +36,9 @@ struct EntryPairs {
   __device__ __forceinline__ void gather(const V* __restrict__ x, Pair (&gathered)[PAIRS]) const {
 #pragma unroll
     for (int i = 0; i < PAIRS; ++i) {
-      if (i * BLOCK + static_cast<int>(threadIdx.x) < count) {
-        gathered[i].x = load_x(x, columns[i].x);
-        gathered[i].y = load_x(x, columns[i].y);
-      }
+      if (count == 0) break;
+      gathered[i].x = load_x(x, columns[i].x);
+      gathered[i].y = load_x(x, columns[i].y);
     }
   }
 
@@ -73,30 +76,29 @@ struct EntryPairs {
 };
 
 // The products of `count` entries from `first` on, at most ITEMS of each of THREADS threads: neighbouring threads load
-// neighbouring entries, all of a thread's before the first is used. use(k, product) takes the k-th of them.
+// neighbouring entries, all of a thread's before the first is used. use(k, product) takes the k-th of them; places from
+// `count` on come too, with the last entry's product. With a test for each place, of which there are more than predicates,
+// the compiler lets some entries wait for their x before it loads the others.
 template <int THREADS, int ITEMS, typename V, typename Use>
 __device__ __forceinline__ void for_products(long long first, int count, const int* __restrict__ col_idx,
                                              const V* __restrict__ values, const V* __restrict__ x, Use use) {
+  if (count <= 0) return;
   const int thread = threadIdx.x % THREADS;
   int columns[ITEMS];
   V loaded[ITEMS];
+  V gathered[ITEMS];
+  col_idx += first;
+  values += first;
 #pragma unroll
   for (int i = 0; i < ITEMS; ++i) {
-    const int k = i * THREADS + thread;
-    if (k < count) {
-      columns[i] = load_stream(col_idx + first + k);
-      loaded[i] = load_stream(values + first + k);
-    }
+    const int k = min(i * THREADS + thread, count - 1);
+    columns[i] = load_stream(col_idx + k);
+    loaded[i] = load_stream(values + k);
   }
 #pragma unroll
-  for (int i = 0; i < ITEMS; ++i) {
-    if (i * THREADS + thread < count) loaded[i] *= load_x(x, columns[i]);
-  }
+  for (int i = 0; i < ITEMS; ++i) gathered[i] = load_x(x, columns[i]);
 #pragma unroll
-  for (int i = 0; i < ITEMS; ++i) {
-    const int k = i * THREADS + thread;
-    if (k < count) use(k, loaded[i]);
-  }
+  for (int i = 0; i < ITEMS; ++i) use(i * THREADS + thread, loaded[i] * gathered[i]);
 }
 
 // Sum over the block, in thread 0. Every thread arrives.
