@@ -76,31 +76,17 @@ class Pieces(NamedTuple):
         return Launch("csr/rows.cu", kernel, *per_thread(pieces * lanes, lanes if lanes > 32 else 128), args)
 
 
-class CsrPart(Adding, CsrArrays):
-    """Plain CSR as a part of a hybrid."""
-
-    reference = "Bell & Garland, NVR-2008-004"
-    sources = ("csr/rows.cu", "csr/rows_convert.cu", "vector.cu")
-
-    lanes = Parameter(0, "lanes that share a row; 0 sizes them by the mean row length", choices=(0, *LANES))
-    step = Parameter(2, "entries that a lane takes at a time", choices=(1, 2))
-
-    @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        return {"row_ptr": a.row_ptr, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
-
-    def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
-        lanes = self.lanes or lanes_by_mean(len(self.values) / max(self.shape[0], 1))
-        return [rows_launch(self, ALL, self.col_idx, x, y, lanes, self.step, add)]
-
-
-class CsrRows(CsrPart):
+class CsrRows(Adding, CsrArrays):
     """CSR of the rows that have entries, with the list of them: a part of a hybrid.
 
     Where rows are few, row pointers of all would be most of what is stored and read.
     """
 
     reference = "after Liu, Yu, Chen, Hsieh & Shao, IJNAM-B 3(2), 2012"
+    sources = ("csr/rows.cu", "csr/rows_convert.cu", "vector.cu")
+
+    lanes = Parameter(0, "lanes that share a row; 0 sizes them by the mean row length", choices=(0, *LANES))
+    step = Parameter(2, "entries that a lane takes at a time", choices=(1, 2))
 
     rows: Array  # (stored rows,), int32, ascending
     row_ptr: Array  # (stored rows + 1,), int32, or int64 where the entries need it
@@ -114,7 +100,7 @@ class CsrRows(CsrPart):
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
         rows = a.xp.flatnonzero(a.row_lengths).astype(np.int32)
         row_ptr = a.xp.concatenate([a.row_ptr[rows], a.row_ptr[-1:]])
-        return super().convert(a) | {"rows": rows, "row_ptr": row_ptr}
+        return {"rows": rows, "row_ptr": row_ptr, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         return self.rows[expand(self.row_ptr, len(self.values))], self.col_idx, self.values

@@ -41,6 +41,16 @@ def parts(spec, a):
     return {name: part.nbytes > 0 for name, part in testing.convert(spec, a).parts.items()}
 
 
+def test_shipped_tables_know_every_format_in_both_types():
+    assert "nvidia-h200" in cocktail.shipped()
+    for name in cocktail.shipped():
+        table = cocktail.table_of(name)
+        for dtype in (np.float64, np.float32):
+            assert all(table.gflops(dtype, part, 1 << 20, 8) > 100 for part in cocktail.FORMATS if part != "sbell")
+            assert all(table.gflops(dtype, "sbell", 1 << 20, 4, shape) > 100 for shape in SHAPES)
+            assert 0 < table.overhead(dtype) < 1e-4
+
+
 def test_between_points_rates_are_bilinear_and_beyond_them_constant():
     grid = {(10, 1): 1.0, (10, 3): 3.0, (20, 1): 5.0, (20, 3): 7.0}
     found = Table("t", [Point("float64", "ell", 1, 1, rows, width, g) for (rows, width), g in grid.items()])
