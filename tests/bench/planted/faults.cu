@@ -1,0 +1,18 @@
+// What a kernel can do to the process that runs it.
+#include "spmv.cuh"
+
+template <int UNUSED>
+__global__ void hang(double* y) {
+  while (true) __nanosleep(1000);
+}
+
+template <int UNUSED>
+__global__ void fault(double* y) {
+  *reinterpret_cast<volatile double*>(8) = y[0];
+}
+
+template <int UNUSED>
+__global__ void lie(double* y, int n) {
+  const long long row = global_thread();
+  if (row < n) y[row] = 1;
+}
