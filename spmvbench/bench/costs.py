@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from spmvbench.bench.plan import Case, Group, Settings, device_kind
@@ -11,7 +11,7 @@ from spmvbench.bench.timing import RULES
 from spmvbench.collection import Matrix
 from spmvbench.errors import SpmvbenchError
 
-WORTH = 3  # times its reading that a piece of a group costs at least: less is not worth another reading
+WORTH = 3  # times its reading that a piece of a group costs at least, where the host may be another
 BYTES_PER_ENTRY = 20  # of a matrix file as text, about
 
 
@@ -23,6 +23,12 @@ class Costs:
     reading_entry: float
     case: float
     case_entry: float
+    factors: dict[str, float] = field(default_factory=dict)  # of formats that cost more or less, by label
+
+    def learn(self, label: str, entries: int, seconds: float) -> None:
+        """What a case of a format has cost; of several, the later ones count more."""
+        factor = seconds / (self.case + self.case_entry * entries)
+        self.factors[label] = (self.factors.get(label, factor) + factor) / 2
 
     def of_reading(self, group: Group) -> float:
         """Until the first case of a group can begin."""
@@ -30,7 +36,7 @@ class Costs:
 
     def of_cases(self, cases: Sequence[Case], group: Group) -> float:
         """Some of a group's cases, once the matrix is there."""
-        ran = sum(not case.refusal for case in cases)
+        ran = sum(self.factors.get(case.label, 1.0) for case in cases if not case.refusal)
         return ran * (self.case + self.case_entry * entries(group.matrix, group.seed))
 
     def of_group(self, group: Group) -> float:
@@ -67,12 +73,12 @@ def halves(group: Group) -> list[Group]:
     return [replace(group, formats=formats) for formats in parts if formats]
 
 
-def cut(group: Group, costs: Costs, seconds: float) -> list[Group]:
+def cut(group: Group, costs: Costs, seconds: float, worth: float = WORTH) -> list[Group]:
     """A group's first formats, as many as fit the time with its reading, and the others, if there are.
 
-    Both are worth a reading: their cases cost a few times as much.
+    Both are worth a reading: their cases cost at least `worth` times as much.
     """
-    least = WORTH * costs.of_reading(group)
+    least = worth * costs.of_reading(group)
     seconds = max(seconds - costs.of_reading(group), least)
     spent, count = 0.0, 0
     for modes in group.formats:

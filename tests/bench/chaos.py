@@ -120,7 +120,16 @@ def main() -> int:
     faulty = [f"{key}[n={n}]" for n in range(1, each + 1) for key in VERDICTS]
     cluster = Cluster(args.workers, args.local)
     count = ["--workers", str(args.workers)] if args.local else []
-    command = [sys.executable, "-m", "spmvbench", "run", *args.matrices, *shlex.split(args.options), "--device", args.device]
+    command = [
+        sys.executable,
+        "-m",
+        "spmvbench",
+        "run",
+        *args.matrices,
+        *shlex.split(args.options),
+        "--device",
+        args.device,
+    ]
     command += ["--formats", ",".join([*faulty, args.formats]), "--scheduler", cluster.address, *count]
     command += ["--results", args.results]
     env = os.environ | ({"SPMVBENCH_FORMATS": str(FAULTS)} if faulty else {})

@@ -32,6 +32,11 @@ def test_costs_are_of_what_is_run_and_an_entry_costs_the_same_in_every_group():
         plan.cross([small.matrix], formats.parse("cusparse-coo"), ["f64"], ["hot"], "emulated", 0)
     )
     assert PRICES.of_cases(refused.cases, refused) == 0
+    learned = costs.Costs(1.0, 1e-7, 0.1, 1e-9)
+    learned.learn("ell", 10**8, 0.6)
+    learned.learn("ell", 10**8, 1.0)
+    (ell,) = (modes for modes in small.formats if modes[0].label == "ell")
+    assert learned.of_cases(ell, small) == pytest.approx(0.1 * 4, rel=1e-3)
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=12), st.integers(1, 9))

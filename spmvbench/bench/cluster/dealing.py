@@ -9,7 +9,7 @@ from typing import Any
 from spmvbench.bench.costs import Costs, cut, halves
 from spmvbench.bench.plan import Group
 
-SHARE = 2  # a worker takes at most one in SHARE * workers of what is left: so all end at about the same time
+WORTH = 1  # times its reading that a piece costs at least: the matrix is at hand on the host
 LOSSES = 3  # workers that a case may lose while nothing else was in flight, before it is charged
 
 
@@ -42,8 +42,8 @@ class Deal:
         group = self._choose(had)
         self.left.remove(group)
         self.begun.add(subject(group))
-        fair = sum(map(self.costs.of_group, [group, *self.left])) / (SHARE * workers)
-        taken, *rest = cut(group, self.costs, fair)
+        fair = sum(map(self.costs.of_group, [group, *self.left])) / workers  # so that all end at about the same time
+        taken, *rest = cut(group, self.costs, fair, WORTH)
         self.left += rest
         self.left.sort(key=self.costs.of_group, reverse=True)
         return taken

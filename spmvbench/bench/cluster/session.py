@@ -40,11 +40,15 @@ class Flight:
 
 @dataclass
 class Member:
-    """A worker that has measured. seconds: by stage, of the jobs that ended."""
+    """A worker that has measured.
+
+    ready: seconds from the session's begin until its device was open. busy: seconds with jobs. seconds: by stage.
+    """
 
     facts: dict[str, Any] = field(default_factory=dict)
     had: Any = None
     rows: int = 0
+    ready: float | None = None
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     busy: float = 0.0
 
@@ -67,6 +71,7 @@ class Session:
     refusals: Counter[str] = field(default_factory=Counter)
     written: set[str] = field(default_factory=set)
     reasons: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
     number: int = 0
     going: bool = True
 
@@ -147,6 +152,7 @@ class Session:
             if not any(known.facts for known in self.members.values()):
                 self.record.add_device(content, self.settings)
             member.facts = content
+            member.ready = time.monotonic() - self.began
         self.workers.put(flight.answers, self.going)
         if kind == "end":
             self.end(number, flight, content)
@@ -155,6 +161,8 @@ class Session:
         """Put a row on disk, unless its case has one of this session."""
         if row["case_id"] not in self.written:
             self.written.add(row["case_id"])
+            if row["t_case"] > 0:
+                self.deal.costs.learn(row["label"], row["nnz"], row["t_case"])
             self.going = self.writer.row(row) and self.going
 
     def end(self, number: int, flight: Flight, end: dict[str, Any]) -> None:
@@ -204,7 +212,13 @@ class Session:
     def summary(self) -> list[dict[str, Any]]:
         """What each worker did, for run.json."""
         return [
-            {"worker": name, "rows": member.rows, "busy": member.busy, "seconds": dict(member.seconds)}
+            {
+                "worker": name,
+                "rows": member.rows,
+                "ready": member.ready,
+                "busy": member.busy,
+                "seconds": dict(member.seconds),
+            }
             | {key: member.facts.get("properties", {}).get(key) for key in ("device_name", "gpu", "numa_node")}
             | {"launch_floor": member.facts.get("launch_floor")}
             for name, member in self.members.items()
