@@ -134,7 +134,7 @@ def operations() -> str:
 
     lines = ["| Operation | | Formats |", "| --- | --- | --- |"]
     for key, cls in OPERATIONS.items():
-        keys = [name for name in formats.keys() if formats.get(name).op == key]  # noqa: SIM118
+        keys = [name for name in formats.keys() if formats.get(name).op == cls.key]  # noqa: SIM118
         named = ", ".join(f"[`{name}`](formats.md#{name})" for name in keys)
         said = (cls.__doc__ or "").partition("\n\n")[0]
         lines.append(

@@ -32,6 +32,7 @@ from spmvbench.formats.vectors import parts
 from spmvbench.store import now
 
 COMPILING = "compiling"
+MOST_LEVELS = 2000  # of a search that rows keep
 
 
 class Wrong(Exception):
@@ -146,6 +147,8 @@ class Bench:
             begin(COMPILING)
             turns.bound[op] = bound = self._bound(fmt, self.x[op])
             detail = self.shared.checks[op].facts | fmt.detail
+            if bound.program.host_driven:
+                detail |= {"driven_by": "the host, between levels: its graphs have no loops before CUDA 12.4"}
             bound.columns["detail"] = json.dumps(detail, default=float) if detail else ""
             bound.columns["t_compile"] += columns.get("t_compile", 0.0)
             if self.ops[op].streams:
@@ -332,9 +335,34 @@ class Bench:
                 self.time_parts(turns, op)
             self.link.begin(turns.index, self.stage(op, "checking again"))
             self.check(turns, op, self.shared.checks[op].dense, "after timing", starts=("garbage", "stale"))
+            if op.startswith("bfs") and op.endswith("@0"):
+                self.keep_levels(turns, op)
         lost = [self.stage(*which) for which, series in turns.series.items() if not series.seconds]
         if lost:
             raise RuntimeError(f"every {' and '.join(lost)} sample was thrown away: the device lowered its clocks")
+
+    def keep_levels(self, turns: Turns, op: str) -> None:
+        """Time, kernel and size of every level of one search, of a format that tells them. Raises Wrong."""
+        traced = turns.fmt and turns.fmt.traced(self.x[op], self.y)
+        if not traced:
+            return
+        self.link.begin(turns.index, self.stage(op, "tracing levels"))
+        steps, trace = traced
+        program, timed = self.device.compile(steps), self.shared.checks[op].timed
+        for _ in range(2):  # the second is warm
+            trace[...] = 0
+            verdict = verify.run_and_judge(turns.fmt, program, self.device, self.x[op], self.y, [timed], ("garbage",))
+            self.judged(turns, verdict, self.stage(op, "tracing levels"))
+        clock, kernel = self.device.to_host(trace)[:MOST_LEVELS].T
+        count = 1 + int(np.count_nonzero(kernel[1:]))
+        level = self.device.to_host(timed.y).astype(np.int64)
+        found = {
+            "level_seconds": (1e-9 * np.diff(clock[:count])).tolist(),
+            "level_kernel": kernel[1:count].tolist(),
+            "level_found": np.bincount(level[level >= 0], minlength=count)[1:count].tolist(),
+        }
+        columns = turns.bound[op].columns
+        columns["detail"] = json.dumps(json.loads(columns["detail"]) | found)
 
     def report(self, turns: Turns) -> None:
         """Send the rows of one format, measured or failed, and let go of its memory."""

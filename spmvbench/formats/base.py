@@ -394,6 +394,14 @@ class Format:
 
     __array_ufunc__ = None  # x @ fmt is no product: NumPy is not to try it entry by entry
 
+    def traced(self, x: Array, y: Array) -> tuple[list[Launch | Call | Loop], Array] | None:
+        """The launches of one search that also keep its levels, and where: (most levels, 2), int64. None: it cannot.
+
+        Of each level the time when it was done, in nanoseconds of the device, and the number of the kernel that found
+        it; first those of the start. Rows of 0 are of no level.
+        """
+        return None
+
     @property
     def setup_seconds(self) -> float:
         """Seconds of work on this matrix that came before the conversion and are kept for the next (a partition)."""

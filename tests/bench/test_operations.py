@@ -216,6 +216,10 @@ def test_every_operation_of_a_format_is_measured_after_one_conversion(tiny, monk
     assert (detail["of"], detail["reached"], detail["arcs"]) == ("tiny-search", 441, arcs)
     levels = int(by_hand(testing.hard_graphs()["grid"], detail["source"]).max()) + 1
     assert detail["levels"] == levels
+    assert detail["level_kernel"] == [7] * (levels - 1)
+    assert detail["level_seconds"] == pytest.approx([1e-6 * (2 * level - 1) for level in range(1, levels)])
+    assert sum(detail["level_found"]) == 440
+    assert "level_kernel" not in json.loads(rows["tiny-search", "bfs@1", "pattern"]["detail"])
     assert set(json.loads(rows["tiny-sparse", "spmspv@0.1", "f32"]["t_parts"])) == {"product"}
     conversions = [stage for _, stage in pipe.stages if stage == "converting on the host"]
     assert len(conversions) == 1 + 2 + 2 * 2  # csr-scalar; two sparse ones; two searches in either graph

@@ -54,10 +54,23 @@ class TinySearch(CsrArrays):
         return {"of": "tiny-search"}
 
     def launches(self, x, y):
+        return self.search(x, y, self.xp.zeros((0, 2), np.int64))
+
+    def traced(self, x, y):
+        trace = self.xp.zeros((100, 2), np.int64)
+        return self.search(x, y, trace), trace
+
+    def search(self, x, y, trace):
         n, xp = self.shape[0], self.xp
         depth, more = xp.zeros(1, np.int32), xp.zeros(1, np.int32)
         kernel = f"next_level<{ctype(self.row_ptr)}, {cbool(self.wrong)}>"
-        step = Launch(KERNELS, kernel, 1, 1, (np.int32(n), self.row_ptr, self.col_idx, y, depth, more))
+        step = Launch(
+            KERNELS,
+            kernel,
+            1,
+            1,
+            (np.int32(n), self.row_ptr, self.col_idx, y, depth, more, trace, np.int32(len(trace))),
+        )
         begin = Launch(KERNELS, "begin_search", *per_thread(n, 128), (np.int32(n), x, y, depth, more))
         return [begin, Loop((step,), more, n + 1)]
 
