@@ -22,13 +22,6 @@ OWN = {
     "vector.cu": {"empty<0>", "copy<double2>", "read<double2>"},
     "hold.cu": {"hold"},
     "repeat.cu": {"repeat"},
-    "traversal/tile_bfs.cu": {
-        *(f"tile_bfs_{kernel}<{nt}>" for kernel in ("start", "expand", "settle") for nt in (16, 32, 64)),
-        *(f"tile_bfs_small<{nt}, {kept}>" for nt in (16, 32, 64) for kept in ("true", "false")),
-    },
-    "traversal/bfs.cu": {
-        *(f"bfs_{kernel}<{flag}>" for kernel in ("start", "small", "level") for flag in ("false", "true")),
-    },
     "checksum.cu": {"checksum<0>"},
     "blocked/block_convert.cu": {
         *(

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, inverse, offsets, stable_order
-from spmvbench.formats.base import Format, Launch, Loop, Parameter, Skip, cbool, in_part
+from spmvbench.formats.base import Format, Launch, Loop, Parameter, Skip, cbool, in_part, register
 from spmvbench.formats.conversion import device_limits
 
 KERNEL = "traversal/bfs.cu"
@@ -186,6 +186,7 @@ class QuadSearch(Format):
         return [*first, Loop((small, *all_blocks), sizes.view(np.int32)[:1], limit=n, part="search")]
 
 
+@register
 class BfsPush(QuadSearch):
     """Quads of neighbours; every level threads take the frontier's quads and list those of the vertices they find."""
 
@@ -194,6 +195,7 @@ class BfsPush(QuadSearch):
     pull = False
 
 
+@register
 class BfsDo(QuadSearch):
     """Quads of neighbours, hubs first; levels are pushed, or pulled by the vertices without one where that is less."""
 

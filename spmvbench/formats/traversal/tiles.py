@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, offsets, run_starts
-from spmvbench.formats.base import Format, Launch, Loop, Parameter, Skip, cbool, in_part
+from spmvbench.formats.base import Format, Launch, Loop, Parameter, Skip, cbool, in_part, register
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.traversal import quads
 from spmvbench.formats.traversal.quads import LARGE_BLOCK, QUAD, SMALL_BLOCK, from_quads, incoming, quads_of
@@ -157,6 +157,7 @@ class BitTiles(Format):
         return rows, cols, xp.ones(len(rows))
 
 
+@register
 class TileBfs(Format):
     """Tiles of bits, four of a row of tiles side by side, and the entries of the sparsest tiles as quads of neighbours.
 
