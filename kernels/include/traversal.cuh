@@ -14,10 +14,19 @@ __device__ __forceinline__ unsigned peek(const unsigned* word) {
 #endif
 }
 
-// Marks a vertex; true for the one thread that was first.
-__device__ __forceinline__ bool mark(unsigned* visited, int vertex) {
+// Gives a vertex a level and sets its bit; true for the one thread that was first. SHARED: bits lie in shared memory and
+// decide. Else levels do: the bits of a whole neighbourhood share a few sectors, where atomics would wait in line.
+template <bool SHARED>
+__device__ __forceinline__ bool mark(unsigned* visited, int* __restrict__ levels, int vertex, int level) {
   const unsigned bit = 1u << vertex % 32;
-  return (atomicOr(visited + vertex / 32, bit) & bit) == 0;
+  if (SHARED) {
+    if (atomicOr(visited + vertex / 32, bit) & bit) return false;
+    levels[vertex] = level;
+    return true;
+  }
+  if (atomicCAS(levels + vertex, -1, level) != -1) return false;
+  atomicOr(visited + vertex / 32, bit);
+  return true;
 }
 
 // What a thread has found behind a quad: up to four new vertices with their quads.
@@ -28,28 +37,23 @@ struct Found {
   int quads;
 };
 
-// Tests the neighbours that a quad holds, and marks what is new. FIRST_LOOK: read the bits before the atomic does.
-template <bool FIRST_LOOK>
+// Tests the neighbours that a quad holds, and marks what is new. SHARED: as in `mark`; else bits are looked at first.
+template <bool SHARED>
 __device__ __forceinline__ Found visit(const int4 quad, unsigned* visited, const int* __restrict__ quad_ptr, int level,
                                        int* __restrict__ levels) {
   const int vertex[4] = {quad.x, quad.y, quad.z, quad.w};
   bool fresh[4];
-  unsigned word[4];
 #pragma unroll
   for (int e = 0; e < 4; ++e) {
     fresh[e] = e == 0 || vertex[e] != vertex[e > 0 ? e - 1 : 0];  // padding is the same again
-    if (FIRST_LOOK) word[e] = fresh[e] ? peek(visited + vertex[e] / 32) : 0u;
+    if (!SHARED && fresh[e]) fresh[e] = (peek(visited + vertex[e] / 32) >> vertex[e] % 32 & 1u) == 0;
   }
 #pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    if (FIRST_LOOK) fresh[e] = fresh[e] && (word[e] >> vertex[e] % 32 & 1u) == 0;
-    fresh[e] = fresh[e] && mark(visited, vertex[e]);
-  }
+  for (int e = 0; e < 4; ++e) fresh[e] = fresh[e] && mark<SHARED>(visited, levels, vertex[e], level);
   Found found = {};
 #pragma unroll
   for (int e = 0; e < 4; ++e) {
     if (fresh[e]) {
-      levels[vertex[e]] = level;
       found.begin[e] = __ldg(quad_ptr + vertex[e]);
       found.count[e] = __ldg(quad_ptr + vertex[e] + 1) - found.begin[e];
       found.quads += found.count[e];

@@ -10,7 +10,10 @@ constexpr int NOTES = 4;
 constexpr int LEVEL = 0;    // of its vertices
 constexpr int CURRENT = 1;  // which of the two arrays of visited bits holds them and all before them
 constexpr int REST = 2;     // vertices with neighbours that no earlier frontier holds
-constexpr int LISTED = 3;   // whether its quads are listed; else it is the difference of the two arrays
+constexpr int LISTED = 3;   // how its quads are known:
+constexpr int IN_QUEUE = 1;
+constexpr int BY_BITS = 0;    // not yet: its vertices are the difference of the two arrays
+constexpr int BY_LEVELS = 2;  // not yet: its vertices are those of the level
 
 constexpr int SMALL_BLOCK = 1024;
 constexpr int LARGE_BLOCK = 256;
@@ -49,25 +52,25 @@ __global__ void bfs_start(const int* __restrict__ source, const int* __restrict_
     of[LEVEL] = 0;
     of[CURRENT] = 0;
     of[REST] = linked;
-    of[LISTED] = 1;
+    of[LISTED] = IN_QUEUE;
   }
 }
 
-// Level after level by one block, from a frontier of at most `enter` quads until one has more than `leave` or none.
-// KEPT: visited bits lie in shared memory meanwhile. room: quads of a frontier that shared memory holds, >= enter.
+// Level after level by one block, from a frontier of at most `enter` quads until one has none or more than `room`, which
+// shared memory holds. KEPT: visited bits lie in shared memory meanwhile.
 template <bool KEPT>
 __global__ void __launch_bounds__(SMALL_BLOCK)
-    bfs_small(int words, int enter, int leave, int room, const int* __restrict__ quad_ptr,
-              const int4* __restrict__ neighbours, unsigned* visited, int* __restrict__ levels, int* __restrict__ queue,
-              long long queue_room, unsigned long long* __restrict__ sizes, int* __restrict__ notes) {
+    bfs_small(int words, int enter, int room, const int* __restrict__ quad_ptr, const int4* __restrict__ neighbours,
+              unsigned* visited, int* __restrict__ levels, const int* __restrict__ queue, long long queue_room,
+              unsigned long long* __restrict__ sizes, int* __restrict__ notes) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   __shared__ int tail[3];  // of the frontier that is made, in turns: the next one's is cleared meanwhile
   __shared__ int all_found;
   const unsigned long long size = sizes[0];
   int count = quads_in(size);
-  if (count == 0 || count > enter) return;
+  const int listed = notes[LISTED];
+  if (count == 0 || count > enter || listed == BY_LEVELS) return;
   int level = notes[LEVEL];
-  const bool listed = notes[LISTED];
   unsigned* const global_bits = visited + static_cast<long long>(notes[CURRENT]) * words;
   const unsigned* const other_bits = visited + static_cast<long long>(1 - notes[CURRENT]) * words;
   int* here = reinterpret_cast<int*>(dynamic_shared);
@@ -79,7 +82,7 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
   if (KEPT) {
     for (int w = threadIdx.x; w < words; w += SMALL_BLOCK) bits[w] = global_bits[w];
   }
-  if (listed) {
+  if (listed == IN_QUEUE) {
     const int* const from = queue + (level & 1) * queue_room;
     for (int i = threadIdx.x; i < count; i += SMALL_BLOCK) here[i] = from[i];
   } else {
@@ -96,28 +99,21 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
 
   int found_vertices = 0;
   int turn = 0;
-  while (true) {
+  do {
     ++level;
-    int* const next = queue + (level & 1) * queue_room;
     for (int first = 0; first < count; first += SMALL_BLOCK) {
       const int i = first + threadIdx.x;
       Found found = {};
-      if (i < count) {
-        const int quad = i < room ? here[i] : queue[((level & 1) ^ 1) * queue_room + i];
-        found = visit<!KEPT>(__ldg(neighbours + quad), bits, quad_ptr, level, levels);
-      }
+      if (i < count) found = visit<KEPT>(__ldg(neighbours + here[i]), bits, quad_ptr, level, levels);
       if (!__any_sync(FULL_MASK, found.vertices > 0)) continue;
       found_vertices += found.vertices;
       const int through = group_scan<WARP>(found.quads);
       int at = 0;
       if (lane_id() == WARP - 1) at = atomicAdd(&tail[turn], through);
-      at = __shfl_sync(FULL_MASK, at, WARP - 1) + through - found.quads;
-      list(found, at, [=](int place, int quad) {
-        if (place < room) {
-          there[place] = quad;
-        } else {
-          next[place] = quad;
-        }
+      at = __shfl_sync(FULL_MASK, at, WARP - 1);
+      if (at > room) continue;  // too many: they are not listed here
+      list(found, at + through - found.quads, [=](int place, int quad) {
+        if (place < room) there[place] = quad;
       });
     }
     const int after = (turn + 1) % 3;
@@ -128,12 +124,9 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
     int* const swapped = here;
     here = there;
     there = swapped;
-    if (count == 0 || count > leave) break;
-  }
+  } while (count > 0 && count <= room);
 
   if (count > 0) {
-    int* const to = queue + (level & 1) * queue_room;
-    for (int i = threadIdx.x; i < min(count, room); i += SMALL_BLOCK) to[i] = here[i];
     if (KEPT) {
       for (int w = threadIdx.x; w < words; w += SMALL_BLOCK) global_bits[w] = bits[w];
     }
@@ -144,16 +137,16 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
   if (threadIdx.x == 0) {
     notes[LEVEL] = level;
     notes[REST] -= vertices_in(size) + all_found;  // this frontier's own are taken off too: its size names none
-    notes[LISTED] = 1;
+    notes[LISTED] = BY_LEVELS;
     sizes[0] = count;
   }
 }
 
-// One level by all blocks: frontier `now` makes the one behind it. PULL: vertices without a level may look for a
+// One level by all blocks: frontier `now` makes the one behind it, or where it is not listed the same, listed. PULL: vertices without a level may look for a
 // neighbour that has one, where that pays.
 template <bool PULL>
 __global__ void __launch_bounds__(LARGE_BLOCK)
-    bfs_level(int now, int scanned, int words, int all_quads, const int* __restrict__ quad_ptr,
+    bfs_level(int now, int vertices, int scanned, int words, int all_quads, const int* __restrict__ quad_ptr,
               const int4* __restrict__ neighbours, const int* __restrict__ in_ptr,
               const int4* __restrict__ in_neighbours, unsigned* visited, int* __restrict__ levels, int* __restrict__ queue,
               long long queue_room, unsigned long long* __restrict__ sizes, int* __restrict__ notes) {
@@ -165,19 +158,20 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
   const unsigned long long size = sizes[now];
   const int* const of = notes + NOTES * now;
   const int quads = quads_in(size);
-  const bool last = blockIdx.x == 0 && threadIdx.x == 0;
+  const bool last = blockIdx.x == 0 && threadIdx.x == 0;  // writes what is one number
   if (last) sizes[(now + 2) % FRONTIERS] = 0;
   if (quads == 0) return;
-  const int level = of[LEVEL] + 1;
   const int current = of[CURRENT];
   const int rest = of[REST] - vertices_in(size);
-  const bool pull = PULL && (!of[LISTED] || pull_pays(quads, rest, all_quads));
+  const bool pull = PULL && (of[LISTED] == BY_BITS || pull_pays(quads, rest, all_quads));
+  const bool relist = !pull && of[LISTED] == BY_LEVELS;
+  const int level = of[LEVEL] + !relist;
   if (last) {
     int* const to = notes + NOTES * following;
     to[LEVEL] = level;
     to[CURRENT] = pull ? 1 - current : current;
     to[REST] = rest;
-    to[LISTED] = !pull;
+    to[LISTED] = pull ? BY_BITS : IN_QUEUE;
   }
   unsigned* const bits = visited + static_cast<long long>(current) * words;
   const int warp = threadIdx.x / WARP;
@@ -203,11 +197,20 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
   } else {
     const int* const from = queue + (level & 1 ^ 1) * queue_room;
     int* const to = queue + (level & 1) * queue_room;
+    const long long stride = static_cast<long long>(gridDim.x) * LARGE_BLOCK;
+    const int all = relist ? vertices : quads;
     int turn = 0;
-    for (int first = blockIdx.x * LARGE_BLOCK; first < quads; first += gridDim.x * LARGE_BLOCK, turn ^= 1) {
-      const int i = first + threadIdx.x;
+    for (long long first = static_cast<long long>(blockIdx.x) * LARGE_BLOCK; first < all; first += stride, turn ^= 1) {
+      const int i = static_cast<int>(first) + threadIdx.x;
       Found found = {};
-      if (i < quads) found = visit<true>(__ldg(neighbours + from[i]), bits, quad_ptr, level, levels);
+      if (relist) {
+        if (i < all && levels[i] == level) {
+          found.begin[0] = __ldg(quad_ptr + i);
+          found.quads = found.count[0] = __ldg(quad_ptr + i + 1) - found.begin[0];
+        }
+      } else if (i < all) {
+        found = visit<false>(__ldg(neighbours + from[i]), bits, quad_ptr, level, levels);
+      }
       found_vertices += found.vertices;
       const int through = group_scan<WARP>(found.quads);
       if (lane_id() == WARP - 1) totals[turn][warp] = through;

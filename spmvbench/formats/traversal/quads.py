@@ -15,8 +15,8 @@ KERNEL = "traversal/bfs.cu"
 QUAD = 4
 FRONTIERS, NOTES = 3, 4
 SMALL_BLOCK, LARGE_BLOCK = 1024, 256
-# Quads of a frontier from which on all blocks work, with a margin so that they do not take turns with the one.
-ENTER, LEAVE = 4096, 6144
+# Quads of a frontier that one block takes on, and that it holds in shared memory: beyond, all blocks work.
+ENTER, LEAVE = 1024, 4096
 STATIC_SHARED_BYTES = 1024  # at most, of the kernel of one block
 
 
@@ -88,14 +88,14 @@ class QuadSearch(Format):
     order = Parameter(
         "natural", "of vertices: the matrix's, or by falling power of two of the degree", choices=("natural", "degree")
     )
-    unroll = Parameter(3, "levels between two looks at whether there is one more", choices=(3, 6, 12))
+    unroll = Parameter(6, "levels between two looks at whether there is one more", choices=(3, 6, 12))
     blocks = Parameter(8, "thread blocks a multiprocessor", low=1, high=16)
 
     place: Array  # (vertices,), int32: where each vertex is in the order; without any in the natural one
     quad_ptr: Array  # (vertices + 1,), int32: the first quad of each vertex, in the order
     neighbours: Array  # (4 quads,), int32: their places, rising in each vertex
     in_ptr: Array  # as quad_ptr, of the arcs that come in; empty where those are the same, or nothing is pulled
-    in_neighbours: Array
+    in_neighbours: Array  # as neighbours, of those arcs
     linked: int  # vertices that arcs lead to
     multiprocessors: int  # of the device
     shared_bytes: int  # of a block on it
@@ -166,12 +166,12 @@ class QuadSearch(Format):
         first = in_part("start", [Launch(KERNEL, start, grid, LARGE_BLOCK, args)])
 
         shared_of_one, kept = shared_of_small(words, self.shared_bytes)
-        sizes_of_small = (np.int32(words), np.int32(ENTER), np.int32(LEAVE), np.int32(LEAVE))
+        sizes_of_small = (np.int32(words), np.int32(ENTER), np.int32(LEAVE))
         args = (*sizes_of_small, *graph, visited, y, *shared)
         small = Launch(KERNEL, f"bfs_small<{cbool(kept)}>", 1, SMALL_BLOCK, args, shared_of_one)
 
         grid = min(most, max(cdiv(quads, LARGE_BLOCK), cdiv(words, LARGE_BLOCK // 32)))
-        sizes_of_all = (np.int32(scanned), np.int32(words), np.int32(quads))
+        sizes_of_all = (np.int32(n), np.int32(scanned), np.int32(words), np.int32(quads))
         level = f"bfs_level<{cbool(self.pull)}>"
         all_blocks = [
             Launch(
