@@ -16,6 +16,7 @@ from spmvbench.formats.hybrid.diagonals import saves_bytes
 from spmvbench.formats.hybrid.split import Piece, Split
 
 BLOCK = 128  # threads, as in kernels/dia/pieces.cu
+TILE = 2 * BLOCK  # rows of a block of threads between two cuts
 MOST = 4096  # diagonals that are cut: of more, the table of what is there between cuts outgrows the matrix
 
 
@@ -95,10 +96,10 @@ class Segments(NamedTuple):
     @property
     def tiles(self) -> np.ndarray:
         """(tiles, 2), int32: the segment and the first row of each block of threads."""
-        counts = cdiv(np.diff(self.cut), BLOCK)
+        counts = cdiv(np.diff(self.cut), TILE)
         segment = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
         rank = np.arange(len(segment)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return np.stack([segment, self.cut[segment] + BLOCK * rank.astype(np.int32)], axis=1).astype(np.int32)
+        return np.stack([segment, self.cut[segment] + TILE * rank.astype(np.int32)], axis=1).astype(np.int32)
 
 
 class CutDiagonals(Adding):

@@ -11,6 +11,7 @@ from spmvbench.formats.base import Format, Launch, Parameter, ctype, register
 from spmvbench.formats.conversion import device_limits
 
 THREADS = 1024  # of a block
+RESIDENT = 2  # blocks of a multiprocessor at once
 MOST_COPIES = 32
 
 
@@ -20,8 +21,8 @@ class Scoo(Format):
 
     Several copies of a slice's y let threads add to a row at once. The authors choose the copies for one region of rows
     after the other, from the lengths there, and sort rows where lengths differ much; here one number of copies serves
-    the whole matrix, the most with which slices are still twice as many as multiprocessors, and rows keep their order:
-    our reading. Sums have not the same bits every time.
+    the whole matrix, and rows keep their order: our reading. Slices are as many as run at once, two a multiprocessor,
+    or a multiple of that; copies are as many as then have room. Sums have not the same bits every time.
     """
 
     key = "scoo"
@@ -44,11 +45,13 @@ class Scoo(Format):
     def _cut(cls, a: Csr, copies: int, shared_bytes: int) -> tuple[int, int]:
         """Copies, and rows of a slice."""
         room = shared_bytes // a.dtype.itemsize
-        wanted = 2 * device_limits(a).multiprocessors
+        at_once = RESIDENT * device_limits(a).multiprocessors
+        rounds = max(cdiv(a.rows, at_once * (room // max(copies, 1))), 1)
+        height = max(cdiv(a.rows, rounds * at_once), room // MOST_COPIES)
         number = copies or 1
-        while not copies and number < MOST_COPIES and cdiv(a.rows, room // number) < wanted:
+        while not copies and number < MOST_COPIES and 2 * number * height <= room:
             number *= 2
-        return number, room // number
+        return number, min(height, room // number)
 
     @classmethod
     def estimate(cls, a: Csr, *, copies: int, shared_bytes: int) -> int:
