@@ -31,22 +31,20 @@ class HubCache(Csr5Hub):
 
     hubs = Parameter(0, "columns that are cached at most; 0: as many as fill 70 % of the shared memory", low=0)
     sigma = Csr5Hub.sigma.defaulting(6)
-    per_sm = Parameter(1, "blocks a multiprocessor, which share its memory", choices=(1, 2))
 
     cached: int  # hubs
-    blocks: int  # one a multiprocessor, or two
+    blocks: int  # one a multiprocessor
 
     @classmethod
-    def estimate(cls, a: Csr, *, hubs: int, per_sm: int, **params: Any) -> int:
+    def estimate(cls, a: Csr, *, hubs: int, **params: Any) -> int:
         return super().estimate(a, **params)
 
     @classmethod
-    def convert(cls, a: Csr, *, hubs: int, per_sm: int, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *, hubs: int, **params: Any) -> dict[str, Any]:
         found, limits = super().convert(a, **params), device_limits(a)
-        room = limits.shared_bytes // per_sm - 1024 * (per_sm - 1)  # a block's own kilobyte
-        most = room // a.dtype.itemsize
+        most = limits.shared_bytes // a.dtype.itemsize
         cached = min(min(hubs, most) or int(SHARE * most), len(found["order"]))
-        return found | {"cached": cached, "blocks": per_sm * limits.multiprocessors}
+        return found | {"cached": cached, "blocks": limits.multiprocessors}
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         n, rows, value = np.int32(len(self.order)), np.int32(self.shape[0]), ctype(x)

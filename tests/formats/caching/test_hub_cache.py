@@ -14,16 +14,16 @@ def test_the_fullest_columns_are_cached():
     assert fmt.detail == {"hubs": 1, "hub_share": 1.0}
 
 
-@pytest.mark.parametrize(("params", "cached"), [({}, 89), ({"hubs": 5}, 5), ({"hubs": 9999}, 128), ({"per_sm": 2}, 0)])
+@pytest.mark.parametrize(("params", "cached"), [({}, 89), ({"hubs": 5}, 5), ({"hubs": 9999}, 128)])
 def test_no_more_is_cached_than_fits(params, cached):
     a = Csr.of(testing.hard_matrices()["power law"])
-    with converting_for(Limits(multiprocessors=3, shared_bytes=1024 if "per_sm" not in params else 2048)):
+    with converting_for(Limits(multiprocessors=3, shared_bytes=1024)):
         fmt = get("hub-cache").from_csr(a, **params)
     assert fmt.cached == cached
-    assert fmt.blocks == 3 * params.get("per_sm", 1)
+    assert fmt.blocks == 3
 
 
-@pytest.mark.parametrize("spec", ["hub-cache[hubs=20]", "hub-cache[hubs=64,sigma=8,per_sm=2]"])
+@pytest.mark.parametrize("spec", ["hub-cache[hubs=20]", "hub-cache[hubs=64,sigma=8]"])
 @pytest.mark.parametrize("name", ["power law", "one full row", "wide"])
 def test_few_hubs(spec, name, emulated):
     testing.check_product(spec, testing.hard_matrices()[name], emulated)
