@@ -31,9 +31,10 @@ MAY_IMPORT = {
     "store": {"bench.record"},
     "analysis": set(),
     "report": {"store", "analysis", "bench.record", "collection.sets"},
+    "advice": {"store", "analysis", "formats", "collection", "bench.roofs", "report.style"},
     "testing": {"formats", "devices", "bench.operations", "bench.verify"},
     "bundle": {"store", "bench", "formats", "collection"},
-    "cli": {"formats", "collection", "devices", "bench", "store", "analysis", "report", "bundle"},
+    "cli": {"formats", "collection", "devices", "bench", "store", "analysis", "report", "bundle", "advice"},
 }
 
 

@@ -10,7 +10,20 @@ import click
 
 from spmvbench.errors import SpmvbenchError, did_you_mean
 
-COMMANDS = ("fetch", "run", "report", "compare", "runs", "export", "bundle", "check", "formats", "info", "env")
+COMMANDS = (
+    "fetch",
+    "run",
+    "report",
+    "compare",
+    "advise",
+    "runs",
+    "export",
+    "bundle",
+    "check",
+    "formats",
+    "info",
+    "env",
+)
 
 
 class _Commands(click.Group):

@@ -1,0 +1,83 @@
+"""What the model looks at: numbers that do not grow with the matrix where that can be, from the columns of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+Columns = Mapping[str, Any]  # of one matrix as numbers, or of many as arrays
+
+
+def _log(x: Any) -> Any:
+    return np.log2(np.maximum(x, 1e-9))
+
+
+_TRAITS: dict[str, Callable[[Columns], Any]] = {
+    "entries": lambda m: _log(m["nnz"]),
+    "rows": lambda m: _log(m["rows"]),
+    "columns a row": lambda m: _log(m["cols"] / m["rows"]),
+    "row length": lambda m: _log(m["row_len_mean"]),
+    "variation of row lengths": lambda m: m["row_len_cv"],
+    "Gini coefficient of row lengths": lambda m: m["row_len_gini"],
+    "longest row": lambda m: _log(m["row_len_max"] / np.maximum(m["row_len_mean"], 1e-9)),
+    "longest row of all entries": lambda m: _log(m["row_len_max"] / np.maximum(m["nnz"], 1)),
+    "median row": lambda m: m["row_len_median"] / np.maximum(m["row_len_mean"], 1e-9),
+    "empty rows": lambda m: m["empty_rows"] / m["rows"],
+    "bandwidth": lambda m: _log((m["bandwidth"] + 1) / m["cols"]),
+    "diagonals": lambda m: _log((m["diagonals"] + 1) / m["rows"]),
+    "full diagonals": lambda m: _log(m["full_diagonals"] + 1),
+    "share on full diagonals": lambda m: m["full_diagonal_share"],
+    "entries a tile": lambda m: _log(m["nnz"] / np.maximum(m["tiles"], 1)),
+    "runs": lambda m: _log(m["run_mean"]),
+    "rows alike": lambda m: m["alike_rows"] / m["rows"],
+    "steps": lambda m: m["col_step_log2"],
+    "fill of slices": lambda m: m["slice_fill"],
+    "sectors of x": lambda m: m["x_sectors"],
+    "lines of x": lambda m: m["x_lines"],
+}
+NAMES = tuple(_TRAITS)
+
+
+def of(columns: Columns) -> np.ndarray:
+    """The traits in the order of NAMES: (traits,) of one matrix, (matrices, traits) of many."""
+    return np.stack([np.asarray(trait(columns), dtype=float) for trait in _TRAITS.values()], axis=-1)
+
+
+def words(name: str, m: Columns) -> str:
+    """What a trait says of a matrix; empty where that is no reason for anything."""
+    rows, mean = m["rows"], m["row_len_mean"]
+    same = m["row_len_min"] == m["row_len_max"]
+    lengths = (
+        f"rows of {m['row_len_max']:,} entries each"
+        if same
+        else (f"rows of {m['row_len_min']:,} to {m['row_len_max']:,} entries, {mean:.3g} on average")
+    )
+    texts = {
+        "entries": f"{m['nnz']:,} entries",
+        "rows": f"{rows:,} rows",
+        "columns a row": f"{rows:,} x {m['cols']:,}",
+        "empty rows": f"{100 * m['empty_rows'] / rows:.3g} % of the rows are empty"
+        if m["empty_rows"]
+        else "no row is empty",
+        "bandwidth": f"entries within {m['bandwidth']:,} columns of the diagonal",
+        "diagonals": f"{m['diagonals']:,} diagonals hold an entry",
+        "full diagonals": _diagonals(m),
+        "share on full diagonals": _diagonals(m),
+        "entries a tile": f"{m['nnz'] / max(m['tiles'], 1):.3g} entries a tile of 16 x 16",
+        "runs": f"runs of {m['run_mean']:.3g} neighbouring columns",
+        "rows alike": f"{100 * m['alike_rows'] / rows:.3g} % of the rows have the columns of the row before",
+        "steps": f"steps of about {2 ** m['col_step_log2']:,.3g} columns from an entry to the next of its row",
+        "fill of slices": f"slices of 32 rows would be {100 * m['slice_fill']:.3g} % full",
+        "sectors of x": f"an entry costs {m['x_sectors']:.2g} sectors of x",
+        "lines of x": f"an entry costs {m['x_lines']:.2g} lines of x",
+    }
+    return texts.get(name, lengths)
+
+
+def _diagonals(m: Columns) -> str:
+    if not m["full_diagonals"]:
+        return "no diagonal is half full"
+    many = "1 diagonal holds" if m["full_diagonals"] == 1 else f"{m['full_diagonals']:,} diagonals hold"
+    return f"{many} {100 * m['full_diagonal_share']:.3g} % of the entries"

@@ -1,0 +1,295 @@
+"""Advice: what is learned from rows, what of it ships, and what a person is told."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from spmvbench import formats
+from spmvbench.advice import choosing, model, training, traits
+from spmvbench.bench.record import blank_row
+from spmvbench.bench.roofs import Fetched, columns
+from spmvbench.cli.report import rows_of as rows_of_run
+from spmvbench.collection.features import features
+from spmvbench.collection.synthetic import generate
+from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.formats import Skip
+from spmvbench.formats.arrays import Csr
+
+EVEN = (
+    "pde:12",
+    "pde:20",
+    "poisson2d:60",
+    "poisson2d:90",
+    "band:2000:9:40",
+    "band:4000:12:90",
+    "uniform:2000:12",
+    "xxz:12",
+)
+SKEW = ("rmat:10:8", "rmat:12:8", "powerlaw:3000:8", "powerlaw:6000:8", "denserow:5000", "denserow:3000")
+ROOFS = {
+    "read": [[1e4, 1e-6], [1e6, 2e-6], [1e9, 3e-4]],
+    "sectors": [[1e4, 1e-12], [1e9, 1e-11]],
+    "lines": [[1e4, 2e-12], [1e9, 3e-11]],
+}
+# Times over the bound on even rows and on skewed ones, and the seconds that a conversion takes.
+FORMATS = {
+    "cusparse-csr-alg1": (2.0, 2.0, 1e-6),
+    "csr-lanes": (1.6, 9.0, 1e-6),
+    "csr5": (1.5, 1.2, 1e-5),
+    "ell": (1.1, 1.1, 1e-3),
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Rows as a run would have them, if times were as above."""
+    found = []
+    for spec in EVEN + SKEW:
+        a = Csr.of(generate(spec))
+        fetched = Fetched.by(a, 132)
+        known = features(a) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines}
+        for label, (even, skew, made) in FORMATS.items():
+            cls = formats.get(label)
+            row = blank_row() | known | {"group": "synthetic", "name": spec, "kind": spec.split(":")[0]}
+            row |= {
+                "run_id": "r",
+                "sequence": len(found),
+                "format": label,
+                "label": label,
+                "dtype": "f64",
+                "op": "spmv",
+            }
+            row |= {"device": "cuda:0", "device_name": "A GPU", "mode": "hot", "status": "ok", "matrix_sha256": spec}
+            size = cls.estimate(a, **cls.resolve({})) + 8 * (a.rows + a.cols)
+            row |= columns(ROOFS, nnz=a.nnz, fetched=fetched, model_bytes=size, x_bytes=8 * a.cols)
+            took = 2e-9 * a.nnz / row["bound_gflops"] * (even if spec in EVEN else skew)
+            row |= {"model_bytes": size, "t_median": took, "t_convert_device": made, "t_setup": 0.0}
+            found.append(row | {"gflops": 2e-9 * a.nnz / took})
+    return pd.DataFrame(found)
+
+
+ABOUT = {"runs": ["r"], "roofs": ROOFS, "multiprocessors": 132}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_trees():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "TREES", 20)
+        yield
+
+
+@pytest.fixture(scope="module")
+def trained(rows, few_trees):
+    return training.trained(rows, ABOUT)
+
+
+def test_families_that_were_left_out_get_the_right_format(trained):
+    _, judgement = trained
+    chosen = judgement.choices[judgement.choices["chooser"] == "model"].set_index(["spmvs", "matrix"])["format"]
+    assert set(chosen[10_000_000 // 10]) <= {"ell", "csr5"}
+    once = chosen[1]
+    assert all(once[f"synthetic/{spec}"] in ("csr-lanes", "csr5") for spec in EVEN)
+    losses = judgement.summary().set_index(["of", "chooser", "spmvs"])["mean"]["all"]
+    assert losses["model"][1_000_000] < 5 < losses["always cuSPARSE"][1_000_000]
+    assert (judgement.choices["loss"] >= 0).all()
+
+
+def test_losses_are_those_of_the_rows(rows, trained):
+    _, judgement = trained
+    known = training.table(rows)
+    for line in judgement.choices.itertuples():
+        total = known.total(line.spmvs).loc[line.matrix]
+        assert line.loss == pytest.approx(total[line.format] / total.min() - 1)
+
+
+def test_the_trees_are_scikit_learns(monkeypatch):
+    import sklearn.ensemble
+
+    kept = []
+
+    class Kept(sklearn.ensemble.ExtraTreesRegressor):
+        def fit(self, *args):
+            kept.append(self)
+            return super().fit(*args)
+
+    monkeypatch.setattr(sklearn.ensemble, "ExtraTreesRegressor", Kept)
+    rng = np.random.default_rng(0)
+    x, y = rng.random((40, 5)), rng.random((40, 3))
+    forest, new = training._grown(x, y), rng.random((7, 5))
+    np.testing.assert_allclose(forest(new), kept[0].predict(new), rtol=1e-6)
+
+
+def test_a_format_that_is_missing_somewhere_is_no_choice_there(rows):
+    gone = (rows["label"] == "ell") & rows["kind"].eq("rmat")
+    known = training.table(rows.assign(status=np.where(gone, "skipped", rows["status"])))
+    assert known.spmv["ell"].isna().sum() == 2
+    found = training.judged(known).choices
+    assert set(found.loc[(found["family"] == "rmat") & (found["chooser"] == "model"), "format"]) <= {
+        "csr5",
+        "cusparse-csr-alg1",
+        "csr-lanes",
+    }
+
+
+def test_cusparse_is_always_in_the_portfolio(rows):
+    known = training.table(rows)
+    assert training.portfolio(known, 2) == ["csr5", "cusparse-csr-alg1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"full_diagonal_share": np.nan}, "several matrices"),
+        ({"dtype": "f32"}, "several matrices"),
+        ({"label": "csr5"}, "several matrices"),
+    ],
+)
+def test_rows_that_make_no_model(rows, change, said):
+    with pytest.raises(SpmvbenchError, match=said):
+        training.table(rows.assign(**change))
+
+
+def test_rows_of_two_gpus_make_no_model(rows):
+    with pytest.raises(SpmvbenchError, match="several GPUs"):
+        training.table(rows.assign(device_name=np.where(rows["kind"] == "pde", "Another", "A GPU")))
+
+
+@pytest.fixture
+def shipped(trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(model, "folder", lambda: tmp_path)
+    trained[0].save(tmp_path / "mine.npz")
+    return model.load("mine")
+
+
+def test_what_ships_is_what_was_trained(shipped, trained):
+    a = Csr.of(generate("pde:15"))
+    before, after = (choosing.advise(a, m, 100) for m in (trained[0], shipped))
+    assert before.ranked == after.ranked
+    assert json.dumps(shipped.about) == json.dumps(trained[0].about)
+
+
+def test_files_and_names_that_are_no_model(shipped, tmp_path):
+    with pytest.raises(UsageError, match="mine"):
+        model.load("mime")
+    (tmp_path / "bad.npz").write_bytes(b"no model")
+    with pytest.raises(SpmvbenchError, match="is no model"):
+        model.load("bad")
+
+
+def test_advice_on_a_matrix(shipped):
+    a = Csr.of(generate("pde:15"))
+    often, once = (choosing.advise(a, shipped, n) for n in (1e7, 1))
+    assert (often.ranked[0].label, often.vendor.label, often.strange) == ("ell", "cusparse-csr-alg1", [])
+    assert once.ranked[0].label in ("csr-lanes", "cusparse-csr-alg1")
+    best = often.ranked[0]
+    assert best.low <= best.spmv * 1.1
+    assert best.high >= best.spmv * 0.9
+    assert best.total == pytest.approx(best.conversion + 1e7 * best.spmv, rel=0.2)
+    assert often.loss["spmvs"] == 1_000_000
+    single = choosing.advise(a.astype(np.float32), shipped, 1e7)
+    assert single.ranked[0].spmv < best.spmv
+
+
+def test_a_matrix_unlike_all_others_is_named(shipped):
+    advice = choosing.advise(Csr.of(generate("dense:300:300")), shipped, 1000)
+    assert any("rows of 300 entries each" in text for text in advice.strange)
+    assert advice.safe.label == "csr5"
+
+
+def test_a_format_that_cannot_hold_the_matrix_is_left_out(shipped, monkeypatch):
+    def refuse(a, **params):
+        raise Skip("too wide")
+
+    monkeypatch.setattr(formats.get("ell"), "estimate", refuse)
+    advice = choosing.advise(Csr.of(generate("pde:15")), shipped, 1e7)
+    assert "ell" not in [e.label for e in advice.ranked]
+
+
+def test_words_of_traits():
+    a = Csr.of(generate("pde:15"))
+    known = features(a) | {"x_sectors": 0.3, "x_lines": 0.1}
+    assert traits.words("full diagonals", known) == "7 diagonals hold 100 % of the entries"
+    assert traits.words("longest row", known).startswith("rows of 4 to 7 entries, 6.6")
+    assert all(traits.words(name, known) for name in traits.NAMES)
+    assert traits.of(known).shape == (len(traits.NAMES),)
+
+
+# --- the command
+
+
+def test_command(shipped, command):
+    found = command("advise", "pde:15", "--device-like", "mine", "--spmvs", "1e7")
+    assert found.code == 0, found.err
+    lines = found.out.splitlines()
+    assert lines[0] == "synthetic/pde:15: 3,375 x 3,375, 22,275 entries"
+    assert "learned from 14 matrices of 8 families" in lines[1]
+    (first,) = (line for line in lines if line.startswith("ell "))
+    assert " us - " in first
+    assert any(line.startswith("cusparse-csr-alg1") and line.endswith("cuSPARSE") for line in lines)
+    assert any(line.startswith("Why ell: ") for line in lines)
+    assert "The price of being wrong" in found.out
+    strange = command("advise", "dense:300:300", "--device-like", "mine").out
+    assert "Unlike all matrices" in strange
+    assert "The safe choice is csr5" in strange
+
+
+def test_command_as_json(shipped, command):
+    found = json.loads(command("advise", "pde:15", "--device-like", "mine", "--json", "--spmvs", "10").out)
+    assert {e["label"] for e in found["ranked"]} == set(FORMATS)
+    assert found["vendor"]["label"] == "cusparse-csr-alg1"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("pde:15", "--device-like", "gtx"), "no model of 'gtx'"),
+        (("empty:3:4", "--device-like", "mine"), "no entries"),
+        (("pde:15", "--device-like", "mine", "--dtype", "f64,f32"), "one type"),
+        (("pde:15", "--device-like", "mine", "--measure"), "needs a GPU"),
+    ],
+)
+def test_commands_that_cannot_be(shipped, command, words, said, monkeypatch):
+    monkeypatch.setattr("spmvbench.devices.chosen", lambda name: "emulated")
+    found = command("advise", *words)
+    assert found.code != 0
+    assert said in found.err
+
+
+def test_learning_needs_scikit_learn(command, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    found = command("advise", "pde:15", "--from", "somewhere")
+    assert "pip install scikit-learn" in found.err
+
+
+# --- the models that ship, against the published rows that they are from
+
+
+@pytest.mark.parametrize("name", model.names())
+def test_a_model_that_ships_is_of_published_rows(name):
+    root = model.folder().parents[1]
+    known = model.load(name)
+    runs = [root / "results" / "published" / run for run in known.about["runs"]]
+    if not all(run.is_dir() for run in runs):
+        pytest.skip("not run from a checkout")
+    rows = pd.concat([rows_of_run(run) for run in runs], ignore_index=True)
+    table = training.table(rows)
+    choices = pd.read_csv(model.folder() / f"{name}.csv")
+    assert set(choices["matrix"]) == set(table.spmv.index)
+    for spmvs, part in choices.groupby("spmvs"):
+        total = table.total(spmvs)
+        lost = [
+            total.at[m, label] / total.loc[m].min() - 1 for m, label in zip(part["matrix"], part["format"], strict=True)
+        ]
+        np.testing.assert_allclose(part["loss"], lost, rtol=1e-4, atol=1e-5)
+        (said,) = (
+            x for x in known.about["judgement"] if (x["of"], x["chooser"], x["spmvs"]) == ("all", "model", spmvs)
+        )
+        assert said["mean"] == pytest.approx(100 * np.expm1(np.log1p(part["loss"]).mean()), rel=1e-3)
+        labels = list(known.labels)
+        predicted = known.predicted(table.columns, table.model_bytes[labels].to_numpy(), table.bound[labels].to_numpy())
+        chosen = pd.DataFrame(known.totals(*predicted, spmvs), total.index, labels).idxmin(axis=1)
+        mean = np.mean([np.log(total.at[m, label] / total.loc[m].min()) for m, label in chosen.items()])
+        assert np.expm1(mean) < said["mean"] / 100 + 0.02  # having seen a family cannot be worse than not
