@@ -37,7 +37,8 @@ def _of_all_sources(rows: pd.DataFrame) -> pd.DataFrame:
         return rows
     rows = rows.assign(op=rows["op"].mask(searches, rows["op"].str.partition("@")[0]))
     rows = keyed(rows)
-    found, ok = rows[searches], rows["status"] == "ok"
+    found = rows[searches]
+    ok = found["status"] == "ok"
     failed = found[~ok].drop_duplicates(CASE)
     found = found[ok].set_index(CASE)
     found = found[~found.index.isin(failed.set_index(CASE).index)].reset_index()

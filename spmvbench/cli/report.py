@@ -127,7 +127,7 @@ def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: 
 @click.option(
     "--figures",
     metavar="A,B",
-    help="Only these figures; survey, tilespmv, ehyb or fastload for all of that paper's.",
+    help="Only these figures; survey, tilespmv, tilespmspv, ehyb or fastload for all of that paper's.",
     shell_complete=_complete_figure,
 )
 @click.option(

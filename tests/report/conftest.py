@@ -296,6 +296,56 @@ def fastload_rows():
     return pd.concat([table, *variants], ignore_index=True)
 
 
+def of_operation(rows, key, op, times, work=None):
+    """Rows of one format as another would have them that runs an operation, in so many times the time."""
+    searches = op.startswith("bfs")
+    rows = rows[(rows["format"] == "csr-vector") & (rows["status"] == "ok")]
+    rows = rows[rows["dtype"] == "f32"].assign(dtype="pattern") if searches else rows
+    work = 2 * rows["nnz"] if work is None else work * rows["nnz"]
+    return rows.assign(
+        case_id=[f"{case}-{key}-{op}" for case in rows["case_id"]],
+        format=key.partition("[")[0],
+        label=key,
+        op=op,
+        t_median=times * rows["t_median"],
+        work=work,
+        gflops=1e-9 * work / (times * rows["t_median"]),
+        t_convert_device=4 * times * rows["t_median"],
+        model_bytes=0,
+        gbps=math.nan,
+    )
+
+
+SEARCH_TIMES = {
+    "tile-bfs": 4.0,
+    "tile-bfs[kernels=1]": 16.0,
+    "tile-bfs[kernels=12]": 8.0,
+    "bfs-push": 6.0,
+    "bfs-do": 2.0,
+}
+
+
+@pytest.fixture(scope="session")
+def sparse_rows():
+    """Rows of SpMV, of SpMSpV at four densities and of searches from two sources; four matrices are the paper's."""
+    table = generated_rows(8, {key: TILE_FORMATS[key] for key in ("csr-vector", "merge-csr", "tile")}, seed=7)
+    named = ("Williams/cant", "SNAP/roadNet-TX", "GHS_psdef/audikw_1", "Williams/pdb1HYS")
+    for m, matrix in enumerate(named):
+        table.loc[table["name"] == f"matrix{m:04}", ["group", "name"]] = matrix.split("/")
+    plain, found = table, [table]
+    for exponent, density in enumerate((0.1, 0.01, 0.001, 0.0001), start=1):
+        for key, times in (("tile-spmspv", 0.5), ("spmspv-csc-atomic", 0.25)):
+            found.append(of_operation(plain, key, f"spmspv@{density}", times / exponent))
+    for source in range(2):
+        for key, times in SEARCH_TIMES.items():
+            rows = of_operation(plain, key, f"bfs@{source}", (1 + source) * times, work=2)
+            if source == 0 and key in ("tile-bfs", "bfs-do"):
+                levels = {"level_seconds": [1e-6, 5e-6, 2e-6], "level_kernel": [1, 2, 3], "level_found": [9, 90, 8]}
+                rows = rows.assign(detail=json.dumps({"source": 3} | levels))
+            found.append(rows)
+    return pd.concat(found, ignore_index=True)
+
+
 @pytest.fixture(scope="session")
 def emulated_rows():
     return generated_rows(6, {key: FORMATS[key] for key in ("csr-vector", "ell", "hyb", "coo-flat")}, device="emulated")

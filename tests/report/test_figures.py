@@ -43,10 +43,17 @@ def partitioned(ehyb_rows):
     return prepared(ehyb_rows)
 
 
+@pytest.fixture(scope="module")
+def sparse(sparse_rows):
+    return prepared(sparse_rows)
+
+
 @pytest.fixture
-def about(figure, ready, tiled, loaded, surveyed, partitioned):
+def about(figure, ready, tiled, loaded, surveyed, partitioned, sparse):
     """Rows that hold what a figure is about."""
-    families = {"tilespmv": tiled, "fastload": loaded, "survey": surveyed, "ehyb": partitioned}
+    families = {
+        "tilespmv": tiled, "fastload": loaded, "survey": surveyed, "ehyb": partitioned, "tilespmspv": sparse,
+    }  # fmt: skip
     return next((rows for family, rows in families.items() if figure in figures.known()[family]), ready)
 
 
