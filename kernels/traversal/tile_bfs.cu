@@ -3,7 +3,7 @@
 // row. The pattern is symmetric, so that the words are those of columns too.
 //
 // Bits are three arrays of `words`: of visited vertices; then of the vertices of even levels and of odd ones, of which one
-// holds the frontier, where it is MARKED, and the other none.
+// holds the frontier, once it is SETTLED, and the other none.
 #include "traversal.cuh"
 
 // A frontier, one of three that take turns: while one is expanded, the next is made and the one after that cleared.
@@ -15,7 +15,7 @@ constexpr int QUADS = 2;    // of its vertices
 constexpr int LEVEL = 3;    // of its vertices
 constexpr int REST = 4;     // vertices with neighbours in no earlier frontier
 constexpr int PULLED = 5;   // whether the level before was pulled
-constexpr int MARKED = 6;   // whether the frontier's bits are set, see below
+constexpr int SETTLED = 6;  // whether the frontier's bits are set and its entries listed; else levels alone tell it
 
 constexpr int SMALL_BLOCK = 1024;
 constexpr int LARGE_BLOCK = 256;
@@ -36,11 +36,19 @@ struct Bits;
 template <>
 struct Bits<64> {
   using Word = unsigned long long;
+  using Wide = unsigned long long;  // for shuffles
   static __device__ __forceinline__ Word get(const unsigned* bits, int block) {
     return reinterpret_cast<const Word*>(bits)[block];
   }
   static __device__ __forceinline__ Word unite(unsigned* bits, int block, Word with) {
     return atomicOr(reinterpret_cast<Word*>(bits) + block, with);
+  }
+  // Shared memory has atomics on 32 bits.
+  static __device__ __forceinline__ Word unite_shared(unsigned* bits, int block, Word with) {
+    const unsigned low = static_cast<unsigned>(with), high = static_cast<unsigned>(with >> 32);
+    const unsigned old_low = low ? atomicOr(bits + 2 * block, low) : 0u;
+    const unsigned old_high = high ? atomicOr(bits + 2 * block + 1, high) : 0u;
+    return static_cast<Word>(old_high) << 32 | old_low;
   }
   static __device__ __forceinline__ void item(const Word* __restrict__ masks, long long item, Word* into) {
     const ulonglong2* const from = reinterpret_cast<const ulonglong2*>(masks) + 2 * item;
@@ -53,9 +61,13 @@ struct Bits<64> {
 template <>
 struct Bits<32> {
   using Word = unsigned;
+  using Wide = unsigned;  // for shuffles
   static __device__ __forceinline__ Word get(const unsigned* bits, int block) { return bits[block]; }
   static __device__ __forceinline__ Word unite(unsigned* bits, int block, Word with) {
     return atomicOr(bits + block, with);
+  }
+  static __device__ __forceinline__ Word unite_shared(unsigned* bits, int block, Word with) {
+    return unite(bits, block, with);
   }
   static __device__ __forceinline__ void item(const Word* __restrict__ masks, long long item, Word* into) {
     const uint4 four = __ldg(reinterpret_cast<const uint4*>(masks) + item);
@@ -67,12 +79,16 @@ struct Bits<32> {
 template <>
 struct Bits<16> {
   using Word = unsigned short;
+  using Wide = unsigned;  // for shuffles
   static __device__ __forceinline__ Word get(const unsigned* bits, int block) {
     return static_cast<Word>(bits[block / 2] >> 16 * (block % 2));
   }
   static __device__ __forceinline__ Word unite(unsigned* bits, int block, Word with) {
     const int shift = 16 * (block % 2);
     return static_cast<Word>(atomicOr(bits + block / 2, static_cast<unsigned>(with) << shift) >> shift);
+  }
+  static __device__ __forceinline__ Word unite_shared(unsigned* bits, int block, Word with) {
+    return unite(bits, block, with);
   }
   static __device__ __forceinline__ void item(const Word* __restrict__ masks, long long item, Word* into) {
     const ushort4 four = __ldg(reinterpret_cast<const ushort4*>(masks) + item);
@@ -110,7 +126,7 @@ __global__ void tile_bfs_start(const int* __restrict__ source, int vertices, int
     of[LEVEL] = 0;
     of[REST] = linked;
     of[PULLED] = 0;
-    of[MARKED] = 1;
+    of[SETTLED] = 1;
   }
 }
 
@@ -137,25 +153,28 @@ struct Reached {
   }
 };
 
-// Level after level by one block, with Push-CSC, for as long as that is the rule and a frontier has at most `leave`
-// entries. KEPT: visited bits lie in shared memory meanwhile. room: entries that shared memory holds, >= enter.
+// Level after level by one block, with Push-CSC, from a frontier of at most `enter` entries for as long as that is the
+// rule and a frontier has at most `room`, which shared memory holds. KEPT: visited bits lie in shared memory meanwhile.
 template <int NT, bool KEPT>
 __global__ void __launch_bounds__(SMALL_BLOCK)
-    tile_bfs_small(int vertices, int words, int most, int enter, int leave, int room,
+    tile_bfs_small(int vertices, int words, int most, int enter, int room, int all_quads,
                    const int* __restrict__ chunk_ptr, const int4* __restrict__ tile_cols,
                    const typename Bits<NT>::Word* __restrict__ masks, const int* __restrict__ quad_ptr,
                    const int4* __restrict__ neighbours, unsigned* visited, int* __restrict__ levels,
-                   int* __restrict__ queue, long long queue_room, int* __restrict__ numbers) {
+                   const int* __restrict__ queue, long long queue_room, int* __restrict__ numbers) {
   using Word = typename Bits<NT>::Word;
+  using Wide = typename Bits<NT>::Wide;
+  constexpr int ALONE = 32;  // entries that a lane lists by itself
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  __shared__ int tail[3], sizes[3], quads[3];  // of the frontier that is made, in turns; the next one's are cleared
+  __shared__ int tail[3], sizes[3];  // of the frontier that is made, in turns; the next one's are cleared
   int count = numbers[ENTRIES], size = numbers[SIZE], level = numbers[LEVEL];
   int rest = numbers[REST] - size;
-  if (size == 0 || count > enter || chosen(most, numbers[PULLED], size, rest, vertices) != PUSH_CSC) return;
+  if (size == 0 || count > enter || !numbers[SETTLED]) return;
+  if (chosen(most, numbers[PULLED], size, rest, vertices) != PUSH_CSC) return;
   int* here = reinterpret_cast<int*>(dynamic_shared);
   int* there = here + room;
   unsigned* const bits = KEPT ? reinterpret_cast<unsigned*>(here + 2 * room) : visited;
-  if (threadIdx.x < 3) tail[threadIdx.x] = sizes[threadIdx.x] = quads[threadIdx.x] = 0;
+  if (threadIdx.x < 3) tail[threadIdx.x] = sizes[threadIdx.x] = 0;
   unsigned* const of_frontier = visited + static_cast<long long>(1 + (level & 1)) * words;
   for (int w = threadIdx.x; w < words; w += SMALL_BLOCK) {
     of_frontier[w] = 0;
@@ -165,93 +184,137 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
   for (int i = threadIdx.x; i < count; i += SMALL_BLOCK) here[i] = from[i];
   __syncthreads();
 
-  int turn = 0, quads_found = 0;
+  int turn = 0;
   do {
     ++level;
-    int* const next = queue + (level & 1) * queue_room;
     for (int first = 0; first < count; first += SMALL_BLOCK) {
       const int i = first + threadIdx.x;
-      int block[CHUNK] = {};
+      int block[CHUNK] = {}, begin[CHUNK] = {}, items[CHUNK] = {};
+      int lowest[CHUNK] = {}, quad[CHUNK] = {}, quads[CHUNK] = {};  // a vertex of each word, and its quads
       Word fresh[CHUNK] = {};
-      int my_entries = 0, my_quads = 0, my_size = 0;
+      int my_entries = 0, my_size = 0;
+      const auto quads_from = [&](int e, int vertex, int& from_quad) {
+        if (all_quads == 0) return 0;
+        from_quad = quad[e];
+        if (vertex == lowest[e]) return quads[e];
+        from_quad = __ldg(quad_ptr + vertex);
+        return __ldg(quad_ptr + vertex + 1) - from_quad;
+      };
       if (i < count) {
-        const int entry = i < room ? here[i] : queue[((level & 1) ^ 1) * queue_room + i];
-        const Reached<NT> reached(entry, tile_cols, masks, neighbours);
+        const Reached<NT> reached(here[i], tile_cols, masks, neighbours);
+        // What new vertices will want is on its way before it is known which they are.
+#pragma unroll
+        for (int e = 0; e < CHUNK; ++e) {
+          block[e] = reached.block[e];
+          begin[e] = __ldg(chunk_ptr + block[e]);
+          items[e] = __ldg(chunk_ptr + block[e] + 1) - begin[e];
+          lowest[e] = block[e] * NT + (reached.mask[e] ? Bits<NT>::lowest(reached.mask[e]) : 0);
+          if (all_quads > 0 && reached.mask[e]) {
+            quad[e] = __ldg(quad_ptr + lowest[e]);
+            quads[e] = __ldg(quad_ptr + lowest[e] + 1) - quad[e];
+          }
+        }
 #pragma unroll
         for (int e = 0; e < CHUNK; ++e) {
           const Word mask = reached.mask[e];
-          block[e] = reached.block[e];
-          if (mask) fresh[e] = mask & static_cast<Word>(~Bits<NT>::unite(bits, block[e], mask));
+          if (mask == 0) continue;
+          const Word old = KEPT ? Bits<NT>::unite_shared(bits, block[e], mask) : Bits<NT>::unite(bits, block[e], mask);
+          fresh[e] = mask & static_cast<Word>(~old);
         }
 #pragma unroll
         for (int e = 0; e < CHUNK; ++e) {
-          if (fresh[e] == 0) continue;
-          const int items = __ldg(chunk_ptr + block[e] + 1) - __ldg(chunk_ptr + block[e]);
           for (Word left = fresh[e]; left; left &= left - 1) {
             const int vertex = block[e] * NT + Bits<NT>::lowest(left);
+            int from_quad;
             levels[vertex] = level;
-            my_quads += __ldg(quad_ptr + vertex + 1) - __ldg(quad_ptr + vertex);
-            my_entries += items;
+            my_entries += items[e] + quads_from(e, vertex, from_quad);
             ++my_size;
           }
         }
-        my_entries += my_quads;
       }
       if (!__any_sync(FULL_MASK, my_size > 0)) continue;
-      const int through = group_scan<WARP>(my_entries);
-      const int size_of_warp = group_sum<WARP>(my_size), quads_of_warp = group_sum<WARP>(my_quads);
+      const int through = group_scan<WARP>(my_entries), size_of_warp = group_sum<WARP>(my_size);
       int at = 0;
       if (lane_id() == WARP - 1) at = atomicAdd(&tail[turn], through);
-      if (lane_id() == 0) {
-        atomicAdd(&sizes[turn], size_of_warp);
-        if (quads_of_warp) atomicAdd(&quads[turn], quads_of_warp);
-      }
-      at = __shfl_sync(FULL_MASK, at, WARP - 1) + through - my_entries;
-      const auto put = [&](int entry) {
-        if (at < room) {
-          there[at] = entry;
-        } else {
-          next[at] = entry;
-        }
-        ++at;
+      if (lane_id() == 0) atomicAdd(&sizes[turn], size_of_warp);
+      at = __shfl_sync(FULL_MASK, at, WARP - 1);
+      if (at > room) continue;  // too many: they are not listed here
+      at += through - my_entries;
+      const auto put = [&](int place, int entry) {
+        if (place < room) there[place] = entry;
       };
+      if (my_entries <= ALONE) {
+        int place = at;
 #pragma unroll
-      for (int e = 0; e < CHUNK; ++e) {
-        if (fresh[e] == 0) continue;
-        const int begin = __ldg(chunk_ptr + block[e]), end = __ldg(chunk_ptr + block[e] + 1);
-        for (Word left = fresh[e]; left; left &= left - 1) {
-          const int row = Bits<NT>::lowest(left), vertex = block[e] * NT + row;
-          for (int chunk = begin; chunk < end; ++chunk) put(chunk * NT + row);
-          const int last = __ldg(quad_ptr + vertex + 1);
-          for (int quad = __ldg(quad_ptr + vertex); quad < last; ++quad) put(~quad);
+        for (int e = 0; e < CHUNK; ++e) {
+          for (Word left = fresh[e]; left; left &= left - 1) {
+            const int row = Bits<NT>::lowest(left);
+            for (int k = 0; k < items[e]; ++k) put(place++, (begin[e] + k) * NT + row);
+            int from_quad = 0;
+            const int own = quads_from(e, block[e] * NT + row, from_quad);
+            for (int k = 0; k < own; ++k) put(place++, ~(from_quad + k));
+          }
+        }
+      }
+      for (unsigned many = __ballot_sync(FULL_MASK, my_entries > ALONE); many; many &= many - 1) {
+        const int lane = __ffs(many) - 1;
+        int place = __shfl_sync(FULL_MASK, at, lane);
+#pragma unroll
+        for (int e = 0; e < CHUNK; ++e) {
+          const int its_block = __shfl_sync(FULL_MASK, block[e], lane), its_items = __shfl_sync(FULL_MASK, items[e], lane);
+          const int its_begin = __shfl_sync(FULL_MASK, begin[e], lane);
+          for (Wide left = __shfl_sync(FULL_MASK, static_cast<Wide>(fresh[e]), lane); left; left &= left - 1) {
+            const int row = Bits<NT>::lowest(static_cast<Word>(left)), vertex = its_block * NT + row;
+            for (int k = lane_id(); k < its_items; k += WARP) put(place + k, (its_begin + k) * NT + row);
+            place += its_items;
+            const int from_quad = __ldg(quad_ptr + vertex), own = __ldg(quad_ptr + vertex + 1) - from_quad;
+            for (int k = lane_id(); k < own; k += WARP) put(place + k, ~(from_quad + k));
+            place += own;
+          }
         }
       }
     }
     const int after = (turn + 1) % 3;
-    if (threadIdx.x == 0) tail[after] = sizes[after] = quads[after] = 0;
+    if (threadIdx.x == 0) tail[after] = sizes[after] = 0;
     __syncthreads();
-    count = tail[turn], size = sizes[turn], quads_found = quads[turn];
+    count = tail[turn], size = sizes[turn];
     rest -= size;
     turn = after;
     int* const swapped = here;
     here = there;
     there = swapped;
-  } while (size > 0 && count <= leave && chosen(most, false, size, rest, vertices) == PUSH_CSC);
+  } while (size > 0 && count <= room && chosen(most, false, size, rest, vertices) == PUSH_CSC);
 
-  if (size > 0) {
-    int* const to = queue + (level & 1) * queue_room;
-    for (int i = threadIdx.x; i < min(count, room); i += SMALL_BLOCK) to[i] = here[i];
-    if (KEPT) {
-      for (int w = threadIdx.x; w < words; w += SMALL_BLOCK) visited[w] = bits[w];
-    }
+  if (KEPT && size > 0) {
+    for (int w = threadIdx.x; w < words; w += SMALL_BLOCK) visited[w] = bits[w];
   }
   if (threadIdx.x == 0) {
     numbers[SIZE] = size;
-    numbers[ENTRIES] = count;
-    numbers[QUADS] = quads_found;
     numbers[LEVEL] = level;
     numbers[REST] = rest + size;
-    numbers[MARKED] = 0;
+    numbers[SETTLED] = 0;
+  }
+}
+
+// Unites the words of neighbouring lanes that have the same chunk; the last of them has it all, the others nothing.
+template <int NT>
+__device__ __forceinline__ void unite_run(int chunk, typename Bits<NT>::Word (&word)[CHUNK]) {
+  using Word = typename Bits<NT>::Word;
+  using Wide = typename Bits<NT>::Wide;
+  const int before = __shfl_up_sync(FULL_MASK, chunk, 1), behind = __shfl_down_sync(FULL_MASK, chunk, 1);
+  if (!__any_sync(FULL_MASK, lane_id() > 0 && before == chunk)) return;
+#pragma unroll
+  for (int offset = 1; offset < WARP; offset *= 2) {
+    const bool same = __shfl_up_sync(FULL_MASK, chunk, offset) == chunk && lane_id() >= offset;
+#pragma unroll
+    for (int e = 0; e < CHUNK; ++e) {
+      const Wide other = __shfl_up_sync(FULL_MASK, static_cast<Wide>(word[e]), offset);
+      if (same) word[e] |= static_cast<Word>(other);
+    }
+  }
+  if (lane_id() < WARP - 1 && behind == chunk) {
+#pragma unroll
+    for (int e = 0; e < CHUNK; ++e) word[e] = 0;
   }
 }
 
@@ -266,12 +329,13 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
                     const int4* __restrict__ neighbours, unsigned* bits, const int* __restrict__ queue,
                     long long queue_room, const int* __restrict__ numbers) {
   using Word = typename Bits<NT>::Word;
+  using Wide = typename Bits<NT>::Wide;
   const int* const of = numbers + NUMBERS * now;
   const int size = of[SIZE];
   if (size == 0) return;
   const int level = of[LEVEL], rest = of[REST] - size;
   const Kernel kernel = chosen(most, of[PULLED], size, rest, vertices);
-  if (kernel == PUSH_CSR && !of[MARKED]) return;
+  if (kernel != PULL_CSC && !of[SETTLED]) return;
   const unsigned* const visited = bits;
   const unsigned* const frontier = bits + static_cast<long long>(1 + (level & 1)) * words;
   unsigned* const found = bits + static_cast<long long>(2 - (level & 1)) * words;
@@ -280,32 +344,36 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
   const int warp = blockIdx.x * (LARGE_BLOCK / WARP) + threadIdx.x / WARP;
 
   if (kernel != PUSH_CSC) {
-    // A lane a row of a piece's chunk: Push-CSR looks for the frontier in it, Pull-CSC for any visited vertex.
-    constexpr int ROWS = NT < WARP ? NT : WARP;  // of a warp; each has SIDE lanes
-    constexpr int SIDE = WARP / ROWS, PARTS = NT / ROWS;
+    // A lane a row of the tiles: Push-CSR looks for the frontier in it, Pull-CSC for any visited vertex. Before that, a
+    // lane a chunk, to leave out those whose columns hold nothing that is wanted.
+    constexpr int ROWS = NT < WARP ? NT : WARP, PARTS = NT / ROWS;
     const unsigned* const wanted = kernel == PULL_CSC ? visited : frontier;
-    const int row = lane_id() % ROWS;
     for (int i = warp; i < pieces * PARTS; i += warps) {
-      const int piece = i / PARTS, part = i % PARTS;
-      const int first_row = __ldg(piece_row + piece) * NT + part * ROWS;
-      const bool open = first_row + row < vertices && !is_set(visited, first_row + row);
-      const int end = __ldg(piece_ptr + piece + 1);
-      bool hit = false;
-      for (int first = __ldg(piece_ptr + piece); first < end; first += SIDE) {
-        if (!__any_sync(FULL_MASK, open && !hit)) break;
-        const int chunk = first + lane_id() / ROWS;
-        if (!open || hit || chunk >= end) continue;
-        const int4 cols = __ldg(in_cols + chunk);
-        const Word a = Bits<NT>::get(wanted, cols.x), b = Bits<NT>::get(wanted, cols.y);
-        const Word c = Bits<NT>::get(wanted, cols.z), d = Bits<NT>::get(wanted, cols.w);
-        if ((a | b | c | d) == 0) continue;
-        Word mask[CHUNK];
-        Bits<NT>::item(in_masks, static_cast<long long>(chunk) * NT + part * ROWS + row, mask);
-        hit = ((mask[0] & a) | (mask[1] & b) | (mask[2] & c) | (mask[3] & d)) != 0;
+      const int piece = i / PARTS, row = i % PARTS * ROWS + lane_id();
+      const int first_vertex = __ldg(piece_row + piece) * NT + i % PARTS * ROWS, vertex = first_vertex + lane_id();
+      const bool open = lane_id() < ROWS && vertex < vertices && !is_set(visited, vertex);
+      if (!__any_sync(FULL_MASK, open)) continue;
+      const int first = __ldg(piece_ptr + piece), chunks = __ldg(piece_ptr + piece + 1) - first;
+      Word want[CHUNK] = {};
+      if (lane_id() < chunks) {
+        const int4 cols = __ldg(in_cols + first + lane_id());
+        want[0] = Bits<NT>::get(wanted, cols.x), want[1] = Bits<NT>::get(wanted, cols.y);
+        want[2] = Bits<NT>::get(wanted, cols.z), want[3] = Bits<NT>::get(wanted, cols.w);
       }
-      unsigned hits = __ballot_sync(FULL_MASK, hit);
-      if (ROWS < WARP) hits = (hits | hits >> ROWS % WARP) & ((1u << ROWS % WARP) - 1);
-      if (hits && lane_id() == 0) atomicOr(found + first_row / 32, hits << first_row % 32);
+      bool hit = false;
+      for (unsigned some = __ballot_sync(FULL_MASK, (want[0] | want[1] | want[2] | want[3]) != 0); some; some &= some - 1) {
+        const int chunk = __ffs(some) - 1;
+        Word mask[CHUNK] = {};
+        if (open && !hit) Bits<NT>::item(in_masks, static_cast<long long>(first + chunk) * NT + row, mask);
+#pragma unroll
+        for (int e = 0; e < CHUNK; ++e) {
+          const Word both = mask[e] & static_cast<Word>(__shfl_sync(FULL_MASK, static_cast<Wide>(want[e]), chunk));
+          hit = hit || both != 0;
+        }
+        if (!__any_sync(FULL_MASK, open && !hit)) break;
+      }
+      const unsigned hits = __ballot_sync(FULL_MASK, hit);
+      if (hits && lane_id() == 0) atomicOr(found + first_vertex / 32, hits << first_vertex % 32);
     }
   }
   if (pull) {
@@ -320,22 +388,32 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
   } else if (kernel != PULL_CSC) {
     const int entries = of[ENTRIES];
     const int* const from = queue + (level & 1) * queue_room;
-    for (long long i = global_thread(); i < entries; i += static_cast<long long>(gridDim.x) * LARGE_BLOCK) {
-      const int entry = from[i];
-      if (entry >= 0 && kernel != PUSH_CSC) continue;  // Push-CSR has been there
-      const Reached<NT> reached(entry, tile_cols, masks, neighbours);
+    for (long long first = static_cast<long long>(warp) * WARP; first < entries; first += static_cast<long long>(warps) * WARP) {
+      const long long i = first + lane_id();
+      int block[CHUNK] = {};
+      Word fresh[CHUNK] = {};
+      int chunk = -1 - lane_id();
+      const int entry = i < entries ? from[i] : 0;
+      if (i < entries && (entry < 0 || kernel == PUSH_CSC)) {  // items have had their turn in Push-CSR
+        if (entry >= 0) chunk = entry / NT;
+        const Reached<NT> reached(entry, tile_cols, masks, neighbours);
+#pragma unroll
+        for (int e = 0; e < CHUNK; ++e) {
+          block[e] = reached.block[e];
+          if (reached.mask[e]) fresh[e] = reached.mask[e] & static_cast<Word>(~Bits<NT>::get(visited, block[e]));
+        }
+      }
+      unite_run<NT>(chunk, fresh);
 #pragma unroll
       for (int e = 0; e < CHUNK; ++e) {
-        const Word mask = reached.mask[e];
-        const Word fresh = mask ? mask & static_cast<Word>(~Bits<NT>::get(visited, reached.block[e])) : Word(0);
-        if (fresh) Bits<NT>::unite(found, reached.block[e], fresh);
+        if (fresh[e]) Bits<NT>::unite(found, block[e], fresh[e]);
       }
     }
   }
 }
 
 // Makes a frontier of the bits that were found: levels, visited bits, its size, and its entries where the next level may
-// want them. Of a frontier that is not marked but has to be, the bits are set, and no more.
+// want them. Of a frontier that is told by levels alone, bits and entries are made, and no more.
 template <int NT>
 __global__ void __launch_bounds__(LARGE_BLOCK)
     tile_bfs_settle(int now, int vertices, int words, int most, const int* __restrict__ chunk_ptr,
@@ -343,8 +421,7 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
                     int* __restrict__ queue, long long queue_room, int* __restrict__ numbers) {
   constexpr int WARPS = LARGE_BLOCK / WARP;
   __shared__ int3 totals[2][WARPS];
-  __shared__ int from;
-  __shared__ bool with_items;
+  __shared__ int from, found_in_block;
   int* const of = numbers + NUMBERS * now;
   int* const to = numbers + NUMBERS * ((now + 1) % FRONTIERS);
   int* const clear = numbers + NUMBERS * ((now + 2) % FRONTIERS);
@@ -353,77 +430,79 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
   if (last) clear[SIZE] = clear[ENTRIES] = clear[QUADS] = 0;
   if (size == 0) return;
   const int level = of[LEVEL], rest = of[REST] - size;
-  const Kernel kernel = chosen(most, of[PULLED], size, rest, vertices);
-  unsigned* const frontier = bits + static_cast<long long>(1 + (level & 1)) * words;
-  unsigned* const found = bits + static_cast<long long>(2 - (level & 1)) * words;
-  const int warp = threadIdx.x / WARP;
-
-  if (kernel == PUSH_CSR && !of[MARKED]) {
-    for (int w = blockIdx.x * WARPS + warp; w < words; w += gridDim.x * WARPS) {
-      const int vertex = 32 * w + lane_id();
-      const unsigned marks = __ballot_sync(FULL_MASK, vertex < vertices && levels[vertex] == level);
-      if (lane_id() == 0) frontier[w] = marks;
-    }
-    if (last) {
-      for (int i = 0; i < NUMBERS; ++i) to[i] = of[i];
-      to[MARKED] = 1;
-    }
-    return;
-  }
+  const bool pulled = chosen(most, of[PULLED], size, rest, vertices) == PULL_CSC;  // all levels are from here on
+  const bool told = !pulled && !of[SETTLED];
+  const int made = told ? level : level + 1;
   if (last) {
-    to[LEVEL] = level + 1;
-    to[REST] = rest;
-    to[PULLED] = kernel == PULL_CSC;
-    to[MARKED] = 1;
+    to[LEVEL] = made;
+    to[REST] = told ? rest + size : rest;
+    to[PULLED] = pulled;
+    to[SETTLED] = 1;
   }
-
-  int* const queued = queue + ((level & 1) ^ 1) * queue_room;
+  unsigned* const frontier = bits + static_cast<long long>(1 + (level & 1)) * words;
+  const unsigned* const found = bits + static_cast<long long>(2 - (level & 1)) * words;
+  int* const queued = queue + (made & 1) * queue_room;
+  const int warp = threadIdx.x / WARP;
   const auto put = [=](int place, int entry) { queued[place] = entry; };
+  if (threadIdx.x == 0) found_in_block = 0;
+  __syncthreads();
+
   int turn = 0;
   for (int first = blockIdx.x * WARPS; first < words; first += gridDim.x * WARPS) {
     const int w = first + warp;
-    const unsigned fresh = w < words ? found[w] : 0u;
+    const int vertex = 32 * w + lane_id();
+    unsigned fresh = w < words ? found[w] : 0u;
+    if (told) fresh = __ballot_sync(FULL_MASK, w < words && vertex < vertices && levels[vertex] == level);
+    const bool mine = (fresh >> lane_id() & 1u) != 0;
+    const int vertices_of_warp = __popc(fresh);
     if (w < words && lane_id() == 0) {
-      frontier[w] = 0;
-      if (fresh) bits[w] |= fresh;
+      frontier[w] = told ? fresh : 0u;
+      if (fresh && !told) bits[w] |= fresh;
+    }
+    if (mine && !told) levels[vertex] = made;
+    if (pulled) {
+      if (fresh && lane_id() == 0) atomicAdd(&found_in_block, vertices_of_warp);
+      continue;
     }
     if (!__syncthreads_or(fresh != 0)) continue;
-    const int vertex = 32 * w + lane_id();
-    const bool mine = (fresh >> lane_id() & 1u) != 0;
     int chunk = 0, items = 0, quad = 0, quads = 0;
     if (mine) {
-      levels[vertex] = level + 1;
       chunk = __ldg(chunk_ptr + vertex / NT);
       items = __ldg(chunk_ptr + vertex / NT + 1) - chunk;
       quad = __ldg(quad_ptr + vertex);
       quads = __ldg(quad_ptr + vertex + 1) - quad;
     }
     const int items_through = group_scan<WARP>(items), quads_through = group_scan<WARP>(quads);
-    if (lane_id() == WARP - 1) totals[turn][warp] = make_int3(__popc(fresh), items_through, quads_through);
+    if (lane_id() == WARP - 1) totals[turn][warp] = make_int3(vertices_of_warp, items_through + quads_through, quads_through);
     __syncthreads();
-    int items_before = 0, quads_before = 0;
+    int before = 0;
     int3 total = make_int3(0, 0, 0);
 #pragma unroll
     for (int other = 0; other < WARPS; ++other) {
-      if (other == warp) items_before = total.y, quads_before = total.z;
+      if (other == warp) before = total.y;
       total.x += totals[turn][other].x, total.y += totals[turn][other].y, total.z += totals[turn][other].z;
     }
     turn ^= 1;
-    const bool listed = kernel != PULL_CSC;  // which the next level is too then
-    if (threadIdx.x == 0) {
-      const int before = atomicAdd(to + SIZE, total.x);
-      atomicAdd(to + QUADS, total.z);
-      with_items = most == 1 || before < 0.01 * vertices;  // else the next level is no Push-CSC
-      if (listed) from = atomicAdd(to + ENTRIES, (with_items ? total.y : 0) + total.z);
-    }
+    if (threadIdx.x == 0) from = atomicAdd(to + ENTRIES, total.y);
+    if (threadIdx.x == WARP) atomicAdd(to + SIZE, total.x);
+    if (threadIdx.x == 2 * WARP) atomicAdd(to + QUADS, total.z);
     __syncthreads();
-    if (!listed || fresh == 0) continue;
-    int at = from + quads_before + quads_through - quads;
-    if (with_items) {
-      at += items_before + items_through - items;
-      list_run(chunk * NT + vertex % NT, items, NT, at, put);
-      at += items;
+    if (fresh == 0) continue;
+    // Items of one chunk beside one another: their words go to the same four blocks, and are united on the way.
+    const int begin = from + before, all_items = __shfl_sync(FULL_MASK, items_through, WARP - 1);
+    const int most_items = NT < WARP ? 0 : all_items / vertices_of_warp;  // of each: they share a row of tiles
+    if (NT >= WARP && (most_items <= WARP || vertices_of_warp >= WARP / 2)) {
+      const int rank = __popc(fresh & ((1u << lane_id()) - 1));
+      if (mine) {
+        for (int k = 0; k < items; ++k) put(begin + k * vertices_of_warp + rank, (chunk + k) * NT + vertex % NT);
+      }
+    } else {
+      list_run(chunk * NT + vertex % NT, items, NT, begin + items_through - items, put);
     }
-    list_run(~quad, quads, -1, at, put);
+    list_run(~quad, quads, -1, begin + all_items + quads_through - quads, put);
+  }
+  if (pulled) {
+    __syncthreads();
+    if (threadIdx.x == 0 && found_in_block) atomicAdd(to + SIZE, found_in_block);
   }
 }

@@ -182,7 +182,7 @@ class TileBfs(Format):
     kernels = Parameter("123", "of the authors' kernels, those that may be chosen", choices=tuple(KERNELS))
     nt = Parameter(0, "rows and columns of a tile; 0: 64 beyond 10,000 vertices, else 32", choices=(0, 16, 32, 64))
     extract = Parameter(4, "entries up to which those of a tile are stored apart", low=0, high=256)
-    unroll = Parameter(3, "levels between two looks at whether there is one more", choices=(3, 6, 12))
+    unroll = Parameter(6, "levels between two looks at whether there is one more", choices=(3, 6, 12))
     blocks = Parameter(8, "thread blocks a multiprocessor", low=1, high=16)
 
     out: BitTiles  # the arcs that go out
@@ -234,7 +234,7 @@ class TileBfs(Format):
         start = Launch(KERNEL, f"tile_bfs_start<{nt}>", min(all_blocks, cdiv(n, LARGE_BLOCK)), LARGE_BLOCK, args)
 
         shared, kept = quads.shared_of_small(words, self.shared_bytes)
-        limits = (np.int32(quads.ENTER), np.int32(quads.LEAVE), np.int32(quads.LEAVE))
+        limits = (np.int32(quads.ENTER), np.int32(quads.LEAVE), np.int32(out.quads))
         args = (
             *vertices,
             rule,
@@ -261,5 +261,5 @@ class TileBfs(Format):
             args = (now, *vertices, rule, out.chunk_ptr, out.quad_ptr, bits, y, *queued, numbers)
             grid = min(all_blocks, cdiv(words, warps))
             steps.append(Launch(KERNEL, f"tile_bfs_settle<{nt}>", grid, LARGE_BLOCK, args))
-        # A level that finds nothing ends the search; a frontier whose bits have to be set takes a turn of its own.
+        # A level that finds nothing ends the search; a frontier that is told by levels alone takes a turn of its own.
         return [*in_part("start", [start]), Loop(tuple(steps), numbers[:1], limit=2 * n, part="search")]
