@@ -111,5 +111,5 @@ def test_every_level_has_its_time_and_kernel(table, options, environment):
 
 
 def test_conversion_stands_beside_one_search(table, options):
-    found = data("preprocessing", table, options).pivot(index="matrix", columns="label", values="seconds")
+    found = data("preprocessing", table, options).pivot(index="matrix", columns="work", values="seconds")
     assert (found["conversion from CSR"] / found["one search"]).to_numpy() == pytest.approx(4 * 4 / 6)

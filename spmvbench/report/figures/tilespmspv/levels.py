@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from spmvbench.report import style
@@ -18,16 +19,18 @@ name = "tilespmspv-levels"
 title = "TileBFS, Fig. 10: level by level"
 caption = (
     "Time of every level of one search from the vertex of highest degree, measured by the device's clock outside of "
-    "the timed runs. 1 marks levels of Push-CSC, 2 of Push-CSR, 3 of a pull. The paper: on in-2004 and msdoor TileBFS "
-    "stays flat where Gunrock and GSwitch are at their peak; on msdoor and cant a late level of Pull-CSC may take "
-    "longer; roadNet-TX, with many and sparse tiles, is slower than GSwitch."
+    "the timed runs. Circles are levels of Push-CSC, squares of Push-CSR, triangles of a pull, diamonds of another "
+    "kernel. The paper: on in-2004 and msdoor TileBFS stays flat where Gunrock and GSwitch are at their peak; on "
+    "msdoor and cant a late level of Pull-CSC may take longer; roadNet-TX, with many and sparse tiles, is slower than "
+    "GSwitch."
 )
 papers = "Ji et al. 2022, Figure 10"
 order = 550
 performance = True
 
 MATRICES = ("LAW/in-2004", "INPRO/msdoor", "Williams/cant", "SNAP/roadNet-TX")  # the paper's
-NUMBERED = 60  # levels up to which each says its kernel
+KERNELS = {1: "o", 2: "s", 3: "^"}  # the marker of each
+FEW = 60  # levels whose markers have room
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
@@ -60,19 +63,16 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     for ax, matrix in zip(axes, matrices, strict=True):
         for label, mark in shown.items():
             part = table[(table["matrix"] == matrix) & (table["label"] == label)]
-            few = len(part) <= NUMBERED
-            ax.plot(
-                part["level"], part["seconds"], color=mark.color, linewidth=0.9, linestyle=mark.line,
-                marker=mark.marker if few else "", markerfacecolor=mark.face, markersize=4,
-            )  # fmt: skip
-            for point in part.itertuples() if few else ():
-                ax.annotate(
-                    str(point.kernel), (point.level, point.seconds), textcoords="offset points", xytext=(0, 5),
-                    fontsize=6.5, ha="center", color=mark.color,
+            ax.plot(part["level"], part["seconds"], color=mark.color, linewidth=0.8, linestyle=mark.line)
+            for kernel, of_kernel in part.groupby("kernel"):
+                ax.plot(
+                    of_kernel["level"], of_kernel["seconds"], color=mark.color, linestyle="",
+                    marker=KERNELS.get(kernel, "D"), markersize=4.5 if len(part) <= FEW else 2,
                 )  # fmt: skip
         ax.set(title=matrix.rpartition("/")[2], xlabel="level", ylabel="time of the level", yscale="log")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         style.time_ticks(ax.yaxis)
-    style.legend(figure, shown, lines=True)
+    lines = [Line2D([], [], color=mark.color, linestyle=mark.line, label=label) for label, mark in shown.items()]
+    figure.legend(handles=lines, loc="outside lower center", ncols=len(lines))
     style.missing(figure, [matrix for matrix in MATRICES if matrix not in matrices])
     return figure

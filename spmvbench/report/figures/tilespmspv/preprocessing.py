@@ -28,18 +28,20 @@ CONVERSION, ONE_SEARCH = "conversion from CSR", "one search"
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Columns setting, matrix, label (which of the two), seconds. Raises LeftOut without TileBFS."""
+    """Columns setting, matrix, work (which of the two), seconds. Raises LeftOut without TileBFS."""
     rows = searched(rows, (SEARCH,))
     table = representative(rows, labels_of(rows, (SEARCH,)))
     on_host = table["t_convert_host"] + table["t_transfer"].fillna(0)
     table = table.assign(**{CONVERSION: table["t_convert_device"].fillna(on_host), ONE_SEARCH: table["t_median"]})
     case = ["setting", "matrix"]
-    return table.melt(case, [CONVERSION, ONE_SEARCH], "label", "seconds").dropna(subset="seconds")
+    return table.melt(case, [CONVERSION, ONE_SEARCH], "work", "seconds").dropna(subset="seconds")
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """A panel a setting, two bars a matrix."""
-    figure = bars(table, "seconds", "time", style.marks([CONVERSION, ONE_SEARCH]), yscale="log")
+    figure = bars(
+        table.rename(columns={"work": "label"}), "seconds", "time", style.marks([CONVERSION, ONE_SEARCH]), yscale="log"
+    )
     for ax in figure.axes:
         style.time_ticks(ax.yaxis)
     return figure
