@@ -14,8 +14,8 @@ __device__ __forceinline__ unsigned peek(const unsigned* word) {
 #endif
 }
 
-// Gives a vertex a level and sets its bit; true for the one thread that was first. SHARED: bits lie in shared memory and
-// decide. Else levels do: the bits of a whole neighbourhood share a few sectors, where atomics would wait in line.
+// Gives a vertex a level and sets its bit; true for the one thread that was first. SHARED: bits lie in shared memory
+// and decide. Else levels do: the bits of a whole neighbourhood share a few sectors, where atomics would wait in line.
 template <bool SHARED>
 __device__ __forceinline__ bool mark(unsigned* visited, int* __restrict__ levels, int vertex, int level) {
   const unsigned bit = 1u << vertex % 32;
@@ -63,7 +63,8 @@ __device__ __forceinline__ Found visit(const int4 quad, unsigned* visited, const
   return found;
 }
 
-// Lists begin, begin + step, ... of every lane of a warp, `count` of them from place `at` on. put(place, entry) stores one.
+// Lists begin, begin + step, ... of every lane of a warp, `count` of them from place `at` on. put(place, entry) stores
+// one.
 template <typename Put>
 __device__ __forceinline__ void list_run(int begin, int count, int step, int at, Put put) {
   if (count < LONG) {

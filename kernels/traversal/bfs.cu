@@ -1,6 +1,7 @@
 // Breadth-first search over adjacency in quads: every vertex's neighbours are padded to a multiple of four by the last
-// one again; in_ptr and in_neighbours are the same of the arcs that come in. A frontier is a list of quads, so that threads share the arcs of hubs and of leaves alike; visited vertices
-// are bits. Nobody waits for a host: each kernel reads from the frontier's own notes what is to be done with it.
+// one again; in_ptr and in_neighbours are the same of the arcs that come in. A frontier is a list of quads, so that
+// threads share the arcs of hubs and of leaves alike; visited vertices are bits. Nobody waits for a host: each kernel
+// reads from the frontier's own notes what is to be done with it.
 #include "traversal.cuh"
 
 // A frontier, one of three that take turns: while one is expanded, the next is made and the one after that cleared.
@@ -56,8 +57,8 @@ __global__ void bfs_start(const int* __restrict__ source, const int* __restrict_
   }
 }
 
-// Level after level by one block, from a frontier of at most `enter` quads until one has none or more than `room`, which
-// shared memory holds. KEPT: visited bits lie in shared memory meanwhile.
+// Level after level by one block, from a frontier of at most `enter` quads until one has none or more than `room`,
+// which shared memory holds. KEPT: visited bits lie in shared memory meanwhile.
 template <bool KEPT>
 __global__ void __launch_bounds__(SMALL_BLOCK)
     bfs_small(int words, int enter, int room, const int* __restrict__ quad_ptr, const int4* __restrict__ neighbours,
@@ -142,14 +143,14 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
   }
 }
 
-// One level by all blocks: frontier `now` makes the one behind it, or where it is not listed the same, listed. PULL: vertices without a level may look for a
-// neighbour that has one, where that pays.
+// One level by all blocks: frontier `now` makes the one behind it, or where it is not listed the same, listed. PULL:
+// vertices without a level may look for a neighbour that has one, where that pays.
 template <bool PULL>
 __global__ void __launch_bounds__(LARGE_BLOCK)
     bfs_level(int now, int vertices, int scanned, int words, int all_quads, const int* __restrict__ quad_ptr,
               const int4* __restrict__ neighbours, const int* __restrict__ in_ptr,
-              const int4* __restrict__ in_neighbours, unsigned* visited, int* __restrict__ levels, int* __restrict__ queue,
-              long long queue_room, unsigned long long* __restrict__ sizes, int* __restrict__ notes) {
+              const int4* __restrict__ in_neighbours, unsigned* visited, int* __restrict__ levels,
+              int* __restrict__ queue, long long queue_room, unsigned long long* __restrict__ sizes, int* __restrict__ notes) {
   constexpr int WARPS = LARGE_BLOCK / WARP;
   __shared__ int totals[2][WARPS];
   __shared__ int listed_from;
@@ -222,7 +223,8 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
         total += totals[turn][w];
       }
       if (total == 0) continue;
-      if (threadIdx.x == 0) listed_from = quads_in(atomicAdd(sizes + following, static_cast<unsigned long long>(total)));
+      const auto room = static_cast<unsigned long long>(total);
+      if (threadIdx.x == 0) listed_from = quads_in(atomicAdd(sizes + following, room));
       __syncthreads();
       const int at = listed_from + before + through - found.quads;
       if (__any_sync(FULL_MASK, found.quads > 0)) list(found, at, [=](int place, int quad) { to[place] = quad; });

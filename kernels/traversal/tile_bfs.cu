@@ -1,9 +1,9 @@
-// TileBFS (Ji et al., ICPP 2022): breadth-first search over tiles of bits, whose sparsest lie apart as quads of neighbours.
-// A chunk is four tiles side by side. The words of a row of a chunk are its item: masks[4 * item ..], item = chunk * NT +
-// row. The pattern is symmetric, so that the words are those of columns too.
+// TileBFS (Ji et al., ICPP 2022): breadth-first search over tiles of bits; the sparsest lie apart, as quads of
+// neighbours. A chunk is four tiles side by side. The words of a row of a chunk are its item: masks[4 * item ..],
+// item = chunk * NT + row. What comes in (in_*) is stored apart where it is not what goes out.
 //
-// Bits are three arrays of `words`: of visited vertices; then of the vertices of even levels and of odd ones, of which one
-// holds the frontier, once it is SETTLED, and the other none.
+// Bits are three arrays of `words`: of visited vertices; then of the vertices of even levels and of odd ones, of which
+// one holds the frontier, once it is SETTLED, and the other none.
 #include "traversal.cuh"
 
 // A frontier, one of three that take turns: while one is expanded, the next is made and the one after that cleared.
@@ -23,7 +23,7 @@ constexpr int CHUNK = 4;
 
 enum Kernel { PUSH_CSC = 1, PUSH_CSR = 2, PULL_CSC = 3 };
 
-// The authors' rule. most: 1, 2 or 3 of the kernels may be used. rest: vertices without a level, the frontier's not among.
+// The authors' rule. most: 1, 2 or 3 of the kernels may be used. rest: vertices without a level, none of the frontier's.
 __device__ __forceinline__ Kernel chosen(int most, bool pulled, int size, int rest, int vertices) {
   if (most == 3 && (pulled || rest <= 0.5 * size)) return PULL_CSC;
   return most == 1 || size < 0.01 * vertices ? PUSH_CSC : PUSH_CSR;
@@ -261,8 +261,9 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
         int place = __shfl_sync(FULL_MASK, at, lane);
 #pragma unroll
         for (int e = 0; e < CHUNK; ++e) {
-          const int its_block = __shfl_sync(FULL_MASK, block[e], lane), its_items = __shfl_sync(FULL_MASK, items[e], lane);
+          const int its_block = __shfl_sync(FULL_MASK, block[e], lane);
           const int its_begin = __shfl_sync(FULL_MASK, begin[e], lane);
+          const int its_items = __shfl_sync(FULL_MASK, items[e], lane);
           for (Wide left = __shfl_sync(FULL_MASK, static_cast<Wide>(fresh[e]), lane); left; left &= left - 1) {
             const int row = Bits<NT>::lowest(static_cast<Word>(left)), vertex = its_block * NT + row;
             for (int k = lane_id(); k < its_items; k += WARP) put(place + k, (its_begin + k) * NT + row);
@@ -339,7 +340,8 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
   const unsigned* const visited = bits;
   const unsigned* const frontier = bits + static_cast<long long>(1 + (level & 1)) * words;
   unsigned* const found = bits + static_cast<long long>(2 - (level & 1)) * words;
-  const bool pull = all_quads > 0 && kernel != PUSH_CSC && (kernel == PULL_CSC || pull_pays(of[QUADS], rest, all_quads));
+  const bool may_pull = all_quads > 0 && kernel != PUSH_CSC;
+  const bool pull = may_pull && (kernel == PULL_CSC || pull_pays(of[QUADS], rest, all_quads));
   const int warps = gridDim.x * (LARGE_BLOCK / WARP);
   const int warp = blockIdx.x * (LARGE_BLOCK / WARP) + threadIdx.x / WARP;
 
@@ -361,7 +363,8 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
         want[2] = Bits<NT>::get(wanted, cols.z), want[3] = Bits<NT>::get(wanted, cols.w);
       }
       bool hit = false;
-      for (unsigned some = __ballot_sync(FULL_MASK, (want[0] | want[1] | want[2] | want[3]) != 0); some; some &= some - 1) {
+      const bool wants = (want[0] | want[1] | want[2] | want[3]) != 0;
+      for (unsigned some = __ballot_sync(FULL_MASK, wants); some; some &= some - 1) {
         const int chunk = __ffs(some) - 1;
         Word mask[CHUNK] = {};
         if (open && !hit) Bits<NT>::item(in_masks, static_cast<long long>(first + chunk) * NT + row, mask);
@@ -388,7 +391,8 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
   } else if (kernel != PULL_CSC) {
     const int entries = of[ENTRIES];
     const int* const from = queue + (level & 1) * queue_room;
-    for (long long first = static_cast<long long>(warp) * WARP; first < entries; first += static_cast<long long>(warps) * WARP) {
+    const long long stride = static_cast<long long>(warps) * WARP;
+    for (long long first = static_cast<long long>(warp) * WARP; first < entries; first += stride) {
       const long long i = first + lane_id();
       int block[CHUNK] = {};
       Word fresh[CHUNK] = {};
@@ -412,8 +416,8 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
   }
 }
 
-// Makes a frontier of the bits that were found: levels, visited bits, its size, and its entries where the next level may
-// want them. Of a frontier that is told by levels alone, bits and entries are made, and no more.
+// Makes a frontier of the bits that were found: levels, visited bits, its size, and its entries where the next level
+// may want them. Of a frontier that is told by levels alone, bits and entries are made, and no more.
 template <int NT>
 __global__ void __launch_bounds__(LARGE_BLOCK)
     tile_bfs_settle(int now, int vertices, int words, int most, const int* __restrict__ chunk_ptr,
@@ -473,7 +477,8 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
       quads = __ldg(quad_ptr + vertex + 1) - quad;
     }
     const int items_through = group_scan<WARP>(items), quads_through = group_scan<WARP>(quads);
-    if (lane_id() == WARP - 1) totals[turn][warp] = make_int3(vertices_of_warp, items_through + quads_through, quads_through);
+    const int through = items_through + quads_through;
+    if (lane_id() == WARP - 1) totals[turn][warp] = make_int3(vertices_of_warp, through, quads_through);
     __syncthreads();
     int before = 0;
     int3 total = make_int3(0, 0, 0);
