@@ -150,7 +150,8 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
     bfs_level(int now, int vertices, int scanned, int words, int all_quads, const int* __restrict__ quad_ptr,
               const int4* __restrict__ neighbours, const int* __restrict__ in_ptr,
               const int4* __restrict__ in_neighbours, unsigned* visited, int* __restrict__ levels,
-              int* __restrict__ queue, long long queue_room, unsigned long long* __restrict__ sizes, int* __restrict__ notes) {
+              int* __restrict__ queue, long long queue_room, unsigned long long* __restrict__ sizes,
+              int* __restrict__ notes) {
   constexpr int WARPS = LARGE_BLOCK / WARP;
   __shared__ int totals[2][WARPS];
   __shared__ int listed_from;

@@ -23,7 +23,7 @@ constexpr int CHUNK = 4;
 
 enum Kernel { PUSH_CSC = 1, PUSH_CSR = 2, PULL_CSC = 3 };
 
-// The authors' rule. most: 1, 2 or 3 of the kernels may be used. rest: vertices without a level, none of the frontier's.
+// The authors' rule. most: 1, 2 or 3 of the kernels may be used. rest: vertices that still have no level.
 __device__ __forceinline__ Kernel chosen(int most, bool pulled, int size, int rest, int vertices) {
   if (most == 3 && (pulled || rest <= 0.5 * size)) return PULL_CSC;
   return most == 1 || size < 0.01 * vertices ? PUSH_CSC : PUSH_CSR;
