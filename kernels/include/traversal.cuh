@@ -125,3 +125,27 @@ __device__ __forceinline__ bool finds(bool open, int begin, int end, const int4*
 __device__ __forceinline__ bool pull_pays(int quads, int rest, int all_quads) {
   return static_cast<double>(rest) * all_quads < 4.0 * quads * static_cast<double>(quads);
 }
+
+// The device's clock in nanoseconds; 0 where there is none.
+__device__ __forceinline__ long long nanoseconds() {
+  long long now = 0;
+#if defined(__CUDA_ARCH__)
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+#endif
+  return now;
+}
+
+// Keeps (time, kernel) of each level up to `level` in trace[level], where a launch made several with equal shares of the
+// time. noted: the last level that is kept. Kernel 0 is the start, of level 0.
+__device__ __forceinline__ void note_levels(int level, int kernel, long long* __restrict__ trace, int capacity,
+                                            int* __restrict__ noted) {
+  const long long now = nanoseconds();
+  const int last = kernel == 0 ? -1 : *noted;
+  if (level <= last || level >= capacity) return;
+  const long long before = kernel == 0 ? now : trace[2 * last];
+  for (int each = last + 1; each <= level; ++each) {
+    trace[2 * each] = before + (now - before) * (each - last) / (level - last);
+    trace[2 * each + 1] = kernel;
+  }
+  *noted = level;
+}

@@ -248,3 +248,11 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
     if (sum) atomicAdd(sizes + following, sum);
   }
 }
+
+// Notes the levels that were done: of frontier 0 by one block, or of the one that `turn` made; -2 is the start.
+__global__ void bfs_note(int turn, const unsigned long long* __restrict__ sizes, const int* __restrict__ notes,
+                         long long* __restrict__ trace, int capacity, int* __restrict__ noted) {
+  if (turn >= 0 && quads_in(sizes[turn]) == 0) return;
+  const int* const of = notes + (turn < 0 ? 0 : NOTES * ((turn + 1) % FRONTIERS));
+  note_levels(turn == -2 ? 0 : of[LEVEL], turn == -2 ? 0 : turn >= 0 && of[LISTED] == BY_BITS ? 3 : 1, trace, capacity, noted);
+}

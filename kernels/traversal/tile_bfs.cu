@@ -511,3 +511,15 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
     if (threadIdx.x == 0 && found_in_block) atomicAdd(to + SIZE, found_in_block);
   }
 }
+
+// Notes the levels that were done: of frontier 0 by one block, or of the one that `turn` made; -2 is the start.
+__global__ void tile_bfs_note(int turn, int vertices, int most, const int* __restrict__ numbers,
+                              long long* __restrict__ trace, int capacity, int* __restrict__ noted) {
+  const int* const of = numbers + NUMBERS * max(turn, 0);
+  if (turn >= 0 && of[SIZE] == 0) return;
+  const int level = turn < 0 ? of[LEVEL] : numbers[NUMBERS * ((turn + 1) % FRONTIERS) + LEVEL];
+  const int kernel = turn == -2  ? 0
+                     : turn == -1 ? PUSH_CSC
+                                  : chosen(most, of[PULLED], of[SIZE], of[REST] - of[SIZE], vertices);
+  note_levels(turn == -2 ? 0 : level, kernel, trace, capacity, noted);
+}

@@ -348,10 +348,13 @@ class Bench:
             return
         self.link.begin(turns.index, self.stage(op, "tracing levels"))
         steps, trace = traced
-        program, timed = self.device.compile(steps), self.shared.checks[op].timed
-        for _ in range(2):  # the second is warm
-            trace[...] = 0
-            verdict = verify.run_and_judge(turns.fmt, program, self.device, self.x[op], self.y, [timed], ("garbage",))
+        timed = self.shared.checks[op].timed
+        work = self.device.capture(self.device.compile(steps), 1)
+        for _ in range(3):  # the first warms up
+            placed = verify.put(turns.fmt, timed, self.x[op])
+            self.y[...], trace[...] = verify.garbage(self.y), 0
+            self.device.elapsed(work)
+            verdict = verify.judge_left(turns.fmt, self.x[op], self.y, placed, timed)
             self.judged(turns, verdict, self.stage(op, "tracing levels"))
         clock, kernel = self.device.to_host(trace)[:MOST_LEVELS].T
         count = 1 + int(np.count_nonzero(kernel[1:]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +19,7 @@ FRONTIERS, NOTES = 3, 4
 SMALL_BLOCK, LARGE_BLOCK = 1024, 256
 # Quads of a frontier that one block takes on, and that it holds in shared memory: beyond, all blocks work.
 ENTER, LEAVE = 1024, 4096
+TRACED = 4096  # levels that a trace has room for
 STATIC_SHARED_BYTES = 1024  # at most, of the kernel of one block
 
 
@@ -72,6 +75,32 @@ def shared_of_small(words: int, shared_bytes: int) -> tuple[int, bool]:
     queues = 2 * 4 * LEAVE
     kept = queues + 4 * words + STATIC_SHARED_BYTES <= shared_bytes
     return queues + (4 * words if kept else 0), kept
+
+
+def traced(
+    launches: list[Launch | Loop], ends: Iterable[str], note: Launch
+) -> tuple[list[Launch | Loop], Array] | None:
+    """A search that also notes its levels, and where, as `Format.traced` says.
+
+    launches: the start and the loop. ends: kernels that end levels; the first argument of all but those of one block is
+    their turn. note: the kernel that notes, its arguments without turn, trace and counter.
+    """
+    if not launches:
+        return None
+    first, loop = launches
+    xp = array_module(loop.more)
+    trace, noted = xp.zeros((TRACED, 2), np.int64), xp.zeros(1, np.int32)
+
+    def noting(turn: int) -> Launch:
+        return replace(note, args=(np.int32(turn), *note.args, trace, np.int32(TRACED), noted))
+
+    steps = []
+    for step in loop.steps:
+        steps.append(step)
+        name = step.kernel.partition("<")[0]
+        if name in ends:
+            steps.append(noting(-1 if name.endswith("_small") else int(step.args[0])))
+    return [first, noting(-2), replace(loop, steps=tuple(steps))], trace
 
 
 class QuadSearch(Format):
@@ -184,6 +213,11 @@ class QuadSearch(Format):
             for turn in range(self.params["unroll"])
         ]
         return [*first, Loop((small, *all_blocks), sizes.view(np.int32)[:1], limit=n, part="search")]
+
+    def traced(self, x: Array, y: Array) -> tuple[list[Launch | Loop], Array] | None:
+        launches = self.launches(x, y)
+        notes = launches[0].args[-2:] if launches else ()
+        return traced(launches, ("bfs_small", "bfs_level"), Launch(KERNEL, "bfs_note", 1, 1, notes))
 
 
 @register

@@ -263,3 +263,11 @@ class TileBfs(Format):
             steps.append(Launch(KERNEL, f"tile_bfs_settle<{nt}>", grid, LARGE_BLOCK, args))
         # A level that finds nothing ends the search; a frontier that is told by levels alone takes a turn of its own.
         return [*in_part("start", [start]), Loop(tuple(steps), numbers[:1], limit=2 * n, part="search")]
+
+    def traced(self, x: Array, y: Array) -> tuple[list[Launch | Loop], Array] | None:
+        launches = self.launches(x, y)
+        numbers = launches[0].args[-1:] if launches else ()
+        args = (np.int32(self.shape[0]), np.int32(KERNELS[self.params["kernels"]]), *numbers)
+        return quads.traced(
+            launches, ("tile_bfs_small", "tile_bfs_settle"), Launch(KERNEL, "tile_bfs_note", 1, 1, args)
+        )
