@@ -68,12 +68,14 @@ def figures(folder: Path) -> dict:
     workers = session["workers"]
     seconds = dict.fromkeys([*SHARES, "checking"], 0.0)
     for stage, spent in session["seconds"].items():
-        seconds[share_of(stage)] += spent
-    wall = session["wall"]
+        if stage != "compiling ahead":
+            seconds[share_of(stage)] += spent
+    wall, ready = session["wall"], [worker["ready"] for worker in workers]
+    seconds["starting"] = sum(ready)  # processes, compiling ahead, opening the device
     seconds["waiting"] = len(workers) * wall - sum(seconds.values())
     return {
         "wall": wall,
-        "steady": wall - max(worker["ready"] for worker in workers),
+        "steady": wall - max(ready),
         "seconds": seconds,
         "rows": len(rows),
         "statuses": rows["status"].value_counts().to_dict(),
