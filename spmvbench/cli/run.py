@@ -17,7 +17,7 @@ from spmvbench.cli.option_types import Bytes, Seconds, Words
 from spmvbench.cli.progress import Progress, stoppable
 from spmvbench.cli.results import echo_results
 from spmvbench.cli.scheduling import Places, scheduling
-from spmvbench.cli.selection import Selection, found_matrices, selection
+from spmvbench.cli.selection import Selection, selection
 from spmvbench.errors import SpmvbenchError, UsageError
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def command(
     folder = Path(results) / (run_name or default_name([*chosen.sets, *chosen.groups, *chosen.matrices], device))
     if not re.fullmatch(r"\w[\w.+-]*", folder.name) or (run_name or folder.name) != folder.name:
         raise UsageError(f"{run_name!r} is no name for a run: use letters, digits and . _ + -")
-    found = found_matrices(chosen, seed, dry_run=dry_run)
+    found = places.found(chosen, seed, dry_run=dry_run)
     modes = modes or plan.DEFAULT_MODES[plan.device_kind(device)]
     cases = plan.cross(found, classes, dtypes, modes, device, seed, names)
     settings = plan.Settings(device, max_bytes, budget, timeout, real_part, convert)
@@ -195,6 +195,8 @@ def command(
     if dry_run:
         todo = plan.pending(cases, {} if fresh else store.measured(folder, settled=retry, max_bytes=max_bytes))
         _echo_plan(folder, found, cases, len(todo))
+        if places.estimate:
+            places.foretell(todo, folder)
         return 0
     with store.lock(folder):
         if fresh and (aside := store.set_aside(folder)):

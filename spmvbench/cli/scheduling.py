@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spmvbench.cli import completion
+from spmvbench.cli.selection import Selection, found_matrices
 from spmvbench.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from spmvbench.bench.cluster.workers import Workers
+    from spmvbench.bench.estimate import Sample
     from spmvbench.bench.plan import Case, Group, Settings
     from spmvbench.bench.session import Watcher
+    from spmvbench.collection import Matrix
 
 
 class Shard(click.ParamType):
@@ -37,18 +41,26 @@ class Shard(click.ParamType):
 
 @dataclass(frozen=True)
 class Places:
-    """What the person at the terminal chose. scheduler: an address or ``local``. count: workers of ``local``."""
+    """What the person at the terminal chose. scheduler: an address or ``local``. count: its workers.
+
+    sample: how many of the matrices. like: runs to foretell from.
+    """
 
     scheduler: str | None
     count: int | None
     shard: tuple[int, int] | None
+    sample: int | None = None
+    like: tuple[str, ...] = ()
+    estimate: bool = False
 
     def open(self, device: str, *, dry_run: bool) -> tuple[str, str, Workers | None]:
         """The device's own name, what to say about it, and a scheduler's workers, there until the command ends.
 
         Raises UsageError, DeviceUnavailable, SpmvbenchError where no scheduler answers or Dask is not installed.
         """
-        if self.scheduler != "local" and self.count is not None:
+        if self.estimate and not dry_run:
+            raise UsageError("--estimate goes with --dry-run")
+        if self.scheduler != "local" and self.count is not None and not self.estimate:
             raise UsageError("--workers goes with --scheduler local: another scheduler has the workers that it has")
         if self.scheduler is None:
             return *choose_device(device, dry_run=dry_run), None
@@ -83,10 +95,54 @@ class Places:
         from spmvbench.bench import costs, plan
 
         part, count = self.shard
-        groups = costs.shards(plan.grouped(cases), count, costs.prior(settings))[part - 1]
+        sampled = self._sample(cases, []) if self.like else None
+        expected = sampled.costs() if sampled else costs.prior(settings)
+        groups = costs.shards(plan.grouped(cases), count, expected)[part - 1]
         if not groups:
             raise UsageError(f"--shard {part}/{count} is empty: there is too little to measure for so many parts")
         return [case for group in groups for case in group.cases], store.shard(folder, part, count)
+
+    def found(self, chosen: Selection, seed: int, *, dry_run: bool) -> list[Matrix]:
+        """The matrices of a selection, or those of --sample. Nothing but those is fetched, for an estimate nothing."""
+        if self.sample is not None:
+            from spmvbench.bench.estimate import spread
+
+            few = spread(found_matrices(chosen, seed, dry_run=True, unasked=True), self.sample, seed)
+            named = {"synthetic": lambda m: m.name, "file": lambda m: str(m.path), "suitesparse": lambda m: m.id}
+            chosen = Selection(tuple(named[m.source](m) for m in few), (), (), dict.fromkeys(chosen.conditions), None)
+        return found_matrices(chosen, seed, dry_run=dry_run, unasked=self.estimate)
+
+    def _sample(self, cases: Sequence[Case], also: list[Path]) -> Sample | None:
+        from spmvbench import store
+        from spmvbench.bench import estimate
+
+        return estimate.Sample.of([*map(store.folder, self.like), *also], cases)
+
+    def foretell(self, cases: Sequence[Case], folder: Path) -> None:
+        """Say how long cases will take. Raises UsageError where there are no rows to tell that from."""
+        from spmvbench import store
+        from spmvbench.bench import estimate, plan
+
+        sample = self._sample(cases, [folder] if (folder / store.ENVIRONMENT).exists() else [])
+        if sample is None:
+            raise UsageError(
+                f"--estimate goes by rows, of {estimate.FEWEST} matrices or more: measure a sample of them first "
+                "(--sample 20), or name a run with --like"
+            )
+        labels = {case.label for case in cases if not case.refusal}
+        unknown = len(labels - sample.labels)
+        gpus = self.count or 1
+        found = estimate.estimate(sample, plan.grouped(cases), gpus)
+        others = f"; {unknown} of {len(labels)} formats have no rows and are taken for the others' mean" * bool(unknown)
+        click.echo(f"By {sample.cases} cases on {len(sample.seconds)} matrices{others}:")
+        clock = estimate.clock
+        click.echo("on one GPU about {}, {} to {} with 95 % confidence".format(*map(clock, found.one)))
+        if gpus > 1:
+            click.echo(
+                "on {} GPUs about {}, {} to {}; the longest part is {:.2f} times the mean".format(
+                    gpus, *map(clock, found.many), found.longest
+                )
+            )
 
     def measure(
         self, folder: Path, groups: Sequence[Group], settings: Settings, watcher: Watcher, workers: Workers | None
@@ -113,9 +169,18 @@ _PARAMETERS = (
         "count",
         type=click.IntRange(1, 1024),
         metavar="N",
-        help="Workers of --scheduler local. Default: one a GPU, or one that emulates.",
+        help="Workers of --scheduler local; GPUs of --estimate. Default: one a GPU, or one that emulates.",
     ),
     click.option("--shard", type=Shard(), metavar="K/N", help="Part K of N, as a run of its own, for job arrays."),
+    click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Only N of the matrices, of all sizes."),
+    click.option("--estimate", is_flag=True, help="With --dry-run: how long it will take, by rows that there are."),
+    click.option(
+        "--like",
+        multiple=True,
+        metavar="RUN",
+        shell_complete=completion.runs,
+        help="A run to go by, for --estimate and --shard; repeat for more.",
+    ),
 )
 
 
@@ -124,9 +189,16 @@ def scheduling(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def gathered(
-        *args: Any, scheduler: str | None, count: int | None, shard: tuple[int, int] | None, **options: Any
+        *args: Any,
+        scheduler: str | None,
+        count: int | None,
+        shard: tuple[int, int] | None,
+        sample: int | None,
+        like: tuple[str, ...],
+        estimate: bool,
+        **options: Any,
     ) -> Any:
-        return command(*args, places=Places(scheduler, count, shard), **options)
+        return command(*args, places=Places(scheduler, count, shard, sample, like, estimate), **options)
 
     for parameter in reversed(_PARAMETERS):
         gathered = parameter(gathered)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -106,12 +107,12 @@ def selection(command: Callable[..., Any]) -> Callable[..., Any]:
     return gathered
 
 
-def found_matrices(chosen: Selection, seed: int = 0, *, dry_run: bool = False) -> list[Matrix]:
+def found_matrices(chosen: Selection, seed: int = 0, *, dry_run: bool = False, unasked: bool = False) -> list[Matrix]:
     """The matrices of a selection; those of the collection that are not here are fetched.
 
     Named ones always; those of groups, sets, globs and conditions unless they hold more than UNASKED_ENTRIES, in which
-    case a line says how to. dry_run: nothing is fetched, and what would be counts as found. Raises UsageError and
-    SpmvbenchError.
+    case a line says how to. dry_run: nothing is fetched, and what would be counts as found. unasked: however many
+    entries they hold. Raises UsageError and SpmvbenchError.
     """
     from spmvbench import collection
 
@@ -128,7 +129,7 @@ def found_matrices(chosen: Selection, seed: int = 0, *, dry_run: bool = False) -
     found, missing = resolve()
     if missing:
         named = [name for name in missing if name in matrices or name.partition("/")[2] in matrices]
-        expected = _fetched(missing, named, dry_run=dry_run)
+        expected = _fetched(missing, named, dry_run=dry_run, most=math.inf if unasked else UNASKED_ENTRIES)
         found, missing = (found + expected, missing) if dry_run else resolve()
         missing = sorted(set(missing) - {matrix.id for matrix in found})
     fetch = shlex.join(["spmvbench", "fetch", *_words(chosen)])
@@ -141,14 +142,14 @@ def found_matrices(chosen: Selection, seed: int = 0, *, dry_run: bool = False) -
     return found
 
 
-def _fetched(missing: list[str], named: list[str], *, dry_run: bool) -> list[Matrix]:
+def _fetched(missing: list[str], named: list[str], *, dry_run: bool, most: float) -> list[Matrix]:
     """Bring matrices of the collection to the cache; those not named may fail. Returns those that would come."""
     from spmvbench.collection import Matrix, suitesparse
     from spmvbench.collection.download import Unreachable
 
     try:
         entries = suitesparse.search(missing)
-        if sum(entry.stored or 0 for entry in entries if entry.id not in named) > UNASKED_ENTRIES:
+        if sum(entry.stored or 0 for entry in entries if entry.id not in named) > most:
             entries = [entry for entry in entries if entry.id in named]
         if not entries:
             return []

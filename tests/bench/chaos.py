@@ -39,10 +39,11 @@ MARKS = {  # what a process's command line says
 class Cluster:
     """The scheduler and its workers, started again whenever they are gone; with `local`, the client has its own."""
 
-    def __init__(self, workers: int, local: bool):
+    def __init__(self, workers: int, local: bool, env: dict[str, str]):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
+        self.env = env
         self.address = "local" if local else f"tcp://127.0.0.1:{port}"
         dask = [sys.executable, "-m", "distributed.cli"]
         worker = [f"{dask[2]}.dask_worker", self.address, "--nthreads", "1", "--resources", "GPU=1", "--no-nanny"]
@@ -55,7 +56,7 @@ class Cluster:
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         for place, process in enumerate(self.processes):
             if process is None or process.poll() is not None:
-                self.processes[place] = subprocess.Popen(self.commands[place], **quiet)
+                self.processes[place] = subprocess.Popen(self.commands[place], env=self.env, **quiet)
 
     def end(self) -> None:
         for process in filter(None, reversed(self.processes)):
@@ -118,7 +119,8 @@ def main() -> int:
     rng.shuffle(order)
     each = -(-args.faults // (len(VERDICTS) * len(args.matrices)))
     faulty = [f"{key}[n={n}]" for n in range(1, each + 1) for key in VERDICTS]
-    cluster = Cluster(args.workers, args.local)
+    env = os.environ | ({"SPMVBENCH_FORMATS": str(FAULTS)} if faulty else {})
+    cluster = Cluster(args.workers, args.local, env)
     count = ["--workers", str(args.workers)] if args.local else []
     command = [
         sys.executable,
@@ -132,10 +134,9 @@ def main() -> int:
     ]
     command += ["--formats", ",".join([*faulty, args.formats]), "--scheduler", cluster.address, *count]
     command += ["--results", args.results]
-    env = os.environ | ({"SPMVBENCH_FORMATS": str(FAULTS)} if faulty else {})
 
     killed, seen = Counter(), {}  # how many of each kind; what was on disk at any kill, by run
-    number, client, output, began = 0, None, "", time.monotonic()
+    number, failures, client, output, began = 0, 0, None, "", time.monotonic()
     lost = twice = missing = blamed = unjudged = rows = planted = 0
     try:
         while True:  # one run after the other until everything is killed that was to be
@@ -152,6 +153,10 @@ def main() -> int:
             if client.poll() is not None:
                 client, output = None, log.read_text(errors="replace")
                 if "Rows: " not in output:
+                    failures += 1
+                    if failures > 10 + 3 * sum(killed.values()):
+                        print(f"the run does not come to its end: {output[-500:]}")
+                        return 2
                     time.sleep(0.2)
                     continue
                 found = store.load(folder)

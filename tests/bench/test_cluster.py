@@ -117,7 +117,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time_and_the_run_stops_and_go
 
 def block(name):
     """A script of the page."""
-    return re.search(rf"^```sh file={name}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)[1]
+    return re.search(rf'^```sh title="{name}"\n(.*?)^```', PAGE.read_text(encoding="utf-8"), re.M | re.S)[1]
 
 
 @pytest.fixture

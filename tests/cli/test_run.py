@@ -54,6 +54,13 @@ def run(command, tmp_path, monkeypatch):
         (["pde:4", "--min-nnz", "many"], "--min-nnz"),
         (["pde:4", "--config", "dem"], "did you mean demo"),
         (["pde:4", "--nonsense"], "nonsense"),
+        (["pde:4", "--shard", "3/2"], "write 1/8 to 8/8"),
+        (["pde:4", "--shard", "0/2"], "write 1/8 to 8/8"),
+        (["pde:4", "--shard", "9/9", "--formats", "csr-scalar"], "too little to measure"),
+        (["pde:4", "--workers", "2"], "--workers goes with --scheduler local"),
+        (["pde:4", "--scheduler", "local", "--device", "cuda:1"], "leave out --device cuda:1"),
+        (["pde:4", "--estimate"], "--estimate goes with --dry-run"),
+        (["pde:4", "--dry-run", "--estimate"], "measure a sample"),
     ],
 )
 def test_a_wrong_command_is_refused_with_the_way_out(run, tmp_path, args, words):
@@ -225,6 +232,18 @@ def test_filters_hold_for_what_is_generated(run):
         1,
         "Error: the selection holds no matrix: loosen --kind, --min-nnz, --max-nnz or --spd\n",
     )
+
+
+def test_an_estimate_goes_by_the_rows_that_there_are_and_a_sample_is_of_all_sizes(run):
+    few = [f"tridiag:{n}" for n in (9, 10, 11, 50, 51, 52, 500, 501, 502)]
+    args = (*few, "--formats", "csr-scalar", "--run", "r")
+    assert run(*args, "--sample", "3").code == 0
+    names = [int(name.partition(":")[2]) for name in store.load("results/r")["name"]]
+    assert [name // 10 > 1 for name in sorted(names)] == [False, True, True] and max(names) >= 500
+    told = run(*args, "--dry-run", "--estimate", "--workers", "2").out
+    assert "9 cases, 3 measured already, 6 to measure" in told
+    assert "By 3 cases on 3 matrices:" in told
+    assert "on one GPU about" in told and "on 2 GPUs about" in told
 
 
 def test_a_gpu_that_is_not_there_leaves_nothing_behind(command, tmp_path, monkeypatch):
