@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -11,7 +12,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.ranking import ranked
 from spmvbench.analysis.speedup import duel_summary, duels
 from spmvbench.bench.record import rate_unit
-from spmvbench.report import style
+from spmvbench.report import charts, style
 
 MOST_COLUMNS, LONGEST = 3, 28  # panels side by side, and letters of a matrix's name in one
 
@@ -65,6 +66,20 @@ def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence
     style.legend(figure, shown)
     style.missing(figure, missing)
     return figure
+
+
+def chart(table: pd.DataFrame) -> dict[str, Any]:
+    """The same for the page: the rates of a setting, then its pairs."""
+    duel = table["over"] != ""
+    setting = table["setting"].astype(str)
+    said = setting.where(~duel, table["label"] + " over " + table["over"] + ", " + setting)
+    value = table["speedup"].where(duel, table["gflops"])
+    shown = charts.panels(table.assign(value=value, faster=(table["speedup"] > 1).astype(int)), said)
+    shown = shown[shown["nnz"] > 0]
+    speedup = charts.axis("value", "speed-up") | {"one": True, "wins": True}
+    rates = charts.axis("value", "GFLOPS")
+    ups = {panel: speedup if " over " in panel else rates for panel in shown["panel"].unique()}
+    return charts.points(charts.NNZ, rates, shown[["panel", "label", "matrix", "value", "faster"]], ups=ups)
 
 
 def _over_nonzeros(ax: Axes, part: pd.DataFrame, value: str, shown: Mapping[str, style.Mark]) -> None:

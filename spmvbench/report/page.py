@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,7 +25,7 @@ from spmvbench.analysis.ranking import default_baseline, in_order
 from spmvbench.bench.record import COLUMNS
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.paths import written_whole
-from spmvbench.report import figures, style, tables
+from spmvbench.report import charts, figures, style, tables
 from spmvbench.report.published import Published
 
 PAGE, FIGURES = "index.html", "figures"
@@ -32,16 +33,22 @@ PAGE, FIGURES = "index.html", "figures"
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure on the page. files: what was written, the CSV last. image: a data URI, empty where tables do without."""
+    """A figure on the page. files: what was written, the CSV last. chart: what the page draws it from, as module charts
+    has it; else image is a data URI, or tables do without. said: the caption, parted where the baseline stands. unreal:
+    its times are those of the emulated device.
+    """
 
     name: str
     title: str
     caption: str
+    said: list[str]
     papers: str
     alt: str
+    chart: dict[str, Any] | None
     image: str
     tables: list[tables.Table]
     files: list[Path]
+    unreal: bool
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,7 @@ class _Draft:
     options: figures.Options
     folder: Path
     images: Sequence[str]
+    numbers: bool
     with_emulated: bool
 
 
@@ -78,25 +86,33 @@ def write(
     matrices: pd.DataFrame | None = None,
     published: Sequence[Published] = (),
     highlight: Sequence[str] | None = None,
+    alone: bool = False,
+    shared: str = "",
+    home: str = "",
     jobs: int = 1,
     watch: Callable[[int, int], None] = lambda done, of: None,
 ) -> Report:
     """Write the page, and beside it the figures as `images` (svg, png, pdf) and their data as CSV.
 
+    The page holds all that it shows. What can be steered there is drawn by its script, what cannot is an image.
+
     rows: of one or several runs. environment: as `store.environment`; every key may be missing. names: figures to draw,
     all without. baseline: a label, plain CSR without. with_emulated: where there are rows of the emulated device, show
     their times, and only those, marked as such. matrices: the runs' descriptions of their matrices, as
     `store.matrices`. published: papers' figures to set beside the run's. highlight: labels, the first of the standings
-    without. jobs: processes that draw; a figure may take
-    seconds where there are many formats. watch: told after each figure how many of how many are done.
+    without. alone: write the page and nothing beside it. shared: where from the page its style and script lie, as
+    `write_shared` has put them; it holds them itself without. home: a page over several reports to link to. jobs:
+    processes that draw; a figure may take seconds where there are many formats. watch: told after each figure how many
+    of how many are done.
 
     Raises UsageError for an unknown figure, baseline or format to highlight.
     """
     chosen = figures.choose(names)
     draft = _drafted(rows, environment, out, images, baseline, with_emulated, matrices, published, highlight)
+    draft = replace(draft, images=(), numbers=False) if alone else draft
     drawn: list[Drawn] = []
     left_out: dict[str, list[str]] = {}
-    draft.folder.mkdir(parents=True, exist_ok=True)
+    (out if alone else draft.folder).mkdir(parents=True, exist_ok=True)
     for done, found in enumerate(_every(draft, [figure.name for figure in chosen], jobs), start=1):
         if isinstance(found, Drawn):
             drawn.append(found)
@@ -106,7 +122,7 @@ def write(
         watch(done, len(chosen))
 
     page = out / PAGE
-    text = _render(draft.rows, draft.times, environment, draft.options, drawn, left_out, out, draft.with_emulated)
+    text = _render(draft, drawn, left_out, out, shared, home)
     # A command may name files whose names are not UTF-8.
     return Report(_written(page, text.encode(errors="backslashreplace")), drawn, left_out)
 
@@ -160,7 +176,7 @@ def _drafted(
     times = rows[(emulated(rows) == with_emulated) & ((rows["nnz"] > 0) | (rows["status"] != "ok"))]
     times = times.assign(setting=times["setting"].cat.remove_unused_categories())
     options = replace(_options(rows, times, baseline, highlight), matrices=matrices, published=published)
-    return _Draft(rows, times, environment, options, out / FIGURES, images, with_emulated)
+    return _Draft(rows, times, environment, options, out / FIGURES, images, True, with_emulated)
 
 
 def fingerprint(rows: pd.DataFrame) -> str:
@@ -252,22 +268,27 @@ def _draw(figure: ModuleType, draft: _Draft) -> Drawn:
     options, folder = draft.options, draft.folder
     table = _table(figure, draft)
     unreal = figure.performance and draft.with_emulated
+    chart = figure.chart(table, draft.environment, options) if hasattr(figure, "chart") else None
+    kinds = dict.fromkeys([*draft.images, *(["svg"] if chart is None else [])])
     image, paths = "", []
-    if hasattr(figure, "draw"):
+    if hasattr(figure, "draw") and kinds:
         with style.theme():
             drawing = _drawing(figure, table, draft)
-            images = {image: style.rendered(drawing, image) for image in dict.fromkeys(["svg", *draft.images])}
-            paths = [_written(folder / f"{figure.name}.{image}", images[image]) for image in draft.images]
-            line = images["svg"].replace(b"\n", b" ")
+            pictures = {kind: style.rendered(drawing, kind) for kind in kinds}
+        paths = [_written(folder / f"{figure.name}.{kind}", pictures[kind]) for kind in draft.images]
+        if chart is None:
+            line = pictures["svg"].replace(b"\n", b" ")
             image = f"data:image/svg+xml,{quote(line, safe=' =/:,;.()-+!?@')}"
     shown = figure.show(table, draft.environment, options) if hasattr(figure, "show") else []
     if unreal:
         shown = [replace(part, caption=f"EMULATED: {part.caption}") for part in shown]
-    numbers = table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
-    data = _written(folder / f"{figure.name}.csv", numbers.encode())
-    caption = figure.caption.format(baseline=options.baseline)
-    alt = f"{figure.title}. {caption} The numbers are in {data.name}."
-    return Drawn(figure.name, figure.title, caption, figure.papers, alt, image, shown, [*paths, data])
+    if draft.numbers:
+        numbers = table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+        paths.append(_written(folder / f"{figure.name}.csv", numbers.encode()))
+    said = figure.caption.split("{baseline}")
+    caption = str(options.baseline).join(said)
+    alt = f"{figure.title}. {caption}" + (f" The numbers are in {figure.name}.csv." if draft.numbers else "")
+    return Drawn(figure.name, figure.title, caption, said, figure.papers, alt, chart, image, shown, paths, unreal)
 
 
 def _written(path: Path, content: bytes) -> Path:
@@ -276,51 +297,76 @@ def _written(path: Path, content: bytes) -> Path:
     return path
 
 
-def _render(
-    rows: pd.DataFrame,
-    times: pd.DataFrame,
-    environment: Mapping[str, Any],
-    options: figures.Options,
-    drawn: Sequence[Drawn],
-    left_out: Mapping[str, Sequence[str]],
-    out: Path,
-    with_emulated: bool,
-) -> str:
-    """The page's text."""
+def sources() -> dict[str, str]:
+    """What every page needs: the library that draws, the page's script and its style, by the names of their files."""
+    package = resources.files("spmvbench.report")
+    texts = {name: (package / folder / name).read_text(encoding="utf-8") for folder, name in _SOURCES}
+    return {
+        "library.js": texts["d3.min.js"] + texts["plot.min.js"],
+        "page.js": "".join(texts[name] for name in ("state.js", "charts.js", "page.js")),
+        "page.css": texts["page.css"],
+    }
+
+
+_SOURCES = [("library", name) for name in ("d3.min.js", "plot.min.js")]
+_SOURCES += [("templates", name) for name in ("state.js", "charts.js", "page.js", "page.css")]
+
+
+def write_shared(folder: Path) -> None:
+    """Write what several pages share to a folder; each is written with `shared`, the way there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in sources().items():
+        _written(folder / name, text.encode())
+    licences = (resources.files("spmvbench.report") / "library" / "LICENSES").read_bytes()
+    _written(folder / "LICENSES", licences)
+
+
+def _templates() -> jinja2.Environment:
     loader = jinja2.PackageLoader("spmvbench.report", "templates")
-    templates = jinja2.Environment(
+    return jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    source = {name: Markup(loader.get_source(templates, name)[0]) for name in ("page.css", "page.js")}
+
+
+def _render(
+    draft: _Draft, drawn: Sequence[Drawn], left_out: Mapping[str, Sequence[str]], out: Path, shared: str, home: str
+) -> str:
+    """The page's text."""
+    rows, times, environment, options = draft.rows, draft.times, draft.environment, draft.options
     speed = len(right(times)) > 0
     measured = rows[rows["matrix_sha256"] != ""]
-    return templates.get_template("page.html").render(
-        source=source,
-        runs=sorted(set(rows["run_id"])),
-        devices=sorted(set(rows["device_name"]) - {""}) or sorted(set(rows["device"])),
-        days=sorted(set(rows["started_at"].str.slice(0, 10)) - {""}),
-        matrices=measured["matrix"].nunique(),
-        labels=measured["label"].nunique(),
-        cases=len(rows),
-        fingerprint=fingerprint(rows),
-        settings=[str(setting) for setting in rows["setting"].cat.categories],
-        statuses=tables.statuses(rows),
-        near_floor=int((right(times)["near_launch_floor"]).sum()),
-        baseline=options.baseline,
-        emulated=with_emulated,
-        hidden=bool(emulated(rows).any()) and not with_emulated,
-        formats=tables.formats(times if speed else rows, speed=speed),
-        drawn=[(figure, [path.relative_to(out).as_posix() for path in figure.files]) for figure in drawn],
-        left_out=left_out,
-        grid=Markup(
-            tables.script_json(tables.matrices(times if speed else rows, speed=speed, first=list(options.marks)))
-        ),
-        reasons=tables.reasons(rows),
-        unread=tables.unread(rows),
-        sources=tables.sources(rows),
-        environment=tables.facts({k: v for k, v in environment.items() if k != "sessions"}),
-        sessions=len(environment.get("sessions", [])),
-        meanings=[(name, meaning) for name, (_, meaning) in COLUMNS.items() if name in _EXPLAINED],
+    charts_of = {figure.name: figure.chart for figure in drawn if figure.chart}
+    return (
+        _templates()
+        .get_template("page.html")
+        .render(
+            source={} if shared else {name: Markup(text) for name, text in sources().items()},
+            shared=shared,
+            home=home,
+            runs=sorted(set(rows["run_id"])),
+            devices=sorted(set(rows["device_name"]) - {""}) or sorted(set(rows["device"])),
+            days=sorted(set(rows["started_at"].str.slice(0, 10)) - {""}),
+            matrices=measured["matrix"].nunique(),
+            labels=measured["label"].nunique(),
+            cases=len(rows),
+            fingerprint=fingerprint(rows),
+            settings=[str(setting) for setting in rows["setting"].cat.categories],
+            statuses=tables.statuses(rows),
+            near_floor=int((right(times)["near_launch_floor"]).sum()),
+            baseline=options.baseline,
+            emulated=draft.with_emulated,
+            hidden=bool(emulated(rows).any()) and not draft.with_emulated,
+            formats=tables.formats(times if speed else rows, speed=speed),
+            drawn=[(figure, [path.relative_to(out).as_posix() for path in figure.files]) for figure in drawn],
+            left_out=left_out,
+            data=Markup(tables.script_json(charts.page_data(rows, times if speed else rows[:0], options, charts_of))),
+            reasons=tables.reasons(rows),
+            unread=tables.unread(rows),
+            sources=tables.sources(rows),
+            environment=tables.facts({k: v for k, v in environment.items() if k != "sessions"}),
+            sessions=len(environment.get("sessions", [])),
+            meanings=[(name, meaning) for name, (_, meaning) in COLUMNS.items() if name in _EXPLAINED],
+        )
     )
 
 

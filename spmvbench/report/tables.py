@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from spmvbench.analysis.breakeven import footprints
 from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.ranking import REACH, TIE
 from spmvbench.analysis.reasons import first_line, in_common, kind
@@ -286,53 +285,6 @@ def facts(record: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:
         elif value not in (None, "", []):
             found.append((key, " ".join(map(str, value)) if isinstance(value, list) else str(value)))
     return found
-
-
-def matrices(rows: pd.DataFrame, *, speed: bool, first: Sequence[str]) -> dict[str, Any]:
-    """Everything of the table of matrices, as the page's script takes it.
-
-    matrices: a list each of name, kind, rows, nnz, mean, longest and CV of the row lengths, and hash. formats: labels,
-    `first` leading. views: what can be shown (GFLOPS by setting where `speed`, bytes per nonzero by type); each holds
-    for every matrix a list with a number a format, or the status instead, or null where there is no case; `most` says
-    whether the largest is the best. Experiments are left out.
-    """
-    rows = rows[~rows["experiment"]]
-    readable = rows[rows["matrix_sha256"] != ""]
-    about = readable.drop_duplicates("matrix").sort_values("matrix").set_index("matrix")
-    order = [label for label in first if label in set(rows["label"])]
-    order += sorted(set(rows["label"]) - set(order))
-    fields = ["kind", "rows", "nnz", "row_len_mean", "row_len_max", "row_len_cv"]
-
-    def view(name: str, part: pd.DataFrame, value: str, most: bool) -> dict[str, Any]:
-        number = part[value].where(part["status"] == "ok")
-        cells = number.map(_short).astype(object).where(number.notna(), part["status"])
-        grid = cells.set_axis(pd.MultiIndex.from_frame(part[["matrix", "label"]])).unstack()
-        grid = grid.reindex(index=about.index, columns=order)
-        return {"name": name, "most": most, "cells": grid.astype(object).where(grid.notna(), None).to_numpy().tolist()}
-
-    views = []
-    if speed:
-        for setting, part in readable.groupby("setting", observed=True):
-            views.append(view(f"{rate_unit(str(setting))}, {setting}", part, "gflops", True))
-    held = footprints(readable).drop_duplicates(["matrix", "label", "dtype"]).assign(status="ok")
-    for dtype, part in held.groupby("dtype", sort=False):
-        views.append(view(f"bytes per nonzero, {dtype}", part, "bytes_per_nnz", False))
-    known = about[fields].astype(object).map(lambda v: _short(v) if isinstance(v, float) else v)
-    hashes = about["matrix_sha256"].str.slice(0, 12)
-    return {
-        "matrices": [
-            [name, *values, digest]
-            for name, values, digest in zip(about.index, known.to_numpy().tolist(), hashes, strict=True)
-        ],
-        "formats": order,
-        "views": views,
-        "tie": TIE,
-    }
-
-
-def _short(value: float) -> float | None:
-    """Four significant digits, None for NaN: JSON that stays small."""
-    return float(f"{value:.4g}") if math.isfinite(value) else None
 
 
 def script_json(value: Any) -> str:

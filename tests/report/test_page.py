@@ -1,16 +1,17 @@
 """The page: whole, self-contained, honest about emulated times, and alive in a browser."""
 
+import hashlib
 import html
 import itertools
 import json
 import math
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
+from importlib import resources
 from pathlib import Path
 
 import pandas as pd
@@ -18,14 +19,17 @@ import pytest
 
 from spmvbench.analysis.cases import prepared
 from spmvbench.errors import UsageError
-from spmvbench.report import figures, page, tables
+from spmvbench.report import figures, page, published, tables
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+K40M = published.get("survey-k40m")
+
+
+NAMES = ["profile", "bytes"]
 
 
 @pytest.fixture(scope="module")
 def report(rows, environment, tmp_path_factory):
-    return page.write(rows, environment, tmp_path_factory.mktemp("report"), names=["profile", "bytes"], images=["png"])
+    return page.write(rows, environment, tmp_path_factory.mktemp("report"), names=NAMES, images=["png"])
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +43,8 @@ def seen(text):
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
 
 
-def grid(text):
-    """The numbers behind the table of matrices."""
+def data_of(text):
+    """The numbers behind the page's figures and its table of matrices."""
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
 
 
@@ -102,12 +106,46 @@ def test_files_stand_beside_the_page(report):
 
 
 def test_page_needs_nothing_from_elsewhere(report, text):
-    assert not re.search(r"https?://", re.sub(r'"data:[^"]*"', "", text))
-    for link in re.findall(r'(?:href|src)="([^"]*)"', text):
+    own = re.sub(r'<script id="library">.*?</script>', "", text, flags=re.S)
+    assert len(text) - len(own) > 400_000, "the library is in the page"
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", re.sub(r'"data:[^"]*"', "", own))
+    for link in re.findall(r'(?:href|src)="([^"]*)"', own):
         if link.startswith("#"):
             assert f'id="{link[1:]}"' in text
         elif not link.startswith("data:"):
             assert (report.page.parent / link).is_file()
+
+
+def test_the_library_is_what_its_table_says():
+    folder = resources.files("spmvbench.report") / "library"
+    said = dict(re.findall(r"^\| `(\S+)` .* `([0-9a-f]{64})` \|$", (folder / "README.md").read_text(), re.M))
+    found = {
+        file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir() if file.suffix == ".js"
+    }
+    assert said == found and len(found) == 2
+    licences = (folder / "LICENSES").read_text()
+    assert "Mike Bostock" in licences and "Observable, Inc." in licences
+
+
+def test_pages_can_share_what_they_draw_with(rows, environment, tmp_path):
+    page.write_shared(tmp_path / "shared")
+    written = page.write(rows, environment, tmp_path / "a", names=NAMES, alone=True, shared="../shared/", home="../")
+    text = written.page.read_text(encoding="utf-8")
+    assert len(text) < 250_000 and written.drawn[0].files == []
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["index.html"]
+    for link in re.findall(r'(?:href|src)="(\.\./shared/[^"]*)"', text):
+        assert (tmp_path / "a" / link).is_file()
+    assert text.count('"../shared/') == 3 and 'href="../"' in text
+
+
+def test_a_page_of_72_formats_is_below_three_megabytes(rows, environment, tmp_path):
+    ten = rows[rows["dtype"] == "f64"]
+    many = pd.concat(
+        [ten.assign(format=ten["format"] + f"-{i}", label=ten["label"] + f"-{i}") for i in range(8)], ignore_index=True
+    )
+    assert many["label"].nunique() >= 72
+    report = page.write(many, environment, tmp_path, images=[])
+    assert report.page.stat().st_size < 3_000_000 and len(report.drawn) > 8
 
 
 def test_page_says_what_was_measured(text):
@@ -125,22 +163,46 @@ def test_reasons_are_counted_by_kind_with_the_worst_first(text):
     assert shown.index("csr5 wrong") < shown.index("csr-scalar timeout") < shown.index("dia skipped")
 
 
-def test_pictures_have_words_for_those_who_do_not_see_them(text):
-    images = re.findall(r"<img [^>]*>", text)
-    assert len(images) == 2
-    for image in images:
-        assert re.search(r'alt="[^"]{60,}"', image)
+def test_figures_have_words_for_those_who_do_not_see_them(text):
+    assert len(re.findall(r'<div class="panels" [^>]*aria-label="[^"]{60,}"', text)) == 2
 
 
-def test_grid_holds_numbers_statuses_and_no_samples(text):
-    data = grid(text)
-    assert [view["name"] for view in data["views"]][:2] == ["GFLOPS, f64 hot", "GFLOPS, f64 cold"]
-    assert [view["name"] for view in data["views"]][-2:] == ["bytes per nonzero, f64", "bytes per nonzero, f32"]
-    names = [about[0] for about in data["matrices"]]
-    assert len(names) == 30 and "Broken/archive" not in names
-    wrong = data["views"][0]["cells"][names.index("Oberwolfach/matrix0007")][data["formats"].index("csr5")]
-    assert wrong == "wrong"
-    assert "samples" not in data
+def test_data_holds_numbers_statuses_and_no_samples(text):
+    data = data_of(text)
+    assert data["settings"] == ["f64 hot", "f64 cold", "f32 hot", "f32 cold"]
+    assert len(data["matrices"]["name"]) == 30 and "Broken/archive" not in data["matrices"]["name"]
+    cases = pd.DataFrame(data["cases"])
+    matrix = data["matrices"]["name"].index("Oberwolfach/matrix0007")
+    place = pd.Series({"matrix": matrix, "format": data["formats"]["name"].index("csr5"), "setting": 0})
+    (wrong,) = cases[(cases[place.index] == place).all(axis="columns")].itertuples()
+    assert data["statuses"][wrong.status] == "wrong" and math.isnan(wrong.gflops)
+    assert cases["gflops"].notna().sum() > 1000
+    assert "samples" not in text.partition('id="data">')[2]
+    assert data["charts"]["profile"]["kind"] == "curves" and data["charts"]["bytes"]["of"] == "bytes"
+
+
+@pytest.mark.parametrize("figure", [f for f in figures.every() if hasattr(f, "chart")], ids=lambda f: f.name)
+def test_charts_are_whole(figure, rows, tile_rows, fastload_rows, survey_rows, ehyb_rows, environment):
+    families = {"tilespmv": tile_rows, "fastload": fastload_rows, "survey": survey_rows, "ehyb": ehyb_rows}
+    ready = prepared(next((of for name, of in families.items() if figure in figures.known()[name]), rows))
+    options = figures.Options("csr-vector", page.style.marks(["csr5"], "csr-vector"), published=[K40M])
+    chart = figure.chart(figure.data(ready, options), environment, options)
+    data = page.charts.page_data(ready, ready, options, {figure.name: chart})
+    found = json.loads(tables.script_json(data))["charts"][figure.name]
+    assert found["kind"] in ("points", "curves", "spans", "shares", "cells")
+    if "columns" in found:
+        columns = found["columns"]
+        lengths = {len(column["at"] if isinstance(column, dict) else column) for column in columns.values()}
+        assert len(lengths) == 1 and lengths.pop() > 0 and "panel" in columns
+        assert all(
+            0 <= at < len(column["of"])
+            for column in columns.values()
+            if isinstance(column, dict)
+            for at in column["at"]
+        )
+        fields = {found[axis]["field"] for axis in "xy" if axis in found and "field" in found[axis]}
+        assert fields <= set(columns) | {"nnz", "mean", "cv"}
+        assert not found.get("ups") or set(found["ups"]) == set(columns["panel"]["of"])
 
 
 @pytest.mark.slow
@@ -148,7 +210,8 @@ def test_an_experiment_is_counted_and_compared_with_nothing(rows, environment, t
     trial = rows[rows["format"] == "ell"].assign(format="trial", label="trial", experiment=True, gflops=98765.0)
     report = page.write(pd.concat([rows, trial]), environment, tmp_path, names=["profile", "gflops"])
     text = report.page.read_text(encoding="utf-8")
-    assert "trial" not in grid(text)["formats"]
+    ranked = dict(zip(*(data_of(text)["formats"][key] for key in ("name", "ranked")), strict=True))
+    assert ranked["trial"] == 0 and ranked["ell"] == 1
     assert not any("trial" in path.read_text() for path in (tmp_path / "figures").glob("*.csv"))
     assert re.search(r"trial.{0,400}?<td[^>]*>-</td>", text, re.S)  # its row in the table of formats has no rate
     assert "98,765" not in text and "98765" not in text
@@ -163,7 +226,7 @@ def test_names_cannot_leave_their_place(rows, tmp_path, environment):
     few = evil.drop_duplicates("label")
     text = page.write(few, environment, tmp_path, names=["bytes"]).page.read_text(encoding="utf-8")
     assert "<script>alert" not in text
-    assert grid(text)["matrices"][0][0].endswith('</script><script>alert("&")</script>')
+    assert data_of(text)["matrices"]["name"][0].endswith('</script><script>alert("&")</script>')
 
 
 def test_the_same_rows_give_the_same_page(rows, environment, tmp_path):
@@ -197,7 +260,7 @@ def test_emulated_times_are_not_shown_unasked(emulated_rows, tmp_path):
     text = report.page.read_text(encoding="utf-8")
     assert "spmvbench report generated --emulated" in text
     assert "GFLOPS" not in seen(text)
-    assert all("bytes" in view["name"] for view in grid(text)["views"])
+    assert set(data_of(text)["cases"]["gflops"]) == {None}
 
 
 def test_emulated_times_on_demand_carry_the_word(emulated_rows, tmp_path, monkeypatch):
@@ -326,71 +389,3 @@ def test_formats_measured_on_two_equal_gpus_have_one_row(rows):
     both = rows.assign(device=["cuda:0", "cuda:1"] * (len(rows) // 2) + ["cuda:0"] * (len(rows) % 2))
     for table in tables.formats(prepared(both), speed=True):
         assert len(table.rows) == 10
-
-
-SCRIPT = """
-<script>
-addEventListener("load", () => {
-  const out = [], click = (e) => { e.click(); };
-  const column = (table, i) => [...table.tBodies[0].rows].map((row) => row.cells[i].textContent);
-  const formats = document.querySelector("#formats table");
-  const head = [...formats.tHead.rows[0].cells];
-  const at = head.findIndex((th) => th.textContent === "Bytes/nnz");
-  click(head[at].firstChild);
-  out.push({ sort: head[at].getAttribute("aria-sort"), values: column(formats, at).map(Number) });
-  click(head[at].firstChild);
-  out.push({ sort: head[at].getAttribute("aria-sort"), values: column(formats, at).map(Number) });
-
-  const cells = document.getElementById("cells");
-  const nnz = () => column(cells, 2).map((t) => Number(t.replaceAll(",", "")));
-  click(cells.tHead.rows[0].cells[2].firstChild);
-  out.push({ sort: cells.tHead.rows[0].cells[2].getAttribute("aria-sort"), values: nnz() });
-  const find = document.getElementById("find");
-  find.value = "snap/";
-  find.dispatchEvent(new Event("input"));
-  out.push({ names: column(cells, 0), where: document.getElementById("where").textContent });
-  const before = cells.tHead.rows[0].cells.length;
-  click(document.getElementById("all"));
-  out.push({ before, after: cells.tHead.rows[0].cells.length });
-  const view = document.getElementById("view");
-  view.value = view.options.length - 1;
-  view.dispatchEvent(new Event("change"));
-  const marked = [...cells.tBodies[0].rows].map((row) => ({
-    least: row.cells[7].textContent, best: [...row.querySelectorAll("td.best")].map((cell) => cell.textContent),
-  }));
-  out.push({ caption: cells.caption.textContent, marked });
-  const pre = document.createElement("pre");
-  pre.id = "found";
-  pre.textContent = JSON.stringify(out);
-  document.body.append(pre);
-});
-</script>
-"""
-
-
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
-def test_page_works_in_a_browser(text, tmp_path):
-    tried = tmp_path / "tried.html"
-    tried.write_text(text.replace("</body>", f"{SCRIPT}</body>"), encoding="utf-8")
-    options = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    more = f"--disable-component-update --disable-sync --user-data-dir={tmp_path / 'browser'} --dump-dom"
-    dom = subprocess.run(
-        [BROWSER, *options.split(), *more.split(), tried.as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    ).stdout
-    found = re.search(r'<pre id="found">(.*?)</pre>', dom, re.S)
-    assert found, "the page's script stopped with an error"
-    down, up, nnz, filtered, columns, view = json.loads(html.unescape(found[1]))
-    assert (down["sort"], up["sort"], nnz["sort"]) == ("descending", "ascending", "descending")
-    assert down["values"] == sorted(down["values"], reverse=True) and len(set(down["values"])) > 5
-    assert up["values"] == sorted(up["values"])
-    assert nnz["values"] == sorted(nnz["values"], reverse=True) and len(nnz["values"]) == 30
-    assert len(filtered["names"]) == 10 and all(name.startswith("SNAP/") for name in filtered["names"])
-    assert filtered["where"] == "1 to 10 of 10 matrices"
-    assert columns["after"] == columns["before"] + 2  # the page shows 8 formats of 10 at first
-    assert view["caption"] == "bytes per nonzero, f32" and len(view["marked"]) == 10
-    for row in view["marked"]:  # formats that take as little as the best are marked too
-        assert row["best"] and set(row["best"]) == {row["least"]}

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.roofline import bounded
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import LeftOut, Options
 
 name = "bounds"
@@ -51,3 +51,8 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         style.plain_ticks(ax.yaxis)
     style.legend(figure, options.marks, len(set(table["label"]) - set(options.marks)))
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    return charts.points(charts.axis("bound", "bound, GFLOPS"), charts.GFLOPS, rises=True)

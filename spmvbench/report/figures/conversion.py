@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import setups
 from spmvbench.analysis.cases import once_a_matrix
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options
 
 name = "conversion"
@@ -41,3 +41,8 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         style.time_ticks(ax.xaxis)
         style.keep_apart(ax)
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a type and path."""
+    return charts.spans(charts.axis("setup", "time for a million nonzeros", ticks="time"), of="setup")

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.bench.record import STATUSES
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options
 
 name = "coverage"
@@ -75,3 +75,9 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     if lacking:
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(lacking))
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a type."""
+    parts = {status: _LOOKS[status][0] for status in STATUSES if status != "ok"}
+    return charts.shares(None, parts, lacking=True)

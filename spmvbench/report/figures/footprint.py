@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import footprints
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options
 
 name = "bytes"
@@ -35,3 +35,8 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         table, "bytes_per_nnz", "dtype", options.marks, "bytes per nonzero",
         note=lambda rows: f"{len(rows):,}", note_title="matrices",
     )  # fmt: skip
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a type."""
+    return charts.spans(charts.axis("bytes", "bytes per nonzero"), of="bytes")

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.ranking import ranked
 from spmvbench.bench.record import rate_unit
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options
 
 name = "gflops"
@@ -42,3 +42,8 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         style.plain_ticks(ax.yaxis)
     style.legend(figure, options.marks, len(set(table["label"]) - set(options.marks)))
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    return charts.points(charts.NNZ, charts.GFLOPS, trend=True)

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.parts import part_times
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options
 
 name = "parts"
@@ -61,3 +61,10 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         ax.grid(axis="y", visible=False)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(len(parts), 8))
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    shown = charts.panels(table, "setting").rename(columns={"share": "value", "matrices": "count"})
+    parts = charts.part_colors(list(table["part"].unique()))
+    return charts.shares(shown[["panel", "label", "part", "value", "count"]], parts, note="matrices")

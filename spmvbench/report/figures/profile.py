@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.profiles import performance_profile
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options
 
 name = "profile"
@@ -63,3 +63,9 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         zoomed.set(title=f"{setting}, near the best")
     style.legend(figure, options.marks, len(set(table["label"]) - set(options.marks)), lines=True)
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting, of what the page shows."""
+    tau = charts.axis("tau", "tau: time over the best time")
+    return charts.curves(tau, charts.axis("rho", "share of matrices within tau", "linear", "share"))

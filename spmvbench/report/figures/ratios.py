@@ -16,14 +16,14 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.coverage import FAILED
 from spmvbench.analysis.ranking import REACH, TIE
 from spmvbench.analysis.ratios import ratios
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import LeftOut, Options
 
 name = "ratios"
 title = "Every format on every matrix"
 caption = (
-    "Time over the best time on the matrix, in the run's first setting, which stands in the titles; the file of "
-    f"numbers holds the others too. 1.0 is the best, bold what lies within {100 * (TIE - 1):.1f} % of it; k and M are "
+    "Time over the best time on the matrix; image files show the run's first setting alone. "
+    f"1.0 is the best, bold what lies within {100 * (TIE - 1):.1f} % of it; k and M are "
     "thousands and millions. Families stand in the order of their best formats, the formats of a family in that of "
     "their standings. Where none was right: - skipped, x wrong, ! failed (out of memory, timeout, crash, error); blank "
     "where nothing was tried. own: the kernel is this project's, where a paper has another or none. With too many "
@@ -148,3 +148,8 @@ def _on(ratio: float) -> str:
     """The ink that is read on the colour of this ratio."""
     red, green, blue, _ = _COLORS(_NORM(ratio))
     return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5 else style.INK
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    return charts.cells()

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.roofline import attainable, ceilings, gather_roofs, intensity_bounds, points
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import LeftOut, Options
 
 name = "roofline"
@@ -35,11 +35,17 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     return points(rows).merge(roofs, on=["setting", "matrix"], how="left")
 
 
-def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting. Raises LeftOut where the run holds no measured bandwidth."""
+def measured_bandwidth(environment: Mapping[str, Any]) -> float:
+    """GB/s. Raises LeftOut where the run holds none."""
     bandwidth = environment.get("read_bandwidth_gbps")
     if not bandwidth:
         raise LeftOut("the run holds no measured bandwidth, which is the roof")
+    return bandwidth
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A panel a setting. Raises LeftOut where the run holds no measured bandwidth."""
+    bandwidth = measured_bandwidth(environment)
     settings = list(table["setting"].unique())
     figure, axes = style.grid(len(settings), min(2, len(settings)), height=4.2)
     for ax, setting in zip(axes, settings, strict=True):
@@ -101,3 +107,23 @@ def roof(
     ax.set(xlim=(x[0], x[-1]), ylim=(low, None))
     style.plain_ticks(ax.xaxis)
     style.plain_ticks(ax.yaxis)
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    roofs, bandwidth = {}, measured_bandwidth(environment)
+    for setting in map(str, table["setting"].unique()):
+        gathers = table[table["setting"] == setting].dropna(subset="gather_gflops").drop_duplicates("matrix")
+        lowest = gathers.nsmallest(GATHERS, "gather_gflops")
+        seconds = dict(zip(lowest["matrix"] + ": gathers", lowest["gather_gflops"], strict=True))
+        roofs[setting] = roof_data(bandwidth, environment.get("properties", {}), setting.split()[0]) | {
+            "gathers": seconds
+        }
+    return charts.points(charts.INTENSITY, charts.GFLOPS, roof=roofs)
+
+
+def roof_data(bandwidth: float, properties: Mapping[str, Any], dtype: str) -> dict[str, Any]:
+    """The roof for the page: bandwidth in GB/s, ceilings in GFLOPS, and intensities in flop/byte by name."""
+    limits = ceilings(properties, dtype)
+    named = dict(zip(limits["ceiling"], limits["gflops"], strict=True))
+    return {"bandwidth": bandwidth, "ceilings": named, "bounds": intensity_bounds(dtype)}

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.speedup import speedups
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options
 
 name = "speedup"
@@ -43,3 +43,8 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         style.plain_ticks(ax.yaxis)
     style.legend(figure, shown, len(set(table["label"]) - set(shown)))
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    return charts.points(charts.NNZ, charts.axis("speedup", "speed-up") | {"one": True}, trend=True)

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.speedup import speedup_summary
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options
 
 name = "speedup-mean"
@@ -51,3 +51,8 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         style.keep_apart(ax)
         ax.grid(axis="y", visible=False)
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    return charts.spans(charts.axis("speedup", "speed-up") | {"one": True}, of="speedup")

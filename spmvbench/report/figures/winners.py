@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.ranking import best_formats
 from spmvbench.bench.record import rate_unit
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options
 
 name = "winners"
@@ -71,3 +71,10 @@ def _by_name(ax: Axes, part: pd.DataFrame, options: Options) -> None:
         xscale="log", xlabel=f"{rate_unit(str(part['setting'].iloc[0]))} of the fastest", ylim=(-0.6, len(part) - 0.4)
     )
     style.plain_ticks(ax.xaxis)
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    across = charts.axis("mean", "mean row length, entries")
+    up = charts.axis("cv", "coefficient of variation", "symlog")
+    return charts.points(across, up, winners=True, few=FEW)

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.collection.sets import members
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options
 from spmvbench.report.figures.ehyb import SET, panels, rates
 
@@ -40,3 +40,9 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     figure, shown = panels(table, options, 2.6, style.bars)
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(5, len(shown)))
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    shown = charts.panels(table, "setting")
+    return charts.points(charts.MATRIX, charts.GFLOPS, shown[["panel", "label", "matrix", "gflops"]])

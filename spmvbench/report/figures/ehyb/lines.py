@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options
 from spmvbench.report.figures.ehyb import panels, rates
 
@@ -38,3 +38,9 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         style.plain_ticks(ax.yaxis)
     style.legend(figure, shown)
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    shown = charts.panels(table, "setting")
+    return charts.points(charts.MATRIX, charts.GFLOPS, shown[["panel", "label", "matrix", "gflops"]])

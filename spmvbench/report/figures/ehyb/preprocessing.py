@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from spmvbench.analysis.cases import hot, right
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options
 from spmvbench.report.figures.ehyb import methods, say_held
 
@@ -62,3 +62,11 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     style.legend(figure, _STEPS)
     say_held(figure, table["matrix"], [])
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a step and setting."""
+    steps = table.melt(["setting", "label", "matrix"], list(_STEPS), "step", "spmvs")
+    shown = charts.panels(steps, steps["step"] + ", " + steps["setting"].astype(str))
+    up = charts.axis("spmvs", "SpMVs", ticks="count")
+    return charts.points(charts.MATRIX, up, shown[["panel", "label", "matrix", "spmvs"]])

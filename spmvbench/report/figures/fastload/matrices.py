@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.ranking import ranked
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options
 from spmvbench.report.figures.fastload import HEIGHTS, four, variants
 
@@ -49,3 +49,9 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         ax.set(title=str(setting), ylabel="GFLOPS")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown), title="height")
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    shown = charts.panels(table, "setting")
+    return charts.points(charts.MATRIX, charts.GFLOPS, shown[["panel", "label", "matrix", "gflops"]])

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from spmvbench.analysis.cases import once_a_matrix
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import LeftOut, Options
 from spmvbench.report.figures.fastload import absent, four, marks_in, most_advanced, rival_labels
 
@@ -53,3 +53,10 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown))
     style.missing(figure, absent(table["label"]))
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a type."""
+    up = charts.axis("bytes_peak", "bytes at the peak", ticks="byte")
+    shown = charts.panels(table.sort_values("nnz"), "dtype")
+    return charts.points(charts.MATRIX, up, shown[["panel", "label", "matrix", "bytes_peak"]])

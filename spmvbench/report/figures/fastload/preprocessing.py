@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import setups
 from spmvbench.analysis.cases import once_a_matrix
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options
 from spmvbench.report.figures.fastload import absent, collected, marks_in, most_advanced, rival_labels, say_held
 
@@ -52,3 +52,10 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     style.legend(figure, shown)
     say_held(figure, collected(table["matrix"]), absent(table["label"], AGAINST))
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a type and path."""
+    shown = charts.panels(table, table["dtype"] + ", converted on the " + table["path"])
+    up = charts.axis("setup", "time", ticks="time")
+    return charts.points(charts.NNZ, up, shown[["panel", "label", "matrix", "setup"]])

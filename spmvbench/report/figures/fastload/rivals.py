@@ -37,3 +37,8 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     figure = duels.draw(table, marks_in(table["label"], options))
     say_held(figure, collected(table["matrix"]), absent(table["label"]))
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """As the figure."""
+    return duels.chart(table)

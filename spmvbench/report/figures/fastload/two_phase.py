@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.parts import part_times
 from spmvbench.analysis.ranking import ranked
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import LeftOut, Options
 from spmvbench.report.figures.fastload import absent, collected, marks_in, rival_labels, say_held
 
@@ -59,3 +59,9 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     style.legend(figure, shown)
     say_held(figure, collected(table["matrix"]), absent(table["label"], AGAINST))
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    shown = charts.panels(table, "setting")
+    return charts.points(charts.NNZ, charts.GFLOPS, shown[["panel", "label", "matrix", "gflops"]])

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.speedup import duels
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options
 from spmvbench.report.figures.fastload import OWN, absent, collected, marks_in, most_advanced, rival_labels, say_held
 
@@ -66,3 +66,13 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     style.legend(figure, shown)
     say_held(figure, collected(table["matrix"]), absent(table["over"]))
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting and pair of rivals; points bear the mark of the rival."""
+    of_pair = {name: " and ".join(pair) for pair in PAIRS for name in pair}
+    panel = table["setting"].astype(str) + ", over " + table["method"].map(of_pair)
+    shown = charts.panels(table.drop(columns="label").rename(columns={"over": "label"}), panel)
+    across = charts.axis("cv", "coefficient of variation of the row lengths", "symlog")
+    up = charts.axis("speedup", "speed-up") | {"one": True}
+    return charts.points(across, up, shown[["panel", "label", "matrix", "speedup"]])

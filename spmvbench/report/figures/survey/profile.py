@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.profiles import performance_profile
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options, profile
 from spmvbench.report.figures.survey import formats, marks_in, named, printed, roles
 
@@ -53,3 +53,10 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     figure = profile.draw(shown, environment, replace(options, marks=marks))
     style.missing(figure, [name for name in formats() if name not in labels])
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting and published device, with the survey's names."""
+    of_all = profile.chart(table, environment, options)
+    shown = charts.panels(table, "setting")[["panel", "label", "name", "tau", "rho"]]
+    return of_all | {"table": shown}

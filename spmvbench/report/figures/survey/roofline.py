@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.roofline import ceilings, intensity_bounds, points
-from spmvbench.report import style
-from spmvbench.report.figures import LeftOut, Options
-from spmvbench.report.figures.roofline import roof
+from spmvbench.report import charts, style
+from spmvbench.report.figures import Options
+from spmvbench.report.figures.roofline import measured_bandwidth, roof, roof_data
 from spmvbench.report.figures.survey import formats, marks_in, printed, roles
 from spmvbench.report.tables import number
 
@@ -66,9 +66,7 @@ def _chosen(part: pd.DataFrame) -> list[int]:
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """A panel a setting. Raises LeftOut where the run holds no measured bandwidth."""
-    bandwidth = environment.get("read_bandwidth_gbps")
-    if not bandwidth:
-        raise LeftOut("the run holds no measured bandwidth, which is the roof")
+    bandwidth = measured_bandwidth(environment)
     devices = {given.name: given for given in printed(options)}
     settings = list(table["setting"].unique())
     figure, axes = style.grid(len(settings), min(2, len(settings)), height=4.4)
@@ -117,3 +115,18 @@ def _name(ax: Axes, marked: pd.DataFrame, taken: pd.Series, last: float) -> None
             arrowprops={"arrowstyle": "-", "color": "#555555", "linewidth": 0.7, "relpos": (0, 0.5)}, zorder=6,
         )  # fmt: skip
         free = free[place + 1 :]
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting and published device, with the survey's names."""
+    devices = {given.title: given for given in printed(options)}
+    roofs = {}
+    for panel in map(str, table["setting"].unique()):
+        given = devices.get(panel)
+        if given is None:
+            bandwidth, properties = measured_bandwidth(environment), environment.get("properties", {})
+            roofs[panel] = roof_data(bandwidth, properties, panel.split()[0])
+        else:
+            roofs[panel] = roof_data(given.device["bandwidth_gbps"], given.device, given.paper.dtype)
+    shown = charts.panels(table, "setting")[["panel", "label", "matrix", "name", "intensity", "gflops"]]
+    return charts.points(charts.INTENSITY, charts.GFLOPS, shown, roof=roofs)

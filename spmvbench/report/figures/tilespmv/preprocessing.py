@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.breakeven import overheads
 from spmvbench.analysis.cases import hot
 from spmvbench.collection.sets import members
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options, held
 from spmvbench.report.figures.tilespmv import METHODS, SET, marks_in, tile_methods
 
@@ -63,3 +63,12 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
             style.plain_ticks(ax.yaxis)
     style.legend(figure, shown)
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """Two panels a setting and path."""
+    long = table.melt(["setting", "path", "label", "matrix"], list(_AGAINST), "against", "value").dropna(subset="value")
+    where = long["setting"].astype(str) + ", converted on the " + long["path"]
+    shown = charts.panels(long, where + ", " + long["against"].map(_AGAINST))
+    up = charts.axis("value", "SpMVs", ticks="count") | {"one": True}
+    return charts.points(charts.NNZ, up, shown[["panel", "label", "matrix", "value"]])

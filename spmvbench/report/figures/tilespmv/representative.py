@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.ranking import ranked
 from spmvbench.collection.sets import members
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import LeftOut, Options, absent
 from spmvbench.report.figures.tilespmv import RIVALS, SET, compared, marks_in
 
@@ -50,3 +50,9 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown))
     style.missing(figure, [*absent(RIVALS, shown), *(matrix for matrix in wanted if matrix not in matrices)])
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    shown = charts.panels(table, "setting")
+    return charts.points(charts.MATRIX, charts.GFLOPS, shown[["panel", "label", "matrix", "gflops"]])

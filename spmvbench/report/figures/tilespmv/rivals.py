@@ -35,3 +35,8 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """A row a setting: GFLOPS, then a panel a rival."""
     return duels.draw(table, marks_in(table, options), absent(RIVALS, table["label"]))
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """As the figure."""
+    return duels.chart(table)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import largest_footprints
 from spmvbench.analysis.ranking import BASELINES
-from spmvbench.report import style
+from spmvbench.report import charts, style
 from spmvbench.report.figures import Options, absent, held
 from spmvbench.report.figures.tilespmv import METHODS, marks_in, tile_methods
 
@@ -56,3 +56,15 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     style.legend(figure, shown)
     style.missing(figure, absent(METHODS[:2], shown))
     return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """Two panels a type."""
+    ups = {"bytes_format": charts.axis("value", "bytes", ticks="byte")}
+    ups["ratio"] = charts.axis("value", "bytes over those of CSR") | {"one": True}
+    long = table.melt(["dtype", "label", "matrix"], list(ups), "column")
+    shown = charts.panels(long, long["dtype"] + ", " + long["column"].map({c: up["label"] for c, up in ups.items()}))
+    of_panel = shown.drop_duplicates("panel").set_index("panel")["column"].map(ups).to_dict()
+    return charts.points(
+        charts.MATRIX, of_panel[shown["panel"].iloc[0]], shown[["panel", "label", "matrix", "value"]], ups=of_panel
+    )
