@@ -117,7 +117,7 @@ def hard_graphs(seed: int = 0) -> dict[str, Any]:
         "grid": sparse.csr_array(
             sparse.kronsum(*[sparse.diags_array([1.0, 1.0], offsets=[-1, 1], shape=(21, 21))] * 2)
         ),
-        "one way and dense": sparse.csr_array(sparse.triu(np.ones((70, 70)), 1)),
+        "one way and dense": sparse.csr_array(np.triu(np.ones((70, 70)), 1)),
     }
     for matrix in found.values():
         matrix.sum_duplicates()

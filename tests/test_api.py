@@ -19,7 +19,7 @@ from spmvbench.report.direct import report as spmvbench_report
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
     results = tmp_path_factory.mktemp("results")
-    a = sparse.random(40, 30, 0.2, format="csr", random_state=1)
+    a = sparse.random_array((40, 30), density=0.2, format="csr", rng=np.random.default_rng(1))
     return spmvbench.run({"mine": a}, "ell,csr-scalar", device="emulated", results=results, progress=False)
 
 
@@ -95,7 +95,7 @@ def test_run_measures_and_returns_rows(rows):
 
 def test_run_again_measures_nothing_again(rows):
     results = spmvbench.load_run(rows.attrs["folder"])
-    a = sparse.random(40, 30, 0.2, format="csr", random_state=1)
+    a = sparse.random_array((40, 30), density=0.2, format="csr", rng=np.random.default_rng(1))
     again = spmvbench.run(
         {"mine": a}, ["ell"], device="emulated", results=rows.attrs["folder"].rsplit("/", 1)[0], progress=False
     )

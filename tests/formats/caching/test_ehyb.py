@@ -28,7 +28,7 @@ def counted(monkeypatch, tmp_path):
 
 def cliques(*sizes, bridges=()):
     """Dense diagonal blocks of these sizes and single entries at `bridges`, values 1, 2, 3, ..."""
-    a = sparse.block_diag([np.ones((n, n)) for n in sizes]).tolil()
+    a = sparse.block_diag([sparse.coo_array(np.ones((n, n))) for n in sizes]).tolil()
     for row, col in bridges:
         a[row, col] = 1
     a = a.tocsr()

@@ -285,7 +285,7 @@ def test_deferral_starts_at_its_number_of_entries():
 
 
 def test_a_matrix_of_sparse_tiles_alone_is_the_rest_alone():
-    wide = sparse.csr_array(sparse.kron(np.eye(40), np.eye(1, 24)))
+    wide = sparse.csr_array(np.kron(np.eye(40), np.eye(1, 24)))
     f = testing.convert("tile-deferred-coo[defer=0,rest=coo-flat]", wide)
     assert len(f.fmt) == len(f.chunk_row) == 0
     assert len(f.sparse.values) == wide.nnz
@@ -293,7 +293,7 @@ def test_a_matrix_of_sparse_tiles_alone_is_the_rest_alone():
 
 
 def test_the_rest_is_computed_beside_the_tiles_where_it_is_the_smaller_part(emulated):
-    sparse_tiles = sparse.csr_array(sparse.kron(np.eye(40), np.eye(1, 24)))
+    sparse_tiles = sparse.csr_array(np.kron(np.eye(40), np.eye(1, 24)))
 
     def kernels(spec, a):
         f = testing.convert(spec, a)
@@ -419,7 +419,7 @@ def test_conversion_kernels_stay_in_bounds(checking):
 
 
 def test_kernels_number_tiles_by_group(emulated):
-    a = sparse.csr_array(sparse.kron(np.eye(300), np.eye(1, 24)))  # a tile an entry: more than one group of 256
+    a = sparse.csr_array(sparse.kron(sparse.eye_array(300), np.eye(1, 24)))  # more than one group of 256
     for spec in CONVERSIONS:
         assert_kernels_convert_alike(spec, sparse.vstack([a, a], format="csr"), emulated)
 
