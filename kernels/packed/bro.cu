@@ -12,12 +12,12 @@ __global__ void __launch_bounds__(HEIGHT)
                         const unsigned char* __restrict__ widths, const unsigned* __restrict__ symbols,
                         const int* __restrict__ perm, const V* __restrict__ values, const V* __restrict__ x,
                         V* __restrict__ y) {
-  constexpr int BATCH = 8;
+  constexpr int BATCH = 4;
   const P first = slice_ptr[blockIdx.x];
   const int width = static_cast<int>(slice_ptr[blockIdx.x + 1] - first);
   const P word = symbol_ptr[blockIdx.x];
   const int words = static_cast<int>(symbol_ptr[blockIdx.x + 1] - word);
-  BitReader<true, 3> reader(symbols + static_cast<long long>(word) * HEIGHT + threadIdx.x, words, HEIGHT);
+  BitReader<true, 2> reader(symbols + static_cast<long long>(word) * HEIGHT + threadIdx.x, words, HEIGHT);
   values += static_cast<long long>(first) * HEIGHT + threadIdx.x;
   widths += first;
 
