@@ -110,6 +110,8 @@ def test_run_again_measures_nothing_again(rows):
         ("pde:8", {"dtype": "f16"}, "'f16' is none of f64, f32"),
         ("pde:8", {"mode": "warm"}, "'warm' is none of hot, cold"),
         ("pde:8", {"formats": []}, "names no format"),
+        ("pde:8", {"convert": "device"}, "needs a GPU"),
+        ("pde:8", {"convert": "host"}, "'host' is none of both, device"),
         ("none.mtx", {}, "there is no file none.mtx"),
     ],
 )

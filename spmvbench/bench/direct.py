@@ -63,6 +63,9 @@ def run(
         _words(mode or plan.DEFAULT_MODES[plan.device_kind(device)], ("hot", "cold")),
     )
     folder = Path(results) / run
+    if convert == "device" and plan.device_kind(device) != "cuda":
+        raise UsageError(f"convert='device' needs a GPU: {device} takes what the host converts")
+    _words(convert, ("both", "device"))
     if not classes:
         raise UsageError("formats names no format: spmvbench.formats.keys() lists them")
     with tempfile.TemporaryDirectory() as kept:
