@@ -29,6 +29,9 @@ from spmvbench.bench.timing import RULES
 from spmvbench.errors import SpmvbenchError, UsageError
 
 HERE = Path(spmvbench.__file__).parents[1]
+# Seconds of a sample: what a place in memory does to a time is more than what samples differ by, so many pairs of a few
+# short samples tell more than few of long ones.
+SAMPLE = 5e-4
 PARTS = ("spmvbench", "kernels", "configs")  # of a checkout: what a build is made of
 
 
@@ -72,9 +75,9 @@ class _Build(Worker):
 
 @dataclass
 class Pairs:
-    """A comparison under way. roots: the folders of the old build and the new. told: hears of every pair and failure.
+    """A comparison under way. roots: the folders of the old build and the new. pairs: how many a case.
 
-    pairs: how many a case. Times are as in `timing.RULES`; settings.budget: seconds of sampling a case in each build.
+    settings.budget: seconds of sampling a case in each build; without, the fewest samples that a burst can have.
     """
 
     roots: tuple[Path, Path]
@@ -84,7 +87,7 @@ class Pairs:
 
     def __post_init__(self) -> None:
         self.builds: list[_Build | None] = [None, None]
-        self.rule = RULES[device_kind(self.settings.device)]
+        self.sample = min(SAMPLE, RULES[device_kind(self.settings.device)].sample)
         self.facts: dict[str, Any] = {}
 
     def measured(self, groups: Sequence[Group], repeats: int = 1) -> Iterator[dict[str, Any]]:
@@ -119,7 +122,7 @@ class Pairs:
                 if build.matrix != matrix:
                     build.ask("matrix", *matrix[:2])
                     build.matrix = matrix
-                found = build.ask("load", case.format, dict(case.params) | found, case.mode, self.rule.sample)
+                found = build.ask("load", case.format, dict(case.params) | found, case.mode, self.sample)
             for repeat in range(repeats):
                 for pair in range(self.pairs):
                     yield row | {"repeat": repeat, "pair": pair} | self._pair(repeat * self.pairs + pair)
@@ -130,9 +133,9 @@ class Pairs:
 
     def _pair(self, number: int) -> dict[str, Any]:
         """Both builds at new places, then sampled in turns: old, new, new, old, every second time the reverse."""
-        seconds = (self.settings.budget or self.rule.budget) / (2 * self.pairs)
+        seconds = (self.settings.budget or 0.0) / (2 * self.pairs)
         for side in (0, 1):
-            self._ready(side).ask("place", 2 * number + side + 1)
+            self._ready(side).ask("place", number + 1)
         logs: tuple[list[float], list[float]] = ([], [])
         first = number % 2
         for side in (first, 1 - first, 1 - first, first):

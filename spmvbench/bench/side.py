@@ -28,7 +28,8 @@ from spmvbench.devices import DeviceFault, OutOfDeviceMemory, open_device
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats.conversion import converting_for
 
-ROOM, STEP = 2**21, 512  # bytes in which an array's place is drawn, and the multiples that keep it aligned
+# Bytes that arrays have beyond their own to lie in, ten times what an L2 holds, and the steps that keep them aligned.
+ROOM, STEP = 2**29, 512
 LEAST = 3  # samples of a burst
 
 
@@ -40,12 +41,13 @@ class Side:
         self.a: Any = None
         self.fmt: Any = None
         self.x: Any = None
+        self.room: Any = None  # where the arrays are moved about
         self.work: Any = None
         self.held: list[Any] = []  # what the work uses
 
     def matrix(self, file: str, dtype: str) -> int:
         """Take the matrix of a file: canonical CSR as `pairs` writes it."""
-        self.fmt = self.work = None
+        self.fmt = self.work = self.room = None
         self.held.clear()
         with np.load(file) as held:
             arrays = [held[name] for name in ("row_ptr", "col_idx", "values")]
@@ -54,44 +56,46 @@ class Side:
 
     def load(self, key: str, params: dict[str, Any], mode: str, sample: float) -> dict[str, Any]:
         """Convert the matrix and judge one product. Returns the parameters that a format has found for itself."""
-        self.fmt = self.work = None
+        self.fmt = self.work = self.room = None
         self.held.clear()
-        self.mode, self.sample = mode, sample
+        self.mode, self.sample, self.repeats, xp = mode, sample, 0, self.device.xp
         with converting_for(self.device.limits):
-            self.fmt = formats.get(key).from_csr(self.a.on(self.device.xp), **params)
+            self.fmt = formats.get(key).from_csr(self.a.on(xp), **params)
         self.x = np.random.default_rng(0).uniform(-1, 1, self.a.cols).astype(self.a.dtype)
+        self.arrays: list[Any] = []
+        self.fmt.with_arrays(lambda name, array: self.arrays.append(array) or array)
+        self.arrays += [self.fmt.ordered_x(xp.asarray(self.x)), xp.full(self.fmt.shape[0], np.nan, self.a.dtype)]
+        self.slack = ROOM if xp is not np else STEP
+        self.room = xp.empty(sum(_stepped(array.nbytes) for array in self.arrays) + self.slack + STEP, np.uint8)
         self.place(0)
         self.judge()
         return dict(self.fmt.in_use)
 
     def place(self, seed: int) -> int:
-        """Move everything to a new place in memory, which times depend on, and capture the work anew."""
-        rng, xp = np.random.default_rng(seed), self.device.xp
-        self.work = None
-        self.held.clear()
-        if xp is not np:
-            xp.get_default_memory_pool().free_all_blocks()
-        self.held.append(xp.empty(ROOM * int(rng.integers(1, 32)), np.uint8))
+        """Move everything to a new place in memory, which times depend on, and capture the work anew.
 
-        def moved(name: str, array: Any) -> Any:
-            room = xp.empty(array.nbytes + ROOM, np.uint8)
-            start = STEP * int(rng.integers(0, ROOM // STEP))
-            new = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+        Arrays keep their order; what they leave free of the room is dealt to the gaps between them.
+        """
+        gaps = np.sort(np.random.default_rng(seed).integers(0, self.slack // STEP + 1, len(self.arrays))) * STEP
+        before = np.cumsum([0, *(_stepped(array.nbytes) for array in self.arrays)])
+        moved = []
+        for array, gap, start in zip(self.arrays, gaps.tolist(), before.tolist(), strict=False):
+            new = self.room[gap + start : gap + start + array.nbytes].view(array.dtype).reshape(array.shape)
             new[...] = array
-            self.held.append(room)
-            return new
-
-        fmt = self.fmt.with_arrays(moved)
-        x = moved("x", fmt.ordered_x(xp.asarray(self.x)))
-        self.y = moved("y", xp.full(self.fmt.shape[0], np.nan, self.a.dtype))
+            moved.append(new)
+        *stored, x, self.y = moved
+        places = iter(stored)
+        fmt = self.fmt.with_arrays(lambda name, array: next(places))
         program = self.device.compile(fmt.launches(x, self.y))
-        self.held += [fmt, x, program]
-        once = self.device.capture(program, 1)
-        self.repeats = 1
-        if self.mode == "hot" and self.sample > 0:
-            self.device.elapsed(once)
-            self.repeats = repeats_for(self.device.elapsed(once), self.sample)
-        self.work = self.device.capture(program, self.repeats) if self.repeats > 1 else once
+        self.work = None
+        self.held = [fmt, x, program]
+        if not self.repeats:
+            self.repeats = 1
+            if self.mode == "hot" and self.sample > 0:
+                once = self.device.capture(program, 1)
+                self.device.elapsed(once)
+                self.repeats = repeats_for(self.device.elapsed(once), self.sample)
+        self.work = self.device.capture(program, self.repeats)
         self.device.elapsed(self.work)
         return self.repeats
 
@@ -118,6 +122,10 @@ class Side:
         while len(samples) < LEAST or time.perf_counter() < end:
             samples.append(self.device.elapsed(self.work, flush=flush) / self.repeats)
         return samples
+
+
+def _stepped(size: int) -> int:
+    return -(-size // STEP) * STEP
 
 
 def answer(side: Side, what: str, *content: Any) -> tuple:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from spmvbench.bench.plan import Group, Settings
 
-PAIRS = 12
+PAIRS = 24
 TABLE, RECORD = "pairs.csv", "pairs.json"  # in a run's folder
 
 
