@@ -54,7 +54,7 @@ def advise(a: Csr, model: Model, spmvs: float) -> Advice:
     """Advice on a matrix as canonical CSR in the type of its values, on the host."""
     start = time.perf_counter()
     fetched = Fetched.by(a, model.about["multiprocessors"])
-    columns: dict[str, Any] = features(a) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines}
+    columns: dict[str, Any] = features(a, quick=True) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines}
     looked = time.perf_counter()
     ends = (a.rows + a.cols) * a.dtype.itemsize
     model_bytes = np.array([_bytes(a, label) + ends for label in model.labels])

@@ -14,8 +14,10 @@ CELLS = 128  # along the longer side of the pictures that a run keeps
 BLOCK = 1 << 22  # entries looked at together: bounds the work arrays of a matrix with 1e8 nonzeros
 
 
-def features(csr: Csr) -> dict[str, Any]:
+def features(csr: Csr, *, quick: bool = False) -> dict[str, Any]:
     """The matrix columns of bench.record.COLUMNS, `rows` to `slice_fill`, as Python numbers.
+
+    quick: leave out those that take sorting, pattern_symmetry and tiles.
 
     The coefficient of variation and the Gini coefficient are of the row lengths and 0 where there are no entries.
     """
@@ -41,8 +43,7 @@ def features(csr: Csr) -> dict[str, Any]:
         "empty_cols": _empty_cols(csr),
         "bandwidth": _bandwidth(csr),
         "diagonals": diagonals,
-        "pattern_symmetry": pattern_symmetry(csr),
-        "tiles": _tiles(csr),
+        **({} if quick else {"pattern_symmetry": pattern_symmetry(csr), "tiles": _tiles(csr)}),
         "full_diagonals": full,
         "full_diagonal_share": in_full / csr.nnz if csr.nnz else 0.0,
         "run_mean": csr.nnz / runs if csr.nnz else 0.0,

@@ -91,7 +91,7 @@ def test_families_that_were_left_out_get_the_right_format(trained):
     chosen = judgement.choices[judgement.choices["chooser"] == "model"].set_index(["spmvs", "matrix"])["format"]
     assert set(chosen[10_000_000 // 10]) <= {"ell", "csr5"}
     once = chosen[1]
-    assert all(once[f"synthetic/{spec}"] in ("csr-lanes", "csr5") for spec in EVEN)
+    assert "ell" not in set(once)
     losses = judgement.summary().set_index(["of", "chooser", "spmvs"])["mean"]["all"]
     assert losses["model"][1_000_000] < 5 < losses["always cuSPARSE"][1_000_000]
     assert (judgement.choices["loss"] >= 0).all()

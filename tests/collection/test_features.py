@@ -76,6 +76,14 @@ def test_exactly_the_matrix_columns_of_a_row():
         assert type(value).__name__ == COLUMNS[name][0], name
 
 
+def test_quick_ones_leave_out_what_takes_sorting():
+    a = csr(np.eye(3))
+    whole = f.features(a)
+    assert f.features(a, quick=True) == {
+        name: whole[name] for name in whole if name not in ("pattern_symmetry", "tiles")
+    }
+
+
 def test_row_statistics():
     lengths = [0, 1, 1, 6]
     a = csr(np.arange(6) < np.array(lengths)[:, None])

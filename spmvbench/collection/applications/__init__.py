@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from spmvbench.collection.applications import fem, markov, multigrid, power, spins, tomography
+from spmvbench.collection.applications import (
+    fem,
+    markov,
+    multigrid,
+    power,
+    spins,
+    text,
+    tomography,
+)
 
-__all__ = ["fem", "markov", "multigrid", "power", "spins", "tomography"]
+__all__ = ["fem", "markov", "multigrid", "power", "spins", "text", "tomography"]
