@@ -48,7 +48,7 @@ def test_imports_and_help_take_less_than_half_a_second():
         assert min(taken) < 0.5, command
 
 
-@pytest.mark.parametrize("spec", ["ell", "csc-atomic", "ehyb"])
+@pytest.mark.parametrize("spec", ["ell", "csc-atomic", "ehyb", "spmspv-csc-atomic"])
 def test_a_format_times_x_is_the_product(spec):
     a = spmvbench.load("poisson2d:9")
     fmt = spmvbench.formats.get(spec).from_csr(a)
@@ -67,6 +67,8 @@ def test_a_product_that_cannot_be_is_refused():
         fmt @ np.ones((16, 2))
     with pytest.raises(TypeError):
         np.ones(16) @ fmt
+    with pytest.raises(UsageError, match="does not multiply"):
+        spmvbench.formats.get("bfs-push").from_csr(a) @ np.ones(16)
     vendor = spmvbench.formats.get("cusparse-coo")
     with pytest.raises(Skip, match="runs on cuda only"):
         vendor.from_csr(a) @ np.ones(16)
@@ -93,6 +95,11 @@ def test_run_measures_and_returns_rows(rows):
     assert rows.attrs["environment"]["device"] == "emulated"
 
 
+def test_run_measures_other_operations(tmp_path):
+    found = spmvbench.run("pde:3", "all", op="bfs@0", device="emulated", results=tmp_path, progress=False)
+    assert set(found["op"]) == {"bfs@0"} and set(found["status"]) == {"ok"} and "bfs-push" in set(found["label"])
+
+
 def test_run_again_measures_nothing_again(rows):
     results = spmvbench.load_run(rows.attrs["folder"])
     a = sparse.random_array((40, 30), density=0.2, format="csr", rng=np.random.default_rng(1))
@@ -110,6 +117,7 @@ def test_run_again_measures_nothing_again(rows):
         ("pde:8", {"dtype": "f16"}, "'f16' is none of f64, f32"),
         ("pde:8", {"mode": "warm"}, "'warm' is none of hot, cold"),
         ("pde:8", {"formats": []}, "names no format"),
+        ("pde:8", {"op": "bsf"}, "there is no operation 'bsf'"),
         ("pde:8", {"convert": "device"}, "needs a GPU"),
         ("pde:8", {"convert": "host"}, "'host' is none of both, device"),
         ("none.mtx", {}, "there is no file none.mtx"),
