@@ -8,7 +8,7 @@ from functools import cache
 
 from spmvbench.bench.plan import Case, Group, Settings, device_kind
 from spmvbench.bench.timing import RULES
-from spmvbench.collection import Matrix
+from spmvbench.collection import Matrix, sets
 from spmvbench.errors import SpmvbenchError
 
 WORTH = 3  # times its reading that a piece of a group costs at least, where the host may be another
@@ -57,7 +57,9 @@ def prior(settings: Settings) -> Costs:
 
 @cache
 def entries(matrix: Matrix, seed: int) -> int:
-    """Entries of a matrix without reading it: a file's by its size."""
+    """Entries of a matrix without reading it, about: a file's by its size, one that a set lists by that."""
+    if matrix.source == "synthetic" and matrix.name in sets.listed_entries():
+        return sets.listed_entries()[matrix.name]  # to count them would take as long as making some of them
     try:
         if matrix.source == "file":
             return matrix.path.stat().st_size // BYTES_PER_ENTRY

@@ -167,6 +167,8 @@ def command(
 
     if not chosen:
         raise UsageError("nothing to run: name matrices (HB/1138_bus, pde:16, a file), a --group, or --set demo")
+    if against is not None and places.scheduler is not None:
+        raise UsageError("--against compares on one GPU: leave out --scheduler")
     device, notice, workers = places.open(device, dry_run=dry_run)
     if convert == "device" and plan.device_kind(device) != "cuda":
         raise UsageError(f"--convert device needs a GPU: {device} takes what the host converts")

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import csv
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 
 from spmvbench import paths
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
@@ -47,3 +49,13 @@ def members(name: str) -> list[str]:
     """All matrices of a set, the optional ones last. Raises UsageError for an unknown set."""
     chosen = get(name)
     return [*chosen.matrices, *chosen.optional]
+
+
+@cache
+def listed_entries() -> dict[str, int]:
+    """Entries of the generated matrices that sets list with their sizes (configs/sets/*.csv), by spec."""
+    found: dict[str, int] = {}
+    for path in sorted((paths.configs() / "sets").glob("*.csv")):
+        with open(path, newline="", encoding="utf-8") as file:
+            found |= {row["spec"]: int(row["entries"]) for row in csv.DictReader(file)}
+    return found

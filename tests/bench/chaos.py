@@ -1,7 +1,7 @@
 """A run on many workers whose processes are killed at random moments: what that loses, doubles, or blames on others.
 
     python tests/bench/chaos.py                                      # two emulated workers, a scheduler of their own
-    python tests/bench/chaos.py --device cuda:0 --workers 4 --local --faults 60 --moments 40
+    python tests/bench/chaos.py --device cuda:0 --workers 4 --local --faults hang=2,lie=9 --moments 12
 
 Kills a Dask worker, the measuring process of one, the scheduler or the client with SIGKILL, starts again what is gone,
 and counts at the end: rows lost (they were on disk at a kill and are not), doubled (measured again, or there twice),
@@ -103,7 +103,7 @@ def main() -> int:
     parser.add_argument("--device", default="emulated")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--local", action="store_true", help="run --scheduler local: no scheduler to kill")
-    parser.add_argument("--faults", type=int, default=0, help="faulty cases, over all matrices and kinds")
+    parser.add_argument("--faults", default="", help="faulty cases of each matrix: hang=2,fault=2,lie=9,hungry=9")
     parser.add_argument("--moments", type=int, default=30, help="processes to kill")
     parser.add_argument("--pause", type=float, default=5.0, help="seconds between kills, at most")
     parser.add_argument("--kinds", default="worker,child,scheduler,client")
@@ -117,8 +117,8 @@ def main() -> int:
     kinds = [kind for kind in args.kinds.split(",") if not (args.local and kind == "scheduler")]
     order = [kinds[place % len(kinds)] for place in range(args.moments)]
     rng.shuffle(order)
-    each = -(-args.faults // (len(VERDICTS) * len(args.matrices)))
-    faulty = [f"{key}[n={n}]" for n in range(1, each + 1) for key in VERDICTS]
+    counts = dict(kind.split("=") for kind in args.faults.split(",") if kind)
+    faulty = [f"fault-{kind}[n={n}]" for kind, count in counts.items() for n in range(1, int(count) + 1)]
     env = os.environ | ({"SPMVBENCH_FORMATS": str(FAULTS)} if faulty else {})
     cluster = Cluster(args.workers, args.local, env)
     count = ["--workers", str(args.workers)] if args.local else []

@@ -39,6 +39,19 @@ def test_costs_are_of_what_is_run_and_an_entry_costs_the_same_in_every_group():
     assert learned.of_cases(ell, small) == pytest.approx(0.1 * 4, rel=1e-3)
 
 
+def test_entries_are_known_without_making_the_matrix(tmp_path):
+    (tmp_path / "a.mtx").write_text("1 1 1.0\n" * 100)
+    file, spec, listed = (
+        Matrix("file", "a.mtx", "", "file", tmp_path / "a.mtx"),
+        Matrix("synthetic", "tridiag:5", "tridiag", "synthetic"),
+        Matrix("synthetic", "stokes:5", "stokes", "synthetic"),
+    )
+    assert costs.entries(file, 0) == 800 // costs.BYTES_PER_ENTRY
+    assert costs.entries(spec, 0) == 13
+    assert costs.entries(listed, 0) == 43848896
+    assert costs.entries(Matrix("file", "b.mtx", "", "file", tmp_path / "b.mtx"), 0) == 0
+
+
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=12), st.integers(1, 9))
 def test_shards_hold_every_case_once_and_none_has_much_more_than_its_share(entries, count):
     whole = groups(entries)

@@ -59,6 +59,7 @@ def run(command, tmp_path, monkeypatch):
         (["pde:4", "--shard", "9/9", "--formats", "csr-scalar"], "too little to measure"),
         (["pde:4", "--workers", "2"], "--workers goes with --scheduler local"),
         (["pde:4", "--scheduler", "local", "--device", "cuda:1"], "leave out --device cuda:1"),
+        (["pde:4", "--scheduler", "local", "--against", "HEAD"], "leave out --scheduler"),
         (["pde:4", "--estimate"], "--estimate goes with --dry-run"),
         (["pde:4", "--dry-run", "--estimate"], "measure a sample"),
     ],

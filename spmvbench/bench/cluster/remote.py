@@ -32,7 +32,7 @@ from spmvbench.collection import Matrix
 from spmvbench.errors import SpmvbenchError
 
 RESOURCES = {"GPU": 1}
-SILENCE = 60.0  # seconds without an answer after which nobody waits for a job
+SILENCE = 600.0  # seconds without an answer after which nobody waits: merging the rows of a large run takes long
 READING_BYTES = 60  # of memory for an entry, while a matrix is generated: read ahead only where there is plenty
 WORTH_AHEAD = 1_000_000  # entries; less is read before a process has started
 LOG_BYTES = 100_000
