@@ -113,17 +113,21 @@ def measure(monkeypatch):
     formats.keys()  # every format is known before the registry is kept
     registry = dict(formats.base.REGISTRY)
 
-    def run(*classes, modes=("hot", "cold"), device=None, dtype="f64", **settings):
+    matrix = OnDevice()
+
+    def run(*classes, modes=("hot", "cold"), device=None, dtype="f64", held=None, **settings):
         for cls in classes:
             cls.key = cls.key or cls.__name__.lower()
             register(cls)
         chosen = [(formats.get(cls.key), {}) for cls in classes]
-        cases = plan.cross([OnDevice()], chosen, [dtype], modes, "cuda:0", 0)
+        cases = plan.cross([matrix], chosen, [dtype], modes, "cuda:0", 0)
         (group,) = plan.grouped(cases)
         pipe, device = Recorder(), device or HostCuda()
         reading.read.cache_clear()
         settings = plan.Settings("cuda:0", budget=1e-6, **settings)
-        worker.measure(group, device, settings, {"launch_floor": {"hot": 1e-3, "cold": 1e-6}}, protocol.Link(pipe))
+        worker.measure(
+            group, device, settings, {"launch_floor": {"hot": 1e-3, "cold": 1e-6}}, protocol.Link(pipe), held
+        )
         return pipe, {(case.format, case.mode): pipe.rows[case.case_id] for case in cases}, device
 
     monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its file number is asked for
@@ -134,6 +138,19 @@ def measure(monkeypatch):
 
 def variant(name, **members):
     return type(name, (Right,), {"__module__": __name__, "key": f"test-{name.lower()}", **members})
+
+
+def test_a_group_that_goes_on_with_the_last_ones_matrix_takes_over_its_right_answers(measure, monkeypatch):
+    made, of = [], worker.Shared.of
+    monkeypatch.setattr(worker.Shared, "of", lambda *args: made.append(args) or of(*args))
+    held, seeds = worker.Held(), []
+    for name, dtype in (("A", "f64"), ("B", "f64"), ("C", "f32"), ("D", "f64")):
+        _, rows, _ = measure(variant(name), held=held, dtype=dtype, modes=("hot",))
+        ((_, row),) = rows.items()
+        assert row["status"] == "ok", row["reason"]
+        seeds.append(held.columns["x_seed"])
+    assert len(made) == 3
+    assert seeds[0] == seeds[1] and len(set(seeds)) == 3
 
 
 def test_every_timed_conversion_starts_from_a_matrix_without_statistics(measure):

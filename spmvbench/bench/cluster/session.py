@@ -102,9 +102,10 @@ class Session:
         willing = [name for name in present if self.refusals[name] < REFUSALS]
         if not willing and present and not self.flights:
             raise SpmvbenchError(f"no worker can measure: {self.reasons[-1]}")
+        count = max(len(willing), self.workers.expected)
         busy = {flight.worker for flight in self.flights.values()}
         for name in willing:
-            if name in busy or (group := self.deal.take(max(len(willing), 1), self.members[name].had)) is None:
+            if name in busy or (group := self.deal.take(count, self.members[name].had)) is None:
                 continue
             self.send(name, group)
 

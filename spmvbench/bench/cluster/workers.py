@@ -30,11 +30,15 @@ def require() -> None:
 
 @dataclass
 class Workers:
-    """A scheduler's workers. `tend` is called now and then, and sees to it that they are there."""
+    """A scheduler's workers. `tend` is called now and then, and sees to it that they are there.
+
+    expected: how many will come at least.
+    """
 
     client: Any
     address: str
     tend: Callable[[], None] = lambda: None
+    expected: int = 1
 
     def present(self) -> list[str]:
         """The addresses of the workers that have a GPU, or are said to."""
@@ -145,7 +149,7 @@ def local(visible: Sequence[str | None]) -> Iterator[Workers]:
         address = cluster.scheduler_address
         seats = [_Seat(f"gpu{number}", of) for number, of in enumerate(visible)]
         try:
-            yield Workers(client, address, lambda: [seat.tend(address) for seat in seats] and None)
+            yield Workers(client, address, lambda: [seat.tend(address) for seat in seats] and None, len(seats))
         finally:
             for seat in seats:
                 if seat.process is not None:
