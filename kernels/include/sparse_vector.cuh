@@ -2,21 +2,6 @@
 #pragma once
 #include "spmv.cuh"
 
-// The first of index[0 .. k) that is not below `key`, k where none is. The warp looks at 32 places at once: every lane
-// arrives and has the answer.
-__device__ __forceinline__ int warp_search(const int* __restrict__ index, int k, long long key) {
-  int low = 0;
-  int high = k;
-  while (low < high) {
-    const int step = (high - low + WARP - 1) / WARP;
-    const int probe = low + (lane_id() + 1) * step - 1;
-    const int below = __popc(__ballot_sync(FULL_MASK, probe < high && index[probe] < key));
-    low = min(low + below * step, high);
-    high = min(high, low + step - 1);
-  }
-  return low;
-}
-
 // Entries begin .. end of a column times its factor, by STEP lanes, several entries of each under way: add(row, product).
 template <int STEP, typename V, typename I, typename Add>
 __device__ __forceinline__ void push_entries(I begin, I end, V factor, const int* __restrict__ row_idx,
@@ -36,5 +21,40 @@ __device__ __forceinline__ void push_entries(I begin, I end, V factor, const int
     for (int u = 0; u < MANY; ++u) {
       if (e + u * STEP < end) add(row[u], product[u]);
     }
+  }
+}
+
+// The columns of x's entries from block * BLOCK / LANES on, LANES threads each; those of more than 16 entries a lane are
+// left to the whole block. Every thread arrives.
+template <int LANES, int BLOCK, typename V, typename I, typename Add>
+__device__ __forceinline__ void push_block(int block, int k, const int* __restrict__ index, const V* __restrict__ value,
+                                           const I* __restrict__ col_ptr, const int* __restrict__ row_idx,
+                                           const V* __restrict__ values, Add add) {
+  constexpr int GROUPS = BLOCK / LANES;
+  __shared__ I long_begin[GROUPS], long_end[GROUPS];
+  __shared__ V long_factor[GROUPS];
+  __shared__ int long_columns;
+  const long long i = static_cast<long long>(block) * GROUPS + threadIdx.x / LANES;
+  I begin = 0, end = 0;
+  V factor = 0;
+  if (i < k) {
+    const int column = index[i];
+    factor = value[i];
+    begin = col_ptr[column];
+    end = col_ptr[column + 1];
+  }
+  if (threadIdx.x == 0) long_columns = 0;
+  __syncthreads();
+  if (end - begin <= 16 * LANES) {
+    push_entries<LANES>(begin, end, factor, row_idx, values, add);
+  } else if (threadIdx.x % LANES == 0) {
+    const int place = atomicAdd(&long_columns, 1);
+    long_begin[place] = begin;
+    long_end[place] = end;
+    long_factor[place] = factor;
+  }
+  __syncthreads();
+  for (int c = 0; c < long_columns; ++c) {
+    push_entries<BLOCK>(long_begin[c], long_end[c], long_factor[c], row_idx, values, add);
   }
 }

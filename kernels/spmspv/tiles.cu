@@ -45,6 +45,21 @@ __device__ __forceinline__ int set_bit(Word word, int rank) {
   return place;
 }
 
+// The first of index[0 .. k) that is not below `key`, k where none is. The warp looks at 32 places at once: every lane
+// arrives and has the answer.
+__device__ __forceinline__ int warp_search(const int* __restrict__ index, int k, long long key) {
+  int low = 0;
+  int high = k;
+  while (low < high) {
+    const int step = (high - low + WARP - 1) / WARP;
+    const int probe = low + (lane_id() + 1) * step - 1;
+    const int below = __popc(__ballot_sync(FULL_MASK, probe < high && index[probe] < key));
+    low = min(low + below * step, high);
+    high = min(high, low + step - 1);
+  }
+  return low;
+}
+
 // x in tiles: a word for each tile with a bit for each entry, and the entries at their places. WHOLE: zeros between them,
 // in the tiles that have any. A block takes as many tiles as it has threads. y becomes zero.
 template <typename V, int NT, int BLOCK, bool WHOLE>
@@ -80,28 +95,19 @@ __global__ void __launch_bounds__(BLOCK)
   }
 }
 
-// The first of 32 rising ends that lies behind p, which is below the last.
-template <typename EndOf>
-__device__ __forceinline__ int owner_of(int p, EndOf end_of) {
-  int owner = 0;
+// All lanes' words in one.
+__device__ __forceinline__ unsigned any_bits(unsigned word) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #pragma unroll
-  for (int step = WARP / 2; step > 0; step /= 2) {
-    if (end_of(owner + step - 1) <= p) owner += step;
-  }
-  return owner;
+  for (int offset = WARP / 2; offset > 0; offset /= 2) word |= __shfl_xor_sync(FULL_MASK, word, offset);
+  return word;
+#else
+  return __reduce_or_sync(FULL_MASK, word);
+#endif
 }
 
-// Lists of entries, one a lane, that a warp multiplies as if they were one.
-template <typename V, typename I>
-struct Lists {
-  I shift[WARP];   // from a product's number to its entry
-  int ends[WARP];  // products up to the end of each
-  int first_row[WARP];
-  V factor[WARP];
-};
-
 // TILES tiles, a lane a tile: it finds which columns both the tile and x have. The lists of entries in those columns are
-// then dealt to the lanes, and these go through all their entries in line. y is zero.
+// then dealt to the lanes, 32 at a time, and these go through all their entries in line. y is zero.
 template <typename V, typename I, int NT, int TILES>
 __device__ __forceinline__ void multiply_tiles(int first_tile, int tiles, const int* __restrict__ tile_row,
                                                const int* __restrict__ tile_col,
@@ -109,7 +115,7 @@ __device__ __forceinline__ void multiply_tiles(int first_tile, int tiles, const 
                                                const I* __restrict__ tile_list, const I* __restrict__ list_begin,
                                                const unsigned char* __restrict__ local, const V* __restrict__ values,
                                                const typename MaskOf<NT>::Stored* __restrict__ x_mask,
-                                               const V* __restrict__ x_tile, Lists<V, I>& memory, V* __restrict__ y) {
+                                               const V* __restrict__ x_tile, V* __restrict__ y) {
   using Word = typename MaskOf<NT>::Word;
   constexpr int MANY = 4;
   const int lane = lane_id();
@@ -129,47 +135,55 @@ __device__ __forceinline__ void multiply_tiles(int first_tile, int tiles, const 
   const int lists = __shfl_sync(FULL_MASK, end, WARP - 1);
   for (int round = 0; round < lists; round += WARP) {
     const int number = min(round + lane, lists - 1);
-    const int owner = owner_of(number, [=](int i) { return __shfl_sync(FULL_MASK, end, i); });
+    int owner = 0;  // the first lane whose lists end behind this one
+#pragma unroll
+    for (int step = WARP / 2; step > 0; step /= 2) {
+      if (step < TILES && __shfl_sync(FULL_MASK, end, owner + step - 1) <= number) owner += step;
+    }
     const int rank = number - __shfl_sync(FULL_MASK, end - count, owner);
     const Word owner_both = __shfl_sync(FULL_MASK, both, owner);
     const Word owner_mask = __shfl_sync(FULL_MASK, mask, owner);
     const I owner_list = __shfl_sync(FULL_MASK, first_list, owner);
     const int owner_col = __shfl_sync(FULL_MASK, col, owner);
-    const int owner_row = __shfl_sync(FULL_MASK, row, owner);
+    const int first_row = __shfl_sync(FULL_MASK, row, owner) * NT;
     const int column = set_bit<NT>(owner_both, rank);
     I entry = 0;
     int entries = 0;
+    V factor = 0;
     if (round + lane < lists) {
       const I list = owner_list + bits_in(owner_mask & ((Word(1) << column) - 1));
       entry = list_begin[list];
       entries = static_cast<int>(list_begin[list + 1] - entry);
-      memory.factor[lane] = x_tile[static_cast<long long>(owner_col) * NT + column];
+      factor = x_tile[static_cast<long long>(owner_col) * NT + column];
     }
+    // Each lane's list begins at its own number of products, for none is empty but those behind the last.
     const int products_end = group_scan<WARP>(entries);
-    memory.ends[lane] = products_end;
-    memory.shift[lane] = entry - (products_end - entries);
-    memory.first_row[lane] = owner_row * NT;
+    const int begin = products_end - entries;
+    const I shift = entry - begin;
     const int products = __shfl_sync(FULL_MASK, products_end, WARP - 1);
-    __syncwarp();
-    for (int first = lane; first < products; first += MANY * WARP) {
+    for (int first = 0; first < products; first += MANY * WARP) {
       int to[MANY];
       V product[MANY];
 #pragma unroll
       for (int u = 0; u < MANY; ++u) {
-        const int p = first + u * WARP;
-        if (p < products) {
-          const int list = owner_of(p, [&](int i) { return memory.ends[i]; });
-          const I e = memory.shift[list] + p;
-          to[u] = memory.first_row[list] + local[e];
-          product[u] = values[e] * memory.factor[list];
+        const int window = first + u * WARP;
+        const unsigned ahead = static_cast<unsigned>(begin - window);
+        const unsigned begins = any_bits(entries > 0 && ahead < WARP ? 1u << ahead : 0u);
+        const int before = __popc(__ballot_sync(FULL_MASK, entries > 0 && begin < window));
+        const int list = before + __popc(begins & (FULL_MASK >> (WARP - 1 - lane))) - 1;
+        const I e = __shfl_sync(FULL_MASK, shift, list) + window + lane;
+        const V x = __shfl_sync(FULL_MASK, factor, list);
+        to[u] = __shfl_sync(FULL_MASK, first_row, list);
+        if (window + lane < products) {
+          to[u] += local[e];
+          product[u] = values[e] * x;
         }
       }
 #pragma unroll
       for (int u = 0; u < MANY; ++u) {
-        if (first + u * WARP < products) atomicAdd(y + to[u], product[u]);
+        if (first + u * WARP + lane < products) atomicAdd(y + to[u], product[u]);
       }
     }
-    __syncwarp();
   }
 }
 
@@ -185,29 +199,24 @@ __global__ void __launch_bounds__(BLOCK)
                 const int* __restrict__ extracted_row, const V* __restrict__ extracted_values,
                 const typename MaskOf<NT>::Stored* __restrict__ x_mask, const V* __restrict__ x_tile,
                 V* __restrict__ y) {
-  __shared__ Lists<V, I> memory[BLOCK / WARP];
   const int block = static_cast<int>(blockIdx.x) - tile_blocks;
   if (block < 0) {
-    const int warp = threadIdx.x / WARP;
-    multiply_tiles<V, I, NT, TILES>((blockIdx.x * (BLOCK / WARP) + warp) * TILES, tiles, tile_row, tile_col, tile_mask,
-                                    tile_list, list_begin, local, values, x_mask, x_tile, memory[warp], y);
-    return;
+    const int warp = static_cast<int>(global_thread() / WARP);
+    multiply_tiles<V, I, NT, TILES>(warp * TILES, tiles, tile_row, tile_col, tile_mask, tile_list, list_begin, local,
+                                    values, x_mask, x_tile, y);
+  } else {
+    push_block<LANES, BLOCK>(block, k, index, value, extracted_ptr, extracted_row, extracted_values,
+                             [=](int row, V product) { atomicAdd(y + row, product); });
   }
-  const long long i = static_cast<long long>(block) * (BLOCK / LANES) + threadIdx.x / LANES;
-  if (i >= k) return;
-  const int column = index[i];
-  push_entries<LANES>(extracted_ptr[column], extracted_ptr[column + 1], value[i], extracted_row, extracted_values,
-                      [=](int row, V product) { atomicAdd(y + row, product); });
 }
 
-// ---- As Algorithm 4 of the paper has it: a warp a row of tiles.
+// ---- As Algorithm 4 of the paper has it: a warp a row of tiles, or a chunk of one.
 
 // Tile by tile, with two lanes a row where NT is 16, two rows a lane where it is 64: every entry of a tile that meets an
-// entry of x is multiplied. Lists are rows, `local` is the column. Behind the tile rows a thread an extracted entry. y is
-// zero.
+// entry of x is multiplied. Lists are rows, `local` is the column. Behind the chunks a thread an extracted entry. y is zero.
 template <typename V, typename I, int NT>
-__global__ void tile_rows(int tile_rows, long long extracted, const int* __restrict__ tile_ptr,
-                          const int* __restrict__ tile_col,
+__global__ void tile_rows(int chunks, long long extracted, const int* __restrict__ chunk_ptr,
+                          const int* __restrict__ tile_row, const int* __restrict__ tile_col,
                           const typename MaskOf<NT>::Stored* __restrict__ tile_mask, const I* __restrict__ tile_list,
                           const I* __restrict__ list_begin, const unsigned char* __restrict__ local,
                           const V* __restrict__ values, const int* __restrict__ extracted_row,
@@ -217,10 +226,10 @@ __global__ void tile_rows(int tile_rows, long long extracted, const int* __restr
   using Word = typename MaskOf<NT>::Word;
   constexpr int LANES = NT < WARP ? WARP / NT : 1;
   constexpr int ROWS = NT > WARP ? NT / WARP : 1;
-  const long long tile_row = global_thread() / WARP;
+  const long long chunk = global_thread() / WARP;
   const int lane = lane_id();
-  if (tile_row >= tile_rows) {
-    const long long e = global_thread() - static_cast<long long>(tile_rows) * WARP;
+  if (chunk >= chunks) {
+    const long long e = global_thread() - static_cast<long long>(chunks) * WARP;
     if (e >= extracted) return;
     const int column = extracted_col[e];
     const Word word = x_mask[column / NT];
@@ -228,7 +237,8 @@ __global__ void tile_rows(int tile_rows, long long extracted, const int* __restr
     return;
   }
   V sum[ROWS] = {};
-  for (int t = tile_ptr[tile_row]; t < tile_ptr[tile_row + 1]; ++t) {
+  const int first = chunk_ptr[chunk];
+  for (int t = first; t < chunk_ptr[chunk + 1]; ++t) {
     const int col = tile_col[t];
     if (x_mask[col] == 0) continue;
     const Word mask = tile_mask[t];
@@ -244,6 +254,8 @@ __global__ void tile_rows(int tile_rows, long long extracted, const int* __restr
 #pragma unroll
   for (int r = 0; r < ROWS; ++r) {
     const V whole = group_sum<LANES>(sum[r]);
-    if (lane % LANES == 0 && whole != V(0)) atomicAdd(y + tile_row * NT + r * WARP + lane / LANES, whole);
+    if (lane % LANES == 0 && whole != V(0)) {
+      atomicAdd(y + static_cast<long long>(tile_row[first]) * NT + r * WARP + lane / LANES, whole);
+    }
   }
 }

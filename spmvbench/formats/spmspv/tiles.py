@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, run_starts, stable_order
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, run_starts, stable_order
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, in_part, per_thread, register, zero_fill
-from spmvbench.formats.csc.csc import lanes_by_mean
+from spmvbench.formats.spmspv.columns import push_lanes
 from spmvbench.formats.vectors import SparseVector
 
 BLOCK = 256
@@ -59,7 +59,8 @@ class TileSpmspv(Format):
     lanes a row (nt = 16; else one, and with 64 rows a lane has two), as Algorithm 4 does; extracted entries as COO, a
     thread an entry. Our reading, of what the paper leaves open: the threshold of very sparse tiles; that the beginnings
     of empty rows are left out; the kernel for what is extracted; that a tile of x stays at its place and its word
-    stands for x_ptr, where the paper packs tiles and marks empty ones with -1. Not the same bits every time.
+    stands for x_ptr, where the paper packs tiles and marks empty ones with -1; that rows of over 32 tiles are cut. Not
+    the same bits every time.
     """
 
     key = "tile-spmspv"
@@ -72,7 +73,8 @@ class TileSpmspv(Format):
     nt = Parameter(32, "rows and columns of a tile", choices=(16, 32, 64))
     extract = Parameter(4, "entries up to which a tile is taken apart", low=0, high=16)
 
-    tile_row: Array  # (tiles,), int32; kernel=paper: (tile rows + 1,), int32, tiles before each tile row
+    chunk_ptr: Array  # (chunks + 1,), int32: tiles before each run of up to 32 in a tile row; none where kernel=fast
+    tile_row: Array  # (tiles,), int32
     tile_col: Array  # (tiles,), int32
     tile_mask: Array  # (tiles,), an unsigned word of nt bits: the columns (rows) that hold entries, each a list
     tile_list: Array  # (tiles,), of row_ptr's type: lists before the tile's
@@ -98,8 +100,6 @@ class TileSpmspv(Format):
 
         key = found.key[~found.few]
         tile_row = (key // tile_cols).astype(np.int32)
-        if by_rows:
-            tile_row = xp.searchsorted(tile_row, xp.arange(cdiv(a.rows, nt) + 1, dtype=np.int32)).astype(np.int32)
         number = xp.cumsum(~found.few) - 1
         tile = number[found.tile[~apart]]
         begin = run_starts(tile * nt + list_in)
@@ -116,6 +116,7 @@ class TileSpmspv(Format):
             columns = a.cols + 1 if len(entry) else 0
             extracted_col = xp.searchsorted(extracted_col, xp.arange(columns, dtype=np.int32)).astype(index)
         return {
+            "chunk_ptr": _chunks(tile_row) if by_rows else xp.empty(0, dtype=np.int32),
             "tile_row": tile_row,
             "tile_col": (key % tile_cols).astype(np.int32),
             "tile_mask": (sums[last] - sums[first]).astype(f"uint{nt}"),
@@ -130,11 +131,12 @@ class TileSpmspv(Format):
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         xp, nt, by_rows = self.xp, self.nt, self.kernel == "paper"
-        tile_row = expand(self.tile_row, len(self.tile_col)) if by_rows else self.tile_row
         bits = self.tile_mask[:, None] >> xp.arange(nt, dtype=self.tile_mask.dtype) & self.tile_mask.dtype.type(1)
         at = xp.flatnonzero(bits.ravel())[expand(self.list_begin, len(self.values))]
         tile, inside = at // nt, (at % nt, self.local) if by_rows else (self.local, at % nt)
-        row, col = (first[tile] * nt + place for first, place in zip((tile_row, self.tile_col), inside, strict=True))
+        row, col = (
+            first[tile] * nt + place for first, place in zip((self.tile_row, self.tile_col), inside, strict=True)
+        )
         extracted_col = self.extracted_col
         if not by_rows and len(extracted_col):
             extracted_col = expand(extracted_col, len(self.extracted_values))
@@ -152,16 +154,16 @@ class TileSpmspv(Format):
         tiled = self.tile_row, self.tile_col, self.tile_mask, self.tile_list, self.list_begin, self.local, self.values
         types = f"{ctype(dtype)}, {ctype(self.list_begin)}, {nt}"
         if by_rows:
-            tile_rows = len(self.tile_row) - 1
+            chunks = len(self.chunk_ptr) - 1
             apart = self.extracted_row, self.extracted_col, self.extracted_values
-            args = (np.int32(tile_rows), np.int64(extracted), *tiled, *apart, x_mask, x_tile, y)
-            grid, block = per_thread(tile_rows * WARP + extracted, BLOCK)
+            args = (np.int32(chunks), np.int64(extracted), self.chunk_ptr, *tiled, *apart, x_mask, x_tile, y)
+            grid, block = per_thread(chunks * WARP + extracted, BLOCK)
             multiply = Launch(SOURCE, f"tile_rows<{types}>", grid, block, args)
         else:
             if not tiles:
                 tile = zero_fill(y)
             each = self.tiles_of_warp
-            lanes = lanes_by_mean(extracted, cols)
+            lanes = push_lanes(len(x), extracted, cols)
             apart = self.extracted_col, self.extracted_row, self.extracted_values
             blocks = cdiv(tiles, each * (BLOCK // WARP))
             sizes = np.int32(len(x)), np.int32(blocks), np.int32(tiles)
@@ -180,3 +182,11 @@ class TileSpmspv(Format):
     def detail(self) -> dict[str, Any]:
         share = len(self.extracted_values) / max(len(self.values) + len(self.extracted_values), 1)
         return {"tiles": len(self.tile_col), "extracted_share": share}
+
+
+def _chunks(tile_row: Array) -> Array:
+    """Where runs of up to 32 tiles of one row begin, and the number of tiles: (chunks + 1,), int32."""
+    xp, tiles = array_module(tile_row), len(tile_row)
+    ptr = xp.append(run_starts(tile_row), xp.full(1, tiles, dtype=np.int64))
+    place = xp.arange(tiles) - ptr[expand(ptr, tiles)]
+    return xp.append(xp.flatnonzero(place % WARP == 0), ptr[-1:]).astype(np.int32)
