@@ -41,10 +41,11 @@ docs: $(VENV)/.dev
 	$(BIN)/spmvbench formats --update README.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# Every published run's page and figures, by the command that its README gives; one of them is README.md's picture.
+# Every published run's page by the command that its README gives, all as one site, and README.md's picture.
 published: $(VENV)/.dev
-	sed -n 's|^spmvbench report|$(BIN)/&|p' results/published/*/README.md | sh -e
-	cp results/published/h200-all/report/figures/ratios.svg docs/figures/h200-ratios.svg
+	sed -n 's|^spmvbench report.*|$(BIN)/& --site results/published|p' results/published/*/README.md | sh -e
+	$(BIN)/spmvbench report results/published/h200-all --dtype f64 --figures ratios --out $(VENV)/ratios
+	cp $(VENV)/ratios/figures/ratios.svg docs/figures/h200-ratios.svg
 
 clean:
 	rm -rf $(VENV) results/demo

@@ -34,8 +34,20 @@ def test_page_is_there_and_shows_the_rows_of_today(run):
         rows = rows[rows["dtype"].isin(options["dtype"].split(","))]
     page = (run / "report" / "index.html").read_text(encoding="utf-8")
     assert f'<meta name="rows" content="{fingerprint(prepared(rows))}">' in page, "stale: run make published"
-    for link in re.findall(r'href="(figures/[^"]*)"', page):
+    links = re.findall(r'(?:href|src)="((?:figures/|\.\./)[^"]*)"', page)
+    assert "../../shared/page.js" in links, "its command says --site"
+    for link in links:
         assert (run / "report" / link).is_file()
+
+
+def test_pages_share_the_library_of_today_and_are_in_the_index():
+    from spmvbench.report.page import sources
+
+    site = RUNS[0].parent
+    for name, text in sources().items():
+        assert (site / "shared" / name).read_text(encoding="utf-8") == text, "stale: run make published"
+    index = (site / "index.html").read_text(encoding="utf-8")
+    assert set(re.findall(r'<h2><a href="([^"]*)">', index)) == {f"{run.name}/report/index.html" for run in RUNS}
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)

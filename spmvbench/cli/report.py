@@ -34,8 +34,8 @@ def _images(text: str) -> list[str]:
     return chosen
 
 
-def _folders(runs: tuple[str, ...], results: str) -> list[Path]:
-    """The folders of these runs, without any the newest one's."""
+def _folders(runs: tuple[str, ...], results: str, *, every: bool) -> list[Path]:
+    """The folders of these runs, without any the newest one's, or those of all."""
     from spmvbench import store
 
     if runs:
@@ -43,7 +43,7 @@ def _folders(runs: tuple[str, ...], results: str) -> list[Path]:
     known = store.runs(results)
     if not known:
         raise SpmvbenchError(f"there is no run in {results}: start one with spmvbench run --set demo")
-    return known[:1]
+    return known if every else known[:1]
 
 
 def rows_of(folder: Path) -> pd.DataFrame:
@@ -147,10 +147,64 @@ def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: 
 @click.option("--mode", metavar="MODES", help="Only these modes: hot,cold.")
 @click.option("--results", default="results", show_default=True, metavar="DIR", help="Where runs lie.")
 @click.option("--emulated", is_flag=True, help="Show times of the emulated device, EMULATED across each figure.")
+@click.option("--all", "every", is_flag=True, help="A page of every run in --results, as with --site there.")
+@click.option(
+    "--site", metavar="DIR", help="The page alone; its library, for all pages of DIR, and an index of these go to DIR."
+)
 @click.option("--open", "opened", is_flag=True, help="Show the page in a browser.")
 def command(
     runs: tuple[str, ...],
+    results: str,
     out: str | None,
+    every: bool,
+    site: str | None,
+    opened: bool,
+    **asked: Any,
+) -> None:
+    """Draw the figures of a run and write one HTML page that holds them.
+
+    RUN is a name under results/ or a folder; without it, the newest. Several are shown as one (then give --out),
+    where no case is in two of them: that is what spmvbench compare is for.
+    """
+    from pathlib import Path
+
+    if every and (runs or out is not None or site is not None):
+        raise UsageError("--all is of every run in --results and writes there: name no run and no place with it")
+    if site is not None and out is not None:
+        raise UsageError("a page of a --site lies beside its run: give no --out with it")
+    folders = _folders(runs, results, every=every)
+    if len(folders) > 1 and out is None and not every:
+        raise UsageError("say with --out DIR where the report of several runs shall go")
+    place = Path(results) if every else None if site is None else Path(site)
+    if place is not None:
+        _beside(folders, place)
+    written = None
+    for group in [[folder] for folder in folders] if every else [folders]:
+        written = _write(group, Path(out) if out is not None else group[0] / "report", place, **asked)
+    if place is not None:
+        from spmvbench.report import site as pages
+
+        written = pages.write_index(place)
+        click.echo(f"Index: {written}")
+    if opened:
+        import webbrowser
+
+        if not webbrowser.open(written.resolve().as_uri()):
+            raise SpmvbenchError(f"no browser can be started here: open {written} in one")
+
+
+def _beside(folders: list[Path], site: Path) -> None:
+    """Raises UsageError where a run does not lie in the site's folder."""
+    for folder in folders:
+        if folder.resolve().parent != site.resolve():
+            raise UsageError(f"{folder} does not lie in {site}: a site is of the runs in one folder")
+
+
+def _write(
+    folders: list[Path],
+    out: Path,
+    site: Path | None,
+    *,
     figures: str | None,
     published: str | None,
     image: str,
@@ -162,40 +216,28 @@ def command(
     highlight: str | None,
     dtype: str | None,
     mode: str | None,
-    results: str,
     emulated: bool,
-    opened: bool,
-) -> None:
-    """Draw the figures of a run and write one HTML page that holds them.
-
-    RUN is a name under results/ or a folder; without it, the newest. Several are shown as one (then give --out),
-    where no case is in two of them: that is what spmvbench compare is for.
-    """
-    from pathlib import Path
-
+) -> Path:
+    """Write the report of these runs as one, with options as of the command, and say what was written."""
     from tqdm import tqdm
 
-    images, names = _images(image), _names(figures)
-    folders = _folders(runs, results)
-    if len(folders) > 1 and out is None:
-        raise UsageError("say with --out DIR where the report of several runs shall go")
-    rows, matrices, environment = _read(folders)
-    for column, chosen in (("dtype", _names(dtype)), ("mode", _names(mode))):
-        if chosen is not None:
-            known = sorted(rows[column].unique())
-            rows = rows[rows[column].isin(chosen)]
-            if rows.empty:
-                raise UsageError(f"no row has {column} {' or '.join(chosen)}: there is {', '.join(known)}")
-    rows = _narrowed(_once(rows), formats, matrix, group, min_nnz)
     from spmvbench.analysis.choice import labels_of
-
-    highlighted = None if highlight is None else labels_of(rows, highlight, "--highlight", "the report holds no")
-
     from spmvbench.report import figures as known
     from spmvbench.report import page
     from spmvbench.report import published as papers
+    from spmvbench.report import site as pages
 
+    images, names = _images(image), _names(figures)
     count, hidden = len(known.choose(names)), not sys.stderr.isatty()
+    rows, matrices, environment = _read(folders)
+    for column, chosen in (("dtype", _names(dtype)), ("mode", _names(mode))):
+        if chosen is not None:
+            there = sorted(rows[column].unique())
+            rows = rows[rows[column].isin(chosen)]
+            if rows.empty:
+                raise UsageError(f"no row has {column} {' or '.join(chosen)}: there is {', '.join(there)}")
+    rows = _narrowed(_once(rows), formats, matrix, group, min_nnz)
+    shared, home = ("", "") if site is None else pages.shared(site, out)
     with tqdm(desc="Drawing", total=count, unit="figure", leave=False, disable=hidden, dynamic_ncols=True) as bar:
 
         def watch(done: int, of: int) -> None:
@@ -204,25 +246,24 @@ def command(
         report = page.write(
             rows,
             environment,
-            Path(out) if out is not None else folders[0] / "report",
+            out,
             names=names,
             images=images,
             baseline=baseline,
             with_emulated=emulated,
             matrices=matrices,
-            highlight=highlighted,
+            highlight=None if highlight is None else labels_of(rows, highlight, "--highlight", "the report holds no"),
             published=[papers.get(name) for name in _names(published) or []],
+            alone=site is not None,
+            shared=shared,
+            home=home,
             jobs=(os.cpu_count() or 1) if len(rows) >= MANY_ROWS else 1,
             watch=watch,
         )
     width = max((len(drawn.name) for drawn in report.drawn), default=0)
-    for drawn in report.drawn:
+    for drawn in report.drawn if site is None else ():
         click.echo(f"  {drawn.name:{width}}  {', '.join(path.name for path in drawn.files)}")
     for reason, left_out in report.left_out.items():
         click.echo(f"Left out: {', '.join(left_out)}: {reason}")
     click.echo(f"Report: {report.page}")
-    if opened:
-        import webbrowser
-
-        if not webbrowser.open(report.page.resolve().as_uri()):
-            raise SpmvbenchError(f"no browser can be started here: open {report.page} in one")
+    return report.page

@@ -321,7 +321,8 @@ def write_shared(folder: Path) -> None:
     _written(folder / "LICENSES", licences)
 
 
-def _templates() -> jinja2.Environment:
+def templates() -> jinja2.Environment:
+    """The pages' templates."""
     loader = jinja2.PackageLoader("spmvbench.report", "templates")
     return jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
@@ -337,7 +338,7 @@ def _render(
     measured = rows[rows["matrix_sha256"] != ""]
     charts_of = {figure.name: figure.chart for figure in drawn if figure.chart}
     return (
-        _templates()
+        templates()
         .get_template("page.html")
         .render(
             source={} if shared else {name: Markup(text) for name, text in sources().items()},

@@ -1,6 +1,7 @@
 """`spmvbench report` on run folders written by the store; no kernel runs."""
 
 import math
+import re
 
 import pandas as pd
 import pytest
@@ -242,6 +243,43 @@ def test_a_choice_that_fits_nothing_is_one_line(command, results, args, said):
     result = command("report", "new", "--results", results, *args.split())
     assert result.code == 2
     assert said in result.err and len(result.err.splitlines()) == 1
+
+
+def test_all_runs_are_pages_of_one_site(command, results):
+    (results / "old" / "README.md").write_text("# Old\n\n```sh\nx\n```\n\nWhat [was](b) `done`,\non `a`.\n")
+    write_run(results, "odd name", "2026-03-01")
+    result = command("report", "--all", "--results", results, "--figures", "bytes,survey")
+    assert result.code == 0 and result.out.count("Report: ") == 3 and f"Index: {results / 'index.html'}" in result.out
+    index = (results / "index.html").read_text()
+    assert re.findall(r'<h2><a href="([^"]*)">', index) == [
+        f"{name}/report/index.html"
+        for name in ("odd%20name", "new", "old")  # the newest first
+    ]
+    assert "<p>What was done, on a.</p>" in index
+    page = (results / "old" / "report" / "index.html").read_text()
+    for link in re.findall(r'(?:href|src)="(\.\.[^"]*)"', page):
+        assert (results / "old" / "report" / link).is_file()
+    assert not (results / "old" / "report" / "figures").exists()
+    assert {path.name for path in (results / "shared").iterdir()} == {"page.js", "page.css", "library.js", "LICENSES"}
+
+
+def test_a_page_joins_a_site(command, results):
+    assert command("report", results / "old", "--site", results, "--figures", "bytes").code == 0
+    assert re.findall(r"<h2><a [^>]*>(.*?)</a>", (results / "index.html").read_text()) == ["old"]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ("new --all", "name no run and no place"),
+        ("--all --out x", "name no run and no place"),
+        ("new --site elsewhere", "does not lie in elsewhere"),
+        ("new --site . --out x", "give no --out"),
+    ],
+)
+def test_a_site_is_of_the_runs_in_one_folder(command, results, args, said):
+    result = command("report", *args.split(), "--results", results)
+    assert result.code == 2 and said in result.err and len(result.err.splitlines()) == 1
 
 
 def test_highlighted_formats_are_those_that_were_asked_for(command, results, monkeypatch):

@@ -168,3 +168,10 @@ def test_paper_keeps_every_column_and_every_figure(ask):
     assert found["missing"] == [] and found["lost"] == 0 and found["replaced"] > 1
     assert found["closed"] == 0 and found["undrawn"] == 0
     assert found["after"] == [found["before"], 0]
+
+
+def test_a_page_of_a_site_works_with_what_it_shares(rows, environment, tmp_path):
+    page.write_shared(tmp_path / "shared")
+    written = page.write(rows, environment, tmp_path / "run", names=["gflops"], alone=True, shared="../shared/").page
+    script = "drawAll(); return document.querySelectorAll('#figure-gflops .panel svg .dot').length;"
+    assert answer(written, script, tmp_path) > 8
