@@ -2,6 +2,8 @@
 #pragma once
 #include "spmv.cuh"
 
+constexpr int SMALL_BLOCK = 1024;  // threads of the one block that runs level after level
+constexpr int LARGE_BLOCK = 256;   // and of those that all run one
 constexpr int LONG = 4;  // entries of a vertex from which on the warp lists them together
 
 // A word that others set bits of at the same time: a bit that is seen is set, one that is not may be. On a GPU the
@@ -29,35 +31,46 @@ __device__ __forceinline__ bool mark(unsigned* visited, int* __restrict__ levels
   return true;
 }
 
-// What a thread has found behind a quad: up to four new vertices with their quads.
+// What a thread has found behind a quad: up to four new vertices (bits of `which`) with their quads.
 struct Found {
   int begin[4];
   int count[4];
-  int vertices;
+  unsigned which;
   int quads;
 };
 
-// Tests the neighbours that a quad holds, and marks what is new. SHARED: as in `mark`; else bits are looked at first.
+// Tests the neighbours that a quad holds, and marks what is new. SHARED: as in `mark`; else bits are looked at first, and
+// where a vertex has quads is on its way before it is known who was first.
 template <bool SHARED>
 __device__ __forceinline__ Found visit(const int4 quad, unsigned* visited, const int* __restrict__ quad_ptr, int level,
                                        int* __restrict__ levels) {
   const int vertex[4] = {quad.x, quad.y, quad.z, quad.w};
   bool fresh[4];
+  Found found = {};
 #pragma unroll
   for (int e = 0; e < 4; ++e) {
     fresh[e] = e == 0 || vertex[e] != vertex[e > 0 ? e - 1 : 0];  // padding is the same again
     if (!SHARED && fresh[e]) fresh[e] = (peek(visited + vertex[e] / 32) >> vertex[e] % 32 & 1u) == 0;
   }
+  int end[4] = {};
 #pragma unroll
-  for (int e = 0; e < 4; ++e) fresh[e] = fresh[e] && mark<SHARED>(visited, levels, vertex[e], level);
-  Found found = {};
+  for (int e = 0; e < 4; ++e) {
+    if (SHARED) fresh[e] = fresh[e] && mark<SHARED>(visited, levels, vertex[e], level);
+    if (fresh[e]) {
+      found.begin[e] = __ldg(quad_ptr + vertex[e]);
+      end[e] = __ldg(quad_ptr + vertex[e] + 1);
+    }
+  }
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    if (!SHARED) fresh[e] = fresh[e] && mark<SHARED>(visited, levels, vertex[e], level);
+  }
 #pragma unroll
   for (int e = 0; e < 4; ++e) {
     if (fresh[e]) {
-      found.begin[e] = __ldg(quad_ptr + vertex[e]);
-      found.count[e] = __ldg(quad_ptr + vertex[e] + 1) - found.begin[e];
+      found.count[e] = end[e] - found.begin[e];
       found.quads += found.count[e];
-      ++found.vertices;
+      found.which |= 1u << e;
     }
   }
   return found;
@@ -118,6 +131,12 @@ __device__ __forceinline__ bool finds(bool open, int begin, int end, const int4*
     if (lane_id() == lane) hit = any;
   }
   return hit;
+}
+
+// Whether a frontier is too much for one block: more entries than shared memory holds, or twice as many as the level
+// before had, and many.
+__device__ __forceinline__ bool too_many(int count, int before, int room) {
+  return count > room || (count > SMALL_BLOCK && count > 2 * before);
 }
 
 // Whether pulling is expected to read fewer neighbours than pushing: of a vertex's neighbours one in arcs / pushed lies

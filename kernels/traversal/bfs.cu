@@ -2,6 +2,7 @@
 // one again; in_ptr and in_neighbours are the same of the arcs that come in. A frontier is a list of quads, so that
 // threads share the arcs of hubs and of leaves alike; visited vertices are bits. Nobody waits for a host: each kernel
 // reads from the frontier's own notes what is to be done with it.
+#include "search.cuh"
 #include "traversal.cuh"
 
 // A frontier, one of three that take turns: while one is expanded, the next is made and the one after that cleared.
@@ -16,11 +17,13 @@ constexpr int IN_QUEUE = 1;
 constexpr int BY_BITS = 0;    // not yet: its vertices are the difference of the two arrays
 constexpr int BY_LEVELS = 2;  // not yet: its vertices are those of the level
 
-constexpr int SMALL_BLOCK = 1024;
-constexpr int LARGE_BLOCK = 256;
 
 __device__ __forceinline__ int quads_in(unsigned long long size) {
   return static_cast<int>(size & 0xffffffffu);
+}
+
+__device__ __forceinline__ unsigned long long size_of(int vertices, int quads) {
+  return (static_cast<unsigned long long>(vertices) << 32) + static_cast<unsigned>(quads);
 }
 
 __device__ __forceinline__ int vertices_in(unsigned long long size) {
@@ -57,12 +60,12 @@ __global__ void bfs_start(const int* __restrict__ source, const int* __restrict_
   }
 }
 
-// Level after level by one block, from a frontier of at most `enter` quads until one has none or more than `room`,
-// which shared memory holds. KEPT: visited bits lie in shared memory meanwhile.
+// Level after level by one block, from a frontier of at most `enter` quads until one has none or too many. room: what
+// shared memory holds. KEPT: visited bits lie in shared memory meanwhile.
 template <bool KEPT>
 __global__ void __launch_bounds__(SMALL_BLOCK)
     bfs_small(int words, int enter, int room, const int* __restrict__ quad_ptr, const int4* __restrict__ neighbours,
-              unsigned* visited, int* __restrict__ levels, const int* __restrict__ queue, long long queue_room,
+              unsigned* visited, int* __restrict__ levels, const int* __restrict__ queue,
               unsigned long long* __restrict__ sizes, int* __restrict__ notes) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   __shared__ int tail[3];  // of the frontier that is made, in turns: the next one's is cleared meanwhile
@@ -84,8 +87,7 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
     for (int w = threadIdx.x; w < words; w += SMALL_BLOCK) bits[w] = global_bits[w];
   }
   if (listed == IN_QUEUE) {
-    const int* const from = queue + (level & 1) * queue_room;
-    for (int i = threadIdx.x; i < count; i += SMALL_BLOCK) here[i] = from[i];
+    for (int i = threadIdx.x; i < count; i += SMALL_BLOCK) here[i] = queue[i];
   } else {
     for (int w = threadIdx.x; w < words; w += SMALL_BLOCK) {
       for (unsigned fresh = global_bits[w] & ~other_bits[w]; fresh; fresh &= fresh - 1) {
@@ -99,15 +101,15 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
   __syncthreads();
 
   int found_vertices = 0;
-  int turn = 0;
+  int turn = 0, before = 0;
   do {
     ++level;
     for (int first = 0; first < count; first += SMALL_BLOCK) {
       const int i = first + threadIdx.x;
       Found found = {};
       if (i < count) found = visit<KEPT>(__ldg(neighbours + here[i]), bits, quad_ptr, level, levels);
-      if (!__any_sync(FULL_MASK, found.vertices > 0)) continue;
-      found_vertices += found.vertices;
+      if (!__any_sync(FULL_MASK, found.which != 0)) continue;
+      found_vertices += __popc(found.which);
       const int through = group_scan<WARP>(found.quads);
       int at = 0;
       if (lane_id() == WARP - 1) at = atomicAdd(&tail[turn], through);
@@ -120,12 +122,13 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
     const int after = (turn + 1) % 3;
     if (threadIdx.x == 0) tail[after] = 0;
     __syncthreads();
+    before = count;
     count = tail[turn];
     turn = after;
     int* const swapped = here;
     here = there;
     there = swapped;
-  } while (count > 0 && count <= room);
+  } while (count > 0 && !too_many(count, before, room));
 
   if (count > 0) {
     if (KEPT) {
@@ -143,45 +146,48 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
   }
 }
 
-// One level by all blocks: frontier `now` makes the one behind it, or where it is not listed the same, listed. PULL:
-// vertices without a level may look for a neighbour that has one, where that pays.
+// One level by all blocks: a frontier makes the one behind it, or where it is not listed the same, listed. turn: of the
+// loop's body; it tells which frontier, and which half of the queue. PULL: vertices without a level may look for a
+// neighbour that has one, where that pays.
 template <bool PULL>
 __global__ void __launch_bounds__(LARGE_BLOCK)
-    bfs_level(int now, int vertices, int scanned, int words, int all_quads, const int* __restrict__ quad_ptr,
+    bfs_level(int turn, int vertices, int scanned, int words, int all_quads, const int* __restrict__ quad_ptr,
               const int4* __restrict__ neighbours, const int* __restrict__ in_ptr,
               const int4* __restrict__ in_neighbours, unsigned* visited, int* __restrict__ levels,
               int* __restrict__ queue, long long queue_room, unsigned long long* __restrict__ sizes,
               int* __restrict__ notes) {
   constexpr int WARPS = LARGE_BLOCK / WARP;
-  __shared__ int totals[2][WARPS];
-  __shared__ int listed_from;
-  __shared__ int found_by_warp[2][WARPS];
-  const int following = (now + 1) % FRONTIERS;
+  const int now = turn % FRONTIERS, following = (turn + 1) % FRONTIERS;
+  const int* const from = queue + turn % 2 * queue_room;
+  int* const to = queue + (1 - turn % 2) * queue_room;
+  // All that the first steps need is on its way at once, whatever they will be.
+  long long i = global_thread();
+  int quad = i < queue_room ? from[i] : 0;
   const unsigned long long size = sizes[now];
   const int* const of = notes + NOTES * now;
+  const int level_now = of[LEVEL], current = of[CURRENT], rest_before = of[REST], listed = of[LISTED];
   const int quads = quads_in(size);
   const bool last = blockIdx.x == 0 && threadIdx.x == 0;  // writes what is one number
-  if (last) sizes[(now + 2) % FRONTIERS] = 0;
+  if (last) sizes[(turn + 2) % FRONTIERS] = 0;
   if (quads == 0) return;
-  const int current = of[CURRENT];
-  const int rest = of[REST] - vertices_in(size);
-  const bool pull = PULL && (of[LISTED] == BY_BITS || pull_pays(quads, rest, all_quads));
-  const bool relist = !pull && of[LISTED] == BY_LEVELS;
-  const int level = of[LEVEL] + !relist;
+  const int rest = rest_before - vertices_in(size);
+  const bool pull = PULL && (listed == BY_BITS || pull_pays(quads, rest, all_quads));
+  const bool relist = !pull && listed == BY_LEVELS;
+  const int level = level_now + !relist;
   if (last) {
-    int* const to = notes + NOTES * following;
-    to[LEVEL] = level;
-    to[CURRENT] = pull ? 1 - current : current;
-    to[REST] = rest;
-    to[LISTED] = pull ? BY_BITS : IN_QUEUE;
+    int* const noted = notes + NOTES * following;
+    noted[LEVEL] = level;
+    noted[CURRENT] = pull ? 1 - current : current;
+    noted[REST] = rest;
+    noted[LISTED] = pull ? BY_BITS : IN_QUEUE;
   }
   unsigned* const bits = visited + static_cast<long long>(current) * words;
   const int warp = threadIdx.x / WARP;
-  int found_vertices = 0;
-  int found_quads = 0;
 
   if (pull) {
+    __shared__ int found_by_warp[2][WARPS];
     unsigned* const new_bits = visited + static_cast<long long>(1 - current) * words;
+    int found_vertices = 0, found_quads = 0;
     for (int w = blockIdx.x * WARPS + warp; w < words; w += gridDim.x * WARPS) {
       const unsigned old = __ldg(bits + w);
       const int vertex = 32 * w + lane_id();
@@ -196,63 +202,81 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
       const unsigned fresh = __ballot_sync(FULL_MASK, hit);
       if (lane_id() == 0) new_bits[w] = old | fresh;
     }
-  } else {
-    const int* const from = queue + (level & 1 ^ 1) * queue_room;
-    int* const to = queue + (level & 1) * queue_room;
-    const long long stride = static_cast<long long>(gridDim.x) * LARGE_BLOCK;
-    const int all = relist ? vertices : quads;
-    int turn = 0;
-    for (long long first = static_cast<long long>(blockIdx.x) * LARGE_BLOCK; first < all; first += stride, turn ^= 1) {
-      const int i = static_cast<int>(first) + threadIdx.x;
-      Found found = {};
-      if (relist) {
-        if (i < all && levels[i] == level) {
-          found.begin[0] = __ldg(quad_ptr + i);
-          found.quads = found.count[0] = __ldg(quad_ptr + i + 1) - found.begin[0];
-        }
-      } else if (i < all) {
-        found = visit<false>(__ldg(neighbours + from[i]), bits, quad_ptr, level, levels);
-      }
-      found_vertices += found.vertices;
-      const int through = group_scan<WARP>(found.quads);
-      if (lane_id() == WARP - 1) totals[turn][warp] = through;
-      __syncthreads();
-      int before = 0, total = 0;
-#pragma unroll
-      for (int w = 0; w < WARPS; ++w) {
-        if (w == warp) before = total;
-        total += totals[turn][w];
-      }
-      if (total == 0) continue;
-      const auto room = static_cast<unsigned long long>(total);
-      if (threadIdx.x == 0) listed_from = quads_in(atomicAdd(sizes + following, room));
-      __syncthreads();
-      const int at = listed_from + before + through - found.quads;
-      if (__any_sync(FULL_MASK, found.quads > 0)) list(found, at, [=](int place, int quad) { to[place] = quad; });
+    const int vertices_of_warp = group_sum<WARP>(found_vertices), quads_of_warp = group_sum<WARP>(found_quads);
+    if (lane_id() == 0) {
+      found_by_warp[0][warp] = vertices_of_warp;
+      found_by_warp[1][warp] = quads_of_warp;
     }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      unsigned long long sum = 0;
+#pragma unroll
+      for (int w = 0; w < WARPS; ++w) sum += size_of(found_by_warp[0][w], found_by_warp[1][w]);
+      if (sum) atomicAdd(sizes + following, sum);
+    }
+    return;
   }
 
-  // What was found in all goes to the frontier's size: vertices of either way, quads where none were listed.
-  const int vertices_of_warp = group_sum<WARP>(found_vertices), quads_of_warp = group_sum<WARP>(found_quads);
-  if (lane_id() == 0) {
-    found_by_warp[0][warp] = vertices_of_warp;
-    found_by_warp[1][warp] = quads_of_warp;
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    unsigned long long sum = 0;
+  // What a block finds is listed by all of its threads, a quad each: vertices differ too much in what they bring.
+  __shared__ int quads_by_warp[2][WARPS], vertices_by_warp[2][WARPS];
+  __shared__ int begins[4 * LARGE_BLOCK], places[4 * LARGE_BLOCK];
+  __shared__ int listed_from;
+  const long long stride = static_cast<long long>(gridDim.x) * LARGE_BLOCK;
+  const int all = relist ? vertices : quads;
+  int side = 0;
+  for (long long first = i - threadIdx.x; first < all; first += stride, side ^= 1) {
+    i = first + threadIdx.x;
+    Found found = {};
+    if (relist) {
+      if (i < all && levels[i] == level) {
+        found.begin[0] = __ldg(quad_ptr + i);
+        found.quads = found.count[0] = __ldg(quad_ptr + i + 1) - found.begin[0];
+        found.which = 1;
+      }
+    } else if (i < all) {
+      found = visit<false>(__ldg(neighbours + quad), bits, quad_ptr, level, levels);
+    }
+    if (i + stride < all && !relist) quad = from[i + stride];
+    const int mine = __popc(found.which);
+    const int quads_through = group_scan<WARP>(found.quads), vertices_through = group_scan<WARP>(mine);
+    if (lane_id() == WARP - 1) {
+      quads_by_warp[side][warp] = quads_through;
+      vertices_by_warp[side][warp] = vertices_through;
+    }
+    __syncthreads();
+    int place = quads_through - found.quads, k = vertices_through - mine;
+    int total = 0, total_vertices = 0;
 #pragma unroll
     for (int w = 0; w < WARPS; ++w) {
-      sum += (static_cast<unsigned long long>(found_by_warp[0][w]) << 32) + static_cast<unsigned>(found_by_warp[1][w]);
+      if (w == warp) place += total, k += total_vertices;
+      total += quads_by_warp[side][w];
+      total_vertices += vertices_by_warp[side][w];
     }
-    if (sum) atomicAdd(sizes + following, sum);
+    if (total_vertices == 0) continue;
+    if (threadIdx.x == 0) {
+      listed_from = quads_in(atomicAdd(sizes + following, size_of(relist ? 0 : total_vertices, total)));
+    }
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      if (found.which >> e & 1u) {
+        begins[k] = found.begin[e];
+        places[k++] = place;
+        place += found.count[e];
+      }
+    }
+    __syncthreads();
+    for (int t = threadIdx.x; t < total; t += LARGE_BLOCK) {
+      const int owner = first_behind(places, 0, total_vertices, t) - 1;
+      to[listed_from + t] = begins[owner] + t - places[owner];
+    }
   }
 }
 
 // Notes the levels that were done: of frontier 0 by one block, or of the one that `turn` made; -2 is the start.
 __global__ void bfs_note(int turn, const unsigned long long* __restrict__ sizes, const int* __restrict__ notes,
                          long long* __restrict__ trace, int capacity, int* __restrict__ noted) {
-  if (turn >= 0 && quads_in(sizes[turn]) == 0) return;
+  if (turn >= 0 && quads_in(sizes[turn % FRONTIERS]) == 0) return;
   const int* const of = notes + (turn < 0 ? 0 : NOTES * ((turn + 1) % FRONTIERS));
-  note_levels(turn == -2 ? 0 : of[LEVEL], turn == -2 ? 0 : turn >= 0 && of[LISTED] == BY_BITS ? 3 : 1, trace, capacity, noted);
+  const int kernel = turn == -2 ? 0 : turn >= 0 && of[LISTED] == BY_BITS ? 3 : 1;
+  note_levels(turn == -2 ? 0 : of[LEVEL], kernel, trace, capacity, noted);
 }

@@ -2,8 +2,9 @@
 // neighbours. A chunk is four tiles side by side. The words of a row of a chunk are its item: masks[4 * item ..],
 // item = chunk * NT + row. What comes in (in_*) is stored apart where it is not what goes out.
 //
-// Bits are three arrays of `words`: of visited vertices; then of the vertices of even levels and of odd ones, of which
-// one holds the frontier, once it is SETTLED, and the other none.
+// Bits are three arrays of `words`: of visited vertices; then two that take turns, with those of the frontier, once it is
+// SETTLED, and with what is found. rows: of each row of tiles its first chunk, how many it has, and the bits, in two
+// words, of the vertices that have quads.
 #include "traversal.cuh"
 
 // A frontier, one of three that take turns: while one is expanded, the next is made and the one after that cleared.
@@ -17,8 +18,6 @@ constexpr int REST = 4;     // vertices with neighbours in no earlier frontier
 constexpr int PULLED = 5;   // whether the level before was pulled
 constexpr int SETTLED = 6;  // whether the frontier's bits are set and its entries listed; else levels alone tell it
 
-constexpr int SMALL_BLOCK = 1024;
-constexpr int LARGE_BLOCK = 256;
 constexpr int CHUNK = 4;
 
 enum Kernel { PUSH_CSC = 1, PUSH_CSR = 2, PULL_CSC = 3 };
@@ -100,7 +99,7 @@ struct Bits<16> {
 // Levels to -1, the three arrays of bits to 0 but for the source, which is the first frontier.
 template <int NT>
 __global__ void tile_bfs_start(const int* __restrict__ source, int vertices, int words, int linked,
-                               const int* __restrict__ chunk_ptr, const int* __restrict__ quad_ptr,
+                               const int4* __restrict__ rows, const int* __restrict__ quad_ptr,
                                int* __restrict__ levels, unsigned* __restrict__ visited, int* __restrict__ queue,
                                int* __restrict__ numbers) {
   const int first = *source;
@@ -113,7 +112,7 @@ __global__ void tile_bfs_start(const int* __restrict__ source, int vertices, int
   }
   if (blockIdx.x > 0) return;
   const int row = first % NT, block = first / NT;
-  const int chunk = inside ? chunk_ptr[block] : 0, items = inside ? chunk_ptr[block + 1] - chunk : 0;
+  const int chunk = inside ? rows[block].x : 0, items = inside ? rows[block].y : 0;
   const int quad = inside ? quad_ptr[first] : 0, quads = inside ? quad_ptr[first + 1] - quad : 0;
   for (int i = threadIdx.x; i < items; i += blockDim.x) queue[i] = (chunk + i) * NT + row;
   for (int i = threadIdx.x; i < quads; i += blockDim.x) queue[items + i] = ~(quad + i);
@@ -154,14 +153,14 @@ struct Reached {
 };
 
 // Level after level by one block, with Push-CSC, from a frontier of at most `enter` entries for as long as that is the
-// rule and a frontier has at most `room`, which shared memory holds. KEPT: visited bits lie in shared memory meanwhile.
+// rule and entries are not too many. room: what shared memory holds. KEPT: visited bits lie in shared memory meanwhile.
 template <int NT, bool KEPT>
 __global__ void __launch_bounds__(SMALL_BLOCK)
-    tile_bfs_small(int vertices, int words, int most, int enter, int room, int all_quads,
-                   const int* __restrict__ chunk_ptr, const int4* __restrict__ tile_cols,
+    tile_bfs_small(int vertices, int words, int most, int enter, int room,
+                   const int4* __restrict__ rows, const int4* __restrict__ tile_cols,
                    const typename Bits<NT>::Word* __restrict__ masks, const int* __restrict__ quad_ptr,
                    const int4* __restrict__ neighbours, unsigned* visited, int* __restrict__ levels,
-                   const int* __restrict__ queue, long long queue_room, int* __restrict__ numbers) {
+                   const int* __restrict__ queue, int* __restrict__ numbers) {
   using Word = typename Bits<NT>::Word;
   using Wide = typename Bits<NT>::Wide;
   constexpr int ALONE = 32;  // entries that a lane lists by itself
@@ -175,59 +174,50 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
   int* there = here + room;
   unsigned* const bits = KEPT ? reinterpret_cast<unsigned*>(here + 2 * room) : visited;
   if (threadIdx.x < 3) tail[threadIdx.x] = sizes[threadIdx.x] = 0;
-  unsigned* const of_frontier = visited + static_cast<long long>(1 + (level & 1)) * words;
+  unsigned* const of_frontier = visited + words;
   for (int w = threadIdx.x; w < words; w += SMALL_BLOCK) {
     of_frontier[w] = 0;
     if (KEPT) bits[w] = visited[w];
   }
-  const int* const from = queue + (level & 1) * queue_room;
-  for (int i = threadIdx.x; i < count; i += SMALL_BLOCK) here[i] = from[i];
+  for (int i = threadIdx.x; i < count; i += SMALL_BLOCK) here[i] = queue[i];
   __syncthreads();
 
-  int turn = 0;
+  int turn = 0, before = 0;
   do {
     ++level;
     for (int first = 0; first < count; first += SMALL_BLOCK) {
       const int i = first + threadIdx.x;
-      int block[CHUNK] = {}, begin[CHUNK] = {}, items[CHUNK] = {};
-      int lowest[CHUNK] = {}, quad[CHUNK] = {}, quads[CHUNK] = {};  // a vertex of each word, and its quads
+      int block[CHUNK] = {};
+      int4 of_block[CHUNK] = {};
       Word fresh[CHUNK] = {};
       int my_entries = 0, my_size = 0;
-      const auto quads_from = [&](int e, int vertex, int& from_quad) {
-        if (all_quads == 0) return 0;
-        from_quad = quad[e];
-        if (vertex == lowest[e]) return quads[e];
-        from_quad = __ldg(quad_ptr + vertex);
-        return __ldg(quad_ptr + vertex + 1) - from_quad;
+      const auto quads_from = [&](int e, int row, int& quad) {
+        if ((static_cast<unsigned>(row < 32 ? of_block[e].z : of_block[e].w) >> row % 32 & 1u) == 0) return 0;
+        const int vertex = block[e] * NT + row;
+        quad = __ldg(quad_ptr + vertex);
+        return __ldg(quad_ptr + vertex + 1) - quad;
       };
       if (i < count) {
         const Reached<NT> reached(here[i], tile_cols, masks, neighbours);
-        // What new vertices will want is on its way before it is known which they are.
-#pragma unroll
-        for (int e = 0; e < CHUNK; ++e) {
-          block[e] = reached.block[e];
-          begin[e] = __ldg(chunk_ptr + block[e]);
-          items[e] = __ldg(chunk_ptr + block[e] + 1) - begin[e];
-          lowest[e] = block[e] * NT + (reached.mask[e] ? Bits<NT>::lowest(reached.mask[e]) : 0);
-          if (all_quads > 0 && reached.mask[e]) {
-            quad[e] = __ldg(quad_ptr + lowest[e]);
-            quads[e] = __ldg(quad_ptr + lowest[e] + 1) - quad[e];
-          }
-        }
 #pragma unroll
         for (int e = 0; e < CHUNK; ++e) {
           const Word mask = reached.mask[e];
+          block[e] = reached.block[e];
           if (mask == 0) continue;
           const Word old = KEPT ? Bits<NT>::unite_shared(bits, block[e], mask) : Bits<NT>::unite(bits, block[e], mask);
           fresh[e] = mask & static_cast<Word>(~old);
         }
 #pragma unroll
         for (int e = 0; e < CHUNK; ++e) {
+          if (fresh[e]) of_block[e] = __ldg(rows + block[e]);
+        }
+#pragma unroll
+        for (int e = 0; e < CHUNK; ++e) {
           for (Word left = fresh[e]; left; left &= left - 1) {
-            const int vertex = block[e] * NT + Bits<NT>::lowest(left);
-            int from_quad;
-            levels[vertex] = level;
-            my_entries += items[e] + quads_from(e, vertex, from_quad);
+            const int row = Bits<NT>::lowest(left);
+            int quad;
+            levels[block[e] * NT + row] = level;
+            my_entries += of_block[e].y + quads_from(e, row, quad);
             ++my_size;
           }
         }
@@ -249,10 +239,10 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
         for (int e = 0; e < CHUNK; ++e) {
           for (Word left = fresh[e]; left; left &= left - 1) {
             const int row = Bits<NT>::lowest(left);
-            for (int k = 0; k < items[e]; ++k) put(place++, (begin[e] + k) * NT + row);
-            int from_quad = 0;
-            const int own = quads_from(e, block[e] * NT + row, from_quad);
-            for (int k = 0; k < own; ++k) put(place++, ~(from_quad + k));
+            for (int k = 0; k < of_block[e].y; ++k) put(place++, (of_block[e].x + k) * NT + row);
+            int quad = 0;
+            const int quads = quads_from(e, row, quad);
+            for (int k = 0; k < quads; ++k) put(place++, ~(quad + k));
           }
         }
       }
@@ -262,8 +252,8 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
 #pragma unroll
         for (int e = 0; e < CHUNK; ++e) {
           const int its_block = __shfl_sync(FULL_MASK, block[e], lane);
-          const int its_begin = __shfl_sync(FULL_MASK, begin[e], lane);
-          const int its_items = __shfl_sync(FULL_MASK, items[e], lane);
+          const int its_begin = __shfl_sync(FULL_MASK, of_block[e].x, lane);
+          const int its_items = __shfl_sync(FULL_MASK, of_block[e].y, lane);
           for (Wide left = __shfl_sync(FULL_MASK, static_cast<Wide>(fresh[e]), lane); left; left &= left - 1) {
             const int row = Bits<NT>::lowest(static_cast<Word>(left)), vertex = its_block * NT + row;
             for (int k = lane_id(); k < its_items; k += WARP) put(place + k, (its_begin + k) * NT + row);
@@ -278,13 +268,14 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
     const int after = (turn + 1) % 3;
     if (threadIdx.x == 0) tail[after] = sizes[after] = 0;
     __syncthreads();
+    before = count;
     count = tail[turn], size = sizes[turn];
     rest -= size;
     turn = after;
     int* const swapped = here;
     here = there;
     there = swapped;
-  } while (size > 0 && count <= room && chosen(most, false, size, rest, vertices) == PUSH_CSC);
+  } while (size > 0 && !too_many(count, before, room) && chosen(most, false, size, rest, vertices) == PUSH_CSC);
 
   if (KEPT && size > 0) {
     for (int w = threadIdx.x; w < words; w += SMALL_BLOCK) visited[w] = bits[w];
@@ -319,10 +310,11 @@ __device__ __forceinline__ void unite_run(int chunk, typename Bits<NT>::Word (&w
   }
 }
 
-// Sets the bits of what the frontier `now` reaches and is not visited. A piece is some chunks of a row of tiles.
+// Sets the bits of what a frontier reaches and is not visited. turn: of the loop's body; it tells which frontier, and
+// which half of the queue and of the bits. A piece is some chunks of a row of tiles.
 template <int NT>
 __global__ void __launch_bounds__(LARGE_BLOCK)
-    tile_bfs_expand(int now, int vertices, int words, int most, int pieces, int all_quads,
+    tile_bfs_expand(int turn, int vertices, int words, int most, int pieces, int all_quads,
                     const int* __restrict__ piece_row, const int* __restrict__ piece_ptr,
                     const int4* __restrict__ in_cols, const typename Bits<NT>::Word* __restrict__ in_masks,
                     const int* __restrict__ in_ptr, const int4* __restrict__ in_neighbours,
@@ -331,17 +323,21 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
                     long long queue_room, const int* __restrict__ numbers) {
   using Word = typename Bits<NT>::Word;
   using Wide = typename Bits<NT>::Wide;
-  const int* const of = numbers + NUMBERS * now;
-  const int size = of[SIZE];
+  // All that the first steps need is on its way at once, whatever they will be.
+  const int* const from = queue + turn % 2 * queue_room;
+  const long long at = global_thread();
+  int entry = at < queue_room ? from[at] : 0;
+  const int* const of = numbers + NUMBERS * (turn % FRONTIERS);
+  const int size = of[SIZE], entries = of[ENTRIES], quads = of[QUADS], rest = of[REST] - size;
+  const bool pulled = of[PULLED], settled = of[SETTLED];
   if (size == 0) return;
-  const int level = of[LEVEL], rest = of[REST] - size;
-  const Kernel kernel = chosen(most, of[PULLED], size, rest, vertices);
-  if (kernel != PULL_CSC && !of[SETTLED]) return;
+  const Kernel kernel = chosen(most, pulled, size, rest, vertices);
+  if (kernel != PULL_CSC && !settled) return;
   const unsigned* const visited = bits;
-  const unsigned* const frontier = bits + static_cast<long long>(1 + (level & 1)) * words;
-  unsigned* const found = bits + static_cast<long long>(2 - (level & 1)) * words;
+  const unsigned* const frontier = bits + static_cast<long long>(1 + turn % 2) * words;
+  unsigned* const found = bits + static_cast<long long>(2 - turn % 2) * words;
   const bool may_pull = all_quads > 0 && kernel != PUSH_CSC;
-  const bool pull = may_pull && (kernel == PULL_CSC || pull_pays(of[QUADS], rest, all_quads));
+  const bool pull = may_pull && (kernel == PULL_CSC || pull_pays(quads, rest, all_quads));
   const int warps = gridDim.x * (LARGE_BLOCK / WARP);
   const int warp = blockIdx.x * (LARGE_BLOCK / WARP) + threadIdx.x / WARP;
 
@@ -389,15 +385,12 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
       if (hits && lane_id() == 0) atomicOr(found + w, hits);
     }
   } else if (kernel != PULL_CSC) {
-    const int entries = of[ENTRIES];
-    const int* const from = queue + (level & 1) * queue_room;
     const long long stride = static_cast<long long>(warps) * WARP;
-    for (long long first = static_cast<long long>(warp) * WARP; first < entries; first += stride) {
+    for (long long first = at - lane_id(); first < entries; first += stride) {
       const long long i = first + lane_id();
       int block[CHUNK] = {};
       Word fresh[CHUNK] = {};
       int chunk = -1 - lane_id();
-      const int entry = i < entries ? from[i] : 0;
       if (i < entries && (entry < 0 || kernel == PUSH_CSC)) {  // items have had their turn in Push-CSR
         if (entry >= 0) chunk = entry / NT;
         const Reached<NT> reached(entry, tile_cols, masks, neighbours);
@@ -407,6 +400,7 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
           if (reached.mask[e]) fresh[e] = reached.mask[e] & static_cast<Word>(~Bits<NT>::get(visited, block[e]));
         }
       }
+      if (i + stride < entries) entry = from[i + stride];
       unite_run<NT>(chunk, fresh);
 #pragma unroll
       for (int e = 0; e < CHUNK; ++e) {
@@ -420,22 +414,29 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
 // may want them. Of a frontier that is told by levels alone, bits and entries are made, and no more.
 template <int NT>
 __global__ void __launch_bounds__(LARGE_BLOCK)
-    tile_bfs_settle(int now, int vertices, int words, int most, const int* __restrict__ chunk_ptr,
+    tile_bfs_settle(int turn, int vertices, int words, int most, const int4* __restrict__ rows,
                     const int* __restrict__ quad_ptr, unsigned* __restrict__ bits, int* __restrict__ levels,
                     int* __restrict__ queue, long long queue_room, int* __restrict__ numbers) {
   constexpr int WARPS = LARGE_BLOCK / WARP;
   __shared__ int3 totals[2][WARPS];
   __shared__ int from, found_in_block;
-  int* const of = numbers + NUMBERS * now;
-  int* const to = numbers + NUMBERS * ((now + 1) % FRONTIERS);
-  int* const clear = numbers + NUMBERS * ((now + 2) % FRONTIERS);
+  const int warp = threadIdx.x / WARP;
+  unsigned* const frontier = bits + static_cast<long long>(1 + turn % 2) * words;
+  unsigned* const found = bits + static_cast<long long>(2 - turn % 2) * words;
+  int* const queued = queue + (1 - turn % 2) * queue_room;
+  // All that the first steps need is on its way at once, whatever they will be.
+  int w = blockIdx.x * WARPS + warp;
+  unsigned fresh = w < words ? found[w] : 0u;
+  const int* const of = numbers + NUMBERS * (turn % FRONTIERS);
+  int* const to = numbers + NUMBERS * ((turn + 1) % FRONTIERS);
+  int* const clear = numbers + NUMBERS * ((turn + 2) % FRONTIERS);
+  const int size = of[SIZE], level = of[LEVEL], rest = of[REST] - size;
+  const bool was_pulled = of[PULLED], settled = of[SETTLED];
   const bool last = blockIdx.x == 0 && threadIdx.x == 0;
-  const int size = of[SIZE];
   if (last) clear[SIZE] = clear[ENTRIES] = clear[QUADS] = 0;
   if (size == 0) return;
-  const int level = of[LEVEL], rest = of[REST] - size;
-  const bool pulled = chosen(most, of[PULLED], size, rest, vertices) == PULL_CSC;  // all levels are from here on
-  const bool told = !pulled && !of[SETTLED];
+  const bool pulled = chosen(most, was_pulled, size, rest, vertices) == PULL_CSC;  // all levels are from here on
+  const bool told = !pulled && !settled;
   const int made = told ? level : level + 1;
   if (last) {
     to[LEVEL] = made;
@@ -443,24 +444,20 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
     to[PULLED] = pulled;
     to[SETTLED] = 1;
   }
-  unsigned* const frontier = bits + static_cast<long long>(1 + (level & 1)) * words;
-  const unsigned* const found = bits + static_cast<long long>(2 - (level & 1)) * words;
-  int* const queued = queue + (made & 1) * queue_room;
-  const int warp = threadIdx.x / WARP;
   const auto put = [=](int place, int entry) { queued[place] = entry; };
   if (threadIdx.x == 0) found_in_block = 0;
   __syncthreads();
 
-  int turn = 0;
-  for (int first = blockIdx.x * WARPS; first < words; first += gridDim.x * WARPS) {
-    const int w = first + warp;
+  int side = 0;
+  for (int first = blockIdx.x * WARPS; first < words; first += gridDim.x * WARPS, w += gridDim.x * WARPS) {
     const int vertex = 32 * w + lane_id();
-    unsigned fresh = w < words ? found[w] : 0u;
+    if (first != static_cast<int>(blockIdx.x) * WARPS) fresh = w < words ? found[w] : 0u;
     if (told) fresh = __ballot_sync(FULL_MASK, w < words && vertex < vertices && levels[vertex] == level);
     const bool mine = (fresh >> lane_id() & 1u) != 0;
     const int vertices_of_warp = __popc(fresh);
     if (w < words && lane_id() == 0) {
-      frontier[w] = told ? fresh : 0u;
+      frontier[w] = 0;
+      if (fresh && told) found[w] = fresh;
       if (fresh && !told) bits[w] |= fresh;
     }
     if (mine && !told) levels[vertex] = made;
@@ -471,23 +468,25 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
     if (!__syncthreads_or(fresh != 0)) continue;
     int chunk = 0, items = 0, quad = 0, quads = 0;
     if (mine) {
-      chunk = __ldg(chunk_ptr + vertex / NT);
-      items = __ldg(chunk_ptr + vertex / NT + 1) - chunk;
-      quad = __ldg(quad_ptr + vertex);
-      quads = __ldg(quad_ptr + vertex + 1) - quad;
+      const int4 row = __ldg(rows + vertex / NT);
+      chunk = row.x, items = row.y;
+      if (static_cast<unsigned>(vertex % NT < 32 ? row.z : row.w) >> vertex % 32 % NT & 1u) {
+        quad = __ldg(quad_ptr + vertex);
+        quads = __ldg(quad_ptr + vertex + 1) - quad;
+      }
     }
     const int items_through = group_scan<WARP>(items), quads_through = group_scan<WARP>(quads);
     const int through = items_through + quads_through;
-    if (lane_id() == WARP - 1) totals[turn][warp] = make_int3(vertices_of_warp, through, quads_through);
+    if (lane_id() == WARP - 1) totals[side][warp] = make_int3(vertices_of_warp, through, quads_through);
     __syncthreads();
     int before = 0;
     int3 total = make_int3(0, 0, 0);
 #pragma unroll
     for (int other = 0; other < WARPS; ++other) {
       if (other == warp) before = total.y;
-      total.x += totals[turn][other].x, total.y += totals[turn][other].y, total.z += totals[turn][other].z;
+      total.x += totals[side][other].x, total.y += totals[side][other].y, total.z += totals[side][other].z;
     }
-    turn ^= 1;
+    side ^= 1;
     if (threadIdx.x == 0) from = atomicAdd(to + ENTRIES, total.y);
     if (threadIdx.x == WARP) atomicAdd(to + SIZE, total.x);
     if (threadIdx.x == 2 * WARP) atomicAdd(to + QUADS, total.z);
@@ -515,7 +514,7 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
 // Notes the levels that were done: of frontier 0 by one block, or of the one that `turn` made; -2 is the start.
 __global__ void tile_bfs_note(int turn, int vertices, int most, const int* __restrict__ numbers,
                               long long* __restrict__ trace, int capacity, int* __restrict__ noted) {
-  const int* const of = numbers + NUMBERS * max(turn, 0);
+  const int* const of = numbers + NUMBERS * (max(turn, 0) % FRONTIERS);
   if (turn >= 0 && of[SIZE] == 0) return;
   const int level = turn < 0 ? of[LEVEL] : numbers[NUMBERS * ((turn + 1) % FRONTIERS) + LEVEL];
   const int kernel = turn == -2  ? 0

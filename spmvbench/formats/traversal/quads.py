@@ -117,7 +117,7 @@ class QuadSearch(Format):
     order = Parameter(
         "natural", "of vertices: the matrix's, or by falling power of two of the degree", choices=("natural", "degree")
     )
-    unroll = Parameter(6, "levels between two looks at whether there is one more", choices=(3, 6, 12))
+    unroll = Parameter(6, "levels between two looks at whether there is one more", choices=(6, 12))
     blocks = Parameter(8, "thread blocks a multiprocessor", low=1, high=16)
 
     place: Array  # (vertices,), int32: where each vertex is in the order; without any in the natural one
@@ -196,7 +196,7 @@ class QuadSearch(Format):
 
         shared_of_one, kept = shared_of_small(words, self.shared_bytes)
         sizes_of_small = (np.int32(words), np.int32(ENTER), np.int32(LEAVE))
-        args = (*sizes_of_small, *graph, visited, y, *shared)
+        args = (*sizes_of_small, *graph, visited, y, queue, sizes, notes)
         small = Launch(KERNEL, f"bfs_small<{cbool(kept)}>", 1, SMALL_BLOCK, args, shared_of_one)
 
         grid = min(most, max(cdiv(quads, LARGE_BLOCK), cdiv(words, LARGE_BLOCK // 32)))
@@ -208,7 +208,7 @@ class QuadSearch(Format):
                 level,
                 grid,
                 LARGE_BLOCK,
-                (np.int32(turn % FRONTIERS), *sizes_of_all, *graph, *into, visited, y, *shared),
+                (np.int32(turn), *sizes_of_all, *graph, *into, visited, y, *shared),
             )
             for turn in range(self.params["unroll"])
         ]

@@ -50,6 +50,19 @@ def pieces_of(chunk_ptr: Array) -> tuple[Array, Array]:
     return row, xp.concatenate((begin.astype(np.int32), chunk_ptr[-1:].astype(np.int32)))
 
 
+def rows_of(chunk_ptr: Array, quad_ptr: Array, nt: int) -> Array:
+    """What kernels ask of a row of tiles, in one load: (4 tile rows,)."""
+    xp, tile_rows = array_module(chunk_ptr), len(chunk_ptr) - 1
+    rows = xp.zeros((tile_rows, 4), np.int32)
+    rows[:, 0], rows[:, 1] = chunk_ptr[:-1], xp.diff(chunk_ptr)
+    has = xp.zeros((tile_rows, nt), bool)
+    has.reshape(-1)[: len(quad_ptr) - 1] = xp.diff(quad_ptr) > 0
+    for first in range(0, nt, 32):
+        bits = has[:, first : first + 32] * (xp.uint32(1) << xp.arange(min(nt, 32), dtype=np.uint32))
+        rows[:, 2 + first // 32] = bits.sum(axis=1, dtype=np.uint32).view(np.int32)
+    return rows.reshape(-1)
+
+
 def masks_of(a: Csr, of_entry: Array, tiles: Array, tile_ptr: Array, chunk_ptr: Array, nt: int) -> Array:
     """The words of all chunks, from the entries of the tiles that are kept and each one's tile."""
     xp = a.xp
@@ -74,7 +87,7 @@ def masks_of(a: Csr, of_entry: Array, tiles: Array, tile_ptr: Array, chunk_ptr: 
 class BitTiles(Format):
     """A pattern as tiles of bits and quads of neighbours: what a search walks along, in one direction."""
 
-    chunk_ptr: Array  # (tile rows + 1,), int32: the first chunk of each row of tiles
+    rows: Array  # (4 tile rows,), int32: of each its first chunk, its chunks, and bits of the vertices with quads
     tile_cols: Array  # (4 chunks,), int32: tile columns, the last of a row again as padding
     masks: Array  # (4 nt chunks,), unsigned words of nt bits: [chunk][row][tile]; 0 is padding
     piece_row: Array  # (pieces,), int32: row of tiles
@@ -91,7 +104,7 @@ class BitTiles(Format):
         ends = xp.concatenate((xp.zeros(1, np.int64), xp.cumsum(apart)))[a.row_ptr]
         quads = int(cdiv(xp.diff(ends), QUAD).sum())
         chunks, pieces = int(chunk_ptr[-1]), int(cdiv(xp.diff(chunk_ptr), PIECE).sum())
-        numbers = tile_rows + 1 + CHUNK * chunks + 2 * pieces + 1 + a.rows + 1 + QUAD * quads
+        numbers = 4 * tile_rows + CHUNK * chunks + 2 * pieces + 1 + a.rows + 1 + QUAD * quads
         return 4 * numbers + CHUNK * chunks * nt * nt // 8
 
     @classmethod
@@ -114,7 +127,7 @@ class BitTiles(Format):
         apart = a.where(~inside)
         quad_ptr, neighbours = quads_of(apart.row_lengths, apart.col_idx)
         return {
-            "chunk_ptr": chunk_ptr,
+            "rows": rows_of(chunk_ptr, quad_ptr, nt),
             "tile_cols": (tiles[tile] % max(tile_rows, 1)).astype(np.int32).reshape(-1),
             "masks": masks_of(a.where(inside), of_entry[inside], tiles, tile_ptr, chunk_ptr, nt),
             "piece_row": piece_row,
@@ -148,7 +161,8 @@ class BitTiles(Format):
         found = [from_quads(self.quad_ptr, self.neighbours)]
         word = xp.flatnonzero(self.masks)
         chunk, row = word // (CHUNK * nt), word // CHUNK % nt
-        rows = expand(self.chunk_ptr, self.chunks)[chunk] * nt + row
+        chunk_ptr = xp.concatenate((self.rows[::4], xp.asarray([self.chunks], np.int32)))
+        rows = expand(chunk_ptr, self.chunks)[chunk] * nt + row
         first = self.tile_cols[CHUNK * chunk + word % CHUNK] * nt
         for bit in range(nt):
             has = (self.masks[word] >> kind(bit)) & kind(1) != 0
@@ -182,7 +196,7 @@ class TileBfs(Format):
     kernels = Parameter("123", "of the authors' kernels, those that may be chosen", choices=tuple(KERNELS))
     nt = Parameter(0, "rows and columns of a tile; 0: 64 beyond 10,000 vertices, else 32", choices=(0, 16, 32, 64))
     extract = Parameter(4, "entries up to which those of a tile are stored apart", low=0, high=256)
-    unroll = Parameter(6, "levels between two looks at whether there is one more", choices=(3, 6, 12))
+    unroll = Parameter(6, "levels between two looks at whether there is one more", choices=(6, 12))
     blocks = Parameter(8, "thread blocks a multiprocessor", low=1, high=16)
 
     out: BitTiles  # the arcs that go out
@@ -230,24 +244,13 @@ class TileBfs(Format):
         inward = (into.piece_row, into.piece_ptr, into.tile_cols, into.masks, into.quad_ptr, into.neighbours)
         queued = (queue, np.int64(room))
 
-        args = (x, *vertices, np.int32(self.linked), out.chunk_ptr, out.quad_ptr, y, bits, queue, numbers)
+        args = (x, *vertices, np.int32(self.linked), out.rows, out.quad_ptr, y, bits, queue, numbers)
         start = Launch(KERNEL, f"tile_bfs_start<{nt}>", min(all_blocks, cdiv(n, LARGE_BLOCK)), LARGE_BLOCK, args)
 
         shared, kept = quads.shared_of_small(words, self.shared_bytes)
-        limits = (np.int32(quads.ENTER), np.int32(quads.LEAVE), np.int32(out.quads))
-        args = (
-            *vertices,
-            rule,
-            *limits,
-            out.chunk_ptr,
-            *tiles,
-            out.quad_ptr,
-            out.neighbours,
-            bits,
-            y,
-            *queued,
-            numbers,
-        )
+        limits = (np.int32(quads.ENTER), np.int32(quads.LEAVE))
+        apart = (out.quad_ptr, out.neighbours)
+        args = (*vertices, rule, *limits, out.rows, *tiles, *apart, bits, y, queue, numbers)
         steps = [Launch(KERNEL, f"tile_bfs_small<{nt}, {cbool(kept)}>", 1, SMALL_BLOCK, args, shared)]
 
         warps = LARGE_BLOCK // 32
@@ -255,10 +258,10 @@ class TileBfs(Format):
         work = max(cdiv(room, LARGE_BLOCK), cdiv(words, warps), cdiv(pieces * max(nt // 32, 1), warps))
         counts = (np.int32(pieces), np.int32(out.quads))
         for turn in range(self.params["unroll"]):
-            now = np.int32(turn % FRONTIERS)
+            now = np.int32(turn)
             args = (now, *vertices, rule, *counts, *inward, *tiles, out.neighbours, bits, *queued, numbers)
             steps.append(Launch(KERNEL, f"tile_bfs_expand<{nt}>", min(all_blocks, work), LARGE_BLOCK, args))
-            args = (now, *vertices, rule, out.chunk_ptr, out.quad_ptr, bits, y, *queued, numbers)
+            args = (now, *vertices, rule, out.rows, out.quad_ptr, bits, y, *queued, numbers)
             grid = min(all_blocks, cdiv(words, warps))
             steps.append(Launch(KERNEL, f"tile_bfs_settle<{nt}>", grid, LARGE_BLOCK, args))
         # A level that finds nothing ends the search; a frontier that is told by levels alone takes a turn of its own.
