@@ -1,8 +1,7 @@
 """One side of a comparison of two builds: a process that converts and samples what `pairs` asks for.
 
 It is run by its path, with the build that it is to measure first on Python's path, which may be an older one: of that
-build it takes the devices, the formats, `repeats_for` and `stay_tied`, and nothing else. All that goes over the pipe
-is plain values.
+build it takes the devices and the formats, and nothing else. All that goes over the pipe is plain values.
 
 To it: the device's name; then ("matrix", file, dtype), ("load", key, params, mode, seconds of a sample), ("place",
 seed), ("burst", seconds), and None at the end. From it: ("ready", facts) or ("refused", message, exit code); then to
@@ -11,7 +10,10 @@ each ("done", answer) or ("failed", status, reason).
 
 from __future__ import annotations
 
+import ctypes
+import math
 import os
+import signal
 import sys
 import time
 from contextlib import suppress
@@ -22,15 +24,13 @@ import numpy as np
 
 import spmvbench
 from spmvbench import formats
-from spmvbench.bench.timing import repeats_for
-from spmvbench.bench.worker import stay_tied
 from spmvbench.devices import DeviceFault, OutOfDeviceMemory, open_device
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats.conversion import converting_for
 
 # Bytes that arrays have beyond their own to lie in, ten times what an L2 holds, and the steps that keep them aligned.
 ROOM, STEP = 2**29, 512
-LEAST = 3  # samples of a burst
+LEAST, MOST = 3, 4000  # samples of a burst, SpMVs of a sample
 
 
 class Side:
@@ -94,7 +94,7 @@ class Side:
             if self.mode == "hot" and self.sample > 0:
                 once = self.device.capture(program, 1)
                 self.device.elapsed(once)
-                self.repeats = repeats_for(self.device.elapsed(once), self.sample)
+                self.repeats = min(math.ceil(self.sample / max(self.device.elapsed(once), 1e-9)), MOST)
         self.work = self.device.capture(program, self.repeats)
         self.device.elapsed(self.work)
         return self.repeats
@@ -146,7 +146,8 @@ def answer(side: Side, what: str, *content: Any) -> tuple:
 
 def main() -> None:
     """`side.py FD PARENT`: serve the parent at the other end of a pipe until it says None."""
-    stay_tied(int(sys.argv[2]))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a hung kernel would outlive a killed parent
     connection = Connection(int(sys.argv[1]))
     try:
         device = open_device(connection.recv())
