@@ -50,36 +50,43 @@ class Advice:
     seconds: tuple[float, float]
 
 
-def advise(a: Csr, model: Model, spmvs: float) -> Advice:
-    """Advice on a matrix as canonical CSR in the type of its values, on the host."""
+def advise(a: Csr, model: Model, spmvs: float, top: int = 5) -> Advice:
+    """Advice on a matrix as canonical CSR in the type of its values, on the host: at least the best `top` formats.
+
+    What a format stores is found only of those that could be among them, were values all that they read.
+    """
     start = time.perf_counter()
     fetched = Fetched.by(a, model.about["multiprocessors"])
     columns: dict[str, Any] = features(a, quick=True) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines}
+    one = {name: np.array([value], dtype=float) for name, value in columns.items()}
+    slower, conversion = (part[0] for part in model.predicted(one))
     looked = time.perf_counter()
     ends = (a.rows + a.cols) * a.dtype.itemsize
-    model_bytes = np.array([_bytes(a, label) + ends for label in model.labels])
-    bounds = np.array([_bound(a, model, fetched, size) for size in model_bytes])
-    estimated = time.perf_counter()
-    # The model knows 64-bit values: the bounds tell what others save, and it sees each format as it would be then.
-    wide = model_bytes + a.nnz * (8 - a.dtype.itemsize) + ends * (8 / a.dtype.itemsize - 1)
-    one = {name: np.array([value], dtype=float) for name, value in columns.items()}
-    spmv, conversion = (part[0] for part in model.predicted(one, wide[None], bounds[None]))
-    total = model.totals(spmv, conversion, spmvs)
-    low, high = (spmv * np.exp(model.errors[0, :, end]) for end in (0, 1))
-    numbers = zip(model.labels, spmv, low, high, conversion, total, strict=True)
-    all_of = {label: Expected(label, *map(float, rest)) for label, *rest in numbers}
-    ranked = sorted((e for e in all_of.values() if np.isfinite(e.total)), key=lambda e: e.total)
-    best, rival = ranked[0].label, ranked[min(1, len(ranked) - 1)].label
-    if best != model.about["vendor"]:
-        rival = model.about["vendor"]
+    least = model.totals(slower * _bound(a, model, fetched, a.nnz * a.dtype.itemsize + ends), conversion, spmvs)
+    vendor, safe = (model.labels.index(model.about[name]) for name in ("vendor", "safe"))
+    sizes = np.full(len(slower), np.nan)
+    found: dict[int, Expected] = {}
+    for k in [*dict.fromkeys((vendor, safe)), *(k for k in np.argsort(least) if k not in (vendor, safe))]:
+        if k not in (vendor, safe) and sum(e.total <= least[k] for e in found.values()) >= top:
+            break
+        sizes[k] = _bytes(a, model.labels[k])
+        if np.isnan(sizes[k]):
+            continue
+        spmv = slower * _bound(a, model, fetched, sizes[k] + ends)
+        low, high = (spmv[k] * np.exp(model.errors[0, k, end]) for end in (0, 1))
+        total = model.totals(spmv, conversion, spmvs)[k]
+        found[k] = Expected(model.labels[k], *map(float, (spmv[k], low, high, conversion[k], total)))
+    ranked = sorted(found.values(), key=lambda e: e.total)
+    best = model.labels.index(ranked[0].label)
+    rival = vendor if best != vendor else model.labels.index(ranked[min(1, len(ranked) - 1)].label)
     return Advice(
         ranked,
-        all_of[model.about["vendor"]],
-        _reasons(model, one, columns, wide, bounds, spmvs, (best, rival)),
+        found[vendor],
+        _reasons(model, columns, spmvs, sizes / a.nnz, (best, rival), found),
         [traits.words(name, columns) for name in model.strange(columns)],
-        all_of[model.about["safe"]],
+        found.get(safe, found[vendor]),
         _loss(model, spmvs, a.nnz),
-        (looked - start, estimated - looked),
+        (looked - start, time.perf_counter() - looked),
     )
 
 
@@ -105,37 +112,37 @@ def _bound(a: Csr, model: Model, fetched: Fetched, model_bytes: float) -> float:
 
 def _reasons(
     model: Model,
-    one: dict[str, np.ndarray],
     columns: dict[str, Any],
-    model_bytes: np.ndarray,
-    bounds: np.ndarray,
     spmvs: float,
-    between: tuple[str, str],
+    sizes: np.ndarray,
+    between: tuple[int, int],
+    found: dict[int, Expected],
 ) -> list[str]:
     """Which traits speak most for the first of two formats against the second: those without which it leads by less.
 
-    Each trait is set to the median of the rows, one at a time; the bytes that both store stand first where they differ.
+    Each trait is set to the median of the rows, one at a time; the bytes an entry that both store stand first where
+    they differ.
     """
-    here, there = (model.labels.index(label) for label in between)
+    here, there = between
     if here == there:
         return []
-    size = model_bytes / columns["nnz"]
-    seen = np.concatenate((traits.of(one)[0], np.nan_to_num(np.minimum(np.log2(size), 10.0), nan=10.0)))
-    changed = np.tile(seen, (1 + len(traits.NAMES), 1))
+    changed = np.tile(traits.of(columns), (1 + len(traits.NAMES), 1))
     for k, middle in enumerate(model.about["ranges"]["median"], start=1):
         changed[k, k - 1] = middle
-    times, conversions = (np.exp(forest(changed)) * bounds for forest in (model.times, model.conversions))
+    slower, made = np.exp(model.times(changed)), np.exp(model.conversions(changed))
+    times, conversions = np.zeros_like(slower), np.zeros_like(slower)
+    for k in between:
+        times[:, k] = found[k].spmv * slower[:, k] / slower[0, k]
+        conversions[:, k] = found[k].conversion * made[:, k] / made[0, k]
     totals = model.totals(times, conversions, spmvs)
     lead = np.log(totals[:, there] / totals[:, here])
     lost = lead[0] - lead[1:]
     order = [k for k in np.argsort(-lost) if lost[k] > 0.01]
     words = dict.fromkeys(text for k in order if (text := traits.words(traits.NAMES[k], columns)))
     reasons = list(words)[:REASONS]
-    if abs(np.log(size[here] / size[there])) > 0.05:
-        first, second = (
-            f"{label} reads {size[k]:.3g} bytes an entry" for label, k in zip(between, (here, there), strict=True)
-        )
-        reasons.insert(0, f"{first}, {second}")
+    if abs(np.log(sizes[here] / sizes[there])) > 0.05:
+        first, second = (f"{model.labels[k]} {sizes[k]:.3g}" for k in between)
+        reasons.insert(0, f"{first} bytes an entry, {second}")
     return reasons
 
 

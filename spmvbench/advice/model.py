@@ -1,8 +1,8 @@
 """The model as it ships: two forests of regression trees and what is known of their errors, as plain numbers.
 
 One forest tells, for each format of a portfolio, the logarithm of an SpMV's time over the bound of its bytes (gathers
-of x included: bench.roofs), the other that of the conversion's time over the same bound. They look at the matrix's
-traits and at the bytes an entry of each format, which `estimate` knows beforehand.
+of x included: bench.roofs), which `estimate` knows beforehand; the other that of the conversion's time over a time for
+launches and for the entries. Both look at the matrix's traits alone.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from spmvbench.advice import traits
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 VERSION = 1
+LAUNCHES, ENTRY = 3e-4, 5e-11  # seconds: what conversions are told in multiples of, whole and for each entry
 SPMVS = (1, 10, 100, 1_000, 10_000, 1_000_000)  # for which choices are judged
 
 
@@ -61,14 +62,14 @@ class Model:
     conversions: Forest
     errors: np.ndarray
 
-    def predicted(self, columns: traits.Columns, model_bytes: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Seconds of an SpMV and of the conversion, each (matrices, K); NaN where a bound is.
+    def predicted(self, columns: traits.Columns) -> tuple[np.ndarray, np.ndarray]:
+        """Time of an SpMV over its bound, and seconds of the conversion, each (matrices, K).
 
-        columns: as of a row, arrays of (matrices,). model_bytes, bounds (seconds): (matrices, K), NaN where a format
-        cannot hold a matrix.
+        columns: as of a row, arrays of (matrices,).
         """
-        x = seen(columns, model_bytes)
-        return tuple(np.exp(forest(x)) * bounds for forest in (self.times, self.conversions))
+        x = traits.of(columns)
+        unit = LAUNCHES + ENTRY * np.asarray(columns["nnz"], dtype=float)
+        return np.exp(self.times(x)), np.exp(self.conversions(x)) * unit[:, None]
 
     def totals(self, spmv: np.ndarray, conversion: np.ndarray, spmvs: float) -> np.ndarray:
         """Seconds to be expected of a conversion and so many SpMVs: a format that is known less well costs more."""
@@ -91,15 +92,6 @@ class Model:
         }
         about = json.dumps({"version": VERSION, "labels": self.labels, **self.about})
         np.savez_compressed(path, about=np.array(about), errors=self.errors, **arrays)
-
-
-def seen(columns: traits.Columns, model_bytes: np.ndarray) -> np.ndarray:
-    """What the forests look at, (matrices, features): traits, and log2 of the bytes an entry of each format.
-
-    Where a format cannot hold a matrix it stands at 2^10 bytes an entry.
-    """
-    each = np.log2(model_bytes / np.asarray(columns["nnz"], dtype=float)[:, None])
-    return np.concatenate((traits.of(columns), np.nan_to_num(np.minimum(each, 10.0), nan=10.0)), axis=1)
 
 
 def folder() -> Path:

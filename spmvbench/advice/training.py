@@ -15,7 +15,7 @@ import pandas as pd
 
 from spmvbench import store
 from spmvbench.advice import traits
-from spmvbench.advice.model import SPMVS, Forest, Model, seen
+from spmvbench.advice.model import ENTRY, LAUNCHES, SPMVS, Forest, Model
 from spmvbench.analysis.cases import prepared, right
 from spmvbench.errors import SpmvbenchError
 
@@ -34,7 +34,7 @@ LEAST = 1e-7  # seconds that a conversion takes which only takes over arrays
 class Table:
     """Right rows as (matrices, labels), NaN where there is none, and the columns that each matrix has in its rows.
 
-    spmv, conversion, bound: seconds; model_bytes: what the bound reads. vendor: the label of VENDORS that is there.
+    spmv, conversion, bound: seconds. vendor: the label of VENDORS that is there.
     """
 
     columns: pd.DataFrame
@@ -42,7 +42,6 @@ class Table:
     spmv: pd.DataFrame
     conversion: pd.DataFrame
     bound: pd.DataFrame
-    model_bytes: pd.DataFrame
 
     @property
     def vendor(self) -> str:
@@ -70,10 +69,7 @@ def table(rows: pd.DataFrame, dtype: str = "f64") -> Table:
         raise SpmvbenchError("a model needs rows of several matrices, cuSPARSE's among them")
     columns = rows.drop_duplicates("matrix").set_index("matrix").sort_index()
     family = columns["kind"].where(columns["group"] == "synthetic", columns["group"])
-    wide = [
-        rows.pivot(index="matrix", columns="label", values=name)
-        for name in ("t_median", "conversion", "bound", "model_bytes")
-    ]
+    wide = [rows.pivot(index="matrix", columns="label", values=name) for name in ("t_median", "conversion", "bound")]
     return Table(columns, family, *wide)
 
 
@@ -124,10 +120,17 @@ def _grown(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Forest:
 def fitted(known: Table, labels: Sequence[str]) -> Model:
     """A model of these formats, without errors or anything to tell about it."""
     labels = list(labels)
-    x = seen(known.columns, known.model_bytes[labels].to_numpy())
-    bound = known.bound[labels]
-    forests = [_grown(x, np.log(part[labels] / bound).to_numpy()) for part in (known.spmv, known.conversion)]
-    return Model(tuple(labels), {}, *forests, np.zeros((2, len(labels), 3)))
+    x = traits.of(known.columns)
+    unit = LAUNCHES + ENTRY * known.columns["nnz"].to_numpy(float)
+    ratios = known.spmv[labels] / known.bound[labels], known.conversion[labels].div(unit, axis=0)
+    return Model(tuple(labels), {}, *(_grown(x, np.log(r).to_numpy()) for r in ratios), np.zeros((2, len(labels), 3)))
+
+
+def predictions(model: Model, known: Table) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds of an SpMV and of the conversion as the model sees them, (matrices, K); NaN where there is no row."""
+    bounds = known.bound[list(model.labels)].to_numpy()
+    slower, conversion = model.predicted(known.columns)
+    return slower * bounds, np.where(np.isnan(bounds), np.nan, conversion)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +167,7 @@ def judged(known: Table, size: int = PORTFOLIO, progress: Callable[[str], None] 
         rest = known.of(known.family.index[known.family != family])
         labels = portfolio(rest, size)
         model = fitted(rest, labels)
-        predicted = model.predicted(out.columns, out.model_bytes[labels].to_numpy(), out.bound[labels].to_numpy())
+        predicted = predictions(model, out)
         measured = out.spmv[labels], out.conversion[labels]
         logs = [np.log(m.to_numpy() / p) for m, p in zip(measured, predicted, strict=True)]
         for k, label in enumerate(labels):

@@ -86,7 +86,7 @@ def command(
     if not a.nnz:
         raise SpmvbenchError(f"{found.id} has no entries to multiply")
     a = a.astype(np.float32 if dtypes[0] == "f32" else np.float64)
-    advice = choosing.advise(a, known, spmvs)
+    advice = choosing.advise(a, known, spmvs, top)
     if as_json:
         import dataclasses
         import json

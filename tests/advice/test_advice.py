@@ -288,8 +288,7 @@ def test_a_model_that_ships_is_of_published_rows(name):
             x for x in known.about["judgement"] if (x["of"], x["chooser"], x["spmvs"]) == ("all", "model", spmvs)
         )
         assert said["mean"] == pytest.approx(100 * np.expm1(np.log1p(part["loss"]).mean()), rel=1e-3)
-        labels = list(known.labels)
-        predicted = known.predicted(table.columns, table.model_bytes[labels].to_numpy(), table.bound[labels].to_numpy())
-        chosen = pd.DataFrame(known.totals(*predicted, spmvs), total.index, labels).idxmin(axis=1)
+        predicted = training.predictions(known, table)
+        chosen = pd.DataFrame(known.totals(*predicted, spmvs), total.index, known.labels).idxmin(axis=1)
         mean = np.mean([np.log(total.at[m, label] / total.loc[m].min()) for m, label in chosen.items()])
         assert np.expm1(mean) < said["mean"] / 100 + 0.02  # having seen a family cannot be worse than not
