@@ -27,7 +27,7 @@ from spmvbench.formats.vectors import moved
 CHECKED = {
     "spmv": ("spmv",),
     "spmspv": ("spmspv@0.4", "spmspv@0.02"),
-    "bfs": ("bfs@0", "bfs@1", "bfs-directed@0", "bfs-directed@1"),
+    "bfs": ("bfs@0", "bfs-directed@1"),
 }
 
 

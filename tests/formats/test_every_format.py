@@ -121,12 +121,15 @@ def test_accumulate_adds_to_what_y_holds(key, emulated):
 
 @pytest.mark.parametrize("key", by_core(EMULATED))
 def test_no_race_and_no_access_out_of_bounds(key, checking):
-    for name, a in HARD.items():
-        if max(a.nnz, *a.shape) < 5000:  # the checking build is slow, and size adds nothing here
+    plain = formats.get(key).op == "spmv"  # of others several runs are one check
+    for name, a in HARD.items() if plain else ((name, HARD[name]) for name in TELLING):
+        if max(a.nnz, *a.shape) < (5000 if plain else 1200):  # the checking build is slow, and size adds nothing here
             assert testing.check_product(key, a, checking) <= 1, name
 
 
-@pytest.mark.parametrize("spec", [spec for key in SEARCHES for spec in variants(key)])
+@pytest.mark.parametrize(
+    "spec", [spec for spec in VARIANTS if getattr(spec, "values", (spec,))[0].partition("[")[0] in SEARCHES]
+)
 def test_graphs_are_searched_right(spec, emulated):
     for a in GRAPHS.values():
         testing.check_conversion(spec, a)
@@ -136,7 +139,7 @@ def test_graphs_are_searched_right(spec, emulated):
 @pytest.mark.parametrize("key", SEARCHES)
 def test_no_race_in_searches(key, checking):
     for name, a in GRAPHS.items():
-        if a.nnz < 2000:
+        if max(a.nnz, *a.shape) < 700:
             assert testing.check_product(key, a, checking) == 0, name
 
 
