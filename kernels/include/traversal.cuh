@@ -40,10 +40,11 @@ struct Found {
 };
 
 // Tests the neighbours that a quad holds, and marks what is new. SHARED: as in `mark`; else bits are looked at first, and
-// where a vertex has quads is on its way before it is known who was first.
-template <bool SHARED>
+// where a vertex has quads is on its way before it is known who was first. SEEN: entries of `seen`, in shared memory,
+// which holds vertices that the block has met: those are left to who met them first; 0 for none.
+template <bool SHARED, int SEEN = 0>
 __device__ __forceinline__ Found visit(const int4 quad, unsigned* visited, const int* __restrict__ quad_ptr, int level,
-                                       int* __restrict__ levels) {
+                                       int* __restrict__ levels, int* seen = nullptr) {
   const int vertex[4] = {quad.x, quad.y, quad.z, quad.w};
   bool fresh[4];
   Found found = {};
@@ -51,6 +52,7 @@ __device__ __forceinline__ Found visit(const int4 quad, unsigned* visited, const
   for (int e = 0; e < 4; ++e) {
     fresh[e] = e == 0 || vertex[e] != vertex[e > 0 ? e - 1 : 0];  // padding is the same again
     if (!SHARED && fresh[e]) fresh[e] = (peek(visited + vertex[e] / 32) >> vertex[e] % 32 & 1u) == 0;
+    if (SEEN > 0 && fresh[e]) fresh[e] = atomicExch(seen + vertex[e] % (SEEN > 0 ? SEEN : 1), vertex[e]) != vertex[e];
   }
   int end[4] = {};
 #pragma unroll

@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
 // One level by all blocks: a frontier makes the one behind it, or where it is not listed the same, listed. turn: of the
 // loop's body; it tells which frontier, and which half of the queue. PULL: vertices without a level may look for a
 // neighbour that has one, where that pays.
-template <bool PULL>
+template <bool PULL, int SEEN>
 __global__ void __launch_bounds__(LARGE_BLOCK)
     bfs_level(int turn, int vertices, int scanned, int words, int all_quads, const int* __restrict__ quad_ptr,
               const int4* __restrict__ neighbours, const int* __restrict__ in_ptr,
@@ -221,6 +221,11 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
   __shared__ int quads_by_warp[2][WARPS], vertices_by_warp[2][WARPS];
   __shared__ int begins[4 * LARGE_BLOCK], places[4 * LARGE_BLOCK];
   __shared__ int listed_from;
+  __shared__ int seen[SEEN > 0 ? SEEN : 1];
+  if (SEEN > 0) {
+    for (int k = threadIdx.x; k < SEEN; k += LARGE_BLOCK) seen[k] = -1;
+    __syncthreads();
+  }
   const long long stride = static_cast<long long>(gridDim.x) * LARGE_BLOCK;
   const int all = relist ? vertices : quads;
   int side = 0;
@@ -234,7 +239,7 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
         found.which = 1;
       }
     } else if (i < all) {
-      found = visit<false>(__ldg(neighbours + quad), bits, quad_ptr, level, levels);
+      found = visit<false, SEEN>(__ldg(neighbours + quad), bits, quad_ptr, level, levels, seen);
     }
     if (i + stride < all && !relist) quad = from[i + stride];
     const int mine = __popc(found.which);

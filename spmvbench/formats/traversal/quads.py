@@ -119,6 +119,7 @@ class QuadSearch(Format):
     )
     unroll = Parameter(6, "levels between two looks at whether there is one more", choices=(6, 12))
     blocks = Parameter(8, "thread blocks a multiprocessor", low=1, high=16)
+    seen = Parameter(0, "vertices that a block keeps in mind, not to ask for them again", choices=(0, 1024, 2048))
 
     place: Array  # (vertices,), int32: where each vertex is in the order; without any in the natural one
     quad_ptr: Array  # (vertices + 1,), int32: the first quad of each vertex, in the order
@@ -201,7 +202,7 @@ class QuadSearch(Format):
 
         grid = min(most, max(cdiv(quads, LARGE_BLOCK), cdiv(words, LARGE_BLOCK // 32)))
         sizes_of_all = (np.int32(n), np.int32(scanned), np.int32(words), np.int32(quads))
-        level = f"bfs_level<{cbool(self.pull)}>"
+        level = f"bfs_level<{cbool(self.pull)}, {self.params['seen']}>"
         all_blocks = [
             Launch(
                 KERNEL,

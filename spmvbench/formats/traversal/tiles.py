@@ -195,7 +195,7 @@ class TileBfs(Format):
 
     kernels = Parameter("123", "of the authors' kernels, those that may be chosen", choices=tuple(KERNELS))
     nt = Parameter(0, "rows and columns of a tile; 0: 64 beyond 10,000 vertices, else 32", choices=(0, 16, 32, 64))
-    extract = Parameter(4, "entries up to which those of a tile are stored apart", low=0, high=256)
+    extract = Parameter(16, "entries up to which those of a tile are stored apart", low=0, high=256)
     unroll = Parameter(6, "levels between two looks at whether there is one more", choices=(6, 12))
     blocks = Parameter(8, "thread blocks a multiprocessor", low=1, high=16)
 
