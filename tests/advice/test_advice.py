@@ -258,6 +258,26 @@ def test_commands_that_cannot_be(shipped, command, words, said, monkeypatch):
     assert said in found.err
 
 
+def test_the_best_few_are_measured_here(shipped, command, monkeypatch):
+    asked = {}
+
+    def run(matrices, labels, **options):
+        asked.update(options, matrices=matrices, labels=labels)
+        times = {"csr5": 3e-6, "cusparse-csr-alg1": 5e-6, "csr-lanes": 1e-6, "ell": 2e-6}
+        rows = pd.DataFrame({"label": labels, "status": "ok", "t_convert_device": 1e-3, "t_convert_host": np.nan})
+        return rows.assign(t_median=rows["label"].map(times), t_setup=0.0, device_name="Some GPU")
+
+    monkeypatch.setattr("spmvbench.devices.chosen", lambda name: "cuda:0")
+    monkeypatch.setattr("spmvbench.bench.direct.run", run)
+    out = command("advise", "pde:15", "--device-like", "mine", "--measure", "--spmvs", "1e6").out
+    assert asked["matrices"] == ["pde:15"]
+    assert len(asked["labels"]) in (3, 4)
+    assert {"ell", "cusparse-csr-alg1"} <= set(asked["labels"])
+    assert (asked["mode"], asked["convert"], asked["dtype"]) == ("hot", "device", "f64")
+    measured = out.partition("Measured on Some GPU")[2].split()
+    assert measured.index("ell") < measured.index("cusparse-csr-alg1")
+
+
 def test_learning_needs_scikit_learn(command, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     found = command("advise", "pde:15", "--from", "somewhere")
