@@ -1,5 +1,7 @@
 """Searches: every way in which a level can be made, directed graphs, and what is stored of a graph."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -88,6 +90,17 @@ def test_nothing_races(spec, name, checking, monkeypatch):
     monkeypatch.setattr(quads, "LEAVE", 8)
     a = GRAPHS[name]
     assert [found.tolist() for found in searched(spec, a, checking, [3])] == [levels(a, 3).tolist()]
+
+
+@pytest.mark.parametrize("spec", ["bfs-push", "bfs-do", "tile-bfs", "tile-bfs[nt=64,extract=0]"])
+def test_bits_that_shared_memory_does_not_hold(spec, checking):
+    a = GRAPHS["rmat"]
+    fmt = replace(testing.convert(spec, a), shared_bytes=2 * 4 * quads.LEAVE + quads.STATIC_SHARED_BYTES)
+    x, y = np.full(1, 3, np.int32), np.zeros(a.rows, np.int32)
+    launches = fmt.launches(x, y)
+    assert launches[1].steps[0].kernel.endswith("false>")
+    checking.compile(launches).run()
+    np.testing.assert_array_equal(fmt.restored_y(y), levels(a, 3))
 
 
 @settings(max_examples=25, deadline=None)
