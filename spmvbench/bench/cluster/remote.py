@@ -31,6 +31,7 @@ from spmvbench.bench.worker import stay_tied
 from spmvbench.collection import Matrix
 from spmvbench.errors import SpmvbenchError
 
+PACKAGE = package_hash()  # of the modules as they are loaded: they may be edited while a worker lives
 RESOURCES = {"GPU": 1}
 SILENCE = 600.0  # seconds without an answer after which nobody waits: merging the rows of a large run takes long
 READING_BYTES = 60  # of memory for an entry, while a matrix is generated: read ahead only where there is plenty
@@ -42,7 +43,7 @@ LOG_BYTES = 100_000
 class Job:
     """A part of a group for one worker. number: among the jobs of its session, which `token` names.
 
-    following: a matrix worth reading ahead. needed: which other matrices somebody still measures. kinds: a group for
+    following: a matrix worth reading ahead. needed: which matrices are being measured or read ahead. kinds: a group for
     each type with every format of the session, to compile ahead. package: the hash of the modules that deal it out.
     sources: the hash of every format's, by key.
     """
@@ -171,7 +172,7 @@ def _given_up(key: str) -> Callable[[], bool]:
 
 def _measured(job: Job, home: Home, given_up: Callable[[], bool]) -> dict[str, Any]:
     began = time.monotonic()
-    if package_hash() != job.package:
+    if job.package != PACKAGE:
         raise SpmvbenchError(f"{platform.node()} has another spmvbench: install the same on all hosts")
     known, here = formats.keys(), platform.node()
     for key, digest in job.sources.items():
@@ -186,6 +187,7 @@ def _measured(job: Job, home: Home, given_up: Callable[[], bool]) -> dict[str, A
     driver.on_facts = lambda facts: home.tell("facts", plain(facts))
     driver.abandoned = given_up
     folder, real_part = prepared.together(job.token), job.settings.real_part
+    prepared.forget(folder, [prepared.place(folder, matrix, seed, real_part) for matrix, seed in job.needed])
     _read_ahead(seat, folder, (job.group.matrix, job.group.seed), real_part)
     before = dict(driver.seconds)
     if device_kind(job.settings.device) == "cuda":
@@ -196,8 +198,6 @@ def _measured(job: Job, home: Home, given_up: Callable[[], bool]) -> dict[str, A
         _read_ahead(seat, folder, job.following, real_part)
     left = driver.drive([job.group])
     home.settle()
-    needed = [prepared.place(folder, matrix, seed, real_part) for matrix, seed in job.needed]
-    prepared.forget(folder, needed)
     seconds = {stage: spent - before.get(stage, 0.0) for stage, spent in driver.seconds.items()}
     return {"stopped": bool(left), "seconds": seconds, "t_job": time.monotonic() - began}
 

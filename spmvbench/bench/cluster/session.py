@@ -18,7 +18,7 @@ from spmvbench.bench.cluster.workers import Workers
 from spmvbench.bench.costs import Costs
 from spmvbench.bench.plan import Case, Group, Settings
 from spmvbench.bench.record import blank_row, storable
-from spmvbench.bench.session import Record, Watcher, Writer, package_hash
+from spmvbench.bench.session import Record, Watcher, Writer
 from spmvbench.errors import SpmvbenchError
 from spmvbench.store import now
 
@@ -77,7 +77,6 @@ class Session:
 
     def __post_init__(self) -> None:
         cases = [modes[0] for group in self.kinds for modes in group.formats]
-        self.package = package_hash()
         self.sources = {case.format: formats.source_hash(formats.get(case.format)) for case in cases}
         self.hinted: set[Any] = set()
         self.messages = self.workers.queue(remote.messages(self.token))
@@ -126,7 +125,7 @@ class Session:
             following and subject(following)[:2],
             tuple(needed),
             self.kinds if self.members[name].had is None else (),
-            self.package,
+            remote.PACKAGE,
             self.sources,
         )
         key = remote.answers(self.token, self.number)
