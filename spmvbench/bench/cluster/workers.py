@@ -15,7 +15,7 @@ from typing import Any
 from spmvbench.bench.cluster import remote
 from spmvbench.errors import SpmvbenchError, UsageError
 
-CONNECT = 30.0  # seconds for the scheduler to answer
+CONNECT = 10.0  # seconds for the scheduler to answer
 FIRST = 600.0  # seconds for the first worker to come
 AGAIN = 1.0  # seconds between two starts of a local worker
 
@@ -88,7 +88,7 @@ class Workers:
             return question()
         except TimeoutError:
             raise
-        except (OSError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError, KeyError) as error:  # KeyError: another has come in its place
             raise SpmvbenchError(
                 f"the scheduler {self.address} is gone ({type(error).__name__}): every row that came is on disk, and "
                 "the same command continues once there is a scheduler again"
@@ -174,13 +174,18 @@ def gpus(count: int | None) -> list[str]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Dask tells of every connection that breaks; what matters is said here."""
-    names = ("distributed", "tornado", "asyncio")
+    """Dask tells of every connection that breaks; what matters is said here. Nor is a scheduler waited for long."""
+    import dask
+    import distributed  # noqa: F401 - it has set its loggers up then
+
+    known = [*logging.root.manager.loggerDict, "distributed", "tornado", "asyncio"]
+    names = [name for name in known if name.partition(".")[0] in ("distributed", "tornado", "asyncio")]
     before = {name: logging.getLogger(name).level for name in names}
     for name in names:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
-        yield
+        with dask.config.set({"distributed.comm.timeouts.connect": f"{CONNECT}s"}):
+            yield
     finally:
         for name, level in before.items():
             logging.getLogger(name).setLevel(level)
