@@ -15,7 +15,7 @@ from scipy import sparse
 
 import spmvbench
 from spmvbench import devices, formats, testing
-from spmvbench.bench import operations, plan, protocol, reading, worker
+from spmvbench.bench import operations, plan, protocol, reading, verify, worker
 from spmvbench.bench.verify import judge
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr, Skip
@@ -100,6 +100,19 @@ def test_whole_numbers_meet_every_column_where_there_are_checks_enough(density, 
     found = checks(f"spmspv@{density}", sparse.eye_array(100).tocsr())[1].whole
     assert {len(reference.x) for reference in found} == {entries}
     assert len(np.unique(np.concatenate([reference.x.index for reference in found]))) == met
+
+
+@pytest.mark.parametrize("part", ["index", "value"])
+def test_who_writes_to_a_sparse_x_is_found(part):
+    a, found = checks("spmspv@0.1", sparse.eye_array(50).tocsr())
+    fmt = testing.convert("csr-scalar", a)
+    x, y = operations.get("spmspv@0.1").vectors(a)
+    placed = verify.put(fmt, found.timed, x)
+    y[x.index] = x.value
+    assert verify.judge_left(fmt, x, y, placed, found.timed).right
+    getattr(x, part)[2] += 1
+    verdict = verify.judge_left(fmt, x, y, placed, found.timed)
+    assert (verdict.right, verdict.array, verdict.row) == (False, "x", 2)
 
 
 def by_hand(a, source):
