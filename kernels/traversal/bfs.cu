@@ -217,7 +217,8 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
     return;
   }
 
-  // What a block finds is listed by all of its threads, a quad each: vertices differ too much in what they bring.
+  // What a block finds is listed by all of its threads, a quad each: some of them find much more than others.
+  constexpr int MOST_TOGETHER = 4 * LARGE_BLOCK;
   __shared__ int quads_by_warp[2][WARPS], vertices_by_warp[2][WARPS];
   __shared__ int begins[4 * LARGE_BLOCK], places[4 * LARGE_BLOCK];
   __shared__ int listed_from;
@@ -260,6 +261,11 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
     if (total_vertices == 0) continue;
     if (threadIdx.x == 0) {
       listed_from = quads_in(atomicAdd(sizes + following, size_of(relist ? 0 : total_vertices, total)));
+    }
+    if (total > MOST_TOGETHER) {  // long lists are for warps, vertex by vertex
+      __syncthreads();
+      if (__any_sync(FULL_MASK, mine > 0)) list(found, listed_from + place, [=](int at, int entry) { to[at] = entry; });
+      continue;
     }
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
