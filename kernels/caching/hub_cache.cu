@@ -3,22 +3,20 @@
 #include "csr5.cuh"
 #include "spmv.cuh"
 
-// x by place: hubs up to `cached` from shared memory, the other hubs where they lie side by side, other columns from x.
+// x by place: up to `cached` from shared memory, all others from where it lies.
 template <typename V>
 struct Hubs {
   const V* cache;
-  const V* ordered;
   const V* x;
-  int cached, hubs;
+  int cached;
 };
 
 template <typename V>
-__device__ __forceinline__ V load_x(Hubs<V> of, int place) {
-  if (place < of.cached) return of.cache[place];
-  return __ldg(place < of.hubs ? of.ordered + place : of.x + (place - of.hubs));
+__device__ __forceinline__ V load_x(Hubs<V> hubs, int place) {
+  return place < hubs.cached ? hubs.cache[place] : __ldg(hubs.x + place);
 }
 
-// y = 0, and the x of the hubs in their order, in one launch.
+// y = 0, and x in the order of the columns, in one launch.
 template <typename V>
 __global__ void prepare(int n, const int* __restrict__ order, const V* __restrict__ x, V* __restrict__ ordered, int rows,
                         V* __restrict__ y) {
@@ -31,17 +29,17 @@ __global__ void prepare(int n, const int* __restrict__ order, const V* __restric
 // room beside one's cache: without the 1 the compiler leaves registers for it, and gathers wait for one another.
 template <typename V, typename I, int SIGMA, int BATCH>
 __global__ void __launch_bounds__(1024, 1)
-    hub_cache(int rows, int cached, int n, int tiles, int first_row, const I* __restrict__ row_ptr,
+    hub_cache(int rows, int cached, int tiles, int first_row, const I* __restrict__ row_ptr,
               const unsigned* __restrict__ tile_ptr, const unsigned* __restrict__ tile_desc,
               const int* __restrict__ empty_ptr, const int* __restrict__ empty_offset, const int* __restrict__ col_idx,
-              const V* __restrict__ values, const V* __restrict__ ordered, const V* __restrict__ x, V* __restrict__ y) {
+              const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* const cache = reinterpret_cast<V*>(dynamic_shared);
-  for (int i = threadIdx.x; i < cached; i += blockDim.x) cache[i] = __ldg(ordered + i);
+  for (int i = threadIdx.x; i < cached; i += blockDim.x) cache[i] = __ldg(x + i);
   __syncthreads();
 
   const Tiles<V> a{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};
-  const Hubs<V> hubs{cache, ordered, x, cached, n};
+  const Hubs<V> hubs{cache, x, cached};
   const long long warps = static_cast<long long>(gridDim.x) * (blockDim.x / WARP);
   long long w = static_cast<long long>(threadIdx.x / WARP) * gridDim.x + blockIdx.x;
   for (; w < tiles + rows - first_row; w += warps) {

@@ -11,18 +11,19 @@ from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread,
 from spmvbench.formats.csr.csr5 import Csr5
 
 
-def hubs_and_others(a: Csr, above: float) -> tuple[Array, Array]:
-    """The columns that have entries, int32: hubs by falling number of entries, and the others as they stand.
+def hub_order(a: Csr, above: float) -> Array:
+    """The columns that have entries, int32: hubs by falling number of entries, then the others as they stand.
 
     A hub has more entries than `above` times the mean. Sorting the hubs alone leaves the others their locality.
     """
     xp, counts = a.xp, a.col_lengths
     used = xp.flatnonzero(counts).astype(np.int32)
     if not len(used):
-        return used, used
+        return used
     counts = counts[used]
     hub = counts > above * (a.nnz / len(used))
-    return used[hub][xp.argsort(-counts[hub], kind="stable")], used[~hub]
+    hubs = used[hub]
+    return xp.concatenate((hubs[xp.argsort(-counts[hub], kind="stable")], used[~hub]))
 
 
 @register
@@ -55,7 +56,7 @@ class Csr5Hub(Format):
 
     @classmethod
     def convert(cls, a: Csr, *, above: float, **params: Any) -> dict[str, Any]:
-        order = a.xp.concatenate(hubs_and_others(a, above))
+        order = hub_order(a, above)
         renumbered = Csr((a.rows, len(order)), a.row_ptr, inverse(order, a.cols)[a.col_idx], a.values)
         return {"order": order, "csr5": Csr5.from_csr(renumbered, kernel="fast", **params)}
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import INT32_MAX, Array, Csr, cdiv
-from spmvbench.formats.base import Launch, Parameter, Skip, ctype, register
-from spmvbench.formats.caching.hub import Csr5Hub, hubs_and_others
+from spmvbench.formats.arrays import Array, Csr, cdiv
+from spmvbench.formats.base import Launch, Parameter, ctype, register
+from spmvbench.formats.caching.hub import Csr5Hub
 from spmvbench.formats.conversion import device_limits
-from spmvbench.formats.csr.csr5 import Csr5
 
 THREADS = 1024  # of a block: the cache leaves room for no second block on a multiprocessor
 SHARE = 0.7  # of a block's shared memory is the cache: what is left is L1, for the x of the other columns
@@ -22,8 +21,8 @@ class HubCache(Csr5Hub):
 
     In a power-law matrix few columns hold most entries: on rmat:20:16 20,000 of a million hold 63 %. Blocks stay on
     their multiprocessor, one each, and fill its shared memory with the hubs' x once; an entry whose column is among
-    them needs nothing of x from beyond. The hubs that have no room lie side by side in their order too, which is made
-    within the product; x of all other columns is read where it is.
+    them needs nothing of x from beyond. The storage is csr5-hub's, and so is bringing x into the order of the columns,
+    within the product.
     """
 
     key = "hub-cache"
@@ -33,41 +32,26 @@ class HubCache(Csr5Hub):
     hubs = Parameter(0, "columns that are cached at most; 0: as many as fill 70 % of the shared memory", low=0)
     sigma = Csr5Hub.sigma.defaulting(6)
 
-    order: Array  # (hubs,), int32: the column of each; place i of csr5's columns is hub i, then the column i - hubs
     cached: int  # hubs
     blocks: int  # one a multiprocessor
 
     @classmethod
-    def estimate(cls, a: Csr, *, hubs: int, above: float, **params: Any) -> int:
-        return 4 * len(hubs_and_others(a, above)[0]) + Csr5.estimate(a, kernel="fast", **params)
+    def estimate(cls, a: Csr, *, hubs: int, **params: Any) -> int:
+        return super().estimate(a, **params)
 
     @classmethod
-    def convert(cls, a: Csr, *, hubs: int, above: float, **params: Any) -> dict[str, Any]:
-        order, limits = hubs_and_others(a, above)[0], device_limits(a)
-        if a.cols + len(order) > INT32_MAX:
-            raise Skip(f"{cls.key} numbers columns and hubs in 31 bits, here they are {a.cols + len(order):,}")
-        place = np.int32(len(order)) + a.xp.arange(a.cols, dtype=np.int32)
-        place[order] = a.xp.arange(len(order), dtype=np.int32)
-        renumbered = Csr((a.rows, len(order) + a.cols), a.row_ptr, place[a.col_idx], a.values)
+    def convert(cls, a: Csr, *, hubs: int, **params: Any) -> dict[str, Any]:
+        found, limits = super().convert(a, **params), device_limits(a)
         most = limits.shared_bytes // a.dtype.itemsize
-        return {
-            "order": order,
-            "csr5": Csr5.from_csr(renumbered, kernel="fast", **params),
-            "cached": min(min(hubs, most) or int(SHARE * most), len(order)),
-            "blocks": limits.multiprocessors,
-        }
-
-    def to_coo(self) -> tuple[Array, Array, Array]:
-        rows, place, values = self.csr5.to_coo()
-        number = self.xp.arange(self.shape[1], dtype=np.int32)
-        return rows, self.xp.concatenate((self.order, number))[place], values
+        cached = min(min(hubs, most) or int(SHARE * most), len(found["order"]))
+        return found | {"cached": cached, "blocks": limits.multiprocessors}
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         n, rows, value = np.int32(len(self.order)), np.int32(self.shape[0]), ctype(x)
         ordered = self.xp.empty(len(self.order), dtype=x.dtype)
         types, warps, matrix = self.csr5.shares
         prepare = (n, self.order, x, ordered, rows, y)
-        args = (rows, np.int32(self.cached), n, *matrix, ordered, x, y)
+        args = (rows, np.int32(self.cached), *matrix, ordered, y)
         grid, window = min(self.blocks, cdiv(warps * 32, THREADS)), self.cached * x.dtype.itemsize
         threads, source = 4 * 256, "caching/hub_cache.cu"
         return [

@@ -9,7 +9,7 @@ from spmvbench.formats.conversion import Limits, converting_for
 
 def test_the_fullest_columns_are_cached():
     a = Csr.of(testing.hard_matrices()["one full column"])
-    fmt = get("hub-cache").from_csr(a, hubs=1, above=0.0)
+    fmt = get("hub-cache").from_csr(a, hubs=1)
     assert fmt.order.tolist() == [7]
     assert fmt.detail == {"hubs": 1, "hub_share": 1.0}
 
