@@ -27,7 +27,7 @@ __global__ void hola_starts(int rows, int share, int blocks, const I* __restrict
 // One block's BLOCK * ITEMS entries. y is zero: the block's first row and its last are added to it by atomics, the
 // others stored. col_idx and values are aligned to 16 bytes.
 template <typename V, typename I, int BLOCK, int ITEMS>
-__global__ void __launch_bounds__(BLOCK, RESIDENT / BLOCK)
+__global__ void __launch_bounds__(BLOCK)
     hola(I nnz, const int* __restrict__ start, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
          const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int SHARE = BLOCK * ITEMS;

@@ -19,7 +19,7 @@ __global__ void tile_rows(int rows, I nnz, int tile, int tiles, const I* __restr
 // Tiles of BLOCK * ITEMS entries. LANES threads sum a row, or what the tile has of it, and add it to y by an atomic.
 // Dynamic shared memory: BLOCK * ITEMS values.
 template <typename V, typename I, int BLOCK, int ITEMS, int LANES>
-__global__ void __launch_bounds__(BLOCK, RESIDENT / BLOCK)
+__global__ void __launch_bounds__(BLOCK)
     flat(int rows, I nnz, const int* __restrict__ tile_row, const I* __restrict__ row_ptr,
          const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(BLOCK, RESIDENT / BLOCK)
 // ROWS rows a block, their entries in rounds of BLOCK * ITEMS: LANES threads keep a row's sum and add what each round has
 // of it. Dynamic shared memory: BLOCK * ITEMS values.
 template <typename V, typename I, int BLOCK, int ITEMS, int ROWS, int LANES>
-__global__ void __launch_bounds__(BLOCK, RESIDENT / BLOCK)
+__global__ void __launch_bounds__(BLOCK)
     line_enhance(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                  const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   static_assert(ROWS * LANES <= BLOCK, "a thread for every lane of every row");
@@ -87,7 +87,7 @@ __device__ __forceinline__ V range_sum(I begin, I end, const int* __restrict__ c
 // row alone in its block may have more. VECTOR: all threads go through it and add up what they have; else it comes
 // through shared memory too, in passes. Dynamic shared memory: BLOCK * ITEMS values.
 template <typename V, typename I, int BLOCK, int ITEMS, bool VECTOR>
-__global__ void __launch_bounds__(BLOCK, RESIDENT / BLOCK)
+__global__ void __launch_bounds__(BLOCK)
     adaptive(const int* __restrict__ row_blocks, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
              const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(BLOCK, RESIDENT / BLOCK)
 // each adds its part to y, which is zero there. block_entry: the first entry of each block. Dynamic shared memory:
 // BLOCK * ITEMS values.
 template <typename V, typename I, int BLOCK, int ITEMS>
-__global__ void __launch_bounds__(BLOCK, RESIDENT / BLOCK)
+__global__ void __launch_bounds__(BLOCK)
     adaptive_long(const int* __restrict__ row_blocks, const I* __restrict__ block_entry, const I* __restrict__ row_ptr,
                   const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
                   V* __restrict__ y) {

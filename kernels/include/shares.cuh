@@ -3,10 +3,6 @@
 #pragma once
 #include "spmv.cuh"
 
-// Threads of a multiprocessor that kernels ask registers for, in the second number of their launch bounds. Without it the
-// compiler aims at twice as many with half the registers each, and has loads wait for one another.
-constexpr int RESIDENT = 1024;
-
 // PAIRS pairs of neighbouring entries of each of BLOCK threads, a block's width apart, on their way from memory. All
 // are loaded before the first is used: the matrix's part by the constructor, x by store(). Places behind the last pair
 // load that once more: with tests in their place the compiler lets some loads wait for others.

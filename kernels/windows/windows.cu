@@ -3,11 +3,12 @@
 #include "spmv.cuh"
 
 // SCOO (Dang & Schmidt 2012). A block a slice of `height` rows, whose y has `copies` copies in shared memory, so that
-// neighbouring threads add to different ones.
+// neighbouring threads add to different ones. With registers for three blocks a multiprocessor, gathers of a thread are
+// under way together; for four, one waits for the other.
 template <typename V, typename I>
-__global__ void scoo(int rows, int height, int copies, const I* __restrict__ slice_ptr,
-                     const unsigned short* __restrict__ row_idx, const int* __restrict__ col_idx,
-                     const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+__global__ void __launch_bounds__(512, 3)
+    scoo(int rows, int height, int copies, const I* __restrict__ slice_ptr, const unsigned short* __restrict__ row_idx,
+         const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int BATCH = 4;
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* const sums = reinterpret_cast<V*>(dynamic_shared);

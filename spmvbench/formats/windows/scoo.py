@@ -10,8 +10,8 @@ from spmvbench.formats.arrays import Array, Csr, cdiv, expand, stable_order
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, register
 from spmvbench.formats.conversion import device_limits
 
-THREADS = 1024  # of a block
-RESIDENT = 2  # blocks of a multiprocessor at once
+THREADS = 512  # of a block
+RESIDENT = 3  # blocks of a multiprocessor at once
 MOST_COPIES = 32
 
 
@@ -21,7 +21,7 @@ class Scoo(Format):
 
     Several copies of a slice's y let threads add to a row at once. The authors choose the copies for one region of rows
     after the other, from the lengths there, and sort rows where lengths differ much; here one number of copies serves
-    the whole matrix, and rows keep their order: our reading. Slices are as many as run at once, two a multiprocessor,
+    the whole matrix, and rows keep their order: our reading. Slices are as many as run at once, three a multiprocessor,
     or a multiple of that; copies are as many as then have room. Sums have not the same bits every time.
     """
 
