@@ -29,9 +29,6 @@ from spmvbench.bench.timing import RULES
 from spmvbench.errors import SpmvbenchError, UsageError
 
 HERE = Path(spmvbench.__file__).parents[1]
-# Seconds of a sample: what a place in memory does to a time is more than what samples differ by, so many pairs of a few
-# short samples tell more than few of long ones.
-SAMPLE = 5e-4
 PARTS = ("spmvbench", "kernels", "configs")  # of a checkout: what a build is made of
 
 
@@ -87,7 +84,7 @@ class Pairs:
 
     def __post_init__(self) -> None:
         self.builds: list[_Build | None] = [None, None]
-        self.sample = min(SAMPLE, RULES[device_kind(self.settings.device)].sample)
+        self.sample = RULES[device_kind(self.settings.device)].sample
         self.facts: dict[str, Any] = {}
 
     def measured(self, groups: Sequence[Group], repeats: int = 1) -> Iterator[dict[str, Any]]:
