@@ -9,6 +9,7 @@ import pytest
 
 from spmvbench import formats
 from spmvbench.advice import choosing, model, training, traits
+from spmvbench.bench import direct
 from spmvbench.bench.record import blank_row
 from spmvbench.bench.roofs import Fetched, columns
 from spmvbench.cli.report import rows_of as rows_of_run
@@ -268,7 +269,7 @@ def test_the_best_few_are_measured_here(shipped, command, monkeypatch):
         return rows.assign(t_median=rows["label"].map(times), t_setup=0.0, device_name="Some GPU")
 
     monkeypatch.setattr("spmvbench.devices.chosen", lambda name: "cuda:0")
-    monkeypatch.setattr("spmvbench.bench.direct.run", run)
+    monkeypatch.setattr(direct, "run", run)
     out = command("advise", "pde:15", "--device-like", "mine", "--measure", "--spmvs", "1e6").out
     assert asked["matrices"] == ["pde:15"]
     assert len(asked["labels"]) in (3, 4)
