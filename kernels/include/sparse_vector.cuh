@@ -2,10 +2,11 @@
 #pragma once
 #include "spmv.cuh"
 
-// Entries begin .. end of a column times its factor, by STEP lanes, several entries of each under way: add(row, product).
-template <int STEP, typename V, typename I, typename Add>
+// Entries begin .. end of a column times its factor, by STEP lanes, several entries of each under way.
+// They are added to y by atomics.
+template <int STEP, typename V, typename I>
 __device__ __forceinline__ void push_entries(I begin, I end, V factor, const int* __restrict__ row_idx,
-                                             const V* __restrict__ values, Add add) {
+                                             const V* __restrict__ values, V* __restrict__ y) {
   constexpr int MANY = 4;
   for (I e = begin + threadIdx.x % STEP; e < end; e += MANY * STEP) {
     int row[MANY];
@@ -19,17 +20,17 @@ __device__ __forceinline__ void push_entries(I begin, I end, V factor, const int
     }
 #pragma unroll
     for (int u = 0; u < MANY; ++u) {
-      if (e + u * STEP < end) add(row[u], product[u]);
+      if (e + u * STEP < end) atomicAdd(y + row[u], product[u]);
     }
   }
 }
 
 // The columns of x's entries from block * BLOCK / LANES on, LANES threads each; those of more than 16 entries a lane are
-// left to the whole block. Every thread arrives.
-template <int LANES, int BLOCK, typename V, typename I, typename Add>
-__device__ __forceinline__ void push_block(int block, int k, const int* __restrict__ index, const V* __restrict__ value,
-                                           const I* __restrict__ col_ptr, const int* __restrict__ row_idx,
-                                           const V* __restrict__ values, Add add) {
+// left to the whole block. find(i, begin, end): the entries of the column of x's entry i. Every thread arrives.
+template <int LANES, int BLOCK, typename V, typename I, typename Find>
+__device__ __forceinline__ void push_block(int block, int k, const V* __restrict__ value, Find find,
+                                           const int* __restrict__ row_idx, const V* __restrict__ values,
+                                           V* __restrict__ y) {
   constexpr int GROUPS = BLOCK / LANES;
   __shared__ I long_begin[GROUPS], long_end[GROUPS];
   __shared__ V long_factor[GROUPS];
@@ -38,15 +39,13 @@ __device__ __forceinline__ void push_block(int block, int k, const int* __restri
   I begin = 0, end = 0;
   V factor = 0;
   if (i < k) {
-    const int column = index[i];
     factor = value[i];
-    begin = col_ptr[column];
-    end = col_ptr[column + 1];
+    find(i, begin, end);
   }
   if (threadIdx.x == 0) long_columns = 0;
   __syncthreads();
   if (end - begin <= 16 * LANES) {
-    push_entries<LANES>(begin, end, factor, row_idx, values, add);
+    push_entries<LANES>(begin, end, factor, row_idx, values, y);
   } else if (threadIdx.x % LANES == 0) {
     const int place = atomicAdd(&long_columns, 1);
     long_begin[place] = begin;
@@ -55,6 +54,6 @@ __device__ __forceinline__ void push_block(int block, int k, const int* __restri
   }
   __syncthreads();
   for (int c = 0; c < long_columns; ++c) {
-    push_entries<BLOCK>(long_begin[c], long_end[c], long_factor[c], row_idx, values, add);
+    push_entries<BLOCK>(long_begin[c], long_end[c], long_factor[c], row_idx, values, y);
   }
 }

@@ -2,15 +2,15 @@
 #pragma once
 #include "spmv.cuh"
 
-// Sets y, of n values, to zero, 16 bytes at a time: `thread` of `threads` takes its share.
+constexpr int ZEROS_EACH = 4;  // entries of a thread, a block's width apart; as in spmvbench/formats/base.py
+
+// Sets y, of n values, to zero: the grid has a thread for every ZEROS_EACH of them, or more.
 template <typename V>
-__device__ __forceinline__ void zero_share(V* __restrict__ y, long long n, long long thread, long long threads) {
-  constexpr int EACH = 16 / sizeof(V);
-  const int ahead = static_cast<int>(-(reinterpret_cast<unsigned long long>(y) / sizeof(V)) & (EACH - 1));
-  const long long first = ahead < n ? ahead : n;
-  const long long wide = (n - first) / EACH;
-  float4* into = reinterpret_cast<float4*>(y + first);
-  for (long long i = thread; i < wide; i += threads) into[i] = make_float4(0, 0, 0, 0);
-  for (long long i = thread; i < first; i += threads) y[i] = V(0);
-  for (long long i = first + wide * EACH + thread; i < n; i += threads) y[i] = V(0);
+__device__ __forceinline__ void set_zero(V* __restrict__ y, int n) {
+  const long long first = static_cast<long long>(blockIdx.x) * blockDim.x * ZEROS_EACH + threadIdx.x;
+#pragma unroll
+  for (int u = 0; u < ZEROS_EACH; ++u) {
+    const long long i = first + u * static_cast<long long>(blockDim.x);
+    if (i < n) y[i] = V(0);
+  }
 }

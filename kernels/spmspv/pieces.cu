@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(BLOCK)
     end = col_ptr[column + 1];
   }
   const long long threads = static_cast<long long>(gridDim.x) * BLOCK;
-  zero_share(y, rows, i, threads);
+  set_zero(y, rows);
   for (long long c = i; c < clears; c += threads) clear[c] = 0;
   if (i - threadIdx.x >= k) return;  // the whole block
 

@@ -29,69 +29,36 @@ __device__ __forceinline__ int bits_in(unsigned long long word) {
   return __popcll(word);
 }
 
-// The place of the set bit before which `rank` bits are set.
-template <int NT, typename Word>
-__device__ __forceinline__ int set_bit(Word word, int rank) {
-  int place = 0;
-#pragma unroll
-  for (int width = NT / 2; width > 0; width /= 2) {
-    const int below = bits_in(word & ((Word(1) << width) - 1));
-    if (rank >= below) {
-      rank -= below;
-      word >>= width;
-      place += width;
-    }
-  }
-  return place;
-}
-
-// The first of index[0 .. k) that is not below `key`, k where none is. The warp looks at 32 places at once: every lane
-// arrives and has the answer.
-__device__ __forceinline__ int warp_search(const int* __restrict__ index, int k, long long key) {
-  int low = 0;
-  int high = k;
-  while (low < high) {
-    const int step = (high - low + WARP - 1) / WARP;
-    const int probe = low + (lane_id() + 1) * step - 1;
-    const int below = __popc(__ballot_sync(FULL_MASK, probe < high && index[probe] < key));
-    low = min(low + below * step, high);
-    high = min(high, low + step - 1);
-  }
-  return low;
-}
-
-// x in tiles: a word for each tile with a bit for each entry, and the entries at their places. WHOLE: zeros between them,
-// in the tiles that have any. A block takes as many tiles as it has threads. y becomes zero.
-template <typename V, int NT, int BLOCK, bool WHOLE>
-__global__ void __launch_bounds__(BLOCK)
-    tile_x(int k, int rows, int cols, const int* __restrict__ index, const V* __restrict__ value,
-           typename MaskOf<NT>::Stored* __restrict__ x_mask, V* __restrict__ x_tile, V* __restrict__ y) {
+// x in tiles: a word for each tile with a bit for each entry, and the entries at their places. LANES threads an entry: the
+// first of a tile makes its word, and that of empty tiles before it. WHOLE: zeros between the entries of tiles that have
+// any. y becomes zero.
+template <typename V, int NT, int LANES, bool WHOLE>
+__global__ void tile_x(int k, int rows, int cols, const int* __restrict__ index, const V* __restrict__ value,
+                       typename MaskOf<NT>::Stored* __restrict__ x_mask, V* __restrict__ x_tile,
+                       V* __restrict__ y) {
   using Word = typename MaskOf<NT>::Word;
-  __shared__ Word words[BLOCK];
-  __shared__ int range[2];
-  const int thread = static_cast<int>(threadIdx.x);
-  zero_share(y, rows, global_thread(), static_cast<long long>(gridDim.x) * BLOCK);
+  const long long i = global_thread() / LANES;
+  const int lane = threadIdx.x % LANES;
   const int tile_cols = cols / NT + (cols % NT > 0);
-  const int first = blockIdx.x * BLOCK;
-  if (first >= tile_cols) return;  // the whole block
-  words[thread] = 0;
-  if (thread / WARP < 2) {
-    const int found = warp_search(index, k, static_cast<long long>(first + thread / WARP * BLOCK) * NT);
-    if (lane_id() == 0) range[thread / WARP] = found;
+  const int column = i < k ? index[i] : cols;
+  const int before = i > 0 && i < k ? index[i - 1] : -1;
+  set_zero(y, rows);
+  if (i > k) return;
+  const int tile = i < k ? column / NT : tile_cols;  // behind the last entry: empty tiles alone
+  const int tile_before = i == 0 ? -1 : (i < k ? before : index[k - 1]) / NT;
+  for (int t = tile_before + 1 + lane; t < tile; t += LANES) x_mask[t] = 0;
+  if (i == k || lane > 0) return;
+  x_tile[column] = value[i];
+  if (tile != tile_before) {
+    Word word = 0;
+    for (long long j = i; j < k && index[j] / NT == tile; ++j) word |= Word(1) << index[j] % NT;
+    x_mask[tile] = static_cast<typename MaskOf<NT>::Stored>(word);
   }
-  __syncthreads();
-  for (int i = range[0] + thread; i < range[1]; i += BLOCK) {
-    const int column = index[i];
-    atomicOr(words + (column / NT - first), Word(1) << column % NT);
-    x_tile[column] = value[i];
-  }
-  __syncthreads();
-  if (first + thread < tile_cols) x_mask[first + thread] = static_cast<typename MaskOf<NT>::Stored>(words[thread]);
-  if (!WHOLE) return;
-  for (int i = thread; i < BLOCK * NT; i += BLOCK) {
-    const Word word = words[i / NT];
-    const long long column = static_cast<long long>(first) * NT + i;
-    if (word != 0 && (word >> i % NT & 1) == 0 && column < cols) x_tile[column] = V(0);
+  if (WHOLE) {
+    const long long next = i + 1 < k && index[i + 1] / NT == tile ? index[i + 1] : min((tile + 1ll) * NT, cols + 0ll);
+    for (long long c = tile != tile_before ? static_cast<long long>(tile) * NT : column; c < next; ++c) {
+      if (c != column) x_tile[c] = V(0);
+    }
   }
 }
 
@@ -106,8 +73,16 @@ __device__ __forceinline__ unsigned any_bits(unsigned word) {
 #endif
 }
 
-// TILES tiles, a lane a tile: it finds which columns both the tile and x have. The lists of entries in those columns are
-// then dealt to the lanes, 32 at a time, and these go through all their entries in line. y is zero.
+// Lists of entries that a warp multiplies as if they were one.
+template <typename V, typename I>
+struct Lists {
+  I shift[WARP];  // from a product's number to its entry
+  int first_row[WARP];
+  V factor[WARP];
+};
+
+// WARP / TILES lanes a tile: they find which columns both the tile and x have and take them by turns. All lanes then go
+// through the entries in those columns in line. y is zero.
 template <typename V, typename I, int NT, int TILES>
 __device__ __forceinline__ void multiply_tiles(int first_tile, int tiles, const int* __restrict__ tile_row,
                                                const int* __restrict__ tile_col,
@@ -115,52 +90,50 @@ __device__ __forceinline__ void multiply_tiles(int first_tile, int tiles, const 
                                                const I* __restrict__ tile_list, const I* __restrict__ list_begin,
                                                const unsigned char* __restrict__ local, const V* __restrict__ values,
                                                const typename MaskOf<NT>::Stored* __restrict__ x_mask,
-                                               const V* __restrict__ x_tile, V* __restrict__ y) {
+                                               const V* __restrict__ x_tile, Lists<V, I>& lists, V* __restrict__ y) {
   using Word = typename MaskOf<NT>::Word;
-  constexpr int MANY = 4;
+  constexpr int SHARE = WARP / TILES;
+  constexpr int MANY = 2;
   const int lane = lane_id();
-  const int tile = first_tile + lane;
-  Word mask = 0, both = 0;
-  int col = 0, row = 0;
+  const int tile = first_tile + lane / SHARE;
+  Word mask = 0, left = 0;
+  const V* x = x_tile;
+  int first_row = 0;
   I first_list = 0;
-  if (lane < TILES && tile < tiles) {
-    col = tile_col[tile];
+  if (tile < tiles) {
+    const int col = tile_col[tile];
     mask = tile_mask[tile];
-    row = tile_row[tile];
+    first_row = tile_row[tile] * NT;
     first_list = tile_list[tile];
-    both = mask & x_mask[col];
+    x += static_cast<long long>(col) * NT;
+    left = mask & x_mask[col];
   }
-  const int count = bits_in(both);
-  const int end = group_scan<WARP>(count);
-  const int lists = __shfl_sync(FULL_MASK, end, WARP - 1);
-  for (int round = 0; round < lists; round += WARP) {
-    const int number = min(round + lane, lists - 1);
-    int owner = 0;  // the first lane whose lists end behind this one
-#pragma unroll
-    for (int step = WARP / 2; step > 0; step /= 2) {
-      if (step < TILES && __shfl_sync(FULL_MASK, end, owner + step - 1) <= number) owner += step;
-    }
-    const int rank = number - __shfl_sync(FULL_MASK, end - count, owner);
-    const Word owner_both = __shfl_sync(FULL_MASK, both, owner);
-    const Word owner_mask = __shfl_sync(FULL_MASK, mask, owner);
-    const I owner_list = __shfl_sync(FULL_MASK, first_list, owner);
-    const int owner_col = __shfl_sync(FULL_MASK, col, owner);
-    const int first_row = __shfl_sync(FULL_MASK, row, owner) * NT;
-    const int column = set_bit<NT>(owner_both, rank);
+  for (int turn = 0; turn < lane % SHARE; ++turn) left &= left - 1;
+  while (true) {
+    const unsigned having = __ballot_sync(FULL_MASK, left != 0);
+    if (having == 0) break;
     I entry = 0;
     int entries = 0;
     V factor = 0;
-    if (round + lane < lists) {
-      const I list = owner_list + bits_in(owner_mask & ((Word(1) << column) - 1));
+    if (left != 0) {
+      const Word below = (left & (~left + 1)) - 1;  // bits before the lowest that is set
+      const I list = first_list + bits_in(mask & below);
+      factor = x[bits_in(below)];
       entry = list_begin[list];
       entries = static_cast<int>(list_begin[list + 1] - entry);
-      factor = x_tile[static_cast<long long>(owner_col) * NT + column];
+#pragma unroll
+      for (int turn = 0; turn < SHARE; ++turn) left &= left - 1;
     }
-    // Each lane's list begins at its own number of products, for none is empty but those behind the last.
-    const int products_end = group_scan<WARP>(entries);
-    const int begin = products_end - entries;
-    const I shift = entry - begin;
-    const int products = __shfl_sync(FULL_MASK, products_end, WARP - 1);
+    const int end = group_scan<WARP>(entries);
+    const int begin = end - entries;
+    const int products = __shfl_sync(FULL_MASK, end, WARP - 1);
+    if (entries > 0) {
+      const int place = __popc(having & ((1u << lane) - 1));
+      lists.shift[place] = entry - begin;
+      lists.first_row[place] = first_row;
+      lists.factor[place] = factor;
+    }
+    __syncwarp();
     for (int first = 0; first < products; first += MANY * WARP) {
       int to[MANY];
       V product[MANY];
@@ -171,12 +144,10 @@ __device__ __forceinline__ void multiply_tiles(int first_tile, int tiles, const 
         const unsigned begins = any_bits(entries > 0 && ahead < WARP ? 1u << ahead : 0u);
         const int before = __popc(__ballot_sync(FULL_MASK, entries > 0 && begin < window));
         const int list = before + __popc(begins & (FULL_MASK >> (WARP - 1 - lane))) - 1;
-        const I e = __shfl_sync(FULL_MASK, shift, list) + window + lane;
-        const V x = __shfl_sync(FULL_MASK, factor, list);
-        to[u] = __shfl_sync(FULL_MASK, first_row, list);
         if (window + lane < products) {
-          to[u] += local[e];
-          product[u] = values[e] * x;
+          const I e = lists.shift[list] + window + lane;
+          to[u] = lists.first_row[list] + local[e];
+          product[u] = values[e] * lists.factor[list];
         }
       }
 #pragma unroll
@@ -184,6 +155,7 @@ __device__ __forceinline__ void multiply_tiles(int first_tile, int tiles, const 
         if (first + u * WARP + lane < products) atomicAdd(y + to[u], product[u]);
       }
     }
+    __syncwarp();
   }
 }
 
@@ -202,11 +174,15 @@ __global__ void __launch_bounds__(BLOCK)
   const int block = static_cast<int>(blockIdx.x) - tile_blocks;
   if (block < 0) {
     const int warp = static_cast<int>(global_thread() / WARP);
+    __shared__ Lists<V, I> lists[BLOCK / WARP];
     multiply_tiles<V, I, NT, TILES>(warp * TILES, tiles, tile_row, tile_col, tile_mask, tile_list, list_begin, local,
-                                    values, x_mask, x_tile, y);
+                                    values, x_mask, x_tile, lists[threadIdx.x / WARP], y);
   } else {
-    push_block<LANES, BLOCK>(block, k, index, value, extracted_ptr, extracted_row, extracted_values,
-                             [=](int row, V product) { atomicAdd(y + row, product); });
+    const auto find = [=](long long i, I& from, I& to) {
+      from = extracted_ptr[index[i]];
+      to = extracted_ptr[index[i] + 1];
+    };
+    push_block<LANES, BLOCK, V, I>(block, k, value, find, extracted_row, extracted_values, y);
   }
 }
 

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv
-from spmvbench.formats.base import Launch, ctype, in_part, per_thread, register, zero_fill
+from spmvbench.formats.base import ZEROS_EACH, Launch, ctype, in_part, per_thread, register, zero_fill
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.csc.csc import CscArrays, lanes_by_mean
 from spmvbench.formats.vectors import SparseVector
 
 BLOCK = 256
-WIDE_EACH = 4  # 16 bytes of y that a thread of `cut` sets to zero
-FEW = 1024  # entries of x for which a device has a warp each
+FEW = 2048  # entries of x for which a device has a warp each
 
 
 class Pieces(NamedTuple):
@@ -30,9 +29,10 @@ class Pieces(NamedTuple):
     x: Array
 
 
-def push_lanes(k: int, nnz: int, cols: int) -> int:
-    """Lanes that share a column in kernels/include/sparse_vector.cuh, for an x of k entries."""
-    return 32 if k <= FEW else lanes_by_mean(nnz, cols)
+def push_lanes(col_lengths: Array) -> int:
+    """Lanes that share a column: 1 to 32, a power of two up to the length of an entry's column in the mean."""
+    entries = int(col_lengths.sum())
+    return lanes_by_mean(int((col_lengths.astype(np.int64) ** 2).sum()), entries)
 
 
 class SparseColumns(CscArrays):
@@ -66,7 +66,7 @@ class SparseColumns(CscArrays):
             xp.empty(most, dtype=np.int32),
             xp.empty(most, dtype=self.values.dtype),
         )
-        grid = max(cdiv(len(x), BLOCK), self.grid(cdiv(rows * self.values.itemsize, 16 * WIDE_EACH)))
+        grid = max(cdiv(len(x), BLOCK), cdiv(rows, ZEROS_EACH * BLOCK), 1)
         kernel = f"cut_columns<{ctype(self.values)}, {ctype(self.col_ptr)}, {piece}, {BLOCK}>"
         clear = pieces.counters[:0] if clear is None else clear
         args = (np.int32(len(x)), np.int32(rows), x.index, x.value, self.col_ptr, *pieces, clear, np.int32(len(clear)))
@@ -101,19 +101,32 @@ class SpmspvCscAtomic(SparseColumns):
 class SpmspvCscBlock(SparseColumns):
     """Columns of x's entries scaled and added to y by atomics; a column of many entries is shared by a whole block.
 
-    The push of spmspv-csc-atomic with several entries of a lane under way at once, and for columns of more than 16
-    entries a lane all threads of their block. Lanes a column: as there, but 32 for an x of few entries. Not the same
-    bits every time.
+    The push of spmspv-csc-atomic with several entries of a lane under way at once. The launch that sets y to zero finds
+    the columns, so that the next begins with their entries. Columns of more than 16 entries a lane are left to all
+    threads of a block. Lanes a column: the largest power of two up to the length of the column in which an entry lies
+    in the mean, and 32 for an x of few entries. Not the same bits every time.
     """
 
     key = "spmspv-csc-block"
     reference = "this project"
-    sources = ("spmspv/push.cu", "csc/csc_convert.cu", "vector.cu")
+    sources = ("spmspv/push.cu", "csc/csc_convert.cu")
     own = True
 
+    lanes: int  # of a column
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        return super().convert(a, **params) | {"lanes": push_lanes(a.col_lengths)}
+
     def launches(self, x: SparseVector, y: Array) -> list[Launch]:
-        lanes = push_lanes(len(x), len(self.values), self.shape[1])
-        kernel = f"push_shared<{ctype(self.values)}, {ctype(self.col_ptr)}, {lanes}, {BLOCK}>"
-        args = (np.int32(len(x)), x.index, x.value, self.col_ptr, self.row_idx, self.values, y)
-        push = Launch("spmspv/push.cu", kernel, *per_thread(len(x) * lanes, BLOCK), args)
-        return [*in_part("zero y", [zero_fill(y)]), *in_part("push", [push])]
+        k, rows = np.int32(len(x)), np.int32(self.shape[0])
+        begin, end = (self.xp.empty(len(x), dtype=self.col_ptr.dtype) for _ in range(2))
+        types = f"{ctype(self.values)}, {ctype(self.col_ptr)}"
+        grid, block = per_thread(max(len(x), cdiv(len(y), ZEROS_EACH)), BLOCK)
+        args = (k, rows, x.index, self.col_ptr, begin, end, y)
+        find = Launch("spmspv/push.cu", f"find_columns<{types}>", grid, block, args)
+        lanes = 32 if len(x) <= FEW else self.lanes
+        args = (k, x.value, begin, end, self.row_idx, self.values, y)
+        grid, block = per_thread(len(x) * lanes, BLOCK)
+        push = Launch("spmspv/push.cu", f"push_shared<{types}, {lanes}, {BLOCK}>", grid, block, args)
+        return [*in_part("zero y, find columns", [find]), *in_part("push", [push])]

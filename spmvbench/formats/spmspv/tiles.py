@@ -7,14 +7,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, run_starts, stable_order
-from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, in_part, per_thread, register, zero_fill
-from spmvbench.formats.spmspv.columns import push_lanes
+from spmvbench.formats.base import (
+    ZEROS_EACH,
+    Format,
+    Launch,
+    Parameter,
+    cbool,
+    ctype,
+    in_part,
+    per_thread,
+    register,
+    zero_fill,
+)
+from spmvbench.formats.spmspv.columns import FEW, push_lanes
 from spmvbench.formats.vectors import SparseVector
 
 BLOCK = 256
 WARP = 32
-ENTRIES = 1024  # of the tiles that a warp takes, about
-ZEROS_EACH = 4  # 16 bytes of y that a thread sets to zero
+TILES = 16  # of a warp: the best on an H200
 SOURCE = "spmspv/tiles.cu"
 
 
@@ -50,8 +60,8 @@ class TileSpmspv(Format):
     """A and x in tiles of nt x nt and nt: tiles of A that meet no entry of x are passed over, by a word a tile of x.
 
     Of the tiles that hold entries a word tells which of their columns do, and where each of those begins; an entry is
-    its row in the tile and its value. A warp, a lane a tile, finds the columns that A and x share, multiplies these
-    alone and adds to y by atomics; it takes as many tiles as have about 1,024 entries, whatever row they lie in.
+    its row in the tile and its value. A warp, two lanes a tile, finds the columns that A and x share, multiplies these
+    alone and adds to y by atomics; it takes 16 tiles, whatever row they lie in.
     Entries of tiles of a few are kept apart, by columns, and pushed. Every run brings x into tiles: a word a tile with
     a bit for each entry, and the entries at their places.
 
@@ -84,10 +94,11 @@ class TileSpmspv(Format):
     extracted_row: Array  # (extracted,), int32, columns rising
     extracted_col: Array  # (cols + 1,), of row_ptr's type: extracted entries before each column; (extracted,), int32
     extracted_values: Array  # (extracted,)
+    lanes: int  # of a column of extracted entries
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
-        return sum(array.nbytes for array in cls.convert(a, **params).values())
+        return sum(part.nbytes for part in cls.convert(a, **params).values() if not isinstance(part, int))
 
     @classmethod
     def convert(cls, a: Csr, *, kernel: str, nt: int, extract: int, **params: Any) -> dict[str, Any]:
@@ -127,6 +138,7 @@ class TileSpmspv(Format):
             "extracted_row": a.row_idx[entry],
             "extracted_col": extracted_col,
             "extracted_values": a.values[entry],
+            "lanes": 1 if by_rows else push_lanes(xp.diff(extracted_col)),
         }
 
     def to_coo(self) -> tuple[Array, Array, Array]:
@@ -148,9 +160,11 @@ class TileSpmspv(Format):
         tile_cols, tiles, extracted = cdiv(cols, nt), len(self.tile_col), len(self.extracted_values)
         x_mask, x_tile = xp.empty(tile_cols, self.tile_mask.dtype), xp.empty(tile_cols * nt, dtype)
         by_rows = self.kernel == "paper"
-        blocks = max(cdiv(tile_cols, BLOCK), cdiv(rows * dtype.itemsize, 16 * ZEROS_EACH * BLOCK))
+        gap = tile_cols // max(len(x), 1)  # of empty tiles between two entries of x, and lanes that set their words
+        lanes = 1 if gap < 4 else 8 if gap < 32 else 32
+        grid, block = per_thread(max((len(x) + 1) * lanes, cdiv(rows, ZEROS_EACH)), BLOCK)
         args = (np.int32(len(x)), np.int32(rows), np.int32(cols), x.index, x.value, x_mask, x_tile, y)
-        tile = Launch(SOURCE, f"tile_x<{ctype(dtype)}, {nt}, {BLOCK}, {cbool(by_rows)}>", blocks, BLOCK, args)
+        tile = Launch(SOURCE, f"tile_x<{ctype(dtype)}, {nt}, {lanes}, {cbool(by_rows)}>", grid, block, args)
         tiled = self.tile_row, self.tile_col, self.tile_mask, self.tile_list, self.list_begin, self.local, self.values
         types = f"{ctype(dtype)}, {ctype(self.list_begin)}, {nt}"
         if by_rows:
@@ -162,21 +176,14 @@ class TileSpmspv(Format):
         else:
             if not tiles:
                 tile = zero_fill(y)
-            each = self.tiles_of_warp
-            lanes = push_lanes(len(x), extracted, cols)
+            lanes = 32 if len(x) <= FEW else self.lanes
             apart = self.extracted_col, self.extracted_row, self.extracted_values
-            blocks = cdiv(tiles, each * (BLOCK // WARP))
+            blocks = cdiv(tiles, TILES * (BLOCK // WARP))
             sizes = np.int32(len(x)), np.int32(blocks), np.int32(tiles)
             grid = blocks + (cdiv(len(x) * lanes, BLOCK) if extracted else 0)
             args = (*sizes, x.index, x.value, *tiled, *apart, x_mask, x_tile, y)
-            multiply = Launch(SOURCE, f"tile_spmspv<{types}, {each}, {lanes}, {BLOCK}>", grid, BLOCK, args)
+            multiply = Launch(SOURCE, f"tile_spmspv<{types}, {TILES}, {lanes}, {BLOCK}>", grid, BLOCK, args)
         return [*in_part("tile x", [tile]), *in_part("multiply", [multiply])]
-
-    @property
-    def tiles_of_warp(self) -> int:
-        """A power of two from 4 to 32: as many tiles as hold about ENTRIES entries."""
-        each = ENTRIES * len(self.tile_col) // max(len(self.values), 1)
-        return min(max(1 << max(each.bit_length() - 1, 0), 4), WARP)
 
     @property
     def detail(self) -> dict[str, Any]:

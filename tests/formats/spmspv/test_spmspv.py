@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench import formats
+from spmvbench import formats, testing
 from spmvbench.formats import Csr
 from spmvbench.formats.vectors import SparseVector
 
 REGISTERED = formats.keys()
 KEYS = [key for key in REGISTERED if formats.get(key).op == "spmspv"]
+SPECS = [*KEYS, "tile-spmspv[nt=64,extract=0]", "tile-spmspv[kernel=paper,nt=16]"]
 
 
 def a_hub(rows=3000, cols=700):
@@ -47,29 +48,29 @@ def whole(a):
     return Csr(a.shape, a.row_ptr, a.col_idx, np.arange(a.nnz) % 7 + 1.0)
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_a_program_runs_again_and_with_another_x(key, emulated):
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_program_runs_again_and_with_another_x(spec, emulated):
     a = whole(a_hub())
-    bound = Bound(formats.get(key).from_csr(a), emulated, 90)
+    bound = Bound(testing.convert(spec, a), emulated, 90)
     for seed in range(3):
         bound.give(np.sort(np.random.default_rng(seed).choice(a.cols, 90, replace=False)), seed)
         bound.is_right(a)
         bound.is_right(a)
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_x_may_be_full_or_empty(key, emulated):
+@pytest.mark.parametrize("spec", SPECS)
+def test_x_may_be_full_or_empty(spec, emulated):
     a = whole(a_hub())
     for index in (np.arange(0), np.arange(a.cols)):
-        bound = Bound(formats.get(key).from_csr(a), emulated, len(index))
+        bound = Bound(testing.convert(spec, a), emulated, len(index))
         bound.give(index)
         bound.is_right(a)
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_parts_that_are_timed_apart_can_run_again_and_again(key, emulated):
+@pytest.mark.parametrize("spec", SPECS)
+def test_parts_that_are_timed_apart_can_run_again_and_again(spec, emulated):
     a = whole(a_hub())
-    bound = Bound(formats.get(key).from_csr(a), emulated, 90)
+    bound = Bound(testing.convert(spec, a), emulated, 90)
     bound.give(np.arange(0, 630, 7))
     bound.is_right(a)
     for part in {launch.part for launch in bound.launches}:
@@ -77,3 +78,36 @@ def test_parts_that_are_timed_apart_can_run_again_and_again(key, emulated):
         for _ in range(3):
             apart.run()
     bound.is_right(a)
+
+
+def test_tiles_of_a_few_entries_are_taken_apart():
+    a = np.zeros((40, 50))
+    a[0, [0, 3, 15]] = 1, 2, 3  # tile (0, 0), with the next row
+    a[5, 3] = 4
+    a[2, 20] = 5  # tile (0, 1)
+    a[39, [48, 49]] = 6, 7  # tile (2, 3)
+    fmt = testing.convert("tile-spmspv[nt=16,extract=2]", sparse.csr_array(a))
+    assert (fmt.tile_row.tolist(), fmt.tile_col.tolist()) == ([0], [0])
+    assert fmt.tile_mask.tolist() == [1 | 1 << 3 | 1 << 15]
+    assert fmt.list_begin.tolist() == [0, 1, 3, 4]
+    assert (fmt.local.tolist(), fmt.values.tolist()) == ([0, 0, 5, 0], [1, 2, 4, 3])
+    assert (fmt.extracted_row.tolist(), fmt.extracted_values.tolist()) == ([2, 39, 39], [5, 6, 7])
+    assert fmt.extracted_col[[20, 21, 48, 49, 50]].tolist() == [0, 1, 1, 2, 3]
+    assert fmt.detail == {"tiles": 1, "extracted_share": 3 / 7}
+
+
+def test_the_papers_kernel_has_tiles_by_rows_and_at_most_32_a_warp():
+    a = sparse.vstack([sparse.csr_array(np.ones((1, 16 * 70))), sparse.eye_array(16 * 70, format="csr")[:31]])
+    fmt = testing.convert("tile-spmspv[kernel=paper,nt=16,extract=0]", a)
+    assert fmt.tile_row.tolist() == [0] * 70 + [1, 1]
+    assert fmt.chunk_ptr.tolist() == [0, 32, 64, 70, 72]
+    assert fmt.tile_mask.tolist() == [2**16 - 1] + [1] * 70 + [2**16 - 2]
+    assert fmt.local[:17].tolist() == [*range(16), 0]
+
+
+def test_buckets_with_many_entries_have_several_blocks():
+    rows = formats.get("spmspv-bucket").log_height(8)
+    a = sparse.vstack([sparse.csr_array(np.ones((2, 3000))), sparse.csr_array((3 << rows, 3000))])
+    fmt = testing.convert("spmspv-bucket", a)
+    assert fmt.first_block.tolist() == [0, 4, 5, 6, 7]
+    assert fmt.bucket_of.tolist() == [0, 0, 0, 0, 1, 2, 3]
