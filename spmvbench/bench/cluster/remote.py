@@ -29,6 +29,7 @@ from spmvbench.bench.plan import Group, Settings, device_kind
 from spmvbench.bench.session import package_hash
 from spmvbench.bench.worker import stay_tied
 from spmvbench.collection import Matrix
+from spmvbench.devices import pseudonym
 from spmvbench.errors import SpmvbenchError
 
 PACKAGE = package_hash()  # of the modules as they are loaded: they may be edited while a worker lives
@@ -184,7 +185,7 @@ def _measured(job: Job, home: Home, given_up: Callable[[], bool]) -> dict[str, A
     driver.stopped = False
     driver.write = lambda row: home.tell("row", row)
     driver.describe = lambda about: _describe(seat, home, about)
-    driver.on_facts = lambda facts: home.tell("facts", plain(facts))
+    driver.on_facts = lambda facts: home.tell("facts", plain(facts) | {"host_id": pseudonym(platform.node())})
     driver.abandoned = given_up
     folder, real_part = prepared.together(job.token), job.settings.real_part
     prepared.forget(folder, [prepared.place(folder, matrix, seed, real_part) for matrix, seed in job.needed])

@@ -46,6 +46,7 @@ class Member:
     """
 
     facts: dict[str, Any] = field(default_factory=dict)
+    host: str = ""
     had: Any = None
     rows: int = 0
     ready: float | None = None
@@ -149,6 +150,7 @@ class Session:
         elif kind == "description":
             self.writer.description(content)
         elif kind == "facts":
+            member.host = content.pop("host_id")
             if not any(known.facts for known in self.members.values()):
                 self.record.add_device(content, self.settings)
             member.facts = content
@@ -213,7 +215,7 @@ class Session:
         """What each worker did, for run.json."""
         return [
             {
-                "worker": name,
+                "host": member.host,
                 "rows": member.rows,
                 "ready": member.ready,
                 "busy": member.busy,
@@ -221,7 +223,7 @@ class Session:
             }
             | {key: member.facts.get("properties", {}).get(key) for key in ("device_name", "gpu", "numa_node")}
             | {"launch_floor": member.facts.get("launch_floor")}
-            for name, member in self.members.items()
+            for member in self.members.values()
             if member.facts
         ]
 
