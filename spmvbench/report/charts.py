@@ -7,11 +7,13 @@ steered: formats and matrices chosen, values shown. It returns one of the kinds 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from matplotlib.colors import to_hex, to_rgb
 
 from spmvbench.analysis.breakeven import setups
 from spmvbench.analysis.cases import counted, of_one_operation
@@ -192,5 +194,7 @@ def _short(value: Any, digits: int) -> float | int | str | None:
 
 
 def part_colors(parts: Sequence[str]) -> dict[str, str]:
-    """A colour for each part of a whole."""
-    return {part: mark.color for part, mark in style.marks(parts).items()}
+    """A colour for each part of a whole: those of formats, then these in lighter shades."""
+    full = [mark.color for mark in style.marks([str(i) for i in range(len(parts))]).values()]
+    light = [to_hex([(1 + channel) / 2 for channel in to_rgb(color)]) for color in full]
+    return dict(zip(parts, itertools.cycle([*full, *light]), strict=False))

@@ -110,7 +110,7 @@ function panel(box, title, { width, height, x, y, margins, labels, draw, note = 
     if (x.type !== "point") axes.push(Plot.gridX(x.ticks, grid));
     axes.push(
       Plot.axisX(x.ticks, {
-        tickFormat: x.format,
+        text: x.format,
         label: null,
         anchor: x.anchor ?? "bottom",
         fontSize: 11,
@@ -123,7 +123,7 @@ function panel(box, title, { width, height, x, y, margins, labels, draw, note = 
   if (y.ticks) {
     axes.push(
       Plot.gridY(y.ticks, grid),
-      Plot.axisY(y.ticks, { tickFormat: y.format, label: null, fontSize: 11, tickSize: 4 }),
+      Plot.axisY(y.ticks, { text: y.format, label: null, fontSize: 11, tickSize: 4 }),
     );
   }
   // A mark that is a function is handed the scales: all positions are worked out from them.
@@ -263,7 +263,7 @@ const kinds = {
           draw(g, place) {
             for (const { f, own, steps } of d3.sort(curves, (c) => state.pinned.has(c.f))) {
               const near = steps.filter(([tau]) => tau <= limit);
-              let d = `M${place.x(1).toFixed(1)},${place.y(near[0]?.[1] ?? 0).toFixed(1)}`;
+              let d = `M${place.x(1).toFixed(1)},${place.y(near[0]?.[0] === 1 ? near[0][1] : 0).toFixed(1)}`;
               for (const [tau, rho] of near) {
                 d += `H${place.x(tau).toFixed(1)}V${place.y(rho).toFixed(1)}`;
                 hits.push({
@@ -460,7 +460,7 @@ const kinds = {
       );
       const columns = d3.sort(new Set(part.map((c) => c.m)), (m) => matrices.name[m]);
       const left = gutter(
-        drawn.map((f) => formats.name[f]),
+        drawn.map((f) => `${formats.name[f]}${formats.own[f] ? " (own)" : ""}`),
         width,
       );
       const step = (width - left - 8) / columns.length,
@@ -480,7 +480,7 @@ const kinds = {
           const bins = new Map();
           let family = null;
           for (const f of drawn) {
-            g.append(rowLabel(f, left, rows.get(f) + 7.5));
+            g.append(rowLabel(f, left, rows.get(f) + 7.5, formats.own[f] ? " (own)" : ""));
             if (family !== null && family !== formats.family[f])
               g.append(svg("line", { class: "part", x1: 0, x2: width, y1: rows.get(f), y2: rows.get(f) }));
             family = formats.family[f];
@@ -556,21 +556,17 @@ function about(r, panel, pairs) {
 
 // The fastest of each matrix; of those within a tie the one that stands first over all matrices.
 function winners(rows) {
-  const { behind } = view();
-  return [
-    ...d3.group(
-      rows,
-      (r) => r.setting,
-      (r) => r.m,
-    ),
-  ].flatMap(([, of]) =>
-    [...of].map(([, part]) =>
-      d3.least(
-        part.filter((r) => r.ratio <= data.tie),
-        (r) => behind.get(r.f),
-      ),
-    ),
-  );
+  const standing = view().behind;
+  const perCase = d3.group(rows, (r) => `${r.setting} ${r.m}`);
+  return [...perCase.values()].map((part) => {
+    const first = d3.least(
+      part.filter((r) => r.ratio <= data.tie),
+      (r) => standing.get(r.f),
+    );
+    const next = d3.min(part, (r) => (r === first ? Infinity : r.ratio / first.ratio));
+    const behind = next <= data.tie ? "tied" : `next ${digits(100 * (next - 1), 2)} % behind`;
+    return { ...first, next: Number.isFinite(next) ? `, ${behind}` : "" };
+  });
 }
 function namedWinners(box, rows, hits) {
   const panels = d3.group(rows, (r) => r.panel),
@@ -581,6 +577,7 @@ function namedWinners(box, rows, hits) {
         order.map((r) => matrices.name[r.m]),
         width,
       ),
+      side = Math.min(230, 0.34 * width),
       height = 46 + 20 * order.length;
     panel(box, name, {
       width,
@@ -588,11 +585,11 @@ function namedWinners(box, rows, hits) {
       x: scaleOf(
         { scale: "log" },
         order.map((r) => r.gflops),
-        width - left - 160,
+        width - left - side,
         54,
       ),
       y: { type: "band", domain: order.map((r) => r.m) },
-      margins: { left, right: 150, top: 4 },
+      margins: { left, right: side, top: 4 },
       labels: { x: labelled({ label: "GFLOPS of the fastest" }, name) },
       draw(g, place) {
         for (const r of order) {
@@ -606,7 +603,9 @@ function namedWinners(box, rows, hits) {
               d: marker(formats.marker[r.f], x, y, 5),
             }),
           );
-          g.append(svg("text", { class: "note", x: width - 144, y: y + 4 }, cut(formats.name[r.f], 150)));
+          g.append(
+            svg("text", { class: "note", x: width - side + 8, y: y + 4 }, cut(`${formats.name[r.f]}${r.next}`, side)),
+          );
           hits.push({ x: width / 2, y, w: width, h: 20, ...about(r, name, [[{ label: "GFLOPS" }, r.gflops]]) });
         }
       },
@@ -855,8 +854,12 @@ function cut(name, width) {
   const most = Math.floor((width - 10) / TEXT);
   return name.length <= most ? name : `${name.slice(0, Math.max(4, most - 2))}..`;
 }
-function rowLabel(f, left, y) {
-  const text = svg("text", { class: "row f", "data-f": f, x: left - 6, y: y + 4 }, cut(formats.name[f], left));
+function rowLabel(f, left, y, more = "") {
+  const text = svg(
+    "text",
+    { class: "row f", "data-f": f, x: left - 6, y: y + 4 },
+    cut(`${formats.name[f]}${more}`, left),
+  );
   text.append(svg("title", {}, formats.name[f]));
   return text;
 }
@@ -903,7 +906,12 @@ function legend(figure, box) {
   box.classList.toggle("few", few);
   if (!present.size || box.querySelector("text.row.f")) return; // rows say their names
   const lit = few ? [...present] : [...state.pinned].filter((f) => present.has(f));
-  const entries = lit.map((f) => html("span", { "data-f": f, className: "entry" }, icon(f), formats.name[f]));
+  const theirs = new Map(
+    (data.charts[figure.dataset.chart].rows ?? []).filter((r) => r.name).map((r) => [r.f, r.name]),
+  );
+  const text = (f, name = theirs.get(f) ?? "") =>
+    !name || name.toLowerCase() === formats.name[f] ? formats.name[f] : `${name} (${formats.name[f]})`;
+  const entries = lit.map((f) => html("span", { "data-f": f, className: "entry" }, icon(f), text(f)));
   const others = present.size - lit.length;
   if (others) entries.push(html("span", { className: "quiet" }, `${others} other format${others > 1 ? "s" : ""}`));
   box.after(html("p", { className: "legend" }, ...entries));

@@ -28,6 +28,11 @@ for (const picture of document.querySelectorAll(".panel svg")) {
     }),
   );
 }
+for (const axis of document.querySelectorAll('.panel [aria-label$="-axis tick"]')) {
+  const name = axis.getAttribute("aria-label"), texts = axis.parentNode.querySelectorAll(`[aria-label="${name} label"] text`);
+  const said = [...texts].filter((t) => t.textContent.trim()).length;
+  if (said !== axis.children.length) bad.push(`${axis.closest("figure").id}: ${said} of ${axis.children.length} ticks are labelled`);
+}
 const empty = figures.filter((figure) => !figure.querySelector(".panel svg .f, .panel svg path, .panel svg rect"));
 return {
   bad,

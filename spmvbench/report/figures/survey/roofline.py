@@ -128,5 +128,7 @@ def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options)
             roofs[panel] = roof_data(bandwidth, properties, panel.split()[0])
         else:
             roofs[panel] = roof_data(given.device["bandwidth_gbps"], given.device, given.paper.dtype)
+    labels = table[table["label"] != ""].drop_duplicates("name").set_index("name")["label"]
+    table = table.assign(label=table["name"].map(labels).fillna(""))  # published points too bear a format's mark
     shown = charts.panels(table, "setting")[["panel", "label", "matrix", "name", "intensity", "gflops"]]
     return charts.points(charts.INTENSITY, charts.GFLOPS, shown, roof=roofs)
