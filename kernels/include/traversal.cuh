@@ -16,21 +16,6 @@ __device__ __forceinline__ unsigned peek(const unsigned* word) {
 #endif
 }
 
-// Gives a vertex a level and sets its bit; true for the one thread that was first. SHARED: bits lie in shared memory
-// and decide. Else levels do: the bits of a whole neighbourhood share a few sectors, where atomics would wait in line.
-template <bool SHARED>
-__device__ __forceinline__ bool mark(unsigned* visited, int* __restrict__ levels, int vertex, int level) {
-  const unsigned bit = 1u << vertex % 32;
-  if (SHARED) {
-    if (atomicOr(visited + vertex / 32, bit) & bit) return false;
-    levels[vertex] = level;
-    return true;
-  }
-  if (atomicCAS(levels + vertex, -1, level) != -1) return false;
-  atomicOr(visited + vertex / 32, bit);
-  return true;
-}
-
 // What a thread has found behind a quad: up to four new vertices (bits of `which`) with their quads.
 struct Found {
   int begin[4];
@@ -39,33 +24,43 @@ struct Found {
   int quads;
 };
 
-// Tests the neighbours that a quad holds, and marks what is new. SHARED: as in `mark`; else bits are looked at first, and
-// where a vertex has quads is on its way before it is known who was first. SEEN: entries of `seen`, in shared memory,
-// which holds vertices that the block has met: those are left to who met them first; 0 for none.
+// Tests the neighbours that a quad holds, and gives what is new its level. SHARED: bits lie in shared memory and decide
+// who was first. Else levels do, as the bits of a whole neighbourhood share a few sectors, where atomics would wait in
+// line; bits are looked at before, and where a vertex has quads is on its way before it is known who was first. SEEN:
+// entries of `seen`, in shared memory, which holds vertices that the block has met: those are left to who met them
+// first; 0 for none.
 template <bool SHARED, int SEEN = 0>
 __device__ __forceinline__ Found visit(const int4 quad, unsigned* visited, const int* __restrict__ quad_ptr, int level,
                                        int* __restrict__ levels, int* seen = nullptr) {
   const int vertex[4] = {quad.x, quad.y, quad.z, quad.w};
   bool fresh[4];
-  Found found = {};
+  unsigned old[4];
 #pragma unroll
   for (int e = 0; e < 4; ++e) {
     fresh[e] = e == 0 || vertex[e] != vertex[e > 0 ? e - 1 : 0];  // padding is the same again
-    if (!SHARED && fresh[e]) fresh[e] = (peek(visited + vertex[e] / 32) >> vertex[e] % 32 & 1u) == 0;
-    if (SEEN > 0 && fresh[e]) fresh[e] = atomicExch(seen + vertex[e] % (SEEN > 0 ? SEEN : 1), vertex[e]) != vertex[e];
+    unsigned* const word = visited + vertex[e] / 32;
+    old[e] = ~0u;
+    if (fresh[e]) old[e] = SHARED ? atomicOr(word, 1u << vertex[e] % 32) : peek(word);
   }
+  Found found = {};
   int end[4] = {};
 #pragma unroll
   for (int e = 0; e < 4; ++e) {
-    if (SHARED) fresh[e] = fresh[e] && mark<SHARED>(visited, levels, vertex[e], level);
+    fresh[e] = (old[e] >> vertex[e] % 32 & 1u) == 0;
+    if (SEEN > 0 && fresh[e]) fresh[e] = atomicExch(seen + vertex[e] % (SEEN > 0 ? SEEN : 1), vertex[e]) != vertex[e];
     if (fresh[e]) {
+      if (SHARED) levels[vertex[e]] = level;
       found.begin[e] = __ldg(quad_ptr + vertex[e]);
       end[e] = __ldg(quad_ptr + vertex[e] + 1);
     }
   }
+  if (!SHARED) {
 #pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    if (!SHARED) fresh[e] = fresh[e] && mark<SHARED>(visited, levels, vertex[e], level);
+    for (int e = 0; e < 4; ++e) fresh[e] = fresh[e] && atomicCAS(levels + vertex[e], -1, level) == -1;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      if (fresh[e]) atomicOr(visited + vertex[e] / 32, 1u << vertex[e] % 32);
+    }
   }
 #pragma unroll
   for (int e = 0; e < 4; ++e) {

@@ -2,8 +2,8 @@
 // neighbours. A chunk is four tiles side by side. The words of a row of a chunk are its item: masks[4 * item ..],
 // item = chunk * NT + row. What comes in (in_*) is stored apart where it is not what goes out.
 //
-// Bits are three arrays of `words`: of visited vertices; then two that take turns, with those of the frontier, once it is
-// SETTLED, and with what is found. rows: of each row of tiles its first chunk, how many it has, and the bits, in two
+// Bits are three arrays of `words`: of visited vertices; then two that take turns, with those of the frontier, once it
+// is SETTLED, and with what is found. rows: of each row of tiles its first chunk, how many it has, and the bits, in two
 // words, of the vertices that have quads.
 #include "traversal.cuh"
 
@@ -204,11 +204,11 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
           const Word mask = reached.mask[e];
           block[e] = reached.block[e];
           if (mask == 0) continue;
-          const Word old = KEPT ? Bits<NT>::unite_shared(bits, block[e], mask) : Bits<NT>::unite(bits, block[e], mask);
-          fresh[e] = mask & static_cast<Word>(~old);
+          fresh[e] = KEPT ? Bits<NT>::unite_shared(bits, block[e], mask) : Bits<NT>::unite(bits, block[e], mask);
         }
 #pragma unroll
         for (int e = 0; e < CHUNK; ++e) {
+          fresh[e] = reached.mask[e] & static_cast<Word>(~fresh[e]);  // it held what was there before
           if (fresh[e]) of_block[e] = __ldg(rows + block[e]);
         }
 #pragma unroll
