@@ -34,6 +34,7 @@ from spmvbench.errors import SpmvbenchError
 
 PACKAGE = package_hash()  # of the modules as they are loaded: they may be edited while a worker lives
 RESOURCES = {"GPU": 1}
+GONE = (OSError, RuntimeError, ValueError, KeyError)  # what asking a scheduler raises that has gone, or is another
 SILENCE = 600.0  # seconds without an answer after which nobody waits: merging the rows of a large run takes long
 READING_BYTES = 60  # of memory for an entry, while a matrix is generated: read ahead only where there is plenty
 WORTH_AHEAD = 1_000_000  # entries; less is read before a process has started
@@ -84,7 +85,7 @@ class Home:
         self.settle()
         try:
             self.messages.put([self.job.number, kind, content])
-        except (OSError, ValueError) as error:  # the scheduler is gone
+        except GONE as error:
             raise Abandoned from error
         self.owed = True
         return self.answer
@@ -99,7 +100,7 @@ class Home:
             except TimeoutError:
                 if self.given_up() or time.monotonic() > waited:
                     raise Abandoned from None
-            except (OSError, ValueError) as error:
+            except GONE as error:
                 raise Abandoned from error
 
 

@@ -88,7 +88,7 @@ class Workers:
             return question()
         except TimeoutError:
             raise
-        except (OSError, RuntimeError, ValueError, KeyError) as error:  # KeyError: another has come in its place
+        except remote.GONE as error:
             raise SpmvbenchError(
                 f"the scheduler {self.address} is gone ({type(error).__name__}): every row that came is on disk, and "
                 "the same command continues once there is a scheduler again"
