@@ -329,6 +329,39 @@ def test_a_group_whose_reading_dies_is_tried_again_as_a_whole_and_then_charged(t
     assert [(row["status"], row["reason"]) for row in written] == [("crashed", "died while reading the matrix")] * 2
 
 
+def test_waiting_for_others_to_convert_takes_nothing_of_a_cases_time(monkeypatch):
+    """And a case whose worker was killed is tried twice more."""
+    clock = [100.0]
+    monkeypatch.setattr(driver.time, "monotonic", lambda: clock[0])
+    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", file_sha256="")
+    (group,) = plan.grouped(plan.cross([matrix], formats.parse("csr-scalar"), ["f64"], ["hot"], "emulated", 0))
+    (case,) = group.cases
+    asked, written = [], []
+
+    class SlowWorker(DyingWorker):
+        def receive(self, deadline, limit, stage):
+            asked.append((stage, deadline - clock[0], limit))
+            clock[0] += 1000 if stage == driver.WAITING else 1
+            return super().receive(deadline, limit, stage)
+
+    facts = {"device": "emulated", "properties": {"device_name": "none"}}
+    settings = plan.Settings("emulated", timeout=5.0)
+    measuring = driver.Driver(settings, None, lambda row: not written.append(row), facts=facts)
+    stages = ("converting on the host", driver.WAITING, "converting on the host", "checking")
+    messages = [("begin", 0, stage, 0) for stage in stages]
+    measuring.follow(SlowWorker(*messages, ("row", case.case_id, {"status": "ok"}), ("done",)), group)
+    assert [row["status"] for row in written] == ["ok"]
+    assert asked[2:5] == [
+        (driver.WAITING, driver.READ_LIMIT - 1, driver.READ_LIMIT),
+        ("converting on the host", 4.0, 5.0),
+        ("checking", 3.0, 5.0),
+    ]
+    monkeypatch.setattr(driver, "TRIES", driver.TRIES_IF_KILLED)  # what DyingWorker says that it takes
+    for again in ([group], [group], []):
+        assert measuring.follow(DyingWorker(messages[0]), group) == again
+    assert [row["status"] for row in written] == ["ok", "crashed"]
+
+
 def test_rows_that_cannot_be_stored_are_errors_and_the_run_goes_on(run, tmp_path):
     args = ["poisson2d:12", "--formats", "row-*,csr-scalar", "--run", "r"]
     done = run(*args)
