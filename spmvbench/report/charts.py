@@ -52,6 +52,11 @@ def points(
     return {"kind": "points", "x": x, "y": y, "table": table, **more}
 
 
+def rates(table: pd.DataFrame) -> dict[str, Any]:
+    """The column gflops of a table, matrix by matrix, a panel a setting."""
+    return points(MATRIX, GFLOPS, panels(table, "setting")[["panel", "label", "matrix", "gflops"]])
+
+
 def curves(x: Mapping[str, str], y: Mapping[str, str], table: pd.DataFrame | None = None) -> dict[str, Any]:
     """Steps, a format each: performance profiles, of the cases worked out in the page."""
     return {"kind": "curves", "x": x, "y": y, "table": table}

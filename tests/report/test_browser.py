@@ -73,10 +73,10 @@ def _dump(file, work, width, *flags):
 
 
 @pytest.fixture(scope="module")
-def written(rows, tile_rows, survey_rows, environment, matrices, tmp_path_factory):
+def written(rows, tile_rows, survey_rows, sparse_rows, environment, matrices, tmp_path_factory):
     """A page of every kind of chart, on some 100 matrices."""
-    every = pd.concat([rows, tile_rows, survey_rows[survey_rows["dtype"] == "f64"]], ignore_index=True)
-    every = every.drop_duplicates(["group", "name", "label", "dtype", "mode"])
+    every = pd.concat([rows, tile_rows, survey_rows[survey_rows["dtype"] == "f64"], sparse_rows], ignore_index=True)
+    every = every.drop_duplicates(["group", "name", "label", "dtype", "mode", "op"])
     folder = tmp_path_factory.mktemp("page")
     given = [published.get("survey-k40m")]
     return page.write(every, environment, folder, images=[], published=given, matrices=matrices).page

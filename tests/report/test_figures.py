@@ -1,6 +1,7 @@
 """Every figure, found as the report finds them: what it draws is what its table holds."""
 
 import itertools
+import json
 import math
 import re
 
@@ -12,7 +13,7 @@ from matplotlib.ticker import LogFormatter
 
 from spmvbench.analysis.cases import prepared
 from spmvbench.errors import UsageError
-from spmvbench.report import figures, page, published, style
+from spmvbench.report import charts, figures, page, published, style, tables
 
 EVERY = figures.every()
 TILESPMV = ("methods", "shares", "rivals", "representative", "space", "preprocessing")
@@ -138,6 +139,27 @@ def apart(picture):
             if box.overlaps(its) and len(one + other) > 2
         ]
     return found
+
+
+@pytest.mark.parametrize("figure", [f for f in EVERY if hasattr(f, "chart")], ids=lambda f: f.name)
+def test_charts_are_whole(figure, about, options, environment):
+    chart = figure.chart(figure.data(about, options), environment, options)
+    data = charts.page_data(about, about, options, {figure.name: chart})
+    found = json.loads(tables.script_json(data))["charts"][figure.name]
+    assert found["kind"] in ("points", "curves", "spans", "shares", "cells")
+    if "columns" in found:
+        columns = found["columns"]
+        lengths = {len(column["at"] if isinstance(column, dict) else column) for column in columns.values()}
+        assert len(lengths) == 1 and lengths.pop() > 0 and "panel" in columns
+        assert all(
+            0 <= at < len(column["of"])
+            for column in columns.values()
+            if isinstance(column, dict)
+            for at in column["at"]
+        )
+        fields = {found[axis]["field"] for axis in "xy" if axis in found and "field" in found[axis]}
+        assert fields <= set(columns) | {"nnz", "mean", "cv"}
+        assert not found.get("ups") or set(found["ups"]) == set(columns["panel"]["of"])
 
 
 def test_texts_that_meet_or_leave_are_found():

@@ -19,10 +19,7 @@ import pytest
 
 from spmvbench.analysis.cases import prepared
 from spmvbench.errors import UsageError
-from spmvbench.report import figures, page, published, tables
-
-K40M = published.get("survey-k40m")
-
+from spmvbench.report import figures, page, tables
 
 NAMES = ["profile", "bytes"]
 
@@ -179,30 +176,6 @@ def test_data_holds_numbers_statuses_and_no_samples(text):
     assert cases["gflops"].notna().sum() > 1000
     assert "samples" not in text.partition('id="data">')[2]
     assert data["charts"]["profile"]["kind"] == "curves" and data["charts"]["bytes"]["of"] == "bytes"
-
-
-@pytest.mark.parametrize("figure", [f for f in figures.every() if hasattr(f, "chart")], ids=lambda f: f.name)
-def test_charts_are_whole(figure, rows, tile_rows, fastload_rows, survey_rows, ehyb_rows, environment):
-    families = {"tilespmv": tile_rows, "fastload": fastload_rows, "survey": survey_rows, "ehyb": ehyb_rows}
-    ready = prepared(next((of for name, of in families.items() if figure in figures.known()[name]), rows))
-    options = figures.Options("csr-vector", page.style.marks(["csr5"], "csr-vector"), published=[K40M])
-    chart = figure.chart(figure.data(ready, options), environment, options)
-    data = page.charts.page_data(ready, ready, options, {figure.name: chart})
-    found = json.loads(tables.script_json(data))["charts"][figure.name]
-    assert found["kind"] in ("points", "curves", "spans", "shares", "cells")
-    if "columns" in found:
-        columns = found["columns"]
-        lengths = {len(column["at"] if isinstance(column, dict) else column) for column in columns.values()}
-        assert len(lengths) == 1 and lengths.pop() > 0 and "panel" in columns
-        assert all(
-            0 <= at < len(column["of"])
-            for column in columns.values()
-            if isinstance(column, dict)
-            for at in column["at"]
-        )
-        fields = {found[axis]["field"] for axis in "xy" if axis in found and "field" in found[axis]}
-        assert fields <= set(columns) | {"nnz", "mean", "cv"}
-        assert not found.get("ups") or set(found["ups"]) == set(columns["panel"]["of"])
 
 
 @pytest.mark.slow

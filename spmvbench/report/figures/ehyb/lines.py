@@ -42,5 +42,4 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """A panel a setting."""
-    shown = charts.panels(table, "setting")
-    return charts.points(charts.MATRIX, charts.GFLOPS, shown[["panel", "label", "matrix", "gflops"]])
+    return charts.rates(table)

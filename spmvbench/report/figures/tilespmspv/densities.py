@@ -77,3 +77,8 @@ def _over_nonzeros(ax: Axes, part: pd.DataFrame, value: str, shown: Mapping[str,
     style.trend(ax, part, "nnz", value, shown)
     ax.set(xscale="log", yscale="log", xlabel="nonzeros")
     style.count_ticks(ax.xaxis)
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """As the figure."""
+    return duels.chart(table)

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from spmvbench.report import charts
 from spmvbench.report.figures import Options
 from spmvbench.report.figures.tilespmspv import SEARCH, bars, representative, searched, variants
 
@@ -34,3 +35,8 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     """A group of bars a matrix, a bar a number of kernels."""
     labels = [label for label in STEPS if label in set(table["label"])]
     return bars(table, "gflops", "GTEPS", options.marks_of(labels), [step for step in STEPS if step not in labels])
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    return charts.rates(table)

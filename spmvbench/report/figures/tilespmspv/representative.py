@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import labels_of
+from spmvbench.report import charts
 from spmvbench.report.figures import Options, absent
 from spmvbench.report.figures.tilespmspv import SEARCH, SEARCHES, bars, marks_in, representative, searched
 
@@ -33,3 +34,8 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """A group of bars a matrix, a bar a search."""
     return bars(table, "gflops", "GTEPS", marks_in(table, options), absent(SEARCHES, table["label"]))
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    return charts.rates(table)

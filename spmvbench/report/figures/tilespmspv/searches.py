@@ -37,3 +37,8 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """A row a setting: GTEPS, then a panel a rival."""
     return duels.draw(table, marks_in(table, options), absent(SEARCHES, table["label"]))
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """As the figure."""
+    return duels.chart(table)
