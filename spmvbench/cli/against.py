@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from spmvbench.bench.plan import Group, Settings
 
-PAIRS = 16
+PAIRS = 20
 TABLE, RECORD = "pairs.csv", "pairs.json"  # in a run's folder
 
 

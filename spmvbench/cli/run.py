@@ -124,7 +124,7 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     "--pairs",
     type=click.IntRange(min=8),
     metavar="N",
-    help="With --against: pairs a case, 8 or more. Default: 16.",
+    help="With --against: pairs a case, 8 or more. Default: 20.",
 )
 @click.option("--dry-run", is_flag=True, help="Count what would be measured, and stop.")
 @click.option("--retry", is_flag=True, help="Measure again what failed: wrong, oom, timeout, crashed or error.")

@@ -67,7 +67,7 @@ def test_what_is_said_and_kept(against, tmp_path):
 
 def test_a_dry_run_measures_nothing(against, tmp_path):
     result = against({"ell": 1.0}, "--dry-run")
-    assert result.code == 0 and "1 case, 16 pairs each" in result.out and not (tmp_path / "r").exists()
+    assert result.code == 0 and "1 case, 20 pairs each" in result.out and not (tmp_path / "r").exists()
 
 
 @pytest.mark.parametrize(
