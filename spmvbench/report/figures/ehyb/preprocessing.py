@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
 from spmvbench.analysis.cases import hot, right
 from spmvbench.report import charts, style
@@ -57,8 +56,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         part = table[(table["setting"] == setting) & (table["label"] == label)]
         style.dots(ax, part.set_index("matrix")[list(_STEPS)], _STEPS)
         ax.set(title=f"{label}, {setting}", ylabel="SpMVs", yscale="log")
-        ax.yaxis.set_major_formatter(style.COUNTS)
-        ax.yaxis.set_minor_formatter(NullFormatter())
+        style.count_ticks(ax.yaxis)
     style.legend(figure, _STEPS)
     say_held(figure, table["matrix"], [])
     return figure
