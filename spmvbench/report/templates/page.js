@@ -475,7 +475,12 @@ for (const link of document.querySelectorAll("a[data-csv]")) {
   link.addEventListener("click", () => {
     const chart = data.charts[link.dataset.csv],
       rows = rowsOf(chart);
-    const known = (r) => ({ setting: r.panel, format: called(r), matrix: r.m < 0 ? "" : matrices.name[r.m], ...r });
+    const known = (r) => ({
+      ...r,
+      setting: r.panel,
+      format: called(r),
+      matrix: r.m < 0 ? "" : matrices.name[r.m],
+    });
     const skip = new Set(["f", "m", "c", "base", "panel", "name", "status", "setting", "format", "matrix"]);
     const names = ["setting", "format", "matrix", ...Object.keys(rows[0] ?? {}).filter((key) => !skip.has(key))];
     const lines = rows.map(known).map((r) => names.map((key) => JSON.stringify(r[key] ?? "")).join(","));
