@@ -1,7 +1,7 @@
 // y = A x for a sparse x by buckets of neighbouring rows: products are dealt to the buckets of their rows, and each bucket
 // is summed in shared memory (after Azad & Buluc, IPDPS 2017).
+#include "counters.cuh"
 #include "spmv.cuh"
-#include "stages.cuh"
 
 // Products of a block's pieces are ranked in shared memory, so that a bucket's cursor moves once for all of them. A
 // bucket's room is as many places as its rows have entries. Dynamic shared memory: a count and a base for each bucket.

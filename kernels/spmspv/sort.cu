@@ -1,6 +1,6 @@
 // y = A x for a sparse x by sorting: products with their rows as keys, sorted digit by digit, runs of a row then summed.
+#include "counters.cuh"
 #include "spmv.cuh"
-#include "stages.cuh"
 
 // The products of all pieces, one behind another in any order; their number goes to total[0], which is zero before.
 template <typename V, typename I, int PIECE, int BLOCK>

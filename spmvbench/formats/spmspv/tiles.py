@@ -60,10 +60,10 @@ class TileSpmspv(Format):
     """A and x in tiles of nt x nt and nt: tiles of A that meet no entry of x are passed over, by a word a tile of x.
 
     Of the tiles that hold entries a word tells which of their columns do, and where each of those begins; an entry is
-    its row in the tile and its value. A warp, two lanes a tile, finds the columns that A and x share, multiplies these
-    alone and adds to y by atomics; it takes 16 tiles, whatever row they lie in.
-    Entries of tiles of a few are kept apart, by columns, and pushed. Every run brings x into tiles: a word a tile with
-    a bit for each entry, and the entries at their places.
+    its row in the tile and its value. A warp takes 16 tiles, whatever row they lie in: two lanes a tile find the
+    columns that A and x share, and these alone are multiplied and added to y by atomics. Entries of tiles of a few are
+    kept apart, by columns, and pushed. Every run brings x into tiles: a word a tile with a bit for each entry, and the
+    entries at their places.
 
     kernel=paper keeps tiles by rows and multiplies all of a tile that meets any entry of x, a warp a row of tiles, two
     lanes a row (nt = 16; else one, and with 64 rows a lane has two), as Algorithm 4 does; extracted entries as COO, a
@@ -92,7 +92,7 @@ class TileSpmspv(Format):
     local: Array  # (entries,), uint8: the row (column) in the tile
     values: Array  # (entries,)
     extracted_row: Array  # (extracted,), int32, columns rising
-    extracted_col: Array  # (cols + 1,), of row_ptr's type: extracted entries before each column; (extracted,), int32
+    extracted_col: Array  # (cols + 1,), of row_ptr's type, extracted entries before each; paper: (extracted,), int32
     extracted_values: Array  # (extracted,)
     lanes: int  # of a column of extracted entries
 
