@@ -26,11 +26,11 @@ __device__ __forceinline__ void push_entries(I begin, I end, V factor, const int
 }
 
 // The columns of x's entries from block * BLOCK / LANES on, LANES threads each; those of more than 16 entries a lane are
-// left to the whole block. find(i, begin, end): the entries of the column of x's entry i. Every thread arrives.
-template <int LANES, int BLOCK, typename V, typename I, typename Find>
-__device__ __forceinline__ void push_block(int block, int k, const V* __restrict__ value, Find find,
-                                           const int* __restrict__ row_idx, const V* __restrict__ values,
-                                           V* __restrict__ y) {
+// left to the whole block. Every thread arrives.
+template <int LANES, int BLOCK, typename V, typename I>
+__device__ __forceinline__ void push_block(int block, int k, const int* __restrict__ index, const V* __restrict__ value,
+                                           const I* __restrict__ col_ptr, const int* __restrict__ row_idx,
+                                           const V* __restrict__ values, V* __restrict__ y) {
   constexpr int GROUPS = BLOCK / LANES;
   __shared__ I long_begin[GROUPS], long_end[GROUPS];
   __shared__ V long_factor[GROUPS];
@@ -39,8 +39,10 @@ __device__ __forceinline__ void push_block(int block, int k, const V* __restrict
   I begin = 0, end = 0;
   V factor = 0;
   if (i < k) {
+    const int column = index[i];
     factor = value[i];
-    find(i, begin, end);
+    begin = col_ptr[column];
+    end = col_ptr[column + 1];
   }
   if (threadIdx.x == 0) long_columns = 0;
   __syncthreads();

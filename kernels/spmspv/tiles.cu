@@ -178,11 +178,7 @@ __global__ void __launch_bounds__(BLOCK)
     multiply_tiles<V, I, NT, TILES>(warp * TILES, tiles, tile_row, tile_col, tile_mask, tile_list, list_begin, local,
                                     values, x_mask, x_tile, lists[threadIdx.x / WARP], y);
   } else {
-    const auto find = [=](long long i, I& from, I& to) {
-      from = extracted_ptr[index[i]];
-      to = extracted_ptr[index[i] + 1];
-    };
-    push_block<LANES, BLOCK, V, I>(block, k, value, find, extracted_row, extracted_values, y);
+    push_block<LANES, BLOCK>(block, k, index, value, extracted_ptr, extracted_row, extracted_values, y);
   }
 }
 

@@ -101,15 +101,14 @@ class SpmspvCscAtomic(SparseColumns):
 class SpmspvCscBlock(SparseColumns):
     """Columns of x's entries scaled and added to y by atomics; a column of many entries is shared by a whole block.
 
-    The push of spmspv-csc-atomic with several entries of a lane under way at once. The launch that sets y to zero finds
-    the columns, so that the next begins with their entries. Columns of more than 16 entries a lane are left to all
-    threads of a block. Lanes a column: the largest power of two up to the length of the column in which an entry lies
-    in the mean, and 32 for an x of few entries. Not the same bits every time.
+    The push of spmspv-csc-atomic with several entries of a lane under way at once. Columns of more than 16 entries a
+    lane are left to all threads of their block. Lanes a column: the largest power of two up to the length of the column
+    in which an entry lies in the mean, and 32 for an x of few entries. Not the same bits every time.
     """
 
     key = "spmspv-csc-block"
     reference = "this project"
-    sources = ("spmspv/push.cu", "csc/csc_convert.cu")
+    sources = ("spmspv/push.cu", "csc/csc_convert.cu", "vector.cu")
     own = True
 
     lanes: int  # of a column
@@ -119,14 +118,8 @@ class SpmspvCscBlock(SparseColumns):
         return super().convert(a, **params) | {"lanes": push_lanes(a.col_lengths)}
 
     def launches(self, x: SparseVector, y: Array) -> list[Launch]:
-        k, rows = np.int32(len(x)), np.int32(self.shape[0])
-        begin, end = (self.xp.empty(len(x), dtype=self.col_ptr.dtype) for _ in range(2))
-        types = f"{ctype(self.values)}, {ctype(self.col_ptr)}"
-        grid, block = per_thread(max(len(x), cdiv(len(y), ZEROS_EACH)), BLOCK)
-        args = (k, rows, x.index, self.col_ptr, begin, end, y)
-        find = Launch("spmspv/push.cu", f"find_columns<{types}>", grid, block, args)
         lanes = 32 if len(x) <= FEW else self.lanes
-        args = (k, x.value, begin, end, self.row_idx, self.values, y)
-        grid, block = per_thread(len(x) * lanes, BLOCK)
-        push = Launch("spmspv/push.cu", f"push_shared<{types}, {lanes}, {BLOCK}>", grid, block, args)
-        return [*in_part("zero y, find columns", [find]), *in_part("push", [push])]
+        kernel = f"push_shared<{ctype(self.values)}, {ctype(self.col_ptr)}, {lanes}, {BLOCK}>"
+        args = (np.int32(len(x)), x.index, x.value, self.col_ptr, self.row_idx, self.values, y)
+        push = Launch("spmspv/push.cu", kernel, *per_thread(len(x) * lanes, BLOCK), args)
+        return [*in_part("zero y", [zero_fill(y)]), *in_part("push", [push])]
