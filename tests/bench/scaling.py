@@ -3,9 +3,10 @@
     python tests/bench/scaling.py --workers 4,1,2 --results OUT
     python tests/bench/scaling.py --results OUT --only-report
 
-Kernels are compiled before, once. Writes a run for each number of workers, `scaling.json` with all figures and
-`efficiency.svg` beside them. Efficiency is the time of one worker over n times that of n: of the session's wall time,
-and of that from when every GPU was open, for starting takes as long for one as for many.
+Kernels are compiled before, once; what the folder holds already is not measured again. Writes a run for each number of
+workers, `scaling.json` with all figures and `efficiency.svg` beside them. Efficiency is the time of one worker over n
+times that of n: of the session's wall time, and of that from when every GPU was open, for starting takes as long for
+one as for many.
 """
 
 from __future__ import annotations
@@ -149,12 +150,17 @@ def main() -> None:
     counts = [int(count) for count in args.workers.split(",")]
     if not args.only_report:
         args.results.mkdir(parents=True, exist_ok=True)
-        known = {"compiling": compile_all(args.config), "command": {}}
-        print(f"compiled ahead in {known['compiling']:.1f} s", flush=True)
+        kept = args.results / "scaling.json"
+        known = json.loads(kept.read_text()) if kept.exists() else {}
+        if not known:
+            known = {"compiling": compile_all(args.config), "command": {}}
+            print(f"compiled ahead in {known['compiling']:.1f} s", flush=True)
         for count in counts:
-            known["command"][count] = measure(args.config, count, args.results / f"scaling-{count}")
-            print(f"{count}: {known['command'][count]:.1f} s", flush=True)
-            (args.results / "scaling.json").write_text(json.dumps(known))
+            if str(count) in known["command"]:
+                continue
+            known["command"][str(count)] = measure(args.config, count, args.results / f"scaling-{count}")
+            print(f"{count}: {known['command'][str(count)]:.1f} s", flush=True)
+            kept.write_text(json.dumps(known))
     report(args.results, counts)
 
 
