@@ -54,7 +54,7 @@ def test_pages_share_the_library_of_today_and_are_in_the_index():
 def test_the_command_that_measured_it_works_from_a_clone(run, command, monkeypatch, request):
     monkeypatch.chdir(ROOT)
     (words,) = commands(run, "run")
-    if run.name.endswith(("suitesparse", "applications", "irregular")):
+    if run.name.endswith(("suitesparse", "applications", "irregular", "tilespmspv")):
         request.getfixturevalue("mirror")
     result = command("run", *words, "--results", "/nowhere", "--dry-run")
     assert result.code == 0, result.err
