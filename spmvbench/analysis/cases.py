@@ -12,14 +12,14 @@ CASE = ["setting", "matrix", "label"]  # what two rows have in common whose time
 
 
 def prepared(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of one or several runs with two columns more, in an order that does not depend on when they were measured.
+    """Rows of one or several runs with three columns more, in an order that does not depend on when they were measured.
 
     matrix: ``group/name``; a name alone identifies nothing. Where a file was edited between runs, each content is a
     matrix of its own, told apart by the first digits of its hash. setting: what must be equal for times to be compared,
     such as ``f64 hot``; the operation is named where it is not plain SpMV, the device where there are several. It is an
-    ordered category. Searches from several sources are one row, as `_of_all_sources` says. Samples are left out. Where
-    a case was measured several times (in several runs, with other seeds), the last time counts: of two rows of one run
-    the one written later, whatever the clock said.
+    ordered category. Searches from several sources are one row, as `_of_all_sources` says. cases: how many a row stands
+    for. Samples are left out. Where a case was measured several times (in several runs, with other seeds), the last
+    time counts: of two rows of one run the one written later, whatever the clock said.
     """
     rows = keyed(rows.drop(columns="samples", errors="ignore"))
     rows = rows.loc[written(rows)].drop_duplicates(CASE, keep="last")
@@ -32,11 +32,13 @@ def _of_all_sources(rows: pd.DataFrame) -> pd.DataFrame:
     All sources lie in one component, so that the rate is the harmonic mean, as Graph500 has it. Where one source was
     not right, its row stands for all.
     """
+    rows = rows.assign(cases=1)
     searches = rows["op"].str.fullmatch(r"bfs.*@\d+")
     if not searches.any():
         return rows
     rows = rows.assign(op=rows["op"].mask(searches, rows["op"].str.partition("@")[0]))
     rows = keyed(rows)
+    rows["cases"] = rows.groupby(CASE, observed=True)["cases"].transform("sum")
     found = rows[searches]
     ok = found["status"] == "ok"
     failed = found[~ok].drop_duplicates(CASE)

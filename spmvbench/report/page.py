@@ -349,7 +349,7 @@ def _render(
             days=sorted(set(rows["started_at"].str.slice(0, 10)) - {""}),
             matrices=measured["matrix"].nunique(),
             labels=measured["label"].nunique(),
-            cases=len(rows),
+            cases=int(rows["cases"].sum()),
             fingerprint=fingerprint(rows),
             settings=[str(setting) for setting in rows["setting"].cat.categories],
             statuses=tables.statuses(rows),

@@ -69,8 +69,8 @@ def entry(folder: Path, site: Path) -> Entry:
         settings=[str(setting) for setting in read["setting"].cat.remove_unused_categories().cat.categories],
         matrices=read["matrix"].nunique(),
         formats=read["format"].nunique(),
-        cases=len(read),
-        ok=int((read["status"] == "ok").sum()),
+        cases=int(read["cases"].sum()),
+        ok=int(read.loc[read["status"] == "ok", "cases"].sum()),
         best=in_order(timed)[:BEST],
     )
 

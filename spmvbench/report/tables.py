@@ -239,7 +239,7 @@ def unread(rows: pd.DataFrame) -> Table | None:
 
 def statuses(rows: pd.DataFrame) -> list[tuple[str, int, str]]:
     """(status, cases, meaning) of every status that occurs."""
-    counts = rows["status"].value_counts()
+    counts = rows.groupby("status")["cases"].sum()
     return [(status, int(counts[status]), meaning) for status, meaning in STATUSES.items() if status in counts]
 
 
