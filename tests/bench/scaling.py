@@ -142,7 +142,7 @@ def draw(found: dict[int, dict], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", type=Path, default="results/published/h200-scaling/h200-scaling.toml")
+    parser.add_argument("--config", type=Path, default="configs/runs/scaling.toml")
     parser.add_argument("--workers", default="4,1,2")
     parser.add_argument("--results", type=Path, default="results")
     parser.add_argument("--only-report", action="store_true")

@@ -1,7 +1,7 @@
 #!/bin/bash
-# bash results/published/h200-scaling/measure.sh [FOLDER [ARCHIVE]]: all that is shown here, on a host with four GPUs, in some six minutes.
+# bash tests/bench/scaling.sh [FOLDER [ARCHIVE]]: one, two and four GPUs, and faults on four, on a host with four GPUs, in some six minutes.
 # The same run on four GPUs, on one and on two; then formats with faults beside right ones, while processes are killed.
-out=${1:-results/h200-scaling}
+out=${1:-results/scaling}
 archive=${2:-$out.tgz}
 export MPLBACKEND=Agg
 for counts in 4 4,1 4,1,2; do
