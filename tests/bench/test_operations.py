@@ -58,7 +58,7 @@ def test_a_word_stands_for_one_operation_or_for_all_of_a_kind():
 
 
 def test_rows_measured_before_there_were_other_operations_still_load():
-    rows = load("h200-all", PUBLISHED)
+    rows = load("h200-sixty", PUBLISHED)
     assert set(rows["op"]) == {"spmv"}
     assert set(rows["work"]) == {0}
     right = rows[rows["status"] == "ok"]

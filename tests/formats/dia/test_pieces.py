@@ -40,7 +40,7 @@ def test_rows_are_cut_where_diagonals_begin_and_end():
 
 
 def test_long_segments_are_several_blocks():
-    assert Segments.of(np.array([0]), (300, 300)).tiles.tolist() == [[0, 0], [0, 128], [0, 256]]
+    assert Segments.of(np.array([0]), (300, 300)).tiles.tolist() == [[0, 0], [0, 256]]
 
 
 def test_too_many_diagonals_are_not_cut():

@@ -11,12 +11,12 @@ from spmvbench.formats.windows.tile_composite import Workloads
 from spmvbench.formats.windows.tjad import jagged_columns
 
 
-def test_copies_grow_until_slices_are_few():
+def test_slices_are_a_multiple_of_what_runs_at_once_and_copies_have_the_rest_of_the_room():
     a = load("tridiag:20000")
     with converting_for(Limits(multiprocessors=4, shared_bytes=49152)):
         fmt = get("scoo").from_csr(a)
-    assert fmt.detail == {"rows_of_slice": 1536, "copies": 4}  # 14 slices; with 2 copies there would be 7, below 8
-    assert len(fmt.slice_ptr) == 15
+    assert fmt.detail == {"rows_of_slice": 1667, "copies": 2}  # three blocks each of 4; room for 6,144 rows
+    assert len(fmt.slice_ptr) == 13
 
 
 def test_columns_of_a_block_are_jagged_by_length():
