@@ -84,7 +84,7 @@ def test_a_product_is_where_x_is():
     x = np.linspace(-1, 1, a.shape[1])
     on_gpu = fmt @ cupy.asarray(x)
     assert isinstance(on_gpu, cupy.ndarray) and isinstance(fmt @ x, np.ndarray)
-    np.testing.assert_allclose(on_gpu.get(), a @ x, rtol=1e-12)
+    np.testing.assert_allclose(on_gpu.get(), a @ x, rtol=1e-12, atol=1e-14)  # a grid's inner rows cancel out
     with pytest.raises(UsageError, match="held by numpy"):
         spmvbench.multiply(spmvbench.formats.get("ell").from_csr(a), x, device="cuda:0")
 
