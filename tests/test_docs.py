@@ -35,6 +35,7 @@ def site(tmp_path_factory):
     return {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.html")}
 
 
+@pytest.mark.slow  # they wait for the site
 def test_every_page_is_there_and_leads_to_all_others(site):
     pages = re.findall(r"(\w+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(pages) > 10 and {f"{name}.html" for name in pages} == site.keys() - {"404.html"}
@@ -42,11 +43,13 @@ def test_every_page_is_there_and_leads_to_all_others(site):
         assert f'href="{name}.html"' in site["404.html"] or f'href="/{name}.html"' in site["404.html"]
 
 
+@pytest.mark.slow  # they wait for the site
 def test_nothing_is_fetched_from_elsewhere(site):
     for name, text in site.items():
         assert re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(?:https?:)?//[^"]+"', text) == [], name
 
 
+@pytest.mark.slow  # they wait for the site
 def test_generated_pages_hold_everything(site):
     for key in formats.keys():  # noqa: SIM118 - a function of the module
         assert f'<h3 id="{key}">' in site["formats.html"], key

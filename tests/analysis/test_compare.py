@@ -52,6 +52,7 @@ def test_a_verdict_needs_samples_and_the_threshold(factor, spread, threshold, ex
 
 
 @given(st.floats(0.2, 5), st.floats(0, 0.3), st.floats(0, 0.3), st.floats(0, 0.5))
+@pytest.mark.slow
 def test_the_other_way_round_is_the_opposite(factor, one, other, threshold):
     ends = {"slower": "faster", "faster": "slower", "same": "same", "undecided": "undecided"}
     old, new = row(1e-5, one), row(1e-5 * factor, other)

@@ -85,6 +85,7 @@ MATRICES = [f"tridiag:{n}" for n in range(20, 26)]
 LOCAL = ["--device", "emulated", "--scheduler", "local", "--workers", "2"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_costs_nothing_but_time_and_the_run_stops_and_goes_on(spmvbench_run, tmp_path):
     args = [*MATRICES, "--formats", "slow,csr-vector", *LOCAL, "--run", "r"]
     folder, process = tmp_path / "results" / "r", spmvbench_run(*args)

@@ -287,6 +287,7 @@ def test_formats_that_fail_leave_their_rows_and_the_run_goes_on(run, tmp_path):
     assert running_workers(tmp_path / "results" / "r") == []
 
 
+@pytest.mark.slow
 def test_a_case_that_dies_is_charged_only_after_a_second_try_alone(run, tmp_path):
     done = run("tridiag:20", "--formats", "csr-scalar,dies-once,bad-killed,csr-vector", "--run", "r")
     rows = store.load(tmp_path / "results" / "r").set_index("label")
@@ -362,6 +363,7 @@ def test_waiting_for_others_to_convert_takes_nothing_of_a_cases_time(monkeypatch
     assert [row["status"] for row in written] == ["ok", "crashed"]
 
 
+@pytest.mark.slow
 def test_rows_that_cannot_be_stored_are_errors_and_the_run_goes_on(run, tmp_path):
     args = ["poisson2d:12", "--formats", "row-*,csr-scalar", "--run", "r"]
     done = run(*args)
@@ -476,6 +478,7 @@ def test_a_second_run_on_the_same_folder_is_refused_in_one_line(start, run, tmp_
     assert first.returncode == 0
 
 
+@pytest.mark.slow
 def test_what_is_damaged_changed_or_unwanted_is_measured_again(run, tmp_path, bad_formats):
     args = ["tridiag:30", "--formats", "csr-scalar,bad-skip,slow", "--run", "r"]
     folder = tmp_path / "results" / "r"
@@ -500,6 +503,7 @@ def test_what_is_damaged_changed_or_unwanted_is_measured_again(run, tmp_path, ba
     assert sorted(store.load(aside)["case_id"]) == sorted(store.load(folder)["case_id"])
 
 
+@pytest.mark.slow
 def test_what_failed_is_measured_again_on_demand(run, tmp_path):
     args = ["tridiag:30", "--formats", "csr-scalar,bad-skip,bad-raise", "--run", "r"]
     first, second = run(*args), run(*args)
@@ -527,6 +531,7 @@ def test_a_case_skipped_for_its_size_is_measured_where_there_is_room(run, tmp_pa
     assert "2 measured already, 1 to measure" in run(*args, "1000TB", "--dry-run").out
 
 
+@pytest.mark.slow
 def test_a_file_is_measured_again_once_it_was_edited(run, tmp_path):
     file, args = tmp_path / "own.mtx", ["own.mtx", "--formats", "csr-scalar", "--run", "r"]
     for number, entries in enumerate(["1 1 1.0", "2 1 3.0", "1 1 1.0"]):
@@ -562,6 +567,7 @@ cli.main(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 def test_a_run_killed_while_it_merges_its_rows_merges_them_when_it_is_repeated(run, tmp_path):
     args = ["tridiag:30", "--formats", "csr-scalar", "--run", "r"]
     command = [sys.executable, "-c", KILL_AT_THE_END, "run", "--device", "emulated", *args]
@@ -591,6 +597,7 @@ def test_a_folder_that_goes_away_ends_the_run_in_one_line(start, tmp_path, gone)
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_a_matrix_that_cannot_be_read_gives_a_row_for_each_case(run, tmp_path):
     (tmp_path / "broken.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 9\n1 1 1.0\n")
     (tmp_path / "complex.mtx").write_text("%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 1.0 2.0\n")

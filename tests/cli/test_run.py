@@ -235,6 +235,7 @@ def test_filters_hold_for_what_is_generated(run):
     )
 
 
+@pytest.mark.slow
 def test_an_estimate_goes_by_the_rows_that_there_are_and_a_sample_is_of_all_sizes(run):
     few = [f"tridiag:{n}" for n in (9, 10, 11, 50, 51, 52, 500, 501, 502)]
     args = (*few, "--formats", "csr-scalar", "--run", "r")

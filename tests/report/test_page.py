@@ -135,6 +135,7 @@ def test_pages_can_share_what_they_draw_with(rows, environment, tmp_path):
     assert text.count('"../shared/') == 3 and 'href="../"' in text
 
 
+@pytest.mark.slow
 def test_a_page_of_72_formats_is_below_three_megabytes(rows, environment, tmp_path):
     ten = rows[rows["dtype"] == "f64"]
     many = pd.concat(

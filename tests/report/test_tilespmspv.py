@@ -27,6 +27,7 @@ def said_above(name, rows, options, environment):
         return figure.draw(data(name, rows, options), environment, options).get_suptitle()
 
 
+@pytest.mark.slow
 def test_family_is_drawn_whole_and_nothing_else_is_drawn_of_other_operations(sparse_rows, environment, tmp_path):
     report = page.write(sparse_rows, environment, tmp_path, names=["tilespmspv", "gflops"])
     names = ["densities", "searches", "representative", "kernels", "levels", "preprocessing", "enterprise"]
