@@ -433,7 +433,8 @@ def test_a_run_killed_in_the_middle_ends_with_the_rows_of_an_unbroken_one(start,
     assert len(store.environment(broken)["sessions"]) == 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_after_the_current_case(start, run, tmp_path, number):
     args = [*MATRICES, "--formats", "slow", "--run", "r"]
     folder = tmp_path / "results" / "r"

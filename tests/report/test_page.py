@@ -67,7 +67,8 @@ def lives(pid):
         return False
 
 
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_report_leaves_no_drawing_process(tmp_path, number):
     (tmp_path / "draws.py").write_text(DRAWS)
     process = subprocess.Popen([sys.executable, tmp_path / "draws.py"], stdout=subprocess.PIPE, text=True)
