@@ -28,7 +28,7 @@ from spmvbench.bench import reading, roofs
 from spmvbench.bench.record import STATUSES
 from spmvbench.bundle import pack, sources
 from spmvbench.collection import sources as collected
-from spmvbench.collection import suitesparse, synthetic
+from spmvbench.collection import suitesparse
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Csr
 from spmvbench.paths import scratch
@@ -285,8 +285,7 @@ def _here(name: str) -> bool:
 
 
 def _read(name: str, seed: int) -> Csr:
-    matrix = synthetic.generate(name, seed) if synthetic.is_spec(name) else collected.obtain(name).read(seed, "real")
-    return Csr.of(matrix).astype(np.float64)
+    return Csr.of(collected.obtain(name).read(seed, "real")).astype(np.float64)
 
 
 def formats_known(bundle: Bundle, run_sources: bool) -> Iterator[Finding]:

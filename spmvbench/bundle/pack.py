@@ -67,7 +67,7 @@ def _origins(measured: Iterable[Any]) -> tuple[list[dict[str, str]], dict[str, b
     """Where the sources of the formats come from, and the files of those that go along, by name."""
     origins, own = [], {}
     here = {key: formats.get(key) for key in sorted(formats.keys())}
-    outside = {key: cls for key, cls in here.items() if not cls.__module__.startswith("spmvbench.formats.")}
+    outside = {key: cls for key, cls in here.items() if not sources.shipped(cls)}
     for key, source_hash in measured:
         origin = sources.known(key, source_hash)
         if not origin:

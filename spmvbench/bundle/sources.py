@@ -29,11 +29,15 @@ def released() -> dict[tuple[str, str], str]:
         return {}
 
 
+def shipped(cls: type[formats.Format]) -> bool:
+    """Whether a format is this package's, and none that SPMVBENCH_FORMATS adds."""
+    return cls.__module__.startswith(f"{formats.__name__}.")
+
+
 @cache
 def installed() -> dict[str, str]:
     """The source hash of every format of this installation, by key; those that SPMVBENCH_FORMATS adds are left out."""
-    classes = map(formats.get, formats.keys())
-    return {cls.key: formats.source_hash(cls) for cls in classes if cls.__module__.startswith(f"{formats.__name__}.")}
+    return {cls.key: formats.source_hash(cls) for cls in map(formats.get, formats.keys()) if shipped(cls)}
 
 
 def known(key: str, source_hash: str) -> str:

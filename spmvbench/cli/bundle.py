@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from spmvbench.cli import completion, option_types
 from spmvbench.errors import UsageError
 
 
 @click.command()
-@click.argument("run")
-@click.option("--results", default="results", show_default=True, help="Folder that holds the runs.")
+@click.argument("run", shell_complete=completion.runs)
+@option_types.results
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="The file; default: RUN.spmvbench.zip here."
 )

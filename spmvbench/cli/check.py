@@ -15,7 +15,7 @@ UNVERIFIED = 4  # exit code: nothing is wrong, something is not verified; 1 and 
     "--seconds", type=click.FloatRange(0), default=240.0, show_default=True, help="Time to make matrices again in."
 )
 @click.option("--run-sources", is_flag=True, help="Run the sources that lie in the bundle: a stranger's program.")
-def command(bundle: Path, seconds: float, run_sources: bool) -> None:
+def command(bundle: Path, seconds: float, run_sources: bool) -> int:
     """Verify BUNDLE, a file of `spmvbench bundle` or a run's folder, without a GPU.
 
     \b
@@ -23,8 +23,6 @@ def command(bundle: Path, seconds: float, run_sources: bool) -> None:
     Exit code 1: something is wrong.
     Exit code 4: nothing is wrong, but a source or a matrix was not verified.
     """  # noqa: D301 - click wants the bare control character
-    import sys
-
     from tqdm import tqdm
 
     from spmvbench import paths
@@ -44,8 +42,9 @@ def command(bundle: Path, seconds: float, run_sources: bool) -> None:
                 click.echo(f"{line} {finding.check:9} {finding.text}")
     if check.FAILED in verdicts:
         click.echo(f"{bundle} does not pass.")
-        sys.exit(1)
+        return 1
     if check.OPEN in verdicts:
         click.echo(f"Nothing of {bundle} is wrong; what is marked open was not verified.")
-        sys.exit(UNVERIFIED)
+        return UNVERIFIED
     click.echo(f"{bundle} passes.")
+    return 0

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spmvbench.cli import completion
-from spmvbench.cli.option_types import Percent
+from spmvbench.cli import completion, option_types
 from spmvbench.cli.results import echo_table, number
 from spmvbench.errors import UsageError
 
@@ -90,13 +89,13 @@ def _echo_others(table: pd.DataFrame, every: bool) -> None:
 @click.option("--format", "formats", metavar="A,B", help="Only these formats: keys, names as tables have them, globs.")
 @click.option(
     "--threshold",
-    type=Percent(),
+    type=option_types.Percent(),
     metavar="PERCENT",
     help="What may lie between two sessions without a cause: 6.8 % without (of one build measured twice, 95 % of the "
     "cases differ by less), 0.5 % where both rows are of one session. 0 judges by the samples alone.",
 )
 @click.option("--all", "every", is_flag=True, help="List every case, those that are the same too.")
-@click.option("--results", default="results", show_default=True, metavar="DIR", help="Where runs lie.")
+@option_types.results
 def command(before: str, after: str, formats: str | None, threshold: float | None, every: bool, results: str) -> int:
     """Compare two runs case by case: matrix, format, type, mode, operation and kind of device.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from spmvbench.cli import completion
+from spmvbench.cli import completion, option_types
 from spmvbench.errors import UsageError
 
 FORMATS = ("csv", "json", "markdown", "latex", "ginkgo")
@@ -22,7 +22,7 @@ TABLES = ("cases", "formats", "matrices", "reasons")
 )
 @click.option("--samples", is_flag=True, help="With the samples of each case, in csv and json of cases.")
 @click.option("--out", metavar="FILE", help="Where to write; the terminal without.")
-@click.option("--results", default="results", show_default=True, metavar="DIR", help="Where runs lie.")
+@option_types.results
 def command(run: str, to: str, table: str | None, samples: bool, out: str | None, results: str) -> None:
     """Write the rows or tables of a run for other programs.
 

@@ -1,4 +1,4 @@
-"""Types of options: lists of known words, sizes in bytes, lengths of time."""
+"""Types of options: lists of known words, sizes in bytes, lengths of time; and the option that finds runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import re
 from typing import Any
 
 import click
+
+# Of the commands that read runs.
+results = click.option("--results", default="results", show_default=True, metavar="DIR", help="Where runs lie.")
 
 
 class Words(click.ParamType):

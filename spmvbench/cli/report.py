@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spmvbench.cli import completion
+from spmvbench.cli import completion, option_types
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: 
 @click.option("--highlight", metavar="A,B", help="Formats that stand out in every figure; the first eight without.")
 @click.option("--dtype", metavar="TYPES", help="Only these types: f64,f32.")
 @click.option("--mode", metavar="MODES", help="Only these modes: hot,cold.")
-@click.option("--results", default="results", show_default=True, metavar="DIR", help="Where runs lie.")
+@option_types.results
 @click.option("--emulated", is_flag=True, help="Show times of the emulated device, EMULATED across each figure.")
 @click.option("--all", "every", is_flag=True, help="A page of every run in --results, as with --site there.")
 @click.option(

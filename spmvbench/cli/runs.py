@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spmvbench.cli import completion
+from spmvbench.cli import completion, option_types
 from spmvbench.cli.results import echo_results, echo_table
 from spmvbench.errors import SpmvbenchError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_RESULTS = click.option("--results", default="results", show_default=True, metavar="DIR", help="Where runs lie.")
 # Behind `runs` or behind its further word, as one likes.
 _ALSO_RESULTS = click.option(
     "--results",
@@ -57,7 +56,7 @@ def _about(folder: Path) -> dict[str, Any]:
 
 
 @click.group(name="runs", invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@_RESULTS
+@option_types.results
 @click.pass_context
 def command(ctx: click.Context, results: str) -> None:
     """List the runs, the one worked on last first; show, remove and merge them.

@@ -12,12 +12,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
 from spmvbench import formats, store
 from spmvbench.bench.record import arrow_schema
 from spmvbench.bundle import check, pack, sources
-from spmvbench.cli import cli
 from spmvbench.errors import SpmvbenchError, UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -56,15 +54,17 @@ def failed(found):
     return [name for name, findings in found.items() if any(f.verdict == check.FAILED for f in findings)]
 
 
-def invoke(*args, code=0):
-    result = CliRunner().invoke(cli, [str(arg) for arg in args], catch_exceptions=True)
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == code, result.output
-    return result.output
+@pytest.fixture
+def invoke(command):
+    def run(*args, code=0):
+        result = command(*args)
+        assert result.code == code, result.out + result.err
+        return result.out
+
+    return run
 
 
-def test_a_run_is_packed_and_passes(run, tmp_path, monkeypatch):
+def test_a_run_is_packed_and_passes(run, tmp_path, monkeypatch, invoke):
     monkeypatch.chdir(tmp_path)
     assert "113 cases" in invoke("bundle", run)
     shown = invoke("check", "run.spmvbench.zip")
@@ -77,7 +77,7 @@ def test_a_run_is_packed_and_passes(run, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in PUBLISHED.glob("*/run.json")))
-def test_what_is_published_passes(name):
+def test_what_is_published_passes(name, invoke):
     assert f"{name} passes." in invoke("check", PUBLISHED / name)
 
 
@@ -166,7 +166,7 @@ def test_another_matrix_under_a_name_is_found(run, tmp_path):
     assert failed(found) == ["matrices"]
 
 
-def test_matrices_that_time_did_not_suffice_for_are_open(run, tmp_path):
+def test_matrices_that_time_did_not_suffice_for_are_open(run, tmp_path, invoke):
     (finding,) = verdicts(run, tmp_path)["matrices"]
     assert finding.verdict == check.OPEN
     assert "8" in finding.text or "pde" in finding.text

@@ -49,6 +49,11 @@ class _Pairs:
         self.indices, self.indptr = slots.indices[self.starts], np.searchsorted(self.starts, slots.indptr)
         self.shape = shape
 
+    @classmethod
+    def between(cls, rows: Any, cols: Any) -> _Pairs:
+        """Of a basis's functions with another's, or its own."""
+        return cls(rows.element_dofs, cols.element_dofs, (rows.N, cols.N))
+
     def matrix(self, parts: list[list[np.ndarray]]) -> Any:
         """parts[i][j], (cells, a, b): of component i of the row's unknown with component j of the column's."""
         import scipy.sparse as sp
@@ -97,7 +102,7 @@ def elasticity(TIMES: int) -> Structure:
     """
     skfem = required("skfem", "scikit-fem")
     basis = skfem.Basis(_refined("bracket", TIMES), skfem.ElementTetP2(), intorder=2)
-    pairs = _Pairs(basis.element_dofs, basis.element_dofs, (basis.N, basis.N))
+    pairs = _Pairs.between(basis, basis)
     lame, shear = 0.3 / (1.3 * 0.4), 1 / 2.6
     return of_matrix(pairs.matrix(_strains(_fields(basis, "grad"), basis.dx, lame, shear)))
 
@@ -121,9 +126,8 @@ def stokes(TIMES: int) -> Structure:
     velocity = skfem.Basis(mesh, skfem.ElementTriP2(), intorder=2)
     pressure = skfem.Basis(mesh, skfem.ElementTriP1(), intorder=2)
     gradients, weights = _fields(velocity, "grad"), velocity.dx
-    stress = _Pairs(velocity.element_dofs, velocity.element_dofs, (velocity.N, velocity.N))
-    stress = stress.matrix(_strains(gradients, weights, 0.0, 1.0))
-    divergence = _Pairs(pressure.element_dofs, velocity.element_dofs, (pressure.N, velocity.N))
+    stress = _Pairs.between(velocity, velocity).matrix(_strains(gradients, weights, 0.0, 1.0))
+    divergence = _Pairs.between(pressure, velocity)
     divergence = divergence.matrix([[-_inner(_fields(pressure)[0], g, weights) for g in gradients]])
     return of_matrix(sp.block_array([[stress, divergence.T], [divergence, None]], format="csr"))
 
@@ -140,7 +144,7 @@ def maxwell(TIMES: int) -> Structure:
     skfem = required("skfem", "scikit-fem")
     mesh = _refined("ball", TIMES)
     basis = skfem.Basis(mesh, skfem.ElementTetN0(), intorder=2)
-    pairs = _Pairs(basis.element_dofs, basis.element_dofs, (basis.N, basis.N))
+    pairs = _Pairs.between(basis, basis)
     squared = np.full(mesh.t.shape[1], 64.0)
     squared[mesh.subdomains["inside"]] *= 4
     curls, fields = (sum(_inner(part, part, basis.dx) for part in _fields(basis, of)) for of in ("curl", ""))
