@@ -1,6 +1,6 @@
 """The same run on one, two and more GPUs of a host: wall time, efficiency, where time goes, whether medians agree.
 
-    python tests/bench/scaling.py --workers 4,1,2 --results OUT
+    python tests/bench/scaling.py --workers 2,1 --results OUT
     python tests/bench/scaling.py --results OUT --only-report
 
 Kernels are compiled before, once; what the folder holds already is not measured again. Writes a run for each number of
@@ -143,7 +143,7 @@ def draw(found: dict[int, dict], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", type=Path, default="configs/runs/scaling.toml")
-    parser.add_argument("--workers", default="4,1,2")
+    parser.add_argument("--workers", default="2,1")
     parser.add_argument("--results", type=Path, default="results")
     parser.add_argument("--only-report", action="store_true")
     args = parser.parse_args()
