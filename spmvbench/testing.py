@@ -36,7 +36,7 @@ def _from_lengths(lengths: Any, cols: int, rng: np.random.Generator) -> Any:
     from scipy import sparse
 
     lengths = np.minimum(np.asarray(lengths), cols)
-    rows = [np.sort(rng.choice(cols, size=int(n), replace=False)) for n in lengths]
+    rows = [np.sort(rng.choice(cols, size=int(n), replace=False)) for n in lengths if n]
     indices = np.concatenate(rows) if rows else np.empty(0)
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     values = rng.uniform(0.5, 1.5, len(indices)) * rng.choice([-1.0, 1.0], len(indices))

@@ -1,11 +1,17 @@
 """Shared fixtures. Nothing that a test does touches the user's own cache."""
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Tests start Python hundreds of times: what it compiles is kept, even where the environment says not to. Half of the
+# time of many a process would go into compiling the same modules again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long a draw or an example takes says something of the machine, which may be busy, and nothing of the code.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
