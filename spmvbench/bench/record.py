@@ -128,7 +128,10 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "where skipped for its size: the limit that this is over; the case is due once it is raised",
     ),
     "t_convert_host": ("float", "conversion from canonical CSR on the host (NumPy), seconds; NaN where left out"),
-    "t_convert_device": ("float", "conversion from canonical CSR on the device (CuPy), seconds; NaN without one"),
+    "t_convert_device": (
+        "float",
+        "conversion from canonical CSR on the device (CuPy), seconds, the median of three where short; NaN without one",
+    ),
     "t_transfer": ("float", "copying the format's arrays from host to device, seconds; NaN without a device"),
     "t_setup": (
         "float",
