@@ -153,11 +153,13 @@ def parse(text: str, ops: Container[str] | None = None) -> list[tuple[type[Forma
 
     Of a word that stands for several keys those count that take its parameters: ``all[kernel=paper]`` is the authors'
     kernel of every format that has one. ops: what formats may run; of a word that stands for several keys those count
-    that do. Without ops they are those that run y = A x, where there are any: ``all`` is every format of SpMV. Returns
-    (class, every parameter's value) in the order given, without repeats. Raises UsageError.
+    that do. Without ops they are those that run y = A x, where there are any: ``all`` is every format of SpMV. A word
+    behind a minus takes away what it stands for of the words before it, with any parameters or those it names:
+    ``all,-ehyb*``. Returns (class, every parameter's value) in the order given, without repeats. Raises UsageError.
     """
     chosen: dict[str, tuple[type[Format], dict[str, Any]]] = {}
-    for item in filter(None, (part.strip() for part in re.split(r",(?![^\[]*\])", text))):
+    for word in filter(None, (part.strip() for part in re.split(r",(?![^\[]*\])", text))):
+        item = word.removeprefix("-").strip()
         match = re.fullmatch(r"([^\[\]]+(?:\[[\d ]+\])?)(?:\[(.*)\])?", item)  # digits: a reference of the survey's
         if match is None:
             raise UsageError(f"cannot read {item!r}: write key[name=value,...]")
@@ -175,7 +177,12 @@ def parse(text: str, ops: Container[str] | None = None) -> list[tuple[type[Forma
             except UsageError as error:
                 refused.append(error)
             else:
-                chosen.setdefault(label(cls, values), (cls, values))
+                if item == word:
+                    chosen.setdefault(label(cls, values), (cls, values))
+                    continue
+                for known, (other, theirs) in list(chosen.items()):
+                    if other is cls and all(theirs[parameter] == values[parameter] for parameter in given):
+                        del chosen[known]
         if len(refused) == len(classes):
             raise refused[0] if len(classes) == 1 else UsageError(f"no format of {name!r} takes [{settings}]")
     return list(chosen.values())

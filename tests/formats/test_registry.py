@@ -51,6 +51,15 @@ def test_parameters_choose_among_the_keys_that_a_word_stands_for():
         formats.parse("csr-*[kernel=paper]")
 
 
+def test_a_minus_takes_away_from_what_stands_before_it():
+    assert specs("csr5,csr5[kernel=paper],coo-flat,-csr5") == ["coo-flat"]
+    assert specs("csr5,csr5[kernel=paper],-csr5[kernel=paper]") == ["csr5"]
+    assert specs("-csr5,csr5") == ["csr5"]
+    assert set(specs("all")) - set(specs("all,-ehyb*,-hyb")) == {*specs("ehyb*"), "hyb"}
+    with pytest.raises(UsageError, match="no format 'ehyv'; did you mean ehyb"):
+        formats.parse("all,-ehyv")
+
+
 def test_several_parameters_in_one_bracket():
     ((cls, params),) = formats.parse("hyb[rule=cusp,breakeven=10]")
     assert (cls.key, params) == ("hyb", {"rule": "cusp", "breakeven": 10, "relative_speed": 3.0})
