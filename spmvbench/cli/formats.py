@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,19 +33,27 @@ def _doc(cls: type[Format]) -> str:
 def _arrays(cls: type[Format]) -> dict[str, str]:
     """The format's arrays with the comment that stands behind each in the source, bases first."""
     import dataclasses
-    import inspect
-    import re
 
     comments: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        if base is not object:
-            comments |= dict(re.findall(r"^    (\w+): [^=#\n]+#\s*(.+)$", inspect.getsource(base), re.MULTILINE))
+        comments |= _comments(base)
     kinds = {field.name: str(field.type) for field in dataclasses.fields(cls)}
     return {
         name: comments.get(name, "" if kind == "Array" else f"a part stored as {kind}")
         for name, kind in kinds.items()
         if name not in ("shape", "params")
     }
+
+
+@cache  # to find a class in its file takes parsing the file
+def _comments(cls: type) -> dict[str, str]:
+    """What stands behind the fields that a class itself declares."""
+    import inspect
+    import re
+
+    if cls is object:
+        return {}
+    return dict(re.findall(r"^    (\w+): [^=#\n]+#\s*(.+)$", inspect.getsource(cls), re.MULTILINE))
 
 
 def describe(cls: type[Format]) -> dict[str, Any]:

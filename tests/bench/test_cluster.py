@@ -5,13 +5,11 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pandas as pd  # noqa: F401 - takes a second, while runs go on
-import psutil
 import pytest
 
 import spmvbench
@@ -21,51 +19,12 @@ pytest.importorskip("distributed")
 CHAOS = Path(__file__).with_name("chaos.py")
 PAGE = Path(spmvbench.__file__).parents[1] / "docs" / "cluster.md"
 BIN = Path(sys.executable).parent
-SLOW = """
-import time
-from spmvbench.formats import register
-from spmvbench.formats.csr.csr import CsrScalar
-
-@register
-class Slow(CsrScalar):
-    key = "slow"
-    reference = "none"
-    survey_name = ""
-
-    @classmethod
-    def convert(cls, a, **params):
-        time.sleep(0.4)
-        return super().convert(a)
-"""
 
 
 @pytest.fixture
-def environment(tmp_path):
-    (tmp_path / "slow.py").write_text(SLOW)
+def environment(tmp_path, slow_format):
+    (tmp_path / "slow.py").write_text(slow_format(0.4))
     return os.environ | {"SPMVBENCH_FORMATS": str(tmp_path / "slow.py"), "PATH": f"{BIN}:{os.environ['PATH']}"}
-
-
-@pytest.fixture
-def start(tmp_path, environment):
-    """Starts a command in an empty folder; it and what it started are killed at the end."""
-    started = []
-
-    def begin(*command):
-        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        process = psutil.Popen([*map(str, command)], cwd=tmp_path, env=environment, **pipes)
-        started.append(process)
-        return process
-
-    yield begin
-    for process in started:
-        for one in [*process.children(recursive=True), process] if process.is_running() else []:
-            one.kill()
-        process.communicate()
-
-
-@pytest.fixture
-def spmvbench_run(start):
-    return lambda *args: start(sys.executable, "-m", "spmvbench", "run", *args)
 
 
 def of(process, mark):
@@ -205,8 +164,8 @@ def test_no_scheduler_and_workers_with_other_formats_are_said_in_one_line(spmvbe
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_killing_everything_at_random_loses_doubles_and_blames_nothing(start, tmp_path):
-    faults = ["--faults", "hang=1,lie=1", "--options", "--dtype f64 --timeout 6"]
-    run = start(sys.executable, CHAOS, "--moments", 8, "--pause", 4, *faults)
+    cases = ["--matrices", *MATRICES[:4], "--faults", "hang=1,lie=1", "--options", "--dtype f64 --timeout 6"]
+    run = start(sys.executable, CHAOS, "--moments", 8, "--pause", 3, *cases)
     out, err = run.communicate(timeout=900)
     assert run.returncode == 0, out + err
     assert "lost 0, doubled 0, without a row 0" in out

@@ -26,7 +26,6 @@ template <int UNUSED> __global__ void ones(double* y, int n) { if (threadIdx.x <
 FORMATS = """
 import os
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
@@ -168,59 +167,43 @@ class Yes(CsrScalar):
     experiment = "yes"
     survey_name = ""
 
-
-@register
-class Slow(CsrScalar):
-    key = "slow"
-    reference = "none"
-    survey_name = ""
-
-    @classmethod
-    def convert(cls, a, **params):
-        time.sleep(0.1)
-        return super().convert(a)
 """
 
 
 @pytest.fixture
-def bad_formats(tmp_path):
+def bad_formats(tmp_path, slow_format):
     """The test's own formats and kernels, in a folder of this test."""
     (tmp_path / "bad.cu").write_text(KERNELS)
-    (tmp_path / "bad.py").write_text(FORMATS)
+    (tmp_path / "bad.py").write_text(FORMATS + slow_format(0.1))
     return tmp_path / "bad.py"
 
 
 @pytest.fixture
-def start(tmp_path, bad_formats):
-    """Starts `spmvbench run` in an empty folder; what still runs at the end is killed."""
-    started = []
-
-    def run(*args):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "spmvbench", "run", "--device", "emulated", *map(str, args)],
-            cwd=tmp_path,
-            env=os.environ | {"SPMVBENCH_FORMATS": str(bad_formats)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
-
-    yield run
-    for process in started:
-        process.kill()
-        process.communicate()
+def environment(bad_formats):
+    return os.environ | {"SPMVBENCH_FORMATS": str(bad_formats)}
 
 
 @pytest.fixture
-def run(start):
+def begin(spmvbench_run):
+    """Starts a run on the emulated device."""
+    return lambda *args: spmvbench_run("--device", "emulated", *args)
+
+
+@pytest.fixture
+def run(begin):
     def to_the_end(*args):
-        process = start(*args)
+        process = begin(*args)
         process.out, process.err = process.communicate(timeout=60)
         return process
 
     return to_the_end
+
+
+@pytest.fixture
+def run_here(command, tmp_path, monkeypatch):
+    """A run whose driver is this process: a start less where no format is the test's own."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *args: command("run", "--device", "emulated", *args)
 
 
 def until(condition, seconds=30):
@@ -405,11 +388,11 @@ def test_formats_that_fail_on_a_gpu_leave_their_rows_and_the_run_goes_on(run, tm
 MATRICES = [f"tridiag:{n}" for n in range(20, 28)]
 
 
-def test_a_run_killed_in_the_middle_ends_with_the_rows_of_an_unbroken_one(start, run, tmp_path):
+def test_a_run_killed_in_the_middle_ends_with_the_rows_of_an_unbroken_one(begin, run, tmp_path):
     args = [*MATRICES, "--formats", "slow,csr-vector", "--run"]
     whole, broken = tmp_path / "results" / "whole", tmp_path / "results" / "broken"
     assert run(*args, "whole").returncode == 0
-    process = start(*args, "broken")
+    process = begin(*args, "broken")
     until(lambda: parts(broken) >= 5)
     process.kill()
     process.communicate()
@@ -435,10 +418,10 @@ def test_a_run_killed_in_the_middle_ends_with_the_rows_of_an_unbroken_one(start,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_after_the_current_case(start, run, tmp_path, number):
+def test_a_signal_stops_after_the_current_case(begin, run, tmp_path, number):
     args = [*MATRICES, "--formats", "slow", "--run", "r"]
     folder = tmp_path / "results" / "r"
-    process = start(*args)
+    process = begin(*args)
     until(lambda: parts(folder) >= 1)
     process.send_signal(number)
     _, err = process.communicate(timeout=10)
@@ -451,8 +434,8 @@ def test_a_signal_stops_after_the_current_case(start, run, tmp_path, number):
     assert len(store.load(folder)) == 8
 
 
-def test_a_second_signal_stops_at_once(start, tmp_path):
-    process = start("tridiag:20", "--run", "r", "--formats", "bad-hang")
+def test_a_second_signal_stops_at_once(begin, tmp_path):
+    process = begin("tridiag:20", "--run", "r", "--formats", "bad-hang")
     folder = tmp_path / "results" / "r"
     until(lambda: (folder / "run.json").exists())
     process.send_signal(signal.SIGINT)
@@ -464,9 +447,9 @@ def test_a_second_signal_stops_at_once(start, tmp_path):
     assert running_workers(folder) == []
 
 
-def test_a_second_run_on_the_same_folder_is_refused_in_one_line(start, run, tmp_path):
+def test_a_second_run_on_the_same_folder_is_refused_in_one_line(begin, run, tmp_path):
     args = [*MATRICES, "--formats", "slow", "--run", "r"]
-    first = start(*args)
+    first = begin(*args)
     until(lambda: parts(tmp_path / "results" / "r") >= 1)
     first.send_signal(signal.SIGSTOP)  # else it might be done before the second has even begun
     second = run(*args)
@@ -533,12 +516,12 @@ def test_a_case_skipped_for_its_size_is_measured_where_there_is_room(run, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_file_is_measured_again_once_it_was_edited(run, tmp_path):
+def test_a_file_is_measured_again_once_it_was_edited(run_here, tmp_path):
     file, args = tmp_path / "own.mtx", ["own.mtx", "--formats", "csr-scalar", "--run", "r"]
     for number, entries in enumerate(["1 1 1.0", "2 1 3.0", "1 1 1.0"]):
         file.write_text(f"%%MatrixMarket matrix coordinate real general\n2 2 1\n{entries}\n")
         os.utime(file, (10**9, 10**9))  # neither size nor time tells
-        assert ("1 measured already" if number == 2 else "1 to measure") in run(*args).out
+        assert ("1 measured already" if number == 2 else "1 to measure") in run_here(*args).out
     rows = store.load(tmp_path / "results" / "r")
     assert rows["matrix_sha256"].nunique() == rows["file_sha256"].nunique() == len(rows) == 2
 
@@ -569,12 +552,12 @@ cli.main(sys.argv[1:])
 
 
 @pytest.mark.slow
-def test_a_run_killed_while_it_merges_its_rows_merges_them_when_it_is_repeated(run, tmp_path):
+def test_a_run_killed_while_it_merges_its_rows_merges_them_when_it_is_repeated(run_here, tmp_path):
     args = ["tridiag:30", "--formats", "csr-scalar", "--run", "r"]
     command = [sys.executable, "-c", KILL_AT_THE_END, "run", "--device", "emulated", *args]
     assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == -signal.SIGKILL
     assert parts(tmp_path / "results" / "r") == 1
-    again = run(*args)
+    again = run_here(*args)
     assert "1 measured already, 0 to measure" in again.out
     assert parts(tmp_path / "results" / "r") == 0
     printed = re.search(r"^Rows: (.*)$", again.out, re.M)[1]
@@ -582,9 +565,9 @@ def test_a_run_killed_while_it_merges_its_rows_merges_them_when_it_is_repeated(r
 
 
 @pytest.mark.parametrize("gone", ["removed", pytest.param("moved", marks=pytest.mark.slow)])
-def test_a_folder_that_goes_away_ends_the_run_in_one_line(start, tmp_path, gone):
+def test_a_folder_that_goes_away_ends_the_run_in_one_line(begin, tmp_path, gone):
     folder = tmp_path / "results" / "r"
-    process = start(*MATRICES, "--formats", "slow", "--run", "r")
+    process = begin(*MATRICES, "--formats", "slow", "--run", "r")
     until(lambda: parts(folder) >= 1)
     folder.rename(tmp_path / "elsewhere")
     if gone == "removed":
@@ -599,11 +582,11 @@ def test_a_folder_that_goes_away_ends_the_run_in_one_line(start, tmp_path, gone)
 
 
 @pytest.mark.slow
-def test_a_matrix_that_cannot_be_read_gives_a_row_for_each_case(run, tmp_path):
+def test_a_matrix_that_cannot_be_read_gives_a_row_for_each_case(run_here, tmp_path):
     (tmp_path / "broken.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 9\n1 1 1.0\n")
     (tmp_path / "complex.mtx").write_text("%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 1.0 2.0\n")
-    done = run("broken.mtx", "complex.mtx", "tridiag:9", "--formats", "ell,csr-scalar", "--run", "r")
-    assert done.returncode == 1, done.err  # they were named, and were not measured
+    done = run_here("broken.mtx", "complex.mtx", "tridiag:9", "--formats", "ell,csr-scalar", "--run", "r")
+    assert done.code == 1, done.err  # they were named, and were not measured
     rows = store.load(tmp_path / "results" / "r")
     assert rows.groupby("name")["status"].agg(set).to_dict() == {
         "broken.mtx": {"error"},
@@ -613,15 +596,15 @@ def test_a_matrix_that_cannot_be_read_gives_a_row_for_each_case(run, tmp_path):
     assert rows.loc[rows["name"] == "complex.mtx", "reason"].str.contains("complex").all()
     assert done.out.count("not read: ") == 2
     assert "1/1" in done.out  # a matrix that cannot be read counts for no format
-    done = run("complex.mtx", "--formats", "ell,csr-scalar", "--run", "r", "--real-part")
+    done = run_here("complex.mtx", "--formats", "ell,csr-scalar", "--run", "r", "--real-part")
     assert "2 to measure" in done.out
     rows = store.load(tmp_path / "results" / "r")
     assert (rows.loc[rows["name"] == "complex.mtx", "status"] == "ok").all()
     assert len(rows) == 6
 
 
-def test_what_a_row_of_a_measured_case_holds(run, tmp_path):
-    run("pde:6", "--formats", "hyb,cusparse-csr-alg1", "--dtype", "f64,f32", "--mode", "hot,cold", "--run", "r")
+def test_what_a_row_of_a_measured_case_holds(run_here, tmp_path):
+    run_here("pde:6", "--formats", "hyb,cusparse-csr-alg1", "--dtype", "f64,f32", "--mode", "hot,cold", "--run", "r")
     rows = store.load(tmp_path / "results" / "r")
     assert len(rows) == 8
     skipped = rows[(rows["mode"] == "cold") | (rows["format"] != "hyb")]

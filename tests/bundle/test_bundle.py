@@ -75,9 +75,26 @@ def test_a_run_is_packed_and_passes(run, tmp_path, monkeypatch, invoke):
         assert content.manifest["division"] == "closed"
 
 
+@pytest.fixture
+def made_once(session_home, monkeypatch):
+    """What several runs have measured is made again for one of them: the hashes lie in the session's home."""
+    made, folder = check._digest, session_home / "digests"
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def digest(name, seed):
+        kept = folder / f"{name}-{seed}".replace("/", "-")
+        if not kept.exists():
+            written = folder / f"{kept.name}.{os.getpid()}"
+            written.write_text(made(name, seed))
+            written.replace(kept)
+        return kept.read_text()
+
+    monkeypatch.setattr(check, "_digest", digest)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in PUBLISHED.glob("*/run.json")))
-def test_what_is_published_passes(name, invoke):
+def test_what_is_published_passes(name, invoke, made_once):
     assert f"{name} passes." in invoke("check", PUBLISHED / name)
 
 

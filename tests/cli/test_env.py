@@ -31,7 +31,13 @@ def test_fresh_machine(command, tmp_path, monkeypatch):
     assert not home.exists(), "looking makes no folders"
 
 
-def test_missing_gpu_says_what_to_install(command, monkeypatch):
+@pytest.fixture
+def no_packages(monkeypatch):
+    """Nothing is looked for: that takes a second, and says nothing of the rest."""
+    monkeypatch.setattr(env, "_versions", dict)
+
+
+def test_missing_gpu_says_what_to_install(command, no_packages, monkeypatch):
     from spmvbench.devices import cuda
 
     monkeypatch.setattr(cuda, "why_unavailable", lambda ordinal=0: "CuPy is not installed: pip install it")
@@ -42,7 +48,7 @@ def test_missing_gpu_says_what_to_install(command, monkeypatch):
 @pytest.mark.parametrize(
     ("shell", "expected"), [("/bin/bash", "bash_source"), ("/usr/bin/fish", "fish_source"), ("", "bash_source")]
 )
-def test_completion_hint_fits_the_shell(command, monkeypatch, shell, expected):
+def test_completion_hint_fits_the_shell(command, no_packages, monkeypatch, shell, expected):
     monkeypatch.setenv("SHELL", shell)
     assert f"_SPMVBENCH_COMPLETE={expected}" in command("env").out
 
