@@ -16,6 +16,7 @@ PANEL = 2**16  # columns that a chunk may reach over: a place has 16 bits for th
 PADDING = 2**16 - 1  # as the row of a place
 CONTINUED = np.uint32(2**31)
 SPARE = 1.25  # of the rows that blocks must hold: room to give blocks with long rows fewer of them
+DIGIT_BITS = 8  # of a column that a pass of the sort looks at, at most
 SMALLEST = 4096  # entries of a block, one round of its threads: smaller ones would leave threads idle
 
 
@@ -52,13 +53,10 @@ class Stretches(NamedTuple):
     panels: int
 
     @classmethod
-    def of(cls, keys: Array, nnz: int, blocks: int, cols: int, shift: int) -> Stretches:
-        """keys: (nnz,), ascending; shifted right by `shift`, block * cols + column."""
-        xp, panels = array_module(keys), cdiv(max(cols, 1), PANEL)
-        first = xp.arange(blocks, dtype=np.int64)[:, None] * cols + PANEL * xp.arange(panels, dtype=np.int64)
-        begin = xp.searchsorted(keys, first.reshape(-1) << shift)
-        counts = xp.diff(begin, append=begin.dtype.type(nnz))
-        return cls(begin, offsets(cdiv(counts, CHUNK)).astype(np.int32), panels)
+    def of(cls, begin: Array, nnz: int, panels: int) -> Stretches:
+        """By where each begins."""
+        counts = array_module(begin).diff(begin, append=begin.dtype.type(nnz))
+        return cls(begin, offsets(cdiv(counts, CHUNK)).astype(np.int32, copy=False), panels)
 
     @property
     def chunks(self) -> int:
@@ -82,7 +80,9 @@ def sorted_entries(a: Csr, cut: Cut) -> dict[str, Array]:
     block = expand(cut.entry, a.nnz)
     keys = block.astype(np.int64) * cols + a.col_idx
     order = stable_order(keys, blocks * cols)
-    stretches = Stretches.of(keys[order], a.nnz, blocks, cols, 0)
+    panels = cdiv(cols, PANEL)
+    first = xp.arange(blocks, dtype=np.int64)[:, None] * cols + PANEL * xp.arange(panels, dtype=np.int64)
+    stretches = Stretches.of(xp.searchsorted(keys[order], first.reshape(-1)), a.nnz, panels)
     found = stretches.arrays()
     block, column = block[order], a.col_idx[order]
     stretch = block.astype(np.int64) * stretches.panels + (column >> 16)
@@ -95,23 +95,25 @@ def sorted_entries(a: Csr, cut: Cut) -> dict[str, Array]:
 
 
 def by_kernels(a: Csr, cut: Cut, run: Run) -> dict[str, Array]:
-    """`sorted_entries` by one sort and two kernels, where keys have room for an entry's number. run: runs a launch."""
-    xp, blocks, cols, digits = a.xp, len(cut.row) - 1, max(a.cols, 1), a.nnz.bit_length()
-    if blocks * cols << digits > 2**63:
-        return sorted_entries(a, cut)
+    """`sorted_entries` by two kernels: a block's entries are neighbours already, so that only columns are sorted.
 
-    def launch(kernel: str, *args: Any) -> None:
-        run(Launch("caching/sweep_convert.cu", kernel, *per_thread(a.nnz), (np.int64(a.nnz), *args)))
-
-    keys = xp.empty(a.nnz, dtype=np.int64)
-    launch("sweep_keys", np.int32(blocks), np.int32(digits), np.int64(cols), cut.entry, a.col_idx, keys)
-    keys.sort()
-    stretches = Stretches.of(keys, a.nnz, blocks, cols, digits)
+    run: runs a launch on the arrays of `a`.
+    """
+    xp, blocks, panels = a.xp, len(cut.row) - 1, cdiv(max(a.cols, 1), PANEL)
+    bits = max(a.cols - 1, 1).bit_length()
+    passes = cdiv(bits, DIGIT_BITS)
+    keys = [xp.empty(a.nnz, dtype=np.uint64) for _ in range(2)]
+    begin = xp.empty(blocks * panels, dtype=np.int64)
+    sort = (np.int32(bits), np.int32(passes), np.int32(panels), cut.entry, a.col_idx, *keys, begin)
+    run(Launch("caching/sweep_convert.cu", "sweep_sort", blocks, THREADS, sort))
+    stretches = Stretches.of(begin, a.nnz, panels)
     found = stretches.arrays()
     found["values"] = xp.zeros(len(found["places"]), dtype=a.dtype)
-    where = (np.int32(digits), np.int64(cols), np.int32(stretches.panels), keys, *stretches[:2])
-    matrix = (cut.row, a.row_idx, a.values)
-    launch(f"sweep_places<{ctype(a.values)}>", *where, *matrix, found["places"], found["values"])
+    size = np.int64(a.nnz), np.int32(blocks), np.int32(panels)
+    matrix = cut.row, a.row_ptr, np.int32(a.rows), a.values
+    args = (*size, cut.entry, keys[passes % 2], begin, stretches.chunk_begin, *matrix)
+    kernel = f"sweep_places<{ctype(a.values)}, {ctype(a.row_ptr)}>"
+    run(Launch("caching/sweep_convert.cu", kernel, *per_thread(a.nnz), (*args, found["places"], found["values"])))
     return found
 
 

@@ -6,72 +6,106 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import SECTOR_BYTES, Array, Csr, distinct_groups, round_up, run_ptr
-from spmvbench.formats.base import Format, Launch, register
+from spmvbench.formats.arrays import SECTOR_BYTES, Array, Csr, cdiv, distinct_groups, round_up
+from spmvbench.formats.base import Format, Launch, ctype, per_thread, register
 from spmvbench.formats.caching.column_sweep import ColumnSweep
-from spmvbench.formats.caching.hub_cache import HubCache
-from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.caching.hub_cache import SHARE, HubCache
+from spmvbench.formats.conversion import Run, device_limits, runner
 from spmvbench.formats.csr.csr5 import Csr5
 from spmvbench.formats.ellpack.sell_local import SellLocal
 
+SOURCE = "caching/irregular.cu"
 SAMPLES = 8  # stretches of entries that are looked at, each a multiprocessor's share
+BLOCKS = 1024  # at most, that look at rows: each of their warps adds its slots up to one number
 SLICE = 32  # rows that are padded to one length
 
 
 class Look(NamedTuple):
     """What the choice rests on, from a sample of the entries and from the row pointers."""
 
-    sectors: float  # distinct sectors of x an entry, within a stretch
-    hub_share: float  # share of the sample in as many columns as shared memory holds, the fullest first
+    fetched: float  # bytes of the sectors of x that a stretch fetches, over those of its columns and values
+    hub_share: float  # share of the sample in the columns that `hub-cache` caches, the fullest
     longest: float  # longest row over a multiprocessor's share of the entries
     padding: float  # slots over entries, in slices of neighbouring rows
+    filling: float  # sectors that fill the shared memory of all multiprocessors, over the entries
 
     @classmethod
     def at(cls, a: Csr) -> Look:
         """Costs some launches over a few hundredths of the entries, and a pass over the rows."""
         if not a.nnz:
-            return cls(0.0, 0.0, 0.0, 1.0)
-        xp, limits, samples = a.xp, device_limits(a), SAMPLES
+            return cls(0.0, 0.0, 0.0, 1.0, np.inf)
+        limits, itemsize, run = device_limits(a), a.dtype.itemsize, runner(a)
         share = max(a.nnz // limits.multiprocessors, 1)
-        begin = xp.arange(samples, dtype=np.int64)[:, None] * (a.nnz - share) // (samples - 1)
-        columns = a.col_idx[begin + xp.arange(share, dtype=np.int64)]
-        ordered = xp.sort(columns.ravel())
-        counts = xp.diff(run_ptr(ordered))
-        hubs = xp.sort(counts)[::-1][: limits.shared_bytes // a.dtype.itemsize]
-        lengths = xp.zeros(round_up(a.rows, SLICE), dtype=a.row_ptr.dtype)
-        lengths[: a.rows] = a.row_lengths
+        sectors, slots, longest, counts = by_arrays(a, share) if run is None else by_kernels(a, share, run)
+        sample = SAMPLES * share
+        hubs = int(SHARE * (limits.shared_bytes // itemsize))
         return cls(
-            distinct_groups(columns, a.cols, SECTOR_BYTES // a.dtype.itemsize) / ordered.size,
-            int(hubs.sum()) / ordered.size,
-            a.row_len_max / share,
-            SLICE * int(lengths.reshape(-1, SLICE).max(axis=1).sum()) / a.nnz,
+            sectors * SECTOR_BYTES / (sample * (itemsize + a.col_idx.itemsize)),
+            int(a.xp.sort(counts)[-hubs:].sum()) / sample,
+            longest / share,
+            slots / a.nnz,
+            limits.multiprocessors * limits.shared_bytes / SECTOR_BYTES / a.nnz,
         )
 
 
+def by_arrays(a: Csr, share: int) -> tuple[int, int, int, Array]:
+    """Sectors of x, slots, longest row; entries of each column of the sample, (n,), n at most the number of columns."""
+    begin = np.arange(SAMPLES)[:, None] * (a.nnz - share) // (SAMPLES - 1)
+    columns = a.col_idx[begin + np.arange(share)]
+    sectors = distinct_groups(columns, a.cols, SECTOR_BYTES // a.dtype.itemsize)
+    lengths = np.zeros(round_up(a.rows, SLICE), dtype=np.int64)
+    lengths[: a.rows] = a.row_lengths
+    slots = SLICE * int(lengths.reshape(-1, SLICE).max(axis=1).sum())
+    return sectors, slots, a.row_len_max, np.bincount(columns.ravel())
+
+
+def by_kernels(a: Csr, share: int, run: Run) -> tuple[int, int, int, Array]:
+    """As `by_arrays`. run: runs a launch on the arrays of `a`."""
+    xp, width = a.xp, SECTOR_BYTES // a.dtype.itemsize
+    words = cdiv(cdiv(a.cols, width), 32)
+    seen, counts = xp.zeros(SAMPLES * words, dtype=np.uint32), xp.zeros(a.cols, dtype=np.int32)
+    found = xp.zeros(3, dtype=np.uint64)
+    stretches = np.int64(a.nnz), np.int64(share), np.int32(SAMPLES), np.int32(width), np.int64(words)
+    columns = (*stretches, a.col_idx, seen, counts, found)
+    run(Launch(SOURCE, "look_at_columns", *per_thread(SAMPLES * share), columns))
+    grid, block = per_thread(a.rows)
+    run(
+        Launch(
+            SOURCE, f"look_at_rows<{ctype(a.row_ptr)}>", min(grid, BLOCKS), block, (np.int32(a.rows), a.row_ptr, found)
+        )
+    )
+    sectors, slots, longest = found.tolist()
+    return sectors, slots, longest, counts
+
+
 def choice(look: Look) -> type[Format]:
-    """The format for a matrix that looks like that; thresholds as measured on an H200 (docs/irregular.md)."""
-    if look.sectors < 0.25:  # x streams, or what is read of it stays in L1
-        return SellLocal if look.padding < 1.25 else Csr5
-    if look.hub_share >= 0.5:
-        return HubCache
-    return ColumnSweep if look.longest < 0.01 else Csr5
+    """The format for a matrix that looks like that; why these thresholds is in docs/irregular.md."""
+    if look.filling < 0.25:
+        if look.longest < 0.01:
+            if look.fetched >= 1:
+                return ColumnSweep
+        elif look.fetched >= 0.5 and look.hub_share >= 1 / 3:
+            return HubCache
+    return SellLocal if look.padding < 1.25 else Csr5
 
 
 @register
 class Irregular(Format):
     """`column-sweep`, `hub-cache`, `csr5` or `sell-local`, by what a sample of the columns looks like.
 
-    Four numbers decide, none of them a measurement of time. How many sectors of x an entry stands for: where few, x
-    streams anyway, and sliced ELLPACK takes the matrix, or CSR5 where it would pad by more than a quarter. How much of
-    it the fullest columns hold: where half, their x is cached. How long the longest row is: where rows are short beside
-    a multiprocessor's share, a block's y lies in shared memory and its columns in order; else CSR5.
+    Five numbers decide, none of them a measurement of time. What fills the shared memory of every multiprocessor, with
+    y or with x, has to pay: sectors that fill it are fewer than a quarter of the entries, and without it each of these
+    may fetch a sector of x. Where rows are short beside a multiprocessor's share, so that additions to one y hardly
+    meet, and sectors of x are more bytes than the entries themselves, a block's y lies there and its columns in order.
+    Where rows are longer, x still half as many bytes as the entries and a third of them in the columns that fit, it is
+    x of these. Everything else streams: sliced ELLPACK, or CSR5 where slices would pad by more than a quarter.
     """
 
     key = "irregular"
     family = "CSR"
     reference = "this project"
     own = True
-    sources = (*ColumnSweep.sources, *HubCache.sources, *SellLocal.sources)
+    sources = (SOURCE, *ColumnSweep.sources, *HubCache.sources, *SellLocal.sources)
 
     chosen: Format
 

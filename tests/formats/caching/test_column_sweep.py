@@ -62,6 +62,14 @@ def test_kernels_convert_as_arrays_do(name, dtype, checking, same_arrays):
     same_arrays(found, column_sweep.sorted_entries(a, cut), name)
 
 
+def test_kernels_sort_columns_of_many_bits(checking, same_arrays):
+    rng = np.random.default_rng(2)
+    a = Csr.of(sparse.random_array((30, 2**25 + 3), density=1e-6, rng=rng, format="csr"))
+    cut = Cut.of(a, 2, 4 * a.rows)
+    found = column_sweep.by_kernels(a, cut, lambda launch: checking.compile([launch]).run())
+    same_arrays(found, column_sweep.sorted_entries(a, cut), "four passes")
+
+
 @pytest.mark.parametrize("spec", ["column-sweep[sms=3,shared_bytes=1024]", "column-sweep[sms=7,parts=3,chunks=1]"])
 @pytest.mark.parametrize("name", ["power law", "tall", "long rows among empty"])
 def test_many_blocks_and_parts_of_them(spec, name, emulated):
