@@ -46,11 +46,19 @@ def probe(device: Device, settings: Settings) -> dict[str, Any]:
     return facts
 
 
+def kept_shares(size: int, l2: int) -> set[float]:
+    """Of an array of `size` bytes that is read again and again, the shares to try to keep in an L2 of `l2` bytes.
+
+    However large the array is: an H200 reads 226 MB in a loop, nearly four times its L2, 9 % faster than DRAM gives.
+    """
+    return {min(share * l2 / size, 1.0) for share in (0.0, *KEPT)} if size > l2 / 4 else {0.0}
+
+
 def _roofs(device: Device, rule: timing.Rule, source: Any, target: Any) -> dict[str, list[tuple[int, float]]]:
     """As `roofs.columns` takes them, for sizes from 64 kB, as far as `source` (zeros) reaches.
 
-    Around the size of L2 there are four sizes to a doubling, and the fastest of several reads counts, of which each
-    keeps another part of the array there.
+    Around the size of L2 there are four sizes to a doubling. From a quarter of it on the fastest of several reads
+    counts, of which each keeps another part of the array there.
     """
 
     def seconds(launch: Launch) -> float:
@@ -68,8 +76,7 @@ def _roofs(device: Device, rule: timing.Rule, source: Any, target: Any) -> dict[
     near = {int(size * 2 ** (quarter / 4)) for size in powers if l2 / 4 < size < 4 * l2 for quarter in range(4)}
     found: dict[str, list[tuple[int, float]]] = {"read": [], "sectors": [], "lines": []}
     for size in sorted({*powers, *near}):
-        shares = {min(share * l2 / size, 1.0) for share in (0.0, *KEPT)} if size in near else {0.0}
-        found["read"].append((size, min(read(size, kept) for kept in shares)))
+        found["read"].append((size, min(read(size, kept) for kept in kept_shares(size, l2))))
     blocks, threads, rounds = 8 * device.limits.multiprocessors, 256, 32
     fetched = blocks * threads * rounds * 8
     for size in (size for size in powers if size <= GATHER_BYTES):

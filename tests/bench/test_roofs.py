@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from spmvbench import load
+from spmvbench.bench.probe import kept_shares
 from spmvbench.bench.roofs import Fetched, columns
 from spmvbench.formats import Csr
 
@@ -58,3 +59,16 @@ def test_the_lower_roof_counts(sectors, lines, sizes, seconds):
 
 def test_without_roofs_there_is_no_bound():
     assert columns({}, nnz=10, fetched=Fetched(1.0, 1.0), model_bytes=10, x_bytes=10) == {}
+
+
+@pytest.mark.parametrize(
+    ("size", "shares"),
+    [
+        (10, {0.0}),  # L2 holds all of it, whatever a read asks for
+        (40, {0.0, 1.0}),  # it could hold all
+        (120, {0.0, 5 / 12, 7.5 / 12, 10 / 12}),
+        (100_000, {0.0, 0.0005, 0.00075, 0.001}),  # however much larger it is than L2
+    ],
+)
+def test_what_a_loop_may_keep_in_l2_is_tried(size, shares):
+    assert sorted(kept_shares(size, 100)) == pytest.approx(sorted(shares))
