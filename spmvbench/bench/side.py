@@ -113,11 +113,12 @@ class Side:
     def burst(self, seconds: float) -> list[float]:
         """Samples, seconds per SpMV: LEAST or more, after one that is not counted and warms caches and clocks.
 
-        That one begins with an L2 flush, in every mode: what the other side has left there, or moving the arrays,
+        That one begins with an empty L2, in every mode: what the other side has left there, or moving the arrays,
         outlives many SpMVs whose loads are marked as read once, and would be another start for each side.
         """
         flush = self.mode == "cold"
-        self.device.elapsed(self.work, flush=True)
+        self.device.empty_cache()
+        self.device.elapsed(self.work, flush=flush)
         end, samples = time.perf_counter() + seconds, []
         while len(samples) < LEAST or time.perf_counter() < end:
             samples.append(self.device.elapsed(self.work, flush=flush) / self.repeats)

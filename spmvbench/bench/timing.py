@@ -1,6 +1,7 @@
 """The timing core: how long one SpMV takes, hot and cold. It knows a Program and a Device, and no format.
 
-Hot: a sample is one replay of `repeats` complete SpMVs with no launch latency between them, divided by `repeats`.
+Hot: a sample is one replay of `repeats` complete SpMVs with no launch latency between them, divided by `repeats`; L2
+holds what these SpMVs keep there and nothing of other work.
 Cold: a sample is one SpMV after the L2 cache was flushed. Samples are taken until the 95 % confidence interval of
 their median is within 0.5 % of it to either side, or the round's time is spent. The interval comes from order
 statistics, so it holds for any distribution of the samples (Hoefler & Belli 2015, section 3.1.3; the 0.5 % is that of
@@ -122,9 +123,14 @@ def prepare(program: Program, device: Device, mode: str, rule: Rule) -> Series:
 
 
 def take_round(series: Series, device: Device, rule: Rule, clock: Callable[[], float] = time.perf_counter) -> None:
-    """Add one round of samples to the series, after one that is not counted: it warms caches and clocks up."""
+    """Add one round of samples to the series, after one that is not counted: it warms caches and clocks up.
+
+    That one begins with an empty L2. Lines that other work left there outlive any number of SpMVs whose loads are
+    marked as read once, and a matrix about as large as L2 would be as fast as they let it be (docs/measuring.md).
+    """
     deadline = clock() + rule.budget / rule.rounds
     if rule.sample > 0:
+        device.empty_cache()
         device.elapsed(series.work, flush=series.flush)
     taken: list[float] = []
     before = device.throttled()

@@ -99,6 +99,9 @@ class Device(ABC):
     def elapsed(self, work: Callable[[], None], *, flush: bool = False) -> float:
         """Seconds that the device spent on what `work` enqueues, launch latency removed; L2 flushed before if asked."""
 
+    def empty_cache(self) -> None:
+        """Leave nothing in the L2 cache, of anything: what stays in the way of loads that are marked as read once."""
+
     @abstractmethod
     def synchronize(self) -> None:
         """Wait for everything enqueued. Raises DeviceFault where a kernel failed."""

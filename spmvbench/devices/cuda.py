@@ -36,6 +36,7 @@ STICKY = {214, 220, 226, *range(700, 720)} - {701, 704, 705, 708, 709, 712, 713}
 # nvmlClocksEventReason bits: hardware slow-down, thermal (software, hardware), external power brake.
 THROTTLE_REASONS = 0x8 | 0x20 | 0x40 | 0x80
 POWER_CAP_REASON = 0x4
+LINE_BYTES = 128  # of L2
 REPEAT = Launch("repeat.cu", "repeat", 1, 1, ())
 CHECKSUM_BLOCKS = 2048  # enough to fill a GPU; each adds to the sum once a warp
 POWER_CAP_CLOCK_SHARE = 0.75  # a power cap counts only once it takes more than a quarter of the clock (as NVBench)
@@ -262,6 +263,7 @@ class Cuda(Device):
         self._peak = _peak_memory()
         self._nvml = _nvml_handle(self._device.pci_bus_id)
         self._flush_buffer: Any = None
+        self._discard: CudaProgram | None = None
         self._release = np.frombuffer(cupy.cuda.alloc_pinned_memory(8), np.int32, 2)
         self._events = cupy.cuda.Event(), cupy.cuda.Event()
         hold = Launch("hold.cu", "hold", 1, 1, (np.int64(self._release.ctypes.data), np.int64(HOLD_CYCLES)))
@@ -345,6 +347,16 @@ class Cuda(Device):
         if self._flush_buffer is None:
             self._flush_buffer = self.xp.empty(self._attribute(38), dtype=np.uint8)  # cudaDevAttrL2CacheSize
         self._flush_buffer.data.memset_async(0, self._flush_buffer.nbytes, self.stream)
+
+    def empty_cache(self) -> None:
+        """Write over as many bytes as L2 holds, and drop these lines: those of a flush would stay like any other's."""
+        with _faults():
+            self._flush()
+            if self._discard is None:
+                lines, block = self._flush_buffer.nbytes // LINE_BYTES, 256
+                args = (self._flush_buffer, np.int64(lines))
+                self._discard = CudaProgram(self, [Launch("discard.cu", "discard", cdiv(lines, block), block, args)])
+            self._discard.run()
 
     def synchronize(self) -> None:
         with _faults():

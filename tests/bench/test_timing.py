@@ -12,6 +12,7 @@ class StreamDevice:
 
     def __init__(self, seconds, throttled=()):
         self.seconds, self.samples, self.clock, self.flushed = iter(seconds), 0, 0.0, []
+        self.emptied = []  # before which samples
         self.throttled_at = set(throttled)
 
     def elapsed(self, work, *, flush=False):
@@ -21,6 +22,9 @@ class StreamDevice:
         seconds = next(self.seconds)
         self.clock += seconds
         return seconds
+
+    def empty_cache(self):
+        self.emptied.append(self.samples)
 
     def capture(self, program, repeats):
         return lambda: program.append(repeats)
@@ -141,6 +145,7 @@ def test_samples_are_per_spmv_and_add_up_over_rounds():
     take_round(series, device, rule, device.now)
     assert series.seconds == [2.5e-4] * 20
     assert device.samples == 22  # each round warms up once
+    assert device.emptied == [0, 11]  # and begins with an empty cache
 
 
 def test_hot_replays_a_graph_that_fills_a_sample_and_cold_flushes_before_one_spmv():

@@ -138,6 +138,26 @@ def test_a_flushed_cache_costs_time(device, prepared):
 
 
 @pytest.mark.gpu
+@pytest.mark.timing
+def test_what_other_work_left_in_the_cache_stays_out_of_hot_samples(device):
+    a = Csr.of(synthetic.generate("pde:64", 0)).astype(np.float64).on(device.xp)
+    fmt = formats.get("sell-local").from_csr(a)
+    program = device.compile(fmt.launches(device.xp.ones(a.cols), device.xp.zeros(a.rows)))
+    rule, seconds = timing.RULES["cuda"], []
+    others = device.xp.zeros(device.properties()["l2_bytes"] // 8)
+    for _ in range(5):
+        series = timing.prepare(program, device, "hot", rule)
+        others += 1  # lines that nothing marks as read once
+        device.synchronize()
+        timing.take_round(series, device, rule)
+        seconds.append(timing.summary(series)["t_median"])
+        device.empty_cache()
+    series = timing.prepare(program, device, "hot", rule)
+    timing.take_round(series, device, rule)
+    assert max(seconds) < 1.03 * timing.summary(series)["t_median"]
+
+
+@pytest.mark.gpu
 def test_a_kernel_that_does_not_compile_gives_the_compilers_words(device, tmp_path):
     source = tmp_path / "broken.cu"
     source.write_text("template <typename V> __global__ void broken(V* y) { y[0] = undeclared; }")
