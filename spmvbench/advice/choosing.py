@@ -10,14 +10,16 @@ import numpy as np
 
 from spmvbench import formats
 from spmvbench.advice import traits
-from spmvbench.advice.model import SPMVS, Model
+from spmvbench.advice.model import ABOVE, LARGE, SPMVS, UP_TO, Model
 from spmvbench.bench.roofs import Fetched
 from spmvbench.bench.roofs import columns as roofs_of
-from spmvbench.collection.features import features
+from spmvbench.collection.features import SAMPLE, quick_features, sample
 from spmvbench.formats import Skip
 from spmvbench.formats.arrays import Csr
 
 REASONS = 3
+EVERY = 8  # one multiprocessor in so many stands for all in what is fetched of x
+LOCAL = ("blocked", "tile")  # rooms of formats whose bytes are those of stretches of rows, dear to count, added up
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Advice:
 
     reasons: in words, what decided. strange: in words, what is beyond all matrices of the rows; then `safe` names the
     format that loses least where much goes wrong. loss: in per cent, of the choices for matrices whose families the
-    model had not seen. seconds: what looking at the matrix took, for traits and for bytes of formats.
+    model had not seen. seconds: what looking at the matrix took, for traits and for bytes of formats, and one SpMV on
+    the host beside them.
     """
 
     ranked: list[Expected]
@@ -47,7 +50,7 @@ class Advice:
     strange: list[str]
     safe: Expected
     loss: dict[str, float]
-    seconds: tuple[float, float]
+    seconds: tuple[float, float, float]
 
 
 def advise(a: Csr, model: Model, spmvs: float, top: int = 5) -> Advice:
@@ -55,27 +58,30 @@ def advise(a: Csr, model: Model, spmvs: float, top: int = 5) -> Advice:
 
     What a format stores is found only of those that could be among them, were values all that they read.
     """
+    formats.keys()  # imports every format: none of the time that a matrix takes
     start = time.perf_counter()
-    fetched = Fetched.by(a, model.about["multiprocessors"])
-    columns: dict[str, Any] = features(a, quick=True) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines}
+    fetched = Fetched.by(a, model.about["multiprocessors"], EVERY if a.nnz > SAMPLE else 1)
+    columns: dict[str, Any] = quick_features(a) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines}
     one = {name: np.array([value], dtype=float) for name, value in columns.items()}
     slower, conversion = (part[0] for part in model.predicted(one))
     looked = time.perf_counter()
     ends = (a.rows + a.cols) * a.dtype.itemsize
-    least = model.totals(slower * _bound(a, model, fetched, a.nnz * a.dtype.itemsize + ends), conversion, spmvs)
+    least = conversion + spmvs * slower * _bound(a, model, fetched, a.nnz * a.dtype.itemsize + ends)
+    part = sample(a)[0]
     vendor, safe = (model.labels.index(model.about[name]) for name in ("vendor", "safe"))
     sizes = np.full(len(slower), np.nan)
     found: dict[int, Expected] = {}
     for k in [*dict.fromkeys((vendor, safe)), *(k for k in np.argsort(least) if k not in (vendor, safe))]:
         if k not in (vendor, safe) and sum(e.total <= least[k] for e in found.values()) >= top:
             break
-        sizes[k] = _bytes(a, model.labels[k])
+        sizes[k] = _bytes(a, part, model.labels[k])
         if np.isnan(sizes[k]):
             continue
         spmv = slower * _bound(a, model, fetched, sizes[k] + ends)
         low, high = (spmv[k] * np.exp(model.errors[0, k, end]) for end in (0, 1))
-        total = model.totals(spmv, conversion, spmvs)[k]
-        found[k] = Expected(model.labels[k], *map(float, (spmv[k], low, high, conversion[k], total)))
+        seconds = spmv[k], low, high, conversion[k], conversion[k] + spmvs * spmv[k]
+        found[k] = Expected(model.labels[k], *map(float, seconds))
+    estimated = time.perf_counter()
     ranked = sorted(found.values(), key=lambda e: e.total)
     best = model.labels.index(ranked[0].label)
     rival = vendor if best != vendor else model.labels.index(ranked[min(1, len(ranked) - 1)].label)
@@ -86,19 +92,33 @@ def advise(a: Csr, model: Model, spmvs: float, top: int = 5) -> Advice:
         [traits.words(name, columns) for name in model.strange(columns)],
         found.get(safe, found[vendor]),
         _loss(model, spmvs, a.nnz),
-        (looked - start, time.perf_counter() - looked),
+        (looked - start, estimated - looked, _host_spmv(a)),
     )
 
 
-def _bytes(a: Csr, label: str) -> float:
-    """What a format would take of this matrix; NaN where it cannot hold it."""
+def _bytes(a: Csr, part: Csr, label: str) -> float:
+    """What a format would take of this matrix, judged by a part of its rows where it is LOCAL; NaN where it cannot hold
+    it.
+    """
     ((cls, params),) = formats.parse(label)
     if cls.square_only and a.rows != a.cols:
         return np.nan
+    local = cls.__module__.split(".")[2] in LOCAL and part.nnz
     try:
-        return float(cls.estimate(a, **cls.resolve(params)))
+        size = cls.estimate(part if local else a, **cls.resolve(params))
     except Skip:
         return np.nan
+    return float(size) * (a.nnz / part.nnz if local else 1)
+
+
+def _host_spmv(a: Csr) -> float:
+    """Seconds of one y = A x on a thread of the host, SciPy's."""
+    from scipy import sparse
+
+    matrix, x = sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape), np.ones(a.cols, a.dtype)
+    start = time.perf_counter()
+    matrix @ x
+    return time.perf_counter() - start
 
 
 def _bound(a: Csr, model: Model, fetched: Fetched, model_bytes: float) -> float:
@@ -134,7 +154,7 @@ def _reasons(
     for k in between:
         times[:, k] = found[k].spmv * slower[:, k] / slower[0, k]
         conversions[:, k] = found[k].conversion * made[:, k] / made[0, k]
-    totals = model.totals(times, conversions, spmvs)
+    totals = conversions + spmvs * times
     lead = np.log(totals[:, there] / totals[:, here])
     lost = lead[0] - lead[1:]
     order = [k for k in np.argsort(-lost) if lost[k] > 0.01]
@@ -150,5 +170,5 @@ def _loss(model: Model, spmvs: float, nnz: int) -> dict[str, float]:
     """The judgement nearest to this many SpMVs, of the large matrices for a large one: mean, p95 and worst."""
     nearest = min(SPMVS, key=lambda n: abs(np.log(n / max(spmvs, 1))))
     lines = [x for x in model.about["judgement"] if x["chooser"] == "model" and x["spmvs"] == nearest]
-    large = [x for x in lines if x["of"] != "all"]
-    return (large if large and nnz > 1_000_000 else lines)[0]
+    alike = [x for x in lines if x["of"] == (ABOVE if nnz > LARGE else UP_TO)]
+    return (alike or lines)[0]

@@ -18,8 +18,10 @@ from spmvbench import paths
 from spmvbench.advice import traits
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
-VERSION = 1
+VERSION = 2
 LAUNCHES, ENTRY = 3e-4, 5e-11  # seconds: what conversions are told in multiples of, whole and for each entry
+LARGE = 1_000_000  # entries: below, most SpMVs measure the latency of a launch
+ABOVE, UP_TO = "above 1 M entries", "up to 1 M entries"  # what is judged apart, beside all matrices
 SPMVS = (1, 10, 100, 1_000, 10_000, 1_000_000)  # for which choices are judged
 
 
@@ -52,8 +54,8 @@ class Forest:
 class Model:
     """labels: the formats of the portfolio, K of them. about: device, roofs, runs, judgement, ranges; plain JSON.
 
-    errors: (2, K, 3), of the logarithms of times and conversions where their family was left out: the 10th and the
-    90th percentile, and the standard deviation.
+    errors: (2, K, 2), of the logarithms of measured over predicted times and conversions where their family was left
+    out: the 10th and the 90th percentile.
     """
 
     labels: tuple[str, ...]
@@ -70,11 +72,6 @@ class Model:
         x = traits.of(columns)
         unit = LAUNCHES + ENTRY * np.asarray(columns["nnz"], dtype=float)
         return np.exp(self.times(x)), np.exp(self.conversions(x)) * unit[:, None]
-
-    def totals(self, spmv: np.ndarray, conversion: np.ndarray, spmvs: float) -> np.ndarray:
-        """Seconds to be expected of a conversion and so many SpMVs: a format that is known less well costs more."""
-        sure = np.exp(self.errors[:, :, 2] ** 2 / 2)
-        return conversion * sure[1] + spmvs * spmv * sure[0]
 
     def strange(self, columns: traits.Columns) -> list[str]:
         """The traits of one matrix that are beyond all matrices of the rows, by more than a tenth of their range."""

@@ -15,19 +15,24 @@ import pandas as pd
 
 from spmvbench import store
 from spmvbench.advice import traits
-from spmvbench.advice.model import ENTRY, LAUNCHES, SPMVS, Forest, Model
+from spmvbench.advice.model import ABOVE, ENTRY, LARGE, LAUNCHES, SPMVS, UP_TO, Forest, Model
+from spmvbench.analysis.breakeven import ready
 from spmvbench.analysis.cases import prepared, right
 from spmvbench.errors import SpmvbenchError
 
 PORTFOLIO = 24
 TREES = 160
+SWEEPS = 30  # over matrices and formats, until their effects stand
 REACH = (
     10.0  # what a chooser loses whose format cannot hold the matrix; a loss that is more counts as that in portfolios
 )
-LARGE = 1_000_000  # entries: below, most SpMVs measure the latency of a launch
 VENDORS = ("cusparse-csr-alg1", "cusparse-csr-alg2")
 COSTLY = ("bccoo-plus", "bcoo-bcsr", "cocktail", "ehyb", "ehyb-rcm")  # whose estimate is as dear as a conversion
 LEAST = 1e-7  # seconds that a conversion takes which only takes over arrays
+
+
+HALVED = "model of half the families"
+WITHIN = "the best of the model's formats"  # a chooser that knows their times: what the others lose is no portfolio's
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +67,7 @@ def table(rows: pd.DataFrame, dtype: str = "f64") -> Table:
         raise SpmvbenchError("the rows are from before matrices had the traits that the model looks at: measure again")
     if rows["device_name"].nunique() > 1:
         raise SpmvbenchError(f"rows of several GPUs make no model: {', '.join(sorted(set(rows['device_name'])))}")
-    made = rows["t_convert_device"].fillna(rows["t_convert_host"] + rows["t_transfer"]) + rows["t_setup"].fillna(0)
-    rows = rows.assign(conversion=made.clip(lower=LEAST), bound=2e-9 * rows["nnz"] / rows["bound_gflops"])
+    rows = rows.assign(conversion=ready(rows).clip(lower=LEAST), bound=2e-9 * rows["nnz"] / rows["bound_gflops"])
     rows = rows.dropna(subset=["conversion", "bound", "t_median", "x_lines", "full_diagonal_share"])
     if rows["matrix"].nunique() < 3 or not set(VENDORS) & set(rows["label"]):
         raise SpmvbenchError("a model needs rows of several matrices, cuSPARSE's among them")
@@ -90,11 +94,29 @@ def portfolio(known: Table, size: int = PORTFOLIO) -> list[str]:
     return sorted(labels[k] for k in chosen)
 
 
+def additive(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What all formats share on each matrix, (matrices, 1), and by how much each differs from that, (matrices, K).
+
+    y: (matrices, K), NaN where there is no row: there a format differs by as much as it does in the mean of the others,
+    which is what is left when effects of matrices and formats are taken away by turns. So a format with rows of hard
+    matrices alone does not seem a slow one.
+    """
+    known = ~np.isnan(y)
+    formats = np.nanmean(y, axis=0)
+    for _ in range(SWEEPS):
+        matrices = np.nanmean(y - formats, axis=1, keepdims=True)
+        formats = np.nanmean(y - matrices, axis=0)
+    full = np.where(known, y, matrices + formats)
+    shared = full.mean(axis=1, keepdims=True)
+    return shared, full - shared
+
+
 def _grown(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Forest:
+    """Trees that split by what formats differ in, where what they share is one output of K + 1 and not all of each."""
     from sklearn.ensemble import ExtraTreesRegressor
 
-    y = np.where(np.isnan(y), np.nanmedian(y, axis=0), y)
-    forest = ExtraTreesRegressor(TREES, min_samples_leaf=2, max_features=0.5, random_state=seed).fit(x, y)
+    forest = ExtraTreesRegressor(TREES, min_samples_leaf=2, max_features=0.5, random_state=seed)
+    forest.fit(x, np.hstack(additive(y)))
     trees = [tree.tree_ for tree in forest.estimators_]
     roots = np.cumsum([0, *(tree.node_count for tree in trees[:-1])])
 
@@ -112,7 +134,7 @@ def _grown(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Forest:
         threshold=joined(lambda t: t.threshold),
         left=child("children_left"),
         right=child("children_right"),
-        value=joined(lambda t: t.value[:, :, 0]).astype(np.float32),
+        value=joined(lambda t: t.value[:, :1, 0] + t.value[:, 1:, 0]).astype(np.float32),
         roots=roots.astype(np.int32),
     )
 
@@ -123,7 +145,7 @@ def fitted(known: Table, labels: Sequence[str]) -> Model:
     x = traits.of(known.columns)
     unit = LAUNCHES + ENTRY * known.columns["nnz"].to_numpy(float)
     ratios = known.spmv[labels] / known.bound[labels], known.conversion[labels].div(unit, axis=0)
-    return Model(tuple(labels), {}, *(_grown(x, np.log(r).to_numpy()) for r in ratios), np.zeros((2, len(labels), 3)))
+    return Model(tuple(labels), {}, *(_grown(x, np.log(r).to_numpy()) for r in ratios), np.zeros((2, len(labels), 2)))
 
 
 def predictions(model: Model, known: Table) -> tuple[np.ndarray, np.ndarray]:
@@ -143,9 +165,14 @@ class Judgement:
     choices: pd.DataFrame
     errors: dict[str, list[tuple[float, float]]]
 
+    def quantiles(self, label: str, at: Sequence[float]) -> np.ndarray:
+        """(2, quantiles): of the errors of a label's times and of its conversions; 0 where it was in no portfolio."""
+        return np.nanquantile(self.errors.get(label, [(0.0, 0.0)]), at, axis=0).T
+
     def summary(self) -> pd.DataFrame:
         """Losses in per cent: geometric mean, 95th percentile and worst by matrices, chooser and number of SpMVs."""
-        parts = {"all": self.choices, "above 1 M entries": self.choices[self.choices["nnz"] > LARGE]}
+        large = self.choices["nnz"] > LARGE
+        parts = {"all": self.choices, ABOVE: self.choices[large], UP_TO: self.choices[~large]}
         found = pd.concat(parts, names=["of"]).groupby(["of", "chooser", "spmvs"], sort=False)["loss"]
         return pd.DataFrame(
             {
@@ -157,14 +184,20 @@ class Judgement:
         ).reset_index()
 
 
-def judged(known: Table, size: int = PORTFOLIO, progress: Callable[[str], None] = lambda _: None) -> Judgement:
-    """What choosers lose on each family where they have learned from the others."""
+def judged(
+    known: Table, size: int = PORTFOLIO, progress: Callable[[str], None] = lambda _: None, share: float = 1.0
+) -> Judgement:
+    """What choosers lose on each family where they have learned from the others, or from so large a share of them."""
     lines: list[dict[str, Any]] = []
     errors: dict[str, list[tuple[float, float]]] = {}
-    for family in sorted(known.family.unique()):
+    families = sorted(known.family.unique())
+    drawn = np.random.default_rng(0)
+    for family in families:
         progress(family)
+        others = [other for other in families if other != family]
+        seen = drawn.choice(others, max(round(share * len(others)), 2), replace=False) if share < 1 else others
         out = known.of(known.family.index[known.family == family])
-        rest = known.of(known.family.index[known.family != family])
+        rest = known.of(known.family.index[known.family.isin(seen)])
         labels = portfolio(rest, size)
         model = fitted(rest, labels)
         predicted = predictions(model, out)
@@ -175,8 +208,8 @@ def judged(known: Table, size: int = PORTFOLIO, progress: Callable[[str], None] 
         for n in SPMVS:
             total = out.total(n)
             best = total.min(axis=1)
-            totals = pd.DataFrame(model.totals(*predicted, n), total.index, labels)
-            choosers = {"model": totals.idxmin(axis=1), **_rivals(rest, out, n)}
+            totals = pd.DataFrame(predicted[1] + n * predicted[0], total.index, labels)
+            choosers = {"model": totals.idxmin(axis=1), WITHIN: total[labels].idxmin(axis=1), **_rivals(rest, out, n)}
             for chooser, chosen in choosers.items():
                 for matrix, label in chosen.items():
                     took = total.at[matrix, label] / best[matrix]
@@ -188,6 +221,7 @@ def judged(known: Table, size: int = PORTFOLIO, progress: Callable[[str], None] 
                             "spmvs": n,
                             "chooser": chooser,
                             "format": label,
+                            "best": total.loc[matrix].idxmin(),
                             "loss": (REACH if np.isnan(took) else took) - 1,
                         }
                     )
@@ -210,20 +244,25 @@ def _rivals(rest: Table, out: Table, spmvs: float) -> dict[str, pd.Series]:
 
 
 def trained(
-    rows: pd.DataFrame, about: dict[str, Any], progress: Callable[[str], None] = lambda _: None
+    rows: pd.DataFrame, about: dict[str, Any], progress: Callable[[str], None] = lambda _: None, halved: bool = False
 ) -> tuple[Model, Judgement]:
-    """The model of all rows, and what it was worth without each family."""
+    """The model of all rows, and what it was worth without each family; halved: and without half of the others."""
     known = table(rows)
     judgement = judged(known, progress=progress)
+    if halved:
+        choices = judged(known, progress=lambda family: progress(f"{family} and half of the others"), share=0.5).choices
+        choices = choices[choices["chooser"] == "model"].assign(chooser=HALVED)
+        judgement = Judgement(pd.concat([judgement.choices, choices], ignore_index=True), judgement.errors)
     labels = portfolio(known)
     model = fitted(known, labels)
     values = traits.of(known.columns)
-    errors = np.array([_spread(np.array(judgement.errors.get(label, [(0.0, 0.0)]))) for label in labels])
+    errors = np.stack([judgement.quantiles(label, (0.1, 0.9)) for label in labels], axis=1)
     about = about | {
         "device": str(rows.loc[rows["status"] == "ok", "device_name"].iloc[0]),
         "dtype": "f64",
         "matrices": len(known.columns),
         "families": int(known.family.nunique()),
+        "rows": [int(known.spmv[label].notna().sum()) for label in labels],
         "vendor": known.vendor,
         "safe": safe(known, labels),
         "ranges": {
@@ -233,14 +272,7 @@ def trained(
         },
         "judgement": judgement.summary().to_dict("records"),
     }
-    return Model(model.labels, about, model.times, model.conversions, errors.transpose(1, 0, 2)), judgement
-
-
-def _spread(errors: np.ndarray) -> np.ndarray:
-    """(2, 3) of (matrices, 2): 10th and 90th percentile, standard deviation without the outermost of each side."""
-    low, high = np.nanquantile(errors, (0.1, 0.9), axis=0)
-    inner = np.clip(errors, *np.nanquantile(errors, (0.025, 0.975), axis=0))
-    return np.stack((low, high, np.nanstd(inner, axis=0)), axis=1)
+    return Model(model.labels, about, model.times, model.conversions, errors), judgement
 
 
 def safe(known: Table, labels: Sequence[str], spmvs: float = 1_000) -> str:

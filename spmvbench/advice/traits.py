@@ -26,7 +26,6 @@ _TRAITS: dict[str, Callable[[Columns], Any]] = {
     "median row": lambda m: m["row_len_median"] / np.maximum(m["row_len_mean"], 1e-9),
     "empty rows": lambda m: m["empty_rows"] / m["rows"],
     "bandwidth": lambda m: _log((m["bandwidth"] + 1) / m["cols"]),
-    "diagonals": lambda m: _log((m["diagonals"] + 1) / m["rows"]),
     "full diagonals": lambda m: _log(m["full_diagonals"] + 1),
     "share on full diagonals": lambda m: m["full_diagonal_share"],
     "runs": lambda m: _log(m["run_mean"]),
@@ -61,7 +60,6 @@ def words(name: str, m: Columns) -> str:
         if m["empty_rows"]
         else "no row is empty",
         "bandwidth": f"entries within {m['bandwidth']:,} columns of the diagonal",
-        "diagonals": f"{m['diagonals']:,} diagonals hold an entry",
         "full diagonals": _diagonals(m),
         "share on full diagonals": _diagonals(m),
         "runs": f"runs of {m['run_mean']:.3g} neighbouring columns",

@@ -32,6 +32,14 @@ def setups(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True).dropna(subset="setup").reset_index(drop=True)
 
 
+def ready(rows: pd.DataFrame) -> pd.Series:
+    """Seconds from canonical CSR to a format ready to multiply, of each row: on the device, or on the host where the
+    device converts nothing; NaN where neither was measured.
+    """
+    on_host = rows["t_convert_host"] + rows["t_transfer"].where(~emulated(rows), 0.0)
+    return rows["t_convert_device"].fillna(on_host) + rows["t_setup"].fillna(0.0)
+
+
 def break_even(setup: object, t: object, setup_csr: object, t_csr: object) -> np.ndarray:
     """SpMVs after which a format has paid for itself against CSR: (setup - setup_csr) / (t_csr - t), in SpMVs.
 

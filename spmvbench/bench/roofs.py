@@ -26,13 +26,18 @@ class Fetched(NamedTuple):
     lines: float
 
     @classmethod
-    def by(cls, a: Csr, shares: int) -> Fetched:
-        """Where `shares` multiprocessors have equal shares of the entries, in order of rows. NaN without entries."""
+    def by(cls, a: Csr, shares: int, every: int = 1) -> Fetched:
+        """Where `shares` multiprocessors have equal shares of the entries, in order of rows. NaN without entries.
+
+        every: look at one share in so many, and take the others for alike.
+        """
         if not a.nnz:
             return cls(float("nan"), float("nan"))
-        stretches = [a.col_idx[b:e][None] for b, e in pairwise(a.nnz * i // shares for i in range(shares + 1))]
+        ends = list(pairwise(a.nnz * i // shares for i in range(shares + 1)))[every // 2 :: every]
+        stretches = [a.col_idx[b:e][None] for b, e in ends]
         widths = (size // a.dtype.itemsize for size in (SECTOR_BYTES, LINE_BYTES))
-        return cls(*(sum(distinct_groups(columns, a.cols, w) for columns in stretches) / a.nnz for w in widths))
+        entries = sum(e - b for b, e in ends)
+        return cls(*(sum(distinct_groups(columns, a.cols, w) for columns in stretches) / entries for w in widths))
 
 
 def columns(roofs: Mapping[str, Any], *, nnz: int, fetched: Fetched, model_bytes: int, x_bytes: int) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from spmvbench.cli.results import echo_table, number
 from spmvbench.errors import SpmvbenchError, UsageError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from spmvbench.advice.choosing import Advice, Expected
 
 MEASURED = 3  # formats that --measure runs, beside cuSPARSE's
@@ -45,7 +47,7 @@ def _time(seconds: float) -> str:
     help="Learn from these runs in place of the model that ships (needs scikit-learn).",
 )
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Formats to list.")
-@click.option("--measure", is_flag=True, help="Measure the best few here, and cuSPARSE's beside them.")
+@click.option("--measure", is_flag=True, help="Measure the best few here, and cuSPARSE's and the safe one beside them.")
 @click.option("--json", "as_json", is_flag=True, help="Print the advice as JSON.")
 @click.option("--real-part", is_flag=True, help="Take the real part of a complex matrix.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of generated values.")
@@ -60,7 +62,7 @@ def command(
     as_json: bool,
     real_part: bool,
     seed: int,
-) -> None:
+) -> int:
     """Say which formats are fastest for MATRIX, its conversion included.
 
     MATRIX is group/name (fetched if it is not here yet), a generated spec such as pde:60, or a file. Times are expected
@@ -76,10 +78,10 @@ def command(
     if len(dtypes) != 1:
         raise UsageError("--dtype takes one type: f64 or f32")
     if measure:
-        from spmvbench.devices import chosen
+        from spmvbench.devices import cuda
 
-        if chosen("auto").startswith("emulated"):
-            raise UsageError("--measure needs a GPU: times of the emulated device say nothing of one")
+        if missing := cuda.why_unavailable():
+            raise UsageError(f"--measure needs a GPU: {missing}")
     known = _learned(runs) if runs else model.load(device_like)
     found = obtain(matrix)
     a = Csr.of(found.read(seed, "real" if real_part else "refuse"))
@@ -87,15 +89,22 @@ def command(
         raise SpmvbenchError(f"{found.id} has no entries to multiply")
     a = a.astype(np.float32 if dtypes[0] == "f32" else np.float64)
     advice = choosing.advise(a, known, spmvs, top)
+    if not as_json:
+        _echo(advice, f"{found.id}: {a.rows:,} x {a.cols:,}, {a.nnz:,} entries", dtypes[0], spmvs, top, known.about)
+    rows = _measured(advice, matrix, dtypes[0], spmvs, seed, real_part) if measure else None
     if as_json:
         import dataclasses
         import json
 
-        click.echo(json.dumps({"matrix": found.id, "spmvs": spmvs} | dataclasses.asdict(advice), indent=2))
-    else:
-        _echo(advice, f"{found.id}: {a.rows:,} x {a.cols:,}, {a.nnz:,} entries", dtypes[0], spmvs, top, known.about)
-    if measure:
-        _measure(advice, matrix, dtypes[0], spmvs, seed, real_part)
+        said = {"matrix": found.id, "spmvs": spmvs} | dataclasses.asdict(advice)
+        if rows is not None:
+            kept = rows[["label", "status", "reason", "device_name", "t_median", "made", "total", "expected"]]
+            said["measured"] = json.loads(kept.to_json(orient="records"))  # which knows no NaN
+        click.echo(json.dumps(said, indent=2))
+    elif rows is not None:
+        _echo_measured(rows)
+    failed = rows is not None and not rows["status"].isin(["ok", "skipped"]).all()
+    return int(failed)  # as a run of which a case failed
 
 
 def _learned(runs: tuple[str, ...]) -> Any:
@@ -113,8 +122,6 @@ def _learned(runs: tuple[str, ...]) -> Any:
 
 
 def _echo(advice: Advice, what: str, dtype: str, spmvs: float, top: int, about: dict[str, Any]) -> None:
-    import pandas as pd
-
     click.secho(what, bold=True)
     click.echo(
         f"Expected on a GPU like {about['device']}, {dtype}, for {spmvs:,.10g} SpMVs and the conversion on the device "
@@ -136,7 +143,7 @@ def _echo(advice: Advice, what: str, dtype: str, spmvs: float, top: int, about: 
         "times cuSPARSE": lambda e: f"{e.total / advice.vendor.total:.2f}",
         "": lambda e: "cuSPARSE" if e == advice.vendor else "safe" if e == advice.safe else "",
     }
-    echo_table(pd.DataFrame([vars(e) for e in shown]).assign(e=shown), _of(columns), ("format", ""))
+    echo_table(shown, columns, ("format", ""))
     best = advice.ranked[0]
     reasons = advice.reasons or ["no trait decides by itself, it leads on matrices of other kinds too"]
     click.echo(f"\nWhy {best.label}: {'; '.join(reasons)}.")
@@ -148,8 +155,11 @@ def _echo(advice: Advice, what: str, dtype: str, spmvs: float, top: int, about: 
     )
     if len(advice.ranked) > 1:
         click.echo(_if_wrong(best, advice.ranked[1], spmvs))
-    looked, estimated = advice.seconds
-    click.echo(f"Looking at the matrix took {_time(looked)}, the bytes of the formats {_time(estimated)}.")
+    looked, estimated, once = advice.seconds
+    click.echo(
+        f"Looking at the matrix took {_time(looked)}, the bytes of the formats {_time(estimated)}; "
+        f"an SpMV on a thread of this machine takes {_time(once)}."
+    )
 
 
 def _if_wrong(best: Expected, second: Expected, spmvs: float) -> str:
@@ -161,22 +171,23 @@ def _if_wrong(best: Expected, second: Expected, spmvs: float) -> str:
     return f"At the upper end of its interval {best.label} loses {lost:.0f} % to {second.label}."
 
 
-def _of(columns: dict[str, Any]) -> dict[str, Any]:
-    return {name: lambda row, text=text: text(row.e) for name, text in columns.items()}
+def _measured(advice: Advice, matrix: str, dtype: str, spmvs: float, seed: int, real_part: bool) -> pd.DataFrame:
+    """The best few, cuSPARSE's and the safe one, measured on the device at hand in a run that is thrown away.
 
-
-def _measure(advice: Advice, matrix: str, dtype: str, spmvs: float, seed: int, real_part: bool) -> None:
-    """The best few and cuSPARSE's, measured on the device at hand in a run that is thrown away."""
+    Their rows with seconds of the conversion (`made`) and of all together (`total`), the least first, and what was
+    expected of them (`expected`). Raises SpmvbenchError where nothing could be measured.
+    """
     import tempfile
 
+    from spmvbench.analysis.breakeven import ready
     from spmvbench.bench import direct
 
-    labels = [e.label for e in advice.ranked[:MEASURED]]
-    labels += [advice.vendor.label] if advice.vendor.label not in labels else []
+    tried = dict.fromkeys((*advice.ranked[:MEASURED], advice.vendor, advice.safe))
+    expected = {e.label: e.total for e in tried}
     with tempfile.TemporaryDirectory() as results:
         rows = direct.run(
             [matrix],
-            labels,
+            list(expected),
             dtype=dtype,
             mode="hot",
             results=results,
@@ -184,13 +195,24 @@ def _measure(advice: Advice, matrix: str, dtype: str, spmvs: float, seed: int, r
             seed=seed,
             real_part=real_part,
         )
-    made = rows["t_convert_device"].fillna(rows["t_convert_host"]) + rows["t_setup"]
-    rows = rows.assign(total=made + spmvs * rows["t_median"], made=made).sort_values("total")
-    click.secho(f"\nMeasured on {rows['device_name'].iloc[0]}", bold=True)
+    if not (rows["status"] == "ok").any():
+        reasons = dict.fromkeys(rows["label"] + ": " + rows["status"] + ", " + rows["reason"])
+        raise SpmvbenchError(f"nothing could be measured here: {'; '.join(reasons)}")
+    made = ready(rows)
+    rows = rows.assign(made=made, total=made + spmvs * rows["t_median"], expected=rows["label"].map(expected))
+    return rows.sort_values("total", ignore_index=True)
+
+
+def _echo_measured(rows: pd.DataFrame) -> None:
+    (device,) = rows.loc[rows["status"] == "ok", "device_name"].unique()
+    click.secho(f"\nMeasured on {device}", bold=True)
     columns = {
         "format": lambda row: row.label,
         "total": lambda row: _time(row.total) if row.status == "ok" else row.status,
         "an SpMV": lambda row: _time(row.t_median) if row.status == "ok" else "",
         "conversion": lambda row: _time(row.made) if row.status == "ok" else "",
+        "total expected": lambda row: _time(row.expected),
     }
     echo_table(rows, columns, ("format",))
+    for row in rows[rows["status"] != "ok"].itertuples():
+        click.echo(f"{row.status}: {row.label}: {row.reason}")

@@ -100,16 +100,21 @@ _WORDS = ("format", "kernel", "worst case")
 
 
 def echo_table(
-    table: pd.DataFrame, columns: dict[str, Callable[[Any], str]], words: Sequence[str], red: Iterable[Any] = ()
+    table: pd.DataFrame | Iterable[Any],
+    columns: dict[str, Callable[[Any], str]],
+    words: Sequence[str],
+    red: Iterable[Any] = (),
 ) -> None:
-    """Print rows under a header, no wider than the terminal. columns: the text of a row by header.
+    """Print rows, of a table or anything else, under a header, no wider than the terminal. columns: the text of a row
+    by header.
 
     words: columns that stand to the left and are what a narrow terminal cuts. red: which rows are wrong or worse.
     """
     import shutil
     import sys
 
-    lines = [list(columns), *([text(row) for text in columns.values()] for row in table.itertuples())]
+    rows = table.itertuples() if hasattr(table, "itertuples") else table
+    lines = [list(columns), *([text(row) for text in columns.values()] for row in rows)]
     widths = {name: max(map(len, cells)) for name, cells in zip(columns, zip(*lines, strict=True), strict=True)}
     if sys.stdout.isatty():
         _narrow(widths, words, shutil.get_terminal_size().columns)

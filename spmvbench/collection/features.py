@@ -7,48 +7,88 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, index_dtype, on_host
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype, offsets, on_host
 
 TILE = 16
 CELLS = 128  # along the longer side of the pictures that a run keeps
 BLOCK = 1 << 22  # entries looked at together: bounds the work arrays of a matrix with 1e8 nonzeros
+SAMPLE = 1 << 17  # entries that a sample of a matrix has about
+GOLDEN = (math.sqrt(5) - 1) / 2  # whose multiples, taken modulo 1, lie evenly
+STRETCH = 96  # rows of a sample that follow one another: whole slices of 32 rows, whole blocks of 2, 3, 4 and 8
 
 
-def features(csr: Csr, *, quick: bool = False) -> dict[str, Any]:
+def features(csr: Csr) -> dict[str, Any]:
     """The matrix columns of bench.record.COLUMNS, `rows` to `slice_fill`, as Python numbers.
-
-    quick: leave out those that take sorting, pattern_symmetry and tiles.
 
     The coefficient of variation and the Gini coefficient are of the row lengths and 0 where there are no entries.
     """
+    diagonals, full, in_full = _diagonals(csr)
+    return _of_rows(csr) | {
+        "stored_zeros": csr.nnz - int(csr.xp.count_nonzero(csr.values)),
+        "empty_cols": _empty_cols(csr),
+        "diagonals": diagonals,
+        "pattern_symmetry": pattern_symmetry(csr),
+        "tiles": _tiles(csr),
+        "full_diagonals": full,
+        "full_diagonal_share": in_full / csr.nnz if csr.nnz else 0.0,
+        **_neighbours(csr),
+    }
+
+
+def quick_features(csr: Csr) -> dict[str, Any]:
+    """Those of `features` that a sample of the rows can tell, and those that all row lengths do: a few SpMVs' time.
+
+    A matrix with no more entries than a sample has is looked at whole.
+    """
+    part, rows = sample(csr)
+    found = _neighbours(part)
+    full, in_full = _full_diagonals(csr, part, rows)
+    return _of_rows(csr) | {
+        "full_diagonals": full,
+        "full_diagonal_share": in_full / part.nnz if part.nnz else 0.0,
+        **found,
+        "alike_rows": found["alike_rows"] * csr.rows // max(part.rows, 1),
+    }
+
+
+def sample(csr: Csr) -> tuple[Csr, Array]:
+    """Stretches of rows from all over the matrix, of about SAMPLE entries, one below the other; and which rows those
+    are. The matrix itself where it has no more.
+    """
     xp = csr.xp
+    if csr.nnz <= SAMPLE:
+        return csr, xp.arange(csr.rows)
+    stretches = cdiv(csr.rows, STRETCH)
+    wanted = min(max(cdiv(SAMPLE * csr.rows, csr.nnz * STRETCH), 16), stretches)
+    place = xp.arange(wanted)
+    # One somewhere in each of as many equal parts: at equal distances they would meet whatever repeats itself.
+    first = STRETCH * ((place + (0.5 + place * GOLDEN) % 1) * stretches / wanted).astype(np.int64)
+    rows = (first[:, None] + xp.arange(STRETCH)).ravel()
+    rows = rows[rows < csr.rows]
+    row_ptr = offsets(csr.row_lengths[rows])
+    nnz = int(row_ptr[-1])
+    entry = xp.arange(nnz) + (csr.row_ptr[rows] - row_ptr[:-1])[expand(row_ptr, nnz)]
+    return Csr((len(rows), csr.cols), row_ptr, csr.col_idx[entry], csr.values[entry]), rows
+
+
+def _of_rows(csr: Csr) -> dict[str, Any]:
+    """The columns that row pointers tell, and the ends of rows."""
     lengths = csr.row_lengths
     some = csr.rows > 0
-    diagonals, full, in_full = _diagonals(csr)
-    runs, alike, step = _neighbours(csr)
     std = float(lengths.std()) if some else 0.0
     return {
         "rows": csr.rows,
         "cols": csr.cols,
         "nnz": csr.nnz,
-        "stored_zeros": csr.nnz - int(xp.count_nonzero(csr.values)),
         "row_len_min": int(lengths.min()) if some else 0,
-        "row_len_median": float(xp.median(lengths)) if some else 0.0,
+        "row_len_median": float(csr.xp.median(lengths)) if some else 0.0,
         "row_len_mean": csr.row_len_mean,
         "row_len_max": csr.row_len_max,
         "row_len_std": std,
         "row_len_cv": std / csr.row_len_mean if csr.nnz else 0.0,
         "row_len_gini": gini(lengths),
-        "empty_rows": csr.rows - int(xp.count_nonzero(lengths)),
-        "empty_cols": _empty_cols(csr),
+        "empty_rows": csr.rows - int(csr.xp.count_nonzero(lengths)),
         "bandwidth": _bandwidth(csr),
-        "diagonals": diagonals,
-        **({} if quick else {"pattern_symmetry": pattern_symmetry(csr), "tiles": _tiles(csr)}),
-        "full_diagonals": full,
-        "full_diagonal_share": in_full / csr.nnz if csr.nnz else 0.0,
-        "run_mean": csr.nnz / runs if csr.nnz else 0.0,
-        "alike_rows": alike,
-        "col_step_log2": step,
         "slice_fill": _slice_fill(lengths),
     }
 
@@ -226,9 +266,24 @@ def _diagonals(csr: Csr) -> tuple[int, int, int]:
     return int(xp.count_nonzero(counts)), int(xp.count_nonzero(full)), int(counts[full].sum())
 
 
-def _neighbours(csr: Csr) -> tuple[int, int, float]:
-    """Runs of neighbouring columns in rows; rows whose columns are those of the row before; mean log2 of the steps
-    from an entry's column to the next of its row.
+def _full_diagonals(csr: Csr, part: Csr, rows: Array) -> tuple[int, int]:
+    """Diagonals that entries fill at least half where they cross these rows of a matrix, and the entries on those."""
+    if not part.nnz:
+        return 0, 0
+    xp = csr.xp
+    place = part.col_idx - rows[part.row_idx]
+    low = int(place.min())
+    counts = xp.bincount(place - low)
+    found = xp.flatnonzero(counts)
+    counts, place = counts[found], found + low
+    crossed = xp.searchsorted(rows, xp.minimum(csr.rows, csr.cols - place)) - xp.searchsorted(rows, -place)
+    full = 2 * counts >= crossed
+    return int(xp.count_nonzero(full)), int(counts[full].sum())
+
+
+def _neighbours(csr: Csr) -> dict[str, Any]:
+    """run_mean, of the runs of neighbouring columns in rows; alike_rows, whose columns are those of the row before;
+    col_step_log2, the mean of log2 of the steps from an entry's column to the next of its row.
     """
     xp = csr.xp
     runs, alike, bits, steps = 0, 0, 0.0, 0
@@ -249,7 +304,11 @@ def _neighbours(csr: Csr) -> tuple[int, int, float]:
         before = entry + int(csr.row_ptr[first]) - lengths[row]
         same[row[csr.col_idx[before] != block.col_idx[entry]]] = False
         alike += int(xp.count_nonzero(same))
-    return runs, alike, bits / steps if steps else 0.0
+    return {
+        "run_mean": csr.nnz / runs if csr.nnz else 0.0,
+        "alike_rows": alike,
+        "col_step_log2": bits / steps if steps else 0.0,
+    }
 
 
 def _slice_fill(lengths: Array) -> float:

@@ -71,17 +71,34 @@ def test_exactly_the_matrix_columns_of_a_row():
     names = list(COLUMNS)
     expected = names[names.index("rows") : names.index("slice_fill") + 1]
     found = f.features(csr(np.eye(3)))
-    assert list(found) == expected
+    assert sorted(found) == sorted(expected)
     for name, value in found.items():
         assert type(value).__name__ == COLUMNS[name][0], name
 
 
-def test_quick_ones_leave_out_what_takes_sorting():
-    a = csr(np.eye(3))
-    whole = f.features(a)
-    assert f.features(a, quick=True) == {
-        name: whole[name] for name in whole if name not in ("pattern_symmetry", "tiles")
-    }
+@pytest.mark.parametrize("spec", ["pde:12", "band:500:9:40", "rect:300:900:7", "rmat:8:8"])
+def test_quick_ones_of_a_small_matrix_are_those_of_the_whole(spec):
+    a = Csr.of(generate(spec))
+    whole, quick = f.features(a), f.quick_features(a)
+    assert set(whole) - set(quick) == {"stored_zeros", "empty_cols", "diagonals", "pattern_symmetry", "tiles"}
+    assert quick == pytest.approx({name: whole[name] for name in quick})
+
+
+@pytest.mark.parametrize("spec", ["pde:30", "fem:12:3", "band:20000:9:40", "uniform:20000:9", "rmat:13:16"])
+def test_quick_ones_of_a_sample_come_near_those_of_the_whole(spec, monkeypatch):
+    monkeypatch.setattr(f, "SAMPLE", 1 << 14)
+    a = Csr.of(generate(spec))
+    part, rows = f.sample(a)
+    assert part.nnz < a.nnz / 2
+    for row in (0, 50, part.rows - 1):
+        (first, last), (begin, end) = part.row_ptr[row : row + 2], a.row_ptr[rows[row] : rows[row] + 2]
+        np.testing.assert_array_equal(part.col_idx[first:last], a.col_idx[begin:end])
+    whole, quick = f.features(a), f.quick_features(a)
+    exact = [name for name in quick if name not in ("run_mean", "alike_rows", "col_step_log2")]
+    assert {n: quick[n] for n in exact} == pytest.approx({n: whole[n] for n in exact}, rel=0.02)
+    assert quick["run_mean"] == pytest.approx(whole["run_mean"], rel=0.1)
+    assert quick["col_step_log2"] == pytest.approx(whole["col_step_log2"], rel=0.2 if spec[0] == "r" else 0.05)
+    assert quick["alike_rows"] == pytest.approx(whole["alike_rows"], abs=0.05 * a.rows)
 
 
 def test_row_statistics():
