@@ -6,17 +6,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets, on_host, stable_order
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, on_host, stable_order
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, device_limits, runner
 
+CONVERT = "caching/sweep_convert.cu"
 CHUNK = 32  # entries that a warp takes in one step
 THREADS = 1024  # of a block
 PANEL = 2**16  # columns that a chunk may reach over: a place has 16 bits for them
 PADDING = 2**16 - 1  # as the row of a place
 CONTINUED = np.uint32(2**31)
 SPARE = 1.25  # of the rows that blocks must hold: room to give blocks with long rows fewer of them
-DIGIT_BITS = 8  # of a column that a pass of the sort looks at, at most
+DIGIT_BITS = 7  # of a column that a pass of the sort looks at, at most
 SMALLEST = 4096  # entries of a block, one round of its threads: smaller ones would leave threads idle
 
 
@@ -29,69 +30,56 @@ class Cut(NamedTuple):
     @classmethod
     def of(cls, a: Csr, blocks: int, most_rows: int) -> Cut:
         """A row weighs as much as makes `most_rows` of them a share: blocks of many short rows get fewer entries."""
-        xp = a.xp
         free = blocks * (most_rows - 2) - a.rows  # a cut row counts in both blocks
-        weight = max(cdiv(a.nnz, free), 1)
-        ends = a.row_ptr.astype(np.int64) + weight * xp.arange(a.rows + 1, dtype=np.int64)
-        total = a.nnz + weight * a.rows
-        share = xp.asarray(np.arange(blocks + 1, dtype=np.int64) * total // blocks)
-        row = xp.searchsorted(ends, share, side="right") - 1
-        inside = xp.minimum(row, max(a.rows - 1, 0))
-        length = (a.row_ptr[inside + 1] - a.row_ptr[inside]) if a.rows else xp.zeros(len(row), dtype=np.int64)
+        weight, run = max(cdiv(a.nnz, free), 1), runner(a)
+        return cls.by_arrays(a, blocks, weight) if run is None else cls.by_kernel(a, blocks, weight, run)
+
+    @classmethod
+    def by_arrays(cls, a: Csr, blocks: int, weight: int) -> Cut:
+        """weight: entries that a row counts as, beside its own."""
+        ends = a.row_ptr.astype(np.int64) + weight * np.arange(a.rows + 1, dtype=np.int64)
+        share = np.arange(blocks + 1, dtype=np.int64) * (a.nnz + weight * a.rows) // blocks
+        row = np.searchsorted(ends, share, side="right") - 1
+        inside = np.minimum(row, max(a.rows - 1, 0))
+        length = (a.row_ptr[inside + 1] - a.row_ptr[inside]) if a.rows else np.zeros(len(row), dtype=np.int64)
         taken = share - ends[row]
         whole = (taken >= length) & (row < a.rows) & (taken > 0)  # all its entries lie before the cut
         row = row + whole
-        entry = a.row_ptr[row].astype(np.int64) + xp.where(whole | (row >= a.rows), 0, taken)
+        entry = a.row_ptr[row].astype(np.int64) + np.where(whole | (row >= a.rows), 0, taken)
         return cls(row, entry)
 
-
-class Stretches(NamedTuple):
-    """What a block has of a panel of 65,536 columns, block by block: it fills whole chunks."""
-
-    begin: Array  # (blocks * panels,), int64: first entry of each in the order by block and column
-    chunk_begin: Array  # (blocks * panels + 1,), int32
-    panels: int
-
     @classmethod
-    def of(cls, begin: Array, nnz: int, panels: int) -> Stretches:
-        """By where each begins."""
-        counts = array_module(begin).diff(begin, append=begin.dtype.type(nnz))
-        return cls(begin, offsets(cdiv(counts, CHUNK)).astype(np.int32, copy=False), panels)
-
-    @property
-    def chunks(self) -> int:
-        """Chunks of all stretches."""
-        return int(self.chunk_begin[-1])
-
-    def arrays(self) -> dict[str, Array]:
-        """The format's fields `chunk_start` and `panel`."""
-        xp = array_module(self.begin)
-        stretch = expand(self.chunk_begin, self.chunks)
-        return {
-            "chunk_start": self.chunk_begin[:: self.panels].copy(),
-            "panel": (stretch % np.int32(self.panels)).astype(np.uint16),
-            "places": xp.full(CHUNK * self.chunks, PADDING << 16, dtype=np.uint32),
-        }
+    def by_kernel(cls, a: Csr, blocks: int, weight: int, run: Run) -> Cut:
+        """As `by_arrays`. run: runs a launch on the arrays of `a`."""
+        cut = cls(*(a.xp.empty(blocks + 1, dtype=np.int64) for _ in range(2)))
+        args = np.int32(blocks), np.int32(a.rows), np.int64(a.nnz), np.int64(weight), a.row_ptr, *cut
+        run(Launch(CONVERT, f"sweep_cut<{ctype(a.row_ptr)}>", *per_thread(blocks + 1), args))
+        return cut
 
 
 def sorted_entries(a: Csr, cut: Cut) -> dict[str, Array]:
     """The format's arrays of entries and chunks, by array operations."""
-    xp, blocks, cols = a.xp, len(cut.row) - 1, max(a.cols, 1)
-    block = expand(cut.entry, a.nnz)
-    keys = block.astype(np.int64) * cols + a.col_idx
-    order = stable_order(keys, blocks * cols)
+    blocks, cols = len(cut.row) - 1, max(a.cols, 1)
     panels = cdiv(cols, PANEL)
-    first = xp.arange(blocks, dtype=np.int64)[:, None] * cols + PANEL * xp.arange(panels, dtype=np.int64)
-    stretches = Stretches.of(xp.searchsorted(keys[order], first.reshape(-1)), a.nnz, panels)
-    found = stretches.arrays()
+    block = expand(cut.entry, a.nnz)
+    order = stable_order(block.astype(np.int64) * cols + a.col_idx, blocks * cols)
     block, column = block[order], a.col_idx[order]
-    stretch = block.astype(np.int64) * stretches.panels + (column >> 16)
-    slot = CHUNK * stretches.chunk_begin[stretch].astype(np.int64) + xp.arange(a.nnz) - stretches.begin[stretch]
+    # A stretch, what a block has of a panel, fills whole chunks.
+    stretch = block.astype(np.int64) * panels + (column >> 16)
+    counts = np.bincount(stretch, minlength=blocks * panels)
+    chunk_begin = offsets(cdiv(counts, CHUNK)).astype(np.int32)
+    chunks = int(chunk_begin[-1])
+    slot = CHUNK * chunk_begin[stretch].astype(np.int64) + np.arange(a.nnz) - offsets(counts)[stretch]
+    places, values = np.full(CHUNK * chunks, PADDING << 16, dtype=np.uint32), np.zeros(CHUNK * chunks, dtype=a.dtype)
     row = (a.row_idx[order] - cut.row[block]).astype(np.uint32)
-    found["places"][slot] = row << np.uint32(16) | (column & 0xFFFF).astype(np.uint32)
-    found["values"] = xp.zeros(len(found["places"]), dtype=a.dtype)
-    found["values"][slot] = a.values[order]
-    return found
+    places[slot] = row << np.uint32(16) | (column & 0xFFFF).astype(np.uint32)
+    values[slot] = a.values[order]
+    return {
+        "chunk_start": chunk_begin[::panels].copy(),
+        "panel": (expand(chunk_begin, chunks) % np.int32(panels)).astype(np.uint16),
+        "places": places,
+        "values": values,
+    }
 
 
 def by_kernels(a: Csr, cut: Cut, run: Run) -> dict[str, Array]:
@@ -103,18 +91,18 @@ def by_kernels(a: Csr, cut: Cut, run: Run) -> dict[str, Array]:
     bits = max(a.cols - 1, 1).bit_length()
     passes = cdiv(bits, DIGIT_BITS)
     keys = [xp.empty(a.nnz, dtype=np.uint64) for _ in range(2)]
-    begin = xp.empty(blocks * panels, dtype=np.int64)
-    sort = (np.int32(bits), np.int32(passes), np.int32(panels), cut.entry, a.col_idx, *keys, begin)
-    run(Launch("caching/sweep_convert.cu", "sweep_sort", blocks, THREADS, sort))
-    stretches = Stretches.of(begin, a.nnz, panels)
-    found = stretches.arrays()
-    found["values"] = xp.zeros(len(found["places"]), dtype=a.dtype)
-    size = np.int64(a.nnz), np.int32(blocks), np.int32(panels)
-    matrix = cut.row, a.row_ptr, np.int32(a.rows), a.values
-    args = (*size, cut.entry, keys[passes % 2], begin, stretches.chunk_begin, *matrix)
+    begin, counts = (xp.empty(blocks * panels, dtype=dtype) for dtype in (np.int64, np.int32))
+    sort = (np.int32(bits), np.int32(passes), np.int32(panels), cut.entry, a.col_idx, *keys, begin, counts)
+    run(Launch(CONVERT, "sweep_sort", blocks, THREADS, sort))
+    chunk_begin = offsets(counts).astype(np.int32, copy=False)
+    chunks = int(chunk_begin[-1])
+    panel, places = xp.empty(chunks, dtype=np.uint16), xp.empty(CHUNK * chunks, dtype=np.uint32)
+    values = xp.empty(CHUNK * chunks, dtype=a.dtype)
+    size = np.int64(a.nnz), np.int32(blocks), np.int32(panels), np.int32(a.rows)
+    args = (*size, *cut, keys[passes % 2], begin, chunk_begin, a.row_ptr, a.values, panel, places, values)
     kernel = f"sweep_places<{ctype(a.values)}, {ctype(a.row_ptr)}>"
-    run(Launch("caching/sweep_convert.cu", kernel, *per_thread(a.nnz), (*args, found["places"], found["values"])))
-    return found
+    run(Launch(CONVERT, kernel, *per_thread(a.nnz), args))
+    return {"chunk_start": chunk_begin[::panels].copy(), "panel": panel, "places": places, "values": values}
 
 
 def chunks_of(a: Csr, blocks: int, most_rows: int) -> int:
@@ -142,7 +130,7 @@ class ColumnSweep(Format):
     family = "CSR"
     reference = "this project"
     own = True
-    sources = ("caching/column_sweep.cu", "caching/sweep_convert.cu", "vector.cu")
+    sources = ("caching/column_sweep.cu", CONVERT, "vector.cu")
 
     sms = Parameter(
         0, "multiprocessors, of which thread blocks are a multiple; 0: of the device at hand", low=0, high=2**16
@@ -180,8 +168,7 @@ class ColumnSweep(Format):
         xp = a.xp
         blocks, most_rows = cls._blocks(a, **params)
         cut = Cut.of(a, blocks, most_rows)
-        begins = xp.append(a.row_ptr, a.row_ptr[-1:])[cut.row]  # behind the last row there is none to continue
-        row_start = cut.row.astype(np.uint32) | xp.where(cut.entry > begins, CONTINUED, np.uint32(0))
+        row_start = cut.row.astype(np.uint32) | xp.where(cut.entry > a.row_ptr[cut.row], CONTINUED, np.uint32(0))
         run = runner(a)
         found = sorted_entries(a, cut) if run is None else by_kernels(a, cut, run)
         ends = on_host(row_start)

@@ -21,30 +21,35 @@ SLICE = 32  # rows that are padded to one length
 
 
 class Look(NamedTuple):
-    """What the choice rests on, from a sample of the entries and from the row pointers."""
+    """What the choice rests on, from a sample of the entries and from the row pointers.
 
-    fetched: float  # bytes of the sectors of x that a stretch fetches, over those of its columns and values
+    Bytes are of a product, as multiples of those of the entries' columns and values.
+    """
+
+    fetched: float  # bytes of the sectors of x that multiprocessors fetch
+    filling: float  # bytes that fill the shared memory of all multiprocessors
+    ordering: float  # bytes that bring x into another order
     hub_share: float  # share of the sample in the columns that `hub-cache` caches, the fullest
     longest: float  # longest row over a multiprocessor's share of the entries
     padding: float  # slots over entries, in slices of neighbouring rows
-    filling: float  # sectors that fill the shared memory of all multiprocessors, over the entries
 
     @classmethod
     def at(cls, a: Csr) -> Look:
         """Costs some launches over a few hundredths of the entries, and a pass over the rows."""
         if not a.nnz:
-            return cls(0.0, 0.0, 0.0, 1.0, np.inf)
-        limits, itemsize, run = device_limits(a), a.dtype.itemsize, runner(a)
+            return cls(0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+        limits, value, index, run = device_limits(a), a.dtype.itemsize, a.col_idx.itemsize, runner(a)
         share = max(a.nnz // limits.multiprocessors, 1)
         sectors, slots, longest, counts = by_arrays(a, share) if run is None else by_kernels(a, share, run)
-        sample = SAMPLES * share
-        hubs = int(SHARE * (limits.shared_bytes // itemsize))
+        sample, entries = SAMPLES * share, a.nnz * (value + index)
+        hubs = int(SHARE * (limits.shared_bytes // value))
         return cls(
-            sectors * SECTOR_BYTES / (sample * (itemsize + a.col_idx.itemsize)),
+            sectors * SECTOR_BYTES / (sample * (value + index)),
+            limits.multiprocessors * limits.shared_bytes / entries,
+            a.cols * (index + 2 * value) / entries,
             int(a.xp.sort(counts)[-hubs:].sum()) / sample,
             longest / share,
             slots / a.nnz,
-            limits.multiprocessors * limits.shared_bytes / SECTOR_BYTES / a.nnz,
         )
 
 
@@ -80,12 +85,11 @@ def by_kernels(a: Csr, share: int, run: Run) -> tuple[int, int, int, Array]:
 
 def choice(look: Look) -> type[Format]:
     """The format for a matrix that looks like that; why these thresholds is in docs/irregular.md."""
-    if look.filling < 0.25:
-        if look.longest < 0.01:
-            if look.fetched >= 1:
-                return ColumnSweep
-        elif look.fetched >= 0.5 and look.hub_share >= 1 / 3:
-            return HubCache
+    if look.longest < 0.01:
+        if look.fetched >= max(look.filling, 1.0):
+            return ColumnSweep
+    elif look.hub_share >= 1 / 3 and look.fetched * look.hub_share >= look.filling + look.ordering:
+        return HubCache
     return SellLocal if look.padding < 1.25 else Csr5
 
 
@@ -93,12 +97,12 @@ def choice(look: Look) -> type[Format]:
 class Irregular(Format):
     """`column-sweep`, `hub-cache`, `csr5` or `sell-local`, by what a sample of the columns looks like.
 
-    Five numbers decide, none of them a measurement of time. What fills the shared memory of every multiprocessor, with
-    y or with x, has to pay: sectors that fill it are fewer than a quarter of the entries, and without it each of these
-    may fetch a sector of x. Where rows are short beside a multiprocessor's share, so that additions to one y hardly
-    meet, and sectors of x are more bytes than the entries themselves, a block's y lies there and its columns in order.
-    Where rows are longer, x still half as many bytes as the entries and a third of them in the columns that fit, it is
-    x of these. Everything else streams: sliced ELLPACK, or CSR5 where slices would pad by more than a quarter.
+    Six numbers decide, none of them a measurement of time. Where rows are short beside a multiprocessor's share, so
+    that additions to one y hardly meet, a block's y lies in shared memory and its columns in order, if the sectors of x
+    that are fetched are more bytes than the entries, and than shared memory. Where rows are longer and a third of the
+    entries lie in the columns that fit, x of these lies there, if their part of what is fetched is more bytes than fill
+    shared memory and bring x into order. Everything else streams, or is small: sliced ELLPACK, or CSR5 where slices
+    would pad by more than a quarter.
     """
 
     key = "irregular"

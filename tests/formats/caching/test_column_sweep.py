@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from spmvbench import testing
+from spmvbench import load, testing
 from spmvbench.formats import Csr, get
 from spmvbench.formats.caching import column_sweep
 from spmvbench.formats.caching.column_sweep import CONTINUED, Cut
@@ -37,6 +37,14 @@ def test_blocks_are_a_cut_of_rows_and_entries_that_fits(lengths, blocks):
     assert (cut.row[1:] + continued - cut.row[:-1] <= most).all()
 
 
+@pytest.mark.parametrize("name", ["power law", "long rows among empty", "no entries", "0x5", "tall"])
+def test_a_kernel_cuts_as_arrays_do(name, checking):
+    a = Csr.of(testing.hard_matrices()[name])
+    for blocks, weight in ((1, 1), (7, 1), (7, 5), (60, 1)):
+        cut = Cut.by_kernel(a, blocks, weight, lambda launch: checking.compile([launch]).run())
+        assert [part.tolist() for part in cut] == [part.tolist() for part in Cut.by_arrays(a, blocks, weight)]
+
+
 def test_a_long_row_lies_in_several_blocks():
     fmt = get("column-sweep").from_csr(with_lengths([3, 400, 2] + [0] * 5), sms=4, shared_bytes=1024)
     assert len(fmt.row_start) == 2  # few entries: one block
@@ -62,12 +70,19 @@ def test_kernels_convert_as_arrays_do(name, dtype, checking, same_arrays):
     same_arrays(found, column_sweep.sorted_entries(a, cut), name)
 
 
+def test_kernels_sort_several_tiles(checking, same_arrays):
+    a = Csr.of(load("uniform:2000:6")).astype(np.float32)
+    cut = Cut.of(a, 2, 4 * a.rows)  # 6,000 entries each
+    found = column_sweep.by_kernels(a, cut, lambda launch: checking.compile([launch]).run())
+    same_arrays(found, column_sweep.sorted_entries(a, cut), "two tiles")
+
+
 def test_kernels_sort_columns_of_many_bits(checking, same_arrays):
     rng = np.random.default_rng(2)
-    a = Csr.of(sparse.random_array((30, 2**25 + 3), density=1e-6, rng=rng, format="csr"))
+    a = Csr.of(sparse.random_array((30, 2**29 + 3), density=1e-7, rng=rng, format="csr"))
     cut = Cut.of(a, 2, 4 * a.rows)
     found = column_sweep.by_kernels(a, cut, lambda launch: checking.compile([launch]).run())
-    same_arrays(found, column_sweep.sorted_entries(a, cut), "four passes")
+    same_arrays(found, column_sweep.sorted_entries(a, cut), "five passes")
 
 
 @pytest.mark.parametrize("spec", ["column-sweep[sms=3,shared_bytes=1024]", "column-sweep[sms=7,parts=3,chunks=1]"])

@@ -30,8 +30,8 @@ def test_a_matrix_gets_what_suits_its_columns(spec, dtype, key):
 
 
 LOOKS = {
-    "column-sweep": Look(fetched=2.0, hub_share=0.1, longest=0.001, padding=1.0, filling=0.1),
-    "hub-cache": Look(fetched=0.8, hub_share=0.5, longest=0.3, padding=8.0, filling=0.1),
+    "column-sweep": Look(fetched=2.0, filling=0.9, ordering=0.1, hub_share=0.1, longest=0.001, padding=1.0),
+    "hub-cache": Look(fetched=0.8, filling=0.2, ordering=0.1, hub_share=0.5, longest=0.3, padding=8.0),
 }
 
 
@@ -41,10 +41,11 @@ LOOKS = {
         ("column-sweep", {"hub_share": 0.9}, "column-sweep"),  # short rows come first
         ("column-sweep", {"longest": 0.1}, "sell-local"),  # additions to one y would collide
         ("column-sweep", {"fetched": 0.9}, "sell-local"),
-        ("column-sweep", {"filling": 0.3}, "sell-local"),
-        ("column-sweep", {"filling": 0.3, "padding": 1.3}, "csr5"),
-        ("hub-cache", {"filling": 0.3}, "csr5"),  # a small graph
-        ("hub-cache", {"hub_share": 0.2}, "csr5"),
+        ("column-sweep", {"filling": 2.1}, "sell-local"),  # few entries
+        ("column-sweep", {"filling": 2.1, "padding": 1.3}, "csr5"),
+        ("hub-cache", {"filling": 0.4}, "csr5"),  # a small graph
+        ("hub-cache", {"ordering": 0.3}, "csr5"),
+        ("hub-cache", {"hub_share": 0.3, "fetched": 2.0}, "csr5"),
         ("hub-cache", {"fetched": 0.4}, "csr5"),
         ("hub-cache", {"longest": 0.001}, "csr5"),
     ],
