@@ -50,7 +50,7 @@ __device__ __forceinline__ void sum_before(const unsigned* counts, unsigned* bef
 }
 
 // The entries of each row block in the order of their columns, for a thread block of 1,024: a stable radix sort from the
-// lowest bits on, `bits` in `passes`, of a key an entry. Tiles of keys are sorted in shared memory, so that those of one
+// lowest bits on, `bits` of them in a pass, of a key an entry. Tiles of keys are sorted in shared memory, so that those of one
 // digit are written side by side. The first pass makes the keys, later ones find them in `one` and `other` by turns and
 // put them into the other. entry: first of each row block. Of each panel of 65,536 columns in each block, begin: the
 // place of its first key, chunks: how many chunks its entries fill.
@@ -68,10 +68,7 @@ __global__ void __launch_bounds__(1024)
   const int lane = lane_id();
   const long long start = entry[blockIdx.x];
   const long long total = entry[blockIdx.x + 1] - start;
-  const auto digit_of = [&](int column, int pass) {
-    const int shift = bits * pass / passes;
-    return column >> shift & ((1 << (bits * (pass + 1) / passes - shift)) - 1);
-  };
+  const auto digit_of = [&](int column, int pass) { return column >> bits * pass & ((1 << bits) - 1); };
 
   for (int i = threadIdx.x; i < passes * DIGITS; i += blockDim.x) next[i / DIGITS][i % DIGITS] = 0;
   __syncthreads();

@@ -92,7 +92,16 @@ def by_kernels(a: Csr, cut: Cut, run: Run) -> dict[str, Array]:
     passes = cdiv(bits, DIGIT_BITS)
     keys = [xp.empty(a.nnz, dtype=np.uint64) for _ in range(2)]
     begin, counts = (xp.empty(blocks * panels, dtype=dtype) for dtype in (np.int64, np.int32))
-    sort = (np.int32(bits), np.int32(passes), np.int32(panels), cut.entry, a.col_idx, *keys, begin, counts)
+    sort = (
+        np.int32(cdiv(bits, passes)),
+        np.int32(passes),
+        np.int32(panels),
+        cut.entry,
+        a.col_idx,
+        *keys,
+        begin,
+        counts,
+    )
     run(Launch(CONVERT, "sweep_sort", blocks, THREADS, sort))
     chunk_begin = offsets(counts).astype(np.int32, copy=False)
     chunks = int(chunk_begin[-1])
