@@ -2,83 +2,91 @@
 // every block and every thread; in a block, row ends are bits.
 #include "shares.cuh"
 #include "spmv.cuh"
+#include "tile_starts.cuh"
 
-// The row of the first entry of each block of `share` entries, the last row behind them; y = 0. A thread a row.
-template <typename V, typename I>
-__global__ void hola_starts(int rows, int share, int blocks, const I* __restrict__ row_ptr, int* __restrict__ start,
-                            V* __restrict__ y) {
-  const long long row = global_thread();
-  long long begin = 0, end = 0;  // the blocks whose first entry the row has
-  if (row < rows) {
-    y[row] = V(0);
-    begin = (static_cast<long long>(row_ptr[row]) + share - 1) / share;
-    end = (static_cast<long long>(row_ptr[row + 1]) + share - 1) / share;
-  }
-  if (row == 0) start[blocks] = rows - 1;
-  // A long row's blocks are the whole warp's work.
-  for (unsigned owners = __ballot_sync(FULL_MASK, begin < end); owners; owners &= owners - 1) {
-    const int lane = __ffs(static_cast<int>(owners)) - 1;
-    const long long first = __shfl_sync(FULL_MASK, begin, lane);
-    const long long behind = __shfl_sync(FULL_MASK, end, lane);
-    for (long long b = first + lane_id(); b < behind; b += WARP) start[b] = static_cast<int>(row - lane_id() + lane);
-  }
-}
-
-// One block's BLOCK * ITEMS entries. y is zero: the block's first row and its last are added to it by atomics, the
-// others stored. col_idx and values are aligned to 16 bytes.
+// One block's BLOCK * ITEMS entries; start and y are as tile_starts leaves them. The block's first row and its last are
+// added to y by atomics, the others stored. col_idx and values are aligned to 16 bytes.
 template <typename V, typename I, int BLOCK, int ITEMS>
 __global__ void __launch_bounds__(BLOCK)
-    hola(I nnz, const int* __restrict__ start, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+    hola(int rows, I nnz, const int* __restrict__ start, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
          const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int SHARE = BLOCK * ITEMS;
   constexpr int PAIRS = ITEMS / 2;
+  constexpr int EARLY = 2;  // rows of a thread whose pointers are on their way together with the entries
   // A thread reads its pairs back one by one: moved so that neighbouring threads' lie in different banks.
   constexpr int SHIFT = sizeof(V) == 8 ? 3 : 4;
   using Loads = EntryPairs<V, BLOCK, PAIRS>;
-  __shared__ __align__(16) typename Loads::Pair pairs[SHARE / 2];
+  using Pair = typename Loads::Pair;
+  __shared__ __align__(16) Pair pairs[SHARE / 2];
   __shared__ unsigned ends[SHARE / WARP];
   const auto at = [](int pair) { return pair ^ (pair >> SHIFT & (PAIRS - 1)); };
 
   const long long first = blockIdx.x * static_cast<long long>(SHARE);
   const int entries = static_cast<int>(nnz - first < SHARE ? nnz - first : SHARE);
   const int slots = (entries + 1) / 2;
+  const int first_row = start[blockIdx.x], last_row = min(start[blockIdx.x + 1], rows - 1);
   Loads loads(first, slots, nnz, col_idx, values);
-  const int first_row = start[blockIdx.x], last_row = start[blockIdx.x + 1];
   if (first_row == last_row) {
     const V sum = block_sum<BLOCK>(loads.sum(0, entries, slots, nnz, col_idx, values, x));
     if (threadIdx.x == 0) atomicAdd(y + first_row, sum);
     return;
   }
+  // Behind a thread's last row both pointers are its end: it is passed over as an empty one.
+  I row_begin[EARLY], row_end[EARLY];
+  const int own_row = first_row + static_cast<int>(threadIdx.x);
+#pragma unroll
+  for (int u = 0; u < EARLY; ++u) {
+    const int row = own_row + u * BLOCK;
+    row_begin[u] = row_ptr[min(row, last_row + 1)];
+    row_end[u] = row_ptr[min(row, last_row) + 1];
+  }
+  Pair gathered[PAIRS];
+  loads.gather(x, gathered);
 
-  // visit(row, k) for the rows that end here, with the place of their last entry: a thread a row.
+  // visit(row, k) for the rows that end here, with the place of their last entry.
+  const auto visit_end = [=](int row, I begin, I end, auto visit) {
+    if (end > begin && end <= first + entries) visit(row, static_cast<int>(end - 1 - first));
+  };
   const auto for_ends = [&](auto visit) {
-    for (int row = first_row + static_cast<int>(threadIdx.x); row <= last_row; row += BLOCK) {
-      const I end = row_ptr[row + 1];
-      if (end > row_ptr[row] && end <= first + entries) visit(row, static_cast<int>(end - 1 - first));
+#pragma unroll
+    for (int u = 0; u < EARLY; ++u) visit_end(own_row + u * BLOCK, row_begin[u], row_end[u], visit);
+#pragma unroll 1
+    for (int row = own_row + EARLY * BLOCK; row <= last_row; row += BLOCK) {
+      visit_end(row, row_ptr[row], row_ptr[row + 1], visit);
     }
   };
 #pragma unroll 1
   for (int word = threadIdx.x; word < SHARE / WARP; word += BLOCK) ends[word] = 0;
   __syncthreads();
   for_ends([&](int, int k) { atomicOr(ends + k / WARP, 1u << k % WARP); });
-  loads.store(slots, nnz, col_idx, values, x, pairs, at);
-  __syncthreads();
-
-  V products[ITEMS];
-  const int mine = threadIdx.x * ITEMS;
 #pragma unroll
   for (int i = 0; i < PAIRS; ++i) {
-    typename Loads::Pair pair = {V(0), V(0)};
-    if (mine / 2 + i < slots) pair = pairs[at(mine / 2 + i)];
-    products[2 * i] = pair.x;
-    products[2 * i + 1] = pair.y;
+    const int pair = i * BLOCK + static_cast<int>(threadIdx.x);
+    if (pair < loads.count) pairs[at(pair)] = {loads.values[i].x * gathered[i].x, loads.values[i].y * gathered[i].y};
   }
-  const unsigned ends_here = ends[mine / WARP] >> mine % WARP & ((1u << ITEMS) - 1);
+  if (loads.count < slots && threadIdx.x == 0) {  // the matrix's last entry stands alone
+    pairs[at(loads.count)] = {values[nnz - 1] * load_x(x, col_idx[nnz - 1]), V(0)};
+  }
+  __syncthreads();
+
   // A row's sum takes the place of its last product: each thread writes where it alone has read.
   V* sums = reinterpret_cast<V*>(pairs);
   const auto place = [=](int k) { return 2 * at(k / 2) + k % 2; };
-  const V open = sum_runs<BLOCK>(products, ends_here, lanes_back(ends_here != 0),
-                                 [=](int i, V sum) { sums[place(mine + i)] = sum; });
+  const int mine = threadIdx.x * ITEMS;
+  const unsigned ends_here = ends[mine / WARP] >> mine % WARP & ((1u << ITEMS) - 1);
+  V open = 0;
+#pragma unroll
+  for (int i = 0; i < PAIRS; ++i) {
+    if (mine / 2 + i < slots) {
+      Pair pair = pairs[at(mine / 2 + i)];
+      pair.x += open;
+      pair.y += ends_here >> 2 * i & 1 ? V(0) : pair.x;
+      open = ends_here >> (2 * i + 1) & 1 ? V(0) : pair.y;
+      pairs[at(mine / 2 + i)] = pair;
+    }
+  }
+  const V carry = open_before<BLOCK>(open, lanes_back(ends_here != 0));
+  if (ends_here) sums[place(mine + __ffs(static_cast<int>(ends_here)) - 1)] += carry;
   __syncthreads();
   for_ends([&](int row, int k) {
     if (row == first_row || row == last_row) {

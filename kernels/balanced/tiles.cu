@@ -2,49 +2,100 @@
 // (Greathouse & Daga, SC'14; Daga & Greathouse, HiPC'15), flat and line-enhance (Chu et al., HPDC'23), and one kernel for
 // all of their shares with more loads in flight.
 #include "carry.cuh"
-#include "search.cuh"
 #include "shares.cuh"
 #include "spmv.cuh"
+#include "tile_starts.cuh"
 
-// Where tiles begin: the row that owns each `tile`-th entry, 0 for the first, `rows` behind the last; tiles + 1 of them.
+// Row ends as RowEnds has them, of which a thread has its own row's begin and end on their way before it asks.
 template <typename I>
-__global__ void tile_rows(int rows, I nnz, int tile, int tiles, const I* __restrict__ row_ptr,
-                          int* __restrict__ tile_row) {
-  const long long t = global_thread();
-  if (t > tiles) return;
-  const long long entry = t * tile;
-  tile_row[t] = t == 0 ? 0 : t == tiles ? rows : first_behind(row_ptr, 0, rows, static_cast<I>(entry)) - 1;
-}
+struct EarlyEnds {
+  const I* __restrict__ row_ptr;  // of the tile's first row
+  long long first;                // the tile's first entry
+  int own;
+  I own_begin, own_end;
 
-// Tiles of BLOCK * ITEMS entries. LANES threads sum a row, or what the tile has of it, and add it to y by an atomic.
-// Dynamic shared memory: BLOCK * ITEMS values.
+  // `own`: the row of the tile, of `rows`, that the thread takes first; it may lie behind them.
+  __device__ __forceinline__ EarlyEnds(const I* __restrict__ row_ptr, long long first, int own, int rows)
+      : row_ptr(row_ptr), first(first), own(own), own_begin(row_ptr[min(own, rows)]),
+        own_end(row_ptr[min(own + 1, rows)]) {}
+
+  __device__ __forceinline__ int operator[](int row) const {
+    const I end = row == own ? own_end : row + 1 == own ? own_begin : row_ptr[row + 1];
+    return static_cast<int>(end - first);
+  }
+};
+
+// for_products in two steps, so that a block can do something else while its entries are on their way.
+template <typename V, int BLOCK, int ITEMS>
+struct Entries {
+  int columns[ITEMS];
+  V values[ITEMS];
+
+  __device__ __forceinline__ void load(long long first, int count, const int* __restrict__ col_idx,
+                                       const V* __restrict__ matrix) {
+    if (count <= 0) return;
+    col_idx += first;
+    matrix += first;
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i) {
+      const int k = min(i * BLOCK + static_cast<int>(threadIdx.x), count - 1);
+      columns[i] = load_stream(col_idx + k);
+      values[i] = load_stream(matrix + k);
+    }
+  }
+
+  // products[k] of all BLOCK * ITEMS places; those from `count` on hold the last entry's.
+  __device__ __forceinline__ void store(int count, const V* __restrict__ x, V* products) const {
+    if (count <= 0) return;
+    V gathered[ITEMS];
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i) gathered[i] = load_x(x, columns[i]);
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i) products[i * BLOCK + threadIdx.x] = values[i] * gathered[i];
+  }
+};
+
+// Tiles of BLOCK * ITEMS entries; tile_row and y are as tile_starts leaves them. LANES threads sum a row: one that lies
+// within a tile is stored, the parts of others are added to y by atomics. Dynamic shared memory: BLOCK * ITEMS values.
 template <typename V, typename I, int BLOCK, int ITEMS, int LANES>
 __global__ void __launch_bounds__(BLOCK)
-    flat(int rows, I nnz, const int* __restrict__ tile_row, const I* __restrict__ row_ptr,
-         const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+    flat(I nnz, const int* __restrict__ tile_row, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+         const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+  static_assert(ITEMS % 2 == 0, "whole pairs of entries a thread");
+  constexpr int TILE = BLOCK * ITEMS;
+  using Loads = EntryPairs<V, BLOCK, ITEMS / 2>;
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  V* products = reinterpret_cast<V*>(dynamic_shared);
-  const long long first = blockIdx.x * static_cast<long long>(BLOCK * ITEMS);
-  const int entries = static_cast<int>(nnz - first < BLOCK * ITEMS ? nnz - first : BLOCK * ITEMS);
-  const int first_row = tile_row[blockIdx.x], last_row = tile_row[blockIdx.x + 1];
-  for_products<BLOCK, ITEMS>(first, entries, col_idx, values, x, [=](int k, V product) { products[k] = product; });
+  auto* pairs = reinterpret_cast<typename Loads::Pair*>(dynamic_shared);
+  const long long first = blockIdx.x * static_cast<long long>(TILE);
+  const int entries = static_cast<int>(nnz - first < TILE ? nnz - first : TILE);
+  const int slots = (entries + 1) / 2;
+  const int first_row = blockIdx.x > 0 ? tile_row[blockIdx.x] : 0;  // empty rows in front are the first tile's
+  const int last_row = tile_row[blockIdx.x + 1];
+  Loads loads(first, slots, nnz, col_idx, values);
+  const int rows = last_row - first_row;
+  const EarlyEnds<I> row_end(row_ptr + first_row, first, static_cast<int>(threadIdx.x) / LANES, rows);
+  loads.store(slots, nnz, col_idx, values, x, pairs, [](int pair) { return pair; });
   __syncthreads();
-  // The row behind the last end counts only where it begins here.
-  const int count = last_row < rows && row_ptr[last_row] < first + entries ? last_row - first_row + 1
-                                                                            : last_row - first_row;
-  sum_each_row<BLOCK>(Tile<V, RowEnds<I>>{last_row - first_row, entries, products, {row_ptr + first_row, first}},
-                      __ffs(LANES) - 1, [=](int row, V sum) {
-                        if (row < count) atomicAdd(y + first_row + row, sum);
-                      });
+  const Tile<V, EarlyEnds<I>> tile{rows, entries, reinterpret_cast<const V*>(dynamic_shared), row_end};
+  sum_each_row<BLOCK>(tile, __ffs(LANES) - 1, [&](int row, V sum) {
+    if (row == rows) {  // what lies behind the last end
+      if ((rows ? row_end[rows - 1] : 0) < entries) atomicAdd(y + last_row, sum);
+    } else if (row == 0 && row_end.own_begin < first) {
+      atomicAdd(y + first_row, sum);
+    } else {
+      y[first_row + row] = sum;
+    }
+  });
 }
 
 // ROWS rows a block, their entries in rounds of BLOCK * ITEMS: LANES threads keep a row's sum and add what each round has
-// of it. Dynamic shared memory: BLOCK * ITEMS values.
+// of it, while the next round's entries are on their way. Dynamic shared memory: BLOCK * ITEMS values.
 template <typename V, typename I, int BLOCK, int ITEMS, int ROWS, int LANES>
 __global__ void __launch_bounds__(BLOCK)
     line_enhance(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                  const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   static_assert(ROWS * LANES <= BLOCK, "a thread for every lane of every row");
+  constexpr int ROUND = BLOCK * ITEMS;
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* products = reinterpret_cast<V*>(dynamic_shared);
   const long long first_row = blockIdx.x * static_cast<long long>(ROWS);
@@ -55,12 +106,16 @@ __global__ void __launch_bounds__(BLOCK)
   const bool mine = group < ROWS && row < rows;
   const I row_begin = mine ? row_ptr[row] : end;
   const I row_end = mine ? row_ptr[row + 1] : end;
+  const auto count_at = [=](I done) { return static_cast<int>(end - done < ROUND ? end - done : ROUND); };
 
+  Entries<V, BLOCK, ITEMS> loads;
+  loads.load(begin, count_at(begin), col_idx, values);
   V sum = 0;
-  for (I done = begin; done < end; done += BLOCK * ITEMS) {
-    const int count = static_cast<int>(end - done < BLOCK * ITEMS ? end - done : BLOCK * ITEMS);
+  for (I done = begin; done < end; done += ROUND) {
+    const int count = count_at(done);
     if (done > begin) __syncthreads();
-    for_products<BLOCK, ITEMS>(done, count, col_idx, values, x, [=](int k, V product) { products[k] = product; });
+    loads.store(count, x, products);
+    if (end - done > ROUND) loads.load(done + ROUND, count_at(done + ROUND), col_idx, values);
     __syncthreads();
     const int low = row_begin > done ? static_cast<int>(row_begin - done < count ? row_begin - done : count) : 0;
     const int high = row_end > done ? static_cast<int>(row_end - done < count ? row_end - done : count) : 0;
@@ -120,9 +175,10 @@ __global__ void __launch_bounds__(BLOCK)
 
 // The same with as many threads a row as there are for the block's rows, and rows longer than a chunk in several blocks:
 // each adds its part to y, which is zero there. block_entry: the first entry of each block. Dynamic shared memory:
-// BLOCK * ITEMS values.
+// BLOCK * ITEMS values. Registers for 1,024 threads a multiprocessor keep all loads of a thread under way; without that
+// bound the compiler has some wait for others (571 in place of 624 GFLOPS on an H200, fem:60:3).
 template <typename V, typename I, int BLOCK, int ITEMS>
-__global__ void __launch_bounds__(BLOCK)
+__global__ void __launch_bounds__(BLOCK, 1024 / BLOCK)
     adaptive_long(const int* __restrict__ row_blocks, const I* __restrict__ block_entry, const I* __restrict__ row_ptr,
                   const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
                   V* __restrict__ y) {
@@ -142,13 +198,15 @@ __global__ void __launch_bounds__(BLOCK)
     return;
   }
   const int entries = static_cast<int>(end - first);
-  for_products<BLOCK, ITEMS>(first, entries, col_idx, values, x, [=](int k, V product) { products[k] = product; });
-  __syncthreads();
+  Entries<V, BLOCK, ITEMS> loads;
+  loads.load(first, entries, col_idx, values);
   // BLOCK / 2^(bits of rows - 1) threads a row, at least one.
   const int log = max(__clz(rows - 1) + __ffs(BLOCK) - 1 - WARP, 0);
-  const RowEnds<I> row_end{row_ptr + first_row, first};
+  const EarlyEnds<I> row_end(row_ptr + first_row, first, static_cast<int>(threadIdx.x) >> log, rows);
+  loads.store(entries, x, products);
+  __syncthreads();
   if (log <= 5) {
-    return sum_each_row<BLOCK>(Tile<V, RowEnds<I>>{rows, entries, products, row_end}, log, [=](int row, V sum) {
+    return sum_each_row<BLOCK>(Tile<V, EarlyEnds<I>>{rows, entries, products, row_end}, log, [=](int row, V sum) {
       if (row < rows) y[first_row + row] = sum;
     });
   }

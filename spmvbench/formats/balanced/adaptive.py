@@ -166,16 +166,17 @@ class CsrAdaptiveL(CutRowBlocks):
     reference = "Daga & Greathouse, HiPC'15"
     core = "CSR by blocks of rows that fill shared memory: several threads a row, several blocks a long row"
 
-    block = RowBlocks.block
+    block = Parameter(128, "threads a block", choices=RowBlocks.block.choices)
+    items = Parameter(8, "entries a thread", choices=(2, 4, 8))
 
     @classmethod
-    def _sizes(cls, *, block: int) -> tuple[int, int]:
-        return ITEMS * block, LONG_PARTS * ITEMS * block
+    def _sizes(cls, *, block: int, items: int) -> tuple[int, int]:
+        return items * block, LONG_PARTS * items * block
 
     def _sums(self, x: Array, y: Array) -> Launch:
         args = (self.row_blocks, self.block_entry, self.row_ptr, self.col_idx, self.values, x, y)
-        kernel = f"adaptive_long<{self.block}, {ITEMS}>"
-        return self._launch(kernel, len(self.row_blocks) - 1, self.block, ITEMS, *args)
+        kernel = f"adaptive_long<{self.block}, {self.items}>"
+        return self._launch(kernel, len(self.row_blocks) - 1, self.block, self.items, *args)
 
 
 @register

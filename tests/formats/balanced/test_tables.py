@@ -132,5 +132,5 @@ def test_hola_gives_a_thread_4_entries_of_small_matrices():
         a = with_lengths([2999] * rows)
         launches = testing.convert("hola", a).launches(np.zeros(a.shape[1]), np.zeros(a.shape[0]))
         kernels[a.nnz] = [launch.kernel for launch in launches]
-    starts = "hola_starts<double, int>"
-    assert kernels == {299_900: [starts, "hola<double, int, 256, 4>"], 302_899: [starts, "hola<double, int, 256, 8>"]}
+    starts = "tile_starts<double, int>"
+    assert kernels == {299_900: [starts, "hola<double, int, 128, 4>"], 302_899: [starts, "hola<double, int, 128, 8>"]}

@@ -59,7 +59,7 @@ def test_a_chain_of_steps():
 @pytest.mark.parametrize(
     ("spec", "lengths", "kernels"),
     [
-        ("csr-flat", [3] * 9, ["tile_rows", "zero_fill", "flat"]),
+        ("csr-flat", [3] * 9, ["tile_starts", "flat"]),
         ("csr-entry-tiles", [3] * 9, ["sum_tiles"]),  # one tile cuts no row
         ("csr-entry-tiles", [3] * 900, ["zero_cut_rows", "sum_tiles"]),
         ("csr-line-enhance", [3] * 900, ["line_enhance"]),
@@ -86,8 +86,9 @@ def test_flat_s_lanes_go_by_the_half_with_the_longer_rows(lengths, lanes):
 @pytest.mark.parametrize(
     "spec",
     [
-        *("csr-flat[block=64]", "csr-entry-tiles[block=64]", "csr-line-enhance[block=64]", "csr-stream[block=32]"),
-        *("csr-adaptive[block=32]", "csr-adaptive-l[block=64]", "csr-row-tiles[block=64]"),
+        *("csr-flat[block=64]", "csr-flat[block=64,lanes=4]", "csr-entry-tiles[block=64]", "csr-stream[block=32]"),
+        *("csr-line-enhance[block=64]", "csr-line-enhance[block=64,items=0,rows=0,lanes=0]", "csr-adaptive[block=32]"),
+        *("csr-adaptive-l[block=64]", "csr-adaptive-l[block=128,items=4]", "csr-row-tiles[block=64]", "hola[block=64]"),
     ],
 )
 @pytest.mark.parametrize(
