@@ -93,6 +93,7 @@ def test_merbit_refuses_more_steps_than_31_bits():
 )
 def test_warps_grow_with_the_entries(nnz, warps):
     assert warps_in_use(nnz, 100) == warps
+    assert warps_in_use(nnz, 100, most=32) == min(warps, 3200)
 
 
 def test_warps_are_those_of_the_device():
@@ -103,11 +104,19 @@ def test_warps_are_those_of_the_device():
     assert testing.convert("coo-load-balance[warps=3]", a).at_once == 3
 
 
-@pytest.mark.parametrize("spec", ["csr-load-balance[warps=1]", "coo-load-balance[warps=1]", "coo-scan[blocks=2]"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "csr-load-balance[warps=1]",
+        "csr-load-balance[warps=1,lines=3]",
+        "coo-load-balance[warps=1]",
+        "coo-scan[blocks=2]",
+    ],
+)
 @pytest.mark.parametrize(
     "lengths",
-    [[1] * 900, [31, 33] * 20, [2000, 0, 0, 1, 2000], [0] * 200 + [7] * 90 + [0] * 200, [64] * 30],
-    ids=["1", "31 and 33", "long", "empty ends", "64"],
+    [[1] * 900, [31, 33] * 20, [2000, 0, 0, 1, 2000], [0] * 200 + [7] * 90 + [0] * 200, [64] * 30, [9, *[0] * 70] * 30],
+    ids=["1", "31 and 33", "long", "empty ends", "64", "empty between"],
 )
 def test_rows_that_shares_of_several_lines_cut(spec, lengths, checking):
     testing.check_product(spec, with_lengths(lengths), checking)
