@@ -279,6 +279,12 @@ class Bccoo(Format):
         return self.delta_col.size > 0 and self.escapes * 32 <= self.delta_col.size
 
     @property
+    def bytes_read(self) -> int:
+        """Of columns what kernels read: where they take differences, those of a thread's first block and escapes."""
+        unread = self.block_col.size - len(self.flags) - self.escapes if self.narrow else 0
+        return self.nbytes - unread * self.block_col.itemsize - (not self.narrow) * self.delta_col.nbytes
+
+    @property
     def detail(self) -> dict[str, Any]:
         """The blocks, how they are dealt out, and the part of the conversion's time that the search took."""
         return {

@@ -55,6 +55,9 @@ def test_columns_by_differences():
     assert len(wide.delta_col) == 0
     assert wide.block_col.dtype == np.int32
     assert testing.convert("bccoo[h=1,w=4]", a).block_col.dtype == np.uint16
+    threads = len(fmt.flags)
+    assert fmt.nbytes - fmt.bytes_read == 4 * (fmt.block_col.size - threads - 2)  # first ones and escapes are read
+    assert wide.bytes_read == wide.nbytes
 
 
 @pytest.mark.parametrize("spec", ["bccoo[h=1,w=1]", "bccoo[h=1,w=1,kernel=paper]", "bccoo[h=2,w=2,across=32]"])
