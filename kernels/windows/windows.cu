@@ -2,16 +2,21 @@
 // cache (TILE-COMPOSITE); see spmvbench/formats/windows.
 #include "spmv.cuh"
 
-// SCOO (Dang & Schmidt 2012). A block a slice of `height` rows, whose y has `copies` copies in shared memory, so that
-// neighbouring threads add to different ones. With registers for three blocks a multiprocessor, gathers of a thread are
-// under way together; for four, one waits for the other.
+// SCOO (Dang & Schmidt 2012). A block a slice of rows, whose y has copies in shared memory, a power of two of them, so that
+// neighbouring threads add to different ones. A row that lies in several slices has them to itself, and y is zero there.
+// With registers for three blocks a multiprocessor, gathers of a thread are under way together; for four, one waits for
+// the other.
 template <typename V, typename I>
 __global__ void __launch_bounds__(512, 3)
-    scoo(int rows, int height, int copies, const I* __restrict__ slice_ptr, const unsigned short* __restrict__ row_idx,
-         const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+    scoo(const int* __restrict__ slice_row, const I* __restrict__ slice_ptr, const int* __restrict__ slice_copies,
+         const unsigned short* __restrict__ row_idx, const int* __restrict__ col_idx, const V* __restrict__ values,
+         const V* __restrict__ x, V* __restrict__ y) {
   constexpr int BATCH = 4;
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* const sums = reinterpret_cast<V*>(dynamic_shared);
+  const int first_row = slice_row[blockIdx.x];
+  const int height = max(slice_row[blockIdx.x + 1] - first_row, 1);
+  const int copies = slice_copies[blockIdx.x];
   for (int i = threadIdx.x; i < height * copies; i += blockDim.x) sums[i] = V(0);
   __syncthreads();
   const I end = slice_ptr[blockIdx.x + 1];
@@ -40,12 +45,21 @@ __global__ void __launch_bounds__(512, 3)
     }
   }
   __syncthreads();
-  for (int r = threadIdx.x; r < height; r += blockDim.x) {
-    const long long row = static_cast<long long>(blockIdx.x) * height + r;
-    if (row >= rows) break;
+  const bool goes_on = slice_row[blockIdx.x + 1] == first_row;
+  const bool cut = goes_on || (blockIdx.x > 0 && slice_row[blockIdx.x - 1] == first_row);
+  // The lanes that share a row's copies are neighbours.
+  const int lanes = min(copies, WARP);
+  const int lane = threadIdx.x % lanes;
+  for (int r = threadIdx.x / lanes; r < (height + WARP - 1) / WARP * WARP; r += blockDim.x / lanes) {
     V sum = 0;
-    for (int c = 0; c < copies; ++c) sum += sums[r * copies + ((c + r) & (copies - 1))];
-    y[row] = sum;
+    for (int c = lane; r < height && c < copies; c += lanes) sum += sums[r * copies + c];
+    for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_down_sync(FULL_MASK, sum, offset, lanes);
+    if (lane > 0 || r >= height) continue;
+    if (cut) {
+      atomicAdd(y + first_row, sum);
+    } else {
+      y[first_row + r] = sum;
+    }
   }
 }
 

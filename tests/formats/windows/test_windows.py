@@ -15,8 +15,25 @@ def test_slices_are_a_multiple_of_what_runs_at_once_and_copies_have_the_rest_of_
     a = load("tridiag:20000")
     with converting_for(Limits(multiprocessors=4, shared_bytes=49152)):
         fmt = get("scoo").from_csr(a)
-    assert fmt.detail == {"rows_of_slice": 1667, "copies": 2}  # three blocks each of 4; room for 6,144 rows
-    assert len(fmt.slice_ptr) == 13
+    # Three blocks each of 4; room for 6,144 rows.
+    assert fmt.detail == {"slices": 12, "rows_of_slice": 1667, "copies": 2, "rows_cut": 0}
+
+
+def test_slices_have_few_rows_where_rows_are_long_and_the_longest_lie_in_several():
+    lengths = np.full(3000, 2)
+    lengths[:64], lengths[1000] = 500, 20000
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    columns = np.concatenate([np.arange(n) for n in lengths])
+    a = Csr.of(sparse.csr_array((np.ones(len(columns)), columns, starts), shape=(3000, 20000)))
+    with converting_for(Limits(multiprocessors=4, shared_bytes=49152)):
+        fmt = get("scoo").from_csr(a)
+    assert fmt.detail["rows_cut"] == 1
+    height, entries = np.diff(fmt.slice_row), np.diff(fmt.slice_ptr)
+    assert height[0] < 10
+    assert fmt.slice_copies[0] == 512
+    assert fmt.slice_row.tolist().count(1000) == 10  # 2,048 entries a slice
+    assert entries.max() <= 2 * 2048
+    assert fmt.slice_copies[-1] == 4  # 1,214 rows
 
 
 def test_columns_of_a_block_are_jagged_by_length():
