@@ -68,55 +68,27 @@ __global__ void __launch_bounds__(BLOCK, 10)
   put<ADD>(y + row, sum);
 }
 
-// DDD-SPLIT: between two cuts the same diagonals are there for all rows, and no test is needed. A block lies between two
-// cuts: tiles names its segment and its first row. A thread has two rows, a block's width apart; where the second lies
-// behind the cut, it is the last before it once more.
+// DDD-SPLIT: between two cuts the same diagonals are there for all rows; behind an odd number of rows is one of padding. A
+// block has up to ROWS * BLOCK of them, a thread ROWS neighbours. tiles: of each block the first row, how many it has, the
+// diagonals, and where their offsets begin; start: where its values begin, and how far apart two diagonals' are.
 template <typename V, bool ADD>
-__global__ void __launch_bounds__(BLOCK, 8)
-    ddd_split(const int2* __restrict__ tiles, const int* __restrict__ cut, const long long* __restrict__ value_ptr,
-              const int* __restrict__ offset_ptr, const int* __restrict__ offset, const V* __restrict__ values,
-              const V* __restrict__ x, V* __restrict__ y) {
+__global__ void __launch_bounds__(BLOCK, 10)
+    ddd_split(int cols, const int4* __restrict__ tiles, const longlong2* __restrict__ start,
+              const int* __restrict__ offset, const V* __restrict__ values, const V* __restrict__ x,
+              V* __restrict__ y) {
+  constexpr int ROWS = 2;
   constexpr int BATCH = 4;
-  const int2 tile = __ldg(tiles + blockIdx.x);
-  const int begin = __ldg(cut + tile.x);
-  const int end = __ldg(cut + tile.x + 1);
-  const int from = __ldg(offset_ptr + tile.x);
-  const int diagonals = __ldg(offset_ptr + tile.x + 1) - from;
-  const int row = tile.y + threadIdx.x;
-  if (row >= end) return;
-  const int apart = min(BLOCK, end - 1 - row);
-  const long long stride = end - begin;
-  values += __ldg(value_ptr + tile.x) + (row - begin);
-  offset += from;
-  x += row;
-  V sum[2] = {V(0), V(0)};
-#pragma unroll 1
-  for (int d = 0; d < diagonals; d += BATCH) {
-    int at[BATCH];
-    V value[BATCH][2];
-    V factor[BATCH][2];
+  const int4 tile = __ldg(tiles + blockIdx.x);
+  const longlong2 place = __ldg(start + blockIdx.x);
+  const int inside = threadIdx.x * ROWS;
+  if (inside >= tile.y) return;
+  const int row = tile.x + inside;
+  V sum[ROWS] = {};
+  sum_diagonals<ROWS, BATCH, false>(row, cols, tile.z, place.y, offset + tile.w, values + place.x + inside, x, sum);
 #pragma unroll
-    for (int u = 0; u < BATCH; ++u) {
-      const bool inside = d + u < diagonals;
-      at[u] = __ldg(offset + (inside ? d + u : d));
-      value[u][0] = inside ? load_stream(values + u * stride) : V(0);
-      value[u][1] = inside ? load_stream(values + u * stride + apart) : V(0);
-    }
-    values += BATCH * stride;
-#pragma unroll
-    for (int u = 0; u < BATCH; ++u) {
-      const bool inside = d + u < diagonals;
-      factor[u][0] = inside ? __ldg(x + at[u]) : V(0);
-      factor[u][1] = inside ? __ldg(x + (at[u] + apart)) : V(0);
-    }
-#pragma unroll
-    for (int u = 0; u < BATCH; ++u) {
-      sum[0] += value[u][0] * factor[u][0];
-      sum[1] += value[u][1] * factor[u][1];
-    }
+  for (int r = 0; r < ROWS; ++r) {
+    if (inside + r < tile.y) put<ADD>(y + row + r, sum[r]);
   }
-  put<ADD>(y + row, sum[0]);
-  if (apart == BLOCK) put<ADD>(y + row + BLOCK, sum[1]);
 }
 
 // CRSD: a block a segment of BLOCK rows, whose diagonals stand in a pattern that segments share.

@@ -36,11 +36,26 @@ def test_rows_are_cut_where_diagonals_begin_and_end():
     assert found.cut.tolist() == [0, 2, 4, 6]
     assert found.active.tolist() == [[False, True, True], [True, True, True], [True, True, False]]
     assert found.value_ptr.tolist() == [0, 4, 10, 14]
-    assert found.tiles.tolist() == [[0, 0], [1, 2], [2, 4]]
+    tiles, start = found.tiles
+    assert tiles.tolist() == [[0, 2, 2, 0], [2, 2, 3, 2], [4, 2, 2, 5]]
+    assert start.tolist() == [[0, 2], [4, 2], [10, 2]]
+
+
+def test_places_of_a_cut_diagonal_are_even():
+    found = Segments.of(np.array([-1, 0]), (4, 4))
+    assert found.cut.tolist() == [0, 1, 4]
+    assert found.value_ptr.tolist() == [0, 2, 10]
 
 
 def test_long_segments_are_several_blocks():
-    assert Segments.of(np.array([0]), (300, 300)).tiles.tolist() == [[0, 0], [0, 256]]
+    tiles, start = Segments.of(np.array([0]), (300, 300)).tiles
+    assert tiles.tolist() == [[0, 256, 1, 0], [256, 44, 1, 0]]
+    assert start.tolist() == [[0, 300], [256, 300]]
+
+
+@pytest.mark.parametrize(("matrix", "lanes"), [("fem:8:3", 4), ("rmat:8:8", 0), ("denserow:500", 0)])
+def test_short_rows_beside_dense_diagonals_have_half_the_lanes(matrix, lanes):
+    assert get("ddd-split").from_csr(load(matrix)).parts["csr"].lanes == lanes
 
 
 def test_too_many_diagonals_are_not_cut():
@@ -49,12 +64,12 @@ def test_too_many_diagonals_are_not_cut():
         get("ddd-split").from_csr(a)
 
 
-@pytest.mark.parametrize("key", ["ddd-naive", "ddd-split"])
-def test_dense_diagonals_take_no_padding_and_others_go_to_csr(key):
+@pytest.mark.parametrize(("key", "places"), [("ddd-naive", 50 + 90 + 83), ("ddd-split", 2 * 50 + 3 * 34 + 2 * 8 + 10)])
+def test_dense_diagonals_take_their_length_and_others_go_to_csr(key, places):
     a = sparse.lil_array(sparse.diags_array([1.0, 2.0, 3.0], offsets=[-50, 0, 7], shape=(100, 90)))
     a[3, 80] = 5.0
     fmt = get(key).from_csr(sparse.csr_array(a))
-    assert len(fmt.parts["dia"].values) == 50 + 90 + 83
+    assert len(fmt.parts["dia"].values) == places
     assert fmt.parts["csr"].rows.tolist() == [3]
     assert fmt.detail["csr_share"] == 1 / 224
 
