@@ -2,10 +2,9 @@
 // every block and every thread; in a block, row ends are bits.
 #include "shares.cuh"
 #include "spmv.cuh"
-#include "tile_starts.cuh"
 
-// One block's BLOCK * ITEMS entries; start and y are as tile_starts leaves them. The block's first row and its last are
-// added to y by atomics, the others stored. col_idx and values are aligned to 16 bytes.
+// One block's BLOCK * ITEMS entries; start and y are as tile_starts in tiles.cu leaves them. The block's first row and its
+// last are added to y by atomics, the others stored. col_idx and values are aligned to 16 bytes.
 template <typename V, typename I, int BLOCK, int ITEMS>
 __global__ void __launch_bounds__(BLOCK)
     hola(int rows, I nnz, const int* __restrict__ start, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,

@@ -8,7 +8,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv
 from spmvbench.formats.balanced.starts import SearchedTiles
-from spmvbench.formats.balanced.tiles import BLOCKS, SOURCE, Tiled
+from spmvbench.formats.balanced.tiles import BLOCKS, Tiled
 from spmvbench.formats.base import Launch, Parameter, register, zero_fill
 
 PAPER = "Chu et al., Efficient algorithm design of optimizing SpMV on GPU, HPDC 2023"
@@ -44,7 +44,7 @@ class CsrFlat(SearchedTiles):
     def launches(self, x: Array, y: Array) -> list[Launch]:
         if not len(self.values):
             return [zero_fill(y)]
-        tile_row, find = self._find_tiles(SOURCE, self.block * self.items, y)
+        tile_row, find = self._find_tiles(self.block * self.items, y)
         args = (self._nnz, tile_row, self.row_ptr, self.col_idx, self.values, x, y)
         kernel = f"flat<{self.block}, {self.items}, {self.lanes or self.lanes_by_rule}>"
         return [find, self._launch(kernel, len(tile_row) - 1, self.block, self.items, *args)]

@@ -24,7 +24,7 @@ class Hola(SearchedTiles):
 
     key = "hola"
     reference = "Steinberger, Zayer & Seidel, ICS 2017"
-    sources = (SOURCE, "vector.cu")
+    sources = (SOURCE, *SearchedTiles.sources)
     core = "CSR by tiles of equally many entries in thread order, row ends as bits"
 
     block = Parameter(128, "threads a block", choices=(64, 128, 256, 512))
@@ -35,7 +35,7 @@ class Hola(SearchedTiles):
         if not nnz:
             return [zero_fill(y)]
         items = self.items or (4 if nnz < SMALL else 8)
-        start, find = self._find_tiles(SOURCE, self.block * items, y)
+        start, find = self._find_tiles(self.block * items, y)
         args = (np.int32(self.shape[0]), self._nnz, start, self.row_ptr, self.col_idx, self.values, x, y)
         kernel = f"hola<{self._types}, {self.block}, {items}>"
         return [find, Launch(SOURCE, kernel, len(start) - 1, self.block, args)]
