@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from spmvbench.advice import training
-from spmvbench.advice.model import LARGE, Model, folder, load
+from spmvbench.advice.model import LARGE, MEASURED, Model, folder, load
 from spmvbench.collection.features import SAMPLE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,8 +61,10 @@ of SpMVs:
 
 ![Loss to the best format by number of SpMVs](figures/{name}-advice.svg)
 
-"Always the best single format" is the one that loses least on the other families, for each number of SpMVs anew; the
-tree sees the same traits. A format that cannot hold a matrix counts as ten times the best.
+"The best few measured" is `advise --measure`: the best {MEASURED} by the model, cuSPARSE's and the safe one are run
+where the matrix will be used, which takes seconds, and the best of them is chosen. "Always the best single format" is
+the one that loses least on the other families, for each number of SpMVs anew; the tree sees the same traits. A format
+that cannot hold a matrix counts as ten times the best.
 
 ## Where the loss comes from
 
@@ -86,7 +88,7 @@ others, is `{about["safe"]}`. Where a format has no row it is taken to differ fr
 Traits that a sample of the rows tells (diagonals, runs, steps, sectors of x) are taken from one of some {SAMPLE:,}
 entries, those of row lengths from all row pointers: together the time of 2 to 10 SpMVs on one thread of the host, fewer
 the larger the matrix. The bytes of a format are counted only where it could be among those listed, and of formats of
-blocks and tiles by the same sample. `advise` prints both times, and that of an SpMV beside them.
+blocks, tiles and packed bits by the same sample. `advise` prints both times, and that of an SpMV beside them.
 
 Every choice stands in [{name}.csv](../configs/advice/{name}.csv). This page, the model, the figure and the table are
 written by

@@ -19,7 +19,8 @@ from spmvbench.formats.arrays import Csr
 
 REASONS = 3
 EVERY = 8  # one multiprocessor in so many stands for all in what is fetched of x
-LOCAL = ("blocked", "tile")  # rooms of formats whose bytes are those of stretches of rows, dear to count, added up
+# Modules of formats whose bytes, dear to count, are those of their rows added up.
+LOCAL = ("blocked", "packed.bro", "packed.hybrids", "tile")
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def _bytes(a: Csr, part: Csr, label: str) -> float:
     ((cls, params),) = formats.parse(label)
     if cls.square_only and a.rows != a.cols:
         return np.nan
-    local = cls.__module__.split(".")[2] in LOCAL and part.nnz
+    local = cls.__module__.removeprefix("spmvbench.formats.").startswith(LOCAL) and part.nnz
     try:
         size = cls.estimate(part if local else a, **cls.resolve(params))
     except Skip:

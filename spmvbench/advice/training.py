@@ -15,7 +15,7 @@ import pandas as pd
 
 from spmvbench import store
 from spmvbench.advice import traits
-from spmvbench.advice.model import ABOVE, ENTRY, LARGE, LAUNCHES, SPMVS, UP_TO, Forest, Model
+from spmvbench.advice.model import ABOVE, ENTRY, LARGE, LAUNCHES, MEASURED, SPMVS, UP_TO, Forest, Model
 from spmvbench.analysis.breakeven import ready
 from spmvbench.analysis.cases import prepared, right
 from spmvbench.errors import SpmvbenchError
@@ -31,6 +31,7 @@ COSTLY = ("bccoo-plus", "bcoo-bcsr", "cocktail", "ehyb", "ehyb-rcm")  # whose es
 LEAST = 1e-7  # seconds that a conversion takes which only takes over arrays
 
 
+TRIED = "model, the best few measured"  # as `advise --measure` does
 HALVED = "model of half the families"
 WITHIN = "the best of the model's formats"  # a chooser that knows their times: what the others lose is no portfolio's
 
@@ -209,7 +210,14 @@ def judged(
             total = out.total(n)
             best = total.min(axis=1)
             totals = pd.DataFrame(predicted[1] + n * predicted[0], total.index, labels)
-            choosers = {"model": totals.idxmin(axis=1), WITHIN: total[labels].idxmin(axis=1), **_rivals(rest, out, n)}
+            tried = totals.rank(axis=1) <= MEASURED
+            tried[[rest.vendor, safe(rest, labels)]] = True
+            choosers = {
+                "model": totals.idxmin(axis=1),
+                TRIED: total[labels].where(tried).idxmin(axis=1),
+                WITHIN: total[labels].idxmin(axis=1),
+                **_rivals(rest, out, n),
+            }
             for chooser, chosen in choosers.items():
                 for matrix, label in chosen.items():
                     took = total.at[matrix, label] / best[matrix]

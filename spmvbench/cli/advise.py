@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from spmvbench.advice.choosing import Advice, Expected
 
-MEASURED = 3  # formats that --measure runs, beside cuSPARSE's
-
 
 def _time(seconds: float) -> str:
     """A time as people read it."""
@@ -179,6 +177,7 @@ def _measured(advice: Advice, matrix: str, dtype: str, spmvs: float, seed: int, 
     """
     import tempfile
 
+    from spmvbench.advice.model import MEASURED
     from spmvbench.analysis.breakeven import ready
     from spmvbench.bench import direct
 

@@ -63,6 +63,14 @@ def test_the_fastest_of_several_rivals(table):
     assert paper.geomean == pytest.approx(0.5**0.5)
 
 
+def test_the_fastest_is_of_all_rivals_that_the_run_has(rows):
+    one = (rows["label"] == "hyb") & (rows["nnz"] == 1_000)
+    options = figures.Options(None, {})
+    for left, compared in ((rows[~one], 1), (rows.assign(status=rows["status"].mask(one, "skipped")), 2)):
+        found = claims.data(left, options)
+        assert set(found.loc[found["paper"] == "CSR5", "compared"]) == {compared}
+
+
 def test_matrices_that_are_too_small_for_the_claim(table):
     whole, large = table[table["paper"] == "Merge path"].itertuples()
     assert (whole.compared, whole.geomean) == (2, pytest.approx(8**0.5))
