@@ -124,6 +124,10 @@ def _grown(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Forest:
     def joined(of: Callable[[Any], np.ndarray]) -> np.ndarray:
         return np.concatenate([of(tree) for tree in trees])
 
+    def leaves(tree: Any) -> np.ndarray:
+        """Values of leaves alone: those of inner nodes are never asked for, and would be half of the file."""
+        return np.where(tree.children_left[:, None] < 0, tree.value[:, :1, 0] + tree.value[:, 1:, 0], 0)
+
     def child(side: str) -> np.ndarray:
         parts = [
             np.where(getattr(t, side) >= 0, getattr(t, side) + root, 0) for t, root in zip(trees, roots, strict=True)
@@ -135,7 +139,7 @@ def _grown(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Forest:
         threshold=joined(lambda t: t.threshold),
         left=child("children_left"),
         right=child("children_right"),
-        value=joined(lambda t: t.value[:, :1, 0] + t.value[:, 1:, 0]).astype(np.float32),
+        value=joined(leaves).astype(np.float32),
         roots=roots.astype(np.int32),
     )
 
