@@ -183,7 +183,7 @@ def test_data_holds_numbers_statuses_and_no_samples(text):
 @pytest.mark.slow
 def test_an_experiment_is_counted_and_compared_with_nothing(rows, environment, tmp_path):
     trial = rows[rows["format"] == "ell"].assign(format="trial", label="trial", experiment=True, gflops=98765.0)
-    report = page.write(pd.concat([rows, trial]), environment, tmp_path, names=["profile", "gflops"])
+    report = page.write(pd.concat([rows, trial]), environment, tmp_path, names=["profile", "gflops"], images=[])
     text = report.page.read_text(encoding="utf-8")
     ranked = dict(zip(*(data_of(text)["formats"][key] for key in ("name", "ranked")), strict=True))
     assert ranked["trial"] == 0 and ranked["ell"] == 1
@@ -199,14 +199,14 @@ def test_names_cannot_leave_their_place(rows, tmp_path, environment):
     evil["name"] = '</script><script>alert("&")</script>'
     evil["case_id"] = [str(i) for i in range(len(evil))]
     few = evil.drop_duplicates("label")
-    text = page.write(few, environment, tmp_path, names=["bytes"]).page.read_text(encoding="utf-8")
+    text = page.write(few, environment, tmp_path, names=["bytes"], images=[]).page.read_text(encoding="utf-8")
     assert "<script>alert" not in text
     assert data_of(text)["matrices"]["name"][0].endswith('</script><script>alert("&")</script>')
 
 
 def test_the_same_rows_give_the_same_page(rows, environment, tmp_path):
     first, second = (
-        page.write(part, environment, tmp_path / name, names=["bytes"]).page.read_bytes()
+        page.write(part, environment, tmp_path / name, names=["bytes"], images=[]).page.read_bytes()
         for name, part in (("a", rows), ("b", rows.sample(frac=1, random_state=1)))
     )
     assert first == second
@@ -227,7 +227,7 @@ def test_figures_drawn_by_several_processes_are_the_same_in_the_same_order(rows,
 
 
 def test_emulated_times_are_not_shown_unasked(emulated_rows, tmp_path):
-    report = page.write(emulated_rows, {}, tmp_path)
+    report = page.write(emulated_rows, {}, tmp_path, images=[])
     assert {drawn.name for drawn in report.drawn} == {"coverage", "bytes", "conversion"}
     by_name = {name: reason for reason, names in report.left_out.items() for name in names}
     assert "--emulated" in by_name["profile"]
@@ -241,6 +241,7 @@ def test_emulated_times_are_not_shown_unasked(emulated_rows, tmp_path):
 def test_emulated_times_on_demand_carry_the_word(emulated_rows, tmp_path, monkeypatch):
     marked = []
     monkeypatch.setattr(page.style, "emulated_across", lambda figure: marked.append(figure))
+    monkeypatch.setattr(page.style, "rendered", lambda figure, kind: b"")
     report = page.write(emulated_rows, {}, tmp_path, names=["gflops", "bytes", "roofline"], with_emulated=True)
     assert [drawn.name for drawn in report.drawn] == ["gflops", "bytes"]
     assert len(marked) == 1
@@ -252,7 +253,7 @@ def test_emulated_times_on_demand_carry_the_word(emulated_rows, tmp_path, monkey
 def test_asking_for_emulated_times_changes_nothing_where_there_are_none(rows, environment, tmp_path):
     plain, asked = (
         page.write(
-            rows, environment, tmp_path / str(flag), names=["speedup-mean"], with_emulated=flag
+            rows, environment, tmp_path / str(flag), names=["speedup-mean"], images=[], with_emulated=flag
         ).page.read_bytes()
         for flag in (False, True)
     )
@@ -270,14 +271,14 @@ def test_the_word_is_across_the_figure():
 def test_measured_and_emulated_times_never_share_a_figure(rows, emulated_rows, environment, tmp_path):
     both = pd.concat([rows, emulated_rows])
     for asked, settings in ((False, {"f64 hot NVIDIA H200"}), (True, {"f64 hot emulated"})):
-        report = page.write(both, environment, tmp_path / str(asked), names=["gflops"], with_emulated=asked)
+        report = page.write(both, environment, tmp_path / str(asked), names=["gflops"], images=[], with_emulated=asked)
         table = pd.read_csv(report.drawn[0].files[-1])
         assert set(table[table["setting"].str.startswith("f64 hot")]["setting"]) == settings
 
 
 def test_run_without_a_right_row_still_has_a_page(rows, environment, tmp_path):
     failed = rows.assign(status="crashed", reason="the worker died")
-    report = page.write(failed, environment, tmp_path)
+    report = page.write(failed, environment, tmp_path, images=[])
     assert [drawn.name for drawn in report.drawn] == ["coverage"]
 
     reasons = {reason.partition(" ")[0]: names for reason, names in report.left_out.items()}
@@ -299,7 +300,7 @@ def test_unknown_baseline_names_the_nearest(rows, tmp_path):
 
 
 def test_chosen_baseline_is_named(rows, environment, tmp_path):
-    report = page.write(rows, environment, tmp_path, names=["speedup-mean"], baseline="hyb")
+    report = page.write(rows, environment, tmp_path, names=["speedup-mean"], images=[], baseline="hyb")
     assert "speed-up over hyb" in report.drawn[0].caption
     assert "hyb" not in set(pd.read_csv(report.drawn[0].files[-1])["label"])
 

@@ -57,7 +57,8 @@ def grid(table):
 
 @pytest.mark.slow
 def test_family_is_drawn_whole(survey_rows, matrices, environment, tmp_path):
-    report = page.write(survey_rows, environment, tmp_path, names=["survey"], matrices=matrices, published=[K40M])
+    given = {"matrices": matrices, "published": [K40M]}
+    report = page.write(survey_rows, environment, tmp_path, names=["survey"], images=[], **given)
     assert [drawn.name for drawn in report.drawn] == [f"survey-{name}" for name in NAMES]
     assert report.left_out == {}
     text = report.page.read_text(encoding="utf-8")
@@ -127,7 +128,7 @@ def test_table_10_says_never_and_shows_times_with_units(surveyed, options, envir
 def test_times_of_the_emulated_device_are_called_that(surveyed, matrices, environment, tmp_path):
     rows = surveyed.assign(device="emulated", device_name="host").drop(columns=["matrix", "setting"])
     names = ["survey-gflops", "survey-bytes", "survey-lessons"]
-    report = page.write(rows, environment, tmp_path, names=names, matrices=matrices, with_emulated=True)
+    report = page.write(rows, environment, tmp_path, names=names, images=[], matrices=matrices, with_emulated=True)
     said = {drawn.name: [part.caption.startswith("EMULATED: ") for part in drawn.tables] for drawn in report.drawn}
     assert all(said["survey-gflops"]) and all(said["survey-lessons"]) and not any(said["survey-bytes"])
 

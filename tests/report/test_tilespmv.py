@@ -40,7 +40,7 @@ def without(rows, *formats):
 
 @pytest.mark.slow
 def test_family_is_drawn_whole(tile_rows, environment, tmp_path):
-    report = page.write(tile_rows, environment, tmp_path, names=["tilespmv"])
+    report = page.write(tile_rows, environment, tmp_path, names=["tilespmv"], images=[])
     names = ["methods", "shares", "rivals", "representative", "space", "preprocessing"]
     assert [drawn.name for drawn in report.drawn] == [f"tilespmv-{name}" for name in names]
     assert report.left_out == {}
