@@ -23,6 +23,7 @@ OWN = {
     "hold.cu": {"hold"},
     "repeat.cu": {"repeat"},
     "checksum.cu": {"checksum<0>"},
+    "discard.cu": {"discard"},
     "blocked/block_convert.cu": {
         *(
             f"mark_first<{index}, {r}, {c}>"
@@ -80,7 +81,11 @@ OWN = {
         *("sell_var_fill<double, int, int>", "sell_local_fill<float, int, int, true>"),
     },
     "csr/rows_convert.cu": {"rows_by_length<int, 4096>"},
-    "caching/sweep_convert.cu": {"sweep_keys", "sweep_places<double>", "sweep_places<float>"},
+    "caching/irregular.cu": {"look_at_columns", *(f"look_at_rows<{index}>" for index in ("int", "long long"))},
+    "caching/sweep_convert.cu": {
+        *("sweep_sort", *(f"sweep_cut<{index}>" for index in ("int", "long long"))),
+        *("sweep_places<double, int>", "sweep_places<float, long long>"),
+    },
     "tile/tile_convert.cu": {
         *("pack_halves", "fill_chunks", "count_room<false>", "count_room<true>"),
         *(

@@ -156,9 +156,10 @@ def test_no_race_and_no_access_out_of_bounds(key, checking):
     "spec", [spec for spec in VARIANTS if getattr(spec, "values", (spec,))[0].partition("[")[0] in SEARCHES]
 )
 def test_graphs_are_searched_right(spec, emulated):
-    for a in GRAPHS.values():
-        testing.check_conversion(spec, a)
-        testing.check_product(spec, a, emulated)
+    for name, a in GRAPHS.items():
+        if spec in KEYS or name != "shuffled ring":  # 2500 levels, of which other parameters meet 300 in the chain
+            testing.check_conversion(spec, a)
+            testing.check_product(spec, a, emulated)
 
 
 @pytest.mark.parametrize("key", SEARCHES)
