@@ -185,7 +185,8 @@ class Driver:
             self.close()
         if self.worker is None:
             began = time.monotonic()
-            self.worker = Worker(self.settings, self.log, self.abandoned)
+            # Asked of whoever waits then: it outlives the job that it was started for.
+            self.worker = Worker(self.settings, self.log, lambda: self.abandoned())
             self.seconds["starting"] += time.monotonic() - began
         if not self.facts:
             self.facts = self.worker.facts

@@ -9,11 +9,12 @@ import sys
 import time
 from pathlib import Path
 
-import pandas as pd  # noqa: F401 - takes a second, while runs go on
+import pandas as pd
 import pytest
 
 import spmvbench
 from spmvbench import store
+from spmvbench.bench import driver
 
 pytest.importorskip("distributed")
 CHAOS = Path(__file__).with_name("chaos.py")
@@ -73,6 +74,22 @@ def test_a_worker_that_is_killed_costs_nothing_but_time_and_the_run_stops_and_go
     assert "was lost with" in (folder / "worker.log").read_text()
     together = Path(os.environ["SPMVBENCH_HOME"]) / "together"
     assert not list(together.iterdir())  # the last worker has cleared what they shared
+
+
+@pytest.mark.slow
+def test_a_worker_keeps_its_measuring_process_from_job_to_job_however_long_a_case_takes(
+    spmvbench_run, slow_format, tmp_path
+):
+    (tmp_path / "slow.py").write_text(slow_format(1.5 * driver.LOOK))
+    run = spmvbench_run(*MATRICES[:2], "--formats", "slow", *LOCAL[:-1], "1", "--run", "long")
+    _, err = run.communicate(timeout=90)
+    assert run.returncode == 0, err
+    folder = tmp_path / "results" / "long"
+    assert "was lost" not in (folder / "worker.log").read_text()
+    session = store.environment(folder)
+    (worker,) = session["workers"]
+    first = pd.Timestamp(store.load(folder)["started_at"].min()) - pd.Timestamp(session["started"])
+    assert 0 < worker["seconds"]["starting"] < worker["ready"] < first.total_seconds()
 
 
 def block(name):

@@ -42,7 +42,7 @@ class Flight:
 class Member:
     """A worker that has measured.
 
-    ready: seconds from the session's begin until its device was open. busy: seconds with jobs. seconds: by stage.
+    ready: seconds from the session's begin until its device was first open. busy: seconds with jobs. seconds: by stage.
     """
 
     facts: dict[str, Any] = field(default_factory=dict)
@@ -154,7 +154,8 @@ class Session:
             if not any(known.facts for known in self.members.values()):
                 self.record.add_device(content, self.settings)
             member.facts = content
-            member.ready = time.monotonic() - self.began
+            if member.ready is None:
+                member.ready = time.monotonic() - self.began
         self.workers.put(flight.answers, self.going)
         if kind == "end":
             self.end(number, flight, content)
