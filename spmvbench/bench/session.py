@@ -149,7 +149,7 @@ def host() -> dict[str, Any]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return {
-        "command": sys.argv,
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "spmvbench": __version__,
         "git": _git_revision(),
         "package": package_hash(),
