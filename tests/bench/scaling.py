@@ -3,10 +3,10 @@
     python tests/bench/scaling.py --workers 2,1 --results OUT
     python tests/bench/scaling.py --results OUT --only-report
 
-Kernels are compiled before, once; what the folder holds already is not measured again. Writes a run for each number of
-workers, `scaling.json` with all figures and `efficiency.svg` beside them. Efficiency is the time of one worker over n
-times that of n: of the session's wall time, and of that from when every GPU was open, for starting takes as long for
-one as for many.
+The same formats are run on small matrices before, so that all kernels, CuPy's too, are compiled; what the folder holds
+already is not measured again. Writes a run for each number of workers, `scaling.json` with all figures and
+`efficiency.svg` beside them. Efficiency is the time of one worker over n times that of n: of the session's wall time,
+and of that less what starting its measuring processes took the slowest worker, which is as long for one as for many.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ import numpy as np
 
 from spmvbench import store
 
+SMALL = ("pde:30", "rmat:12:8")  # regular and not: what conversions do with either is compiled
 SHARES = {  # stages of bench/driver.py by what they are for; the rest is checking
-    "starting": ("starting", "taking up its work"),
+    "starting": ("starting", "taking up its work", "compiling ahead"),
     "reading": ("reading the matrix", "computing the right answers"),
     "converting": ("converting", "moving to the device"),
     "compiling": ("compiling",),
@@ -36,27 +37,18 @@ def share_of(stage: str) -> str:
     return next((name for name, starts in SHARES.items() if stage.startswith(starts)), "checking")
 
 
-def compile_all(config: Path) -> float:
-    """Seconds that compiling a run's kernels ahead takes."""
-    import tomllib
-
-    from spmvbench.bench import ahead, plan
-    from spmvbench.collection import resolve
-
-    given = tomllib.loads(config.read_text(encoding="utf-8"))
-    matrices, _ = resolve(["pde:4"])
-    chosen = plan.choose_formats(",".join(given["formats"]), given["device"])
-    cases = plan.cross(matrices, chosen, given["dtype"], ["hot"], given["device"], 0)
-    began = time.monotonic()
-    with open("/dev/null", "wb") as log:
-        ahead.compile_ahead(plan.grouped(cases), given["device"], log, lambda: False)
-    return time.monotonic() - began
+def shares(stages: dict[str, float]) -> dict[str, float]:
+    """A worker's seconds by what they were for."""
+    seconds = dict.fromkeys([*SHARES, "checking"], 0.0)
+    for stage, spent in stages.items():
+        seconds[share_of(stage)] += spent
+    return seconds
 
 
-def measure(config: Path, workers: int, folder: Path) -> float:
-    """Seconds of a run's whole command."""
+def measure(config: Path, workers: int, folder: Path, *others: str) -> float:
+    """Seconds of a run's whole command; others: arguments that it has besides."""
     command = [sys.executable, "-m", "spmvbench", "run", "--config", str(config), "--scheduler", "local"]
-    command += ["--workers", str(workers), "--results", str(folder.parent), "--run", folder.name, "--fresh"]
+    command += ["--workers", str(workers), "--results", str(folder.parent), "--run", folder.name, "--fresh", *others]
     began = time.monotonic()
     with open(folder.with_suffix(".txt"), "wb") as output:
         subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
@@ -66,17 +58,13 @@ def measure(config: Path, workers: int, folder: Path) -> float:
 def figures(folder: Path) -> dict:
     """What a run's record and rows tell of it."""
     session, rows = store.environment(folder), store.load(folder)
-    workers = session["workers"]
-    seconds = dict.fromkeys([*SHARES, "checking"], 0.0)
-    for stage, spent in session["seconds"].items():
-        if stage != "compiling ahead":
-            seconds[share_of(stage)] += spent
-    wall, ready = session["wall"], [worker["ready"] for worker in workers]
-    seconds["starting"] = sum(ready)  # processes, compiling ahead, opening the device
+    wall, workers = session["wall"], session["workers"]
+    spent = [shares(worker["seconds"]) for worker in workers]
+    seconds = {name: sum(of[name] for of in spent) for name in spent[0]}
     seconds["waiting"] = len(workers) * wall - sum(seconds.values())
     return {
         "wall": wall,
-        "steady": wall - max(ready),
+        "steady": wall - max(of["starting"] for of in spent),
         "seconds": seconds,
         "rows": len(rows),
         "statuses": rows["status"].value_counts().to_dict(),
@@ -99,7 +87,7 @@ def report(results: Path, counts: list[int]) -> None:
     known = json.loads((results / "scaling.json").read_text()) if (results / "scaling.json").exists() else {}
     found = {n: figures(results / f"scaling-{n}") for n in sorted(counts) if (results / f"scaling-{n}").is_dir()}
     one = found.get(1)
-    print("GPUs  wall s  efficiency  without start  cases  " + "  ".join([*SHARES, "checking", "waiting"]) + " (%)")
+    print("GPUs  wall s  efficiency  without starting  cases  " + "  ".join([*SHARES, "checking", "waiting"]) + " (%)")
     for n, of in found.items():
         of["command"] = known.get("command", {}).get(str(n))
         if one:
@@ -107,7 +95,7 @@ def report(results: Path, counts: list[int]) -> None:
             of["efficiency_steady"] = one["steady"] / (n * of["steady"])
         total = n * of["wall"]
         parts = "  ".join(f"{100 * spent / total:.1f}" for spent in of["seconds"].values())
-        efficient = f"{of.get('efficiency', 0):10.3f}  {of.get('efficiency_steady', 0):13.3f}"
+        efficient = f"{of.get('efficiency', 0):10.3f}  {of.get('efficiency_steady', 0):16.3f}"
         print(f"{n:4}  {of['wall']:6.1f}  {efficient}  {of['rows']:5}  {parts}  {of['statuses']}")
     for n, of in found.items():
         if one and n > 1:
@@ -125,7 +113,7 @@ def draw(found: dict[int, dict], path: Path) -> None:
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     counts = list(found)
-    for name, text in (("efficiency", "whole session"), ("efficiency_steady", "without the start")):
+    for name, text in (("efficiency", "whole session"), ("efficiency_steady", "without starting")):
         left.plot(counts, [found[n][name] for n in counts], marker="o", label=text)
     left.axhline(0.9, color="0.6", linestyle=":", linewidth=1)
     left.set(xlabel="GPUs", ylabel="efficiency", xticks=counts, ylim=(0, 1.05))
@@ -136,7 +124,7 @@ def draw(found: dict[int, dict], path: Path) -> None:
         right.bar([str(n) for n in counts], share, bottom=bottom, label=stage)
         bottom += share
     right.set(xlabel="GPUs", ylabel="share of the GPUs' time, %")
-    right.legend(frameon=False, fontsize="small", bbox_to_anchor=(1, 1))
+    right.legend(frameon=False, fontsize="small", bbox_to_anchor=(1, 1), reverse=True)
     figure.savefig(path)
 
 
@@ -153,8 +141,9 @@ def main() -> None:
         kept = args.results / "scaling.json"
         known = json.loads(kept.read_text()) if kept.exists() else {}
         if not known:
-            known = {"compiling": compile_all(args.config), "command": {}}
-            print(f"compiled ahead in {known['compiling']:.1f} s", flush=True)
+            warm = measure(args.config, 1, args.results / "warm", *SMALL, "--budget", "0.001")
+            known = {"warming": warm, "command": {}}
+            print(f"warmed up in {warm:.1f} s", flush=True)
         for count in counts:
             if str(count) in known["command"]:
                 continue
