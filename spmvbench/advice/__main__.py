@@ -18,10 +18,17 @@ ROOT = Path(__file__).resolve().parents[2]
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--name", default="h200", show_default=True, help="What the model is called.")
-def command(runs: tuple[str, ...], name: str) -> None:
+@click.option("--beyond", multiple=True, metavar="MATRIX", help="Formats without a row of it are out of reach.")
+def command(runs: tuple[str, ...], name: str, beyond: tuple[str, ...]) -> None:
     """Write configs/advice/NAME.npz and NAME.csv, docs/figures/NAME-advice.svg and docs/advice.md from runs."""
     rows, about = training.rows_of(runs)
-    model, judgement = training.trained(rows, about, lambda family: click.echo(f"without {family}", err=True), True)
+    model, judgement = training.trained(
+        training.of_last_runs(rows),
+        about,
+        lambda family: click.echo(f"without {family}", err=True),
+        halved=True,
+        beyond=beyond,
+    )
     folder().mkdir(exist_ok=True)
     model.save(folder() / f"{name}.npz")
     choices = judgement.choices[judgement.choices["chooser"] == "model"].drop(columns="chooser")
@@ -50,6 +57,7 @@ def page(name: str) -> str:
     known, choices = load(name), pd.read_csv(folder() / f"{name}.csv")
     about = known.about
     runs = " ".join(f"results/published/{run}" for run in about["runs"])
+    beyond = "".join(f" --beyond {matrix}" for matrix in about["beyond"])
     return f"""# What the advice is worth
 
 `spmvbench advise` learned from {about["matrices"]} matrices of {about["families"]} families on one {about["device"]},
@@ -73,7 +81,11 @@ formats" knows all times and loses what the choice of {len(known.labels)} format
 "Model of half the families" has learned from half of the other families, drawn at random: what it loses more than the
 model is what the second half was worth. Above 1 M entries the most was lost on
 
-{_worst(choices)}
+{_worst(choices[choices["nnz"] > LARGE])}
+
+and up to that on
+
+{_worst(choices[choices["nnz"] <= LARGE])}
 
 Choosing is of formats that lie close together; how well each is known is the spread of measured over predicted times
 where the family was left out, 10th to 90th percentile:
@@ -81,12 +93,14 @@ where the family was left out, 10th to 90th percentile:
 {_spreads(known)}
 
 The formats are taken one by one, so that the best of them loses least. The safe one, where a matrix is unlike all
-others, is `{about["safe"]}`. Where a format has no row it is taken to differ from the others as it does in the mean.
+others, is `{about["safe"]}`. Where a format has no row it is taken to differ from the others as it does in the mean;
+where it was left out as out of reach (`--beyond`), to be ten times the slowest there. Of a matrix that
+several runs have, the rows of the last one count.
 
 ## What it costs
 
 Traits that a sample of the rows tells (diagonals, runs, steps, sectors of x) are taken from one of some {SAMPLE:,}
-entries, those of row lengths from all row pointers: together the time of 2 to 10 SpMVs on one thread of the host, fewer
+entries, those of row lengths from all row pointers: together the time of 2 to 25 SpMVs on one thread of the host, fewer
 the larger the matrix. The bytes of a format are counted only where it could be among those listed, and of formats of
 blocks, tiles and packed bits by the same sample. `advise` prints both times, and that of an SpMV beside them.
 
@@ -94,18 +108,18 @@ Every choice stands in [{name}.csv](../configs/advice/{name}.csv). This page, th
 written by
 
 ```sh
-python -m spmvbench.advice {runs} --name {name}
+python -m spmvbench.advice {runs} --name {name}{beyond}
 ```
 """
 
 
 def _worst(choices: pd.DataFrame, most: int = 8) -> str:
-    """The large matrices on which a choice lost most, each at its worst number of SpMVs."""
-    large = choices[choices["nnz"] > LARGE].sort_values("loss", ascending=False).drop_duplicates("matrix").head(most)
+    """The matrices on which a choice lost most, each at its worst number of SpMVs."""
+    worst = choices.sort_values("loss", ascending=False).drop_duplicates("matrix").head(most)
     lines = ["| Matrix | SpMVs | Chosen | Best | Loss, % |", "| --- | --- | --- | --- | --- |"]
     lines += [
         f"| {x.matrix.removeprefix('synthetic/')} | {x.spmvs:,} | `{x.format}` | `{x.best}` | {100 * x.loss:.0f} |"
-        for x in large.itertuples()
+        for x in worst.itertuples()
     ]
     return "\n".join(lines)
 

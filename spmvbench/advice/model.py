@@ -16,12 +16,12 @@ import numpy as np
 
 from spmvbench import paths
 from spmvbench.advice import traits
+from spmvbench.advice.traits import LARGE as LARGE
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 VERSION = 2
 LAUNCHES, ENTRY = 3e-4, 5e-11  # seconds: what conversions are told in multiples of, whole and for each entry
 MEASURED = 5  # formats that --measure runs, beside cuSPARSE's and the safe one
-LARGE = 1_000_000  # entries: below, most SpMVs measure the latency of a launch
 ABOVE, UP_TO = "above 1 M entries", "up to 1 M entries"  # what is judged apart, beside all matrices
 SPMVS = (1, 10, 100, 1_000, 10_000, 1_000_000)  # for which choices are judged
 

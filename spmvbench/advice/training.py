@@ -40,7 +40,8 @@ WITHIN = "the best of the model's formats"  # a chooser that knows their times: 
 class Table:
     """Right rows as (matrices, labels), NaN where there is none, and the columns that each matrix has in its rows.
 
-    spmv, conversion, bound: seconds. vendor: the label of VENDORS that is there.
+    spmv, conversion, bound: seconds. beyond: where a format was left out as out of reach. vendor: the label of VENDORS
+    that is there.
     """
 
     columns: pd.DataFrame
@@ -48,6 +49,7 @@ class Table:
     spmv: pd.DataFrame
     conversion: pd.DataFrame
     bound: pd.DataFrame
+    beyond: pd.DataFrame
 
     @property
     def vendor(self) -> str:
@@ -60,10 +62,14 @@ class Table:
         return Table(*(part.loc[matrices] for part in vars(self).values()))
 
 
-def table(rows: pd.DataFrame, dtype: str = "f64") -> Table:
-    """The hot rows of one type and one GPU. Raises SpmvbenchError where they do not hold what a model needs."""
+def table(rows: pd.DataFrame, dtype: str = "f64", beyond: Sequence[str] = ()) -> Table:
+    """The hot rows of one type and one GPU. Raises SpmvbenchError where they do not hold what a model needs.
+
+    beyond: matrices of which formats that have no row at all were left out as out of reach.
+    """
     rows = rows[(rows["dtype"] == dtype) & (rows["mode"] == "hot") & (rows["op"] == "spmv")]
-    rows = right(prepared(rows[~rows["device"].str.startswith("emulated")]))
+    every = prepared(rows[~rows["device"].str.startswith("emulated")])
+    rows = right(every)
     if not {"x_lines", "full_diagonal_share", "bound_gflops"} <= set(rows):
         raise SpmvbenchError("the rows are from before matrices had the traits that the model looks at: measure again")
     if rows["device_name"].nunique() > 1:
@@ -75,7 +81,8 @@ def table(rows: pd.DataFrame, dtype: str = "f64") -> Table:
     columns = rows.drop_duplicates("matrix").set_index("matrix").sort_index()
     family = columns["kind"].where(columns["group"] == "synthetic", columns["group"])
     wide = [rows.pivot(index="matrix", columns="label", values=name) for name in ("t_median", "conversion", "bound")]
-    return Table(columns, family, *wide)
+    missing = every.pivot(index="matrix", columns="label", values="status").reindex_like(wide[0]).isna()
+    return Table(columns, family, *wide, missing.mul(missing.index.isin(beyond), axis=0))
 
 
 def portfolio(known: Table, size: int = PORTFOLIO) -> list[str]:
@@ -149,7 +156,9 @@ def fitted(known: Table, labels: Sequence[str]) -> Model:
     labels = list(labels)
     x = traits.of(known.columns)
     unit = LAUNCHES + ENTRY * known.columns["nnz"].to_numpy(float)
-    ratios = known.spmv[labels] / known.bound[labels], known.conversion[labels].div(unit, axis=0)
+    slower = known.spmv[labels] / known.bound[labels]
+    slower = slower.mask(known.beyond[labels], REACH * slower.max(axis=1), axis=0)
+    ratios = slower, known.conversion[labels].div(unit, axis=0)
     return Model(tuple(labels), {}, *(_grown(x, np.log(r).to_numpy()) for r in ratios), np.zeros((2, len(labels), 2)))
 
 
@@ -256,10 +265,17 @@ def _rivals(rest: Table, out: Table, spmvs: float) -> dict[str, pd.Series]:
 
 
 def trained(
-    rows: pd.DataFrame, about: dict[str, Any], progress: Callable[[str], None] = lambda _: None, halved: bool = False
+    rows: pd.DataFrame,
+    about: dict[str, Any],
+    progress: Callable[[str], None] = lambda _: None,
+    halved: bool = False,
+    beyond: Sequence[str] = (),
 ) -> tuple[Model, Judgement]:
-    """The model of all rows, and what it was worth without each family; halved: and without half of the others."""
-    known = table(rows)
+    """The model of all rows, and what it was worth without each family; halved: and without half of the others.
+
+    beyond: as `table` takes it.
+    """
+    known = table(rows, beyond=beyond)
     judgement = judged(known, progress=progress)
     if halved:
         choices = judged(known, progress=lambda family: progress(f"{family} and half of the others"), share=0.5).choices
@@ -272,6 +288,7 @@ def trained(
     about = about | {
         "device": str(rows.loc[rows["status"] == "ok", "device_name"].iloc[0]),
         "dtype": "f64",
+        "beyond": list(beyond),
         "matrices": len(known.columns),
         "families": int(known.family.nunique()),
         "rows": [int(known.spmv[label].notna().sum()) for label in labels],
@@ -292,6 +309,14 @@ def safe(known: Table, labels: Sequence[str], spmvs: float = 1_000) -> str:
     total = known.total(spmvs)
     losses = total[list(labels)].div(total.min(axis=1), axis=0).fillna(REACH)
     return str(losses.quantile(0.95).idxmin())
+
+
+def of_last_runs(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with those of each matrix and type from the run alone that measured it last: formats and the measuring
+    differ between runs, and times of one matrix are set against each other.
+    """
+    last = rows.groupby(["run_id", "matrix_sha256", "dtype"])["started_at"].transform("max")
+    return rows[last == last.groupby([rows["matrix_sha256"], rows["dtype"]]).transform("max")]
 
 
 def rows_of(runs: Sequence[Path | str]) -> tuple[pd.DataFrame, dict[str, Any]]:

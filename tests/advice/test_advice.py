@@ -147,6 +147,27 @@ def test_a_format_that_is_missing_somewhere_is_no_choice_there(rows):
     }
 
 
+def test_a_format_that_was_out_of_reach_is_slow_there(rows):
+    gone = (rows["label"] == "csr-lanes") & rows["kind"].eq("rmat")
+    far = sorted({f"synthetic/{name}" for name in rows.loc[gone, "name"]})
+    known, other = (training.table(rows[~gone], beyond=beyond) for beyond in (far, ()))
+    assert known.beyond.sum().to_dict() == {"csr-lanes": len(far)} | dict.fromkeys(set(FORMATS) - {"csr-lanes"}, 0)
+    assert not other.beyond.any(axis=None)
+    labels = sorted(FORMATS)
+    times = [training.fitted(t, labels).predicted(known.columns.loc[far])[0] for t in (known, other)]
+    assert (times[0] > times[1])[:, labels.index("csr-lanes")].all()
+    skipped = training.table(rows.assign(status=np.where(gone, "skipped", rows["status"])), beyond=far)
+    assert not skipped.beyond.any(axis=None)
+
+
+def test_of_a_matrix_of_several_runs_the_last_one_counts(rows):
+    again = rows[rows["kind"] == "rmat"].assign(run_id="s", started_at="2026-02-01", t_median=1.0)
+    found = training.of_last_runs(pd.concat([again, rows.assign(started_at="2026-01-01")]))
+    assert len(found) == len(rows) and (found["t_median"].eq(1) == found["kind"].eq("rmat")).all()
+    part = training.of_last_runs(pd.concat([again[again["label"] == "csr5"], rows.assign(started_at="2026-01-01")]))
+    assert set(part.loc[part["kind"] == "rmat", "label"]) == {"csr5"}
+
+
 def test_cusparse_is_always_in_the_portfolio(rows):
     known = training.table(rows)
     assert training.portfolio(known, 2) == ["csr5", "cusparse-csr-alg1"]
@@ -341,7 +362,7 @@ def test_a_model_that_ships_is_of_published_rows(name):
     if not all(run.is_dir() for run in runs):
         pytest.skip("not run from a checkout")
     rows = pd.concat([rows_of_run(run) for run in runs], ignore_index=True)
-    table = training.table(rows)
+    table = training.table(training.of_last_runs(rows), beyond=known.about["beyond"])
     choices = pd.read_csv(model.folder() / f"{name}.csv")
     assert set(choices["matrix"]) == set(table.spmv.index)
     for spmvs, part in choices.groupby("spmvs"):
