@@ -135,7 +135,7 @@ def _spreads(known: Model) -> str:
 
 def _figure(choices: pd.DataFrame) -> bytes:
     """Loss over the number of SpMVs for each chooser: geometric mean, and up to the 95th percentile."""
-    from spmvbench.report.style import grid, legend, marks, plain_ticks, rendered, theme
+    from spmvbench.report.style import count_ticks, grid, legend, marks, plain_ticks, rendered, theme
 
     large = choices[choices["nnz"] > LARGE]
     panels = {"All matrices": choices, "Above 1 M entries": large} if len(large) else {"All matrices": choices}
@@ -150,9 +150,11 @@ def _figure(choices: pd.DataFrame) -> bytes:
                 mark = shown[chooser]
                 ax.plot(mean.index, 100 * mean, color=mark.color, marker=mark.marker, linestyle="-")
                 ax.plot(mean.index, 100 * losses.quantile(0.95), color=mark.color, linestyle=":")
-            ax.set(title=title, xscale="log", yscale="log", xlabel="SpMVs", ylabel="loss to the best format, per cent")
+            ax.set(title=title, xscale="log", xlabel="SpMVs", ylabel="loss to the best format, per cent")
+            ax.set_yscale("log", nonpositive="mask")
             plain_ticks(ax.yaxis)
-        legend(figure, shown)
+            count_ticks(ax.xaxis)
+        legend(figure, shown, columns=4)
         return rendered(figure, "svg")
 
 

@@ -189,8 +189,10 @@ def grid(panels: int, columns: int, height: float = 3.6, **options: object) -> t
     return figure, axes[:panels]
 
 
-def legend(figure: Figure, shown: Mapping[str, Mark], others: int = 0, *, lines: bool = False) -> None:
-    """One legend under all panels. others: formats drawn in grey."""
+def legend(
+    figure: Figure, shown: Mapping[str, Mark], others: int = 0, *, lines: bool = False, columns: int = 5
+) -> None:
+    """One legend under all panels, of so many columns. others: formats drawn in grey."""
     entries = {label: (mark, label) for label, mark in shown.items()}
     if others:
         entries[""] = (OTHERS, f"{others} other format{'s' if others > 1 else ''}")
@@ -199,7 +201,7 @@ def legend(figure: Figure, shown: Mapping[str, Mark], others: int = 0, *, lines:
         line = mark.line if lines else ""
         handles.append(Line2D([], [], color=mark.color, marker=mark.marker, linestyle=line, label=text))
         handles[-1].set_markerfacecolor(mark.face)
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(5, max(len(handles), 1)), handlelength=3)
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(columns, max(len(handles), 1)), handlelength=3)
 
 
 def emulated_across(figure: Figure) -> None:
