@@ -62,20 +62,20 @@ def advise(a: Csr, model: Model, spmvs: float, top: int = 5) -> Advice:
     formats.keys()  # imports every format: none of the time that a matrix takes
     start = time.perf_counter()
     fetched = Fetched.by(a, model.about["multiprocessors"], EVERY if a.nnz > SAMPLE else 1)
-    columns: dict[str, Any] = quick_features(a) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines}
+    sampled = sample(a)
+    columns: dict[str, Any] = quick_features(a, sampled) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines}
     one = {name: np.array([value], dtype=float) for name, value in columns.items()}
     slower, conversion = (part[0] for part in model.predicted(one))
     looked = time.perf_counter()
     ends = (a.rows + a.cols) * a.dtype.itemsize
     least = conversion + spmvs * slower * _bound(a, model, fetched, a.nnz * a.dtype.itemsize + ends)
-    part = sample(a)[0]
     vendor, safe = (model.labels.index(model.about[name]) for name in ("vendor", "safe"))
     sizes = np.full(len(slower), np.nan)
     found: dict[int, Expected] = {}
     for k in [*dict.fromkeys((vendor, safe)), *(k for k in np.argsort(least) if k not in (vendor, safe))]:
         if k not in (vendor, safe) and sum(e.total <= least[k] for e in found.values()) >= top:
             break
-        sizes[k] = _bytes(a, part, model.labels[k])
+        sizes[k] = _bytes(a, sampled[0], model.labels[k])
         if np.isnan(sizes[k]):
             continue
         spmv = slower * _bound(a, model, fetched, sizes[k] + ends)

@@ -20,15 +20,8 @@ def setups(rows: pd.DataFrame) -> pd.DataFrame:
     matrix. A path that was not measured gives no row.
     """
     counted = right(rows)
-    paths = {
-        "device": counted["t_convert_device"],
-        "host": counted["t_convert_host"] + counted["t_transfer"].where(~emulated(counted), 0.0),
-    }
     columns = ["setting", "matrix", "label", "dtype", "nnz", "t_median", "t_spmv_host"]
-    tables = [
-        counted[columns].assign(path=path, setup=seconds + counted["t_setup"].fillna(0.0))
-        for path, seconds in paths.items()
-    ]
+    tables = [counted[columns].assign(path=path, setup=seconds) for path, seconds in _paths(counted).items()]
     return pd.concat(tables, ignore_index=True).dropna(subset="setup").reset_index(drop=True)
 
 
@@ -36,8 +29,17 @@ def ready(rows: pd.DataFrame) -> pd.Series:
     """Seconds from canonical CSR to a format ready to multiply, of each row: on the device, or on the host where the
     device converts nothing; NaN where neither was measured.
     """
-    on_host = rows["t_convert_host"] + rows["t_transfer"].where(~emulated(rows), 0.0)
-    return rows["t_convert_device"].fillna(on_host) + rows["t_setup"].fillna(0.0)
+    paths = _paths(rows)
+    return paths["device"].fillna(paths["host"])
+
+
+def _paths(rows: pd.DataFrame) -> dict[str, pd.Series]:
+    """Seconds of each path, as `setups` names them, of each row."""
+    seconds = {
+        "device": rows["t_convert_device"],
+        "host": rows["t_convert_host"] + rows["t_transfer"].where(~emulated(rows), 0.0),
+    }
+    return {path: taken + rows["t_setup"].fillna(0.0) for path, taken in seconds.items()}
 
 
 def break_even(setup: object, t: object, setup_csr: object, t_csr: object) -> np.ndarray:

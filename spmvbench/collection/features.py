@@ -35,12 +35,12 @@ def features(csr: Csr) -> dict[str, Any]:
     }
 
 
-def quick_features(csr: Csr) -> dict[str, Any]:
+def quick_features(csr: Csr, sampled: tuple[Csr, Array]) -> dict[str, Any]:
     """Those of `features` that a sample of the rows can tell, and those that all row lengths do: a few SpMVs' time.
 
-    A matrix with no more entries than a sample has is looked at whole.
+    sampled: what `sample` gives of the matrix.
     """
-    part, rows = sample(csr)
+    part, rows = sampled
     found = _neighbours(part)
     full, in_full = _full_diagonals(csr, part, rows)
     return _of_rows(csr) | {

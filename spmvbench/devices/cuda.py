@@ -21,7 +21,7 @@ from spmvbench import paths
 from spmvbench.devices import loops, nvrtc
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program, pseudonym
 from spmvbench.formats import kernel_path
-from spmvbench.formats.arrays import cdiv
+from spmvbench.formats.arrays import LINE_BYTES, cdiv
 from spmvbench.formats.base import Call, Launch, Loop, single_steps
 from spmvbench.formats.conversion import cuda_limits
 
@@ -36,7 +36,6 @@ STICKY = {214, 220, 226, *range(700, 720)} - {701, 704, 705, 708, 709, 712, 713}
 # nvmlClocksEventReason bits: hardware slow-down, thermal (software, hardware), external power brake.
 THROTTLE_REASONS = 0x8 | 0x20 | 0x40 | 0x80
 POWER_CAP_REASON = 0x4
-LINE_BYTES = 128  # of L2
 REPEAT = Launch("repeat.cu", "repeat", 1, 1, ())
 CHECKSUM_BLOCKS = 2048  # enough to fill a GPU; each adds to the sum once a warp
 POWER_CAP_CLOCK_SHARE = 0.75  # a power cap counts only once it takes more than a quarter of the clock (as NVBench)

@@ -4,12 +4,10 @@ out=${1:-results/scaling}
 archive=${2:-$out.tgz}
 export MPLBACKEND=Agg
 gpus=$(nvidia-smi --list-gpus | wc -l)
-counts=$gpus
+counts=
 for next in $gpus 1 2 4; do
-  if ((next != gpus)); then
-    ((next < gpus)) || break
-    counts+=,$next
-  fi
+  if [[ -n $counts ]] && ((next >= gpus)); then break; fi
+  counts+=${counts:+,}$next
   python3 tests/bench/scaling.py --workers "$counts" --results "$out" >"$out.txt"
   tar czf "$archive" -C "$out" .
 done

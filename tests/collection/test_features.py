@@ -79,7 +79,7 @@ def test_exactly_the_matrix_columns_of_a_row():
 @pytest.mark.parametrize("spec", ["pde:12", "band:500:9:40", "rect:300:900:7", "rmat:8:8"])
 def test_quick_ones_of_a_small_matrix_are_those_of_the_whole(spec):
     a = Csr.of(generate(spec))
-    whole, quick = f.features(a), f.quick_features(a)
+    whole, quick = f.features(a), f.quick_features(a, f.sample(a))
     assert set(whole) - set(quick) == {"stored_zeros", "empty_cols", "diagonals", "pattern_symmetry", "tiles"}
     assert quick == pytest.approx({name: whole[name] for name in quick})
 
@@ -93,7 +93,7 @@ def test_quick_ones_of_a_sample_come_near_those_of_the_whole(spec, monkeypatch):
     for row in (0, 50, part.rows - 1):
         (first, last), (begin, end) = part.row_ptr[row : row + 2], a.row_ptr[rows[row] : rows[row] + 2]
         np.testing.assert_array_equal(part.col_idx[first:last], a.col_idx[begin:end])
-    whole, quick = f.features(a), f.quick_features(a)
+    whole, quick = f.features(a), f.quick_features(a, f.sample(a))
     exact = [name for name in quick if name not in ("run_mean", "alike_rows", "col_step_log2")]
     assert {n: quick[n] for n in exact} == pytest.approx({n: whole[n] for n in exact}, rel=0.02)
     assert quick["run_mean"] == pytest.approx(whole["run_mean"], rel=0.1)
