@@ -28,11 +28,13 @@ class Watcher:
     """What the caller wants to hear, and whether it wants to stop.
 
     on_begin: a case's turn, or reading (None), with the matrix and the stage. on_row: a row that is on disk.
-    stopping: asked after every row; True ends the session there.
+    on_notice: what a person should know of the session, in a line. stopping: asked after every row; True ends the
+    session there.
     """
 
     on_begin: Callable[[Group, Case | None, str], None] = lambda group, case, stage: None
     on_row: Callable[[dict[str, Any]], None] = lambda row: None
+    on_notice: Callable[[str], None] = lambda line: None
     stopping: Callable[[], bool] = lambda: False
 
 

@@ -65,6 +65,7 @@ class Progress:
         bar = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
         self.bar = tqdm(total=total, disable=not sys.stderr.isatty() or not total, dynamic_ncols=True, bar_format=bar)
         self.now = ""
+        self.notices: list[str] = []
 
     @property
     def rows(self) -> int:
@@ -86,6 +87,10 @@ class Progress:
     def on_row(self, row: dict[str, Any]) -> None:
         self.work.end(row["case_id"])
         self._show()
+
+    def on_notice(self, line: str) -> None:
+        self.notices.append(line)
+        self.bar.write(line, file=sys.stderr)
 
     def left(self, now: float) -> str:
         """The time left by the work done, as minutes and seconds; empty before any."""

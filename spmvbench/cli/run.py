@@ -207,7 +207,7 @@ def command(
         _echo_plan(folder, found, cases, len(todo))
         progress = Progress(len(todo), RULES[plan.device_kind(device)].rounds)
         with stoppable() as stopping, progress:
-            watcher = session.Watcher(progress.on_begin, progress.on_row, stopping)
+            watcher = session.Watcher(progress.on_begin, progress.on_row, progress.on_notice, stopping)
             finished = places.measure(folder, plan.grouped(todo), settings, watcher, workers)
         if not finished:
             click.echo(f"Stopped after {progress.rows} of {len(todo)} cases. The same command continues.", err=True)
@@ -220,6 +220,8 @@ def command(
             f"{gone} of {len(wanted)} rows are gone from {folder}: the same command measures them again"
         )
     echo_results(rows)
+    if progress.notices:
+        click.echo("\n" + "\n".join(progress.notices))
     failed = int((~rows["status"].isin(SETTLED)).sum())
     if failed:
         click.echo(f"\n{failed} case{'s' * (failed != 1)} failed; the same command with --retry measures them again.")

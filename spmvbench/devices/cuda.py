@@ -6,7 +6,6 @@ import ctypes
 import hashlib
 import logging
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench import paths
-from spmvbench.devices import loops, nvrtc
+from spmvbench.devices import driver, loops, nvrtc
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program, pseudonym
 from spmvbench.formats import kernel_path
 from spmvbench.formats.arrays import LINE_BYTES, cdiv
@@ -389,7 +388,7 @@ class Cuda(Device):
             "nvrtc": ".".join(map(str, nvrtc.version(self._cuda))),
             "cupy": cupy.__version__,
             "cusparse": _cusparse_version(),
-            "gpu": gpu_name(str(uuid.UUID(bytes=bytes(found["uuid"])))),
+            "gpu": gpu_name(str(driver.device_uuid(self._device.id))),
             "numa_node": _numa_node(self._device.pci_bus_id),
         } | nvml_facts
 

@@ -8,11 +8,10 @@ such a node, and 13.6 us where the host reads the flag back; each further kernel
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 from collections.abc import Callable
-from functools import cache
+from functools import partial
 
-from spmvbench.devices.base import DeviceFault
+from spmvbench.devices import driver
 
 OLDEST = 12040  # the CUDA version of the driver from which on WHILE nodes may be relied on
 _CONDITIONAL = 13  # CU_GRAPH_NODE_TYPE_CONDITIONAL
@@ -49,15 +48,7 @@ class _Node(ctypes.Structure):
     )
 
 
-@cache
-def _driver() -> ctypes.CDLL:
-    return ctypes.CDLL(ctypes.util.find_library("cuda") or "libcuda.so.1")
-
-
-def _must(function: str, *args: object) -> None:
-    status = getattr(_driver(), function)(*args)
-    if status:
-        raise DeviceFault(f"{function} failed with status {status}: no loop in a CUDA graph")
+_must = partial(driver.call, without="loop in a CUDA graph")
 
 
 def record(stream: int, body_stream: int, body: Callable[[int], None]) -> None:

@@ -3,10 +3,11 @@
     python tests/bench/scaling.py --workers 2,1 --results OUT
     python tests/bench/scaling.py --results OUT --only-report
 
-The same formats are run on small matrices before, so that all kernels, CuPy's too, are compiled; what the folder holds
-already is not measured again. Writes a run for each number of workers, `scaling.json` with all figures and
-`efficiency.svg` beside them. Efficiency is the time of one worker over n times that of n: of the session's wall time,
-and of that less what starting its measuring processes took the slowest worker, which is as long for one as for many.
+The whole is run once before, on as many as are asked for, so that all kernels, CuPy's too, are compiled and all memory
+of the host has been had; what the folder holds already is not measured again. Writes a run for each number of workers,
+`scaling.json` with all figures and `efficiency.svg` beside them. Efficiency is the time of one worker over n times that
+of n: of the session's wall time, and of that less what starting its measuring processes took the slowest worker, which
+is as long for one as for many.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import numpy as np
 
 from spmvbench import store
 
-SMALL = ("pde:30", "rmat:12:8")  # regular and not: what conversions do with either is compiled
 SHARES = {  # stages of bench/driver.py by what they are for; the rest is checking
     "starting": ("starting", "taking up its work", "compiling ahead"),
     "reading": ("reading the matrix", "computing the right answers"),
@@ -45,10 +45,10 @@ def shares(stages: dict[str, float]) -> dict[str, float]:
     return seconds
 
 
-def measure(config: Path, workers: int, folder: Path, *others: str) -> float:
-    """Seconds of a run's whole command; others: arguments that it has besides."""
+def measure(config: Path, workers: int, folder: Path) -> float:
+    """Seconds of a run's whole command."""
     command = [sys.executable, "-m", "spmvbench", "run", "--config", str(config), "--scheduler", "local"]
-    command += ["--workers", str(workers), "--results", str(folder.parent), "--run", folder.name, "--fresh", *others]
+    command += ["--workers", str(workers), "--results", str(folder.parent), "--run", folder.name, "--fresh"]
     began = time.monotonic()
     with open(folder.with_suffix(".txt"), "wb") as output:
         subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
@@ -141,7 +141,7 @@ def main() -> None:
         kept = args.results / "scaling.json"
         known = json.loads(kept.read_text()) if kept.exists() else {}
         if not known:
-            warm = measure(args.config, 1, args.results / "warm", *SMALL, "--budget", "0.001")
+            warm = measure(args.config, max(counts), args.results / "warm")
             known = {"warming": warm, "command": {}}
             print(f"warmed up in {warm:.1f} s", flush=True)
         for count in counts:

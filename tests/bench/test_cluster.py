@@ -8,15 +8,22 @@ import socket
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 import spmvbench
-from spmvbench import store
-from spmvbench.bench import driver
+from spmvbench import formats, store
+from spmvbench.bench import costs, driver, plan
+from spmvbench.bench.session import Watcher
+from spmvbench.collection import Matrix
+from spmvbench.errors import SpmvbenchError
 
 pytest.importorskip("distributed")
+from spmvbench.bench.cluster.dealing import Deal
+from spmvbench.bench.cluster.session import REFUSALS, Flight, Session
+
 CHAOS = Path(__file__).with_name("chaos.py")
 PAGE = Path(spmvbench.__file__).parents[1] / "docs" / "cluster.md"
 BIN = Path(sys.executable).parent
@@ -90,6 +97,40 @@ def test_a_worker_keeps_its_measuring_process_from_job_to_job_however_long_a_cas
     (worker,) = session["workers"]
     first = pd.Timestamp(store.load(folder)["started_at"].min()) - pd.Timestamp(session["started"])
     assert 0 < worker["seconds"]["starting"] < worker["ready"] < first.total_seconds()
+
+
+def test_a_worker_that_refuses_is_given_up_and_named(tmp_path):
+    told, queue = [], SimpleNamespace(close=lambda: None)
+    (group,) = plan.grouped(
+        plan.cross(
+            [Matrix("synthetic", "tridiag:9", "tridiag", "synthetic")],
+            formats.parse("ell"),
+            ["f64"],
+            ["hot"],
+            "emulated",
+            0,
+        )
+    )
+    settings = plan.Settings("emulated")
+    with open(tmp_path / "log", "wb") as log:
+        session = Session(
+            SimpleNamespace(queue=lambda name: queue),
+            Deal([group], costs.prior(settings)),
+            settings,
+            None,
+            None,
+            Watcher(on_notice=told.append),
+            log,
+            (group,),
+        )
+        for number in range(REFUSALS):
+            flight = Flight(session.deal.take(1), "tcp://a", None, queue, {case.case_id: case for case in group.cases})
+            session.flights[number] = flight
+            session.end(number, flight, {"refused": "no driver", "log": ""})
+    assert told == ["tcp://a gets no more work: no driver"]
+    assert [case.case_id for group in session.deal.left for case in group.cases] == [c.case_id for c in group.cases]
+    with pytest.raises(SpmvbenchError, match="no worker can measure: no driver"):
+        session.deal_out(["tcp://a"])
 
 
 def block(name):

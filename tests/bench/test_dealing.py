@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spmvbench import formats
 from spmvbench.bench import costs, plan
-from spmvbench.bench.cluster.dealing import LOSSES, Deal
+from spmvbench.bench.cluster.dealing import LOSSES, Deal, subject
 from spmvbench.collection import Matrix
 
 PRICES = costs.Costs(1.0, 1e-7, 0.1, 1e-9)
@@ -78,6 +78,21 @@ def test_the_largest_come_first_the_last_in_pieces_and_a_worker_goes_on_with_wha
     assert other.matrix.name == "m0"  # nobody has begun it
     assert deal.take(2, (first.matrix, 0, "f64")).matrix.name == "m1"
     assert Deal(groups([10**9]), PRICES).take(8).formats == groups([10**9])[0].formats  # not worth a second reading
+
+
+def test_nobody_waits_for_a_large_matrix_while_there_is_something_else():
+    deal = Deal(groups([10**6, 10**9, 10**8, 10**7], dtypes=("f64",)), costs.Costs(0.0, 1e-7, 10.0, 0.0))
+    first = deal.take(1)
+    assert first.matrix.name == "m0"  # read soonest
+    largest = deal.following(1)
+    assert largest == (Matrix("G", "m1", "", "suitesparse", None, 10**9), 0)
+    second = deal.take(1, subject(first))
+    assert second.matrix.name == "m3"  # the largest is still being read
+    assert deal.following(1)[0].name == "m2" and deal.following(1) is None  # enough is being read
+    deal.reading.discard(largest)
+    assert deal.take(1, subject(second)).matrix.name == "m1"
+    assert deal.take(1).matrix.name == "m2"  # nothing else is left
+    assert not deal
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 4))

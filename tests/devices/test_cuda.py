@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import types
+import uuid
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from spmvbench import formats, testing
 from spmvbench.bench import timing
 from spmvbench.collection import synthetic
-from spmvbench.devices import DeviceFault, cuda, open_device
+from spmvbench.devices import DeviceFault, cuda, driver, open_device
 from spmvbench.formats import Csr, Launch
 
 PAIRS = [
@@ -59,6 +61,30 @@ def test_a_gpu_is_named_by_a_hash_unless_asked(monkeypatch):
     assert cuda.gpu_name(unique.replace("1", "2")) != hidden
     monkeypatch.setenv("SPMVBENCH_IDENTIFY", "1")
     assert cuda.gpu_name(unique) == f"GPU-{unique}"
+
+
+def test_a_uuid_with_a_zero_byte_is_whole(monkeypatch):
+    unique = uuid.UUID("00345678-1200-5678-1234-567812345600")
+    tell = types.SimpleNamespace(
+        cuDeviceGet=lambda device, ordinal: 0,
+        cuDeviceGetUuid_v2=lambda found, device: ctypes.memmove(found, unique.bytes, 16) and 0,
+    )
+    monkeypatch.setattr(driver, "_library", lambda: tell)
+    assert driver.device_uuid(0) == unique
+    tell.cuDeviceGet = lambda device, ordinal: 101
+    with pytest.raises(DeviceFault, match="cuDeviceGet failed with status 101"):
+        driver.device_uuid(8)
+
+
+@pytest.mark.gpu
+def test_a_gpu_has_the_name_that_its_tools_print(monkeypatch):
+    import pynvml
+
+    pynvml.nvmlInit()
+    monkeypatch.setenv("SPMVBENCH_IDENTIFY", "1")
+    count = pynvml.nvmlDeviceGetCount()
+    printed = {pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetHandleByIndex(number)) for number in range(count)}
+    assert open_device("cuda:0").properties()["gpu"] in printed
 
 
 @pytest.fixture(scope="module")

@@ -114,13 +114,13 @@ class Seat:
     driver: Driver | None = None
     sent: int = 0  # bytes of the log
     told: set[str] = field(default_factory=set)  # matrices that were described
-    ahead: list[Any] = field(default_factory=list)  # processes that read
+    ahead: dict[Any, Any] = field(default_factory=dict)  # processes that read, by what
 
     def leave(self) -> None:
         """End what the session has left running here."""
         if self.driver is not None:
             self.driver.close()
-        for process in self.ahead:
+        for process in self.ahead.values():
             with suppress(ProcessLookupError):
                 process.kill()
             process.wait()
@@ -201,7 +201,13 @@ def _measured(job: Job, home: Home, given_up: Callable[[], bool]) -> dict[str, A
     left = driver.drive([job.group])
     home.settle()
     seconds = {stage: spent - before.get(stage, 0.0) for stage, spent in driver.seconds.items()}
-    return {"stopped": bool(left), "seconds": seconds, "t_job": time.monotonic() - began}
+    reading = [named(what) for what, process in seat.ahead.items() if process.poll() is None]
+    return {"stopped": bool(left), "seconds": seconds, "t_job": time.monotonic() - began, "reading": reading}
+
+
+def named(what: tuple[Matrix, int]) -> list[Any]:
+    """A matrix and its seed, as a message has them."""
+    return [what[0].id, what[1]]
 
 
 def _describe(seat: Seat, home: Home, about: dict[str, Any]) -> None:
@@ -245,12 +251,12 @@ def _read_ahead(seat: Seat, folder: Any, what: tuple[Matrix, int], real_part: bo
     """Have a matrix read by a process of its own, unless it is there, or too large to be held beside others."""
     import psutil
 
-    seat.ahead = [process for process in seat.ahead if process.poll() is None]
+    seat.ahead = {known: process for known, process in seat.ahead.items() if process.poll() is None}
     count = entries(*what)
     if count > WORTH_AHEAD and count * READING_BYTES < psutil.virtual_memory().available / 4:
         process = prepared.start(folder, *what, real_part)
         if process:
-            seat.ahead.append(process)
+            seat.ahead[what] = process
 
 
 def _logged() -> str:

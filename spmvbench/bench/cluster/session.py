@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from spmvbench import formats, store
 from spmvbench.bench.cluster import remote
-from spmvbench.bench.cluster.dealing import Deal, subject
+from spmvbench.bench.cluster.dealing import Deal, matrix, subject
 from spmvbench.bench.cluster.workers import Workers
 from spmvbench.bench.costs import Costs
 from spmvbench.bench.plan import Case, Group, Settings
@@ -28,13 +28,14 @@ REFUSALS = 2  # jobs that a worker may refuse before it is given no more
 
 @dataclass
 class Flight:
-    """A job that a worker has. missing: its cases without a row."""
+    """A job that a worker has. missing: its cases without a row. following: the matrix that it reads ahead."""
 
     group: Group
     worker: str
     future: Any
     answers: Any
     missing: dict[str, Case]
+    following: Any = None
     began: str = field(default_factory=now)
 
 
@@ -42,12 +43,14 @@ class Flight:
 class Member:
     """A worker that has measured.
 
-    ready: seconds from the session's begin until its device was first open. busy: seconds with jobs. seconds: by stage.
+    had: what it has read. ahead: what it was told to read ahead and may still be reading. ready: seconds from the
+    session's begin until its device was first open. busy: seconds with jobs. seconds: by stage.
     """
 
     facts: dict[str, Any] = field(default_factory=dict)
     host: str = ""
     had: Any = None
+    ahead: set[Any] = field(default_factory=set)
     rows: int = 0
     ready: float | None = None
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -79,7 +82,6 @@ class Session:
     def __post_init__(self) -> None:
         cases = [modes[0] for group in self.kinds for modes in group.formats]
         self.sources = {case.format: formats.source_hash(formats.get(case.format)) for case in cases}
-        self.hinted: set[Any] = set()
         self.messages = self.workers.queue(remote.messages(self.token))
 
     def run(self) -> bool:
@@ -107,23 +109,19 @@ class Session:
         for name in willing:
             if name in busy or (group := self.deal.take(count, self.members[name].had)) is None:
                 continue
-            self.send(name, group)
+            self.send(name, group, self.deal.following(count))
 
-    def send(self, name: str, group: Group) -> None:
-        """Give a worker a group."""
+    def send(self, name: str, group: Group, following: Any) -> None:
+        """Give a worker a group, and a matrix to read ahead."""
         self.number += 1
-        self.hinted.add(subject(group)[:2])
-        following = self.deal.following(self.hinted)
-        if following is not None:
-            self.hinted.add(subject(following)[:2])
-        needed = {subject(flight.group)[:2] for flight in self.flights.values()} | {subject(group)[:2]}
-        needed |= {subject(left)[:2] for left in self.deal.left} & self.hinted
+        needed = {matrix(flight.group) for flight in self.flights.values()} | {matrix(group)}
+        needed |= {matrix(left) for left in self.deal.left} & self.deal.ahead
         job = remote.Job(
             self.token,
             self.number,
             group,
             self.settings,
-            following and subject(following)[:2],
+            following,
             tuple(needed),
             self.kinds if self.members[name].had is None else (),
             remote.PACKAGE,
@@ -133,9 +131,10 @@ class Session:
         answers = self.workers.queue(key)
         future = self.workers.submit(remote.measure, job, worker=name, key=key)
         missing = {case.case_id: case for case in group.cases}
-        self.flights[self.number] = Flight(group, name, future, answers, missing)
+        self.flights[self.number] = Flight(group, name, future, answers, missing, following)
         self.members[name].had = subject(group)
-        self.watcher.on_begin(group, None, f"on {len(self.flights)} workers")
+        count = len(self.flights)
+        self.watcher.on_begin(group, None, f"on {count} worker{'s' * (count != 1)}")
 
     def take(self, number: int, kind: str, content: Any) -> None:
         """One message of a job: put on disk what it brings, then answer it."""
@@ -176,6 +175,9 @@ class Session:
         for stage, seconds in end.get("seconds", {}).items():
             member.seconds[stage] += seconds
         member.busy += end.get("t_job", 0.0)
+        member.ahead |= {flight.following} - {None}
+        member.ahead -= (there := {what for what in member.ahead if remote.named(what) not in end.get("reading", ())})
+        self.deal.reading -= there
         if end["log"]:
             self.log.write(f"-- {flight.worker}\n{end['log']}".encode())
             self.log.flush()
@@ -183,6 +185,8 @@ class Session:
             self.refusals[flight.worker] += 1
             self.reasons.append(end["refused"])
             self.log.write(f"{flight.worker}: {end['refused']}\n".encode())
+            if self.refusals[flight.worker] == REFUSALS:
+                self.watcher.on_notice(f"{flight.worker} gets no more work: {end['refused']}")
         left = flight.group.only(flight.missing)
         if left.formats:
             self.deal.back(left)
@@ -203,6 +207,7 @@ class Session:
             flight.answers.close()
             self.log.write(f"{flight.worker} was lost with {len(flight.missing)} cases\n".encode())
             self.members[flight.worker].had = None
+            self.members[flight.worker].ahead.clear()
             left = flight.group.only(flight.missing)
             for case in self.deal.lost(left) if left.formats else ():
                 reason = "its worker was lost with it again and again, with nothing else in flight there"

@@ -1,0 +1,34 @@
+"""The CUDA driver's own functions, for what CuPy has no names for or tells wrong."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import uuid
+from functools import cache
+
+from spmvbench.devices.base import DeviceFault
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL(ctypes.util.find_library("cuda") or "libcuda.so.1")
+
+
+def call(function: str, *args: object, without: str) -> None:
+    """Call a function of the driver. Raises DeviceFault, with what there is then not, where it fails."""
+    status = getattr(_library(), function)(*args)
+    if status:
+        raise DeviceFault(f"{function} failed with status {status}: no {without}")
+
+
+def device_uuid(ordinal: int) -> uuid.UUID:
+    """The UUID of a GPU, or of the instance of one, by its CUDA ordinal; the driver is initialised.
+
+    CuPy's device properties hold it as a string of C, which ends at its first zero byte: about one GPU in 16 has one.
+    Raises DeviceFault where the driver refuses.
+    """
+    device, found = ctypes.c_int(), (ctypes.c_ubyte * 16)()
+    call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(ordinal), without="GPU of this number")
+    call("cuDeviceGetUuid_v2", found, device, without="UUID of the GPU")
+    return uuid.UUID(bytes=bytes(found))
