@@ -148,8 +148,14 @@ def local(visible: Sequence[str | None]) -> Iterator[Workers]:
         client = Client(cluster, set_as_default=False)
         address = cluster.scheduler_address
         seats = [_Seat(f"gpu{number}", of) for number, of in enumerate(visible)]
+
+        def tend() -> None:
+            for seat in seats:
+                seat.tend(address)
+
         try:
-            yield Workers(client, address, lambda: [seat.tend(address) for seat in seats] and None, len(seats))
+            tend()  # while the caller plans
+            yield Workers(client, address, tend, len(seats))
         finally:
             for seat in seats:
                 if seat.process is not None:
