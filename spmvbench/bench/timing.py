@@ -130,7 +130,8 @@ def take_round(series: Series, device: Device, rule: Rule, clock: Callable[[], f
     """
     deadline = clock() + rule.budget / rule.rounds
     if rule.sample > 0:
-        device.empty_cache()
+        if not series.flush:
+            device.empty_cache()
         device.elapsed(series.work, flush=series.flush)
     taken: list[float] = []
     before = device.throttled()

@@ -148,6 +148,12 @@ def test_samples_are_per_spmv_and_add_up_over_rounds():
     assert device.emptied == [0, 11]  # and begins with an empty cache
 
 
+def test_a_sample_that_flushes_by_itself_needs_no_empty_cache():
+    device = StreamDevice(endless([1e-3]))
+    take_round(Series(lambda: None, 1, flush=True), device, RULES["cuda"], device.now)
+    assert device.emptied == [] and all(device.flushed)
+
+
 def test_hot_replays_a_graph_that_fills_a_sample_and_cold_flushes_before_one_spmv():
     ran = []
     hot = timing.prepare(ran, StreamDevice(endless([1e-5])), "hot", RULES["cuda"])
