@@ -16,8 +16,8 @@ name = "parts"
 title = "Where the time goes"
 caption = (
     "Formats whose SpMV has parts: the share of each, the mean over matrices. A part is timed repeated by itself, with "
-    "a warm L2, so that parts need not add up to the whole; shares are of their sum. How many matrices these are "
-    "stands at the right."
+    "a warm L2, so that parts need not add up to the whole; shares are of their sum. Parts that "
+    "differ by a number alone, a width or a length, count as one. How many matrices these are stands at the right."
 )
 papers = "Filippone et al. 2017, section 3.5"
 order = 45
@@ -29,6 +29,7 @@ _HATCHES = ("", "////", "....", "xxxx", "----")
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, label, part, share (mean over matrices, 0 to 1), matrices."""
     table = part_times(rows)
+    table["part"] = table["part"].str.replace(r"_\d+$", "", regex=True)  # as many widths or lengths as a matrix has
     keys = ["setting", "label"]
     matrices = table.groupby(keys, observed=True)["matrix"].nunique().rename("matrices")
     sums = table.groupby([*keys, "part"], observed=True, sort=False)["share"].sum().reset_index()
