@@ -285,6 +285,10 @@ class Bccoo(Format):
         return self.nbytes - unread * self.block_col.itemsize - (not self.narrow) * self.delta_col.nbytes
 
     @property
+    def in_use(self) -> dict[str, Any]:
+        return self.plan._asdict() if self.tune else {}
+
+    @property
     def detail(self) -> dict[str, Any]:
         """The blocks, how they are dealt out, and the part of the conversion's time that the search took."""
         return {

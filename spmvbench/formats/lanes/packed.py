@@ -97,7 +97,8 @@ class CoAdEll(AdEll):
             step[later[named]] += self.columns[at[named] + byte].astype(np.int64) << (8 * byte)
         order = xp.argsort(lane, kind="stable")  # a lane's slots one behind the other
         sums = xp.cumsum(step[order])
-        first = xp.maximum.accumulate(xp.where(inside[order] < WARP, slot, 0)) if slots else slot
+        begins = inside[order] < WARP
+        first = xp.flatnonzero(begins)[xp.cumsum(begins) - 1]  # CuPy has no running maximum
         column = xp.empty(slots, dtype=np.int64)
         column[order] = self.base[lane[order]] + sums - sums[first]
         stored = xp.flatnonzero(xp.where(inside < WARP, self.base[lane] >= 0, step > 0))

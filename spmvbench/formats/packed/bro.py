@@ -113,7 +113,7 @@ class BroEll(Adding):
         order = xp.argsort(slice_.astype(np.int64) * height + lane, kind="stable")
         sums = xp.cumsum(step[order])
         first = position[order] == self.slice_ptr[slice_[order]]
-        start = xp.maximum.accumulate(xp.where(first, xp.arange(len(order)), 0)) if len(order) else order
+        start = xp.flatnonzero(first)[xp.cumsum(first) - 1]  # CuPy has no running maximum
         column = xp.empty(len(order), dtype=np.int64)
         column[order] = sums - (sums - step[order])[start] - 1
         slot = xp.flatnonzero(step)
