@@ -239,7 +239,7 @@ class Emulated(Device):
         self.compiler = build.find_compiler(os.environ.get("CXX"))
         self.workers = 1 if check else max(1, min(workers or os.cpu_count() or 1, MAX_WORKERS))
         self._arenas: list[int] = []
-        self._arena_library: build.Library | None = None
+        self._libraries: dict[tuple[str, str], build.Library] = {}  # as on a GPU: each source is read once
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="emulated")
 
     def compile(self, launches: Sequence[Launch | Call | Loop]) -> EmulatedProgram:
@@ -251,13 +251,13 @@ class Emulated(Device):
                 raise DeviceFault(f"{launch.name} is a vendor library's call, the emulated device runs kernels only")
         started = time.perf_counter()
         wanted = {(launch.source, launch.kernel) for launch in single_steps(launches) if all(_three(launch.grid))}
-        futures = {
-            key: self._pool.submit(build.library, kernel_path(key[0]), key[1], check=self.check) for key in wanted
-        }
+        missing = wanted - self._libraries.keys()
+        made = self._pool.map(lambda key: build.library(kernel_path(key[0]), key[1], check=self.check), missing)
+        self._libraries.update(zip(missing, made, strict=True))
 
         def bind(steps: Sequence[Launch]) -> list[_Bound]:
             kept = [launch for launch in steps if all(_three(launch.grid))]
-            return [_Bound(launch, futures[launch.source, launch.kernel].result(), self.seed) for launch in kept]
+            return [_Bound(launch, self._libraries[launch.source, launch.kernel], self.seed) for launch in kept]
 
         bound: list[_Bound | _BoundLoop] = []
         for step in launches:

@@ -489,13 +489,13 @@ def test_the_cache_spares_the_compiler(home, tmp_path):
 def test_the_cache_knows_what_changed(home, tmp_path):
     source, header = tmp_path / "one.cu", tmp_path / "value.cuh"
     source.write_text('#include "value.cuh"\n__global__ void one(int* y) { *y = VALUE; }')
-    device = Emulated()
     y = np.zeros(1, np.int32)
     for value in (1, 2):
         header.write_text(f"#define VALUE {value}\n")
+        device = Emulated()  # one reads a source once
         run(device, str(source), "one", 1, 1, y)
         assert y[0] == value
-    device.close()
+        device.close()
 
 
 def test_two_processes_compile_the_same_at_once(home):

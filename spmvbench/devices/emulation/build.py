@@ -38,8 +38,8 @@ FLAGS = (
     "-ffp-contract=off",  # __dmul_rn and its kin are plain operators here
     "-w",  # NVRTC's warnings count; a host compiler's would not know CUDA's rules
 )
+FAST = ("-O1",)  # -O2 takes a fifth longer to compile and runs no faster: switching fibers is what takes the time
 # The checking build counts accesses: what merges, splits or copies them is off.
-FAST = ("-O2",)
 CHECKING = (
     "-O1",
     "-g1",
@@ -50,6 +50,8 @@ CHECKING = (
     "-fno-jump-tables",  # symbols.py reads the control flow from the jumps
 )
 GCC = ("-fno-gnu-unique", "-fno-extern-tls-init")
+# Without the C++ library, which nothing here uses: looking through it is half of a linker's time.
+GCC_LIBRARIES = ("-nodefaultlibs", "-lgcc", "-lc")
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,8 @@ def library(source: Path, expression: str, *, check: bool) -> Library:
                 instrumented = scratch / "unit.o"
                 _compile(source, [*command, *_instrumentation(compiler), "-c", text, "-o", instrumented], scratch)
                 text = instrumented
-            _compile(source, [*command, "-shared", text, *runtime, "-lm", "-o", made], scratch)
+            libraries = () if compiler.clang else GCC_LIBRARIES
+            _compile(source, [*command, "-shared", text, *runtime, "-lm", *libraries, "-o", made], scratch)
             made.replace(path)  # whole or not there: others compile at the same time
     return _loaded(path, check)
 

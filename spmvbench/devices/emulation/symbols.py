@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -60,7 +61,8 @@ def places(library: Path) -> list[Place]:
         return []
     found: dict[int, tuple[int, int]] = {}
     for function in _output(objdump, "-d", "--no-show-raw-insn", library).split("\n\n"):
-        found |= _hooks(_instructions(function))
+        if _HOOK.search(function):  # few of the functions are the kernel's
+            found |= _hooks(_instructions(function))
     offsets = sorted(found)
     chains = _frames(_output(addr2line, "-a", "-i", "-e", library, *map(hex, offsets)), offsets)
     order = {chain: i for i, chain in enumerate(sorted(set(chains.values())))}
@@ -162,10 +164,16 @@ def _frames(answer: str, offsets: list[int]) -> dict[int, tuple[tuple[str, int],
         chain = []
         for frame in block.splitlines():
             file, _, line = frame.split(" ")[0].rpartition(":")
-            if line.isdigit() and Path(file).resolve().parent != _HERE:
+            if line.isdigit() and not _own(file):
                 chain.append((file, int(line)))
         last = chains[offset] = tuple(reversed(chain)) or last  # without a line: where the one before stands
     return chains
+
+
+@cache
+def _own(file: str) -> bool:
+    """Whether a file is the emulation's, not a kernel's."""
+    return Path(file).resolve().parent == _HERE
 
 
 def _name(chain: tuple[tuple[str, int], ...]) -> str:
