@@ -115,9 +115,8 @@ def apart(picture):
 
     Lines to them do not count, nor do letters beside points.
     """
-    canvas = FigureCanvasAgg(picture)
-    canvas.draw()
-    renderer = canvas.get_renderer()
+    renderer = FigureCanvasAgg(picture).get_renderer()
+    picture.draw_without_rendering()  # lays out as drawing does
     inside = picture.bbox.padded(2)
     found = []
     for ax in [ax for ax in picture.axes if ax.get_visible()]:
