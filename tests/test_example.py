@@ -27,7 +27,7 @@ def test_contributing_shows_the_example_word_for_word():
 def test_example_passes_its_own_tests():
     """In a process of its own: a format joins the registry for good."""
     result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", EXAMPLE],
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", EXAMPLE],
         cwd=ROOT,
         env=os.environ | {"SPMVBENCH_FORMATS": os.pathsep.join(map(str, sorted(EXAMPLE.glob("csr_*.py"))))},
         capture_output=True,

@@ -139,10 +139,10 @@ def instantiations(every):
     inputs = [a.astype(np.float64) for a in regular]
     inputs += [with_long_pointers(a.astype(np.float32)) for a in regular]
     odd = []
-    if every:
-        inputs += [a.astype(np.float32) for a in regular]
-        inputs += [with_long_pointers(a) for a in regular]
-        odd = [Csr.of(a).astype(dtype) for a in hard_matrices().values() for dtype in (np.float64, np.float32)]
+    if every:  # types of values and of pointers are crossed where the parameters are the defaults
+        odd = [a.astype(np.float32) for a in regular]
+        odd += [with_long_pointers(a) for a in regular]
+        odd += [Csr.of(a).astype(dtype) for a in hard_matrices().values() for dtype in (np.float64, np.float32)]
     for cls in map(formats.get, formats.keys()):
         if "emulated" not in cls.devices:
             continue  # a vendor's format: calls that need a GPU in place of kernels

@@ -223,7 +223,7 @@ def test_no_scheduler_and_workers_with_other_formats_are_said_in_one_line(spmvbe
 @pytest.mark.timeout(900)
 def test_killing_everything_at_random_loses_doubles_and_blames_nothing(start, tmp_path):
     cases = ["--matrices", *MATRICES[:4], "--faults", "hang=1,lie=1", "--options", "--dtype f64 --timeout 6"]
-    run = start(sys.executable, CHAOS, "--moments", 8, "--pause", 3, *cases)
+    run = start(sys.executable, CHAOS, "--moments", 4, "--pause", 3, *cases)  # one of each kind
     out, err = run.communicate(timeout=900)
     assert run.returncode == 0, out + err
     assert "lost 0, doubled 0, without a row 0" in out

@@ -178,7 +178,9 @@ def test_other_sigmas_are_refused(sigma):
         Csr5.from_csr(with_lengths([3]), sigma=sigma)
 
 
-@pytest.mark.parametrize("sigma", range(4, 33))
+@pytest.mark.parametrize(
+    "sigma", [n if n in (4, 13, 16, 32) else pytest.param(n, marks=pytest.mark.slow) for n in range(4, 33)]
+)
 def test_every_sigma(sigma, emulated):
     lengths = [0, 1, 700, 2, 0, 0, 3, 32 * sigma, 1, 0, 2500, 0, *range(40), 5 * sigma, 0]
     spec = f"csr5[sigma={sigma}]"

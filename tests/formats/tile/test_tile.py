@@ -333,7 +333,9 @@ SPECS = (
 )
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize(
+    "spec", [spec if "paper" not in spec else pytest.param(spec, marks=pytest.mark.slow) for spec in SPECS]
+)
 def test_every_tile_format_is_decoded_and_multiplied(spec, checking):
     for a in (MOSAIC, mosaic(16 * 9, 16 * 11, seed=1), mosaic(seed=2).astype(np.float32)):
         testing.check_conversion(spec, a)
