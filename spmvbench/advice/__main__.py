@@ -26,7 +26,7 @@ def command(runs: tuple[str, ...], name: str, beyond: tuple[str, ...]) -> None:
         training.of_last_runs(rows),
         about,
         lambda family: click.echo(f"without {family}", err=True),
-        halved=True,
+        more=True,
         beyond=beyond,
     )
     folder().mkdir(exist_ok=True)
@@ -79,7 +79,9 @@ that cannot hold a matrix counts as ten times the best.
 The aim is 5 % in the geometric mean and 25 % at the 95th percentile, above 1 M entries. "The best of the model's
 formats" knows all times and loses what the choice of {len(known.labels)} formats costs; the rest is the regression's.
 "Model of half the families" has learned from half of the other families, drawn at random: what it loses more than the
-model is what the second half was worth. Above 1 M entries the most was lost on
+model is what the second half was worth. "Model that knows the family" has seen all other matrices, those of the same
+generator or group too: what it loses less is what more families are worth to the matrices of which they are.
+Above 1 M entries the most was lost on
 
 {_worst(choices[choices["nnz"] > LARGE])}
 

@@ -33,6 +33,7 @@ LEAST = 1e-7  # seconds that a conversion takes which only takes over arrays
 
 TRIED = "model, the best few measured"  # as `advise --measure` does
 HALVED = "model of half the families"
+RELATED = "model that knows the family"
 WITHIN = "the best of the model's formats"  # a chooser that knows their times: what the others lose is no portfolio's
 
 
@@ -199,19 +200,27 @@ class Judgement:
 
 
 def judged(
-    known: Table, size: int = PORTFOLIO, progress: Callable[[str], None] = lambda _: None, share: float = 1.0
+    known: Table,
+    size: int = PORTFOLIO,
+    progress: Callable[[str], None] = lambda _: None,
+    share: float = 1.0,
+    alone: bool = False,
 ) -> Judgement:
-    """What choosers lose on each family where they have learned from the others, or from so large a share of them."""
+    """What choosers lose on each family where they have learned from the others, or from so large a share of them.
+
+    alone: on each matrix, where they have learned from all others, those of its family among them.
+    """
     lines: list[dict[str, Any]] = []
     errors: dict[str, list[tuple[float, float]]] = {}
-    families = sorted(known.family.unique())
+    family_of = known.family.index.to_series() if alone else known.family
+    families = sorted(family_of.unique())
     drawn = np.random.default_rng(0)
     for family in families:
         progress(family)
         others = [other for other in families if other != family]
         seen = drawn.choice(others, max(round(share * len(others)), 2), replace=False) if share < 1 else others
-        out = known.of(known.family.index[known.family == family])
-        rest = known.of(known.family.index[known.family.isin(seen)])
+        out = known.of(family_of.index[family_of == family])
+        rest = known.of(family_of.index[family_of.isin(seen)])
         labels = portfolio(rest, size)
         model = fitted(rest, labels)
         predicted = predictions(model, out)
@@ -237,7 +246,7 @@ def judged(
                     lines.append(
                         {
                             "matrix": matrix,
-                            "family": family,
+                            "family": known.family[matrix],
                             "nnz": int(out.columns.at[matrix, "nnz"]),
                             "spmvs": n,
                             "chooser": chooser,
@@ -268,19 +277,25 @@ def trained(
     rows: pd.DataFrame,
     about: dict[str, Any],
     progress: Callable[[str], None] = lambda _: None,
-    halved: bool = False,
+    more: bool = False,
     beyond: Sequence[str] = (),
 ) -> tuple[Model, Judgement]:
-    """The model of all rows, and what it was worth without each family; halved: and without half of the others.
+    """The model of all rows, and what it was worth without each family.
 
-    beyond: as `table` takes it.
+    more: and without half of the others, and where the other matrices of the family are known. beyond: as `table`
+    takes it.
     """
     known = table(rows, beyond=beyond)
     judgement = judged(known, progress=progress)
-    if halved:
-        choices = judged(known, progress=lambda family: progress(f"{family} and half of the others"), share=0.5).choices
-        choices = choices[choices["chooser"] == "model"].assign(chooser=HALVED)
-        judgement = Judgement(pd.concat([judgement.choices, choices], ignore_index=True), judgement.errors)
+    if more:
+        others = {
+            HALVED: judged(known, progress=lambda family: progress(f"{family} and half of the others"), share=0.5),
+            RELATED: judged(known, progress=progress, alone=True),
+        }
+        choices = [
+            each.choices[each.choices["chooser"] == "model"].assign(chooser=name) for name, each in others.items()
+        ]
+        judgement = Judgement(pd.concat([judgement.choices, *choices], ignore_index=True), judgement.errors)
     labels = portfolio(known)
     model = fitted(known, labels)
     values = traits.of(known.columns)
