@@ -59,6 +59,7 @@ def test_generated_pages_hold_everything(site):
     assert "No launch latency" in site["measuring.html"] or "no launch latency" in site["measuring.html"]
 
 
+@pytest.mark.slow
 def test_notebook_runs(tmp_path, monkeypatch):
     """Cell by cell in one namespace, the last expression of each shown as a notebook would."""
     monkeypatch.chdir(tmp_path)

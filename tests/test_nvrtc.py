@@ -182,6 +182,7 @@ CHOICES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arch", "chosen"), CHOICES)
 @pytest.mark.parametrize(
     "source", sorted(path.relative_to(paths.kernels()).as_posix() for path in paths.kernels().rglob("*.cu"))

@@ -49,6 +49,7 @@ def test_wheel_holds_nothing_else(wheel):
     assert not [name for name in held if name.endswith((".pyc", ".so", ".mtx", ".tar.gz"))]
 
 
+@pytest.mark.slow
 def test_wheel_runs_outside_the_checkout(wheel, tmp_path):
     target, elsewhere = tmp_path / "target", tmp_path / "elsewhere"
     elsewhere.mkdir()

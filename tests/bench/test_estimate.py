@@ -37,6 +37,7 @@ def keep(folder, cases, spent, beside=0.0):
     store.append_session(folder, {"started": "2026", "seconds": {"all": total, "compiling ahead": 1e6}})
 
 
+@pytest.mark.slow
 def test_the_interval_holds_the_truth_about_as_often_as_it_says():
     held = 0
     for trial in range(20):

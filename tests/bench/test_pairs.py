@@ -37,6 +37,7 @@ def drawn(rng, cases, pairs, slower, noise, drift):
     return pd.DataFrame({"matrix": case, "label": "ell", "setting": "f64 hot", "old": old.ravel(), "new": new.ravel()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threshold", [0.0, analysis.THRESHOLD])
 def test_identical_builds_raise_few_alarms(threshold):
     """At most 1 % even where nothing but the confidence holds them back; 1.5 % is 2000 draws' own spread."""

@@ -85,7 +85,8 @@ def check(rows):
         assert row["status"] in expected, (key, row.get("reason"), row.get("error_ratio"))
 
 
-@pytest.mark.parametrize("dtype", [pytest.param("f32", marks=pytest.mark.slow), "f64"])
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_every_planted_fault_is_found_and_nobody_else_is_charged(planted, dtype, monkeypatch):
     others = ["csr-scalar", "ell", "coo-atomic"]
     device = open_device("emulated")

@@ -72,6 +72,7 @@ ANYTHING = st.one_of(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(sorted(COLUMNS)), ANYTHING, max_size=6))
 def test_arrow_takes_every_row(columns):
     row = storable(blank_row() | columns)

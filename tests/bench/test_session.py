@@ -388,6 +388,7 @@ def test_formats_that_fail_on_a_gpu_leave_their_rows_and_the_run_goes_on(run, tm
 MATRICES = [f"tridiag:{n}" for n in range(20, 28)]
 
 
+@pytest.mark.slow
 def test_a_run_killed_in_the_middle_ends_with_the_rows_of_an_unbroken_one(begin, run, tmp_path):
     args = [*MATRICES, "--formats", "slow,csr-vector", "--run"]
     whole, broken = tmp_path / "results" / "whole", tmp_path / "results" / "broken"
@@ -447,6 +448,7 @@ def test_a_second_signal_stops_at_once(begin, tmp_path):
     assert running_workers(folder) == []
 
 
+@pytest.mark.slow
 def test_a_second_run_on_the_same_folder_is_refused_in_one_line(begin, run, tmp_path):
     args = [*MATRICES, "--formats", "slow", "--run", "r"]
     first = begin(*args)
@@ -526,6 +528,7 @@ def test_a_file_is_measured_again_once_it_was_edited(run_here, tmp_path):
     assert rows["matrix_sha256"].nunique() == rows["file_sha256"].nunique() == len(rows) == 2
 
 
+@pytest.mark.slow
 def test_files_of_one_name_are_told_apart(run, tmp_path):
     for folder, size in (("x", 2), ("y", 3)):
         (tmp_path / folder).mkdir()

@@ -170,6 +170,7 @@ def test_place_that_cannot_be_written_is_one_line(command, results, tmp_path):
     assert len(result.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_published_figures_stand_beside_the_run(command, results):
     write_run(results, "measured", "2026-03-01", matrices=("Williams/cant", "G/b"))
     args = ("report", "measured", "--results", results, "--figures", "survey-profile,survey-published")
@@ -245,6 +246,7 @@ def test_a_choice_that_fits_nothing_is_one_line(command, results, args, said):
     assert said in result.err and len(result.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_all_runs_are_pages_of_one_site(command, results):
     (results / "old" / "README.md").write_text("# Old\n\n```sh\nx\n```\n\nWhat [was](b) `done`,\non `a`.\n")
     write_run(results, "odd name", "2026-03-01")

@@ -121,6 +121,7 @@ except SpmvbenchError as error:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_long_comment_takes_no_memory(write):
     packed = zlib.compressobj(9, zlib.DEFLATED, 31)
     spaces = bytes(b" " * (1 << 20))

@@ -50,6 +50,7 @@ def test_another_name_is_the_program_that_it_says(key):
     assert program(key) == program(named)
 
 
+@pytest.mark.slow
 def test_no_two_names_are_one_program_unless_they_say_so():
     same = defaultdict(set)
     for key in REGISTERED:

@@ -53,9 +53,10 @@ def cores() -> set[str]:
 CORES = cores()
 
 
-def by_core(keys: list[str]) -> list:
-    """All of these keys, those that are no core marked slow."""
-    return [key if key in CORES else pytest.param(key, marks=pytest.mark.slow) for key in keys]
+def by_core(keys: list) -> list:
+    """All of these keys, those that are no core marked slow; what is marked stays as it is."""
+    more = [isinstance(key, str) and key not in CORES for key in keys]
+    return [pytest.param(key, marks=pytest.mark.slow) if slow else key for key, slow in zip(keys, more, strict=True)]
 
 
 # A parameter other than the default meets the shapes that sizes and limits depend on; the default meets all.
@@ -109,12 +110,13 @@ def test_decoding_gives_single_precision_back(key):
         testing.check_conversion(key, a.astype(np.float32))
 
 
-@pytest.mark.parametrize("spec", VARIANTS)
+@pytest.mark.parametrize("spec", by_core(VARIANTS))
 def test_products_are_right_in_double_precision(spec, emulated):
     for a in matrices(spec, TELLING if spec.partition("[")[0] in CORES else FEW):
         testing.check_product(spec, a, emulated)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", EMULATED)
 def test_more_rows_than_16_bits_count(key, emulated):
     if key in SEARCHES:
@@ -123,7 +125,8 @@ def test_more_rows_than_16_bits_count(key, emulated):
         check_one_product(key, TALL, emulated, 0.4 if formats.get(key).op == "spmspv" else 1.0)
 
 
-@pytest.mark.parametrize("key", by_core(SINGLE))
+@pytest.mark.slow
+@pytest.mark.parametrize("key", SINGLE)
 def test_products_are_right_in_single_precision(key, emulated):
     for name in HARD if key in CORES else TELLING:
         testing.check_product(key, HARD[name].astype(np.float32), emulated)
@@ -156,6 +159,7 @@ def test_no_race_and_no_access_out_of_bounds(key, checking):
                 check_one_product(key, a, checking, share)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spec", [spec for spec in VARIANTS if getattr(spec, "values", (spec,))[0].partition("[")[0] in SEARCHES]
 )
@@ -166,6 +170,7 @@ def test_graphs_are_searched_right(spec, emulated):
             testing.check_product(spec, a, emulated)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", SEARCHES)
 def test_no_race_in_searches(key, checking):
     for name, a in GRAPHS.items():
@@ -173,7 +178,7 @@ def test_no_race_in_searches(key, checking):
             assert testing.check_product(key, a, checking) == 0, name
 
 
-@pytest.mark.parametrize("key", EMULATED)
+@pytest.mark.parametrize("key", by_core(EMULATED))
 @settings(max_examples=6)
 @given(data=st.data())
 def test_any_small_matrix(key, emulated, data):

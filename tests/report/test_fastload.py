@@ -91,6 +91,7 @@ def test_two_phases_are_rated_by_the_phases_that_the_paper_counts(loaded, option
     assert set(table["setting"].astype(str)) == {"f64 hot", "f32 hot"}
 
 
+@pytest.mark.slow
 def test_rivals_are_compared_with_the_most_advanced_fastload(loaded, options, environment):
     table = table_of("rivals", loaded, options)
     duels = table[table["over"] != ""]

@@ -85,6 +85,7 @@ def test_chosen_figures_stand_in_the_order_of_the_page():
     assert [figure.name for figure in figures.choose(["bytes", "profile"])] == ["profile", "bytes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", EVERY, ids=lambda f: f.name)
 def test_figure_draws_its_table(figure, about, options, environment):
     table = figure.data(about, options)

@@ -204,6 +204,7 @@ def test_names_cannot_leave_their_place(rows, tmp_path, environment):
     assert data_of(text)["matrices"]["name"][0].endswith('</script><script>alert("&")</script>')
 
 
+@pytest.mark.slow
 def test_the_same_rows_give_the_same_page(rows, environment, tmp_path):
     first, second = (
         page.write(part, environment, tmp_path / name, names=["bytes"], images=[]).page.read_bytes()
@@ -276,6 +277,7 @@ def test_measured_and_emulated_times_never_share_a_figure(rows, emulated_rows, e
         assert set(table[table["setting"].str.startswith("f64 hot")]["setting"]) == settings
 
 
+@pytest.mark.slow
 def test_run_without_a_right_row_still_has_a_page(rows, environment, tmp_path):
     failed = rows.assign(status="crashed", reason="the worker died")
     report = page.write(failed, environment, tmp_path, images=[])

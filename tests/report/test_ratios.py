@@ -130,6 +130,7 @@ def test_too_many_matrices_have_colours_alone():
     assert not panel.texts and panel.collections[0].get_array().shape == (3, 120)
 
 
+@pytest.mark.slow
 def test_130_labels_on_eight_matrices_can_be_read_at_1000_pixels():
     labels = [f"family{i % 8}-{i}" + "[kernel=paper]" * (i % 5 == 0) for i in range(130)]
     rows = [

@@ -114,6 +114,7 @@ def ways(device):
     return lambda launch: device.compile([launch]).run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [{}, {"h": 3, "w": 2, "steps": 5, "across": 32}, {"delta": False, "steps": 32}])
 def test_kernels_deal_out_the_same_arrays(given, checking):
     params = bccoo.PlainBccoo.resolve(given | {"group": 64})

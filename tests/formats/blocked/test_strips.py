@@ -43,6 +43,7 @@ def test_the_sweep(shape):
 WIDTHS = [pytest.param(shape, marks=[pytest.mark.slow] * (shape[1] == 4)) for shape in SHAPES.values()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", WIDTHS)
 def test_kernels_sweep_and_store_alike(shape, checking):
     def run(launch):

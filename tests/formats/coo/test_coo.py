@@ -30,6 +30,7 @@ LENGTHS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
 def test_rows_cut_by_lanes_batches_and_warps(lengths):
     device = open_device("emulated-check")

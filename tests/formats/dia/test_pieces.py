@@ -88,6 +88,7 @@ def test_a_row_with_a_scattered_entry_is_apart_as_a_whole():
     assert (rows.tolist(), cols.tolist()) == ([130, 130], [5, 130])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", ["cds", "ddd-naive[fill=0.01]", "ddd-split[fill=0.05]", "crsd[live=1]"])
 def test_kernels_stay_in_bounds(spec, checking):
     for name in ("stencil", "3x3 blocks", "uniform 8"):

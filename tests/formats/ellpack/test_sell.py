@@ -68,6 +68,7 @@ def assert_kernels_convert_alike(same_arrays, monkeypatch):
     return check
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", CONVERTED)
 def test_kernels_convert_as_arrays_do_and_stay_in_bounds(spec, checking, assert_kernels_convert_alike):
     for name in ("0x0", "no entries", "power law", "empty rows and columns", "wide", "one full row"):

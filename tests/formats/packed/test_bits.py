@@ -45,6 +45,7 @@ def test_rows_and_columns_share_32_bits_where_they_fit():
     assert get("blsi").from_csr(load("uniform:65537:1")).keys.dtype == np.uint64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", ["bro-ell[height=32]", "bro-coo[steps=16]", "bro-csr[lanes=4]", "blsi", "bro-hybr-s"])
 def test_kernels_stay_in_bounds(spec, checking):
     for name in ("power law", "wide"):

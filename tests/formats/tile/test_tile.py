@@ -333,9 +333,8 @@ SPECS = (
 )
 
 
-@pytest.mark.parametrize(
-    "spec", [spec if "paper" not in spec else pytest.param(spec, marks=pytest.mark.slow) for spec in SPECS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", SPECS)
 def test_every_tile_format_is_decoded_and_multiplied(spec, checking):
     for a in (MOSAIC, mosaic(16 * 9, 16 * 11, seed=1), mosaic(seed=2).astype(np.float32)):
         testing.check_conversion(spec, a)
@@ -359,6 +358,7 @@ def test_stored_zeros_are_kept_where_nothing_pads():
     assert len(testing.convert("tile", a).to_coo()[2]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", ["tile-csr", "tile", "tile[kernel=paper]", "tile-deferred-coo[defer=0]"])
 def test_64_bit_offsets(spec, checking):
     f = testing.convert(spec, MOSAIC)
@@ -415,6 +415,7 @@ def test_kernels_pack_hyb_tiles_of_single_precision(emulated):
     assert_kernels_convert_alike("tile[coo=0,te=0,th=0]", mosaic(16 * 9, 16 * 11, seed=1).astype(np.float32), emulated)
 
 
+@pytest.mark.slow
 def test_conversion_kernels_stay_in_bounds(checking):
     for a in (MOSAIC, MATRICES["power law"]):
         assert_kernels_convert_alike("tile-deferred-coo[defer=0]", a, checking)

@@ -68,6 +68,7 @@ def test_tiles_end_where_columns_have_one_entry():
     assert fmt.columns.dtype == np.uint16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spec", ["scoo[copies=2]", "tjad", "btjad[rows=40]", "pcsr[width=1024]", "tile-composite[width=32]"]
 )
