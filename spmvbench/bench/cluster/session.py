@@ -28,14 +28,13 @@ REFUSALS = 2  # jobs that a worker may refuse before it is given no more
 
 @dataclass
 class Flight:
-    """A job that a worker has. missing: its cases without a row. following: the matrix that it reads ahead."""
+    """A job that a worker has. missing: its cases without a row."""
 
     group: Group
     worker: str
     future: Any
     answers: Any
     missing: dict[str, Case]
-    following: Any = None
     began: str = field(default_factory=now)
 
 
@@ -131,7 +130,8 @@ class Session:
         answers = self.workers.queue(key)
         future = self.workers.submit(remote.measure, job, worker=name, key=key)
         missing = {case.case_id: case for case in group.cases}
-        self.flights[self.number] = Flight(group, name, future, answers, missing, following)
+        self.flights[self.number] = Flight(group, name, future, answers, missing)
+        self.members[name].ahead |= {following} - {None}
         self.members[name].had = subject(group)
         count = len(self.flights)
         self.watcher.on_begin(group, None, f"on {count} worker{'s' * (count != 1)}")
@@ -175,9 +175,7 @@ class Session:
         for stage, seconds in end.get("seconds", {}).items():
             member.seconds[stage] += seconds
         member.busy += end.get("t_job", 0.0)
-        member.ahead |= {flight.following} - {None}
-        member.ahead -= (there := {what for what in member.ahead if remote.named(what) not in end.get("reading", ())})
-        self.deal.reading -= there
+        self.reads_no_more(member, end.get("reading", ()))
         if end["log"]:
             self.log.write(f"-- {flight.worker}\n{end['log']}".encode())
             self.log.flush()
@@ -190,6 +188,12 @@ class Session:
         left = flight.group.only(flight.missing)
         if left.formats:
             self.deal.back(left)
+
+    def reads_no_more(self, member: Member, reading: Sequence[Any] = ()) -> None:
+        """What a worker was told to read ahead is there or for another to read, but for what it is still reading."""
+        there = {what for what in member.ahead if remote.named(what) not in reading}
+        member.ahead -= there
+        self.deal.reading -= there
 
     def mourn(self, present: Iterable[str]) -> None:
         """Deal again what lost workers had; what they have sent before counts."""
@@ -207,7 +211,7 @@ class Session:
             flight.answers.close()
             self.log.write(f"{flight.worker} was lost with {len(flight.missing)} cases\n".encode())
             self.members[flight.worker].had = None
-            self.members[flight.worker].ahead.clear()
+            self.reads_no_more(self.members[flight.worker])
             left = flight.group.only(flight.missing)
             for case in self.deal.lost(left) if left.formats else ():
                 reason = "its worker was lost with it again and again, with nothing else in flight there"
