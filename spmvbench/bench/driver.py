@@ -32,6 +32,7 @@ TIMEOUTS = {"cuda": 60.0, "emulated": 120.0}
 # What no format is to blame for has a limit of its own: opening a device (drivers, compilers), reading a huge matrix.
 START_LIMIT, READ_LIMIT = 600.0, 3600.0
 LOOK = 1.0  # seconds between questions whether to give up
+ENDING = 60.0  # seconds that a worker whose end of the pipe is closed may take to end: a GPU's context is slow to go
 # How often a case may take its worker down before it is charged. What SIGKILL ended, somebody else has ended.
 TRIES, TRIES_IF_KILLED = 2, 3
 
@@ -111,7 +112,9 @@ class Worker:
 
     def death(self, stage: str) -> Died:
         """How it ended by itself."""
-        code = self.process.wait()
+        code = self.ended()
+        if code is None:
+            return Died("crashed", f"the worker closed its pipe while {stage}, and did not end in {ENDING:g} s", TRIES)
         if code == -signal.SIGKILL and _oom_kills() > self.oom_kills:
             return Died("oom", f"the system ran out of memory and killed the worker while {stage}", TRIES)
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
@@ -122,6 +125,14 @@ class Worker:
         more = f": {words}" if words and not words.startswith("Fatal Python error") else ""
         tries = TRIES_IF_KILLED if code == -signal.SIGKILL else TRIES
         return Died("crashed", f"the worker {how} while {stage}{more}", tries)
+
+    def ended(self) -> int | None:
+        """Its exit code, once nothing more will come from it. None where it went on and had to be killed."""
+        try:
+            return self.process.wait(timeout=ENDING)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return None
 
     def kill(self) -> None:
         """End it and what it started (compilers) at once."""
@@ -246,7 +257,7 @@ class Driver:
                     self.seconds["writing rows"] += time.monotonic() - since
                     since = time.monotonic()
                 elif kind == "broken":
-                    worker.process.wait()
+                    worker.ended()
                     raise Died("crashed", *content, TRIES)
                 elif kind == "done":
                     break
