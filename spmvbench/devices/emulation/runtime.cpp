@@ -94,8 +94,8 @@ Layout layout;
 namespace {
 
 // Yields of a block in which no collective is called and no thread ends. Where other host threads run blocks that this
-// one may wait for, a few seconds' worth.
-constexpr u64 SPIN_LIMIT = u64(1) << (CHECKING ? 20 : 24);
+// one may wait for, several seconds' worth: a busy machine may have taken their core away.
+constexpr u64 SPIN_LIMIT = u64(1) << (CHECKING ? 20 : 26);
 constexpr size_t STACKS_OFFSET = size_t(1) << 20;
 static_assert(sizeof(Block) <= STACKS_OFFSET);
 
