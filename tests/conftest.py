@@ -1,5 +1,6 @@
 """Shared fixtures. Nothing that a test does touches the user's own cache."""
 
+import faulthandler
 import os
 import sys
 from dataclasses import dataclass
@@ -22,6 +23,19 @@ def pytest_xdist_auto_num_workers(config):
     """Tests on a GPU take turns: they measure."""
     chosen = config.getoption("markexpr")
     return 0 if "gpu" in chosen and "not gpu" not in chosen else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    """A failed test's time counts no more (pytest-timeout lets a debugger have it): what cleans up has some, too.
+
+    Where that is over, the process ends: pytest-xdist names the test and goes on in another.
+    """
+    faulthandler.dump_traceback_later(float(item.config.getini("timeout")), exit=True, file=sys.__stderr__)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,7 +1,9 @@
 """Commands in processes of their own, and a format that takes its time."""
 
+import os
 import subprocess
 import sys
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -30,24 +32,40 @@ def slow_format():
     return lambda seconds: SLOW.format(seconds=seconds)
 
 
+MARK = "SPMVBENCH_TEST_STARTED"
+
+
+def descendants(mark):
+    """The living processes whose environment holds a mark, also those whose parents are gone."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get(MARK) == mark:
+                found.append(process)
+    return found
+
+
 @pytest.fixture
 def start(tmp_path, environment):
     """Starts a command in an empty folder, in the environment that the test's module makes.
 
-    It and what it started are killed at the end.
+    It and what it started are killed at the end. A wait for it needs no limit of its own: the test has one.
     """
-    started = []
+    started, mark = [], f"{os.getpid()} {tmp_path}"
 
     def begin(*command):
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        process = psutil.Popen([*map(str, command)], cwd=tmp_path, env=environment, **pipes)
+        process = psutil.Popen([*map(str, command)], cwd=tmp_path, env=environment | {MARK: mark}, **pipes)
         started.append(process)
         return process
 
     yield begin
+    # Whoever lives on holds the pipes open; and what is killed may just have started another.
+    while left := descendants(mark):
+        for one in left:
+            with suppress(psutil.Error):
+                one.kill()
     for process in started:
-        for one in [*process.children(recursive=True), process] if process.is_running() else []:
-            one.kill()
         process.communicate()
 
 

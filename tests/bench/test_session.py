@@ -18,7 +18,7 @@ from spmvbench.bench import driver, plan, session
 from spmvbench.devices import pseudonym
 
 KERNELS = """
-template <int UNUSED> __global__ void hang(double* y) { while (true) __nanosleep(1000); }
+template <int UNUSED> __global__ void hang(double* y) { while (true) *static_cast<volatile double*>(y) = 0; }
 template <int UNUSED> __global__ void segv(double* y) { *reinterpret_cast<volatile double*>(8) = y[0]; }
 template <int UNUSED> __global__ void ones(double* y, int n) { if (threadIdx.x < n) y[threadIdx.x] = 1; }
 """
@@ -193,7 +193,7 @@ def begin(spmvbench_run):
 def run(begin):
     def to_the_end(*args):
         process = begin(*args)
-        process.out, process.err = process.communicate(timeout=60)
+        process.out, process.err = process.communicate()
         return process
 
     return to_the_end
@@ -206,10 +206,8 @@ def run_here(command, tmp_path, monkeypatch):
     return lambda *args: command("run", "--device", "emulated", *args)
 
 
-def until(condition, seconds=30):
-    end = time.monotonic() + seconds
+def until(condition):
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
         time.sleep(0.01)
 
 
@@ -231,13 +229,14 @@ def running_workers(folder):
 
 def test_formats_that_fail_leave_their_rows_and_the_run_goes_on(run, tmp_path):
     formats = "csr-scalar,bad-*,csr-vector"
-    done = run("poisson2d:12", "--formats", formats, "--timeout", "1.5", "--run", "r", "--max-bytes", "1TB")
+    # Seconds that a busy machine can take away from a case which hangs no more than any other.
+    done = run("poisson2d:12", "--formats", formats, "--timeout", "6", "--run", "r", "--max-bytes", "1TB")
     rows = store.load(tmp_path / "results" / "r")
     assert len(rows) == 11, done.err
     expected = {
         "csr-scalar": ("ok", ""),
         "csr-vector": ("ok", ""),
-        "bad-hang": ("timeout", "no end after 1.5 s, while checking"),
+        "bad-hang": ("timeout", "no end after 6 s, while checking"),
         "bad-segv": ("crashed", "killed by SIGSEGV while checking"),
         "bad-killed": ("crashed", "killed by SIGKILL while converting on the host"),
         "bad-wrong": ("wrong", r"^y\[\d+\] is 1, expected \d+ exactly \(whole numbers\)$"),
@@ -311,6 +310,27 @@ def test_a_group_whose_reading_dies_is_tried_again_as_a_whole_and_then_charged(t
     assert not written
     assert measuring.follow(DyingWorker(reading), group) == []
     assert [(row["status"], row["reason"]) for row in written] == [("crashed", "died while reading the matrix")] * 2
+
+
+CLOSES_ITS_PIPE = """
+import os, sys, time
+from multiprocessing.connection import Connection
+pipe = Connection(int(sys.argv[1]))
+pipe.recv()
+pipe.send(("ready", {}))
+pipe.close()
+time.sleep(600)
+"""
+
+
+def test_a_worker_that_closes_its_pipe_and_goes_on_is_killed(monkeypatch, tmp_path):
+    monkeypatch.setattr(driver, "ENDING", 0.1)
+    monkeypatch.setattr(driver.Worker, "program", ("-c", CLOSES_ITS_PIPE))
+    with open(tmp_path / "log", "wb") as log:
+        worker = driver.Worker(plan.Settings("emulated"), log)
+        with pytest.raises(driver.Died, match=r"closed its pipe while checking, and did not end in 0\.1 s"):
+            worker.receive(time.monotonic() + 60, 60, "checking")
+    assert worker.process.returncode == -signal.SIGKILL
 
 
 def test_waiting_for_others_to_convert_takes_nothing_of_a_cases_time(monkeypatch):
@@ -397,7 +417,7 @@ def test_a_run_killed_in_the_middle_ends_with_the_rows_of_an_unbroken_one(begin,
     until(lambda: parts(broken) >= 5)
     process.kill()
     process.communicate()
-    until(lambda: not running_workers(broken), seconds=5)  # the worker does not outlive its parent
+    until(lambda: not running_workers(broken))  # the worker does not outlive its parent
     before = store.measured(broken)
     assert 5 <= len(before) < 16
 
@@ -425,7 +445,7 @@ def test_a_signal_stops_after_the_current_case(begin, run, tmp_path, number):
     process = begin(*args)
     until(lambda: parts(folder) >= 1)
     process.send_signal(number)
-    _, err = process.communicate(timeout=10)
+    _, err = process.communicate()
     assert process.returncode == 130
     assert "The same command continues" in err
     assert 1 <= len(store.load(folder)) < 8
@@ -440,9 +460,9 @@ def test_a_second_signal_stops_at_once(begin, tmp_path):
     folder = tmp_path / "results" / "r"
     until(lambda: (folder / "run.json").exists())
     process.send_signal(signal.SIGINT)
-    time.sleep(0.2)
+    assert any("once more stops at once" in line for line in process.stderr)  # two at once would be one
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=5)
+    _, err = process.communicate()
     assert process.returncode == 130
     assert err.endswith("Stopped.\n")
     assert running_workers(folder) == []
@@ -460,7 +480,7 @@ def test_a_second_run_on_the_same_folder_is_refused_in_one_line(begin, run, tmp_
     assert f"process {first.pid}" in second.err
     assert run(*args, "--dry-run").returncode == 0
     first.send_signal(signal.SIGCONT)
-    first.communicate(timeout=30)
+    first.communicate()
     assert first.returncode == 0
 
 
@@ -575,7 +595,7 @@ def test_a_folder_that_goes_away_ends_the_run_in_one_line(begin, tmp_path, gone)
     folder.rename(tmp_path / "elsewhere")
     if gone == "removed":
         shutil.rmtree(tmp_path / "elsewhere")
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate()
     assert process.returncode == 1
     assert (
         err

@@ -212,7 +212,7 @@ def test_group_hb_from_the_real_mirror(fetch, monkeypatch):
     monkeypatch.setenv("SPMVBENCH_MIRROR", REAL_MIRROR)
     start = time.monotonic()
     code, out, err = fetch("--group", "HB")
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 60
     assert code == 1
     fetched, present, missing = lines(out)
     assert fetched.startswith("fetched 89 ")

@@ -3,7 +3,7 @@
 
 template <int UNUSED>
 __global__ void hang(double* y) {
-  while (true) __nanosleep(1000);
+  while (true) *static_cast<volatile double*>(y) = 0;
 }
 
 template <int UNUSED>
