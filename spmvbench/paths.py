@@ -116,7 +116,7 @@ def common(folder: Path) -> Iterator[None]:
             continue  # its last user was just leaving
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_SH)
-        if folder.exists():
+        if is_at(descriptor, folder):
             break
         os.close(descriptor)
     try:
@@ -149,6 +149,14 @@ def _locked(file: IO[str]) -> bool:
     except OSError:
         pass
     return True
+
+
+def is_at(descriptor: int, path: Path) -> bool:
+    """Whether an open file or folder is what its path still names: others may have renamed or removed it."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 # Whoever uses a temporary holds a lock on it, which the system lets go of when the process ends, however it ends.
@@ -187,6 +195,8 @@ def _remove_abandoned(temporaries: Iterable[Path]) -> None:
             descriptor = os.open(temporary, os.O_RDONLY if folder else os.O_RDWR)  # NFS locks what can be written
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not is_at(descriptor, temporary):
+                    continue  # it has gone, and what has its name now is another's
                 if folder:
                     shutil.rmtree(temporary)
                 else:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from spmvbench.bench.record import COLUMNS, MATRIX_COLUMNS, SCHEMA_VERSION, SETTLED, arrow_schema, blank_row
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
-from spmvbench.paths import naming, written_whole
+from spmvbench.paths import is_at, naming, written_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -238,11 +238,7 @@ def standing(run_folder: Path) -> Iterator[Callable[[], None]]:
     opened = os.open(run_folder, os.O_RDONLY)
 
     def ask() -> None:
-        try:
-            same = os.path.samestat(os.fstat(opened), os.stat(run_folder))
-        except FileNotFoundError:
-            same = False
-        if not same:
+        if not is_at(opened, run_folder):
             raise SpmvbenchError(
                 f"{run_folder} was removed or moved while the run wrote into it: run the command again to start anew"
             )

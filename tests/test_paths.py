@@ -1,12 +1,15 @@
 """Files that are replaced whole: killed writers leave nothing for good, living ones are left alone."""
 
+import fcntl
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from spmvbench.paths import scratch, turn, written_whole
+from spmvbench import paths
+from spmvbench.paths import is_at, scratch, turn, written_whole
 
 WRITE = """
 import sys
@@ -110,3 +113,34 @@ def test_a_turn_is_one_process_at_a_time_and_ends_with_it(tmp_path):
         other.kill()
     with turn(lock) as had:
         assert had
+
+
+def test_what_was_renamed_removed_or_replaced_is_not_there(tmp_path):
+    for make in (Path.touch, Path.mkdir):
+        path = tmp_path / make.__name__
+        make(path)
+        descriptor = os.open(path, os.O_RDONLY)
+        assert is_at(descriptor, path)
+        path.rename(tmp_path / "elsewhere")
+        assert not is_at(descriptor, path) and is_at(descriptor, tmp_path / "elsewhere")
+        make(path)
+        assert not is_at(descriptor, path)
+        os.close(descriptor)
+        (tmp_path / "elsewhere").rename(tmp_path / f"old-{make.__name__}")
+
+
+def test_a_folder_made_anew_is_not_removed_for_the_one_that_was_abandoned(tmp_path, monkeypatch):
+    folder = tmp_path / "tmp_of_before"
+    folder.mkdir()
+    flock = fcntl.flock
+
+    def replaced_meanwhile(descriptor, operation):
+        if folder.exists() and not (folder / "used").exists():
+            folder.rename(tmp_path / "gone")
+            folder.mkdir()
+            (folder / "used").touch()
+        return flock(descriptor, operation)
+
+    monkeypatch.setattr(paths.fcntl, "flock", replaced_meanwhile)
+    with scratch(tmp_path):
+        assert (folder / "used").exists()

@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Event, Timer
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from spmvbench import paths
 from spmvbench.errors import SpmvbenchError
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def _locked(part: Path, stop: Event) -> Iterator[BinaryIO]:
                     if stop.wait(0.05):
                         raise Stopped("stopped") from None
             # Whoever held the lock has renamed or removed the file under this name by now, so look again.
-            if part.exists() and os.path.samestat(os.fstat(file.fileno()), os.stat(part)):
+            if paths.is_at(file.fileno(), part):
                 yield file
                 return
 
