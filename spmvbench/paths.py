@@ -183,7 +183,7 @@ def _claimed(parent: Path, prefix: str, new: Callable[[Path], int]) -> tuple[Pat
             continue  # another process took the folder for abandoned before it was opened
         with suppress(OSError):  # a file system without locks: then nothing there counts as abandoned, either
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if path.exists():  # else another process took it for abandoned before it was locked
+        if is_at(descriptor, path):  # else another process took it for abandoned before it was locked
             return path, descriptor
         os.close(descriptor)
 

@@ -31,7 +31,8 @@ def pytest_runtest_teardown(item):
 
     Where that is over, the process ends: pytest-xdist names the test and goes on in another.
     """
-    faulthandler.dump_traceback_later(float(item.config.getini("timeout")), exit=True, file=sys.__stderr__)
+    if limit := float(item.config.getini("timeout")):  # 0 is none, for pytest-timeout too
+        faulthandler.dump_traceback_later(limit, exit=True, file=sys.__stderr__)
     try:
         return (yield)
     finally:

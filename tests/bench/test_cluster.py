@@ -42,7 +42,8 @@ def of(process, mark):
     found = []
     for child in process.children(recursive=True):
         with suppress(psutil.Error):  # it has ended meanwhile
-            found += [child] if mark in " ".join(child.cmdline()) else []
+            if mark in " ".join(child.cmdline()):
+                found.append(child)
     return found
 
 

@@ -313,7 +313,7 @@ def test_a_group_whose_reading_dies_is_tried_again_as_a_whole_and_then_charged(t
 
 
 CLOSES_ITS_PIPE = """
-import os, sys, time
+import sys, time
 from multiprocessing.connection import Connection
 pipe = Connection(int(sys.argv[1]))
 pipe.recv()
