@@ -72,6 +72,12 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "str",
         "hash of the machine code of the kernels; empty on the emulated device and in rows from before it was",
     ),
+    "program": (
+        "str",
+        "hash of what one SpMV really runs: kernels' code, launch geometry, scalar arguments and contents of the "
+        "arrays; rows of one matrix, type, operation and mode with the same program are one program under several "
+        "names; empty in rows from before it was",
+    ),
     "dtype": ("str", "f64 or f32; pattern where the operation takes no values"),
     "op": (
         "str",

@@ -7,6 +7,7 @@ from scipy import sparse
 from spmvbench import testing
 from spmvbench.devices import open_device
 from spmvbench.devices.guards import ALIGNMENT, GUARD, Guards
+from spmvbench.formats import Launch
 
 DEVICE = open_device("emulated")
 
@@ -84,17 +85,35 @@ def test_checksums_tell_every_array_that_changes_and_the_order_of_its_words():
     assert [now == was for now, was in zip(sums(), before, strict=True)] == [True, False, False, True]
 
 
+def mixed_sum(words):
+    """What kernels/checksum.cu gives, of the words as unsigned integers."""
+    word = words.astype(np.uint64) + np.arange(1, len(words) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        word = (word ^ (word >> np.uint64(shift))) * np.uint64(factor)
+    return int((word ^ (word >> np.uint64(31))).sum())
+
+
+def test_the_kernel_of_checksums_tells_arrays_that_are_alike():
+    row = np.arange(64, dtype=np.int32)
+    other = row.copy()
+    other[:2] += [3, -1]  # words times 1, 3, 5 would add up to the same
+    arrays = [row, other, np.arange(7, dtype=np.int8)[1:], np.zeros(0)]
+    addresses = np.array([array.ctypes.data for array in arrays], np.uint64)
+    sizes, sums = np.array([array.nbytes for array in arrays], np.uint64), np.zeros(len(arrays), np.uint64)
+    DEVICE.compile([Launch("checksum.cu", "checksum<0>", (2, len(arrays)), 32, (addresses, sizes, sums))]).run()
+    assert sums.tolist() == [mixed_sum(row), mixed_sum(other), mixed_sum(arrays[2].view(np.uint8)), 0]
+    assert sums[0] != sums[1]
+
+
 @pytest.mark.gpu
 def test_checksums_on_a_gpu():
     device = open_device("cuda:0")
     xp = device.xp
     arrays = [xp.arange(1 << 22), xp.arange(999, dtype=np.int32), xp.arange(7, dtype=np.int8)[1:], xp.zeros(0)]
     sums = device.checksums(arrays)
-    words = arrays[0].get().view(np.uint32).astype(np.uint64)
     before = sums()
-    assert before[0] == int((words * (2 * np.arange(len(words), dtype=np.uint64) + 1)).sum())
-    assert before[2] == sum(value * (2 * i + 1) for i, value in enumerate(range(1, 7)))
-    assert before[3] == 0
+    words = [arrays[0].get().view(np.uint32), arrays[1].get().view(np.uint32), arrays[2].get().view(np.uint8)]
+    assert before == [*map(mixed_sum, words), 0]
     assert sums() == before
     arrays[1][5:7] = xp.asarray([6, 5], np.int32)
     arrays[2][-1] += 1

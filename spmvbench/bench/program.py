@@ -1,0 +1,123 @@
+"""Which program a format runs on a matrix: labels that run the same one are several names of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from spmvbench import paths
+from spmvbench.devices import Device
+from spmvbench.devices.cuda import three
+from spmvbench.formats import Call, Format, Launch, Loop, kernel_path, single_steps
+from spmvbench.formats.arrays import Array, array_module
+from spmvbench.formats.vectors import SparseVector, parts
+
+
+def program_hash(
+    fmt: Format,
+    launches: Sequence[Launch | Call | Loop],
+    device: Device,
+    x: Array | SparseVector,
+    y: Array,
+    code: str = "",
+) -> str:
+    """SHA-256 (16 hex digits) of what one SpMV runs: two formats of one matrix that give the same are one program.
+
+    launches: those of `fmt` for this x and y, which lie on the device. code: `Program.code_hash` of them; where it is
+    empty, the text of their kernels' files stands for it.
+
+    What counts: the steps in order, each with its kernel, grid, block and dynamic shared memory, or its turns; scalars
+    with their types; of every array its place among the arguments, type, shape, and which arguments are one array; the
+    contents of those that are stored; the orders in which x and y are taken. x and y count by their place alone. So do
+    arrays that are neither stored nor x or y: they are scratch space, which may hold anything; a table that kernels
+    read belongs among a format's fields. Names of arrays and parts do not count, nor stored arrays that no step takes,
+    nor launches with an empty grid. What a library does in a call cannot be seen: its name and the format's parameters
+    stand for it.
+    """
+    arrays = _Arrays(fmt, x, y)
+    steps = list(_told(launches, arrays.described, sorted(fmt.params.items())))
+    orders = [None if order is None else arrays.content(order) for order in (fmt.x_order, fmt.y_order)]
+    ran = [step for step in single_steps(launches) if isinstance(step, Launch) and _has_work(step)]
+    kernels = code or [_text(launch.source) for launch in ran]
+    sums = device.checksums(arrays.contents)() if arrays.contents else []
+    return hashlib.sha256(repr((kernels, steps, orders, sums)).encode()).hexdigest()[:16]
+
+
+class _Arrays:
+    """The arrays that steps take, without their names and addresses. contents: those whose contents count."""
+
+    def __init__(self, fmt: Format, x: Array | SparseVector, y: Array):
+        self._vectors = {f"x{i}": _span(part) for i, part in enumerate(parts(x))} | {"y": _span(y)}
+        self._stored = [_span(array) for array in fmt.arrays().values()]
+        self._numbers: dict[tuple[int, int], int] = {}  # in the order in which steps take them
+        self.contents: list[Array] = []
+
+    def described(self, arg: Any) -> tuple[Any, ...]:
+        """An argument in plain values."""
+        if isinstance(arg, np.generic):
+            return arg.dtype.str, arg.tobytes()
+        form, span = _form(arg), _span(arg)
+        if not arg.nbytes:
+            return form
+        for name, whole in self._vectors.items():
+            if _within(span, whole):
+                return *form, name, span[0] - whole[0]
+        if not any(_within(span, whole) for whole in self._stored):
+            return *form, "scratch", self._numbers.setdefault(span, len(self._numbers))
+        if span in self._numbers:
+            return *form, self._numbers[span]
+        self._numbers[span] = len(self._numbers)
+        return *form, self._numbers[span], self.content(arg)
+
+    def content(self, array: Array) -> tuple[Any, ...]:
+        """An array whose content counts: its form, and its place among the contents."""
+        self.contents.append(array_module(array).ascontiguousarray(array))
+        return *_form(array), len(self.contents)
+
+
+def _form(array: Array) -> tuple[Any, ...]:
+    order = "C" if array.flags.c_contiguous else "F" if array.flags.f_contiguous else array.strides
+    return array.dtype.str, array.shape, order
+
+
+def _told(
+    steps: Sequence[Launch | Call | Loop], described: Callable[[Any], tuple[Any, ...]], params: list[Any]
+) -> Iterator[tuple[Any, ...]]:
+    """Steps in plain values."""
+    for step in filter(_has_work, steps):
+        if isinstance(step, Loop):
+            yield "loop", step.limit, list(_told(step.steps, described, params)), described(step.more)
+        elif isinstance(step, Call):
+            yield "call", step.name, params, [described(arg) for arg in step.args]
+        else:
+            shape = [int(n) for n in (*three(step.grid), *three(step.block), step.shared_bytes)]
+            yield "launch", step.kernel, shape, [described(arg) for arg in step.args]
+
+
+def _has_work(step: Launch | Call | Loop) -> bool:
+    if isinstance(step, Loop):
+        return any(map(_has_work, step.steps))
+    return isinstance(step, Call) or all(three(step.grid))
+
+
+@cache
+def _text(source: str) -> str:
+    """Hash of a kernels' file and of all headers that it may include."""
+    path, digest = kernel_path(source), hashlib.sha256()
+    for file in (path, *paths.headers(path)):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _span(array: Array) -> tuple[int, int]:
+    """Where an array begins and ends in its memory."""
+    begin = array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
+    return begin, begin + array.nbytes
+
+
+def _within(span: tuple[int, int], whole: tuple[int, int]) -> bool:
+    return whole[0] <= span[0] and span[1] <= whole[1]
