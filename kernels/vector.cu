@@ -25,6 +25,13 @@ __global__ void copy(const V* __restrict__ from, V* __restrict__ to, long long n
   for (long long i = global_thread(); i < n; i += stride) to[i] = load_stream(from + i);
 }
 
+// x becomes total - x: the other sign of values, the other of two sources. Twice in a row leaves x as it was.
+template <typename V>
+__global__ void reflect(V* __restrict__ x, V total, long long n) {
+  const long long i = global_thread();
+  if (i < n) x[i] = total - x[i];
+}
+
 // Reads everything and writes nothing: the ceiling of kernels that read far more than they write. What is read again and
 // again stays in L2 in part: the first `kept` elements are read as x is, the others as the matrix.
 template <typename V>

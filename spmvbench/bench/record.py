@@ -18,6 +18,7 @@ STATUSES = {
     "ok": "measured, and right before and after timing",
     "skipped": "the format, the device or a limit refused the matrix; `reason` says why",
     "wrong": "an entry of y was off by more than its bound, or memory that others own was written; enters no ranking",
+    "implausible": "right, and in less time than the device needs to move the bytes; enters no ranking",
     "oom": "memory ran out",
     "timeout": "the case outlived --timeout and its worker was replaced",
     "crashed": "the worker died or the device faulted; the worker was replaced",
@@ -102,6 +103,11 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "str",
         "hot rows: seconds of each named part, repeated by itself, JSON; need not add up to t_median",
     ),
+    "t_x_changed": (
+        "float",
+        "time of one SpMV, seconds, where x changes before each, the change's own time taken off; NaN in rows from "
+        "before it was",
+    ),
     "samples": ("floats", "the samples in the order taken, seconds per SpMV"),
     "work": (
         "int",
@@ -141,9 +147,16 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "t_transfer": ("float", "copying the format's arrays from host to device, seconds; NaN without a device"),
     "t_setup": (
         "float",
-        "descriptors, buffer, preprocessing of a vendor; a partition, as once made; seconds; else 0",
+        "making the launches (descriptors, buffers, preprocessing), and a partition, as once made; seconds; "
+        "of vendors alone in older rows",
     ),
     "t_spmv_host": ("float", "one SpMV by SciPy in the same type on one host thread, the best of three, seconds"),
+    "decoded": (
+        "str",
+        "whether decoding the arrays gave the matrix back, bit for bit: yes, or no with the reason; empty in rows from "
+        "before it was",
+    ),
+    "t_decode": ("float", "decoding the arrays and comparing with the matrix, seconds"),
     "t_compile": ("float", "compiling the kernels, seconds; near 0 from the disk cache"),
     "x_seed": ("int", "seed of every x but the first that y was judged for, drawn anew; 0 in rows from before it was"),
     "error_ratio": ("float", "largest error of an entry of y over its bound, over all checks; at most 1 is right"),

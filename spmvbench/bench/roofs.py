@@ -18,6 +18,8 @@ import numpy as np
 
 from spmvbench.formats.arrays import LINE_BYTES, SECTOR_BYTES, Csr, distinct_groups
 
+ERROR = 0.05  # of a roof as measured, and of a time: a time below it by less is none of a faster kind
+
 
 class Fetched(NamedTuple):
     """Distinct sectors and lines of x that an entry stands for: 1 where no two entries of a share meet in one."""
@@ -56,6 +58,14 @@ def columns(roofs: Mapping[str, Any], *, nnz: int, fetched: Fetched, model_bytes
     }
     lower = max(seconds, key=lambda roof: seconds[roof])
     return {"bound_gflops": 2e-9 * nnz / seconds[lower], "bound_by": lower}
+
+
+def least_seconds(roofs: Mapping[str, Any], size: int, mode: str) -> float:
+    """Seconds that no SpMV which moves so many bytes takes less than: at the rate of L2 where they fit, hot alone."""
+    if mode == "hot":
+        return reading(roofs, size)
+    largest, seconds = roofs["read"][-1]
+    return seconds * size / largest
 
 
 def reading(roofs: Mapping[str, Any], size: float) -> float:

@@ -319,6 +319,42 @@ def _untold(a: Csr, dense: Sequence[Reference]) -> tuple[Array, Array, Array, Ar
     return tuple(xp.concatenate(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
 
 
+def decoding_difference(fmt: Format, a: Csr) -> str:
+    """Where the format's arrays, decoded, differ from the matrix: the first such entry in words, or nothing.
+
+    a: the matrix on the array module that holds the format. Values are compared bit for bit. Stored zeros do not count
+    where the format cannot tell them from padding, nor values where it keeps the pattern alone.
+    """
+    xp = a.xp
+    rows, cols, values = fmt.to_coo()
+    key = rows.astype(np.int64) * a.cols + cols
+    order = xp.argsort(key)
+    whole, stored = a.fresh(), slice(None)
+    expected = whole.row_idx.astype(np.int64) * a.cols + a.col_idx
+    if not fmt.keeps_zeros:
+        stored = a.values != 0
+        expected = expected[stored]
+    if len(key) != len(expected):
+        return f"{len(key):,} entries in place of {len(expected):,}"
+    key = key[order]
+    off = xp.flatnonzero(key != expected)
+    if len(off):
+        (found_row, found_col), (row, col) = (divmod(int(k[off[0]]), max(a.cols, 1)) for k in (key, expected))
+        return f"an entry at ({found_row}, {found_col}) in place of ({row}, {col})"
+    if not fmt.keeps_values:
+        return ""
+    if values.dtype != a.dtype:
+        return f"values of {values.dtype} in place of {a.dtype}"
+    bits = np.dtype(f"u{a.dtype.itemsize}")
+    found, right = (xp.ascontiguousarray(array).view(bits) for array in (values[order], a.values[stored]))
+    off = xp.flatnonzero(found != right)
+    if not len(off):
+        return ""
+    row, col = divmod(int(expected[off[0]]), a.cols)
+    given, wanted = (float(array[off[0]]) for array in (values[order], a.values[stored]))
+    return f"the value {given:.17g} at ({row}, {col}) in place of {wanted:.17g}"
+
+
 def _ratios(found: Array, expected: Array, bound: Array) -> Array:
     """Errors over their bounds, infinite for a NaN and for any error where the bound is 0."""
     if array_module(found) is not np:

@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.bench import operations, timing
+from spmvbench.bench import operations, row, timing
+from spmvbench.bench.group import GroupRun
 from spmvbench.bench.plan import DTYPES, Group, Settings
 from spmvbench.bench.probe import probe
 from spmvbench.bench.protocol import Link, Stop
 from spmvbench.bench.reading import host_spmv, read
 from spmvbench.bench.roofs import Fetched
 from spmvbench.bench.shared import Shared
-from spmvbench.bench.turns import Bench, failure_of
+from spmvbench.bench.stages import Context, failure_of
 from spmvbench.devices import Device, DeviceFault, open_device
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Csr
@@ -80,7 +81,7 @@ def measure(
         columns = held.columns
         link.connection.send(("matrix", columns))
         rule = timing.RULES[device.kind]
-        bench = Bench(
+        context = Context(
             link,
             device,
             settings,
@@ -97,13 +98,13 @@ def measure(
         failure = failure_of(error, link.stage)
         # A matrix that the reader refuses is no format's fault. A file that somebody named was to be measured.
         if isinstance(error, SpmvbenchError) and not (group.matrix.source == "file" and link.stage == READING):
-            failure["status"] = "skipped"
+            failure = replace(failure, status="skipped")
         for case in group.cases:
-            link.row(case, started | failure)
+            link.row(case, started | row.failure_columns(failure))
         held.of = held.shared = None
         return
-    bench.run(group)
-    held.shared = bench.shared  # read again, where a format has changed it
+    GroupRun(context).run(group)
+    held.shared = context.shared  # read again, where a format has changed it
 
 
 def stay_tied(parent: int, *, expendable: bool = True) -> None:

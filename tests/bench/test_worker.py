@@ -1,13 +1,15 @@
 """The worker's turns, on a device that stands in for a GPU: order of turns, memory, transfer and conversion times."""
 
+import itertools
 import json
+import time
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from spmvbench import formats
-from spmvbench.bench import plan, protocol, reading, turns, worker
+from spmvbench.bench import plan, protocol, reading, stages, worker
 from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
 from spmvbench.formats import Launch, register
 from spmvbench.formats.base import in_part
@@ -23,7 +25,11 @@ class HostProgram(Program):
 
     def run(self):
         for launch in self.launches:
-            launch.args[0](*launch.args[1:])
+            if launch.kernel.startswith("reflect"):
+                x, total, _ = launch.args
+                np.subtract(total, x, out=x)
+            else:
+                launch.args[0](*launch.args[1:])
 
 
 class HostCuda(Device):
@@ -109,13 +115,17 @@ class OnDevice:
 
 @pytest.fixture
 def measure(monkeypatch):
-    """Measures formats made for the test; gives (pipe, the cases' rows by format and mode, device)."""
+    """Measures formats made for the test; gives (pipe, the cases' rows by format and mode, device).
+
+    A class with `program` runs the program of that name, as far as the bench can know.
+    """
+    monkeypatch.setattr(stages, "program_hash", lambda fmt, *rest: getattr(fmt, "program", ""))
     formats.keys()  # every format is known before the registry is kept
     registry = dict(formats.base.REGISTRY)
 
     matrix = OnDevice()
 
-    def run(*classes, modes=("hot", "cold"), device=None, dtype="f64", held=None, **settings):
+    def run(*classes, modes=("hot", "cold"), device=None, dtype="f64", held=None, facts=None, **settings):
         for cls in classes:
             cls.key = cls.key or cls.__name__.lower()
             register(cls)
@@ -125,9 +135,8 @@ def measure(monkeypatch):
         pipe, device = Recorder(), device or HostCuda()
         reading.read.cache_clear()
         settings = plan.Settings("cuda:0", budget=1e-6, **settings)
-        worker.measure(
-            group, device, settings, {"launch_floor": {"hot": 1e-3, "cold": 1e-6}}, protocol.Link(pipe), held
-        )
+        known = {"launch_floor": {"hot": 1e-3, "cold": 1e-6}} | (facts or {})
+        worker.measure(group, device, settings, known, protocol.Link(pipe), held)
         return pipe, {(case.format, case.mode): pipe.rows[case.case_id] for case in cases}, device
 
     monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its file number is asked for
@@ -195,13 +204,17 @@ def test_a_format_too_large_is_refused_without_the_hosts_conversion_too(measure)
 
 def test_formats_take_turns_and_rows_come_after_the_last_round(measure):
     pipe, rows, device = measure(variant("A"), variant("B"))
-    timing = [(index, stage) for index, stage in pipe.stages if stage.startswith("timing")]
+    timing = [(index, stage) for index, stage in pipe.stages if stage in ("timing hot", "timing cold")]
+    timing = [key for key, _ in itertools.groupby(timing)]  # the first round prepares, too
     one_round = [(0, "timing hot"), (0, "timing cold"), (1, "timing hot"), (1, "timing cold")]
     assert timing == one_round * 3
     assert [m[0] for m in pipe.sent[-4:]].count("row") == 2  # the last format's, after those of the first
     assert {row["status"] for row in rows.values()} == {"ok"}
     assert all(row["n_samples"] == 3 for row in rows.values())
-    assert device.flushes == 2 * 3 * 2  # two formats, three rounds, a warm-up and a sample each
+    changing = 2 * stages.X_CHANGED_PAIRS
+    assert device.flushes == 2 * (
+        3 * 2 + changing
+    )  # two formats, three rounds, a warm-up and a sample each; x changing
 
 
 def test_a_row_holds_what_was_timed_apart(measure):
@@ -214,7 +227,8 @@ def test_a_row_holds_what_was_timed_apart(measure):
     assert row["t_convert_host"] > 0
     assert row["t_convert_device"] > 0
     assert row["t_transfer"] > 0
-    assert row["t_setup"] == 0
+    assert row["t_setup"] > 0  # making the launches
+    assert row["decoded"] == "yes" and row["t_decode"] > 0
     assert row["bytes_workspace"] == 16 * 8
     nnz = 200
     assert row["bytes_format"] == 12 * nnz + 4 * 51
@@ -226,7 +240,7 @@ def test_a_row_holds_what_was_timed_apart(measure):
 
 def test_work_kept_from_before_the_conversion_counts_as_setup(measure):
     _, rows, _ = measure(variant("A", setup_seconds=1.5))
-    assert rows["test-a", "hot"]["t_setup"] == 1.5
+    assert rows["test-a", "hot"]["t_setup"] > 1.5  # and making the launches
 
 
 def test_one_spmv_of_the_host_is_timed_in_the_type_of_the_case(measure, monkeypatch):
@@ -391,10 +405,229 @@ def test_entries_that_overflow_the_type_are_skipped(measure, monkeypatch):
     }
 
 
+class Clocked(HostCuda):
+    """Time is what the kernels say that they take."""
+
+    def __init__(self):
+        super().__init__()
+        self.clock = 0.0
+
+    def elapsed(self, work, *, flush=False):
+        began = self.clock
+        work()
+        return self.clock - began
+
+
+def timed_variant(name, device, seconds, multiply, **members):
+    """A format whose SpMV does `multiply(honest product, x, y)`, which may return seconds in place of `seconds`."""
+
+    def launches(self, x, y):
+        (honest,) = Right.launches(self, x, y)
+        state = {}
+
+        def run(x, y, carry):
+            taken = multiply(lambda: honest.args[0](x, y, carry), x, y, state)
+            device.clock += seconds if taken is None else taken
+
+        return [Launch("none.cu", "none", 1, 1, (run, *honest.args[1:]))]
+
+    return variant(name, launches=launches, **members)
+
+
+def honest(product, x, y, state):
+    product()
+
+
+def skips_while_x_is_the_same(product, x, y, state):
+    if np.array_equal(state.get("x"), x) and np.array_equal(state.get("y"), y):
+        return 1e-4
+    product()
+    state["x"], state["y"] = x.copy(), y.copy()
+    return None
+
+
+@pytest.mark.parametrize("mode", ["hot", "cold"])
+def test_work_that_is_skipped_while_x_is_the_same_is_found(measure, mode):
+    device = Clocked()
+    classes = [timed_variant("Honest", device, 7e-4, honest)]
+    classes.append(timed_variant("Skips", device, 7e-4, skips_while_x_is_the_same))
+    _, rows, _ = measure(*classes, modes=(mode,), device=device)
+    assert rows["test-honest", mode]["status"] == "ok"
+    assert rows["test-honest", mode]["t_x_changed"] == pytest.approx(7e-4)
+    skips = rows["test-skips", mode]
+    assert skips["status"] == "wrong"
+    assert "work is skipped" in skips["reason"] and "0.0007 s while x changes" in skips["reason"]
+    assert skips["t_median"] == pytest.approx(1e-4)
+
+
+class Capturing(HostCuda):
+    """Knows which capture it replays; 0 where work is enqueued one by one."""
+
+    captures = replaying = 0
+
+    def capture(self, program, repeats):
+        self.captures += 1
+        number = self.captures
+
+        def work():
+            self.replaying = number
+            for _ in range(repeats):
+                program.run()
+            self.replaying = 0
+
+        return work
+
+
+def test_a_call_that_works_only_while_it_is_captured_first_is_found(measure):
+    device, first = Capturing(), []
+
+    def launches(self, x, y):
+        (launch,) = Right.launches(self, x, y)
+
+        def multiply(x, y, carry):
+            if device.replaying:
+                first.append(device.replaying)
+            if device.replaying in (0, first[0] if first else 0):
+                launch.args[0](x, y, carry)
+
+        return [Launch("none.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+
+    _, rows, _ = measure(variant("Once", launches=launches), device=device, modes=("hot",))
+    assert rows["test-once", "hot"]["status"] == "wrong"
+    assert rows["test-once", "hot"]["reason"].endswith("(while x changes, hot)")
+
+
+def test_work_done_while_launches_are_made_counts_as_setup(measure):
+    class Converts(Right):
+        key = "test-converts"
+
+        def launches(self, x, y):
+            began = time.perf_counter()
+            while time.perf_counter() < began + 0.01:
+                pass
+            return super().launches(x, y)
+
+    _, rows, _ = measure(Converts, modes=("hot",))
+    assert rows["test-converts", "hot"]["t_setup"] >= 0.01
+
+
+def test_a_conversion_that_loses_an_entry_is_wrong_whatever_its_kernel_does(measure):
+    def convert(cls, a, **params):
+        found = CsrArrays.convert.__func__(cls, a)
+        found["values"] = found["values"].copy()
+        found["values"][7] *= 2
+        return found
+
+    class Lies(Right):
+        key = "test-lies"
+
+        def launches(self, x, y):
+            return Right.holding(self.shape, self.arrays() | {"values": lies["values"]}).launches(x, y)
+
+    lies = {}
+
+    def remembers(cls, a, **params):
+        lies["values"] = a.values
+        return convert(cls, a)
+
+    Lies.convert = classmethod(remembers)
+    _, rows, _ = measure(Lies, variant("A"), modes=("hot",))
+    row = rows["test-lies", "hot"]
+    assert row["status"] == "wrong"
+    assert row["reason"].startswith("the value ") and row["reason"].endswith("(decoded)")
+    assert rows["test-a", "hot"]["decoded"] == "yes"
+
+
+def test_a_matrix_too_large_is_not_decoded_and_says_so(measure, monkeypatch):
+    monkeypatch.setattr(stages, "DECODED_ENTRIES", 199)
+    _, rows, _ = measure(variant("A"), modes=("hot",))
+    assert rows["test-a", "hot"]["status"] == "ok"
+    assert rows["test-a", "hot"]["decoded"] == "no: over 199 entries"
+
+
+def test_names_of_one_program_are_timed_once_and_have_its_times(measure):
+    first, second = variant("First", program="p"), variant("Second", program="p")
+    pipe, rows, _ = measure(first, second, variant("Third", program="q"), modes=("hot",))
+    timed = {index for index, stage in pipe.stages if stage.startswith("timing")}
+    assert timed == {0, 2}
+    assert {row["status"] for row in rows.values()} == {"ok"}
+    one, other = rows["test-first", "hot"], rows["test-second", "hot"]
+    assert one["program"] == other["program"] == "p" != rows["test-third", "hot"]["program"]
+    for column in ("t_median", "samples", "gflops", "t_x_changed", "error_ratio"):
+        assert one[column] == other[column]
+    assert other["decoded"] == "yes" and other["t_convert_device"] != one["t_convert_device"]
+
+
+def test_a_name_of_a_program_that_is_wrong_is_wrong_too(measure):
+    def launches(self, x, y):
+        runs = []
+        (launch,) = Right.launches(self, x, y)
+
+        def multiply(x, y, carry):
+            runs.append(1)
+            launch.args[0](x, y, carry)
+            if len(runs) > 5:
+                y[3] += 1
+
+        return [Launch("none.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+
+    classes = [variant(name, program="p", launches=launches) for name in ("First", "Second")]
+    _, rows, _ = measure(*classes, modes=("hot",))
+    assert {row["status"] for row in rows.values()} == {"wrong"}
+    assert rows["test-second", "hot"]["reason"].startswith("runs the program of test-first, y[3] is")
+
+
+def test_who_overwrites_anothers_arrays_is_wrong_and_the_other_is_right(measure):
+    """With several rounds the arrays of all formats are on the device: an innocent one has to stay `ok`."""
+    seen = []
+
+    class Victim(Right):
+        key = "test-victim"
+
+        def launches(self, x, y):
+            seen.append(self.values)
+            return super().launches(x, y)
+
+    class Zeroes(Right):
+        key = "test-zeroes"
+
+        def launches(self, x, y):
+            (launch,) = super().launches(x, y)
+
+            def multiply(x, y, carry):
+                launch.args[0](x, y, carry)
+                seen[-1][...] = 0
+
+            return [Launch("none.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+
+    for order in ((Victim, Zeroes, variant("A")), (variant("B"), Victim, variant("C"), Zeroes)):
+        seen.clear()
+        _, rows, _ = measure(*order, modes=("hot",))
+        found = {key: (row["status"], row.get("reason", "")) for (key, _), row in rows.items()}
+        status, reason = found.pop("test-zeroes")
+        assert status == "wrong"
+        assert reason.startswith("changed arrays of test-victim while timing hot")
+        assert {status for status, _ in found.values()} == {"ok"}
+
+
+ROOFS = {"read": [(2**16, 3e-3), (2**30, 2e-1)], "sectors": [(2**16, 1e-12), (2**30, 2e-12)]}
+ROOFS |= {"lines": ROOFS["sectors"]}
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(2.9e-3, "ok"), (2.8e-3, "implausible")])
+def test_a_time_below_that_of_reading_the_arrays_is_implausible(measure, seconds, status):
+    _, rows, _ = measure(variant("A"), modes=("hot",), device=HostCuda(seconds), facts={"roofs": ROOFS})
+    row = rows["test-a", "hot"]
+    assert row["status"] == status
+    assert row["t_median"] == seconds
+    if status != "ok":
+        assert row["reason"].startswith("0.0028 s is less than the 0.003 s that reading its arrays and writing y takes")
+
+
 def test_workspace_counts_each_further_array_once_and_no_views():
     x, values, carry = np.zeros(8), np.zeros((4, 4)), np.zeros(5, np.float32)
     launches = [
         Launch("a", "k", 1, 1, (np.int32(3), x, values.reshape(-1), carry)),
         Launch("a", "k", 1, 1, (values[1:], carry)),
     ]
-    assert turns.workspace(launches, [x, values]) == carry.nbytes
+    assert stages.workspace(launches, [x, values]) == carry.nbytes

@@ -151,5 +151,11 @@ class Sliced(Tiled):
         return {"slice_ptr": slice_ptr}
 
     @property
+    def bytes_read(self) -> int:
+        """Without the values of padding tiles, which kernels pass over."""
+        r, c = self.tile
+        return self.nbytes - int((self.block_col < 0).sum()) * r * c * self.values.itemsize
+
+    @property
     def slice_of_step(self) -> Array:
         return expand(self.slice_ptr, len(self.values))
