@@ -128,6 +128,7 @@ class GroupRun:
                 if isinstance(error, DeviceFault) and error.sticky:
                     raise
                 progress.failure = stages.failure_of(error, context.link.stage)
+                progress.worst(error.ratio if isinstance(error, stages.Wrong) else math.nan)
                 if progress.failure.status == "error":  # a compiler says more than fits a line
                     print(f"{progress.task.label}: {progress.failure.reason}", file=sys.stderr, flush=True)
         progress.seconds += time.perf_counter() - began - (context.waited - waited)

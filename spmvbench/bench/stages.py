@@ -48,7 +48,11 @@ X_CHANGED_ALLOWANCE = 2e-6  # seconds: what two more nodes of a graph, and a col
 
 
 class Wrong(Exception):
-    """A check failed: the verdict, or what was written that belongs to another."""
+    """A check failed. ratio: the error of the verdict over its bound; NaN where what was written is another's."""
+
+    def __init__(self, reason: str, ratio: float = math.nan):
+        super().__init__(reason)
+        self.ratio = ratio
 
 
 @dataclass(frozen=True)
@@ -429,7 +433,7 @@ def repeat(context: Context, task: Task, op: str, fmt: Format, program: Program,
 
 def _judged(verdict: verify.Verdict, when: str) -> float:
     if not verdict.right:
-        raise Wrong(f"{verdict} ({when})")
+        raise Wrong(f"{verdict} ({when})", verdict.ratio)
     return verdict.ratio
 
 

@@ -78,7 +78,7 @@ def test_what_a_loop_may_keep_in_l2_is_tried(size, shares):
 
 
 def test_no_published_time_is_faster_than_its_bytes_allow():
-    """What rows say that is read is at least what is read: padding that kernels pass over was counted in two formats."""
+    """Rows of two formats are left out: they counted padding that kernels pass over."""
     published, looked_at = Path(__file__).parents[2] / "results" / "published", 0
     for folder in sorted(path.parent for path in published.glob("*/rows.parquet")):
         sessions = json.loads((folder / "run.json").read_text())["sessions"]

@@ -212,9 +212,7 @@ def test_formats_take_turns_and_rows_come_after_the_last_round(measure):
     assert {row["status"] for row in rows.values()} == {"ok"}
     assert all(row["n_samples"] == 3 for row in rows.values())
     changing = 2 * stages.X_CHANGED_PAIRS
-    assert device.flushes == 2 * (
-        3 * 2 + changing
-    )  # two formats, three rounds, a warm-up and a sample each; x changing
+    assert device.flushes == 2 * (3 * 2 + changing)  # two formats, three rounds of a warm-up and a sample
 
 
 def test_a_row_holds_what_was_timed_apart(measure):
