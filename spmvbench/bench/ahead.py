@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from spmvbench import formats, paths
-from spmvbench.bench import operations
+from spmvbench.bench import operations, verify
 from spmvbench.bench.plan import DTYPES, Case, Group
 from spmvbench.collection import synthetic
 from spmvbench.devices import cuda, open_device
@@ -118,8 +118,11 @@ def main() -> None:
                 op = operations.get(operations.instances(formats.get(key).op)[0])
                 host = op.matrix(a.astype(DTYPES[dtype]))
                 x, y = (moved(vector, device.to_device) for vector in op.vectors(host))
-                launches = formats.get(key).from_csr(host.on(device.xp), **params).launches(x, y)
+                a_device = host.on(device.xp)
+                fmt = formats.get(key).from_csr(a_device, **params)
+                launches = fmt.launches(x, y)
                 device.compile([step for step in single_steps(launches) if not isinstance(step, Call)])
+                verify.decoding_difference(fmt, a_device)
     device.close()
 
 

@@ -43,7 +43,7 @@ MOST_LEVELS = 2000  # of a search that rows keep
 CONVERSIONS = 0.02  # seconds that converting again for a better time may have begun after
 DECODED_ENTRIES = 1 << 27  # of the largest matrix that is decoded: beyond it the sort takes seconds and its memory GBs
 X_CHANGED_PAIRS = 8  # least changes of x, two at a time, in one sample with a changing x
-X_CHANGED_SLOWER = 1.5  # times as slow with a changing x as without, beyond all that caches explain: work is skipped
+X_CHANGED_SLOWER = 1.25  # times as slow with a changing x as without, beyond all that caches explain: work is skipped
 X_CHANGED_ALLOWANCE = 2e-6  # seconds: what two more nodes of a graph, and a colder x, cost a short SpMV
 
 
