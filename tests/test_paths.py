@@ -130,7 +130,7 @@ def test_what_was_renamed_removed_or_replaced_is_not_there(tmp_path):
 
 
 def test_a_folder_made_anew_is_not_removed_for_the_one_that_was_abandoned(tmp_path, monkeypatch):
-    folder = tmp_path / "tmp_of_before"
+    folder = tmp_path / ".scratch.0123abcd"
     folder.mkdir()
     flock = fcntl.flock
 
