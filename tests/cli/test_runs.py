@@ -1,6 +1,8 @@
 """`spmvbench runs` and what the shell completes, on run folders written by the store; no kernel runs."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -222,3 +224,31 @@ def test_report_opens_the_page(command, runs, tmp_path, monkeypatch):
     assert opened == [(tmp_path / "new" / "report" / "index.html").as_uri()]
     again = command(*args)
     assert again.code == 1 and "no browser can be started here" in again.err
+
+
+@pytest.mark.parametrize(
+    ("redirected", "code", "said"),
+    [
+        (">&-", 1, "standard output is closed"),
+        ("<&-", 0, ""),
+        ("2>&-", 0, ""),
+        ("<&- 2>&-", 0, ""),
+        (">/dev/full", 1, "No space left on device"),
+        ("1</dev/null", 1, "Bad file descriptor"),
+    ],
+)
+def test_closed_streams_are_at_most_one_line(tmp_path, redirected, code, said):
+    """A file that is opened later must not get the number of a closed stream."""
+    write_run(tmp_path / "a-run", "ab", "2026-01-01T10:00:00")
+    command = f'exec "$0" -m spmvbench runs --results "$1" show a-run {redirected}'
+    done = subprocess.run(["sh", "-c", command, sys.executable, tmp_path], capture_output=True, text=True)
+    assert done.returncode == code and said in done.stderr and len(done.stderr.splitlines()) <= 1
+    if not code:
+        assert done.stdout.startswith("cases     2\n")
+
+
+def test_a_question_without_standard_input_is_not_answered(tmp_path):
+    write_run(tmp_path / "a-run", "ab", "2026-01-01T10:00:00")
+    command = 'exec "$0" -m spmvbench runs --results "$1" rm a-run <&-'
+    done = subprocess.run(["sh", "-c", command, sys.executable, tmp_path], capture_output=True, text=True)
+    assert done.returncode == 130 and (tmp_path / "a-run" / "run.json").is_file()
