@@ -158,7 +158,8 @@ def _own_output(found: os.stat_result | None) -> int | None:
 def opened(path: Path, flags: int = os.O_RDONLY) -> int:
     """The descriptor of a file that only this program writes: a lock, a log, a part, a cache.
 
-    Raises OSError for a symbolic link, which could lead to any file of the user's, and for what is no regular file.
+    Raises OSError for a symbolic link, which could lead to any file of the user's, for what is no regular file, and
+    for one to be written that has a second name: an archive may bring a hard link.
     """
     try:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)  # opening a FIFO must not wait
@@ -166,9 +167,13 @@ def opened(path: Path, flags: int = os.O_RDONLY) -> int:
         if error.errno == errno.ELOOP:
             raise OSError(errno.ELOOP, "a symbolic link is not followed here: remove it", str(path)) from None
         raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise OSError(errno.EEXIST, "this is no regular file: remove it", str(path))
+    if flags & (os.O_WRONLY | os.O_RDWR) and status.st_nlink > 1:
+        os.close(descriptor)
+        raise OSError(errno.EMLINK, "this file has a second name and would change under both: remove it", str(path))
     return descriptor
 
 

@@ -401,7 +401,7 @@ def remove(run_folder: Path, *, now: bool = False) -> Path | None:
     trash = run_folder.parent / TRASH
     trash.mkdir(exist_ok=True)
     if trash.is_symlink():
-        raise SpmvbenchError(f"{trash} is a symbolic link: remove it, or delete runs with --now")
+        raise SpmvbenchError(f"{trash} is a symbolic link, and no run is moved to where it leads: remove it")
     if not _is_regular(run_folder / LOCK):
         (run_folder / LOCK).unlink(missing_ok=True)  # no session holds such a lock
     target = trash / f"{run_folder.name}-{_stamp()}"

@@ -383,6 +383,20 @@ def test_a_session_writes_to_no_link(folder, name):
     assert held.read_text() == "a user's" and store.load(folder)["case_id"].tolist() == ["a"]
 
 
+def test_a_lock_or_log_with_a_second_name_is_not_written_to(folder):
+    """As an archive may bring it."""
+    store.append(folder, row("a"))
+    precious = folder.parent / "precious"
+    precious.write_text("a user's")
+    for name in (".lock", "worker.log"):
+        (folder / name).hardlink_to(precious)
+    with pytest.raises(OSError, match="second name"), store.lock(folder):
+        pass
+    with pytest.raises(OSError, match="second name"):
+        store.opened_log(folder)
+    assert precious.read_text() == "a user's"
+
+
 def test_links_under_the_names_of_temporaries_and_logs_are_not_written_to(folder):
     store.append(folder, row("a"))
     precious = folder.parent / "precious"
