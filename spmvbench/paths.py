@@ -5,9 +5,13 @@ from __future__ import annotations
 import errno
 import fcntl
 import glob
+import io
 import os
+import re
 import secrets
 import shutil
+import stat
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +21,7 @@ from typing import IO, BinaryIO
 FULL = (errno.ENOSPC, errno.EDQUOT)  # of an OSError: the disk, or one's share of it, is full
 
 _PACKAGE = Path(__file__).resolve().parent
+_SESSION = re.compile("[0-9a-f]{16}")  # the names of folders that `common` shares and clears
 
 
 def _shipped(folder: str) -> Path:
@@ -70,10 +75,12 @@ def naming(path: Path) -> Iterator[None]:
 def written_whole(target: Path) -> Iterator[BinaryIO]:
     """A binary file that takes the name `target` when the block ends well, and leaves nothing where it does not.
 
-    What killed writers of the same target left behind goes, too. Makes the folder. Raises OSError where that, the
-    writing or the renaming fails.
+    What killed writers of the same target left behind goes, too. Makes the folder. A symbolic link at `target` is
+    replaced and not followed; see `output` for a file that a user names. Raises OSError where the folder cannot be
+    made, the writing or the renaming fails, and where `target` is a device, a FIFO or a socket.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
+    _replaceable(target)
     _remove_abandoned(target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}"))
     temporary, descriptor = _claimed(target.parent, f".{target.name}.", _new_file)
     try:
@@ -87,14 +94,128 @@ def written_whole(target: Path) -> Iterator[BinaryIO]:
         raise
 
 
+def _replaceable(target: Path) -> None:
+    with suppress(FileNotFoundError):
+        mode = target.lstat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)):
+            raise OSError(errno.EEXIST, "this is no regular file and is not replaced", str(target))
+
+
+@contextmanager
+def output(target: Path | str) -> Iterator[BinaryIO]:
+    """A binary file for what goes to `target`, which a user has named; nothing is written where the block fails.
+
+    A regular file is replaced whole and keeps its permissions; so is the target of a symbolic link, and the link stays.
+    A device, a FIFO and this process's own output, whatever its name, are written to; the text ``-`` is standard
+    output. Makes the folder of a new file. Raises OSError: among others for a block device, whose content is a file
+    system, and for a file without write permission.
+    """
+    found = None if target == "-" else _status(target)
+    descriptor = 1 if target == "-" else _own_output(found)
+    if descriptor is None and (found is None or stat.S_ISREG(found.st_mode)):
+        if found is not None and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
+        with written_whole(Path(os.path.realpath(target))) as file:
+            if found is not None:
+                os.fchmod(file.fileno(), stat.S_IMODE(found.st_mode))
+            yield file
+        return
+    if found is not None and stat.S_ISBLK(found.st_mode):
+        raise OSError(errno.EPERM, "this is a block device and is not written to", str(target))
+    content = io.BytesIO()
+    yield content
+    if target == "-":
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, "standard output is closed")
+        sys.stdout.flush()
+        left = content.getbuffer()
+        while left:  # where Python does not buffer (-u), a write may be of a part
+            left = left[sys.stdout.buffer.write(left) :]
+        sys.stdout.flush()
+        return
+    if descriptor is not None and sys.stdout is not None:
+        sys.stdout.flush()
+    with open(target if descriptor is None else os.dup(descriptor), "wb") as through:
+        through.write(content.getbuffer())
+
+
+def _status(target: Path | str) -> os.stat_result | None:
+    try:
+        return os.stat(target)
+    except FileNotFoundError:
+        return None
+
+
+def _own_output(found: os.stat_result | None) -> int | None:
+    """The number of the standard stream that a file is: /dev/stdout may be a regular file, which others write too."""
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            if found is not None and os.path.samestat(found, os.fstat(descriptor)):
+                return descriptor
+    return None
+
+
+def opened(path: Path, flags: int = os.O_RDONLY) -> int:
+    """The descriptor of a file that only this program writes: a lock, a log, a part, a cache.
+
+    Raises OSError for a symbolic link, which could lead to any file of the user's, for what is no regular file, and
+    for one to be written that has a second name: an archive may bring a hard link.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)  # opening a FIFO must not wait
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "a symbolic link is not followed here: remove it", str(path)) from None
+        raise
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EEXIST, "this is no regular file: remove it", str(path))
+    if flags & (os.O_WRONLY | os.O_RDWR) and status.st_nlink > 1:
+        os.close(descriptor)
+        raise OSError(errno.EMLINK, "this file has a second name and would change under both: remove it", str(path))
+    return descriptor
+
+
+def is_own(status: os.stat_result) -> bool:
+    """Whether a file or folder is this user's or root's: nobody else could have written what it holds."""
+    return status.st_uid in (os.geteuid(), 0)
+
+
+def own(folder: Path) -> Path:
+    """A folder for what this program runs or trusts later: compiled kernels, shared matrices. Made if missing.
+
+    Raises PermissionError if another user owns it or everybody may write to it.
+    """
+    folder.mkdir(0o755, parents=True, exist_ok=True)
+    status = folder.stat()
+    if not is_own(status):
+        reason = "this folder belongs to another user: name your own with SPMVBENCH_HOME"
+        raise PermissionError(errno.EPERM, reason, str(folder))
+    if status.st_mode & stat.S_IWOTH:
+        raise PermissionError(errno.EPERM, "everybody may write to this folder: chmod o-w", str(folder))
+    return folder
+
+
+def inside(folder: Path, name: str) -> Path:
+    """The path of a folder to write to, in a folder that may come from somebody else.
+
+    Raises OSError for a symbolic link: what is written there would replace files elsewhere.
+    """
+    found = folder / name
+    if found.is_symlink():
+        raise OSError(errno.ELOOP, "a symbolic link is not followed here: remove it, or write elsewhere", str(found))
+    return found
+
+
 @contextmanager
 def scratch(parent: Path) -> Iterator[Path]:
     """A new folder in `parent`, gone when the block ends; what killed processes left of theirs goes when it begins.
 
     Raises OSError where it cannot be made.
     """
-    _remove_abandoned(parent.glob("tmp*"))
-    folder, descriptor = _claimed(parent, "tmp", _new_folder)
+    _remove_abandoned(parent.glob(f".scratch.{'[0-9a-f]' * 8}"))
+    folder, descriptor = _claimed(parent, ".scratch.", _new_folder)
     try:
         yield folder
     finally:
@@ -106,12 +227,14 @@ def scratch(parent: Path) -> Iterator[Path]:
 def common(folder: Path) -> Iterator[None]:
     """A folder that processes share and the last of them removes; what killed ones left beside it goes, too.
 
-    Raises OSError where it cannot be made.
+    Beside it, only folders named by 16 hexadecimal digits are cleared. Raises OSError where it cannot be made, and
+    where it or its parent is not this user's own.
     """
+    own(folder.parent)
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
         try:
-            descriptor = os.open(folder, os.O_RDONLY)
+            own(folder)
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except FileNotFoundError:
             continue  # its last user was just leaving
         with suppress(OSError):
@@ -120,7 +243,7 @@ def common(folder: Path) -> Iterator[None]:
             break
         os.close(descriptor)
     try:
-        _remove_abandoned(folder.parent.iterdir())
+        _remove_abandoned(path for path in folder.parent.iterdir() if _SESSION.fullmatch(path.name) and path.is_dir())
         yield
     finally:
         os.close(descriptor)
@@ -135,13 +258,13 @@ def turn(path: Path, stopping: Callable[[], bool] = lambda: False) -> Iterator[b
     ends; a file system without locks gives every process its turn at once. Makes the folder.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a", encoding="ascii") as file:
+    with open(opened(path, os.O_RDWR | os.O_CREAT), "rb") as file:
         while not (had := _locked(file)) and not stopping():
             time.sleep(0.02)
         yield had
 
 
-def _locked(file: IO[str]) -> bool:
+def _locked(file: IO[bytes]) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -191,8 +314,12 @@ def _claimed(parent: Path, prefix: str, new: Callable[[Path], int]) -> tuple[Pat
 def _remove_abandoned(temporaries: Iterable[Path]) -> None:
     for temporary in temporaries:
         with suppress(OSError):  # locked by a process that lives, or gone meanwhile
-            folder = temporary.is_dir()
-            descriptor = os.open(temporary, os.O_RDONLY if folder else os.O_RDWR)  # NFS locks what can be written
+            status = temporary.lstat()
+            folder = stat.S_ISDIR(status.st_mode)
+            if status.st_uid != os.geteuid() or not (folder or stat.S_ISREG(status.st_mode)):
+                continue  # none of this user's making
+            flags = os.O_RDONLY if folder else os.O_RDWR  # NFS locks what can be written
+            descriptor = os.open(temporary, flags | os.O_NOFOLLOW)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if not is_at(descriptor, temporary):

@@ -6,6 +6,7 @@
                   matrices/*.parquet
                   run.json            one record of the environment a session
                   worker.log          what the measuring process wrote
+    results/.trash/<run>-<time>/      a run that was removed
 
 A case can stand in two files (killed while compacting, measured again): its part is the later row, and counts.
 """
@@ -17,18 +18,20 @@ import fcntl
 import json
 import math
 import os
+import re
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from spmvbench.bench.record import COLUMNS, MATRIX_COLUMNS, SCHEMA_VERSION, SETTLED, arrow_schema, blank_row
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
-from spmvbench.paths import is_at, naming, written_whole
+from spmvbench.paths import is_at, naming, opened, written_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +39,12 @@ if TYPE_CHECKING:
 
 ROWS, PARTS, ENVIRONMENT, LOG, LOCK = "rows.parquet", "parts", "run.json", "worker.log", ".lock"
 MATRICES, MATRIX_PARTS = "matrices.parquet", "matrices"
+TRASH = ".trash"
+# What lies in a run's folder, and what lies beside runs in a folder of reports: names that no run may have.
+_HELD = {ROWS, PARTS, ENVIRONMENT, LOG, LOCK, MATRICES, MATRIX_PARTS, "report", "pairs.csv", "pairs.json", "README.md"}
+_TAKEN = _HELD | {"index.html", "shared"}
+_LONGEST = 200  # bytes of a name: a file system allows 255, and parts, shards and removed runs have longer names
+_TIME = "%Y%m%d-%H%M%S-%f"
 
 
 @dataclass(frozen=True)
@@ -64,15 +73,38 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
 
 
+def name_of(run: str) -> str:
+    """The name of a run, as it was given: letters, digits and ``. _ + -``, a letter or digit first.
+
+    Raises UsageError for other names, for long ones, and for those of files and folders that lie in or beside runs.
+    """
+    if not re.fullmatch(r"\w[\w.+-]*", run):
+        raise UsageError(f"{run!r} is no name for a run: use letters, digits and . _ + -")
+    if run.casefold() in {taken.casefold() for taken in _TAKEN}:
+        raise UsageError(f"{run!r} is no name for a run: a file or folder of spmvbench has it")
+    if len(run.encode()) > _LONGEST:
+        raise UsageError(f"{run[:40]!r}... is no name for a run: it has more than {_LONGEST} bytes")
+    return run
+
+
+def _is_name(run: str) -> bool:
+    try:
+        return bool(name_of(run))
+    except UsageError:
+        return False
+
+
 def runs(results: Path | str = "results") -> list[Path]:
     """The run folders under `results`, the one worked on last first."""
-    found = list(Path(results).glob(f"*/{ENVIRONMENT}"))
+    found = [path for path in Path(results).glob(f"*/{ENVIRONMENT}") if not path.parent.name.startswith(".")]
     return [path.parent for path in sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)]
 
 
 def folder(run: Path | str, results: Path | str = "results") -> Path:
     """The folder of a run, given by its path or by its name under `results`. Raises UsageError where there is none."""
-    for path in (Path(results) / run, Path(run)):
+    if not str(run):
+        name_of(str(run))  # as a path it would be the current folder
+    for path in ([Path(results) / run] if _is_name(str(run)) else []) + [Path(run)]:
         if (path / ROWS).is_file() or (path / PARTS).is_dir():
             return path
     known = [path.name for path in runs(results)]
@@ -187,28 +219,47 @@ def _write_sessions(run_folder: Path, sessions: Sequence[dict[str, Any]]) -> Non
 def lock(run_folder: Path) -> Iterator[None]:
     """Keep the folder for this process (the system lets go of it when the process ends, however it ends).
 
-    Makes the folder where it is missing. Raises SpmvbenchError where another process has it.
+    Makes the folder where it is missing. Raises SpmvbenchError where another process has it, and if something in it
+    that a session writes to is a symbolic link: somebody else may have made the folder.
     """
     run_folder.mkdir(parents=True, exist_ok=True)
-    with open(run_folder / LOCK, "a+", encoding="ascii") as file:
+    for place in (run_folder / name for name in (LOCK, LOG, PARTS, MATRIX_PARTS)):
+        if place.is_symlink():
+            raise SpmvbenchError(f"{place} is a symbolic link, and rows are not written to where it leads: remove it")
+    with _locked(run_folder):
+        for leftover in (run_folder / f".{name}.tmp" for name in (ROWS, MATRICES)):
+            leftover.unlink(missing_ok=True)
+        for kept in (_CASES, _DESCRIPTIONS):
+            for leftover in (run_folder / kept.parts).glob(".*.parquet.tmp"):
+                leftover.unlink()
+        try:
+            yield
+        finally:
+            _leave_unused(run_folder)
+
+
+@contextmanager
+def _locked(run_folder: Path) -> Iterator[None]:
+    """As `lock`, and the folder is left as it is."""
+    descriptor = opened(run_folder / LOCK, os.O_RDWR | os.O_CREAT)
+    with open(descriptor, "r+", encoding="ascii", errors="replace") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            file.seek(0)
-            holder = f" (process {pid})" if (pid := file.read().strip()) else ""
+            pid = file.read(20).strip()
+            holder = f" (process {pid})" if pid.isdecimal() else ""
             raise SpmvbenchError(
                 f"another spmvbench{holder} is working on {run_folder}: wait for it, or choose another --run"
             ) from None
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        for place in (run_folder, *(run_folder / kept.parts for kept in (_CASES, _DESCRIPTIONS))):
-            for leftover in place.glob(".*.parquet.tmp"):
-                leftover.unlink()
-        try:
-            yield
-        finally:
-            _leave_unused(run_folder)
+        yield
+
+
+def opened_log(run_folder: Path) -> BinaryIO:
+    """The file that the measuring processes of a run write to, open at its end. Raises OSError for a symbolic link."""
+    return open(opened(run_folder / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
 
 
 def _leave_unused(run_folder: Path) -> None:
@@ -249,14 +300,17 @@ def standing(run_folder: Path) -> Iterator[Callable[[], None]]:
         os.close(opened)
 
 
+def _stamp() -> str:
+    return datetime.datetime.now().strftime(_TIME)
+
+
 def set_aside(run_folder: Path) -> Path | None:
     """Move what a run holds to a folder of its own beside it, still readable as a run; None where there is nothing."""
     names = (ROWS, PARTS, MATRICES, MATRIX_PARTS, ENVIRONMENT, LOG)
     held = [path for name in names if (path := run_folder / name).exists()]
     if not held:
         return None
-    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S-%f")
-    aside = run_folder.with_name(f"{run_folder.name}.before-{stamp}")
+    aside = run_folder.with_name(f"{run_folder.name}.before-{_stamp()}")
     aside.mkdir()
     for path in held:
         path.rename(aside / path.name)
@@ -301,14 +355,94 @@ def merge(sources: Sequence[Path], target: Path) -> int:
     return len(rows)
 
 
-def remove(run_folder: Path) -> None:
-    """Remove a run's folder with all that is in it. Raises SpmvbenchError where a session works on it."""
-    with lock(run_folder):
-        shutil.rmtree(run_folder)
+def removable(run: Path | str, results: Path | str = "results") -> Path:
+    """The folder of a run that may be removed, given by its name under `results` or by its path.
+
+    It has a run.json with a session's record. If that is damaged, the folder has to hold rows and nothing that is not a
+    run's. Raises UsageError for everything else: for symbolic links, folders around runs, ``.`` and ``..``.
+    """
+    named = _is_name(str(run)) and os.path.lexists(Path(results) / run)
+    path = Path(results) / run if named else Path(run)
+    if path.name in ("", ".."):
+        raise UsageError(f"{str(run)!r} is no run: name one under {results}, or its folder")
+    if path.is_symlink():
+        raise UsageError(f"{path} is a symbolic link and no run: name the folder that it leads to, or remove the link")
+    if not path.is_dir():
+        folder(run, results)  # raises, and says which names are near
+        raise UsageError(f"{path} is no run's folder")
+    if any(path.glob(f"*/{ENVIRONMENT}")):
+        raise UsageError(f"{path} holds other runs: name one of those")
+    if not _is_regular(path / ENVIRONMENT):
+        raise UsageError(f"{path} has no {ENVIRONMENT}, so nothing proves that it is a run: it is left alone")
+    try:
+        if _sessions(path):
+            return path
+    except SpmvbenchError:
+        pass
+    ours = "|".join(map(re.escape, _HELD))
+    temporary = re.compile(rf"\.({ours})\.(tmp|[0-9a-f]{{8}})")
+    foreign = sorted(p.name for p in path.iterdir() if p.name not in _HELD and not temporary.fullmatch(p.name))
+    if foreign:
+        raise UsageError(f"{path} has a damaged {ENVIRONMENT} and holds {foreign[0]!r}, which is no run's: it stays")
+    if not any(map(_is_regular, [path / ROWS, *(path / PARTS).glob("*.parquet")])):
+        raise UsageError(f"{path} has a damaged {ENVIRONMENT} and no rows, so nothing proves that it is a run")
+    return path
+
+
+def _is_regular(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def remove(run_folder: Path, *, now: bool = False) -> Path | None:
+    """Move a run's folder to the folder `.trash` beside it and return where it is; now: delete it, and return None.
+
+    Only for what `removable` gave. Raises SpmvbenchError where a session works on it, OSError where it cannot be moved.
+    """
+    trash = run_folder.parent / TRASH
+    trash.mkdir(exist_ok=True)
+    if trash.is_symlink():
+        raise SpmvbenchError(f"{trash} is a symbolic link, and no run is moved to where it leads: remove it")
+    if not _is_regular(run_folder / LOCK):
+        (run_folder / LOCK).unlink(missing_ok=True)  # no session holds such a lock
+    target = trash / f"{run_folder.name}-{_stamp()}"
+    try:
+        with _locked(run_folder):
+            run_folder.rename(target)
+        if not now:
+            return target
+        shutil.rmtree(target)
+        return None
+    finally:
+        if not any(trash.iterdir()):
+            trash.rmdir()
+
+
+def removed(results: Path | str = "results") -> list[Path]:
+    """The folders that `remove` moved to the trash of `results`, the oldest first."""
+    trash = Path(results) / TRASH
+    if trash.is_symlink() or not trash.is_dir():
+        return []
+    named = re.compile(r".+-(\d{8}-\d{6}-\d{6})")
+    found = [(match[1], path) for path in trash.iterdir() if (match := named.fullmatch(path.name))]
+    return [path for _, path in sorted(found) if path.is_dir() and not path.is_symlink()]
+
+
+def empty_trash(removed_runs: Sequence[Path]) -> None:
+    """Delete folders that `removed` gave, and the trash itself if nothing else is in it."""
+    for path in removed_runs:
+        shutil.rmtree(path)
+    for trash in {path.parent for path in removed_runs}:
+        if not any(trash.iterdir()):
+            trash.rmdir()
+
+
+def size(run_folder: Path) -> int:
+    """Bytes of the files in a folder; symbolic links are not followed."""
+    statuses = (os.lstat(os.path.join(place, name)) for place, _, names in os.walk(run_folder) for name in names)
+    return sum(status.st_size for status in statuses if stat.S_ISREG(status.st_mode))
 
 
 def _append(run_folder: Path, kept: _Kept, row: dict[str, Any]) -> None:
-
     path = run_folder / kept.parts / f"{row[kept.key]}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     _write_rows(path, kept, [row])
@@ -326,7 +460,8 @@ def _write(table: pa.Table, path: Path, *, durable: bool = False) -> None:
 
     temporary = path.with_name(f".{path.name}.tmp")
     with naming(path):
-        with open(temporary, "wb") as file:
+        temporary.unlink(missing_ok=True)  # what a killed process left, or a symbolic link that somebody put there
+        with open(opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             pq.write_table(table, file)
             if durable:
                 file.flush()

@@ -15,6 +15,10 @@ from spmvbench.errors import UsageError
 from spmvbench.formats import Skip
 from spmvbench.report.direct import report as spmvbench_report
 
+MATRIX = sparse.eye_array(3, format="csr")
+NO_NAMES = ["", ".", "..", "../up", "a/b", "/tmp/a", "parts", "Parts", "matrices", "index.html", "report", "shared",
+            ".trash", "run.json", "a\0b", "a\nb", "a\n", "\x1b[31m", "-rf", " a", "n" * 201]  # fmt: skip
+
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
@@ -91,8 +95,24 @@ def test_a_product_is_where_x_is():
 
 def test_run_measures_and_returns_rows(rows):
     assert sorted(rows["label"]) == ["csr-scalar", "ell"] and set(rows["status"]) == {"ok"}
-    assert set(rows["name"]) == {"mine.npz"} and set(rows["rows"]) == {40} and set(rows["cols"]) == {30}
+    assert set(rows["name"]) == {"mine"} and set(rows["rows"]) == {40} and set(rows["cols"]) == {30}
     assert rows.attrs["environment"]["device"] == "emulated"
+
+
+def test_labels_are_no_paths(tmp_path, monkeypatch):
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    (tmp_path / "work" / "mydata.npz").write_text("a user's")
+    (tmp_path / "work" / "path").mkdir()
+    labels = [str(tmp_path / "work" / "mydata"), "mydata", "path/name", "../../esc", "..", "a b ü", "0"]
+    before = sorted(path for path in tmp_path.rglob("*"))
+    results = tmp_path / "results"
+    found = spmvbench.run(dict.fromkeys(labels, MATRIX), "ell", device="emulated", results=results, progress=False)
+    assert found["name"].tolist() == labels and set(found["status"]) == {"ok"}
+    assert sorted(path for path in tmp_path.rglob("*") if not path.is_relative_to(results)) == before
+    assert (tmp_path / "work" / "mydata.npz").read_text() == "a user's"
+    again = spmvbench.run({"..": MATRIX}, "ell", device="emulated", results=results, progress=False)
+    assert again["started_at"].tolist() == found.loc[found["name"] == "..", "started_at"].tolist()
 
 
 def test_run_measures_other_operations(tmp_path):
@@ -121,6 +141,24 @@ def test_run_again_measures_nothing_again(rows):
         ("pde:8", {"convert": "device"}, "needs a GPU"),
         ("pde:8", {"convert": "host"}, "'host' is none of both, device"),
         ("none.mtx", {}, "there is no file none.mtx"),
+        ("pde:8", {"dtype": ""}, "give one or more of f64, f32"),
+        ("pde:8", {"mode": []}, "give one or more of hot, cold"),
+        ("pde:8", {"convert": "both,device"}, "'both,device' is none of both, device"),
+        ("pde:8", {"device": "tpu"}, "there is no device 'tpu'"),
+        ("pde:8", {"device": "cuda:x"}, "there is no device 'cuda:x'; did you mean cuda:0"),
+        ("pde:8", {"budget": -1}, "-1 is no number of seconds above 0"),
+        ("pde:8", {"budget": float("nan")}, "nan is no number of seconds above 0"),
+        ("pde:8", {"timeout": 0}, "0 is no number of seconds above 0"),
+        ("pde:8", {"timeout": "soon"}, "'soon' is no number of seconds above 0"),
+        ("pde:8", {"max_bytes": 0}, "0 is no size"),
+        ("pde:8", {"seed": -1}, "-1 is no seed"),
+        ("pde:8", {"seed": 0.5}, "0.5 is no seed"),
+        *(("pde:8", {"run": name}, "is no name for a run") for name in NO_NAMES),
+        ({"": MATRIX}, {}, "'' is no label"),
+        ({"a\nb": MATRIX}, {}, "is no label"),
+        ({"\x1b[31m": MATRIX}, {}, "is no label"),
+        ({"a" * 201: MATRIX}, {}, "is no label"),
+        ({"1": MATRIX, 1: MATRIX}, {}, "two matrices have the label '1'"),
     ],
 )
 def test_run_says_what_is_wrong(tmp_path, matrices, options, said):

@@ -1,7 +1,9 @@
 """Files that are replaced whole: killed writers leave nothing for good, living ones are left alone."""
 
+import errno
 import fcntl
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spmvbench import paths
-from spmvbench.paths import is_at, scratch, turn, written_whole
+from spmvbench.paths import is_at, opened, output, own, scratch, turn, written_whole
 
 WRITE = """
 import sys
@@ -130,7 +132,7 @@ def test_what_was_renamed_removed_or_replaced_is_not_there(tmp_path):
 
 
 def test_a_folder_made_anew_is_not_removed_for_the_one_that_was_abandoned(tmp_path, monkeypatch):
-    folder = tmp_path / "tmp_of_before"
+    folder = tmp_path / ".scratch.0123abcd"
     folder.mkdir()
     flock = fcntl.flock
 
@@ -144,3 +146,106 @@ def test_a_folder_made_anew_is_not_removed_for_the_one_that_was_abandoned(tmp_pa
     monkeypatch.setattr(paths.fcntl, "flock", replaced_meanwhile)
     with scratch(tmp_path):
         assert (folder / "used").exists()
+
+
+def test_foreign_temporaries_are_left_alone(tmp_path):
+    """By name, by kind, and by owner; an attacker's link is neither followed nor opened."""
+    names = ["tmp_of_others", ".scratch.0123abcg", ".scratch.0123abcde", "tmp0123abcd"]
+    for name in names:
+        (tmp_path / name).mkdir()
+    (tmp_path / "precious").write_text("a user's")
+    (tmp_path / ".a.0123abcd").symlink_to("precious")
+    (tmp_path / ".scratch.0123abcd").symlink_to("tmp_of_others")
+    os.mkfifo(tmp_path / ".a.aaaaaaaa")
+    before = sorted(tmp_path.iterdir())
+    with scratch(tmp_path) as folder:
+        assert folder.parent == tmp_path
+    with written_whole(tmp_path / "a") as file:
+        file.write(b"whole")
+    assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "a"])
+    assert (tmp_path / "precious").read_text() == "a user's"
+
+
+def given_away(path):
+    """Give a file to another user."""
+    try:
+        os.chown(path, 12345, 12345)
+    except PermissionError:
+        pytest.skip("only root may give files away")
+
+
+def test_another_user_s_temporaries_and_folders_are_not_this_user_s(tmp_path):
+    (tmp_path / ".scratch.0123abcd").mkdir()
+    given_away(tmp_path / ".scratch.0123abcd")
+    with scratch(tmp_path):
+        pass
+    assert (tmp_path / ".scratch.0123abcd").is_dir()
+    folder = own(tmp_path / "new" / "cache")
+    given_away(folder)
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        own(folder)
+
+
+def test_a_folder_that_everybody_may_write_to_is_no_own_one(tmp_path):
+    folder = own(tmp_path / "new" / "cache")
+    assert folder.is_dir() and own(folder) == folder
+    folder.chmod(0o777)
+    with pytest.raises(PermissionError, match="everybody may write"):
+        own(folder)
+
+
+def test_locks_follow_no_link_and_are_regular_files(tmp_path):
+    (tmp_path / "precious").write_text("a user's")
+    (tmp_path / "link").symlink_to("precious")
+    (tmp_path / "dangling").symlink_to("new")
+    os.mkfifo(tmp_path / "fifo")
+    for name, said in (("link", "symbolic link"), ("dangling", "symbolic link"), ("fifo", "no regular file")):
+        with pytest.raises(OSError, match=said) as raised, turn(tmp_path / name):
+            pass
+        assert raised.value.filename == str(tmp_path / name)
+    assert (tmp_path / "precious").read_text() == "a user's" and not (tmp_path / "new").exists()
+    with pytest.raises(FileNotFoundError):
+        opened(tmp_path / "none")
+
+
+def test_no_file_takes_the_place_of_a_device_or_fifo(tmp_path):
+    target = tmp_path / "fifo"
+    os.mkfifo(target)
+    with pytest.raises(OSError, match="no regular file"), written_whole(target) as file:
+        file.write(b"x")
+    assert list(tmp_path.iterdir()) == [target] and stat.S_ISFIFO(target.lstat().st_mode)
+
+
+def test_a_link_is_replaced_by_what_is_written_whole_and_followed_by_an_output(tmp_path):
+    for write in (written_whole, output):
+        target, link = tmp_path / "target", tmp_path / "link"
+        target.write_text("before")
+        link.unlink(missing_ok=True)
+        link.symlink_to("target")
+        with write(link) as file:
+            file.write(b"after")
+        assert link.read_text() == "after" and link.is_symlink() == (write is output)
+        assert target.read_text() == ("after" if write is output else "before")
+
+
+def test_an_output_that_fails_leaves_what_was_there_and_writes_nothing_through(tmp_path):
+    target = tmp_path / "a"
+    target.write_bytes(b"before")
+    for place in (target, "/dev/full"):
+        with pytest.raises(KeyboardInterrupt), output(place) as file:
+            fail(file)
+    assert target.read_bytes() == b"before" and list(tmp_path.iterdir()) == [target]
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match="symbolic links") as raised, output(tmp_path / "loop"):
+        pass
+    assert raised.value.errno == errno.ELOOP
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to every file")
+def test_an_output_without_write_permission_is_left_alone(tmp_path):
+    target = tmp_path / "a"
+    target.write_bytes(b"before")
+    target.chmod(0o444)
+    with pytest.raises(PermissionError), output(target):
+        pass
+    assert target.read_bytes() == b"before"

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -359,3 +360,83 @@ def test_what_is_set_aside_is_still_a_run(folder):
     assert store.measured(folder) == {}
     with pytest.raises(UsageError):
         store.load(folder)
+
+
+@pytest.mark.parametrize("name", [".lock", "worker.log", "parts", "matrices"])
+def test_a_session_writes_to_no_link(folder, name):
+    """A run's folder may come from somebody else."""
+    store.append(folder, row("a"))
+    store.append_session(folder, {"started": "1"})
+    store.compact(folder)
+    elsewhere = folder.parent / "elsewhere"
+    if name in ("parts", "matrices"):
+        elsewhere.mkdir()
+        (elsewhere / ".x.parquet.tmp").write_text("a user's")
+        if (folder / name).is_dir():
+            (folder / name).rmdir()
+    else:
+        elsewhere.write_text("a user's")
+    (folder / name).symlink_to(elsewhere)
+    with pytest.raises(SpmvbenchError, match=f"{name} is a symbolic link"), store.lock(folder):
+        pass
+    held = elsewhere / ".x.parquet.tmp" if elsewhere.is_dir() else elsewhere
+    assert held.read_text() == "a user's" and store.load(folder)["case_id"].tolist() == ["a"]
+
+
+def test_a_lock_or_log_with_a_second_name_is_not_written_to(folder):
+    """As an archive may bring it."""
+    store.append(folder, row("a"))
+    precious = folder.parent / "precious"
+    precious.write_text("a user's")
+    for name in (".lock", "worker.log"):
+        (folder / name).hardlink_to(precious)
+    with pytest.raises(OSError, match="second name"), store.lock(folder):
+        pass
+    with pytest.raises(OSError, match="second name"):
+        store.opened_log(folder)
+    assert precious.read_text() == "a user's"
+
+
+def test_links_under_the_names_of_temporaries_and_logs_are_not_written_to(folder):
+    store.append(folder, row("a"))
+    precious = folder.parent / "precious"
+    precious.write_text("a user's")
+    for name in ("parts/.b.parquet.tmp", ".rows.parquet.tmp", "run.json.of-others"):
+        (folder / name).symlink_to(precious)
+    (folder / "run.json").symlink_to(folder.parent / "none")
+    store.append(folder, row("b"))
+    store.compact(folder)
+    store.append_session(folder, {"started": "1"})
+    assert precious.read_text() == "a user's" and not (folder.parent / "none").exists()
+    assert sorted(store.load(folder)["case_id"]) == ["a", "b"]
+    (folder / "worker.log").symlink_to(precious)
+    with pytest.raises(OSError, match="symbolic link is not followed"):
+        store.opened_log(folder)
+    (folder / "worker.log").unlink()
+    for text in (b"one", b"two"):
+        with store.opened_log(folder) as log:
+            log.write(text)
+    assert (folder / "worker.log").read_bytes() == b"onetwo"
+
+
+def test_what_is_no_process_number_is_not_said_of_a_lock(folder):
+    with store.lock(folder):
+        (folder / ".lock").write_text("\x1b[31mred")
+        with pytest.raises(SpmvbenchError, match=r"^another spmvbench is working on"), store.lock(folder):
+            pass
+
+
+def test_a_name_is_looked_for_under_results_and_anything_else_is_a_path(folder, monkeypatch):
+    store.append(folder, row("a"))
+    results = folder.parent
+    (results / "inside").mkdir()
+    monkeypatch.chdir(folder)
+    assert store.folder(".") == Path(".")
+    for run in ("..", "../inside", "", "parts", f"../{folder.name}x"):
+        with pytest.raises(UsageError):
+            store.folder(run, results / "inside")
+    assert store.folder(f"../{folder.name}", results / "inside").samefile(folder)
+    assert store.name_of("ünï-2.a+b_c") == "ünï-2.a+b_c"
+    (results / ".trash").mkdir()
+    (results / ".trash" / "run.json").touch()
+    assert store.runs(results) == []

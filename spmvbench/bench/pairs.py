@@ -195,6 +195,8 @@ def build_of(
 def _archived(revision: str, name: str) -> bytes:
     if not (HERE / ".git").exists():
         raise UsageError(f"{name} is no folder of a checkout, and {HERE} is none whose revisions could be taken")
+    if revision.startswith("-"):  # a run's record may come from anybody, and git would take it for an option
+        raise UsageError(f"{name} names {revision!r}, which is no revision")
     command = ["git", "-C", str(HERE), "archive", "--format=tar", revision, "--", *PARTS]
     done = subprocess.run(command, capture_output=True)
     if done.returncode:

@@ -31,7 +31,7 @@ from spmvbench.collection import sources as collected
 from spmvbench.collection import suitesparse
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Csr
-from spmvbench.paths import scratch
+from spmvbench.paths import own, scratch
 
 PASSED, FAILED, OPEN, NOTE = "passed", "FAILED", "open", "note"
 MOST_BYTES = 2**31  # of an unpacked bundle
@@ -65,8 +65,7 @@ def opened(path: Path, temporary: Path) -> Iterator[Bundle]:
     if path.is_dir():
         yield Bundle(path, None, store.load(path), store.environment(path)["sessions"])
         return
-    temporary.mkdir(parents=True, exist_ok=True)
-    with scratch(temporary) as folder:
+    with scratch(own(temporary)) as folder:
         manifest = _unpacked(path, folder)
         yield Bundle(folder, manifest, store.load(folder), store.environment(folder)["sessions"])
 

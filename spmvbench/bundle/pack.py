@@ -28,8 +28,8 @@ PRIVATE = ("host",)
 _PATH = re.compile(r"(?<![\w.:/])(?:~|/)[^\s,:;='\"]*/")
 
 
-def pack(run: Path, target: Path, *, identify: bool = False) -> dict[str, Any]:
-    """Write a bundle of a run's folder and return its manifest.
+def pack(run: Path, target: Path | str, *, identify: bool = False) -> dict[str, Any]:
+    """Write a bundle of a run's folder to `target`, as `paths.output` says, and return its manifest.
 
     identify: leave host names and paths in. Sources that are neither a release's nor this installation's go along where
     SPMVBENCH_FORMATS names them. Raises UsageError where a format's source is not to be found, or is no longer the one
@@ -57,7 +57,7 @@ def pack(run: Path, target: Path, *, identify: bool = False) -> dict[str, Any]:
         "formats": origins,
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }
-    with paths.written_whole(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with paths.output(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in {MANIFEST: _json(manifest), **files}.items():
             archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
     return manifest

@@ -63,8 +63,29 @@ def cli(debug: bool) -> None:
     """  # noqa: D301 - click wants the bare control character
 
 
+def _open_streams() -> None:
+    """Open standard streams that are closed on the null device: else the next file that is opened takes their number.
+
+    Then what a program prints would go to that file. Exits with 1 if standard output is closed.
+    """
+    streams = {0: ("stdin", "r"), 1: ("stdout", "w"), 2: ("stderr", "w")}
+    closed = [number for number, (name, _) in streams.items() if getattr(sys, name) is None]
+    for number in closed:
+        null = os.open(os.devnull, os.O_RDWR)
+        if null != number:
+            os.dup2(null, number)
+            os.close(null)
+        os.set_inheritable(number, True)
+        name, mode = streams[number]
+        setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - until the end
+    if 1 in closed:
+        click.echo("Error: standard output is closed: give > /dev/null to discard it", err=True)
+        sys.exit(1)
+
+
 def main(argv: list[str] | None = None) -> None:
     """Entry point: errors become one line on stderr; exit code 2 for a wrong command, 1 for a failed job."""
+    _open_streams()
     args = sys.argv[1:] if argv is None else argv
     debug = "--debug" in args
     try:

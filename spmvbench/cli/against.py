@@ -44,7 +44,7 @@ def compare_builds(
     with measuring.build_of(against, folder.parent, lambda said: click.echo(said, err=True)) as root:
         if dry_run:
             return 0
-        with store.lock(folder), open(folder / store.LOG, "ab") as log:
+        with store.lock(folder), store.opened_log(folder) as log:
             both = measuring.Pairs((root, measuring.HERE), settings, pairs, log)
             began = store.now()
             with closing(both), tqdm(total=cases, unit="case", leave=False, disable=None) as bar:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 import click
 
 from spmvbench.cli import completion, option_types
-from spmvbench.errors import UsageError
 
 
 @click.command()
 @click.argument("run", shell_complete=completion.runs)
 @option_types.results
-@click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="The file; default: RUN.spmvbench.zip here."
-)
+@click.option("--out", type=option_types.OUTPUT, help="The file, or -. Default: RUN.spmvbench.zip here.")
 @click.option("--identify", is_flag=True, help="Leave the host's name and paths in.")
-def command(run: str, results: str, out: Path | None, identify: bool) -> None:
+def command(run: str, results: str, out: str | None, identify: bool) -> None:
     """Pack RUN, a name under --results or a folder, into one file that `spmvbench check` verifies.
 
     It holds the rows with their samples, the descriptions of the matrices, the record of the environment without host
@@ -27,14 +24,13 @@ def command(run: str, results: str, out: Path | None, identify: bool) -> None:
     from spmvbench.bundle import pack
 
     folder = store.folder(run, results)
-    target = out or Path(folder.resolve().name + pack.SUFFIX)
-    if target.is_dir():
-        raise UsageError(f"{target} is a folder: name a file for --out")
+    target = out or folder.resolve().name + pack.SUFFIX
     manifest = pack.pack(folder, target, identify=identify)
     own = [origin["format"] for origin in manifest["formats"] if origin["from"] == "bundle"]
-    click.echo(
-        f"{target}: {manifest['cases']} cases, {target.stat().st_size / 1e6:.1f} MB, {manifest['division']} division"
-    )
+    piped = target == "-"
+    size = f"{os.path.getsize(target) / 1e6:.1f} MB, " if os.path.isfile(target) and not piped else ""
+    click.echo(f"{target}: {manifest['cases']} cases, {size}{manifest['division']} division", err=piped)
     if own:
-        click.echo(f"with the sources of {', '.join(own)}")
-    click.echo(f"Before you send it: spmvbench check {target}")
+        click.echo(f"with the sources of {', '.join(own)}", err=piped)
+    if not piped:
+        click.echo(f"Before you send it: spmvbench check {target}")

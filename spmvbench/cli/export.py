@@ -21,7 +21,7 @@ TABLES = ("cases", "formats", "matrices", "reasons")
     "a matrix, a column a format; reasons: why cases are not ok. Default: cases in csv and json, else formats.",
 )
 @click.option("--samples", is_flag=True, help="With the samples of each case, in csv and json of cases.")
-@click.option("--out", metavar="FILE", help="Where to write; the terminal without.")
+@click.option("--out", type=option_types.OUTPUT, metavar="FILE", help="Where to write; standard output without, or -.")
 @option_types.results
 def command(run: str, to: str, table: str | None, samples: bool, out: str | None, results: str) -> None:
     """Write the rows or tables of a run for other programs.
@@ -33,8 +33,6 @@ def command(run: str, to: str, table: str | None, samples: bool, out: str | None
     spmvbench export h200 --to latex --table matrices
     spmvbench export h200 --to ginkgo --out h200.json
     """  # noqa: D301 - click reads the backspace
-    from pathlib import Path
-
     from spmvbench import paths, store
     from spmvbench.cli.report import rows_of
     from spmvbench.report import export
@@ -48,9 +46,7 @@ def command(run: str, to: str, table: str | None, samples: bool, out: str | None
         text = export.text(rows, to, table or "", samples)
     except ValueError as error:
         raise UsageError(f"{run} cannot be written so: {error}") from None
-    if out is None:
-        click.echo(text, nl=False)
-        return
-    with paths.written_whole(Path(out)) as file:
+    with paths.output(out or "-") as file:
         file.write(text.encode())
-    click.echo(f"Written: {out}", err=True)
+    if out not in (None, "-"):
+        click.echo(f"Written: {out}", err=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import sys
 from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from spmvbench.cli.option_types import OUTPUT
 from spmvbench.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -246,6 +249,19 @@ def _complete_family(ctx: click.Context, param: click.Parameter, incomplete: str
     return [CompletionItem(name) for name in formats.families() if name.lower().startswith(incomplete.lower())]
 
 
+def _document(path: str) -> str:
+    """The text of a file, or of standard input for ``-``. Raises UsageError for what cannot be read and rewritten."""
+    if path != "-" and not os.path.isfile(path):
+        raise UsageError(f"{path} is no regular file: name a document, or - for standard input and output")
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read().decode()
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read()
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is no document: it holds bytes that are not UTF-8") from None
+
+
 @click.command(name="formats")
 @click.argument("name", required=False, shell_complete=_complete_name)
 @click.option("--family", metavar="NAME", help="Those of a family, described.", shell_complete=_complete_family)
@@ -254,9 +270,10 @@ def _complete_family(ctx: click.Context, param: click.Parameter, incomplete: str
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.option(
     "--update",
-    type=click.Path(exists=True, dir_okay=False, writable=True),
+    type=OUTPUT,
     metavar="FILE",
-    help="Rewrite the table of formats between the markers of FILE, a Markdown document.",
+    help="Rewrite the table of formats between the markers of FILE, a Markdown document; - reads and writes standard "
+    "streams.",
 )
 def command(
     name: str | None, family: str | None, search: str | None, survey: bool, as_json: bool, update: str | None
@@ -267,15 +284,15 @@ def command(
     Parameters are set as in  spmvbench run --formats 'ell[threads=2],csr-vector'.
     """
     import dataclasses
-    from pathlib import Path
 
-    from spmvbench import formats
+    from spmvbench import formats, paths
 
     if sum(map(bool, (name, family, search, survey, update))) > 1:
         raise UsageError("give a NAME, --family, --search, --survey or --update, not several")
     if update:
-        path = Path(update)
-        path.write_text(with_table(path.read_text(encoding="utf-8")), encoding="utf-8")
+        text = with_table(_document(update))
+        with paths.output(update) as file:
+            file.write(text.encode())
         return
     if survey:
         if as_json:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import os
+from typing import TYPE_CHECKING
+
 import click
 
-from spmvbench.errors import SpmvbenchError
+from spmvbench.cli.option_types import OUTPUT
+from spmvbench.errors import SpmvbenchError, UsageError
+
+if TYPE_CHECKING:
+    from spmvbench.formats.arrays import Csr
 
 SHADES = "·░▒▓█"
 WIDTH = 64  # characters of the picture and of the longest bar
@@ -13,7 +21,9 @@ WIDTH = 64  # characters of the picture and of the longest bar
 @click.command()
 @click.argument("matrix")
 @click.option("--json", "as_json", is_flag=True, help="Print features and histogram as JSON.")
-@click.option("--image", type=click.Path(dir_okay=False), help="Write the sparsity picture to a PNG, SVG or PDF file.")
+@click.option(
+    "--image", type=OUTPUT, help="Write the sparsity picture to a PNG, SVG or PDF file; - for a PNG on standard output."
+)
 @click.option("--real-part", is_flag=True, help="Take the real part of a complex matrix.")
 @click.option(
     "--seed",
@@ -27,32 +37,46 @@ def command(matrix: str, as_json: bool, image: str | None, real_part: bool, seed
 
     MATRIX is group/name (fetched if it is not here yet), a generated spec such as pde:60, or a file.
     """
+    from spmvbench import paths
     from spmvbench.collection import features
     from spmvbench.collection.sources import obtain
     from spmvbench.formats.arrays import Csr
 
+    kind = _image_kind(image) if image else ""
     found = obtain(matrix)
     a = found.read(seed, "real" if real_part else "refuse")
     csr = Csr.of(a)
     about = _about(found, a)
     numbers = features.features(csr)
     histogram = features.row_length_histogram(csr)
+    echo = functools.partial(click.echo, err=image == "-")
     if as_json:
-        click.echo(_json(found, about, numbers, histogram))
+        echo(_json(found, about, numbers, histogram))
     else:
-        click.echo(f"{found.id}{f' ({found.kind})' if found.kind else ''}")
+        echo(f"{found.id}{f' ({found.kind})' if found.kind else ''}")
         for name, text in about.items():
-            click.echo(f"{name}: {text}")
-        click.echo()
-        click.echo(_table(numbers))
-        click.echo("\nRow lengths\n" + _bars(histogram))
+            echo(f"{name}: {text}")
+        echo()
+        echo(_table(numbers))
+        echo("\nRow lengths\n" + _bars(histogram))
         if csr.nnz:
-            click.echo("\nStored entries\n" + _picture(csr))
+            echo("\nStored entries\n" + _picture(csr))
     if image:
         if not csr.nnz:
             raise SpmvbenchError(f"{found.id} has no entries to draw")
-        _draw(csr, found.id, image)
-        click.echo(f"Wrote {image}", err=True)
+        content = _drawn(csr, found.id, kind)
+        with paths.output(image) as file:
+            file.write(content)
+        if image != "-":
+            click.echo(f"Wrote {image}", err=True)
+
+
+def _image_kind(image: str) -> str:
+    """What the ending of a file's name says; png for a name without one, such as /dev/stdout."""
+    kind = os.path.splitext(image)[1].lower().removeprefix(".") or "png"
+    if kind not in ("png", "svg", "pdf"):
+        raise UsageError(f"{image} should end in .png, .svg or .pdf")
+    return kind
 
 
 def _about(found, a) -> dict[str, str]:
@@ -127,8 +151,8 @@ def _picture(csr) -> str:
     return "\n".join([border, *(f"|{line}|" for line in lines), border, note, legend])
 
 
-def _draw(csr, title: str, path: str) -> None:
-    """The density of entries as an image, at most 500 cells along the longer side."""
+def _drawn(csr: Csr, title: str, kind: str) -> bytes:
+    """The density of entries as an image file, at most 500 cells along the longer side."""
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
 
@@ -143,7 +167,4 @@ def _draw(csr, title: str, path: str) -> None:
         axes.set_title(f"{title}: {csr.rows:,} x {csr.cols:,}, {csr.nnz:,} entries")
         bar = figure.colorbar(picture, label="share of places that hold an entry")
         style.plain_ticks(bar.ax.yaxis)
-        try:
-            figure.savefig(path, dpi=150)
-        except ValueError as error:
-            raise SpmvbenchError(f"cannot write {path}: {error}") from None
+        return style.rendered(figure, kind)

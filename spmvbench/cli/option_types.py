@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import click
 
+from spmvbench.errors import UsageError
+
+# Of the commands that write one file, by `paths.output`: as it is typed, for "./-" is a file and "-" is none.
+OUTPUT = click.Path(dir_okay=False, allow_dash=True)
 # Of the commands that read runs.
 results = click.option("--results", default="results", show_default=True, metavar="DIR", help="Where runs lie.")
+
+
+def _checked(
+    kind: click.ParamType,
+    check: Callable[..., Any],
+    *values: Any,
+    param: click.Parameter | None,
+    ctx: click.Context | None,
+) -> Any:
+    """What a check of `bench.options` returns; its sentence with the name of the option before it."""
+    try:
+        return check(*values)
+    except UsageError as error:
+        kind.fail(str(error), param, ctx)
 
 
 class Words(click.ParamType):
@@ -20,15 +39,9 @@ class Words(click.ParamType):
         self.known = known
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        words = tuple(dict.fromkeys(filter(None, (word.strip() for word in value.split(",")))))
-        for word in words:
-            if self.known and word not in self.known:
-                self.fail(f"{word!r} is none of {', '.join(self.known)}", param, ctx)
-        if not words:
-            self.fail(f"give one or more of {', '.join(self.known)}" if self.known else "give one or more", param, ctx)
-        return words
+        from spmvbench.bench import options
+
+        return _checked(self, options.words, value, self.known, param=param, ctx=ctx)
 
 
 class Bytes(click.ParamType):
@@ -37,11 +50,9 @@ class Bytes(click.ParamType):
     name = "bytes"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?", str(value))
-        count = float(match[1]) * 1000 ** " kMGT".index(match[2] or " ") if match else 0
-        if not 1 <= count < 2**63:
-            self.fail(f"{value!r} is no size: write 500MB or 2GB", param, ctx)
-        return int(count)
+        from spmvbench.bench import options
+
+        return _checked(self, options.size, value, param=param, ctx=ctx)
 
 
 class Seconds(click.ParamType):
@@ -50,13 +61,9 @@ class Seconds(click.ParamType):
     name = "seconds"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            seconds = float(value)
-        except ValueError:
-            seconds = 0
-        if not 0 < seconds < 1e6:
-            self.fail(f"{value!r} is no number of seconds above 0", param, ctx)
-        return seconds
+        from spmvbench.bench import options
+
+        return _checked(self, options.seconds, value, param=param, ctx=ctx)
 
 
 class Percent(click.ParamType):

@@ -168,6 +168,10 @@ def command(
     """
     from pathlib import Path
 
+    from spmvbench.paths import inside
+
+    if "-" in (out, site):
+        raise UsageError("a report is a folder of files and cannot go to standard output: name a folder")
     if every and (runs or out is not None or site is not None):
         raise UsageError("--all is of every run in --results and writes there: name no run and no place with it")
     if site is not None and out is not None:
@@ -180,7 +184,7 @@ def command(
         _beside(folders, place)
     written = None
     for group in [[folder] for folder in folders] if every else [folders]:
-        written = _write(group, Path(out) if out is not None else group[0] / "report", place, **asked)
+        written = _write(group, Path(out) if out is not None else inside(group[0], "report"), place, **asked)
     if place is not None:
         from spmvbench.report import site as pages
 

@@ -176,9 +176,9 @@ def command(
     classes = plan.choose_formats(formats, device, names)
     if not classes:
         raise UsageError("--formats names no format: see spmvbench formats")
-    folder = Path(results) / (run_name or default_name([*chosen.sets, *chosen.groups, *chosen.matrices], device))
-    if not re.fullmatch(r"\w[\w.+-]*", folder.name) or (run_name or folder.name) != folder.name:
-        raise UsageError(f"{run_name!r} is no name for a run: use letters, digits and . _ + -")
+    if run_name is None:
+        run_name = default_name([*chosen.sets, *chosen.groups, *chosen.matrices], device)
+    folder = Path(results) / store.name_of(run_name)
     found = places.found(chosen, seed, dry_run=dry_run)
     modes = modes or plan.DEFAULT_MODES[plan.device_kind(device)]
     cases = plan.cross(found, classes, dtypes, modes, device, seed, names)
@@ -234,7 +234,8 @@ def default_name(selection: Sequence[str], device: str) -> str:
     """A run's name from what was named and the kind of device: the same command finds its run again."""
     first = re.sub(r"[^\w.+-]+", "_", selection[0] if selection else "selection").strip("_.+-") or "run"
     more = f"+{len(selection) - 1}" if len(selection) > 1 else ""
-    return f"{first[:80]}{more}-{device.partition(':')[0]}"
+    first = first[:80].encode()[:160].decode(errors="ignore")
+    return f"{first}{more}-{device.partition(':')[0]}"
 
 
 def _echo_plan(folder: Path, found: list[Matrix], cases: list[Case], todo: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -98,21 +97,48 @@ def show(run: str, results: str) -> None:
 
 
 @command.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=completion.runs)
+@click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--now", is_flag=True, help="Delete at once, without the trash.")
+@click.option("--empty-trash", is_flag=True, help="Delete the runs in the trash of --results.")
 @_ALSO_RESULTS
-def rm(runs: tuple[str, ...], yes: bool, results: str) -> None:
-    """Remove runs: their folders with rows, records and reports. Asks first."""
-    from spmvbench import store
+def rm(runs: tuple[str, ...], yes: bool, now: bool, empty_trash: bool, results: str) -> None:
+    """Remove runs: their folders with rows, records and reports. Asks first.
 
-    for folder in dict.fromkeys(store.folder(run, results) for run in runs):
-        about = _about(folder)
-        said = f"{folder}: {about['cases']} cases, {about['size']}"
+    A run is moved to the folder .trash beside it; moved back and renamed, it is a run again. A folder is removed only
+    if its run.json shows that it is a run's; if that file is damaged, only if the folder holds rows and nothing else.
+    """
+    from spmvbench import store
+    from spmvbench.formats.base import byte_text
+
+    if bool(runs) == empty_trash or (now and empty_trash):
+        raise UsageError("name the runs to remove, or give --empty-trash alone")
+    if empty_trash:
+        found = store.removed(results)
+        for folder in found:
+            click.echo(f"{folder}: {byte_text(store.size(folder))}")
+        if not found:
+            click.echo(f"No removed run is in {results}")
+        elif yes or click.confirm(f"Delete {'this run' if len(found) == 1 else f'these {len(found)} runs'} for good?"):
+            store.empty_trash(found)
+        return
+    for folder in {folder.resolve(): folder for folder in [store.removable(run, results) for run in runs]}.values():
+        said = f"{folder}: {_cases(folder)}, {byte_text(store.size(folder))}"
         if not yes and not click.confirm(f"Remove {said}?"):
             click.echo(f"Kept: {folder}")
             continue
-        store.remove(folder)
-        click.echo(f"Removed {said}")
+        kept = store.remove(folder, now=now)
+        click.echo(f"Removed {said}{f'; it is in {kept}' if kept else ''}")
+
+
+def _cases(folder: Path) -> str:
+    """How many cases a run holds, which may be damaged."""
+    from spmvbench import store
+
+    try:
+        return f"{len(store.load(folder))} cases"
+    except SpmvbenchError:
+        return "damaged, cases unknown"
 
 
 @command.command()
@@ -128,10 +154,9 @@ def merge(runs: tuple[str, ...], into: str, results: str) -> None:
 
     from spmvbench import store
 
-    if not re.fullmatch(r"\w[\w.+-]*", into):
-        raise UsageError(f"{into!r} is no name for a run: use letters, digits and . _ + -")
+    target = Path(results) / store.name_of(into)
     folders = list(dict.fromkeys(store.folder(run, results) for run in runs))
     if len(folders) < 2:
         raise UsageError("name two runs or more to merge")
-    count = store.merge(folders, Path(results) / into)
-    click.echo(f"{Path(results) / into}: {count} cases of {len(folders)} runs")
+    count = store.merge(folders, target)
+    click.echo(f"{target}: {count} cases of {len(folders)} runs")

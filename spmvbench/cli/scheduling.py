@@ -12,7 +12,7 @@ import click
 
 from spmvbench.cli import completion
 from spmvbench.cli.selection import Selection, found_matrices
-from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -210,17 +210,14 @@ def choose_device(name: str, *, dry_run: bool) -> tuple[str, str]:
 
     A GPU that cannot be used raises DeviceUnavailable, unless nothing is to be measured. Raises UsageError.
     """
-    from spmvbench.devices import DeviceUnavailable, cuda
+    from spmvbench.devices import DeviceUnavailable, cuda, known
 
     if name == "auto":
         reason = cuda.why_unavailable()
         if reason is None:
             return "cuda:0", ""
         return "emulated", f"Emulating a GPU on this machine's cores, for right answers and not for times: {reason}"
-    if not re.fullmatch(r"cuda:\d+|emulated(-check)?", name):
-        hint = did_you_mean(name, ["auto", "cuda:0", "emulated", "emulated-check"])
-        raise UsageError(f"there is no device {name!r}{hint or ': use auto, cuda:0 or emulated'}")
-    kind, _, ordinal = name.partition(":")
+    kind, _, ordinal = known(name).partition(":")
     reason = cuda.why_unavailable(int(ordinal)) if kind == "cuda" and not dry_run else None
     if reason is not None:
         raise DeviceUnavailable(reason)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spmvbench.paths import home, written_whole
+from spmvbench.paths import home, is_own, opened, written_whole
 
 VERSION = 3
 ALIGN = 64
@@ -107,7 +107,9 @@ def load(source: Path) -> Content | None:
     """
     target = location(source)
     try:
-        with open(target, "rb") as file:
+        with open(opened(target), "rb") as file:
+            if not is_own(os.fstat(file.fileno())):
+                raise ValueError("another user wrote it")
             line = file.readline(HEADER)
             header = json.loads(line)
             if not isinstance(header, dict):

@@ -158,7 +158,7 @@ def _validator(part: Path) -> Path:
 def _locked(part: Path, stop: Event) -> Iterator[BinaryIO]:
     """The part, open for update and locked against other threads and processes."""
     while True:
-        with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0) as file:
+        with open(paths.opened(part, os.O_RDWR | os.O_CREAT), "r+b", buffering=0) as file:
             while True:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -310,7 +310,7 @@ def _request(
     offset = file.seek(0, os.SEEK_END)
     headers = {"Accept-Encoding": "identity"}
     if offset and validator.exists():
-        headers |= {"Range": f"bytes={offset}-", "If-Range": validator.read_text()}
+        headers |= {"Range": f"bytes={offset}-", "If-Range": validator.read_text(encoding="utf-8")}
     timeout = (allowance.retry.connect, allowance.retry.read)
     with ExitStack() as answers:
 
@@ -368,6 +368,7 @@ def _keep_validator(answer: Response, validator: Path) -> None:
     etag = answer.headers.get("ETag", "")
     chosen = etag if etag and not etag.startswith("W/") else answer.headers.get("Last-Modified", "")
     if chosen:
-        validator.write_text(chosen)
+        with paths.written_whole(validator) as file:
+            file.write(chosen.encode())
     else:
         validator.unlink(missing_ok=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program, pseudonym
-from spmvbench.errors import UsageError
+from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.formats.arrays import array_module
 from spmvbench.formats.base import Format, Skip
 from spmvbench.formats.vectors import SparseVector
@@ -20,6 +21,7 @@ __all__ = [
     "OutOfDeviceMemory",
     "Program",
     "chosen",
+    "known",
     "multiply",
     "open_device",
     "pseudonym",
@@ -27,12 +29,23 @@ __all__ = [
 
 
 def chosen(name: str) -> str:
-    """The device that a name stands for: ``auto`` is ``cuda:0`` where a GPU can be used, else ``emulated``."""
+    """The device that a name stands for: ``auto`` is ``cuda:0`` where a GPU can be used, else ``emulated``.
+
+    Raises UsageError for a name that no device has.
+    """
     from spmvbench.devices import cuda
 
     if name != "auto":
-        return name
+        return known(name)
     return "cuda:0" if cuda.why_unavailable() is None else "emulated"
+
+
+def known(name: str) -> str:
+    """The name of a device, as it was given, whether or not it is here. Raises UsageError for other names."""
+    if not re.fullmatch(r"auto|cuda:\d{1,9}|emulated(-check)?", str(name), re.ASCII):
+        hint = did_you_mean(str(name), ["auto", "cuda:0", "emulated", "emulated-check"])
+        raise UsageError(f"there is no device {name!r}{hint or ': use auto, cuda:0 or emulated'}")
+    return str(name)
 
 
 def open_device(name: str = "auto") -> Device:
@@ -42,15 +55,13 @@ def open_device(name: str = "auto") -> Device:
     UsageError for an unknown name.
     """
     name = chosen(name)
-    if name.startswith("cuda:") and name[5:].isdigit():
+    if name.startswith("cuda:"):
         from spmvbench.devices.cuda import Cuda
 
         return Cuda(int(name[5:]))
-    if name in ("emulated", "emulated-check"):
-        from spmvbench.devices.emulated import Emulated
+    from spmvbench.devices.emulated import Emulated
 
-        return Emulated(check=name.endswith("-check"))
-    raise UsageError(f"there is no device {name!r}: use auto, cuda:0, emulated or emulated-check")
+    return Emulated(check=name.endswith("-check"))
 
 
 _kept = cache(open_device)  # who multiplies once may do so often: opening a GPU anew takes longer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -492,6 +493,18 @@ def _nvml_handle(pci_bus_id: str) -> Any:
         return None
 
 
+def _cached(path: Path) -> tuple[str, bytes] | None:
+    """Lowered name and machine code in a file of the disk cache; None if there is none that this user wrote."""
+    try:
+        with open(paths.opened(path), "rb") as file:
+            if not paths.is_own(os.fstat(file.fileno())):
+                return None
+            header, _, binary = file.read().partition(b"\n")
+            return header.decode(), binary
+    except OSError:
+        return None
+
+
 def compiled(source: Path, kernel: str, arch: str, cuda: int) -> tuple[str, bytes]:
     """Lowered name and machine code of one instantiation of a source file, from the disk cache where it has them.
 
@@ -501,11 +514,12 @@ def compiled(source: Path, kernel: str, arch: str, cuda: int) -> tuple[str, byte
     for path in (source, *paths.headers(source)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     cached = paths.home() / "cuda" / f"{digest.hexdigest()[:32]}.cubin"
-    if cached.is_file():
-        header, _, binary = cached.read_bytes().partition(b"\n")
-        return header.decode(), binary
+    found = _cached(cached)
+    if found is not None:
+        return found
     binary, names = nvrtc.compile(source, [kernel], arch, newest=cuda)
     try:
+        paths.own(cached.parent)
         with paths.written_whole(cached) as file:
             file.write(names[kernel].encode() + b"\n" + binary)
     except OSError as error:

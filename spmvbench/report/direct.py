@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench import store
-from spmvbench.paths import written_whole
+from spmvbench.paths import inside, output
 from spmvbench.report import page, published, style
 
 
@@ -35,7 +35,7 @@ class Plot:
         kind = path.suffix.removeprefix(".")
         if kind not in ("svg", "png", "pdf"):
             raise ValueError(f"{path.name} should end in .svg, .png or .pdf")
-        with style.theme(), written_whole(path) as file:
+        with style.theme(), output(path) as file:
             file.write(style.rendered(self.figure, kind))
         return path
 
@@ -80,7 +80,7 @@ def report(
     if out is None:
         if "folder" not in table.attrs:
             raise ValueError("say where to write: these rows do not know their run's folder")
-        out = Path(table.attrs["folder"]) / "report"
+        out = inside(Path(table.attrs["folder"]), "report")
     options = _options(baseline, highlight, emulated, published)
     return page.write(table, out=Path(out), names=figures, images=images, **about | options).page
 

@@ -24,7 +24,7 @@ from spmvbench.analysis.cases import counted, emulated, prepared, right
 from spmvbench.analysis.ranking import default_baseline, in_order
 from spmvbench.bench.record import COLUMNS
 from spmvbench.errors import UsageError, did_you_mean
-from spmvbench.paths import written_whole
+from spmvbench.paths import inside, written_whole
 from spmvbench.report import charts, figures, style, tables
 from spmvbench.report.published import Published
 
@@ -112,7 +112,7 @@ def write(
     draft = replace(draft, images=(), numbers=False) if alone else draft
     drawn: list[Drawn] = []
     left_out: dict[str, list[str]] = {}
-    (out if alone else draft.folder).mkdir(parents=True, exist_ok=True)
+    (out if alone else inside(out, draft.folder.name)).mkdir(parents=True, exist_ok=True)
     for done, found in enumerate(_every(draft, [figure.name for figure in chosen], jobs), start=1):
         if isinstance(found, Drawn):
             drawn.append(found)
@@ -314,7 +314,7 @@ _SOURCES += [("templates", name) for name in ("state.js", "charts.js", "page.js"
 
 def write_shared(folder: Path) -> None:
     """Write what several pages share to a folder; each is written with `shared`, the way there."""
-    folder.mkdir(parents=True, exist_ok=True)
+    inside(folder.parent, folder.name).mkdir(parents=True, exist_ok=True)
     for name, text in sources().items():
         _written(folder / name, text.encode())
     licences = (resources.files("spmvbench.report") / "library" / "LICENSES").read_bytes()

@@ -120,3 +120,7 @@ def test_a_build_is_a_folder_a_revision_or_a_run(tmp_path):
         assert (folder / "kernels").is_dir() and (folder / "spmvbench" / "__init__.py").is_file()
     assert "files that differ" in said[0] and said[1].endswith("was measured from HEAD")
     assert not folder.exists()
+    store.append_session(tmp_path / "run", {"started": "3", "git": f"--output={tmp_path / 'precious'}"})
+    with pytest.raises(UsageError, match="which is no revision"), pairs.build_of("run", tmp_path):
+        pass
+    assert not (tmp_path / "precious").exists()

@@ -82,13 +82,32 @@ with common(Path(sys.argv[1])):
 
 def test_the_folder_of_a_session_goes_with_its_last_process(tmp_path):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", STAY, tmp_path / "a"], **pipes) as other:
+    one, two, three = (tmp_path / (digit * 16) for digit in "abc")
+    foreign = [tmp_path / "mine", tmp_path / ("a" * 17), tmp_path / "ABCDEF0123456789"]
+    for path in foreign:
+        path.mkdir()
+    (tmp_path / ("d" * 16)).write_text("a file of that name")
+    with subprocess.Popen([sys.executable, "-c", STAY, one], **pipes) as other:
         other.stdout.readline()
-        with paths.common(tmp_path / "a"), paths.common(tmp_path / "b"):
-            assert (tmp_path / "a").is_dir()
-        assert (tmp_path / "a").is_dir() and not (tmp_path / "b").exists()
+        with paths.common(one), paths.common(two):
+            assert one.is_dir()
+        assert one.is_dir() and not two.exists()
         other.kill()
         other.wait()
-        (tmp_path / "a" / "left").touch()
-        with paths.common(tmp_path / "c"):
-            assert not (tmp_path / "a").exists()
+        (one / "left").touch()
+        with paths.common(three):
+            assert not one.exists()
+    assert sorted(tmp_path.iterdir()) == sorted([*foreign, tmp_path / ("d" * 16)])
+
+
+def test_a_shared_folder_that_is_a_link_or_another_user_s_is_refused(tmp_path):
+    """What lies there is unpickled."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ("a" * 16)).symlink_to("elsewhere")
+    with pytest.raises(OSError, match="Not a directory"), paths.common(tmp_path / ("a" * 16)):
+        pass
+    assert (tmp_path / "elsewhere").is_dir()
+    (tmp_path / ("b" * 16)).mkdir()
+    (tmp_path / ("b" * 16)).chmod(0o777)
+    with pytest.raises(PermissionError, match="everybody may write"), paths.common(tmp_path / ("b" * 16)):
+        pass

@@ -297,3 +297,25 @@ def test_a_type_that_no_row_has(command, results):
     result = command("report", "new", "--results", results, "--dtype", "f16")
     assert result.code == 2
     assert "no row has dtype f16: there is" in result.err
+
+
+def test_a_report_follows_no_link_in_a_run_s_folder(command, results, tmp_path):
+    """A run may come from somebody else; a folder of one's own choice may be a link."""
+    elsewhere = tmp_path.with_name("elsewhere")
+    elsewhere.mkdir()
+    (elsewhere / "index.html").write_text("a user's")
+    (results / "new" / "report").symlink_to(elsewhere)
+    (results / "old" / "report").mkdir()
+    (results / "old" / "report" / "figures").symlink_to(elsewhere)
+    for run in ("new", "old"):
+        result = command("report", run, "--results", results, "--figures", "bytes")
+        assert result.code == 1 and "symbolic link is not followed" in result.err and len(result.err.splitlines()) == 1
+    (results / "old" / "report" / "figures").unlink()
+    (results / "old" / "report" / "index.html").symlink_to(elsewhere / "index.html")
+    assert command("report", "old", "--results", results, "--figures", "bytes").code == 0
+    assert not (results / "old" / "report" / "index.html").is_symlink()
+    assert [path.name for path in elsewhere.iterdir()] == ["index.html"]
+    assert (elsewhere / "index.html").read_text() == "a user's"
+    (tmp_path / "mine").symlink_to(elsewhere)
+    assert command("report", "old", "--results", results, "--figures", "bytes", "--out", tmp_path / "mine").code == 0
+    assert (elsewhere / "index.html").read_text() != "a user's"

@@ -1,6 +1,8 @@
 """`spmvbench runs` and what the shell completes, on run folders written by the store; no kernel runs."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -49,8 +51,96 @@ def test_remove_asks(runs, tmp_path, monkeypatch):
         monkeypatch.setattr("click.termui.visible_prompt_func", lambda *_, answer=answer: answer)
         assert runs("rm", "old").code == 0
         assert (tmp_path / "old").exists() == kept
-    assert runs("rm", "new", "--yes").out.startswith(f"Removed {tmp_path / 'new'}: 2 cases")
-    assert list(tmp_path.iterdir()) == []
+    assert runs("rm", "new", "--yes", "--now").out.startswith(f"Removed {tmp_path / 'new'}: 2 cases")
+    (trash,) = tmp_path.iterdir()
+    (kept,) = trash.iterdir()
+    assert trash.name == ".trash" and kept.name.startswith("old-") and len(store.load(kept)) == 2
+
+
+def test_removed_runs_are_no_runs_can_come_back_and_are_deleted_when_asked(runs, command, tmp_path, monkeypatch):
+    out = runs("rm", "old", "--yes").out
+    kept = next((tmp_path / ".trash").iterdir())
+    assert out.endswith(f"; it is in {kept}\n") and "2 cases" in out
+    assert [line.split()[0] for line in runs().out.splitlines()] == ["run", "new"]
+    kept.rename(tmp_path / "old")
+    assert runs("show", "old").code == 0
+    runs("rm", "old", "new", "--yes")
+    (tmp_path / ".trash" / "mine").mkdir()
+    (tmp_path / ".trash" / "link-20260101-100000-000000").symlink_to(tmp_path)
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda *_: "n")
+    listed = runs("rm", "--empty-trash")
+    assert listed.code == 0 and listed.out.count("kB") == 2 and len(list((tmp_path / ".trash").iterdir())) == 4
+    assert runs("rm", "--empty-trash", "--yes").code == 0
+    assert sorted(path.name for path in (tmp_path / ".trash").iterdir()) == ["link-20260101-100000-000000", "mine"]
+    assert runs("rm", "--empty-trash").out == f"No removed run is in {tmp_path}\n"
+
+
+def everything(folder):
+    return sorted(path.relative_to(folder) for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        ("", "is no run"),
+        (".", "is no run"),
+        ("..", "is no run"),
+        ("old/..", "is no run"),
+        ("parts-only", "has no run.json"),
+        ("notes", "has no run.json"),
+        ("link", "is a symbolic link"),
+        ("around", "holds other runs"),
+        ("a-file", "there is no run"),
+        ("other-json", "no rows"),
+        ("project", "'thesis.tex', which is no run's"),
+        ("json-link", "has no run.json"),
+        ("parts", "has no run.json"),
+    ],
+)
+def test_what_is_no_run_is_not_removed(runs, tmp_path, run, said, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("parts-only/parts", "parts", "notes", "around/run", "other-json", "project/parts", "json-link/parts"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "parts-only" / "parts" / "x.parquet").write_text("a user's")
+    (tmp_path / "notes" / "a.txt").write_text("a user's")
+    (tmp_path / "link").symlink_to("old")
+    (tmp_path / "around" / "run" / "run.json").write_text("{}")
+    (tmp_path / "around" / "run.json").write_text('{"sessions": [{"started": "1"}]}')
+    (tmp_path / "a-file").write_text("a user's")
+    (tmp_path / "other-json" / "run.json").write_text('{"scripts": {}}')
+    (tmp_path / "project" / "run.json").write_text('{"scripts": {}}')
+    (tmp_path / "project" / "parts" / "wing.parquet").write_text("a user's")
+    (tmp_path / "project" / "thesis.tex").write_text("a user's")
+    (tmp_path / "json-link" / "run.json").symlink_to(tmp_path / "old" / "run.json")
+    (tmp_path / "json-link" / "parts" / "x.parquet").write_text("a user's")
+    before = everything(tmp_path)
+    for how in ([], ["--now"]):
+        result = runs("rm", "new", run, "--yes", *how)  # one that is none stops all
+        assert result.code == 2 and said in result.err and len(result.err.splitlines()) == 1
+    assert everything(tmp_path) == before
+
+
+def test_a_damaged_run_is_removed_by_name_or_path_and_links_in_it_are_not_followed(runs, tmp_path):
+    (tmp_path / "precious").write_text("a user's")
+    (tmp_path / "old" / "run.json").write_text("{")
+    (tmp_path / "old" / ".run.json.0123abcd").write_text("{")
+    (tmp_path / "old" / ".lock").symlink_to(tmp_path / "precious")
+    (tmp_path / "new" / "rows.parquet").write_text("no table")
+    (tmp_path / "new" / "matrices" / "link").symlink_to(tmp_path)
+    out = runs("rm", "old", tmp_path / "new", f"{tmp_path}/./new", "--yes", "--now").out.splitlines()
+    assert [line.partition(": ")[2].rpartition(",")[0] for line in out] == ["2 cases", "damaged, cases unknown"]
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+    assert (tmp_path / "precious").read_text() == "a user's"
+
+
+def test_a_trash_that_leads_elsewhere_is_not_used(runs, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".trash").symlink_to("elsewhere")
+    for how in ([], ["--now"]):
+        result = runs("rm", "old", "--yes", *how)
+        assert result.code == 1 and ".trash is a symbolic link" in result.err
+    assert len(store.load(tmp_path / "old")) == 2 and not list((tmp_path / "elsewhere").iterdir())
+    assert runs("rm", "--empty-trash", "--yes").out.startswith("No removed run")
 
 
 def test_remove_leaves_a_run_in_progress(runs, tmp_path):
@@ -86,7 +176,11 @@ def test_merge_refuses_two_rows_of_one_case(runs, tmp_path):
         (["merge", "old", "new", "--into", "a/b"], 2, "no name for a run"),
         (["merge", "old", "nwe", "--into", "all"], 2, "did you mean new"),
         (["rm", "odl", "--yes"], 2, "did you mean old"),
-        (["rm"], 2, "Missing argument"),
+        (["rm"], 2, "name the runs to remove"),
+        (["rm", "old", "--empty-trash"], 2, "--empty-trash alone"),
+        (["merge", "old", "new", "--into", "parts"], 2, "no name for a run"),
+        (["merge", "old", "new", "--into", ""], 2, "no name for a run"),
+        (["show", ""], 2, "no name for a run"),
         (["shwo"], 2, "No such command 'shwo'"),
     ],
 )
@@ -130,3 +224,31 @@ def test_report_opens_the_page(command, runs, tmp_path, monkeypatch):
     assert opened == [(tmp_path / "new" / "report" / "index.html").as_uri()]
     again = command(*args)
     assert again.code == 1 and "no browser can be started here" in again.err
+
+
+@pytest.mark.parametrize(
+    ("redirected", "code", "said"),
+    [
+        (">&-", 1, "standard output is closed"),
+        ("<&-", 0, ""),
+        ("2>&-", 0, ""),
+        ("<&- 2>&-", 0, ""),
+        (">/dev/full", 1, "No space left on device"),
+        ("1</dev/null", 1, "Bad file descriptor"),
+    ],
+)
+def test_closed_streams_are_at_most_one_line(tmp_path, redirected, code, said):
+    """A file that is opened later must not get the number of a closed stream."""
+    write_run(tmp_path / "a-run", "ab", "2026-01-01T10:00:00")
+    command = f'exec "$0" -m spmvbench runs --results "$1" show a-run {redirected}'
+    done = subprocess.run(["sh", "-c", command, sys.executable, tmp_path], capture_output=True, text=True)
+    assert done.returncode == code and said in done.stderr and len(done.stderr.splitlines()) <= 1
+    if not code:
+        assert done.stdout.startswith("cases     2\n")
+
+
+def test_a_question_without_standard_input_is_not_answered(tmp_path):
+    write_run(tmp_path / "a-run", "ab", "2026-01-01T10:00:00")
+    command = 'exec "$0" -m spmvbench runs --results "$1" rm a-run <&-'
+    done = subprocess.run(["sh", "-c", command, sys.executable, tmp_path], capture_output=True, text=True)
+    assert done.returncode == 130 and (tmp_path / "a-run" / "run.json").is_file()

@@ -297,6 +297,24 @@ def test_second_read_comes_from_the_cache(write, monkeypatch, home, tmp_path):
     np.testing.assert_array_equal(files.read(path).data, first.data)
 
 
+def test_another_user_s_cache_and_a_link_are_no_cache(write, monkeypatch, home, tmp_path):
+    """Compiled code indexes with what it holds."""
+    path = write("a.mtx", REAL + "2 2 2\n1 2 0.1\n2 1 0\n")
+    first = files.read(path)
+    (kept,) = (home / "cache").iterdir()
+    moved = kept.rename(tmp_path / "moved")
+    kept.symlink_to(moved)
+    calls = parsed(monkeypatch)
+    assert (files.read(path) != first).nnz == 0 and len(calls) == 1
+    assert not kept.is_symlink()  # replaced by a cache of this user's
+    try:
+        os.chown(kept, 12345, 12345)
+    except PermissionError:
+        pytest.skip("only root may give files away")
+    assert (files.read(path) != first).nnz == 0 and len(calls) == 2
+    assert kept.stat().st_uid == os.geteuid()
+
+
 def test_cache_stands_beside_an_archive_of_home(home):
     home.mkdir()
     path = home / "a.mtx"

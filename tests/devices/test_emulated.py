@@ -623,14 +623,15 @@ def test_what_a_killed_compilation_left_goes_with_the_next_and_a_living_one_s_st
         assert process.stdout.readline() == "1\n"
     killed.kill()
     killed.wait()
-    (folder / "tmp_of_before" / "deep").mkdir(parents=True)
-    assert len(list(folder.glob("tmp*"))) == 3
+    (folder / ".scratch.0123abcd" / "deep").mkdir(parents=True)
+    (folder / "tmp_of_others").mkdir()
+    assert len(list(folder.glob(".scratch.*"))) == 3
     device = Emulated()
     run(device, BLOCKS, "block_sum<double, 64>", 1, 64, np.ones(64), np.zeros(1))
     device.close()
-    assert len(list(folder.glob("tmp*"))) == 1
+    assert len(list(folder.glob(".scratch.*"))) == 1
     living.communicate("\n")
-    assert list(folder.glob("tmp*")) == []
+    assert list(folder.glob(".scratch.*")) == [] and (folder / "tmp_of_others").is_dir()
     killed.communicate()
 
 

@@ -268,8 +268,7 @@ def _hash(text: str, compiler: Compiler, flags: tuple[str, ...], files: Iterable
 def _cache() -> Path:
     folder = paths.home() / "emulated"
     with _writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    return folder
+        return paths.own(folder)  # what lies there is loaded as code
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import time
 import weakref
 import zipfile
@@ -19,7 +20,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, offsets, on_host
 from spmvbench.formats.base import Skip
-from spmvbench.paths import home, written_whole
+from spmvbench.paths import home, is_own, opened, written_whole
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +118,9 @@ def _load_or_make(row_ptr: np.ndarray, col_idx: np.ndarray, method: str, parts: 
 def _load(file: Path, n: int, parts: int) -> Partition | None:
     """The partition in a file; None where there is none. A damaged file is logged and counts as none."""
     try:
-        with open(file, "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+        with open(opened(file), "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+            if not is_own(os.fstat(stream.fileno())):
+                raise ValueError("another user wrote it")
             found = Partition(arrays["order"], arrays["begin"], float(arrays["seconds"]), True)
         if len(found.order) != n or len(found.begin) != parts + 1:
             raise ValueError("its arrays have other lengths")

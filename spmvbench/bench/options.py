@@ -1,0 +1,58 @@
+"""Checks of options, the same on the command line and in Python. Each raises UsageError with one sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from spmvbench.errors import UsageError
+
+DTYPES, MODES, CONVERT = ("f64", "f32"), ("hot", "cold"), ("both", "device")
+MOST_SEED = 2**63 - 1
+
+
+def words(given: str | Iterable[str], known: Sequence[str] = ()) -> tuple[str, ...]:
+    """The words of a list, or of a text with commas, without repeats; any are right if none are known."""
+    parts = given.split(",") if isinstance(given, str) else map(str, given)
+    found = tuple(dict.fromkeys(filter(None, (word.strip() for word in parts))))
+    for word in found:
+        if known and word not in known:
+            raise UsageError(f"{word!r} is none of {', '.join(known)}")
+    if not found:
+        raise UsageError(f"give one or more of {', '.join(known)}" if known else "give one or more")
+    return found
+
+
+def word(given: str, known: Sequence[str]) -> str:
+    """One of the known words."""
+    if given not in known:
+        raise UsageError(f"{given!r} is none of {', '.join(known)}")
+    return given
+
+
+def seconds(given: Any) -> float:
+    """A length of time, above 0 and below a fortnight."""
+    try:
+        found = float(given)
+    except (TypeError, ValueError):
+        found = 0
+    if not 0 < found < 1e6:
+        raise UsageError(f"{given!r} is no number of seconds above 0")
+    return found
+
+
+def size(given: Any) -> int:
+    """A count of bytes, with a decimal unit if wanted: 500MB, 2GB."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?", str(given))
+    count = float(match[1]) * 1000 ** " kMGT".index(match[2] or " ") if match else 0
+    if not 1 <= count < 2**63:
+        raise UsageError(f"{given!r} is no size: write 500MB or 2GB")
+    return int(count)
+
+
+def seed(given: Any) -> int:
+    """A whole number from 0 to 2^63 - 1."""
+    if not hasattr(given, "__index__") or not 0 <= given <= MOST_SEED:
+        raise UsageError(f"{given!r} is no seed: give a whole number from 0 to 2^63 - 1")
+    return int(given)
