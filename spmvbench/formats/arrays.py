@@ -114,12 +114,62 @@ def run_ptr(keys: Array) -> Array:
     return xp.append(run_starts(keys), xp.full(1, len(keys), dtype=np.int64))
 
 
+FEW = 64  # times longer than the keys: a table over all possible keys is then slower than sorting the keys
+
+
+def tabled(keys: int, possible: int) -> bool:
+    """Whether a table over all possible keys is faster than sorting `keys` of them, and int32 can index it.
+
+    Matrices with far more columns than entries would otherwise take tables of many gigabytes.
+    """
+    return 0 < possible <= min(FEW * keys, INT32_MAX)
+
+
+def distinct_diagonals(diagonal: Array, shape: tuple[int, int]) -> Array:
+    """The offsets that occur in `diagonal`, (n,) int32, each col - row: ascending, int32."""
+    xp, (rows, cols) = array_module(diagonal), shape
+    if not tabled(len(diagonal), rows + cols):
+        return xp.unique(diagonal)
+    seen = xp.zeros(rows + cols - 1, dtype=bool)
+    seen[diagonal + np.int32(rows - 1)] = True
+    return (xp.flatnonzero(seen) - (rows - 1)).astype(np.int32)
+
+
+def diagonal_places(diagonal: Array, known: Array, shape: tuple[int, int]) -> Array:
+    """The place in `known`, offsets in ascending order, of each of some offsets that are all among them, (n,) int32."""
+    xp, (rows, cols) = array_module(diagonal), shape
+    if not tabled(len(diagonal), rows + cols):
+        return xp.searchsorted(known, diagonal)
+    return inverse(known + np.int32(rows - 1), rows + cols - 1)[diagonal + np.int32(rows - 1)]
+
+
+def on_diagonals(diagonal: Array, chosen: Array, shape: tuple[int, int]) -> Array:
+    """Which of some offsets, (n,) int32, are among `chosen`, ascending: (n,), bool."""
+    xp, (rows, cols) = array_module(diagonal), shape
+    if not tabled(len(diagonal), rows + cols):
+        return xp.isin(diagonal, chosen)
+    which = xp.zeros(rows + cols - 1, dtype=bool)
+    which[chosen + np.int32(rows - 1)] = True
+    return which[diagonal + np.int32(rows - 1)]
+
+
+def column_places(col_idx: Array, order: Array, cols: int) -> Array:
+    """The place in `order`, distinct columns, of each of some columns that are all among them, (n,), int32."""
+    if tabled(len(col_idx), cols):
+        return inverse(order, cols)[col_idx]
+    xp = array_module(col_idx)
+    ascending = xp.argsort(order)
+    return ascending[xp.searchsorted(order[ascending], col_idx)].astype(np.int32)
+
+
 def distinct_groups(columns: Array, cols: int, width: int) -> int:
     """Distinct groups of `width` neighbouring columns that each stretch of entries names, added up over the stretches.
 
     columns: (stretches, entries of each), below `cols`.
     """
     xp, wide = array_module(columns), cdiv(cols, width)
+    if not tabled(columns.size, len(columns) * wide):
+        return len(xp.unique(columns // np.int32(width) + xp.arange(len(columns), dtype=np.int64)[:, None] * wide))
     seen = xp.zeros(len(columns) * wide, dtype=bool)
     seen[columns // np.int32(width) + xp.arange(len(columns), dtype=np.int64)[:, None] * wide] = True
     return int(xp.count_nonzero(seen))
@@ -244,15 +294,23 @@ class Csr:
         return self.xp.arange(self.nnz, dtype=self.row_ptr.dtype) - self.row_ptr[self.row_idx]
 
     @cached_property
+    def used_columns(self) -> tuple[Array, Array]:
+        """The columns that have entries, ascending, int32, and the number of entries of each."""
+        xp = self.xp
+        if not tabled(self.nnz, self.cols):
+            return tuple(xp.unique(self.col_idx, return_counts=True))
+        used = xp.flatnonzero(self.col_lengths)
+        return used.astype(np.int32), self.col_lengths[used]
+
+    @property
+    def diagonal(self) -> Array:
+        """Offset col - row of the diagonal of each entry, shape (nnz,), int32."""
+        return self.col_idx - self.row_idx
+
+    @cached_property
     def diagonals(self) -> Array:
         """Offsets col - row of the non-empty diagonals, ascending, int32."""
-        xp = self.xp
-        if not self.nnz:
-            return xp.empty(0, dtype=np.int32)
-        # A flag per possible diagonal beats sorting the offsets: rows + cols flags against nnz keys.
-        seen = xp.zeros(self.rows + self.cols - 1, dtype=bool)
-        seen[self.col_idx - self.row_idx + np.int32(self.rows - 1)] = True
-        return (xp.flatnonzero(seen) - (self.rows - 1)).astype(np.int32)
+        return distinct_diagonals(self.diagonal, self.shape)
 
     def runs(self, width: int) -> tuple[Array, Array, Array]:
         """Where a row enters a group of `width` neighbouring columns: (entry, row, group), in order, all (runs,)."""

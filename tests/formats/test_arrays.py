@@ -6,7 +6,20 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench.formats.arrays import Csr, cdiv, distinct_groups, expand, index_dtype, offsets, round_up, run_ptr
+from spmvbench.formats.arrays import (
+    Csr,
+    cdiv,
+    column_places,
+    diagonal_places,
+    distinct_diagonals,
+    distinct_groups,
+    expand,
+    index_dtype,
+    offsets,
+    on_diagonals,
+    round_up,
+    run_ptr,
+)
 
 
 def test_canonical_form_sorts_sums_and_keeps_zeros():
@@ -83,3 +96,23 @@ def test_groups_of_columns_are_counted_in_each_stretch():
     assert distinct_groups(columns, 10, 4) == 3
     assert distinct_groups(columns, 10, 8) == 2
     assert distinct_groups(columns[:, :0], 10, 4) == 0
+
+
+# 4 rows: 13 possible diagonals are a table for 8 keys, 4e9 are none.
+@pytest.mark.parametrize("cols", [10, 2**31 - 1])
+def test_diagonals_are_found_with_a_table_and_without(cols):
+    shape, known = (4, cols), np.array([-3, -1, 0, cols - 1], dtype=np.int32)
+    diagonal = known[[3, 0, 0, 1, 2, 3, 1, 0]]
+    found = distinct_diagonals(diagonal, shape)
+    assert (found.tolist(), found.dtype) == (known.tolist(), np.int32)
+    assert diagonal_places(diagonal, known, shape).tolist() == [3, 0, 0, 1, 2, 3, 1, 0]
+    assert on_diagonals(diagonal, known[[1, 3]], shape).tolist() == [True, False, False, True, False, True, True, False]
+
+
+@pytest.mark.parametrize("cols", [10, 2**31 - 1])
+def test_columns_are_found_with_a_table_and_without(cols):
+    columns = np.array([7, 2, cols - 1, 2], dtype=np.int32)
+    order = np.array([cols - 1, 2, 7], dtype=np.int32)
+    assert column_places(columns, order, cols).tolist() == [2, 1, 0, 1]
+    used, entries = Csr((1, cols), np.array([0, 3]), np.sort(order), np.ones(3)).used_columns
+    assert (used.tolist(), entries.tolist(), used.dtype) == ([2, 7, cols - 1], [1, 1, 1], np.int32)

@@ -210,6 +210,37 @@ def test_too_large_is_refused_before_it_is_made(key):
     assert refusal.value.needed_bytes > 1000
 
 
+def widest(rows: int, entries: int) -> Csr:
+    """As many columns as int32 counts, entries in all corners: rows + cols and rows * cols are beyond int32."""
+    last = 2**31 - 2
+    rng = np.random.default_rng(0)
+    row = np.concatenate([[0, 0, rows - 1, rows - 1], rng.integers(0, rows, entries)])
+    col = np.concatenate([[0, last, 0, last], rng.integers(0, last + 1, entries)])
+    row, col = np.divmod(np.unique(row * (last + 1) + col), last + 1)
+    row_ptr = np.searchsorted(row, np.arange(rows + 1)).astype(np.int32)
+    return Csr((rows, last + 1), row_ptr, col.astype(np.int32), np.arange(1.0, len(col) + 1))
+
+
+WIDEST = [widest(3, 4), widest(70_000, 100)]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_indices_do_not_overflow_where_there_are_2_to_the_31_columns(key):
+    refused = []
+    for a in WIDEST:
+        try:
+            fmt = formats.get(key).from_csr(a, max_bytes=64_000_000)
+        except Skip as skip:
+            refused.append(skip.reason)
+            continue
+        row, col, value = fmt.to_coo()
+        order = np.lexsort((col, row))
+        np.testing.assert_array_equal(row[order], a.row_idx)
+        np.testing.assert_array_equal(col[order], a.col_idx)
+        np.testing.assert_array_equal(value[order], a.values)
+    assert all("over the limit of 64 MB" in reason or formats.get(key).square_only for reason in refused)
+
+
 @pytest.mark.parametrize("key", KEYS)
 def test_every_format_says_what_it_is(key):
     cls = formats.get(key)
