@@ -366,25 +366,16 @@ class Format:
 
     @property
     def x_order(self) -> Array | None:
-        """The order of x that the launches take: its place i holds element x_order[i]. None: the matrix's own."""
+        """The order of x that the launches take: its place i holds element x_order[i]. None: the matrix's own.
+
+        A permutation, (cols,), of integers. It is asked for once; `spmvbench.formats.vectors` applies it.
+        """
         return None
 
     @property
     def y_order(self) -> Array | None:
-        """The order of y that the launches give: its place i holds row y_order[i]. None: the matrix's own."""
+        """The order of y that the launches give: its place i holds row y_order[i], likewise (rows,)."""
         return None
-
-    def ordered_x(self, x: Array) -> Array:
-        """An x in the matrix's order as the launches take it. Who runs them calls this, outside of the time."""
-        return x if self.x_order is None else x[self.x_order]
-
-    def restored_y(self, y: Array) -> Array:
-        """A y that the launches gave, in the matrix's order."""
-        if self.y_order is None:
-            return y
-        restored = array_module(y).empty_like(y)
-        restored[self.y_order] = y
-        return restored
 
     def __matmul__(self, x: Any) -> Any:
         """``fmt @ x``: y = A x on the device that holds the format, as `spmvbench.multiply`."""
