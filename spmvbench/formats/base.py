@@ -198,12 +198,23 @@ class Parameter:
         return value
 
 
+# What a format cannot have an own version of, and why.
+SEALED = {
+    "arrays": "what a format stores is found in its fields",
+    "nbytes": "a footprint is counted from the stored arrays",
+    "with_arrays": "the bench moves arrays between guards itself",
+    "ordered_x": "x is brought into order by the bench, from x_order",
+    "restored_y": "y is brought into order by the bench, from y_order",
+}
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False)
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Format:
     """A matrix in one storage format. Subclasses declare their arrays as fields and fill in the four methods.
 
-    Every subclass is a frozen dataclass by itself, an unregistered base of several formats too.
+    Every subclass is a frozen dataclass by itself, an unregistered base of several formats too. One that defines what
+    SEALED names raises TypeError: the bench counts, moves and orders arrays by its own code.
 
     shape: (rows, cols). params: the value of every Parameter.
 
@@ -239,6 +250,11 @@ class Format:
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True, eq=False, kw_only=True)(cls)
+        own = {field.name for field in fields(cls)}
+        for name, why in SEALED.items():
+            known = inspect.getattr_static(Format, name, None)
+            if name in own or inspect.getattr_static(cls, name, None) is not known:
+                raise TypeError(f"{cls.__name__} must not define {name}: {why}")
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
@@ -351,7 +367,10 @@ class Format:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of the arrays that a product reads at least: fewer than `nbytes` where kernels pass over padding."""
+        """Bytes of the arrays that a product reads at least: fewer than `nbytes` where kernels pass over padding.
+
+        A format may override it, with more than 0 and at most its footprint.
+        """
         return self.nbytes
 
     @property
