@@ -188,6 +188,61 @@ def chain(following: Array) -> Array:
     return reached[: int((reached < end).sum()) + 1]
 
 
+def check_places(index: Array, size: int, what: str) -> None:
+    """Raise ValueError, with the first bad entry, unless `index`, (n,), is of integers from 0 to size - 1.
+
+    One pass, on CuPy one reduction: as unsigned numbers negative ones are the largest.
+    """
+    xp = array_module(index)
+    if not isinstance(index, xp.ndarray) or index.ndim != 1 or index.dtype.kind not in "iu":
+        raise ValueError(f"the {what} indices must be an array of integers in one dimension")
+    if not len(index) or int(index.view(f"u{index.itemsize}").max()) < size:
+        return
+    entry = int(((index < 0) | (index >= size)).argmax())
+    raise ValueError(f"entry {entry} is in {what} {int(index[entry])}, the matrix has {size} (0 to {size - 1})")
+
+
+def check_pointers(ptr: Array, lists: int, entries: int, what: str) -> None:
+    """Raise ValueError unless `ptr` is of lists + 1 integers that rise from 0 to `entries`. what: a list's name."""
+    xp = array_module(ptr)
+    if not isinstance(ptr, xp.ndarray) or ptr.shape != (lists + 1,) or ptr.dtype.kind not in "iu":
+        raise ValueError(f"the {what} pointers must be an array of {lists + 1} integers")
+    if int(ptr[0]) != 0 or int(ptr[-1]) != entries:
+        raise ValueError(f"the {what} pointers run from {int(ptr[0])} to {int(ptr[-1])}, not from 0 to {entries}")
+    falls = ptr[1:] < ptr[:-1]
+    if bool(falls.any()):
+        first = int(falls.argmax())
+        raise ValueError(f"the pointers of {what} {first} fall from {int(ptr[first])} to {int(ptr[first + 1])}")
+
+
+def check_indices(a: Any) -> None:
+    """Raise ValueError where indices of a SciPy or CuPy sparse matrix lie outside of it: compiled code believes them.
+
+    Looked at are CSR, CSC, BSR and COO, which anybody may have filled in; the other formats make theirs themselves.
+    """
+    if len(a.shape) != 2:
+        raise ValueError(f"expected a matrix of two dimensions, got the shape {tuple(a.shape)}")
+    if max(a.shape) > INT32_MAX:
+        raise ValueError(f"a matrix of {a.shape[0]} x {a.shape[1]} has more rows or columns than 32 bits count")
+    names, sizes = ["row", "column"], list(map(int, a.shape))
+    if a.format == "coo":
+        if not len(a.row) == len(a.col) == len(a.data):
+            raise ValueError(f"{len(a.row)} rows, {len(a.col)} columns and {len(a.data)} values are no entries")
+        check_places(a.row, sizes[0], names[0])
+        check_places(a.col, sizes[1], names[1])
+    if a.format in ("csr", "csc", "bsr"):
+        if a.format == "csc":
+            names.reverse()
+            sizes.reverse()
+        if a.format == "bsr":
+            names = [f"block {name}" for name in names]
+            sizes = [size // side for size, side in zip(sizes, a.blocksize, strict=True)]
+        if len(a.indices) != len(a.data):
+            raise ValueError(f"{len(a.indices)} indices and {len(a.data)} values are no entries")
+        check_pointers(a.indptr, sizes[0], len(a.indices), names[0])
+        check_places(a.indices, sizes[1], names[1])
+
+
 @dataclass(frozen=True, eq=False)
 class Csr:
     """Canonical compressed sparse rows: rows in order, columns ascending in a row, no duplicates.
@@ -206,12 +261,13 @@ class Csr:
         """Canonical CSR of a SciPy or CuPy sparse matrix (or of a Csr, returned as it is).
 
         Duplicates are summed, columns sorted; stored zeros stay. Raises TypeError for anything else and for values
-        that are not real.
+        that are not real, ValueError for indices outside of the matrix. A Csr has passed this and is not looked at.
         """
         if isinstance(a, Csr):
             return a
         if not hasattr(a, "tocsr"):
             raise TypeError(f"expected a sparse matrix, got {type(a).__name__}")
+        check_indices(a)
         a = a.tocsr()
         if not a.has_canonical_format:
             a = a.copy()
