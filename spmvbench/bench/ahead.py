@@ -118,7 +118,7 @@ def main() -> None:
                 op = operations.get(operations.instances(formats.get(key).op)[0])
                 host = op.matrix(a.astype(DTYPES[dtype]))
                 x, y = (moved(vector, device.to_device) for vector in op.vectors(host))
-                launches = formats.get(key).from_csr(host.on(device.xp), **params).launches(x, y)
+                launches = formats.get(key).converted(host.on(device.xp), **params).launches(x, y)
                 device.compile([step for step in single_steps(launches) if not isinstance(step, Call)])
     device.close()
 

@@ -315,6 +315,16 @@ class Csr:
         """Bytes of the three arrays."""
         return self.row_ptr.nbytes + self.col_idx.nbytes + self.values.nbytes
 
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that are free now in the memory that holds the matrix, what CuPy's pool keeps for later included."""
+        if self.xp is np:
+            import psutil
+
+            return int(psutil.virtual_memory().available)
+        with self.values.device as device:
+            return int(device.mem_info[0]) + int(self.xp.get_default_memory_pool().free_bytes())
+
     @cached_property
     def row_lengths(self) -> Array:
         """Entries of each row, shape (rows,)."""

@@ -198,6 +198,9 @@ class Parameter:
         return value
 
 
+FREE_SHARE = 4  # of the free memory a format may take a quarter: a conversion holds several arrays of its size
+
+
 # What a format cannot have an own version of, and why.
 SEALED = {
     "arrays": "what a format stores is found in its fields",
@@ -319,14 +322,20 @@ class Format:
     def from_csr(cls, a: Any, *, max_bytes: int | None = None, **params: Any) -> Self:
         """Convert a matrix: Csr, or any SciPy or CuPy sparse matrix; on the array module that holds it.
 
-        max_bytes: refuse with Skip, before allocating, what would take more. Raises Skip where the format cannot hold
-        the matrix, UsageError for a wrong parameter.
+        max_bytes: refuse with Skip, before allocating, what would take more; a quarter of the memory that is free there
+        if not given. Raises Skip where the format cannot hold the matrix, UsageError for a wrong parameter, ValueError
+        for indices outside of the matrix.
         """
         a = Csr.of(a)
+        values = cls.resolve(params)
+        cls.refuse_beyond(a.free_bytes // FREE_SHARE if max_bytes is None else max_bytes, a, **values)
+        return cls.converted(a, **values)
+
+    @classmethod
+    def converted(cls, a: Csr, **params: Any) -> Self:
+        """As `from_csr`, whatever it takes: for parts of other formats, and for who has called `refuse_beyond`."""
         cls._refuse_shape(a)
         values = cls.resolve(params)
-        if max_bytes is not None:
-            cls.refuse_beyond(max_bytes, a, **values)
         return cls.holding(a.shape, cls.convert(a, **values), **values)
 
     @classmethod

@@ -55,7 +55,7 @@ class Csr5Hub(Format):
     def convert(cls, a: Csr, *, above: float, **params: Any) -> dict[str, Any]:
         order = hub_order(a, above)
         renumbered = Csr((a.rows, len(order)), a.row_ptr, column_places(a.col_idx, order, a.cols), a.values)
-        return {"order": order, "csr5": Csr5.from_csr(renumbered, kernel="fast", **params)}
+        return {"order": order, "csr5": Csr5.converted(renumbered, kernel="fast", **params)}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         rows, cols, values = self.csr5.to_coo()

@@ -121,7 +121,7 @@ class Irregular(Format):
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        return {"chosen": choice(Look.at(a)).from_csr(a)}
+        return {"chosen": choice(Look.at(a)).converted(a)}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         return self.chosen.to_coo()
