@@ -143,9 +143,15 @@ def vectors(cls: type[Format], a: formats.Csr) -> tuple[Any, Any]:
 
 
 def convert(spec: str, a: Any, xp: Any = np, max_bytes: int | None = None, **params: Any) -> Format:
-    """A matrix in the format that `spec` names (``ell[threads=2]``), converted on an array module."""
+    """A matrix in the format that `spec` names (``ell[threads=2]``), converted on an array module.
+
+    max_bytes: refuse with Skip what would take more; without, nothing is refused for its size.
+    """
     ((cls, values),) = formats.parse(spec)
-    return cls.from_csr(formats.Csr.of(a).on(xp), max_bytes=max_bytes, **values | params)
+    csr = formats.Csr.of(a).on(xp)
+    if max_bytes is not None:
+        cls.refuse_beyond(max_bytes, csr, **values | params)
+    return cls.converted(csr, **values | params)
 
 
 def check_conversion(spec: str, a: Any, xp: Any = np) -> None:

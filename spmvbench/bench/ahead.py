@@ -119,7 +119,7 @@ def main() -> None:
                 host = op.matrix(a.astype(DTYPES[dtype]))
                 x, y = (moved(vector, device.to_device) for vector in op.vectors(host))
                 a_device = host.on(device.xp)
-                fmt = formats.get(key).from_csr(a_device, **params)
+                fmt = formats.get(key).converted(a_device, **params)
                 launches = fmt.launches(x, y)
                 device.compile([step for step in single_steps(launches) if not isinstance(step, Call)])
                 verify.decoding_difference(fmt, a_device)

@@ -60,7 +60,7 @@ class Case(NamedTuple):
         """A matrix of the case's size in its format."""
         a = band(xp, self.rows, self.width, self.tile, self.dtype)
         settings = {"r": self.tile[0], "c": self.tile[1]} if self.name == "sbell" else {}
-        return FORMATS[self.name].from_csr(a, **settings)
+        return FORMATS[self.name].converted(a, **settings)
 
 
 def cases(dtype: np.dtype) -> Iterator[Case]:

@@ -64,7 +64,12 @@ class Side:
         self.x = np.random.default_rng(0).uniform(-1, 1, self.a.cols).astype(self.a.dtype)
         self.arrays: list[Any] = []
         self.fmt.with_arrays(lambda name, array: self.arrays.append(array) or array)
-        self.arrays += [self.fmt.ordered_x(xp.asarray(self.x)), xp.full(self.fmt.shape[0], np.nan, self.a.dtype)]
+        x_order, self.y_order = self.fmt.x_order, self.fmt.y_order  # asked for once, before anything runs
+        for order, n in ((x_order, self.a.cols), (self.y_order, self.a.rows)):
+            if order is not None and not np.array_equal(np.sort(self.device.to_host(order)), np.arange(n)):
+                raise ValueError(f"an order must hold each of 0 to {n - 1} once")
+        x = xp.asarray(self.x)
+        self.arrays += [x if x_order is None else x[x_order], xp.full(self.fmt.shape[0], np.nan, self.a.dtype)]
         self.slack = ROOM if xp is not np else STEP
         self.room = xp.empty(sum(_stepped(array.nbytes) for array in self.arrays) + self.slack + STEP, np.uint8)
         self.place(0)
@@ -105,8 +110,11 @@ class Side:
 
         a = csr_array((self.a.values, self.a.col_idx, self.a.row_ptr), shape=self.a.shape).astype(np.float64)
         bound = (self.a.row_lengths + 2) * np.finfo(self.a.dtype).eps * (abs(a) @ abs(self.x.astype(np.float64)))
-        y = self.fmt.restored_y(self.y)
-        off = ~(abs(self.device.to_host(y) - a @ self.x.astype(np.float64)) <= bound)
+        right, y = a @ self.x.astype(np.float64), self.device.to_host(self.y)
+        if self.y_order is not None:
+            order = self.device.to_host(self.y_order)
+            right, bound = right[order], bound[order]
+        off = ~(abs(y - right) <= bound)
         if off.any():
             raise ArithmeticError(f"{off.sum()} entries of y are off by more than their bound")
 

@@ -42,7 +42,7 @@ import numpy as np
 from spmvbench.devices.base import Device, Program
 from spmvbench.formats.arrays import Array, Csr, array_module
 from spmvbench.formats.base import Format, Skip
-from spmvbench.formats.vectors import SparseVector, parts
+from spmvbench.formats.vectors import SparseVector, in_order, orders, parts, restored
 
 TWIN_VALUES = 4
 LARGEST_X = 1000  # of the checks with whole numbers
@@ -419,7 +419,7 @@ def judge(y: Array, reference: Reference, array: str = "y") -> Verdict:
 
 def put(fmt: Format, reference: Reference, x: Array | SparseVector) -> Array | SparseVector:
     """Put the reference's x into x, in the order that the format takes; returns what x holds then, apart."""
-    placed = fmt.ordered_x(reference.whole_x(fmt.shape[1]))
+    placed = in_order(reference.whole_x(fmt.shape[1]), orders(fmt)[0])
     for held, given in zip(parts(x), parts(placed), strict=True):
         held[...] = given
     return placed
@@ -432,7 +432,7 @@ def judge_left(
     for held, given in zip(parts(x), parts(placed), strict=True):
         if not bool((held == given).all()):
             return judge(held, Reference(given, given.astype(np.float64), array_module(held).zeros(1)), "x")
-    return judge(fmt.restored_y(y), reference)
+    return judge(restored(y, orders(fmt)[1]), reference)
 
 
 def run_and_judge(
@@ -476,9 +476,9 @@ def repeat_and_judge(
     """
     xp = array_module(y)
     placed = put(fmt, reference, x)
-    order = slice(None) if fmt.y_order is None else fmt.y_order
-    expected, bound = reference.y[order], reference.bound
-    bound = bound[order] if len(bound) > 1 else bound
+    _, y_order = orders(fmt)
+    expected, bound = in_order(reference.y, y_order), reference.bound
+    bound = in_order(bound, y_order) if len(bound) > 1 else bound
     wrong, kept = xp.zeros(len(y), bool), xp.zeros_like(y)
 
     def once() -> None:

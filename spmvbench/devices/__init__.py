@@ -12,7 +12,7 @@ from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOf
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.formats.arrays import array_module
 from spmvbench.formats.base import Format, Skip
-from spmvbench.formats.vectors import SparseVector
+from spmvbench.formats.vectors import SparseVector, in_order, orders, restored
 
 __all__ = [
     "Device",
@@ -92,13 +92,14 @@ def multiply(fmt: Format, x: Any, device: str | Device | None = None) -> Any:
     x = opened.to_device(np.asarray(x) if of_x is np else x if opened.xp is of_x else x.get()).astype(dtype)
     if x.shape != (fmt.shape[1],):
         raise ValueError(f"x has shape {x.shape}, the matrix has {fmt.shape[1]} columns")
+    x_order, y_order = orders(fmt)
     if fmt.op == "spmspv":
         index = opened.xp.flatnonzero(x)
         given: Any = SparseVector(index.astype(np.int32), x[index], len(x))
     else:
-        given = fmt.ordered_x(x)
+        given = in_order(x, x_order)
     y = opened.to_device(np.full(fmt.shape[0], np.nan, dtype))
     opened.compile(fmt.launches(given, y)).run()
     opened.synchronize()
-    found = fmt.restored_y(y)
+    found = restored(y, y_order)
     return opened.to_host(found) if of_x is np else of_x.asarray(found)

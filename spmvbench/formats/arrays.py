@@ -114,12 +114,62 @@ def run_ptr(keys: Array) -> Array:
     return xp.append(run_starts(keys), xp.full(1, len(keys), dtype=np.int64))
 
 
+FEW = 64  # times longer than the keys: a table over all possible keys is then slower than sorting the keys
+
+
+def tabled(keys: int, possible: int) -> bool:
+    """Whether a table over all possible keys is faster than sorting `keys` of them, and int32 can index it.
+
+    Matrices with far more columns than entries would otherwise take tables of many gigabytes.
+    """
+    return 0 < possible <= min(FEW * keys, INT32_MAX)
+
+
+def distinct_diagonals(diagonal: Array, shape: tuple[int, int]) -> Array:
+    """The offsets that occur in `diagonal`, (n,) int32, each col - row: ascending, int32."""
+    xp, (rows, cols) = array_module(diagonal), shape
+    if not tabled(len(diagonal), rows + cols):
+        return xp.unique(diagonal)
+    seen = xp.zeros(rows + cols - 1, dtype=bool)
+    seen[diagonal + np.int32(rows - 1)] = True
+    return (xp.flatnonzero(seen) - (rows - 1)).astype(np.int32)
+
+
+def diagonal_places(diagonal: Array, known: Array, shape: tuple[int, int]) -> Array:
+    """The place in `known`, offsets in ascending order, of each of some offsets that are all among them, (n,) int32."""
+    xp, (rows, cols) = array_module(diagonal), shape
+    if not tabled(len(diagonal), rows + cols):
+        return xp.searchsorted(known, diagonal)
+    return inverse(known + np.int32(rows - 1), rows + cols - 1)[diagonal + np.int32(rows - 1)]
+
+
+def on_diagonals(diagonal: Array, chosen: Array, shape: tuple[int, int]) -> Array:
+    """Which of some offsets, (n,) int32, are among `chosen`, ascending: (n,), bool."""
+    xp, (rows, cols) = array_module(diagonal), shape
+    if not tabled(len(diagonal), rows + cols):
+        return xp.isin(diagonal, chosen)
+    which = xp.zeros(rows + cols - 1, dtype=bool)
+    which[chosen + np.int32(rows - 1)] = True
+    return which[diagonal + np.int32(rows - 1)]
+
+
+def column_places(col_idx: Array, order: Array, cols: int) -> Array:
+    """The place in `order`, distinct columns, of each of some columns that are all among them, (n,), int32."""
+    if tabled(len(col_idx), cols):
+        return inverse(order, cols)[col_idx]
+    xp = array_module(col_idx)
+    ascending = xp.argsort(order)
+    return ascending[xp.searchsorted(order[ascending], col_idx)].astype(np.int32)
+
+
 def distinct_groups(columns: Array, cols: int, width: int) -> int:
     """Distinct groups of `width` neighbouring columns that each stretch of entries names, added up over the stretches.
 
     columns: (stretches, entries of each), below `cols`.
     """
     xp, wide = array_module(columns), cdiv(cols, width)
+    if not tabled(columns.size, len(columns) * wide):
+        return len(xp.unique(columns // np.int32(width) + xp.arange(len(columns), dtype=np.int64)[:, None] * wide))
     seen = xp.zeros(len(columns) * wide, dtype=bool)
     seen[columns // np.int32(width) + xp.arange(len(columns), dtype=np.int64)[:, None] * wide] = True
     return int(xp.count_nonzero(seen))
@@ -136,6 +186,61 @@ def chain(following: Array) -> Array:
         reached = xp.concatenate((reached, jump[reached]))
         jump = jump[jump]
     return reached[: int((reached < end).sum()) + 1]
+
+
+def check_places(index: Array, size: int, what: str) -> None:
+    """Raise ValueError, with the first bad entry, unless `index`, (n,), is of integers from 0 to size - 1.
+
+    One pass, on CuPy one reduction: as unsigned numbers negative ones are the largest.
+    """
+    xp = array_module(index)
+    if not isinstance(index, xp.ndarray) or index.ndim != 1 or index.dtype.kind not in "iu":
+        raise ValueError(f"the {what} indices must be an array of integers in one dimension")
+    if not len(index) or int(index.view(f"u{index.itemsize}").max()) < size:
+        return
+    entry = int(((index < 0) | (index >= size)).argmax())
+    raise ValueError(f"entry {entry} is in {what} {int(index[entry])}, the matrix has {size} (0 to {size - 1})")
+
+
+def check_pointers(ptr: Array, lists: int, entries: int, what: str) -> None:
+    """Raise ValueError unless `ptr` is of lists + 1 integers that rise from 0 to `entries`. what: a list's name."""
+    xp = array_module(ptr)
+    if not isinstance(ptr, xp.ndarray) or ptr.shape != (lists + 1,) or ptr.dtype.kind not in "iu":
+        raise ValueError(f"the {what} pointers must be an array of {lists + 1} integers")
+    if int(ptr[0]) != 0 or int(ptr[-1]) != entries:
+        raise ValueError(f"the {what} pointers run from {int(ptr[0])} to {int(ptr[-1])}, not from 0 to {entries}")
+    falls = ptr[1:] < ptr[:-1]
+    if bool(falls.any()):
+        first = int(falls.argmax())
+        raise ValueError(f"the pointers of {what} {first} fall from {int(ptr[first])} to {int(ptr[first + 1])}")
+
+
+def check_indices(a: Any) -> None:
+    """Raise ValueError where indices of a SciPy or CuPy sparse matrix lie outside of it: compiled code believes them.
+
+    Looked at are CSR, CSC, BSR and COO, which anybody may have filled in; the other formats make theirs themselves.
+    """
+    if len(a.shape) != 2:
+        raise ValueError(f"expected a matrix of two dimensions, got the shape {tuple(a.shape)}")
+    if max(a.shape) > INT32_MAX:
+        raise ValueError(f"a matrix of {a.shape[0]} x {a.shape[1]} has more rows or columns than 32 bits count")
+    names, sizes = ["row", "column"], list(map(int, a.shape))
+    if a.format == "coo":
+        if not len(a.row) == len(a.col) == len(a.data):
+            raise ValueError(f"{len(a.row)} rows, {len(a.col)} columns and {len(a.data)} values are no entries")
+        check_places(a.row, sizes[0], names[0])
+        check_places(a.col, sizes[1], names[1])
+    if a.format in ("csr", "csc", "bsr"):
+        if a.format == "csc":
+            names.reverse()
+            sizes.reverse()
+        if a.format == "bsr":
+            names = [f"block {name}" for name in names]
+            sizes = [size // side for size, side in zip(sizes, a.blocksize, strict=True)]
+        if len(a.indices) != len(a.data):
+            raise ValueError(f"{len(a.indices)} indices and {len(a.data)} values are no entries")
+        check_pointers(a.indptr, sizes[0], len(a.indices), names[0])
+        check_places(a.indices, sizes[1], names[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,12 +261,13 @@ class Csr:
         """Canonical CSR of a SciPy or CuPy sparse matrix (or of a Csr, returned as it is).
 
         Duplicates are summed, columns sorted; stored zeros stay. Raises TypeError for anything else and for values
-        that are not real.
+        that are not real, ValueError for indices outside of the matrix. A Csr has passed this and is not looked at.
         """
         if isinstance(a, Csr):
             return a
         if not hasattr(a, "tocsr"):
             raise TypeError(f"expected a sparse matrix, got {type(a).__name__}")
+        check_indices(a)
         a = a.tocsr()
         if not a.has_canonical_format:
             a = a.copy()
@@ -209,6 +315,16 @@ class Csr:
         """Bytes of the three arrays."""
         return self.row_ptr.nbytes + self.col_idx.nbytes + self.values.nbytes
 
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that are free now in the memory that holds the matrix, what CuPy's pool keeps for later included."""
+        if self.xp is np:
+            import psutil
+
+            return int(psutil.virtual_memory().available)
+        with self.values.device as device:
+            return int(device.mem_info[0]) + int(self.xp.get_default_memory_pool().free_bytes())
+
     @cached_property
     def row_lengths(self) -> Array:
         """Entries of each row, shape (rows,)."""
@@ -244,15 +360,23 @@ class Csr:
         return self.xp.arange(self.nnz, dtype=self.row_ptr.dtype) - self.row_ptr[self.row_idx]
 
     @cached_property
+    def used_columns(self) -> tuple[Array, Array]:
+        """The columns that have entries, ascending, int32, and the number of entries of each."""
+        xp = self.xp
+        if not tabled(self.nnz, self.cols):
+            return tuple(xp.unique(self.col_idx, return_counts=True))
+        used = xp.flatnonzero(self.col_lengths)
+        return used.astype(np.int32), self.col_lengths[used]
+
+    @property
+    def diagonal(self) -> Array:
+        """Offset col - row of the diagonal of each entry, shape (nnz,), int32."""
+        return self.col_idx - self.row_idx
+
+    @cached_property
     def diagonals(self) -> Array:
         """Offsets col - row of the non-empty diagonals, ascending, int32."""
-        xp = self.xp
-        if not self.nnz:
-            return xp.empty(0, dtype=np.int32)
-        # A flag per possible diagonal beats sorting the offsets: rows + cols flags against nnz keys.
-        seen = xp.zeros(self.rows + self.cols - 1, dtype=bool)
-        seen[self.col_idx - self.row_idx + np.int32(self.rows - 1)] = True
-        return (xp.flatnonzero(seen) - (self.rows - 1)).astype(np.int32)
+        return distinct_diagonals(self.diagonal, self.shape)
 
     def runs(self, width: int) -> tuple[Array, Array, Array]:
         """Where a row enters a group of `width` neighbouring columns: (entry, row, group), in order, all (runs,)."""

@@ -198,12 +198,26 @@ class Parameter:
         return value
 
 
+FREE_SHARE = 4  # of the free memory a format may take a quarter: a conversion holds several arrays of its size
+
+
+# What a format cannot have an own version of, and why.
+SEALED = {
+    "arrays": "what a format stores is found in its fields",
+    "nbytes": "a footprint is counted from the stored arrays",
+    "with_arrays": "the bench moves arrays between guards itself",
+    "ordered_x": "x is brought into order by the bench, from x_order",
+    "restored_y": "y is brought into order by the bench, from y_order",
+}
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False)
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Format:
     """A matrix in one storage format. Subclasses declare their arrays as fields and fill in the four methods.
 
-    Every subclass is a frozen dataclass by itself, an unregistered base of several formats too.
+    Every subclass is a frozen dataclass by itself, an unregistered base of several formats too. One that defines what
+    SEALED names raises TypeError: the bench counts, moves and orders arrays by its own code.
 
     shape: (rows, cols). params: the value of every Parameter.
 
@@ -239,6 +253,11 @@ class Format:
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True, eq=False, kw_only=True)(cls)
+        own = {field.name for field in fields(cls)}
+        for name, why in SEALED.items():
+            known = inspect.getattr_static(Format, name, None)
+            if name in own or inspect.getattr_static(cls, name, None) is not known:
+                raise TypeError(f"{cls.__name__} must not define {name}: {why}")
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
@@ -303,14 +322,20 @@ class Format:
     def from_csr(cls, a: Any, *, max_bytes: int | None = None, **params: Any) -> Self:
         """Convert a matrix: Csr, or any SciPy or CuPy sparse matrix; on the array module that holds it.
 
-        max_bytes: refuse with Skip, before allocating, what would take more. Raises Skip where the format cannot hold
-        the matrix, UsageError for a wrong parameter.
+        max_bytes: refuse with Skip, before allocating, what would take more; a quarter of the memory that is free there
+        if not given. Raises Skip where the format cannot hold the matrix, UsageError for a wrong parameter, ValueError
+        for indices outside of the matrix.
         """
         a = Csr.of(a)
+        values = cls.resolve(params)
+        cls.refuse_beyond(a.free_bytes // FREE_SHARE if max_bytes is None else max_bytes, a, **values)
+        return cls.converted(a, **values)
+
+    @classmethod
+    def converted(cls, a: Csr, **params: Any) -> Self:
+        """As `from_csr`, whatever it takes: for parts of other formats, and for who has called `refuse_beyond`."""
         cls._refuse_shape(a)
         values = cls.resolve(params)
-        if max_bytes is not None:
-            cls.refuse_beyond(max_bytes, a, **values)
         return cls.holding(a.shape, cls.convert(a, **values), **values)
 
     @classmethod
@@ -351,7 +376,10 @@ class Format:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of the arrays that a product reads at least: fewer than `nbytes` where kernels pass over padding."""
+        """Bytes of the arrays that a product reads at least: fewer than `nbytes` where kernels pass over padding.
+
+        A format may override it, with more than 0 and at most its footprint.
+        """
         return self.nbytes
 
     @property
@@ -366,25 +394,16 @@ class Format:
 
     @property
     def x_order(self) -> Array | None:
-        """The order of x that the launches take: its place i holds element x_order[i]. None: the matrix's own."""
+        """The order of x that the launches take: its place i holds element x_order[i]. None: the matrix's own.
+
+        A permutation, (cols,), of integers. It is asked for once; `spmvbench.formats.vectors` applies it.
+        """
         return None
 
     @property
     def y_order(self) -> Array | None:
-        """The order of y that the launches give: its place i holds row y_order[i]. None: the matrix's own."""
+        """The order of y that the launches give: its place i holds row y_order[i], likewise (rows,)."""
         return None
-
-    def ordered_x(self, x: Array) -> Array:
-        """An x in the matrix's order as the launches take it. Who runs them calls this, outside of the time."""
-        return x if self.x_order is None else x[self.x_order]
-
-    def restored_y(self, y: Array) -> Array:
-        """A y that the launches gave, in the matrix's order."""
-        if self.y_order is None:
-            return y
-        restored = array_module(y).empty_like(y)
-        restored[self.y_order] = y
-        return restored
 
     def __matmul__(self, x: Any) -> Any:
         """``fmt @ x``: y = A x on the device that holds the format, as `spmvbench.multiply`."""

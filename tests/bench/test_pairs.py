@@ -6,11 +6,15 @@ from contextlib import closing
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from spmvbench import collection, store
 from spmvbench.analysis import pairs as analysis
 from spmvbench.bench import pairs, plan
+from spmvbench.bench.side import Side
+from spmvbench.devices import open_device
 from spmvbench.errors import UsageError
+from spmvbench.formats import Csr
 
 # Wilcoxon's signed ranks: the largest T with P(W <= T) <= 0.005 (any table of the test); k is one more.
 CRITICAL = {8: 0, 9: 1, 10: 3, 11: 5, 12: 7, 15: 15, 20: 37}
@@ -124,3 +128,13 @@ def test_a_build_is_a_folder_a_revision_or_a_run(tmp_path):
     with pytest.raises(UsageError, match="which is no revision"), pairs.build_of("run", tmp_path):
         pass
     assert not (tmp_path / "precious").exists()
+
+
+def test_a_y_in_the_order_of_the_format_is_judged_in_the_matrix_s():
+    side = Side(open_device("emulated"))
+    side.a = Csr.of(sparse.csr_array(np.triu(np.ones((9, 9)))))
+    side.load("dasp", {"order": "native"}, "hot", 0.0)
+    assert side.y_order.tolist() != list(range(9))
+    side.y[0] += 1
+    with pytest.raises(ArithmeticError, match="1 entries of y"):
+        side.judge()

@@ -6,7 +6,21 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench.formats.arrays import Csr, cdiv, distinct_groups, expand, index_dtype, offsets, round_up, run_ptr
+from spmvbench.formats.arrays import (
+    Csr,
+    cdiv,
+    column_places,
+    diagonal_places,
+    distinct_diagonals,
+    distinct_groups,
+    expand,
+    index_dtype,
+    offsets,
+    on_diagonals,
+    round_up,
+    run_ptr,
+)
+from spmvbench.formats.csr.csr import CsrScalar
 
 
 def test_canonical_form_sorts_sums_and_keeps_zeros():
@@ -83,3 +97,103 @@ def test_groups_of_columns_are_counted_in_each_stretch():
     assert distinct_groups(columns, 10, 4) == 3
     assert distinct_groups(columns, 10, 8) == 2
     assert distinct_groups(columns[:, :0], 10, 4) == 0
+
+
+# 4 rows: 13 possible diagonals are a table for 8 keys, 4e9 are none.
+@pytest.mark.parametrize("cols", [10, 2**31 - 1])
+def test_diagonals_are_found_with_a_table_and_without(cols):
+    shape, known = (4, cols), np.array([-3, -1, 0, cols - 1], dtype=np.int32)
+    diagonal = known[[3, 0, 0, 1, 2, 3, 1, 0]]
+    found = distinct_diagonals(diagonal, shape)
+    assert (found.tolist(), found.dtype) == (known.tolist(), np.int32)
+    assert diagonal_places(diagonal, known, shape).tolist() == [3, 0, 0, 1, 2, 3, 1, 0]
+    assert on_diagonals(diagonal, known[[1, 3]], shape).tolist() == [True, False, False, True, False, True, True, False]
+
+
+@pytest.mark.parametrize("cols", [10, 2**31 - 1])
+def test_columns_are_found_with_a_table_and_without(cols):
+    columns = np.array([7, 2, cols - 1, 2], dtype=np.int32)
+    order = np.array([cols - 1, 2, 7], dtype=np.int32)
+    assert column_places(columns, order, cols).tolist() == [2, 1, 0, 1]
+    used, entries = Csr((1, cols), np.array([0, 3]), np.sort(order), np.ones(3)).used_columns
+    assert (used.tolist(), entries.tolist(), used.dtype) == ([2, 7, cols - 1], [1, 1, 1], np.int32)
+
+
+def bad(cls, change):
+    """A matrix of 3 x 5 in a format of SciPy's, an array of it changed."""
+    a = cls(np.array([[1.0, 2, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 3, 4, 5]]))
+    change(a)
+    return a
+
+
+def put(name, place, value):
+    """What changes an element, in 64 bits where it takes that many."""
+
+    def change(a):
+        array = getattr(a, name).astype(np.int64 if abs(value) > 2**31 else np.int32)
+        array[place] = value
+        setattr(a, name, array)
+
+    return change
+
+
+BAD = [
+    (sparse.csr_array, put("indices", 3, 5), "entry 3 is in column 5, the matrix has 5"),
+    (sparse.csr_array, put("indices", 1, -1), "entry 1 is in column -1, the matrix has 5"),
+    (sparse.csr_array, put("indices", 4, 2**31 + 1), "entry 4 is in column 2147483649, the matrix has 5"),
+    (sparse.csr_array, put("indices", 2, 2**32 + 2), "entry 2 is in column 4294967298"),
+    (sparse.csr_matrix, put("indices", slice(1, 3), 99), "entry 1 is in column 99"),
+    (sparse.csr_array, put("indptr", 0, 1), "row pointers run from 1 to 5, not from 0 to 5"),
+    (sparse.csr_array, put("indptr", 3, 6), "row pointers run from 0 to 6, not from 0 to 5"),
+    (sparse.csr_array, put("indptr", 3, 4), "row pointers run from 0 to 4, not from 0 to 5"),
+    (sparse.csr_array, put("indptr", 1, 7), "pointers of row 1 fall from 7 to 2"),
+    (sparse.csr_array, put("indptr", 2, -1), "pointers of row 1 fall from 2 to -1"),
+    (sparse.csr_array, lambda a: setattr(a, "indptr", a.indptr[:3]), "row pointers must be an array of 4 integers"),
+    (sparse.csr_array, lambda a: setattr(a, "indices", a.indices * 1.0), "column indices must be an array of integers"),
+    (sparse.csr_array, lambda a: setattr(a, "data", a.data[:4]), "5 indices and 4 values"),
+    (sparse.csc_array, put("indices", 0, 3), "entry 0 is in row 3, the matrix has 3"),
+    (sparse.csc_array, put("indptr", 5, 9), "column pointers run from 0 to 9, not from 0 to 5"),
+    (sparse.bsr_array, put("indices", 0, 12), "entry 0 is in block column 12"),
+    (sparse.coo_array, put("col", 2, -7), "entry 2 is in column -7"),
+    (sparse.coo_array, put("row", 4, 3), "entry 4 is in row 3, the matrix has 3"),
+]
+
+
+@pytest.mark.parametrize(("cls", "change", "words"), BAD)
+def test_indices_outside_of_the_matrix_are_named(cls, change, words):
+    with pytest.raises(ValueError, match=words):
+        CsrScalar.from_csr(bad(cls, change))
+
+
+@pytest.mark.parametrize("cls", [sparse.csr_array, sparse.csc_array, sparse.bsr_array, sparse.coo_array])
+def test_indices_inside_are_taken_in_every_format(cls):
+    assert Csr.of(bad(cls, lambda a: None)).col_idx.tolist() == [0, 1, 2, 3, 4]
+    assert [Csr.of(cls(shape)).shape for shape in ((0, 4), (4, 0), (3, 3))] == [(0, 4), (4, 0), (3, 3)]
+
+
+def test_only_two_dimensions_of_31_bits_are_matrices():
+    with pytest.raises(ValueError, match="two dimensions, got the shape"):
+        Csr.of(sparse.coo_array(np.ones(3)))
+    with pytest.raises(ValueError, match="more rows or columns than 32 bits count"):
+        Csr.of(sparse.coo_array((2, 2**31)))
+
+
+def test_a_canonical_matrix_is_not_looked_at_again():
+    a = Csr((1, 2**31 - 1), np.array([0, 1]), np.array([-1]), np.ones(1))  # would be refused
+    assert Csr.of(a) is a
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("name", "place", "value", "words"), [
+    ("indices", 3, 5, "entry 3 is in column 5, the matrix has 5"),
+    ("indices", 1, -1, "entry 1 is in column -1"),
+    ("indptr", 1, 7, "pointers of row 1 fall from 7 to 2"),
+    ("indptr", 3, 4, "row pointers run from 0 to 4"),
+])  # fmt: skip
+def test_indices_on_a_gpu_are_looked_at_too(name, place, value, words):
+    cupyx = pytest.importorskip("cupyx.scipy.sparse")
+    a = cupyx.csr_matrix(bad(sparse.csr_matrix, lambda a: None))
+    assert Csr.of(a).nnz == 5
+    getattr(a, name)[place] = value
+    with pytest.raises(ValueError, match=words):
+        Csr.of(a)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from scipy import sparse
 from spmvbench import formats, testing
 from spmvbench.devices import multiply, open_device
 from spmvbench.formats import Csr, Skip
-from spmvbench.formats.base import Format, single_steps
+from spmvbench.formats.base import Format, byte_text, single_steps
 
 KEYS = formats.keys()
 EMULATED = [key for key in KEYS if "emulated" in formats.get(key).devices]
@@ -208,6 +209,69 @@ def test_too_large_is_refused_before_it_is_made(key):
     with pytest.raises(Skip, match="over the limit of 1 kB") as refusal:
         cls.from_csr(a, max_bytes=1000)
     assert refusal.value.needed_bytes > 1000
+
+
+def test_what_memory_there_is_limits_a_conversion_that_names_no_limit(monkeypatch):
+    a = Csr.of(HARD["one full row"])
+    cls, needed = formats.get("ell"), testing.convert("ell", a).nbytes
+    monkeypatch.setattr(Csr, "free_bytes", 4 * needed)
+    assert cls.from_csr(a).nbytes == needed
+    monkeypatch.setattr(Csr, "free_bytes", 4 * needed - 1)
+    with pytest.raises(Skip, match=f"{byte_text(needed)} for {a.nnz:,} nonzeros, over the limit of") as refusal:
+        cls.from_csr(a)
+    assert (refusal.value.needed_bytes, refusal.value.limit_bytes) == (needed, needed - 1)
+    assert cls.from_csr(a, max_bytes=needed).nbytes == needed
+    assert cls.converted(a).nbytes == needed
+
+
+@pytest.mark.parametrize("key", ["hyb", "tile", "csr5-hub", "irregular"])
+def test_parts_are_counted_with_the_whole_alone(key, monkeypatch):
+    monkeypatch.setattr(Csr, "free_bytes", 0)
+    assert formats.get(key).from_csr(HARD["power law"], max_bytes=10**6).nbytes > 0
+
+
+def test_free_memory_is_the_hosts_where_numpy_holds_the_matrix():
+    assert 2**20 < Csr.of(HARD["1xN"]).free_bytes <= psutil.virtual_memory().total
+
+
+@pytest.mark.gpu
+def test_free_memory_is_the_gpus_where_cupy_holds_the_matrix():
+    import cupy
+
+    free, total = cupy.cuda.Device().mem_info
+    found = Csr.of(HARD["1xN"]).on(cupy).free_bytes
+    assert free // 2 < found <= total
+
+
+def widest(rows: int, entries: int) -> Csr:
+    """As many columns as int32 counts, entries in all corners: rows + cols and rows * cols are beyond int32."""
+    last = 2**31 - 2
+    rng = np.random.default_rng(0)
+    row = np.concatenate([[0, 0, rows - 1, rows - 1], rng.integers(0, rows, entries)])
+    col = np.concatenate([[0, last, 0, last], rng.integers(0, last + 1, entries)])
+    row, col = np.divmod(np.unique(row * (last + 1) + col), last + 1)
+    row_ptr = np.searchsorted(row, np.arange(rows + 1)).astype(np.int32)
+    return Csr((rows, last + 1), row_ptr, col.astype(np.int32), np.arange(1.0, len(col) + 1))
+
+
+WIDEST = [widest(3, 4), widest(70_000, 100)]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_indices_do_not_overflow_where_there_are_2_to_the_31_columns(key):
+    refused = []
+    for a in WIDEST:
+        try:
+            fmt = formats.get(key).from_csr(a, max_bytes=64_000_000)
+        except Skip as skip:
+            refused.append(skip.reason)
+            continue
+        row, col, value = fmt.to_coo()
+        order = np.lexsort((col, row))
+        np.testing.assert_array_equal(row[order], a.row_idx)
+        np.testing.assert_array_equal(col[order], a.col_idx)
+        np.testing.assert_array_equal(value[order], a.values)
+    assert all("over the limit of 64 MB" in reason or formats.get(key).square_only for reason in refused)
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -125,10 +125,10 @@ def block_count(lengths: Array, height: str) -> int:
     return int(Levels.of(array_module(lengths).sort(lengths), height).begin[-1])
 
 
-def cut_bytes(lengths: Array, height: str, index: np.dtype) -> int:
-    """Bytes of the fields of `Blocks` for columns of these lengths; index: type of block_ptr."""
+def cut_bytes(lengths: Array, columns: int, height: str, index: np.dtype) -> int:
+    """Bytes of the fields of `Blocks` for so many columns, the non-empty ones of these lengths; index: of block_ptr."""
     blocks = block_count(lengths, height)
-    return (blocks + 1) * index.itemsize + 12 * blocks + 4 * len(lengths)
+    return (blocks + 1) * index.itemsize + 12 * blocks + 4 * columns
 
 
 class Blocks(Format):
@@ -212,8 +212,9 @@ class FastLoad(Blocks):
     @classmethod
     def estimate(cls, a: Csr, *, height: str, optimized: bool, **params: Any) -> int:
         index = a.row_ptr.dtype
-        formats = block_count(a.col_lengths, height) if optimized else 0
-        return cut_bytes(a.col_lengths, height, index) + formats + a.nnz * (4 + a.dtype.itemsize)
+        _, lengths = a.used_columns  # empty ones are in no block
+        formats = block_count(lengths, height) if optimized else 0
+        return cut_bytes(lengths, a.cols, height, index) + formats + a.nnz * (4 + a.dtype.itemsize)
 
     @classmethod
     def convert(cls, a: Csr, *, height: str, optimized: bool, **params: Any) -> dict[str, Any]:
@@ -317,7 +318,7 @@ class TwoPhase(Format):
     @classmethod
     def estimate(cls, a: Csr, *, height: str, **params: Any) -> int:
         index = a.row_ptr.dtype
-        tables = sum(cut_bytes(lengths, height, index) for lengths in (a.col_lengths, a.row_lengths))
+        tables = cut_bytes(a.used_columns[1], a.cols, height, index) + cut_bytes(a.row_lengths, a.rows, height, index)
         return tables + a.nnz * (a.dtype.itemsize + index.itemsize)
 
     @classmethod

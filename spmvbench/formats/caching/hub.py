@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, inverse
+from spmvbench.formats.arrays import Array, Csr, column_places
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register
 from spmvbench.formats.csr.csr5 import Csr5
 
@@ -16,11 +16,9 @@ def hub_order(a: Csr, above: float) -> Array:
 
     A hub has more entries than `above` times the mean. Sorting the hubs alone leaves the others their locality.
     """
-    xp, counts = a.xp, a.col_lengths
-    used = xp.flatnonzero(counts).astype(np.int32)
+    xp, (used, counts) = a.xp, a.used_columns
     if not len(used):
         return used
-    counts = counts[used]
     hub = counts > above * (a.nnz / len(used))
     hubs = used[hub]
     return xp.concatenate((hubs[xp.argsort(-counts[hub], kind="stable")], used[~hub]))
@@ -51,14 +49,13 @@ class Csr5Hub(Format):
 
     @classmethod
     def estimate(cls, a: Csr, *, above: float, **params: Any) -> int:
-        used = int(a.xp.count_nonzero(a.col_lengths))
-        return 4 * used + Csr5.estimate(a, kernel="fast", **params)
+        return 4 * len(a.used_columns[0]) + Csr5.estimate(a, kernel="fast", **params)
 
     @classmethod
     def convert(cls, a: Csr, *, above: float, **params: Any) -> dict[str, Any]:
         order = hub_order(a, above)
-        renumbered = Csr((a.rows, len(order)), a.row_ptr, inverse(order, a.cols)[a.col_idx], a.values)
-        return {"order": order, "csr5": Csr5.from_csr(renumbered, kernel="fast", **params)}
+        renumbered = Csr((a.rows, len(order)), a.row_ptr, column_places(a.col_idx, order, a.cols), a.values)
+        return {"order": order, "csr5": Csr5.converted(renumbered, kernel="fast", **params)}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         rows, cols, values = self.csr5.to_coo()

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import SECTOR_BYTES, Array, Csr, cdiv, distinct_groups, round_up
+from spmvbench.formats.arrays import SECTOR_BYTES, Array, Csr, cdiv, distinct_groups, round_up, tabled
 from spmvbench.formats.base import Format, Launch, ctype, per_thread, register
 from spmvbench.formats.caching.column_sweep import ColumnSweep
 from spmvbench.formats.caching.hub_cache import SHARE, HubCache
@@ -54,14 +54,15 @@ class Look(NamedTuple):
 
 
 def by_arrays(a: Csr, share: int) -> tuple[int, int, int, Array]:
-    """Sectors of x, slots, longest row; entries of each column of the sample, (n,), n at most the number of columns."""
+    """Sectors of x, slots, longest row; entries of the sample in its columns, in order, empty ones or none between."""
     begin = np.arange(SAMPLES)[:, None] * (a.nnz - share) // (SAMPLES - 1)
     columns = a.col_idx[begin + np.arange(share)]
     sectors = distinct_groups(columns, a.cols, SECTOR_BYTES // a.dtype.itemsize)
     lengths = np.zeros(round_up(a.rows, SLICE), dtype=np.int64)
     lengths[: a.rows] = a.row_lengths
     slots = SLICE * int(lengths.reshape(-1, SLICE).max(axis=1).sum())
-    return sectors, slots, a.row_len_max, np.bincount(columns.ravel())
+    counts = np.bincount(columns.ravel()) if tabled(columns.size, a.cols) else np.unique(columns, return_counts=True)[1]
+    return sectors, slots, a.row_len_max, counts
 
 
 def by_kernels(a: Csr, share: int, run: Run) -> tuple[int, int, int, Array]:
@@ -120,7 +121,7 @@ class Irregular(Format):
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        return {"chosen": choice(Look.at(a)).from_csr(a)}
+        return {"chosen": choice(Look.at(a)).converted(a)}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         return self.chosen.to_coo()

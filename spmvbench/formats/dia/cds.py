@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, inverse, round_up
+from spmvbench.formats.arrays import Array, Csr, diagonal_places, distinct_diagonals, round_up
 from spmvbench.formats.base import Adding, Launch, Parameter, Skip, cbool, ctype, per_thread, register
 from spmvbench.formats.dia.dia import HACK, Dia
 
@@ -18,10 +18,12 @@ def block_offsets(a: Csr, unknowns: int) -> Array:
     """Block diagonals that hold an entry: block column - block row, ascending, int32."""
     if unknowns == 1:
         return a.diagonals
-    xp, block_rows = a.xp, a.rows // unknowns
-    seen = xp.zeros(max(block_rows + a.cols // unknowns - 1, 0), dtype=bool)
-    seen[a.col_idx // np.int32(unknowns) - a.row_idx // np.int32(unknowns) + np.int32(block_rows - 1)] = True
-    return (xp.flatnonzero(seen) - (block_rows - 1)).astype(np.int32)
+    return distinct_diagonals(block_diagonal(a, unknowns), (a.rows // unknowns, a.cols // unknowns))
+
+
+def block_diagonal(a: Csr, unknowns: int) -> Array:
+    """Block column - block row of each entry, (nnz,), int32."""
+    return a.col_idx // np.int32(unknowns) - a.row_idx // np.int32(unknowns)
 
 
 @register
@@ -67,10 +69,8 @@ class Cds(Adding):
         if width == 1:
             return Dia.convert(a) | {"width": 1}
         values = xp.zeros((len(offset) * width, round_up(a.rows, HACK)), dtype=a.dtype)
-        block_rows, d = a.rows // width, np.int32(width)
-        place = inverse(offset + np.int32(block_rows - 1), block_rows + a.cols // width)
-        block = place[a.col_idx // d - a.row_idx // d + np.int32(block_rows - 1)]
-        values[block * d + a.col_idx % d, a.row_idx] = a.values
+        block = diagonal_places(block_diagonal(a, width), offset, (a.rows // width, a.cols // width))
+        values[block * width + a.col_idx % np.int32(width), a.row_idx] = a.values
         return {"offset": offset, "values": values, "width": width}
 
     def to_coo(self) -> tuple[Array, Array, Array]:

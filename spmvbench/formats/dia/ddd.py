@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, inverse, on_host, round_up
+from spmvbench.formats.arrays import Array, Csr, cdiv, diagonal_places, expand, on_diagonals, on_host, round_up
 from spmvbench.formats.base import Adding, Format, Launch, Parameter, Skip, cbool, ctype, per_thread, register
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.csr.csr import lanes_by_mean
@@ -56,8 +56,7 @@ class NaiveDiagonals(Adding):
         first = ptr[:-1] - begin
         values = xp.zeros(int(ptr[-1]), dtype=a.dtype)
         if a.nnz:
-            place = inverse(offset + np.int32(a.rows - 1), a.rows + a.cols - 1)
-            values[first[place[a.col_idx - a.row_idx + np.int32(a.rows - 1)]] + a.row_idx] = a.values
+            values[first[diagonal_places(a.diagonal, offset, a.shape)] + a.row_idx] = a.values
         return {"offset": offset, "first": first, "values": values}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
@@ -151,8 +150,7 @@ class CutDiagonals(Adding):
         if a.nnz:
             rank = xp.asarray((found.active.cumsum(axis=1) - 1).astype(np.int32))
             segment = expand(fields["cut"], a.rows)[a.row_idx]
-            place = inverse(a.diagonals + np.int32(a.rows - 1), a.rows + a.cols - 1)
-            diagonal = place[a.col_idx - a.row_idx + np.int32(a.rows - 1)]
+            diagonal = diagonal_places(a.diagonal, a.diagonals, a.shape)
             pitch = xp.asarray(found.pitch)[segment]
             slot = fields["value_ptr"][segment] + rank[segment, diagonal] * pitch + a.row_idx - fields["cut"][segment]
             values[slot] = a.values
@@ -199,9 +197,9 @@ class Ddd(Split):
 
     @classmethod
     def split(cls, a: Csr, *, fill: float) -> Iterator[Piece]:
-        held, length = diagonal_sizes(a, runner(a))
-        which = (held > 0) & (held >= fill * length) if fill else saves_bytes(held, length, a.dtype)
-        on = which[a.col_idx - a.row_idx + np.int32(a.rows - 1)] if a.nnz else a.xp.zeros(0, dtype=bool)
+        offset, held, length = diagonal_sizes(a, runner(a))
+        dense = held >= fill * length if fill else saves_bytes(held, length, a.dtype)
+        on = on_diagonals(a.diagonal, offset[dense], a.shape)
         whole = bool(on.all())
         yield Piece("dia", cls.dense, a if whole else a.where(on))
         rest = a.where(~on)

@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, round_up, run_starts
+from spmvbench.formats.arrays import (
+    Array,
+    Csr,
+    cdiv,
+    expand,
+    on_diagonals,
+    round_up,
+    run_starts,
+    tabled,
+)
 from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, register
 from spmvbench.formats.conversion import Run, runner
 
@@ -29,21 +38,25 @@ def hack_keys(a: Csr) -> Array:
     return keys[run_starts(keys)]
 
 
-def diagonal_sizes(a: Csr, run: Run | None) -> tuple[Array, Array]:
-    """Entries on each diagonal, and its length inside the matrix: (rows + cols - 1,), by col - row + rows - 1.
+def diagonal_sizes(a: Csr, run: Run | None) -> tuple[Array, Array, Array]:
+    """The non-empty diagonals: their offsets, ascending, int32; the entries on each; its length inside the matrix.
 
     run: runs a launch on the arrays of `a`; None for NumPy.
     """
     xp, rows, cols = a.xp, a.rows, a.cols
-    diagonals = max(rows + cols - 1, 0)
-    if a.nnz and run is not None:
-        held = xp.zeros(diagonals, dtype=np.int32)
-        args = (a.row_ptr.dtype.type(a.nnz), np.int32(rows), a.row_ptr, a.col_idx, held)
-        run(Launch("dia/dia_convert.cu", f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.nnz, SHARE), 256, args))
+    if not tabled(a.nnz, rows + cols):
+        offset, held = xp.unique(a.diagonal, return_counts=True)
     else:
-        held = xp.bincount(a.col_idx - a.row_idx + np.int32(rows - 1), minlength=diagonals)
-    offset = xp.arange(diagonals) - (rows - 1)
-    return held, xp.minimum(rows, cols - offset) - xp.maximum(-offset, 0)
+        if run is not None:
+            table = xp.zeros(rows + cols - 1, dtype=np.int32)
+            args = (a.row_ptr.dtype.type(a.nnz), np.int32(rows), a.row_ptr, a.col_idx, table)
+            run(Launch("dia/dia_convert.cu", f"dia_sizes<{ctype(a.row_ptr)}>", cdiv(a.nnz, SHARE), 256, args))
+        else:
+            table = xp.bincount(a.diagonal + np.int32(rows - 1))
+        used = xp.flatnonzero(table)
+        offset, held = (used - (rows - 1)).astype(np.int32), table[used]
+    wide = offset.astype(np.int64)
+    return offset, held, xp.minimum(rows, cols - wide) - xp.maximum(-wide, 0)
 
 
 def filled(a: Csr, hack: int, keys: Array) -> Array:
@@ -57,9 +70,13 @@ def dia_by_kernels(a: Csr, run: Run) -> dict[str, Any]:
     """The fields of `Dia` by kernels of our own, for nnz > 0. run: runs a launch on the arrays of `a`."""
     xp, index, pitch = a.xp, ctype(a.row_ptr), round_up(a.rows, HACK)
     threads = per_thread(pitch, 128)
-    seen = xp.zeros(a.rows + a.cols - 1, dtype=np.uint8)
-    run(Launch("dia/dia_convert.cu", f"dia_mark<{index}>", *threads, (np.int32(a.rows), a.row_ptr, a.col_idx, seen)))
-    offset = (xp.flatnonzero(seen) - (a.rows - 1)).astype(np.int32)
+    if tabled(a.nnz, a.rows + a.cols):
+        seen = xp.zeros(a.rows + a.cols - 1, dtype=np.uint8)
+        args: tuple[Any, ...] = (np.int32(a.rows), a.row_ptr, a.col_idx, seen)
+        run(Launch("dia/dia_convert.cu", f"dia_mark<{index}>", *threads, args))
+        offset = (xp.flatnonzero(seen) - (a.rows - 1)).astype(np.int32)
+    else:
+        offset = a.diagonals
     values = xp.empty((len(offset), pitch), dtype=a.dtype)
     sizes = np.int32(a.rows), np.int32(len(offset)), np.int64(pitch)
     args = (*sizes, a.row_ptr, a.col_idx, a.values, offset, values)
@@ -91,22 +108,25 @@ def offset_array(xp: Any, diagonals: int, footprint: str) -> Array:
     return xp.zeros(diagonals * (HACK if footprint == "psblas" else 1), dtype=np.int32)
 
 
-def taken(a: Csr, which: Array, run: Run) -> tuple[dict[str, Any], Csr]:
-    """The fields of `Dia` for some diagonals, and the entries that lie on none of them, for nnz > 0.
+def taken(a: Csr, offset: Array, run: Run) -> tuple[dict[str, Any], Csr]:
+    """The fields of `Dia` for the diagonals of these offsets, and the entries that lie on none of them, for nnz > 0.
 
-    which: (rows + cols - 1,), bool, by col - row + rows - 1. run: runs a launch on the arrays of `a`.
+    offset: ascending, int32. run: runs a launch on the arrays of `a`.
     """
     xp, index, pitch = a.xp, ctype(a.row_ptr), round_up(a.rows, HACK)
-    offset = (xp.flatnonzero(which) - (a.rows - 1)).astype(np.int32)
     if not len(offset):
         return {"offset": offset, "values": xp.empty((0, pitch), dtype=a.dtype)}, a
     values = xp.empty((len(offset), pitch), dtype=a.dtype)
     sizes = np.int32(a.rows), np.int32(len(offset)), np.int64(pitch)
     args: tuple[Any, ...] = (*sizes, a.row_ptr, a.col_idx, a.values, offset, values)
     run(Launch("dia/dia_convert.cu", f"dia_take<{ctype(values)}, {index}>", *per_thread(pitch, 128), args))
-    others = xp.empty(a.nnz, dtype=bool)
-    args = (a.row_ptr.dtype.type(a.nnz), np.int32(a.rows), a.row_ptr, a.col_idx, which, others)
-    run(Launch("dia/dia_convert.cu", f"dia_others<{index}>", cdiv(a.nnz, SHARE), 256, args))
+    if tabled(a.nnz, a.rows + a.cols):
+        which, others = xp.zeros(a.rows + a.cols - 1, dtype=bool), xp.empty(a.nnz, dtype=bool)
+        which[offset + np.int32(a.rows - 1)] = True
+        args = (a.row_ptr.dtype.type(a.nnz), np.int32(a.rows), a.row_ptr, a.col_idx, which, others)
+        run(Launch("dia/dia_convert.cu", f"dia_others<{index}>", cdiv(a.nnz, SHARE), 256, args))
+    else:
+        others = ~on_diagonals(a.diagonal, offset, a.shape)
     return {"offset": offset, "values": values}, a.where(others)
 
 

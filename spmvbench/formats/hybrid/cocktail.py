@@ -182,7 +182,7 @@ class Peeler:
     def diagonals(self, a: Csr) -> tuple[Piece | None, Csr]:
         """The diagonals that are worth a dense array, the fullest first, and the rest."""
         xp, least = a.xp, 1.05 * self.flat_rate(a.nnz) / self.rate("dia", a.nnz) * a.rows
-        held, _ = diagonal_sizes(a, runner(a))
+        offset, held, _ = diagonal_sizes(a, runner(a))
         full = xp.flatnonzero(held > least)
         full = full[xp.argsort(-held[full], kind="stable")[:MOST_DIAGONALS]]
         covered = np.concatenate([[0], np.cumsum(on_host(held[full]), dtype=np.int64)])
@@ -193,9 +193,7 @@ class Peeler:
         kept = int(np.argmin(times))
         if not kept:
             return None, a
-        which = xp.zeros(len(held), dtype=bool)
-        which[full[:kept]] = True
-        return beside(a, which)
+        return beside(a, xp.sort(offset[full[:kept]]))
 
     def blocks(self, a: Csr) -> tuple[Piece | None, Csr]:
         """The tiles that are worth to be stored whole, of the best of the eight shapes, and the rest."""

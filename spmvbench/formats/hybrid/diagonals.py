@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr
+from spmvbench.formats.arrays import Array, Csr, on_diagonals
 from spmvbench.formats.base import Format, Parameter, register
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.csr.rows import CsrRows
@@ -25,12 +25,12 @@ def saves_bytes(held: Array, length: Array, dtype: np.dtype) -> Array:
     return held.astype(np.int64) * (dtype.itemsize + 4) > length * dtype.itemsize
 
 
-def beside(a: Csr, which: Array) -> tuple[Piece, Csr]:
-    """The diagonals that `which`, by col - row + rows - 1, names, and the entries on none of them."""
+def beside(a: Csr, offset: Array) -> tuple[Piece, Csr]:
+    """The diagonals of these offsets, ascending, and the entries on none of them."""
     if a.nnz and (run := runner(a)):
-        fields, rest = taken(a, which, run)
+        fields, rest = taken(a, offset, run)
         return Piece("dia", Dia, Made(Dia.holding(a.shape, fields), a.nnz - rest.nnz)), rest
-    on = which[a.col_idx - a.row_idx + np.int32(a.rows - 1)]
+    on = on_diagonals(a.diagonal, offset, a.shape)
     return Piece("dia", Dia, a.where(on)), a.where(~on)
 
 
@@ -42,7 +42,7 @@ class BesideDiagonals(Split):
 
     @classmethod
     def kept(cls, a: Csr, **params: Any) -> Array:
-        """Which diagonals are dense arrays, (rows + cols - 1,), bool, by col - row + rows - 1."""
+        """The offsets of the diagonals that are dense arrays, ascending, int32."""
         raise NotImplementedError
 
     @classmethod
@@ -77,8 +77,8 @@ class Hdc(BesideDiagonals):
 
     @classmethod
     def kept(cls, a: Csr, *, theta: float) -> Array:
-        held, length = diagonal_sizes(a, runner(a))
-        return (held > 0) & (held >= theta * length) if theta else saves_bytes(held, length, a.dtype)
+        offset, held, length = diagonal_sizes(a, runner(a))
+        return offset[held >= theta * length if theta else saves_bytes(held, length, a.dtype)]
 
     @classmethod
     def other(cls, **params: Any) -> tuple[str, type[Format], dict[str, Any]]:
@@ -108,11 +108,9 @@ class EllDia(BesideDiagonals):
 
     @classmethod
     def kept(cls, a: Csr, **params: Any) -> Array:
-        held, length = diagonal_sizes(a, runner(a))
-        kept = saves_bytes(held, length, a.dtype)
-        near = slice(max(a.rows - 2, 0), a.rows + 1)  # the diagonals -1, 0 and 1
-        kept[near] |= (held > 0)[near] & (held >= 0.5 * length)[near]
-        return kept
+        offset, held, length = diagonal_sizes(a, runner(a))
+        near = abs(offset) <= 1
+        return offset[saves_bytes(held, length, a.dtype) | near & (held >= 0.5 * length)]
 
     @classmethod
     def other(cls, *, sigma: int, plain: bool) -> tuple[str, type[Format], dict[str, Any]]:
@@ -135,9 +133,7 @@ class BinCsr(BesideDiagonals):
 
     @classmethod
     def kept(cls, a: Csr, **params: Any) -> Array:
-        main = a.xp.zeros(max(a.rows + a.cols - 1, 0), dtype=bool)
-        main[max(a.rows - 1, 0) : a.rows] = True
-        return main
+        return a.xp.zeros(1, dtype=np.int32)  # the main diagonal
 
     @classmethod
     def other(cls, **params: Any) -> tuple[str, type[Format], dict[str, Any]]:

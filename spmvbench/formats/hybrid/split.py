@@ -36,7 +36,7 @@ class Piece(NamedTuple):
         """It in its format."""
         if isinstance(self.entries, Made):
             return self.entries.part
-        return self.format.from_csr(self.entries, **self.params)
+        return self.format.converted(self.entries, **self.params)
 
 
 class Split(Format):

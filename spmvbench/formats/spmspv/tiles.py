@@ -98,10 +98,23 @@ class TileSpmspv(Format):
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
-        return sum(part.nbytes for part in cls.convert(a, **params).values() if not isinstance(part, int))
+        found, entry = cls._tiled(a, **params)
+        pointers = (a.cols + 1) * a.row_ptr.itemsize if len(entry) and params["kernel"] != "paper" else 4 * len(entry)
+        return sum(array.nbytes for array in found.values()) + pointers
 
     @classmethod
-    def convert(cls, a: Csr, *, kernel: str, nt: int, extract: int, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        xp, (found, entry) = a.xp, cls._tiled(a, **params)
+        extracted_col, lanes = a.col_idx[entry], 1
+        if params["kernel"] != "paper":
+            columns = a.cols + 1 if len(entry) else 0
+            extracted_col = xp.searchsorted(extracted_col, xp.arange(columns, dtype=np.int32)).astype(a.row_ptr.dtype)
+            lanes = push_lanes(xp.diff(extracted_col))
+        return found | {"extracted_col": extracted_col, "lanes": lanes}
+
+    @classmethod
+    def _tiled(cls, a: Csr, *, kernel: str, nt: int, extract: int, **params: Any) -> tuple[dict[str, Any], Array]:
+        """All fields but those of the columns of extracted entries, and the extracted entries, columns rising."""
         xp, index, by_rows = a.xp, a.row_ptr.dtype, kernel == "paper"
         tile_cols = max(cdiv(a.cols, nt), 1)
         found = Cut.of(a, nt, extract, by_rows=by_rows)
@@ -122,11 +135,7 @@ class TileSpmspv(Format):
 
         entry = found.order[apart]
         entry = entry[stable_order(a.col_idx[entry].astype(np.int64), max(a.cols, 1))]
-        extracted_col = a.col_idx[entry]
-        if not by_rows:
-            columns = a.cols + 1 if len(entry) else 0
-            extracted_col = xp.searchsorted(extracted_col, xp.arange(columns, dtype=np.int32)).astype(index)
-        return {
+        fields = {
             "chunk_ptr": _chunks(tile_row) if by_rows else xp.empty(0, dtype=np.int32),
             "tile_row": tile_row,
             "tile_col": (key % tile_cols).astype(np.int32),
@@ -136,10 +145,9 @@ class TileSpmspv(Format):
             "local": (local[entries] % nt).astype(np.uint8),
             "values": a.values[entries],
             "extracted_row": a.row_idx[entry],
-            "extracted_col": extracted_col,
             "extracted_values": a.values[entry],
-            "lanes": 1 if by_rows else push_lanes(xp.diff(extracted_col)),
         }
+        return fields, entry
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         xp, nt, by_rows = self.xp, self.nt, self.kernel == "paper"

@@ -396,13 +396,13 @@ class TileDeferredCoo(Tile):
         packed = by_kernels(a, rules_of(**params), partial(cls._tbalance, params=params), run, defer=defer)
         rest, room = packed.rest, packed.room
         census = census_of(room.tiles, room.entries) | {"deferred_share": (a.nnz - room.stored_entries) / a.nnz}
-        sparse = None if rest is None else REST[params["rest"]].from_csr(rest)
+        sparse = None if rest is None else REST[params["rest"]].converted(rest)
         return {**packed.fields, "census": census, "sparse": sparse}
 
     @classmethod
     def by_arrays(cls, a: Csr, params: Mapping[str, Any]) -> dict[str, Any]:
         plan = cls._plan(a, **params)
-        sparse = None if plan.rest is None else REST[params["rest"]].from_csr(plan.rest)
+        sparse = None if plan.rest is None else REST[params["rest"]].converted(plan.rest)
         return {**cls._packed(plan, params), "sparse": sparse}
 
     def to_coo(self) -> tuple[Array, Array, Array]:

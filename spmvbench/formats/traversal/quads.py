@@ -167,12 +167,13 @@ class QuadSearch(Format):
     def to_coo(self) -> tuple[Array, Array, Array]:
         row, col = from_quads(self.quad_ptr, self.neighbours)
         if len(self.place):
-            by_place = inverse(self.place, self.shape[0])
+            by_place = self.y_order
             row, col = by_place[row], by_place[col]
         return row, col, self.xp.ones(len(row))
 
-    def restored_y(self, y: Array) -> Array:
-        return y[self.place] if len(self.place) else y
+    @property
+    def y_order(self) -> Array | None:
+        return inverse(self.place, self.shape[0]) if len(self.place) else None
 
     def launches(self, x: Array, y: Array) -> list[Launch | Loop]:
         n, xp = self.shape[0], self.xp

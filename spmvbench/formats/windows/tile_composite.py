@@ -10,8 +10,10 @@ from spmvbench.formats.arrays import (
     Array,
     Csr,
     cdiv,
+    column_places,
     expand,
     inverse,
+    longest_first,
     offsets,
     on_host,
     round_up,
@@ -66,15 +68,14 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, a: Csr, width: int, capacity: int) -> Layout:
-        xp, counts = a.xp, a.col_lengths
-        used = int(xp.count_nonzero(counts))
-        most = int(counts.max()) if used else 0
-        order = stable_order(most - counts.astype(np.int64), most + 1)[:used].astype(np.int32)
+        xp, (columns, counts) = a.xp, a.used_columns
+        used = len(columns)
+        order = columns[longest_first(counts, int(counts.max()) if used else 0)]
         # Tiling stops where a tile would begin with a column of one entry: the rest is one last tile.
         several = int(xp.count_nonzero(counts > 1))
         starts = np.arange(0, max(several, min(used, 1)), width)
         start = np.append(starts, used) if used else np.zeros(1, dtype=np.int64)
-        place = inverse(order, a.cols)[a.col_idx]
+        place = column_places(a.col_idx, order, a.cols)
         tiles = max(len(start) - 1, 1)
         tile = xp.minimum(place // np.int32(width), np.int32(tiles - 1)).astype(np.int64)
         # By tile and row, and in a row by place.

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from spmvbench import testing
 from spmvbench.formats.hybrid.dasp import Classes
+from spmvbench.formats.vectors import restored
 
 HARD = testing.hard_matrices()
 
@@ -105,7 +106,7 @@ def test_native_order_is_that_of_the_classes(emulated):
     x, y = np.ones(5000), np.empty(4)
     emulated.compile(fmt.launches(x, y)).run()
     assert y.tolist() == [2 + 3 + 4 + 5 + 6 + 7, 1, 8 + 9, 0]
-    assert fmt.restored_y(y).tolist() == [1, 0, 27, 17]
+    assert restored(y, fmt.y_order).tolist() == [1, 0, 27, 17]
     assert testing.convert("dasp", HARD["stencil"]).y_order is None
 
 

@@ -15,6 +15,7 @@ from spmvbench.errors import UsageError
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.base import byte_text
 from spmvbench.formats.traversal import quads, tiles
+from spmvbench.formats.vectors import restored
 
 SPECS = [
     "bfs-push",
@@ -64,11 +65,11 @@ def searched(spec, a, device, sources):
     """The levels from each source, of one program that is run again and again."""
     fmt = testing.convert(spec, a, device.xp)
     x, y = np.zeros(1, np.int32), np.zeros(a.rows, np.int32)
-    program = device.compile(fmt.launches(fmt.ordered_x(x), y))
+    program = device.compile(fmt.launches(x, y))
     for source in sources:
         x[0], y[:] = source, -7
         program.run()
-        yield fmt.restored_y(y).copy()
+        yield restored(y, fmt.y_order).copy()
 
 
 @pytest.mark.parametrize(("enter", "room"), [(1024, 4096), (0, 0), (6, 8)])
@@ -100,7 +101,7 @@ def test_bits_that_shared_memory_does_not_hold(spec, checking):
     launches = fmt.launches(x, y)
     assert launches[1].steps[0].kernel.endswith("false>")
     checking.compile(launches).run()
-    np.testing.assert_array_equal(fmt.restored_y(y), levels(a, 3))
+    np.testing.assert_array_equal(restored(y, fmt.y_order), levels(a, 3))
 
 
 @settings(max_examples=25, deadline=None)

@@ -1,0 +1,69 @@
+"""Footprint: the bytes of device memory that one y = A x needs beside x and y, each of them counted once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, array_module
+from spmvbench.formats.base import Call, Format, Launch, Loop, single_steps
+from spmvbench.formats.vectors import SparseVector, parts
+
+Span = tuple[int, int]  # addresses of the first byte and behind the last
+
+
+def span(array: Array) -> Span:
+    """Where an array lies in memory, gaps between its elements included."""
+    begin = array.ctypes.data if array_module(array) is np else array.data.ptr
+    if not array.size:
+        return begin, begin
+    steps = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
+    low, high = (begin + sum(step for step in steps if step * sign > 0) for sign in (-1, 1))
+    return low, high + array.itemsize
+
+
+def outside(array: Span, known: Iterable[Span]) -> list[Span]:
+    """The stretches of a span that lie in none of the known ones."""
+    stretches = [array] if array[0] < array[1] else []
+    for low, high in known:
+        cut = [piece for begin, end in stretches for piece in ((begin, min(end, low)), (max(begin, high), end))]
+        stretches = [(begin, end) for begin, end in cut if begin < end]
+    return stretches
+
+
+def footprint(
+    fmt: Format, launches: Iterable[Launch | Call | Loop], x: Array | SparseVector, y: Array
+) -> dict[str, int]:
+    """Bytes by name of all that has to be on the device for the launches, without x and y.
+
+    launches: as `fmt.launches(x, y)` gave them. First the stored arrays, by their names in `fmt.arrays()`; then the
+    arrays that are arguments of launches alone, as ``argument 8 of launch 1, merge_tiles``, whether kernels write to
+    them (carries, buffers) or only read: a matrix that a format keeps outside of its fields is found here. A byte
+    counts once, with the first array that holds it; arrays without a byte of their own are left out.
+    """
+    steps = list(launches)
+    arrays = fmt.arrays()
+    for number, step in enumerate(single_steps(steps)):
+        name = step.kernel.partition("<")[0] if isinstance(step, Launch) else step.name
+        arrays |= {f"argument {place} of launch {number}, {name}": arg for place, arg in enumerate(step.args)}
+    arrays |= {f"condition of step {number}": step.more for number, step in enumerate(steps) if isinstance(step, Loop)}
+    known, found = [span(array) for array in (*parts(x), y)], {}
+    for name, array in arrays.items():
+        if isinstance(array, array_module(array).ndarray):
+            added = outside(span(array), known)
+            known += added
+            if added:
+                found[name] = sum(end - begin for begin, end in added)
+    return found
+
+
+def bytes_read(fmt: Format, found: Mapping[str, int]) -> int:
+    """`fmt.bytes_read`, for a format of the footprint `found`.
+
+    Raises ValueError where it is more than that, or nothing although there is something to read.
+    """
+    total, claimed = sum(found.values()), fmt.bytes_read
+    if not min(total, 1) <= claimed <= total:
+        raise ValueError(f"{fmt.key} says that a product reads {claimed:,} bytes, of a footprint of {total:,}")
+    return claimed

@@ -1,0 +1,123 @@
+"""Footprints: each byte that an SpMV needs beside x and y counts once, and no format counts for itself."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import formats, testing
+from spmvbench.formats import Csr, Launch, Loop, single_steps
+from spmvbench.formats.base import Format
+from spmvbench.formats.csr.csr import CsrScalar
+from spmvbench.formats.footprint import bytes_read, footprint, outside, span
+from spmvbench.formats.vectors import parts
+
+KEYS = formats.keys()
+EMULATED = [key for key in KEYS if "emulated" in formats.get(key).devices]
+MATRICES = [testing.hard_matrices()[name] for name in ("0x5", "1xN", "stencil")]
+A = Csr.of(sparse.csr_array(np.array([[1.0, 2, 0], [0, 0, 3]])))
+X, Y = np.zeros(3), np.zeros(2)
+
+
+def addresses(array):
+    """The address of every byte of an array."""
+    found = np.array(array.ctypes.data)
+    for n, stride in zip((*array.shape, array.itemsize), (*array.strides, 1), strict=True):
+        found = found[..., None] + stride * np.arange(n)
+    return found.ravel()
+
+
+@pytest.mark.parametrize("key", EMULATED)
+def test_a_footprint_is_what_the_buffers_of_an_spmv_take(key):
+    cls = formats.get(key)
+    for matrix in MATRICES:
+        a = testing.suited(cls, matrix)
+        fmt, (x, y) = testing.convert(key, a), testing.vectors(cls, a)
+        launches = fmt.launches(x, y)
+        found = footprint(fmt, launches, x, y)
+        used = [arg for step in single_steps(launches) for arg in step.args if isinstance(arg, np.ndarray)]
+        buffers = [*fmt.arrays().values(), *used]
+        everything = np.concatenate([np.zeros(0, np.int64), *map(addresses, buffers)])
+        vectors = np.concatenate([addresses(array) for array in (*parts(x), y)])
+        assert sum(found.values()) == len(np.setdiff1d(everything, vectors))
+        assert sum(found.get(name, 0) for name in fmt.arrays()) == fmt.nbytes
+        assert 0 <= bytes_read(fmt, found) <= sum(found.values())
+
+
+def test_arrays_of_launches_alone_count_once_and_views_of_stored_ones_never():
+    fmt, carry = CsrScalar.from_csr(A), np.zeros((5, 2), np.float32)
+    launches = [
+        Launch("a.cu", "k<double>", 1, 1, (np.int32(3), X, fmt.values.reshape(-1, 1), carry)),
+        Launch("a.cu", "k<float>", 1, 1, (fmt.values[1:], carry[::2], carry[3:], X[1:], Y)),
+        Loop((Launch("a.cu", "more", 1, 1, (np.zeros(0), np.zeros(7, np.int8))),), np.zeros((), np.int32), 9),
+    ]
+    assert footprint(fmt, launches, X, Y) == {
+        "row_ptr": 12,
+        "col_idx": 12,
+        "values": 24,
+        "argument 3 of launch 0, k": 40,
+        "argument 1 of launch 2, more": 7,
+        "condition of step 2": 4,
+    }
+
+
+def test_parts_of_a_buffer_add_up():
+    buffer = np.zeros(100, np.uint8)
+    launches = [Launch("a.cu", "k", 1, 1, (buffer[10:20], buffer[40:60], buffer[5:50], buffer))]
+    fmt = CsrScalar.from_csr(A)
+    found = footprint(fmt, launches, X, Y)
+    assert [found[f"argument {place} of launch 0, k"] for place in range(4)] == [10, 20, 25, 45]
+
+
+class Hidden(CsrScalar):
+    """Stores nothing: its matrix is made by `launches`."""
+
+    def launches(self, x, y):
+        copies = [array.copy() for array in (self.row_ptr, self.col_idx, self.values)]
+        return [Launch("a.cu", "k", 1, 1, (*copies, x, y))]
+
+
+def test_a_matrix_that_is_in_no_field_shows():
+    fmt = Hidden.from_csr(A)
+    nothing = fmt.with_arrays(lambda name, array: array[:0])
+    hiding = footprint(nothing, fmt.launches(X, Y), X, Y)
+    assert nothing.nbytes == 0
+    assert sum(hiding.values()) == 12 + 12 + 24
+
+
+def test_spans_include_the_gaps_of_strided_arrays():
+    array = np.zeros((4, 6))
+    begin = array.ctypes.data
+    for view in (array, array.T, array[::-1], array[::-1, ::-1].T):
+        assert span(view) == (begin, begin + 192)
+    assert span(array[1:3, ::2]) == (begin + 48, begin + 48 + 48 + 40)
+    assert span(np.broadcast_to(array[0, 1:2], (9, 1))) == (begin + 8, begin + 16)
+    assert span(array[:0])[0] == span(array[:0])[1]
+    assert outside((0, 10), [(2, 4), (6, 20), (3, 5)]) == [(0, 2), (5, 6)]
+    assert outside((5, 5), []) == []
+
+
+@pytest.mark.parametrize(("claim", "right"), [(48, True), (1, True), (49, False), (0, False), (-1, False)])
+def test_what_a_product_reads_lies_within_the_footprint(claim, right):
+    class Claims(CsrScalar):
+        @property
+        def bytes_read(self):
+            return claim
+
+    fmt = Claims.from_csr(A)
+    found = footprint(fmt, fmt.launches(X, Y), X, Y)
+    if right:
+        assert bytes_read(fmt, found) == claim
+    else:
+        with pytest.raises(ValueError, match=rf"reads {claim} bytes, of a footprint of 48"):
+            bytes_read(fmt, found)
+
+
+@pytest.mark.parametrize("name", ["arrays", "nbytes", "with_arrays", "ordered_x", "restored_y"])
+def test_a_format_does_not_count_or_order_for_itself(name):
+    with pytest.raises(TypeError, match=f"^Cheat must not define {name}: "):
+        type("Cheat", (CsrScalar,), {name: property(lambda self: 0)})
+    mixin = type("Mixin", (), {name: lambda self: 0})
+    with pytest.raises(TypeError, match=f"^Cheat must not define {name}: "):
+        type("Cheat", (mixin, Format), {})
+    with pytest.raises(TypeError, match=f"^Cheat must not define {name}: "):
+        type("Cheat", (CsrScalar,), {"__annotations__": {name: int}})
