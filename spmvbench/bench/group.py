@@ -147,7 +147,7 @@ class GroupRun:
         for op in task.ops:
             bound = stages.bind(context, task, converted.fmt, op, warm=proof.passed)
             progress.bound[op], progress.program[op] = bound, bound.program_hash
-            progress.columns[op] = row.bound_columns(context, op, converted, proof, bound)
+            progress.columns[op] = row.bound_columns(context, op, proof, bound)
         progress.same_as = next((other for other in (*self.loaded, *self.timed) if other.covers(progress)), None)
         if progress.same_as is None:
             for op, bound in progress.bound.items():

@@ -45,7 +45,7 @@ def converted_columns(
     return found
 
 
-def bound_columns(context: Context, op: str, converted: Converted, proof: Proof, bound: Bound) -> dict[str, Any]:
+def bound_columns(context: Context, op: str, proof: Proof, bound: Bound) -> dict[str, Any]:
     """What binding tells: columns of every mode of an operation."""
     found: dict[str, Any] = {
         "launches": len(bound.steps),
@@ -58,7 +58,7 @@ def bound_columns(context: Context, op: str, converted: Converted, proof: Proof,
     }
     if context.ops[op].streams:
         vectors = sum(array.nbytes for array in (*parts(context.x[op]), context.y))
-        found["model_bytes"] = converted.fmt.bytes_read + vectors
+        found["model_bytes"] = bound.read + vectors
     return found
 
 

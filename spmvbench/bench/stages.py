@@ -36,6 +36,7 @@ from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Format, Launch, Loop, Skip
 from spmvbench.formats.arrays import cdiv
 from spmvbench.formats.base import ctype
+from spmvbench.formats.footprint import bytes_read, footprint
 from spmvbench.formats.vectors import parts
 
 COMPILING = "compiling"
@@ -206,13 +207,15 @@ class Bound:
     """A format's launches for one operation, bound to its x and y.
 
     steps: its launches. setup: seconds that making them took, and of work kept from before the conversion. workspace:
-    bytes of arrays that are no field of the format. program_hash: as `program.program_hash`.
+    bytes of arrays that are no field of the format. read: bytes of all arrays that a product reads at least.
+    program_hash: as `program.program_hash`.
     """
 
     program: Program
     steps: list[Launch | Call | Loop]
     setup: float
     workspace: int
+    read: int
     program_hash: str
     detail: dict[str, Any]
 
@@ -241,7 +244,7 @@ def convert_on_host(context: Context, task: Task) -> HostConversion:
         return HostConversion()
     a = shared.a.fresh()  # what another format has asked for would be had for nothing
     with _alone(context, task):
-        fmt, seconds = timing.timed(lambda: task.cls.from_csr(a, max_bytes=limit, **task.params))
+        fmt, seconds = timing.timed(lambda: task.cls.converted(a, **task.params))
     if not on_device:
         return HostConversion(fmt, seconds)
     context.begin(task, "moving to the device")
@@ -279,8 +282,7 @@ def prove(context: Context, task: Task) -> Proof:
         return Proof(False)
     try:
         twin = verify.twin(context.shared.device_a)
-        limit = context.settings.max_bytes or context.device.default_max_bytes
-        fmt, guards = _guarded(context, lambda: task.cls.from_csr(twin, max_bytes=limit, **task.params))
+        fmt, guards = _guarded(context, lambda: task.cls.converted(twin, **task.params))
     except Skip:
         return Proof(False)
     compiling, error = 0.0, 0.0
@@ -306,18 +308,17 @@ def convert(context: Context, task: Task, host: HostConversion, proof: Proof) ->
         return Converted(*_guarded(context, lambda: found))
     context.begin(task, "converting on the device")
     seconds, peak = math.nan, 0
-    limit = context.settings.max_bytes or context.device.default_max_bytes
 
     def timed() -> Format:
         nonlocal seconds, peak
-        fmt, seconds, peak = _converted_on_device(context, task, limit, warm=proof.passed)
+        fmt, seconds, peak = _converted_on_device(context, task, warm=proof.passed)
         return fmt
 
     fmt, guards = _guarded(context, timed)
     return Converted(fmt, guards, seconds, peak)
 
 
-def _converted_on_device(context: Context, task: Task, limit: int, warm: bool) -> tuple[Format, float, int]:
+def _converted_on_device(context: Context, task: Task, warm: bool) -> tuple[Format, float, int]:
     """Timed once it is warm: a first time compiles CuPy's own kernels and fills its memory pool.
 
     The median of three where they are short, for the host's own delays are as long as a short one.
@@ -325,7 +326,7 @@ def _converted_on_device(context: Context, task: Task, limit: int, warm: bool) -
     device, device_a = context.device, context.shared.device_a
 
     def once() -> Format:
-        fmt = task.cls.from_csr(device_a.fresh(), max_bytes=limit, **task.params)
+        fmt = task.cls.converted(device_a.fresh(), **task.params)
         device.synchronize()
         return fmt
 
@@ -389,9 +390,10 @@ def bind(context: Context, task: Task, fmt: Format, op: str, *, warm: bool) -> B
     detail = context.shared.checks[op].facts | fmt.detail
     if program.host_driven:
         detail |= {"driven_by": "the host, between levels: its graphs have no loops before CUDA 12.4"}
-    known = [*parts(x), y, *fmt.arrays().values()]
-    found = program_hash(fmt, launches, device, x, y, program.code_hash)
-    return Bound(program, launches, setup + fmt.setup_seconds, workspace(launches, known), found, detail)
+    found = footprint(fmt, launches, x, y)
+    same = program_hash(fmt, launches, device, x, y, program.code_hash)
+    setup += fmt.setup_seconds
+    return Bound(program, launches, setup, sum(found.values()) - fmt.nbytes, bytes_read(fmt, found), same, detail)
 
 
 def verify_answers(context: Context, task: Task, fmt: Format, bound: Bound, op: str, proof: Proof) -> float:
@@ -605,21 +607,3 @@ def by_part(launches: list[Launch | Call | Loop]) -> dict[str, list[Launch | Cal
         if launch.part and (not isinstance(launch, Launch) or np.all(launch.grid)):
             found.setdefault(launch.part, []).append(launch)
     return found
-
-
-def workspace(launches: list[Launch | Call | Loop], known: list[Any]) -> int:
-    """Bytes of the arrays among the launches' arguments that lie in none of the known ones, each counted once."""
-
-    def span(array: Any) -> tuple[int, int]:
-        start = array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
-        return start, start + array.nbytes
-
-    spans = [span(array) for array in known]
-    extra = set()
-    for launch in launches:
-        for arg in launch.args:
-            if getattr(arg, "shape", None):  # an array: NumPy scalars have the shape ()
-                start, end = span(arg)
-                if not any(low <= start and end <= high for low, high in spans):
-                    extra.add((start, end))
-    return sum(end - start for start, end in extra)

@@ -89,7 +89,7 @@ def main(device_name: str, set_name: str, matrices: str, specs: str, dtypes: str
                 except Exception as error:
                     false.append(f"{what}: {type(error).__name__} {error}")
                     continue
-                known = row.bound_columns(context, "spmv", converted, stages.Proof(True), bound)
+                known = row.bound_columns(context, "spmv", stages.Proof(True), bound)
                 for _ in range(times):
                     series = stages.prepare_series(context, task, converted.fmt, bound, case)
                     start = time.perf_counter()

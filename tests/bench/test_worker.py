@@ -620,12 +620,3 @@ def test_a_time_below_that_of_reading_the_arrays_is_implausible(measure, seconds
     assert row["t_median"] == seconds
     if status != "ok":
         assert row["reason"].startswith("0.0028 s is less than the 0.003 s that reading its arrays and writing y takes")
-
-
-def test_workspace_counts_each_further_array_once_and_no_views():
-    x, values, carry = np.zeros(8), np.zeros((4, 4)), np.zeros(5, np.float32)
-    launches = [
-        Launch("a", "k", 1, 1, (np.int32(3), x, values.reshape(-1), carry)),
-        Launch("a", "k", 1, 1, (values[1:], carry)),
-    ]
-    assert stages.workspace(launches, [x, values]) == carry.nbytes
