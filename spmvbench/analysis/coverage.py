@@ -19,11 +19,12 @@ def coverage(rows: pd.DataFrame) -> pd.DataFrame:
     """One row for each setting (``f64 hot``) and format (`label`), in the order of their standings, then by coverage.
 
     A matrix that could not be read counts for nobody. Columns besides those two: device; kernel (own: of the bench's
-    authors, where a paper has another or none; ``= ell``: another name of that format, by declaration or because it was
-    the same program on every matrix); cases (matrices tried); ok, skipped, wrong, failed (how many ended so); coverage
-    (ok / cases); gflops (geometric mean; NaN without any, and for what is not counted: experiments, other names of a
-    format that is there too); behind, wins, ties (as `ranking.standings`; NaN, 0 and 0 where nothing is counted); worst (matrix on which the format was slowest beside
-    the best), slowdown (by which factor); error_ratio (largest error over its bound); bytes_per_nnz (geometric mean).
+    authors, where a paper has another or none; ``= ell``: another name of that format, because it says so or was the
+    same program on every matrix); cases (matrices tried); ok, skipped, wrong, failed (how many ended so); coverage (ok
+    over cases); gflops (geometric mean; NaN without any, and for what is not counted: experiments, other names of a
+    format that is there too); behind, wins, ties (as `ranking.standings`; NaN, 0 and 0 where nothing is counted);
+    worst (matrix on which the format was slowest beside the best), slowdown (by which factor); error_ratio (largest
+    error over its bound); bytes_per_nnz (geometric mean).
     """
     rows = prepared(rows[rows["matrix_sha256"] != ""])
     rows["slowdown"] = ranked(named_once(rows))["ratio"].reindex(rows.index)

@@ -94,7 +94,7 @@ def _plainest_first(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows, those first whose label stands for a program before the others'."""
     rank = pd.DataFrame(
         {
-            "experiment": rows["experiment"] if "experiment" in rows else False,
+            "experiment": rows.get("experiment", False),
             "declared": rows["alias_of"] != "",
             "settings": rows["label"] != rows["format"],
             "parameters": rows["params"].str.count('":'),

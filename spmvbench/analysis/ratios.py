@@ -12,13 +12,13 @@ COLUMNS = ["setting", "family", "label", "own", "matrix", "status", "ratio"]
 
 
 def ratios(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row for each setting, counted label and matrix that could be read, right or not; once for all names of a format.
+    """A row for each setting, label that is counted and matrix that could be read, right or not.
 
     Columns: setting; family (empty in rows from before it was kept); label; own (the kernel is this project's); matrix;
     status; ratio (time over the best time on the matrix, 1 for the best; NaN without a right row).
 
-    In each setting families follow the best of their labels, and labels within a family their standing; those without
-    a right row come last, by name.
+    A label that is another's name on every matrix has no rows. In each setting families follow the best of their
+    labels, and labels within a family their standing; those without a right row come last, by name.
     """
     every = named_once(counted(rows[rows["matrix_sha256"] != ""]))
     every = every.assign(ratio=ranked(every)["ratio"].reindex(every.index))

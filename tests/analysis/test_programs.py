@@ -60,9 +60,7 @@ def stencil():
 
 
 def of(rows, column):
-    return {
-        (matrix[2:], label): value for matrix, label, value in zip(rows["matrix"], rows["label"], column, strict=True)
-    }
+    return dict(zip(zip(rows["matrix"].str[2:], rows["label"], strict=True), column, strict=True))
 
 
 def test_one_name_stands_for_a_program_on_a_matrix(stencil):
