@@ -1,7 +1,8 @@
 """Which labels are several names of one program: on one matrix, as the column `program` says, or in all of a table.
 
 Of the names of a program one stands for it, the same wherever it is there: what is no experiment and not declared
-another's name (`alias_of`), without settings, of a format with few parameters, and of those the first by the alphabet.
+another's name (`alias_of`), without settings; of those the shortest name, then the format with the fewest parameters,
+then the first by the alphabet. That is as a rule the plainest: ell, not hyb whose rule leaves nothing for a second part.
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ def _plainest_first(rows: pd.DataFrame) -> pd.DataFrame:
             "experiment": rows.get("experiment", False),
             "declared": rows["alias_of"] != "",
             "settings": rows["label"] != rows["format"],
+            "length": rows["label"].str.len(),
             "parameters": rows["params"].str.count('":'),
             "label": rows["label"],
         },

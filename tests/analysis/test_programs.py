@@ -73,6 +73,7 @@ def test_what_stands_for_a_program_is_the_plainest_name_whatever_the_order_of_ro
         row("a", "best", 1.0, "p", alias_of="zoo"),
         row("a", "aaa", 1.0, "p", experiment=True),
         row("a", "ell[t=2]", 1.0, "p"),
+        row("a", "cc-too", 1.0, "p"),
         row("a", "bbb", 1.0, "p", params='{"u": 1, "v": 2}'),
         row("a", "ccc", 1.0, "p", params='{"u": 1}'),
         row("a", "ddd", 1.0, "p", params='{"u": 1}'),
