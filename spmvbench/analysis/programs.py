@@ -2,7 +2,7 @@
 
 Of the names of a program one stands for it, the same wherever it is there: what is no experiment and not declared
 another's name (`alias_of`), without settings; of those the shortest name, then the format with the fewest parameters,
-then the first by the alphabet. That is as a rule the plainest: ell, not hyb whose rule leaves nothing for a second part.
+then the first by the alphabet. As a rule that is the plainest: ell, not hyb whose rule leaves no second part.
 """
 
 from __future__ import annotations
