@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.programs import named_once, other_names
 from spmvbench.analysis.ranking import ranked, standings
 
 FAILED = ("timeout", "crashed", "oom", "error")
@@ -18,17 +19,19 @@ def coverage(rows: pd.DataFrame) -> pd.DataFrame:
     """One row for each setting (``f64 hot``) and format (`label`), in the order of their standings, then by coverage.
 
     A matrix that could not be read counts for nobody. Columns besides those two: device; kernel (own: of the bench's
-    authors, where a paper has another or none; ``= ell``: another name of that format); cases (matrices tried);
-    ok, skipped, wrong, failed (how many ended so); coverage (ok / cases); gflops (geometric mean; NaN without any, and
-    for what is not counted: experiments, other names of a format that is there too); behind, wins, ties (as
-    `ranking.standings`; NaN, 0 and 0 where nothing is counted); worst (matrix on which the format was slowest beside
-    the best), slowdown (by which factor); error_ratio (largest error over its bound); bytes_per_nnz (geometric mean).
+    authors, where a paper has another or none; ``= ell``: another name of that format, because it says so or was the
+    same program on every matrix); cases (matrices tried); ok, skipped, wrong, failed (how many ended so); coverage (ok
+    over cases); gflops (geometric mean; NaN without any, and for what is not counted: experiments, other names of a
+    format that is there too); behind, wins, ties (as `ranking.standings`; NaN, 0 and 0 where nothing is counted);
+    worst (matrix on which the format was slowest beside the best), slowdown (by which factor); error_ratio (largest
+    error over its bound); bytes_per_nnz (geometric mean).
     """
     rows = prepared(rows[rows["matrix_sha256"] != ""])
-    rows["slowdown"] = ranked(rows)["ratio"].reindex(rows.index)
+    rows["slowdown"] = ranked(named_once(rows))["ratio"].reindex(rows.index)
+    names = other_names(rows)
     groups = rows.groupby(["setting", "label"], observed=True)
-    found = [{"setting": setting, "label": label} | _figures(part) for (setting, label), part in groups]
-    table = pd.DataFrame(found, columns=["setting", "label", *_figures(rows)])
+    found = [{"setting": setting, "label": label} | _figures(part, names) for (setting, label), part in groups]
+    table = pd.DataFrame(found, columns=["setting", "label", *_figures(rows, names)])
     table["setting"] = table["setting"].astype(rows["setting"].dtype)
     table = table.join(standings(rows), on=["setting", "label"]).fillna({"wins": 0, "ties": 0})
     table = table.astype({"wins": int, "ties": int})
@@ -36,13 +39,13 @@ def coverage(rows: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(order, ascending=[True, True, False, True], ignore_index=True)
 
 
-def _figures(part: pd.DataFrame) -> dict[str, object]:
-    """The figures of one format in one setting."""
+def _figures(part: pd.DataFrame, names: Mapping[str, str]) -> dict[str, object]:
+    """The figures of one format in one setting. names: as `programs.other_names`."""
     ok = part[part["status"] == "ok"]
     slowest = ok.loc[ok["slowdown"].idxmax()] if ok["slowdown"].notna().any() else None
     return {
         "device": part["device"].iloc[0] if len(part) else "",
-        "kernel": _kernel(part),
+        "kernel": _kernel(part, names),
         "cases": len(part),
         "ok": len(ok),
         "skipped": int(part["status"].eq("skipped").sum()),
@@ -57,9 +60,10 @@ def _figures(part: pd.DataFrame) -> dict[str, object]:
     }
 
 
-def _kernel(part: pd.DataFrame) -> str:
+def _kernel(part: pd.DataFrame, names: Mapping[str, str]) -> str:
     """What a table says of the kernel, or of the name, of one format."""
     alias = part["alias_of"].max() if len(part) and "alias_of" in part else ""
+    alias = alias or names.get(part["label"].iloc[0] if len(part) else "", "")
     own = "own_kernel" in part and part["own_kernel"].any()
     return f"= {alias}" if alias else "own" if own else ""
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from spmvbench.analysis.cases import right
+from spmvbench.analysis.programs import named_once, same_as
 
 # The usual reference is row-wise CSR: ours runs on every device, the vendor's is what papers compare with.
 BASELINES = ("csr-lanes", "csr-vector", "cusparse-csr-alg2", "cusparse-csr-alg1", "csr-scalar")
@@ -29,15 +30,18 @@ def ranked(rows: pd.DataFrame) -> pd.DataFrame:
 def standings(rows: pd.DataFrame) -> pd.DataFrame:
     """How formats stand on common ground: a row for each setting and label with a right row, by these two.
 
+    A label that is another's name everywhere (`programs.other_names`) has none.
+
     behind: geometric mean, over all matrices of the setting that any format holds, of time over the best time; REACH
     where that is more, or where the format has no right row. 1 is the fastest everywhere, REACH never within reach.
     So every format is judged on the same matrices, one that it cannot hold costs as much as being far slower, and no
     single matrix decides; it is the area above the performance profile up to tau = REACH, as a factor.
 
-    wins: matrices on which no other format came within TIE of it; ties: those on which it shares the win.
+    wins: matrices on which no other program came within TIE of it; ties: those on which it shares the win. A program
+    of several names wins under the one that stands for it (`programs.same_as`).
     """
-    table = ranked(rows)[["setting", "matrix", "label", "ratio"]]
-    first = table["ratio"] <= TIE
+    table = ranked(named_once(rows))
+    first = (table["ratio"] <= TIE) & (same_as(table) == "")
     sharing = first.groupby([table["setting"], table["matrix"]], observed=True).transform("sum")
     table = table.assign(
         log=np.log(table["ratio"].clip(upper=REACH)), wins=first & (sharing == 1), ties=first & (sharing > 1)
@@ -66,9 +70,11 @@ def best_formats(rows: pd.DataFrame) -> pd.DataFrame:
     """The fastest format of each matrix: columns setting, matrix, label, gflops, margin, tied.
 
     margin: time of the second over time of the best (>= 1; NaN where nothing else was right). tied: the others within
-    TIE, by name. Among those the label is the one that stands first over all matrices of the setting.
+    TIE, by name. Among those the label is the one that stands first over all matrices of the setting. A program of
+    several names counts once, under the one that stands for it (`programs.same_as`).
     """
-    table = ranked(rows)
+    table = ranked(named_once(rows))
+    table = table[same_as(table) == ""]
     table = table.join(standings(rows)["behind"], on=["setting", "label"])
     case = ["setting", "matrix"]
     second = table.sort_values([*case, "ratio"]).groupby(case, observed=True)["ratio"].nth(1)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from spmvbench import paths
+from spmvbench import formats, paths
+from spmvbench.bench import operations
 from spmvbench.devices import Device
 from spmvbench.devices.cuda import three
-from spmvbench.formats import Call, Format, Launch, Loop, kernel_path, single_steps
+from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip, kernel_path, single_steps
 from spmvbench.formats.arrays import Array, array_module
+from spmvbench.formats.conversion import converting_for
 from spmvbench.formats.vectors import SparseVector, parts
 
 
@@ -45,6 +47,30 @@ def program_hash(
     kernels = code or [_text(launch.source) for launch in ran]
     sums = device.checksums(arrays.contents)() if arrays.contents else []
     return hashlib.sha256(repr((kernels, steps, orders, sums)).encode()).hexdigest()[:16]
+
+
+def on_matrix(
+    chosen: Iterable[tuple[type[Format], Mapping[str, Any]]], a: Csr, device: Device, max_bytes: int
+) -> tuple[dict[str, str], dict[str, str]]:
+    """What formats of y = A x would run on a matrix: `program_hash` by label; and why the others run nothing, likewise.
+
+    They are converted, within `max_bytes`, and nothing is compiled or run.
+    """
+    a = a.on(device.xp).read_only()
+    x, y = (device.to_device(vector) for vector in operations.get("spmv").vectors(a))
+    programs: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    for cls, params in chosen:
+        label = formats.label(cls, dict(params))
+        try:
+            with converting_for(device.limits):
+                fmt = cls.from_csr(a, max_bytes=max_bytes, **params)
+            programs[label] = program_hash(fmt, fmt.launches(x, y), device, x, y)
+        except Skip as skip:
+            failed[label] = skip.reason
+        except Exception as error:  # a format's own code may raise anything
+            failed[label] = f"{type(error).__name__}: {error}"
+    return programs, failed
 
 
 class _Arrays:

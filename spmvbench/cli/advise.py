@@ -172,13 +172,15 @@ def _if_wrong(best: Expected, second: Expected, spmvs: float) -> str:
 def _measured(advice: Advice, matrix: str, dtype: str, spmvs: float, seed: int, real_part: bool) -> pd.DataFrame:
     """The best few, cuSPARSE's and the safe one, measured on the device at hand in a run that is thrown away.
 
-    Their rows with seconds of the conversion (`made`) and of all together (`total`), the least first, and what was
-    expected of them (`expected`). Raises SpmvbenchError where nothing could be measured.
+    Their rows with seconds of the conversion (`made`) and of all together (`total`), the least first, what was expected
+    of them (`expected`), and of which other they are the same program (`same_as`). Raises SpmvbenchError where nothing
+    could be measured.
     """
     import tempfile
 
     from spmvbench.advice.model import MEASURED
     from spmvbench.analysis.breakeven import ready
+    from spmvbench.analysis.programs import same_as
     from spmvbench.bench import direct
 
     tried = dict.fromkeys((*advice.ranked[:MEASURED], advice.vendor, advice.safe))
@@ -199,6 +201,7 @@ def _measured(advice: Advice, matrix: str, dtype: str, spmvs: float, seed: int, 
         raise SpmvbenchError(f"nothing could be measured here: {'; '.join(reasons)}")
     made = ready(rows)
     rows = rows.assign(made=made, total=made + spmvs * rows["t_median"], expected=rows["label"].map(expected))
+    rows = rows.assign(same_as=same_as(rows.assign(setting="", matrix=matrix)))
     return rows.sort_values("total", ignore_index=True)
 
 
@@ -212,6 +215,8 @@ def _echo_measured(rows: pd.DataFrame) -> None:
         "conversion": lambda row: _time(row.made) if row.status == "ok" else "",
         "total expected": lambda row: _time(row.expected),
     }
-    echo_table(rows, columns, ("format",))
+    if rows["same_as"].any():
+        columns["program"] = lambda row: row.same_as and f"= {row.same_as}"
+    echo_table(rows, columns, ("format", "program"))
     for row in rows[rows["status"] != "ok"].itertuples():
         click.echo(f"{row.status}: {row.label}: {row.reason}")

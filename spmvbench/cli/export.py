@@ -8,7 +8,7 @@ from spmvbench.cli import completion, option_types
 from spmvbench.errors import UsageError
 
 FORMATS = ("csv", "json", "markdown", "latex", "ginkgo")
-TABLES = ("cases", "formats", "matrices", "reasons")
+TABLES = ("cases", "formats", "matrices", "programs", "reasons")
 
 
 @click.command(name="export")
@@ -18,7 +18,8 @@ TABLES = ("cases", "formats", "matrices", "reasons")
     "--table",
     type=click.Choice(TABLES),
     help="cases: a row a case, in csv and json with every column; formats: the table that ends a run; matrices: a row "
-    "a matrix, a column a format; reasons: why cases are not ok. Default: cases in csv and json, else formats.",
+    "a matrix, a column a format; programs: formats that are one program; reasons: why cases are not ok. "
+    "Default: cases in csv and json, else formats.",
 )
 @click.option("--samples", is_flag=True, help="With the samples of each case, in csv and json of cases.")
 @click.option("--out", type=option_types.OUTPUT, metavar="FILE", help="Where to write; standard output without, or -.")

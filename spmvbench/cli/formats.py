@@ -187,6 +187,61 @@ def _show_survey() -> None:
     click.echo(f"\n{count.format(*survey.count())}")
 
 
+def _show_same(name: str | None, matrix: str, as_json: bool) -> None:
+    """The formats that are one program on a matrix, a line a program, the one that stands for it first.
+
+    name: those to tell of, as a list of `run --formats`; all without.
+    """
+    import pandas as pd
+
+    from spmvbench import formats
+    from spmvbench.analysis.programs import same_as
+    from spmvbench.analysis.reasons import by_kind
+    from spmvbench.bench import plan, program
+    from spmvbench.collection.sources import obtain
+    from spmvbench.devices import open_device
+
+    device = open_device("emulated")
+    every = {formats.label(*which): which for which in plan.choose_formats(None, device.name, ["spmv"])}
+    asked = plan.choose_formats(name, device.name, ["spmv"]) if name else list(every.values())
+    wanted = {formats.label(*which): which for which in asked}
+    every |= wanted
+    found = obtain(matrix)
+    a = formats.Csr.of(found.read(0, "refuse"))
+    programs, failed = program.on_matrix(every.values(), a, device, device.default_max_bytes)
+    rows = pd.DataFrame(
+        {
+            "label": label,
+            "format": cls.key,
+            "params": formats.params_text(cls.resolve(params)),
+            "alias_of": cls.alias_of if label == cls.key else "",
+            "experiment": cls.experiment,
+            "program": programs.get(label, ""),
+            "status": "ok" if label in programs else "skipped",
+            "reason": failed.get(label, ""),
+            "setting": "",
+            "matrix": found.id,
+        }
+        for label, (cls, params) in every.items()
+    )
+    rows = rows.assign(same_as=same_as(rows))
+    held = rows[rows["program"] != ""]
+    ordered = held.iloc[(held["same_as"] != "").to_numpy().argsort(kind="stable")]
+    clusters = [list(part["label"]) for _, part in ordered.groupby("program", sort=False)]
+    shown = [labels for labels in clusters if len(labels) > 1 and wanted.keys() & set(labels)]
+    if as_json:
+        click.echo(json.dumps({"matrix": found.id, "programs": clusters, "skipped": failed}, indent=2))
+        return
+    click.secho(f"{found.id}: {len(held)} formats are {len(clusters)} programs", bold=True)
+    for labels in sorted(shown):
+        click.echo(_wrapped(" = ".join(labels), "  "))
+    alone = sorted(label for label in wanted if [label] in clusters)
+    if name and alone:
+        click.echo(f"{', '.join(alone)}: no other format's program")
+    for row in by_kind(rows[rows["label"].isin(wanted)]).itertuples():
+        click.echo(f"skipped {row.cases}: {row.reason} ({row.labels})")
+
+
 def _wrapped(text: str, lead: str) -> str:
     """Text behind a lead, wrapped to the terminal; keys are not broken at their hyphens."""
     import textwrap
@@ -267,6 +322,7 @@ def _document(path: str) -> str:
 @click.option("--family", metavar="NAME", help="Those of a family, described.", shell_complete=_complete_family)
 @click.option("--search", metavar="TEXT", help="Those that say TEXT of themselves, described.")
 @click.option("--survey", is_flag=True, help="The names of the survey in its order, with what runs each.")
+@click.option("--same-on", metavar="MATRIX", help="Which formats are one program on MATRIX, with NAME those alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.option(
     "--update",
@@ -276,19 +332,29 @@ def _document(path: str) -> str:
     "streams.",
 )
 def command(
-    name: str | None, family: str | None, search: str | None, survey: bool, as_json: bool, update: str | None
+    name: str | None,
+    family: str | None,
+    search: str | None,
+    survey: bool,
+    same_on: str | None,
+    as_json: bool,
+    update: str | None,
 ) -> None:
     """List the formats by family, or show one whole: storage, arrays, parameters, paper.
 
     NAME is a key, a glob such as 'csr-*', a family, or the survey's name of a format, whatever the case.
-    Parameters are set as in  spmvbench run --formats 'ell[threads=2],csr-vector'.
+    Parameters are set as in  spmvbench run --formats 'ell[threads=2],csr-vector'; with --same-on NAME is such a list.
+    MATRIX is a matrix as of  spmvbench info: it is converted to every format, and nothing is run.
     """
     import dataclasses
 
     from spmvbench import formats, paths
 
-    if sum(map(bool, (name, family, search, survey, update))) > 1:
-        raise UsageError("give a NAME, --family, --search, --survey or --update, not several")
+    if sum(map(bool, (name or same_on, family, search, survey, update))) > 1:
+        raise UsageError("give a NAME, --family, --search, --survey, --same-on or --update, not several")
+    if same_on:
+        _show_same(name, same_on, as_json)
+        return
     if update:
         text = with_table(_document(update))
         with paths.output(update) as file:

@@ -38,7 +38,7 @@ def echo_results(rows: pd.DataFrame) -> None:
         click.echo("\nBehind best: geometric mean over all matrices of time over the best time; where none was right,")
         click.echo(f"{REACH:g} counts. It orders the table. Times within {100 * (TIE - 1):.1f} % are tied.")
         click.echo(
-            "Kernel own: this project's, where a paper has another or none; = NAME: another name of that format."
+            "Kernel own: this project's, where a paper has another or none; = NAME: the same program on every matrix."
         )
     _echo_reasons(rows)
 

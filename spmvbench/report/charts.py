@@ -17,6 +17,7 @@ from matplotlib.colors import to_hex, to_rgb
 
 from spmvbench.analysis.breakeven import setups
 from spmvbench.analysis.cases import counted, of_one_operation
+from spmvbench.analysis.programs import same_as
 from spmvbench.analysis.ranking import REACH, TIE
 from spmvbench.bench.record import STATUSES, rate_unit
 from spmvbench.report import style
@@ -147,7 +148,10 @@ _OF_MATRIX = {"rows": "rows", "nnz": "nnz", "mean": "row_len_mean", "longest": "
 def _cases(
     readable: pd.DataFrame, times: pd.DataFrame, place: Mapping[str, Mapping[str, int]], settings: Sequence[str]
 ) -> dict[str, list[Any]]:
-    """The cases, a column each; what is not known, or not shown, or of an experiment, is null."""
+    """The cases, a column each; what is not known, or not shown, or of an experiment, is null.
+
+    same: the format that stands for the case's program (`programs.same_as`), where there is another.
+    """
     keys = ["setting", "matrix", "label"]
     costs = setups(readable).pivot_table(index=keys, columns="path", values="setup", observed=True)
     table = readable.join(costs.reindex(columns=["host", "device"]).add_prefix("setup_"), on=keys)
@@ -155,12 +159,14 @@ def _cases(
     table = table.assign(**timed)
     right = (table["status"] == "ok") & table["label"].isin(counted(readable)["label"])
     known = list(STATUSES)
+    same = same_as(table[right]).reindex(table.index, fill_value="")
     fields = {**_FIELDS, "host": "setup_host", "device": "setup_device"}
     return {
         "setting": [settings.index(str(setting)) for setting in table["setting"]],
         "format": [place["label"][label] for label in table["label"]],
         "matrix": [place["matrix"][matrix] for matrix in table["matrix"]],
         "status": [known.index(status) for status in table["status"]],
+        **({"same": [place["label"].get(label) for label in same]} if same.any() else {}),
         **{field: _numbers(table[column].where(right), 6) for field, column in fields.items()},
     }
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from spmvbench.analysis import programs
 from spmvbench.analysis.cases import counted, emulated, prepared, right
 from spmvbench.analysis.ranking import TIE, in_order
 from spmvbench.analysis.reasons import first_line
@@ -20,6 +21,7 @@ TABLES = {
     "cases": "a row a case; csv and json have every column of rows.parquet",
     "formats": "a row a format, as a run ends with it: behind best, wins, GFLOPS, coverage",
     "matrices": "a row a matrix and a column a format: GFLOPS, or bytes a nonzero where nothing was timed on a GPU",
+    "programs": "a row a format that is the same program as another on some matrix",
     "reasons": "why cases are not ok: a row a format and reason",
 }
 FORMATS = ("csv", "json", "markdown", "latex", "ginkgo")
@@ -90,10 +92,11 @@ def _formats(rows: pd.DataFrame) -> list[Table]:
 
 def _matrices(rows: pd.DataFrame) -> list[Table]:
     rows, speed = _timed(rows)
-    read = counted(rows[rows["matrix_sha256"] != ""])
+    read = programs.named_once(counted(rows[rows["matrix_sha256"] != ""]))
     labels = in_order(read) if speed else []
     labels += sorted(set(read["label"]) - set(labels))
     value, best = ("gflops", "max") if speed else ("bytes_per_nnz", "min")
+    read = read.assign(same_as=programs.same_as(read) if speed else "")
     return [
         tables.by_matrix(
             f"{rate_unit(str(setting)) if speed else 'Bytes per nonzero'}, {setting}",
@@ -108,10 +111,16 @@ def _matrices(rows: pd.DataFrame) -> list[Table]:
     ]
 
 
+def _programs(rows: pd.DataFrame) -> list[Table]:
+    rows = prepared(rows)
+    return [tables.shared_programs(programs.shared(rows)), tables.programs_on_a_matrix(programs.counts(rows))]
+
+
 _TABLES: Mapping[str, Callable[[pd.DataFrame], list[Table]]] = {
     "cases": _cases,
     "formats": _formats,
     "matrices": _matrices,
+    "programs": _programs,
     "reasons": lambda rows: [tables.reasons(prepared(rows))],
 }
 

@@ -21,6 +21,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import counted, emulated, prepared, right
+from spmvbench.analysis.programs import counts
 from spmvbench.analysis.ranking import default_baseline, in_order
 from spmvbench.bench.record import COLUMNS
 from spmvbench.errors import UsageError, did_you_mean
@@ -349,6 +350,7 @@ def _render(
             days=sorted(set(rows["started_at"].str.slice(0, 10)) - {""}),
             matrices=measured["matrix"].nunique(),
             labels=measured["label"].nunique(),
+            programs=counts(measured),
             cases=int(rows["cases"].sum()),
             fingerprint=fingerprint(rows),
             settings=[str(setting) for setting in rows["setting"].cat.categories],

@@ -111,10 +111,12 @@ def by_matrix(
     cases: columns matrix, label, `value`, status and reason, one row a pair, matrices in the order of the table.
     labels: the columns to show. A dash carries the mark of a note with its reason; where there was no case the place is
     empty. best: "max" or "min" highlights the best of a row and those within a factor `tie` of it, and a column
-    `winner` names them, the best first, be they shown or not.
+    `winner` names them, the best first, be they shown or not. Where cases have the column same_as
+    (`analysis.programs`), what is another's name carries a note that says so, and wins nothing.
     """
     labels = list(labels)
-    held = cases[(cases["status"] == "ok") & cases[value].notna()]
+    cases = cases if "same_as" in cases else cases.assign(same_as="")
+    held = cases[(cases["status"] == "ok") & cases[value].notna() & (cases["same_as"] == "")]
     top = held.groupby("matrix")[value].agg(best) if best else pd.Series(dtype=float)
 
     def leads(matrix: str, found: float) -> bool:
@@ -131,11 +133,14 @@ def by_matrix(
         if case is None:
             return Cell("", "")
         found = getattr(case, value)
-        if case.status == "ok" and not math.isnan(found):
+        right = case.status == "ok" and not math.isnan(found)
+        if right and not case.same_as:
             return Cell(show(found), _key(found), best=leads(matrix, found))
         reason = f"{case.status}: {first_line(case.reason)}" if case.status != "ok" else "not measured"
+        reason = f"= {case.same_as} here" if right else reason
         mark, _ = notes.setdefault(reason, (_letter(len(notes)), reason))
-        return Cell(NONE, "", note=mark, about=reason)
+        said, key = (show(found), _key(found)) if right else (NONE, "")
+        return Cell(said, key, note=mark, about=reason)
 
     tried = {(case.matrix, case.label): case for case in cases[cases["label"].isin(labels)].itertuples()}
     rows = []
@@ -153,7 +158,11 @@ def _letter(place: int) -> str:
 
 _OUTCOME = [
     Column("label", "Format"),
-    Column("kernel", "Kernel", about="own: this project's, where a paper has another or none; =: another name of"),
+    Column(
+        "kernel",
+        "Kernel",
+        about="own: this project's, where a paper has another or none; =: the same program on every matrix as",
+    ),
     Column("cases", "Matrices", number, "matrices tried"),
     Column("coverage", "Right", percent, "share of the matrices that the format held and got right"),
 ]
@@ -165,7 +174,7 @@ _SPEED = [
         f"geometric mean over all matrices of time over the best time, {REACH:g} where that is more or none was right; "
         "the order of this table",
     ),
-    Column("wins", "Wins", number, f"matrices on which no other format came within {100 * (TIE - 1):.1f} %"),
+    Column("wins", "Wins", number, f"matrices on which no other program came within {100 * (TIE - 1):.1f} %"),
     Column(
         "ties",
         "Ties",
@@ -200,6 +209,32 @@ def formats(rows: pd.DataFrame, *, speed: bool) -> list[Table]:
             named = [replace(column, heading=unit) if column.field == "gflops" else column for column in columns]
             found.append(table(str(setting), counts, named))
     return found
+
+
+def shared_programs(found: pd.DataFrame) -> Table:
+    """Which labels are another's name on which share of the matrices; found: as `programs.shared`."""
+    columns = [
+        Column("label", "Format"),
+        Column("same_as", "Same as", about="the label that stands for the program in wins and rankings"),
+        Column("share", "On", percent, "share of the cases that the format got right"),
+        Column("cases", "Cases", number, "matrices in each type and mode on which both are one program"),
+        Column("of", "Right", number, "cases that the format got right and of which the program is known"),
+        Column("matrices", "Matrices", number, "different matrices of these cases"),
+    ]
+    return table("Formats that are one program", found, columns)
+
+
+def programs_on_a_matrix(found: pd.DataFrame) -> Table:
+    """How many programs the formats are on a matrix; found: as `programs.counts`."""
+    columns = [
+        Column("setting", "Setting"),
+        Column("matrices", "Matrices", number),
+        Column("names", "Formats", number, "median over the matrices of the formats that are right there"),
+        Column("fewest", "Fewest programs", number, "on a matrix"),
+        Column("median", "Median", number),
+        Column("most", "Most", number),
+    ]
+    return table("Programs on a matrix", found, columns)
 
 
 def reasons(rows: pd.DataFrame) -> Table:

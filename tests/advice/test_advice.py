@@ -299,7 +299,7 @@ TIMES = {"csr5": 3e-6, "cusparse-csr-alg1": 5e-6, "csr-lanes": 1e-6, "ell": 2e-6
 def measure(shipped, command, monkeypatch):
     """`advise pde:15 --measure` on a GPU that has TIMES, where some formats fail: what it printed, and what it ran."""
 
-    def of(*words, failing=()):
+    def of(*words, failing=(), programs=None):
         asked = {}
 
         def run(matrices, labels, **options):
@@ -308,7 +308,11 @@ def measure(shipped, command, monkeypatch):
             made = {"t_convert_device": 1e-3, "t_convert_host": np.nan, "t_transfer": np.nan, "t_setup": np.nan}
             rows = pd.DataFrame({"label": labels, "device": "cuda:0", "device_name": "Some GPU", **made})
             rows["t_median"] = rows["label"].map(TIMES).mask(failed)
-            return rows.assign(status=np.where(failed, "crashed", "ok"), reason=np.where(failed, "it fell", ""))
+            rows = rows.assign(status=np.where(failed, "crashed", "ok"), reason=np.where(failed, "it fell", ""))
+            if programs is None:
+                return rows
+            told = rows["label"].map(programs).fillna("")
+            return rows.assign(program=told, format=rows["label"], params="{}", alias_of="")
 
         monkeypatch.setattr("spmvbench.devices.cuda.why_unavailable", lambda: None)
         monkeypatch.setattr(direct, "run", run)
@@ -327,6 +331,13 @@ def test_the_best_few_are_measured_here(measure):
     assert measured.index("ell") < measured.index("cusparse-csr-alg1")
     assert "2 us" in found.out
     assert "nan" not in found.out
+
+
+def test_what_is_one_program_here_is_marked(measure):
+    found, _ = measure(programs={"ell": "one", "csr5": "one", "cusparse-csr-alg1": "two"})
+    lines = found.out.partition("Measured on Some GPU")[2].splitlines()
+    assert {line.split()[0]: line.rpartition("  ")[2] for line in lines if "= " in line} == {"csr5": "= ell"}
+    assert " = " not in measure()[0].out
 
 
 def test_what_failed_here_is_named(measure):

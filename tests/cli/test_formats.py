@@ -147,3 +147,35 @@ def test_table_replaces_what_stands_between_the_markers(command, tmp_path):
 def test_document_without_a_place_for_the_table_is_refused(text):
     with pytest.raises(UsageError, match="no place for the table"):
         with_table(text)
+
+
+def test_formats_that_are_one_program_on_a_matrix(command):
+    result = command("formats", "--same-on", "pde:16")
+    assert result.code == 0
+    first, *lines = result.out.splitlines()
+    (same,) = (line.split() for line in lines if "hyb-third" in line)
+    assert same[0] == "ell"
+    assert {"hec", "hyb", "hyb-third"} < set(same)
+    names, programs = (int(word) for word in first.split() if word.isdigit())
+    assert names - programs == sum(line.count(" = ") for line in lines) > 10
+
+
+def test_what_some_formats_are_on_a_matrix_and_why_some_are_nothing(command, tmp_path):
+    path = tmp_path / "wide.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate real general\n2 3 2\n1 1 1.5\n2 3 2.5\n")
+    result = command("formats", "hyb,hll[threads=2],ehyb", "--same-on", str(path))
+    assert result.code == 0
+    _, same, alone, skipped = result.out.splitlines()
+    assert same.startswith("  ell = ")
+    assert " = hyb" in same
+    assert alone == "hll[threads=2]: no other format's program"
+    assert skipped == "skipped 1: ehyb holds square matrices only, this one is 2 x 3 (ehyb 1)"
+    told = json.loads(command("formats", "--same-on", str(path), "--json").out)
+    assert next(labels for labels in told["programs"] if "hyb" in labels)[0] == "ell"
+    assert told["skipped"]["ehyb"].startswith("ehyb holds square")
+
+
+def test_formats_of_other_operations_are_no_programs_of_a_product(command):
+    result = command("formats", "bfs-push", "--same-on", "pde:4")
+    assert result.code == 2
+    assert "bfs-push" in result.err

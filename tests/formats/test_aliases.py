@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from spmvbench import formats, testing
-from spmvbench.formats import single_steps
+from spmvbench.bench.program import program_hash
+from spmvbench.devices import open_device
 
+DEVICE = open_device("emulated")
 HARD = testing.hard_matrices()
 REGISTERED = formats.keys()
 # Names whose rule begins with larger matrices than the hard ones, as settings that let it begin at once.
@@ -22,23 +24,15 @@ def digest(array):
 
 
 def program(spec):
-    """What a format stores and launches on every hard matrix: names, parts, and what is empty do not count."""
+    """What a format stores and runs on every hard matrix: names, parts, and what is empty do not count."""
     ((cls, _),) = formats.parse(spec)
-    found = hashlib.sha256()
+    found = []
     for a in HARD.values():
         suited = testing.suited(cls, a)
-        fmt = testing.convert(spec, suited)
-        stored = {id(array): digest(array) for array in fmt.arrays().values()}
-        found.update(repr(sorted(known for known in stored.values() if 0 not in known[1])).encode())
-        for launch in single_steps(fmt.launches(*testing.vectors(cls, suited))):
-            if np.all(launch.grid):
-                args = [
-                    stored.get(id(arg), (str(arg.dtype), arg.shape)) if getattr(arg, "shape", ()) else repr(arg)
-                    for arg in launch.args
-                ]
-                what = launch.source, launch.kernel, launch.grid, launch.block, launch.shared_bytes, args
-                found.update(repr(what).encode())
-    return found.hexdigest()
+        fmt, (x, y) = testing.convert(spec, suited), testing.vectors(cls, suited)
+        stored = sorted(digest(array) for array in fmt.arrays().values() if array.size)
+        found.append((program_hash(fmt, fmt.launches(x, y), DEVICE, x, y), stored))
+    return repr(found)
 
 
 @pytest.mark.parametrize("key", [key for key in REGISTERED if formats.get(key).alias_of])

@@ -554,11 +554,11 @@ function about(r, panel, pairs) {
   return { f: r.f, m: r.m ?? -1, name: called(r), panel, lines };
 }
 
-// The fastest of each matrix; of those within a tie the one that stands first over all matrices.
+// The fastest program of each matrix; of those within a tie the one that stands first over all matrices.
 function winners(rows) {
   const standing = view().behind;
   const perCase = d3.group(rows, (r) => `${r.setting} ${r.m}`);
-  return [...perCase.values()].map((part) => {
+  return [...perCase.values()].map(once).map((part) => {
     const first = d3.least(
       part.filter((r) => r.ratio <= data.tie),
       (r) => standing.get(r.f),

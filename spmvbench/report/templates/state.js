@@ -13,6 +13,7 @@ const cases = data.cases.setting.map((setting, i) => {
   const found = { setting, panel: settings[setting], f: of("format"), m: of("matrix"), status: of("status") };
   for (const column of ["gflops", "time", "bytes", "bound", "host", "device"]) found[column] = of(column);
   const nnz = matrices.nnz[found.m];
+  found.program = data.cases.same?.[i] ?? found.f; // the format that stands for it
   found.intensity = of("model") ? (2 * nnz) / of("model") : null;
   return found;
 });
@@ -65,6 +66,17 @@ function view() {
   }
   known = { shown, ranked, timed, solved, behind };
   return known;
+}
+
+// Of cases of one matrix and setting those that count: a program of several names once, under the one that stands for it
+// or, where that is not shown, the first.
+function once(part) {
+  const first = d3.rollup(
+    d3.sort(part, (c) => c.f !== c.program),
+    (same) => same[0],
+    (c) => c.program,
+  );
+  return [...first.values()];
 }
 
 // Numbers as people read them.
