@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from spmvbench import untrusted
 from spmvbench.collection import files, sets, suitesparse, synthetic
 from spmvbench.collection.download import Unreachable
 from spmvbench.collection.features import is_spd
@@ -227,8 +228,7 @@ def _short(path: Path, twins: Sequence[Path]) -> str:
 
 def _printable(name: str) -> str:
     """A file's name as rows, terminals and figures hold it: bytes that are not UTF-8 and controls by their numbers."""
-    text = os.fsencode(name).decode("utf-8", "backslashreplace")
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+    return untrusted.text(os.fsencode(name).decode("utf-8", "backslashreplace"))
 
 
 def _digest(path: Path) -> str:
