@@ -505,7 +505,7 @@ def _sessions(run_folder: Path) -> list[dict[str, Any]]:
             raise ValueError
     except FileNotFoundError:
         return []
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise SpmvbenchError(f"{path} is damaged: restore it from a copy, or move it away; the rows stay") from None
     return sessions
 
