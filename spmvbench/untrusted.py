@@ -37,3 +37,21 @@ def tree(value: Any) -> Any:
     if isinstance(value, list):
         return [tree(part) for part in value]
     return value
+
+
+# How cells begin that spreadsheets compute: the last four are the wide forms of the first.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def cell(value: Any) -> Any:
+    """A cell of a CSV file: a text that a spreadsheet would compute has an apostrophe before it, which makes it text.
+
+    Numbers stay numbers, also those that are texts, and so does a dash alone.
+    """
+    if not isinstance(value, str) or not value.startswith(_FORMULA) or value == "-":
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
