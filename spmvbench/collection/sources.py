@@ -49,11 +49,17 @@ class Matrix:
     def read(self, seed: int = 0, complex_values: files.ComplexValues = "refuse") -> Any:
         """The matrix as a canonical scipy.sparse.csr_array of float64; see files.read and synthetic.generate.
 
-        Raises SpmvbenchError for a file that is no longer what it was when its hash was taken.
+        Raises UsageError for a file that was named and is none that can be read, SpmvbenchError for what was fetched
+        and is damaged, for complex values and for a file that is no longer what it was when its hash was taken.
         """
         if self.path is None:
             return synthetic.generate(self.name, seed)
-        a = files.read(self.path, seed=seed, complex_values=complex_values)
+        try:
+            a = files.read(self.path, seed=seed, complex_values=complex_values)
+        except files.Complex:
+            raise
+        except SpmvbenchError as error:
+            raise (UsageError if self.source == "file" else SpmvbenchError)(str(error)) from None
         if self.file_sha256 and self.file_sha256 != _digest(self.path):
             raise SpmvbenchError(
                 f"{self.name} was edited after the run began: the same command measures what it is now"
@@ -109,6 +115,24 @@ def resolve(
     return _told_apart(here), missing
 
 
+def require_readable(matrices: Sequence[Matrix], seed: int = 0, complex_values: files.ComplexValues = "refuse") -> None:
+    """Raise what is wrong with the first of the matrices if none of them can be read: nothing could be measured.
+
+    What was read is kept in the cache, where whoever measures finds it.
+    """
+    wrong = None
+    for matrix in matrices:
+        if matrix.path is None:
+            return
+        try:
+            matrix.read(seed, complex_values)
+            return
+        except SpmvbenchError as error:
+            wrong = wrong or error
+    if wrong:
+        raise wrong
+
+
 def obtain(name: str) -> Matrix:
     """One matrix by name, fetched if it is the collection's and not here. Raises UsageError or SpmvbenchError."""
     own = _own(name)
@@ -137,12 +161,8 @@ def load(name: str, seed: int = 0, complex_values: files.ComplexValues = "refuse
 
 
 def _items(matrices: Iterable[str], set_names: Iterable[str]) -> list[str]:
-    """The names given and those of the sets; a set's optional ones only where they are here."""
-    items = list(matrices)
-    for set_name in set_names:
-        chosen = sets.get(set_name)
-        items += [*chosen.matrices, *(name for name in chosen.optional if suitesparse.cached(*name.split("/")))]
-    return items
+    """The names given and those of the sets."""
+    return [*matrices, *(name for set_name in set_names for name in sets.members(set_name))]
 
 
 def _is_glob(text: str) -> bool:

@@ -157,7 +157,7 @@ def _markdown(found: Sequence[Table]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-# What Markdown reads as markup: signs, an underscore at the edge of a word, an entity, and what becomes a link by itself.
+# What Markdown reads as markup: signs, an underscore at a word's edge, an entity, and what becomes a link by itself.
 _MARKUP = re.compile(
     r"[\\`*|<>~]|\](?=[(\[])|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|(?<=\w)(?=://)|(?<=www)\.", re.IGNORECASE
 )
