@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from spmvbench import collection, store
 from spmvbench.bench import operations, plan, session
-from spmvbench.collection.sources import Matrix, obtain
+from spmvbench.collection.sources import Matrix, obtain, require_readable
 from spmvbench.devices import chosen
 from spmvbench.errors import SpmvbenchError, UsageError
 
