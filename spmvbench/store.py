@@ -26,10 +26,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from spmvbench.bench.record import COLUMNS, MATRIX_COLUMNS, SCHEMA_VERSION, SETTLED, arrow_schema, blank_row
+import numpy as np
+
+from spmvbench import untrusted
+from spmvbench.bench.record import (
+    COLUMNS,
+    MATRIX_COLUMNS,
+    MOST_REASON,
+    SCHEMA_VERSION,
+    SETTLED,
+    arrow_schema,
+    blank_row,
+    unfit,
+)
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 from spmvbench.paths import is_at, naming, opened, written_whole
 
@@ -45,6 +58,8 @@ _HELD = {ROWS, PARTS, ENVIRONMENT, LOG, LOCK, MATRICES, MATRIX_PARTS, "report", 
 _TAKEN = _HELD | {"index.html", "shared"}
 _LONGEST = 200  # bytes of a name: a file system allows 255, and parts, shards and removed runs have longer names
 _TIME = "%Y%m%d-%H%M%S-%f"
+MOST_ROWS, MOST_BYTES = 10_000_000, 2**32  # of a table, unpacked: a few bytes of a file can stand for very many
+NAMED = 3  # rows left out that are named
 
 
 @dataclass(frozen=True)
@@ -115,10 +130,16 @@ def folder(run: Path | str, results: Path | str = "results") -> Path:
 def load(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
     """All rows of a run, each case once, in the order written; columns as in bench/record.py.
 
-    A damaged part is named on stderr and left out. Raises UsageError where there is no such run, SpmvbenchError for
-    rows of a newer spmvbench and for a damaged rows.parquet.
+    Texts are such as `untrusted.text` writes them. A damaged part, and rows that do not fit the schema
+    (`record.unfit`), are named on stderr and left out; for the latter attrs of the table has ``left_out``, a sentence.
+    Raises UsageError where there is no such run, SpmvbenchError for rows of a newer spmvbench and for a damaged
+    rows.parquet.
     """
-    return _read(folder(run, results), _CASES)[0].to_pandas()
+    table, said = _fitting(folder(run, results), _CASES)
+    rows = table.to_pandas()
+    if said:
+        rows.attrs["left_out"] = said
+    return rows
 
 
 def load_run(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
@@ -137,7 +158,7 @@ def matrices(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
 
     A run measured before descriptions were kept has none.
     """
-    return _read(folder(run, results), _DESCRIPTIONS)[0].to_pandas()
+    return _fitting(folder(run, results), _DESCRIPTIONS)[0].to_pandas()
 
 
 def environment(run: Path | str, results: Path | str = "results") -> dict[str, Any]:
@@ -161,7 +182,7 @@ def measured(run_folder: Path, *, settled: bool = False, max_bytes: int | None =
     if max_bytes is None:
         limits = [session.get("default_max_bytes") for session in _sessions(run_folder)]
         max_bytes = next(filter(None, reversed(limits)), math.inf)
-    rows, _ = _read(run_folder, _CASES)
+    rows, _ = _fitting(run_folder, _CASES)
     names = ("case_id", "source_hash", "matrix_sha256", "status", "bytes_needed", "bytes_limit")
     return {
         case_id: source_hash
@@ -180,7 +201,7 @@ def next_sequence(run_folder: Path) -> int:
 
 def described(run_folder: Path) -> set[str]:
     """The hashes of the matrices that the folder holds a description of; empty for a folder yet to be made."""
-    return set(_read(run_folder, _DESCRIPTIONS)[0]["matrix_sha256"].to_pylist())
+    return set(_fitting(run_folder, _DESCRIPTIONS)[0]["matrix_sha256"].to_pylist())
 
 
 def append(run_folder: Path, row: dict[str, Any]) -> None:
@@ -329,7 +350,7 @@ def merge(sources: Sequence[Path], target: Path) -> int:
     rows: dict[str, dict[str, Any]] = {}
     places: dict[str, Path] = {}
     for source in sources:
-        for row in _read(source, _CASES)[0].to_pylist():
+        for row in _fitting(source, _CASES)[0].to_pylist():
             row |= {"run_id": target.name, "sequence": len(rows) + 1}
             held = rows.setdefault(row["case_id"], row)
             if str(held | row) != str(held | {"sequence": row["sequence"]}):  # as text: NaN is not equal to itself
@@ -339,7 +360,7 @@ def merge(sources: Sequence[Path], target: Path) -> int:
                     "spmvbench compare"
                 )
             places.setdefault(row["case_id"], source)
-    about = {row["matrix_sha256"]: row for source in sources for row in _read(source, _DESCRIPTIONS)[0].to_pylist()}
+    about = {row["matrix_sha256"]: row for source in sources for row in _fitting(source, _DESCRIPTIONS)[0].to_pylist()}
     described = [row | {"sequence": place} for place, row in enumerate(about.values(), start=1)]
     sessions = [session for source in sources for session in _sessions(source)]
     sessions = [session for place, session in enumerate(sessions) if session not in sessions[:place]]
@@ -487,7 +508,8 @@ def _read(run_folder: Path, kept: _Kept) -> tuple[pa.Table, list[Path]]:
             pass
         except (pa.ArrowException, ValueError, OSError) as error:
             raise SpmvbenchError(
-                f"{merged} is damaged ({_first_line(error)}): restore it, or start anew with --fresh"
+                f"{merged} is damaged ({_damage(error)}): restore it from a copy; run --fresh measures anew and keeps "
+                "what there is in a folder beside it"
             ) from None
         for part in sorted((run_folder / kept.parts).glob("*.parquet")):
             try:
@@ -496,7 +518,7 @@ def _read(run_folder: Path, kept: _Kept) -> tuple[pa.Table, list[Path]]:
             except FileNotFoundError:  # merged after the folder was listed
                 continue
             except (pa.ArrowException, ValueError, OSError) as error:
-                damaged.append(f"Warning: ignored the damaged row {part} ({_first_line(error)})")
+                damaged.append(f"Warning: ignored the damaged row {part} ({_damage(error)})")
         stale = _version(merged) != before
     for warning in damaged:
         print(warning, file=sys.stderr)
@@ -505,6 +527,47 @@ def _read(run_folder: Path, kept: _Kept) -> tuple[pa.Table, list[Path]]:
     places = table["sequence"].to_pylist()
     order = sorted(last.values(), key=lambda index: (places[index], index))
     return table.take(pa.array(order, pa.int64())), parts
+
+
+def _fitting(run_folder: Path, kept: _Kept) -> tuple[pa.Table, str]:
+    """The rows of `_read` that fit the schema, their texts made printable, and a sentence of those left out, if any.
+
+    The sentence is said on stderr, too. What is left out stays in its file.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table, _ = _read(run_folder, kept)
+    for index, field in enumerate(kept.schema):
+        if field.type == pa.string():
+            column = table.column(index)
+            if field.name == "reason":
+                column = pc.utf8_slice_codeunits(column, 0, MOST_REASON)
+            steering = {text for text in pc.unique(column).to_pylist() if not text.isprintable()}
+            if steering:
+                stay = "\n\t" if field.name == "reason" else ""
+                texts = [untrusted.text(text, stay) if text in steering else text for text in column.to_pylist()]
+                column = pa.chunked_array([pa.array(texts, field.type)])
+            table = table.set_column(index, field, column)
+    faults = unfit(table, kept.columns)
+    if not faults:
+        return table, ""
+    named = [f"{_named(table, place)}: {why}" for place, why in list(faults.items())[:NAMED]]
+    more = f"; and {len(faults) - NAMED} more" if len(faults) > NAMED else ""
+    said = f"left out {len(faults)} of {len(table)} rows of {run_folder}, which cannot be: {'; '.join(named)}{more}"
+    print(f"Warning: {said}", file=sys.stderr)
+    fits = np.ones(len(table), dtype=bool)
+    fits[list(faults)] = False
+    return table.filter(pa.array(fits)), said
+
+
+def _named(table: pa.Table, place: int, most: int = 60) -> str:
+    """A row in a few words."""
+    names = [
+        str(table[name][place]) for name in ("group", "name", "label", "dtype", "mode") if name in table.column_names
+    ]
+    words = " ".join(["/".join(names[:2]), *names[2:]])
+    return words if len(words) <= most else f"{words[:most]}..."
 
 
 def _version(path: Path) -> tuple[int, int] | None:
@@ -524,7 +587,8 @@ def _table(path: Path, kept: _Kept) -> pa.Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path) as file:
+    # Opened here: Arrow takes names of files in UTF-8 alone, and a locale may have others.
+    with open(path, "rb") as opened, pq.ParquetFile(opened) as file:
         metadata = file.schema_arrow.metadata or {}
         version = int(metadata.get(b"schema_version", 0))
         if version > SCHEMA_VERSION:
@@ -532,7 +596,7 @@ def _table(path: Path, kept: _Kept) -> pa.Table:
                 f"{path} was written by a newer spmvbench (schema {version}, this one knows {SCHEMA_VERSION}): "
                 "update spmvbench"
             )
-        table = file.read()
+        table = _bounded(file)
     blank = blank_row(kept.columns)
     if version:
         for name in set(kept.schema.names) - set(table.column_names):
@@ -547,29 +611,86 @@ def _table(path: Path, kept: _Kept) -> pa.Table:
     return table
 
 
-# What is computed with, of a session's record.
-_RECORDED = {"default_max_bytes", "read_bandwidth_gbps", "copy_bandwidth_gbps", "multiprocessors", "max_sm_clock_mhz"}
+def _bounded(file: Any) -> pa.Table:
+    """A file's rows. Raises ValueError where they are more, or take more memory, than those of any run."""
+    import pyarrow as pa
+
+    batches, size = [], 0
+    if file.metadata.num_rows > MOST_ROWS:
+        raise ValueError(f"it declares {file.metadata.num_rows:,} rows")
+    for batch in file.iter_batches(1024, use_threads=False):
+        size += batch.nbytes
+        if size > MOST_BYTES:
+            raise ValueError(f"it unpacks to more than {MOST_BYTES >> 30} GiB")
+        batches.append(batch)
+    return pa.Table.from_batches(batches, file.schema_arrow)
+
+
+MOST_RECORD = 2**26  # bytes of run.json
 
 
 def _sessions(run_folder: Path) -> list[dict[str, Any]]:
     path = run_folder / ENVIRONMENT
     try:
-        sessions = json.loads(path.read_text(encoding="utf-8"))["sessions"]
-        if not all(isinstance(session["started"], str) and _sound(session) for session in sessions):
+        if path.stat().st_size > MOST_RECORD:
+            raise ValueError
+        sessions = untrusted.tree(json.loads(path.read_text(encoding="utf-8"))["sessions"])
+        if not isinstance(sessions, list) or not all(map(_sound, sessions)):
             raise ValueError
     except FileNotFoundError:
         return []
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise SpmvbenchError(f"{path} is damaged: restore or remove it") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise SpmvbenchError(f"{path} is damaged: restore it from a copy, or move it away; the rows stay") from None
     return sessions
 
 
-def _sound(session: dict[str, Any]) -> bool:
-    """Whether what is computed with is of its kind, or null."""
-    facts = session | dict(session.get("properties") or {})
-    numbers = [value for name, value in facts.items() if name in _RECORDED]
-    return all(value is None or (isinstance(value, int | float) and 0 < value < math.inf) for value in numbers)
+def _sound(session: Any) -> bool:
+    """Whether a session's record holds what is shown and computed with in its kind, or null, or not at all."""
+    if not isinstance(session, dict) or not isinstance(session.get("started"), str):
+        return False
+    return all(
+        value is None
+        or (check(value) if (check := _RECORDED.get(name)) else not _SIZE.search(name) or _positive(value))
+        for facts in (session, session.get("properties") or {})
+        for name, value in facts.items()
+    )
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 < value < 1e30
+
+
+def _positives(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_positive, value.values()))
+
+
+def _roofs(value: Any) -> bool:
+    """Whether these are roofs as `bench.roofs` has them: pairs of bytes and seconds, by rising bytes."""
+    return isinstance(value, dict) and all(
+        isinstance(pairs, list)
+        and pairs
+        and all(isinstance(pair, list) and len(pair) == 2 and all(map(_positive, pair)) for pair in pairs)
+        and all(one[0] < other[0] for one, other in pairwise(pairs))
+        for pairs in value.values()
+    )
+
+
+_SIZE = re.compile("_(bytes|gbps|mhz)$")
+_RECORDED: dict[str, Callable[[Any], bool]] = {
+    "seed": lambda value: isinstance(value, int) and 0 <= value < 2**63,
+    "command": lambda value: isinstance(value, list) and all(isinstance(word, str) for word in value),
+    "properties": lambda value: isinstance(value, dict),
+    "multiprocessors": _positive,
+    "launch_floor": _positives,
+    "roofs": _roofs,
+    "seconds": lambda value: (
+        isinstance(value, dict) and all(isinstance(part, int | float) and 0 <= part < 1e30 for part in value.values())
+    ),
+}
+
+
+def _damage(error: Exception) -> str:
+    """What an error says of a file that is damaged. One of the system, which may read it another time, is raised."""
+    if isinstance(error, OSError) and error.errno is not None:
+        raise error
+    return untrusted.text(str(error).partition("\n")[0])

@@ -10,11 +10,12 @@ import pytest
 import spmvbench
 
 PACKAGE = Path(spmvbench.__file__).parent
-EVERYWHERE = {"errors", "paths"}
+EVERYWHERE = {"errors", "paths", "untrusted"}
 # What each room may import besides itself, EVERYWHERE and the package's version.
 MAY_IMPORT = {
     "errors": set(),
     "paths": set(),
+    "untrusted": set(),
     "__init__": {
         "formats",
         "collection",

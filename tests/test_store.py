@@ -13,7 +13,7 @@ from spmvbench.errors import SpmvbenchError, UsageError
 
 
 def row(case_id, **columns):
-    return blank_row() | {"case_id": case_id} | columns
+    return blank_row() | {"case_id": case_id, "status": "skipped"} | columns
 
 
 def about(sha, **columns):
@@ -33,7 +33,10 @@ def test_every_column_survives_the_round_trip(folder):
         "bool": True,
         "floats": np.array([1e-6, 3.3e-6], np.float32).tolist(),
     }
-    written = {name: values[kind] for name, (kind, _) in COLUMNS.items()} | {"schema_version": SCHEMA_VERSION}
+    words = {"status": "ok", "dtype": "f64", "mode": "hot", "op": "spmv", "device": "cuda:0"}
+    words |= {"started_at": "2026-01-01T10:00:00", "t_parts": '{"text": 1.5}'}
+    words |= dict.fromkeys(["params", "bytes_arrays", "detail"], "{}") | {"schema_version": SCHEMA_VERSION}
+    written = {name: values[kind] for name, (kind, _) in COLUMNS.items()} | words
     store.append(folder, written)
     for _ in range(2):  # as a part, then merged
         loaded = store.load(folder)
@@ -158,7 +161,7 @@ def test_cases_whose_matrix_could_not_be_read_are_not_measured(folder):
 
 def test_what_failed_is_not_settled(folder):
     for case, status in zip("abcdefg", ("ok", "skipped", "wrong", "oom", "timeout", "crashed", "error"), strict=True):
-        store.append(folder, row(case, source_hash="s", status=status, matrix_sha256="m"))
+        store.append(folder, row(case, source_hash="s", status=status, matrix_sha256="m", t_median=1e-5))
     assert list(store.measured(folder)) == list("abcdefg")
     assert list(store.measured(folder, settled=True)) == ["a", "b"]
 

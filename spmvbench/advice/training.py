@@ -339,10 +339,11 @@ def rows_of(runs: Sequence[Path | str]) -> tuple[pd.DataFrame, dict[str, Any]]:
     folders = [store.folder(run) for run in runs]
     rows = pd.concat([store.load(folder) for folder in folders], ignore_index=True)
     sessions = [s for folder in folders for s in store.environment(folder)["sessions"] if s.get("roofs")]
-    if not sessions or not {"sectors", "lines"} <= set(sessions[-1]["roofs"]):
-        raise SpmvbenchError("no session of these runs has measured the roofs of its GPU")
-    last = sessions[-1]
     kept = ("roofs", "launch_floor")
+    last = sessions[-1] if sessions else {}
+    measured = {"read", "sectors", "lines"} <= set(last.get("roofs") or {}) and all(last.get(name) for name in kept)
+    if not measured or "multiprocessors" not in (last.get("properties") or {}):
+        raise SpmvbenchError("no session of these runs has measured the roofs of its GPU")
     return rows, {"runs": [folder.name for folder in folders], **{name: last[name] for name in kept}} | {
         "multiprocessors": last["properties"]["multiprocessors"]
     }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from spmvbench import collection, store
 from spmvbench.bench import operations, options, plan, session
-from spmvbench.collection.sources import Matrix, obtain
+from spmvbench.collection.sources import Matrix, obtain, require_readable
 from spmvbench.devices import chosen
 from spmvbench.errors import SpmvbenchError, UsageError
 
@@ -73,7 +73,9 @@ def run(
     if not classes:
         raise UsageError("formats names no format: spmvbench.formats.keys() lists them")
     with tempfile.TemporaryDirectory() as kept:
-        cases = plan.cross(_found(matrices, Path(kept)), classes, dtypes, modes, device, seed, names)
+        found = _found(matrices, Path(kept))
+        require_readable(found, seed, "real" if real_part else "refuse")
+        cases = plan.cross(found, classes, dtypes, modes, device, seed, names)
         settings = plan.Settings(device, max_bytes, budget, timeout, real_part, convert)
         with store.lock(folder):
             if fresh:

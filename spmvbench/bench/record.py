@@ -5,12 +5,17 @@ Beside the rows a run keeps one description a matrix, what pictures of it need a
 
 from __future__ import annotations
 
+import json
 import math
 import operator
-from collections.abc import Callable, Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SCHEMA_VERSION = 1
 
@@ -290,3 +295,142 @@ def arrow_schema(columns: Mapping[str, tuple[str, str]] = COLUMNS) -> Any:
         [pa.field(name, types[kind], metadata={"meaning": meaning}) for name, (kind, meaning) in columns.items()],
         metadata={"schema_version": str(SCHEMA_VERSION)},
     )
+
+
+# What a row that was read may hold at most, whoever wrote it: figures and tables are made of it.
+MOST_TEXT, MOST_JSON = 1_000, 1_000_000  # characters of a text, and of one that is JSON
+MOST_REASON = 20_000  # characters of a reason, which holds a compiler's log: a longer one is cut, not refused
+LARGEST = 2**62  # of a whole number, so that two of them can be added
+_JSON = ("params", "t_parts", "bytes_arrays", "detail")
+_WORDS = {
+    "status": re.compile("|".join(STATUSES)),
+    "mode": re.compile("hot|cold"),
+    "dtype": re.compile("f64|f32|pattern"),
+    "op": re.compile(r"spmv|spmspv@[\d.e+-]{1,32}|bfs(-directed)?@\d{1,9}"),
+    "device": re.compile(r"cuda:\d{1,9}|emulated(-check)?"),
+    "started_at": re.compile(r"\d{4}-\d\d-\d\d(T[\d:.+Z-]{1,32})?"),
+}
+_SHORTEST, _LONGEST = 1e-12, 1e9  # seconds
+_GRIDS = (("down", "across", "density"), ("zoom_down", "zoom_across", "zoom_density"))
+
+
+def unfit(table: pa.Table, columns: Mapping[str, tuple[str, str]] = COLUMNS) -> dict[int, str]:
+    """Why rows that were read cannot be what was measured, by their place in the table; empty where all can.
+
+    table: with these columns in the types of `arrow_schema`, without nulls in them. Looked at are words (status, mode,
+    type, operation, device), lengths of texts, JSON that is none or of another shape, numbers that are infinite,
+    negative or beyond `LARGEST`, times of rows that are ok, and grids whose cells are not as many as they say. Whether
+    a row is true is not asked here: that is for `spmvbench check`.
+    """
+    found: dict[int, str] = {}
+    for name, (kind, _) in columns.items():
+        for wrong, why in _FAULTS[kind](name, table):
+            for place in np.flatnonzero(wrong):
+                found.setdefault(int(place), f"{name} {why}")
+    if "status" in columns:
+        ok = np.array([status == "ok" for status in table["status"].to_pylist()], dtype=bool)
+        for name in ("t_median", "t_q1", "t_q3"):
+            times = table[name].to_numpy()
+            there = ok if name == "t_median" else ok & ~np.isnan(times)
+            for place in np.flatnonzero(there & ~((times >= _SHORTEST) & (times <= _LONGEST))):
+                found.setdefault(int(place), f"{name} is {times[place]:g} seconds")
+    if "density" in columns:
+        for place, row in enumerate(table.to_pylist()):
+            if why := _description_fault(row):
+                found.setdefault(place, why)
+    return found
+
+
+def _text_faults(name: str, table: pa.Table) -> Iterator[tuple[Any, str]]:
+    import pyarrow.compute as pc
+
+    most = {"reason": MOST_REASON}.get(name, MOST_JSON if name in _JSON else MOST_TEXT)
+    lengths = pc.utf8_length(table[name]).to_numpy()
+    yield lengths > most, f"has more than {most:,} characters"
+    if name in _WORDS or name in _JSON:
+        texts = table[name].to_pylist()
+        short = {text for text, length in zip(texts, lengths, strict=True) if length <= most}
+        bad = {text: why for text in short if (why := _word_fault(name, text))}
+        for why in set(bad.values()):
+            yield np.array([bad.get(text) == why for text in texts], dtype=bool), why
+
+
+def _word_fault(name: str, text: str) -> str:
+    if not text and name != "status":
+        return ""
+    if name in _WORDS:
+        return "" if _WORDS[name].fullmatch(text) else f"is {_shown(text, 40)}"
+    try:
+        held = json.loads(text)
+    except (ValueError, RecursionError):
+        return "is no JSON"
+    return "" if _has_shape(name, held) else "is JSON of another shape"
+
+
+def _has_shape(name: str, held: Any) -> bool:
+    if not isinstance(held, dict) or not all(key.isprintable() and len(key) <= MOST_TEXT for key in held):
+        return False
+    if name == "t_parts":
+        return _numbers(list(held.values())) and 0 < sum(held.values()) < math.inf
+    if name == "bytes_arrays":
+        return _numbers(list(held.values()))
+    if name == "params":
+        return all(isinstance(value, str | int | float | bool | None) for value in held.values())
+    shares = held.get("tile_share"), held.get("nnz_share")
+    levels = [held[key] for key in ("level_seconds", "level_kernel", "level_found") if key in held]
+    return (
+        (shares == (None, None) or all(isinstance(share, dict) and _numbers(list(share.values())) for share in shares))
+        and (shares == (None, None) or shares[0].keys() <= shares[1].keys())
+        and (not levels or (len(levels) == 3 and all(isinstance(of, list) and _numbers(of) for of in levels)))
+        and _numbers([held.get("partition_s", 0.0)])
+    )
+
+
+def _numbers(values: list[Any]) -> bool:
+    """Whether these are finite numbers and none is negative."""
+    return all(type(value) in (int, float) and 0 <= value < math.inf for value in values)
+
+
+def _whole_faults(name: str, table: pa.Table) -> Iterator[tuple[Any, str]]:
+    values = table[name].to_numpy()
+    yield (values < 0) | (values > (2**63 - 1 if name == "x_seed" else LARGEST)), "is out of range"
+
+
+def _number_faults(name: str, table: pa.Table) -> Iterator[tuple[Any, str]]:
+    values = table[name].to_numpy()
+    if name != "error_ratio":  # an answer may be infinitely wrong
+        yield np.isinf(values), "is infinite"
+    yield values < 0, "is negative"
+
+
+def _list_faults(name: str, table: pa.Table) -> Iterator[tuple[Any, str]]:
+    import pyarrow.compute as pc
+
+    column = table[name].combine_chunks()
+    values = pc.list_flatten(column).fill_null(-1).to_numpy(zero_copy_only=False)
+    wrong = np.zeros(len(column), dtype=bool)
+    wrong[pc.list_parent_indices(column).to_numpy()[~(np.isfinite(values) & (values >= 0))]] = True
+    yield wrong, "holds what is no number, negative or infinite"
+
+
+_FAULTS: dict[str, Callable[[str, Any], Iterator[tuple[Any, str]]]] = {
+    "str": _text_faults,
+    "int": _whole_faults,
+    "float": _number_faults,
+    "bool": lambda name, table: iter(()),
+    "ints": _list_faults,
+    "floats": _list_faults,
+}
+
+
+def _description_fault(row: Mapping[str, Any]) -> str:
+    """What is wrong with the grids and row lengths of a matrix; nothing where they are sound."""
+    for down, across, density in _GRIDS:
+        if row[down] * row[across] != len(row[density]):
+            return f"{density} has {len(row[density])} cells and not {row[down]} x {row[across]}"
+        if any(share > 1 for share in row[density]):
+            return f"{density} holds more than 1"
+    lengths = row["row_lengths"]
+    if len(lengths) != len(row["row_counts"]) or sorted(set(lengths)) != lengths:
+        return "row_lengths do not rise, or are not as many as row_counts"
+    return ""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import math
 import os
-import subprocess
 import sys
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,10 +24,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from spmvbench import store
+from spmvbench import store, untrusted
 from spmvbench.bench import reading, roofs
 from spmvbench.bench.record import STATUSES
-from spmvbench.bundle import pack, sources
+from spmvbench.bundle import confined, pack, sources
 from spmvbench.collection import sources as collected
 from spmvbench.collection import suitesparse
 from spmvbench.errors import SpmvbenchError, UsageError
@@ -35,7 +36,10 @@ from spmvbench.paths import own, scratch
 
 PASSED, FAILED, OPEN, NOTE = "passed", "FAILED", "open", "note"
 MOST_BYTES = 2**31  # of an unpacked bundle
+ENCRYPTED = 0x1  # flag of a file in a ZIP archive (APPNOTE.TXT, 4.4.4)
 LISTED = 5
+TRIAL = 600.0  # seconds that a format of a bundle has on the emulated device
+SHOWN = 500  # characters of what it says
 # The floor and the roofs are measured themselves, and the floor's own samples spread by some hundredths.
 FLOOR, ROOF = 0.9, 1.05
 
@@ -77,7 +81,11 @@ def _unpacked(path: Path, folder: Path) -> dict[str, Any]:
             held = {info.filename: info.file_size for info in archive.infolist()}
             if sum(held.values()) > MOST_BYTES:
                 raise SpmvbenchError(f"{path} unpacks to more than {MOST_BYTES >> 30} GiB")
-            manifest = json.loads(archive.read(pack.MANIFEST))
+            if any(info.flag_bits & ENCRYPTED for info in archive.infolist()):
+                raise SpmvbenchError(f"{path} is encrypted: a bundle is not")
+            manifest = untrusted.tree(json.loads(archive.read(pack.MANIFEST)))
+            if not _is_manifest(manifest):
+                raise SpmvbenchError(f"{path} is damaged: its {pack.MANIFEST} is not one that spmvbench bundle writes")
             if manifest["bundle"] > pack.VERSION:
                 raise SpmvbenchError(f"{path} was written by a newer spmvbench: update spmvbench")
             files = manifest["files"]
@@ -89,12 +97,31 @@ def _unpacked(path: Path, folder: Path) -> dict[str, Any]:
                     raise SpmvbenchError(f"{path} is damaged: {name} is not what {pack.MANIFEST} says")
                 parts = PurePosixPath(name).parts
                 if not parts or ".." in parts or name.startswith("/"):
-                    raise SpmvbenchError(f"{path} holds a file outside of itself: {name}")
+                    raise SpmvbenchError(f"{path} holds a file outside of itself: {name!r}")
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_bytes(content)
+    except RecursionError:
+        raise SpmvbenchError(f"{path} is damaged: its {pack.MANIFEST} is nested too deep") from None
+    except (NotImplementedError, zlib.error, lzma.LZMAError, EOFError) as error:
+        raise SpmvbenchError(f"{path} cannot be unpacked: {error}") from None
     except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError):
         raise UsageError(f"{path} is neither a run's folder nor a bundle (spmvbench bundle RUN makes one)") from None
     return manifest
+
+
+def _is_manifest(manifest: Any) -> bool:
+    """Whether this has the shape of what `pack` writes."""
+
+    def texts(value: Any, *names: str) -> bool:
+        return isinstance(value, dict) and all(isinstance(value.get(name), str) for name in names)
+
+    return (
+        isinstance(manifest, dict)
+        and isinstance(manifest.get("bundle"), int)
+        and texts(files := manifest.get("files"), *(files if isinstance(files, dict) else ()))
+        and isinstance(origins := manifest.get("formats"), list)
+        and all(texts(origin, "format", "source_hash", "from") for origin in origins)
+    )
 
 
 def checks(
@@ -131,6 +158,8 @@ def _held(check: str, rows: pd.DataFrame, bad: Any, what: str, fine: str) -> Ite
 def schema(bundle: Bundle) -> Iterator[Finding]:
     """Statuses that exist, cases that stand once, counts that the manifest tells."""
     rows = bundle.rows
+    if left_out := rows.attrs.get("left_out"):
+        yield Finding("schema", FAILED, left_out)
     unknown = sorted(set(rows["status"]) - set(STATUSES))
     if unknown:
         yield Finding("schema", FAILED, f"there is no status {' or '.join(unknown)}")
@@ -287,6 +316,12 @@ def _digest(name: str, seed: int) -> str:
     return reading.digest(Csr.of(collected.obtain(name).read(seed, "real")).astype(np.float64))
 
 
+def brought(bundle: Bundle) -> list[Path]:
+    """The modules of formats that lie in a bundle, none in a run's folder: programs of whoever sent it."""
+    own = any(origin["from"] == "bundle" for origin in (bundle.manifest or {}).get("formats", []))
+    return sorted((bundle.folder / "sources").glob("*.py")) if own else []
+
+
 def formats_known(bundle: Bundle, run_sources: bool) -> Iterator[Finding]:
     """Every format's source is a release's, or lies in the bundle and is right on the emulated device."""
     pairs = bundle.rows[["format", "source_hash"]].drop_duplicates().itertuples(index=False, name=None)
@@ -298,28 +333,34 @@ def formats_known(bundle: Bundle, run_sources: bool) -> Iterator[Finding]:
     yield Finding("formats", PASSED, f"{total - len(unknown) - len(own)} of {total} formats have released sources")
     if not own:
         return
-    modules = sorted((bundle.folder / "sources").glob("*.py"))
+    modules = brought(bundle)
     if not run_sources:
         names = ", ".join(path.name for path in modules)
         yield Finding("formats", OPEN, f"not run: {names} of {', '.join(sorted(own))}; read them, then --run-sources")
         return
-    environment = os.environ | {"SPMVBENCH_FORMATS": os.pathsep.join(map(str, modules))}
+    environment = {"SPMVBENCH_FORMATS": os.pathsep.join(str(path.resolve()) for path in modules)}
     measured = {origin["format"]: origin["source_hash"] for origin in bundle.manifest["formats"]}
     for key in sorted(own):
         program = (
             "import sys; from spmvbench import formats, testing; cls = formats.get(sys.argv[1])\n"
             "print(formats.source_hash(cls), flush=True); testing.main([sys.argv[1], '--largest', '9000'])"
         )
-        ran = subprocess.run(
-            [sys.executable, "-P", "-c", program, key], env=environment, capture_output=True, text=True, timeout=600
-        )
-        first, _, told = ran.stdout.partition("\n")
+        with scratch(bundle.folder) as own_folder:
+            ran = confined.run([sys.executable, "-P", "-c", program, key], own_folder, TRIAL, environment)
+        first, _, told = ran.out.partition("\n")
+        if ran.limit:
+            yield Finding("formats", FAILED, f"{key}: {ran.limit}")
+            continue
         if first != measured[key]:
             yield Finding(
-                "formats", FAILED, f"{key} was measured from {measured[key]}, the bundle holds {first or 'none'}"
+                "formats",
+                FAILED,
+                f"{key} was measured from {measured[key]}, the bundle holds {untrusted.text(first)[:SHOWN] or 'none'}",
             )
-        elif ran.returncode:
-            last = (told.strip() or ran.stderr.strip()).splitlines()[-1:]
-            yield Finding("formats", FAILED, f"{key} is wrong on the emulated device: {' '.join(last)}")
+        elif ran.code:
+            last = (told.strip() or ran.err.strip()).splitlines()[-1:]
+            yield Finding(
+                "formats", FAILED, f"{key} is wrong on the emulated device: {untrusted.text(' '.join(last))[:SHOWN]}"
+            )
         else:
             yield Finding("formats", PASSED, f"{key}: the source of the bundle, right on the emulated device")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from spmvbench import __version__, formats, paths, store
-from spmvbench.bench.record import MATRIX_COLUMNS, arrow_schema
+from spmvbench.bench.record import MATRIX_COLUMNS, SCHEMA_VERSION, arrow_schema
 from spmvbench.bundle import sources
 from spmvbench.errors import UsageError
 
@@ -38,7 +38,7 @@ def pack(run: Path, target: Path | str, *, identify: bool = False) -> dict[str, 
     rows = store.load(run)
     if rows.empty:
         raise UsageError(f"{run} holds no rows: there is nothing to hand in")
-    record = json.loads((run / store.ENVIRONMENT).read_text(encoding="utf-8"))
+    record = {"schema_version": SCHEMA_VERSION, "sessions": store.environment(run)["sessions"]}
     measured = rows[["format", "source_hash"]].drop_duplicates().itertuples(index=False)
     origins, own = _origins(measured)
     files = {

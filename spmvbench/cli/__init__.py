@@ -86,6 +86,13 @@ def _open_streams() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Entry point: errors become one line on stderr; exit code 2 for a wrong command, 1 for a failed job."""
     _open_streams()
+    from spmvbench.cli import terminal
+
+    with terminal.guarded():
+        _main(argv)
+
+
+def _main(argv: list[str] | None) -> None:
     args = sys.argv[1:] if argv is None else argv
     debug = "--debug" in args
     try:

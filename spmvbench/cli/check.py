@@ -14,8 +14,11 @@ UNVERIFIED = 4  # exit code: nothing is wrong, something is not verified; 1 and 
 @click.option(
     "--seconds", type=click.FloatRange(0), default=240.0, show_default=True, help="Time to make matrices again in."
 )
-@click.option("--run-sources", is_flag=True, help="Run the sources that lie in the bundle: a stranger's program.")
-def command(bundle: Path, seconds: float, run_sources: bool) -> int:
+@click.option(
+    "--run-sources", is_flag=True, help="Run the sources that lie in the bundle: a stranger's program. Asks first."
+)
+@click.option("--yes", is_flag=True, help="Do not ask, where such a program is confined.")
+def command(bundle: Path, seconds: float, run_sources: bool, yes: bool) -> int:
     """Verify BUNDLE, a file of `spmvbench bundle` or a run's folder, without a GPU.
 
     \b
@@ -34,6 +37,7 @@ def command(bundle: Path, seconds: float, run_sources: bool) -> int:
         check.opened(bundle, paths.home() / "bundles") as content,
         tqdm(disable=None, leave=False, bar_format="{desc}") as bar,
     ):
+        run_sources = run_sources and _allowed(check.brought(content), yes)
         for one in check.checks(seconds, run_sources, bar.set_description_str):
             for finding in one(content):
                 verdicts.add(finding.verdict)
@@ -48,3 +52,21 @@ def command(bundle: Path, seconds: float, run_sources: bool) -> int:
         return UNVERIFIED
     click.echo(f"{bundle} passes.")
     return 0
+
+
+def _allowed(programs: list[Path], yes: bool) -> bool:
+    """Whether the programs of a bundle may be run, as the person at the terminal says once told what they may do."""
+    from spmvbench.bundle import check, confined
+
+    if not programs:
+        return False
+    can = confined.unconfined()
+    click.echo(
+        f"The bundle's sender wrote {', '.join(path.name for path in programs)}. Run here, they may read what you may "
+        f"read, take {confined.MEMORY >> 30} GiB of memory, {confined.PROCESSES} processes and {check.TRIAL:g} s a "
+        f"format{'' if can else ', and write in a folder of their own alone, without a network'}."
+    )
+    if can:
+        click.secho(f"This system cannot confine them: they could {' and '.join(can)}.", fg="red")
+    allowed = yes or click.confirm("Run them?")
+    return allowed and (not can or click.confirm("Run them all the same?"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spmvbench.cli import completion, option_types
+from spmvbench.cli.results import echo_unread
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def command(
     site: str | None,
     opened: bool,
     **asked: Any,
-) -> None:
+) -> int:
     """Draw the figures of a run and write one HTML page that holds them.
 
     RUN is a name under results/ or a folder; without it, the newest. Several are shown as one (then give --out),
@@ -182,9 +183,15 @@ def command(
     place = Path(results) if every else None if site is None else Path(site)
     if place is not None:
         _beside(folders, place)
-    written = None
+    written, unread = None, {}
     for group in [[folder] for folder in folders] if every else [folders]:
-        written = _write(group, Path(out) if out is not None else inside(group[0], "report"), place, **asked)
+        try:
+            written = _write(group, Path(out) if out is not None else inside(group[0], "report"), place, **asked)
+        except (SpmvbenchError, OSError) as error:
+            if not every or isinstance(error, UsageError):
+                raise
+            unread[group[0].name] = error
+    code = echo_unread(unread)
     if place is not None:
         from spmvbench.report import site as pages
 
@@ -195,6 +202,7 @@ def command(
 
         if not webbrowser.open(written.resolve().as_uri()):
             raise SpmvbenchError(f"no browser can be started here: open {written} in one")
+    return code
 
 
 def _beside(folders: list[Path], site: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,6 +66,13 @@ def _echo_reasons(rows: pd.DataFrame) -> None:
         click.echo(f"and {len(alike) - LISTED_FAILURES} other failures; the rows hold every reason")
     for row in unread.itertuples():
         click.echo(f"not read: {row.group}/{row.name}: {row.reason}")
+
+
+def echo_unread(unread: Mapping[str, Exception]) -> int:
+    """A line for each run that could not be read, with the reason. Returns the exit code: 1 where there is one."""
+    for name, reason in unread.items():
+        click.secho(f"{name} was not read: {reason}", fg="red")
+    return 1 if unread else 0
 
 
 _COUNTS = {

@@ -164,6 +164,7 @@ def command(
     from spmvbench.bench import operations, plan, session
     from spmvbench.bench.record import SETTLED
     from spmvbench.bench.timing import RULES
+    from spmvbench.collection.sources import require_readable
 
     if not chosen:
         raise UsageError("nothing to run: name matrices (HB/1138_bus, pde:16, a file), a --group, or --set demo")
@@ -180,6 +181,8 @@ def command(
         run_name = default_name([*chosen.sets, *chosen.groups, *chosen.matrices], device)
     folder = Path(results) / store.name_of(run_name)
     found = places.found(chosen, seed, dry_run=dry_run)
+    if not dry_run:
+        require_readable(found, seed, "real" if real_part else "refuse")
     modes = modes or plan.DEFAULT_MODES[plan.device_kind(device)]
     cases = plan.cross(found, classes, dtypes, modes, device, seed, names)
     settings = plan.Settings(device, max_bytes, budget, timeout, real_part, convert)

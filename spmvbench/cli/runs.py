@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spmvbench.cli import completion, option_types
-from spmvbench.cli.results import echo_results, echo_table
+from spmvbench.cli.results import echo_results, echo_table, echo_unread
 from spmvbench.errors import SpmvbenchError, UsageError
 
 if TYPE_CHECKING:
@@ -57,13 +57,14 @@ def _about(folder: Path) -> dict[str, Any]:
 @click.group(name="runs", invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @option_types.results
 @click.pass_context
-def command(ctx: click.Context, results: str) -> None:
+def command(ctx: click.Context, results: str) -> int:
     """List the runs, the one worked on last first; show, remove and merge them.
 
-    Without a further word: a line a run. Times are UTC.
+    Without a further word: a line a run. Times are UTC. A run that cannot be read has a line with the reason, and the
+    exit code is 1.
     """
     if ctx.invoked_subcommand is not None:
-        return
+        return 0
     import pandas as pd
 
     from spmvbench import store
@@ -71,7 +72,16 @@ def command(ctx: click.Context, results: str) -> None:
     found = store.runs(results)
     if not found:
         raise SpmvbenchError(f"there is no run in {results}: start one with spmvbench run --set demo")
-    echo_table(pd.DataFrame(list(map(_about, found))), _COLUMNS, ("run", "measured", "device"))
+    told, unread = [], {}
+    for folder in found:
+        try:
+            store.environment(folder)
+            told.append(_about(folder))
+        except (SpmvbenchError, OSError) as error:
+            unread[folder.name] = error
+    if told:
+        echo_table(pd.DataFrame(told), _COLUMNS, ("run", "measured", "device"))
+    return echo_unread(unread)
 
 
 @command.command()

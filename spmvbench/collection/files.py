@@ -20,6 +20,10 @@ _BOEING = re.compile(r"\.(rb|hb|[rcpiq][suhzr][ae])")
 ComplexValues = Literal["refuse", "real"]
 
 
+class Complex(SpmvbenchError):
+    """A matrix is complex, and its real part alone was not asked for."""
+
+
 def is_matrix_file(name: str) -> bool:
     """Whether a file of this name can be read here: its ending is a known one."""
     name = name.lower()
@@ -50,7 +54,7 @@ def read(path: str | Path, *, seed: int = 0, complex_values: ComplexValues = "re
             raise SpmvbenchError(f"{path.name} holds or declares more than this machine's memory does") from None
         cache.save(path, content)
     if content.real_part and complex_values == "refuse":
-        raise SpmvbenchError(
+        raise Complex(
             f"{path.name} is complex and formats hold real values: only its real part can be taken (--real-part)"
         )
     if content.seed not in (None, seed):
@@ -89,6 +93,7 @@ def _content(matrix: Any, pattern: bool, symmetry: str, name: str) -> Content:
     import scipy.sparse as sp
 
     checked.size(*matrix.shape, matrix.size, name)
+    checked.exact(matrix if isinstance(matrix, np.ndarray) else matrix.data, name)
     if symmetry != "general":
         matrix = _expand(matrix, symmetry, name)
     a = sp.csr_array(matrix)
@@ -102,11 +107,18 @@ def _content(matrix: Any, pattern: bool, symmetry: str, name: str) -> Content:
 
 
 def _expand(stored: Any, symmetry: str, name: str) -> Any:
-    """Both triangles of a scipy.sparse.coo_array that holds one; raises SpmvbenchError where it holds more."""
+    """Both triangles of a scipy.sparse.coo_array that holds one; raises SpmvbenchError where it holds more.
+
+    The diagonal of a skew-symmetric matrix is its own negative, that of a Hermitian one its own conjugate: any other is
+    refused, too.
+    """
     import scipy.sparse as sp
 
     rows, cols = stored.coords
     off, below = rows != cols, rows > cols
+    on = stored.data[~off]
+    if (symmetry == "skew-symmetric" and on.any()) or (symmetry == "hermitian" and on.imag.any()):
+        raise SpmvbenchError(f"{name} is declared {symmetry} and its diagonal is not")
     if below.any() and not below[off].all():
         # Most of one triangle and some of the other is a matrix; an entry in both would be added to itself.
         keys = np.minimum(rows, cols).astype(np.int64) << 32 | np.maximum(rows, cols)

@@ -1,7 +1,4 @@
-"""Named sets of matrices: configs/sets/*.toml, each with a title, its source (paper and table) and the matrices.
-
-`optional` lists real matrices that join where they are cached and are not missed where they are not.
-"""
+"""Named sets of matrices: configs/sets/*.toml, each with a title, its source (paper and table) and the matrices."""
 
 from __future__ import annotations
 
@@ -16,13 +13,12 @@ from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 @dataclass(frozen=True)
 class MatrixSet:
-    """A named set. matrices and optional hold group/name ids and generated specs in the source's order."""
+    """A named set. matrices: group/name ids and generated specs in the source's order, everywhere the same."""
 
     name: str
     title: str
     source: str
     matrices: tuple[str, ...]
-    optional: tuple[str, ...] = ()
 
 
 def names() -> list[str]:
@@ -39,16 +35,14 @@ def get(name: str) -> MatrixSet:
     path = paths.configs() / "sets" / f"{name}.toml"
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-        lists = {key: tuple(table.pop(key, ())) for key in ("matrices", "optional")}
-        return MatrixSet(name=name, **table, **lists)
+        return MatrixSet(name=name, matrices=tuple(table.pop("matrices", ())), **table)
     except (tomllib.TOMLDecodeError, TypeError) as error:
         raise SpmvbenchError(f"{path} is no set of matrices: {error}") from None
 
 
 def members(name: str) -> list[str]:
-    """All matrices of a set, the optional ones last. Raises UsageError for an unknown set."""
-    chosen = get(name)
-    return [*chosen.matrices, *chosen.optional]
+    """All matrices of a set. Raises UsageError for an unknown set."""
+    return list(get(name).matrices)
 
 
 @cache

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from spmvbench import untrusted
 from spmvbench.collection import files, sets, suitesparse, synthetic
 from spmvbench.collection.download import Unreachable
 from spmvbench.collection.features import is_spd
@@ -48,11 +49,17 @@ class Matrix:
     def read(self, seed: int = 0, complex_values: files.ComplexValues = "refuse") -> Any:
         """The matrix as a canonical scipy.sparse.csr_array of float64; see files.read and synthetic.generate.
 
-        Raises SpmvbenchError for a file that is no longer what it was when its hash was taken.
+        Raises UsageError for a file that was named and is none that can be read, SpmvbenchError for what was fetched
+        and is damaged, for complex values and for a file that is no longer what it was when its hash was taken.
         """
         if self.path is None:
             return synthetic.generate(self.name, seed)
-        a = files.read(self.path, seed=seed, complex_values=complex_values)
+        try:
+            a = files.read(self.path, seed=seed, complex_values=complex_values)
+        except files.Complex:
+            raise
+        except SpmvbenchError as error:
+            raise (UsageError if self.source == "file" else SpmvbenchError)(str(error)) from None
         if self.file_sha256 and self.file_sha256 != _digest(self.path):
             raise SpmvbenchError(
                 f"{self.name} was edited after the run began: the same command measures what it is now"
@@ -108,6 +115,24 @@ def resolve(
     return _told_apart(here), missing
 
 
+def require_readable(matrices: Sequence[Matrix], seed: int = 0, complex_values: files.ComplexValues = "refuse") -> None:
+    """Raise what is wrong with the first of the matrices if none of them can be read: nothing could be measured.
+
+    What was read is kept in the cache, where whoever measures finds it.
+    """
+    wrong = None
+    for matrix in matrices:
+        if matrix.path is None:
+            return
+        try:
+            matrix.read(seed, complex_values)
+            return
+        except SpmvbenchError as error:
+            wrong = wrong or error
+    if wrong:
+        raise wrong
+
+
 def obtain(name: str) -> Matrix:
     """One matrix by name, fetched if it is the collection's and not here. Raises UsageError or SpmvbenchError."""
     own = _own(name)
@@ -136,12 +161,8 @@ def load(name: str, seed: int = 0, complex_values: files.ComplexValues = "refuse
 
 
 def _items(matrices: Iterable[str], set_names: Iterable[str]) -> list[str]:
-    """The names given and those of the sets; a set's optional ones only where they are here."""
-    items = list(matrices)
-    for set_name in set_names:
-        chosen = sets.get(set_name)
-        items += [*chosen.matrices, *(name for name in chosen.optional if suitesparse.cached(*name.split("/")))]
-    return items
+    """The names given and those of the sets."""
+    return [*matrices, *(name for set_name in set_names for name in sets.members(set_name))]
 
 
 def _is_glob(text: str) -> bool:
@@ -227,8 +248,7 @@ def _short(path: Path, twins: Sequence[Path]) -> str:
 
 def _printable(name: str) -> str:
     """A file's name as rows, terminals and figures hold it: bytes that are not UTF-8 and controls by their numbers."""
-    text = os.fsencode(name).decode("utf-8", "backslashreplace")
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+    return untrusted.text(os.fsencode(name).decode("utf-8", "backslashreplace"))
 
 
 def _digest(path: Path) -> str:

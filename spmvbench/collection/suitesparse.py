@@ -177,9 +177,9 @@ def location(group: str, name: str) -> Path:
 
 
 def cached(group: str, name: str) -> Path | None:
-    """The archive of a matrix if it was fetched."""
+    """The archive of a matrix if it was fetched; None for names that are none of the collection's."""
     path = location(group, name)
-    return path if path.is_file() else None
+    return path if _may_be(group, name) and path.is_file() else None
 
 
 def cached_names() -> list[tuple[str, str]]:

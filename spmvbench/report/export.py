@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -59,7 +60,7 @@ def _every_column(rows: pd.DataFrame, to: str, samples: bool) -> str:
     if to == "json":
         return _json(records)
     cells = [{k: json.dumps(v) if isinstance(v, list) else v for k, v in row.items()} for row in records]
-    return pd.DataFrame(cells, columns=list(rows.columns)).to_csv(index=False, lineterminator="\n")
+    return tables.csv(pd.DataFrame(cells, columns=list(rows.columns)))
 
 
 def _plain(value: Any) -> Any:
@@ -141,7 +142,7 @@ def _number(key: Any) -> Any:
 
 
 def _csv(found: Sequence[Table]) -> str:
-    return pd.DataFrame(_records(found)).to_csv(index=False, lineterminator="\n")
+    return tables.csv(pd.DataFrame(_records(found)))
 
 
 def _markdown(found: Sequence[Table]) -> str:
@@ -151,18 +152,29 @@ def _markdown(found: Sequence[Table]) -> str:
         return f"| {' | '.join(cells)} |"
 
     def cell(cell: tables.Cell) -> str:
-        written = cell.text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*").replace("\n", " ")
-        written = f"**{written}**" if cell.best else written
+        written = f"**{_plain_markdown(cell.text)}**" if cell.best else _plain_markdown(cell.text)
         return f"{written} [{cell.note}]" if cell.note else written
 
     parts = []
     for table in found:
-        lines = [f"**{table.caption}**", "", line([column.heading.replace("|", "\\|") for column in table.columns])]
+        lines = [f"**{_plain_markdown(table.caption)}**", ""]
+        lines.append(line([_plain_markdown(column.heading) for column in table.columns]))
         lines.append(line(["---:" if column.show else "---" for column in table.columns]))
         lines += [line([cell(c) for c in row]) for row in table.rows]
-        lines += [f"\n[{mark}] {note}" for mark, note in table.notes]
+        lines += [f"\n[{mark}] {_plain_markdown(note)}" for mark, note in table.notes]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
+
+
+# What Markdown reads as markup: signs, an underscore at a word's edge, an entity, and what becomes a link by itself.
+_MARKUP = re.compile(
+    r"[\\`*|<>~]|\](?=[(\[])|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|(?<=\w)(?=://)|(?<=www)\.", re.IGNORECASE
+)
+
+
+def _plain_markdown(words: str) -> str:
+    """Words in one line that Markdown shows as they are."""
+    return _MARKUP.sub(lambda sign: f"\\{sign[0]}", words.replace("\n", " "))
 
 
 _LATEX = {
@@ -176,7 +188,8 @@ def _latex(found: Sequence[Table]) -> str:
     """Tables of the package booktabs; the best of a row is bold."""
 
     def safe(words: str) -> str:
-        return "".join(_LATEX.get(letter, letter) for letter in words)
+        escaped = "".join(_LATEX.get(letter, letter) for letter in words)
+        return f"{{}}{escaped}" if escaped.startswith("[") else escaped  # no option of the \\\\ before it
 
     def cell(cell: tables.Cell) -> str:
         written = rf"\textbf{{{safe(cell.text)}}}" if cell.best else safe(cell.text)

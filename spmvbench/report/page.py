@@ -284,7 +284,7 @@ def _draw(figure: ModuleType, draft: _Draft) -> Drawn:
     if unreal:
         shown = [replace(part, caption=f"EMULATED: {part.caption}") for part in shown]
     if draft.numbers:
-        numbers = table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+        numbers = tables.csv(table, "%.6g")
         paths.append(_written(folder / f"{figure.name}.csv", numbers.encode()))
     said = figure.caption.split("{baseline}")
     caption = str(options.baseline).join(said)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,12 @@ from urllib.parse import quote
 from spmvbench import store
 from spmvbench.analysis.cases import emulated, of_one_operation, prepared
 from spmvbench.analysis.ranking import in_order
+from spmvbench.errors import SpmvbenchError
 from spmvbench.paths import written_whole
 from spmvbench.report import page
 
 INDEX, SHARED = "index.html", "shared"
+README = 100_000  # characters of a README that are looked at
 BEST = 5  # formats that the index names of each run
 
 
@@ -46,8 +49,14 @@ def shared(site: Path, out: Path) -> tuple[str, str]:
 
 
 def write_index(site: Path) -> Path:
-    """Write the index of every run in a folder that has a page there, the newest first."""
-    entries = [entry(folder, site) for folder in store.runs(site) if (folder / "report" / page.PAGE).is_file()]
+    """Write the index of every run in a folder that has a page there and can be read, the newest first."""
+    entries = []
+    for folder in store.runs(site):
+        if (folder / "report" / page.PAGE).is_file():
+            try:
+                entries.append(entry(folder, site))
+            except (SpmvbenchError, OSError) as error:
+                print(f"Warning: the index leaves out {folder.name}: {error}", file=sys.stderr)
     entries.sort(key=lambda found: (found.days[-1:], found.name), reverse=True)
     text = page.templates().get_template("site.html").render(entries=entries, shared=f"{SHARED}/")
     with written_whole(site / INDEX) as file:
@@ -79,7 +88,9 @@ def _about(readme: Path) -> str:
     """The first paragraph that is no heading, list, table or code; empty where there is none."""
     if not readme.is_file():
         return ""
-    text = re.sub(r"^```.*?^```", "", readme.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    with open(readme, encoding="utf-8", errors="replace") as file:
+        text = file.read(README)
+    text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
     parts = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
     found = next((part for part in parts if part and part[0] not in "#|-*!<"), "")
     return re.sub(r"\[([^]]*)\]\([^)]*\)|`([^`]*)`", lambda words: words[1] or words[2] or "", found)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from spmvbench import untrusted
 from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.ranking import REACH, TIE
 from spmvbench.analysis.reasons import first_line, in_common, kind
@@ -320,6 +321,17 @@ def facts(record: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:
         elif value not in (None, "", []):
             found.append((key, " ".join(map(str, value)) if isinstance(value, list) else str(value)))
     return found
+
+
+def csv(table: pd.DataFrame, float_format: str | None = None) -> str:
+    """A table as CSV whose texts no spreadsheet computes, see `untrusted.cell`."""
+    cells = {
+        untrusted.cell(name): table[name]
+        if pd.api.types.is_numeric_dtype(table[name])
+        else table[name].map(untrusted.cell)
+        for name in table
+    }
+    return pd.DataFrame(cells).to_csv(index=False, float_format=float_format, lineterminator="\n")
 
 
 def script_json(value: Any) -> str:

@@ -284,7 +284,8 @@ def test_a_format_of_ones_own_goes_along_and_runs_once_allowed(tmp_path):
     )
     assert "open division" in spmvbench("bundle", "mine", env=environment)
     assert "not run: csr_padded.py" in spmvbench("check", "mine.spmvbench.zip", code=4)
-    shown = spmvbench("check", "mine.spmvbench.zip", "--run-sources")
+    shown = spmvbench("check", "mine.spmvbench.zip", "--run-sources", "--yes")
+    assert "The bundle's sender wrote csr_padded.py" in shown
     assert "csr-padded: the source of the bundle, right on the emulated device" in shown
     (here / "csr_padded.cu").write_text("// changed\n" + (here / "csr_padded.cu").read_text())
     ran = subprocess.run(

@@ -79,7 +79,7 @@ def test_errors_are_one_line(command, tmp_path):
     for arguments, code, text in [
         (["pdee:4"], 2, "did you mean pde"),
         (["no.mtx"], 2, "no file"),
-        ([bad], 1, "bad.mtx"),
+        ([bad], 2, "bad.mtx"),
     ]:
         result = command("info", *arguments)
         assert (result.code, result.out) == (code, "")

@@ -149,7 +149,6 @@ def boeing(kind, shape, ptr, idx, values="", form="(4F8.2)", cards="", rhs_line=
         ("RUA", [[1.5, 0, 0], [-2, 3, 0], [0, 0, 0.25]]),
         ("RSA", [[1.5, -2, 0], [-2, 3, 0], [0, 0, 0.25]]),
         ("rsa", [[1.5, -2, 0], [-2, 3, 0], [0, 0, 0.25]]),
-        ("RZA", [[1.5, 2, 0], [-2, 3, 0], [0, 0, 0.25]]),
     ],
 )
 @pytest.mark.parametrize(
@@ -416,3 +415,34 @@ def test_cache_is_ten_times_faster(tmp_path):
 
     first = min(seconds() for _ in range(3) if not cache.location(path).unlink(missing_ok=True))
     assert min(seconds() for _ in range(5)) < first / 10
+
+
+def test_a_skew_symmetric_file_has_no_diagonal(write):
+    held = boeing("RZA", (2, 2), [1, 2, 2], [2], "   -2.00")
+    np.testing.assert_array_equal(dense(write("a.rza", held)), [[0, 2], [-2, 0]])
+    boeing_of = boeing("RZA", (2, 2), [1, 3, 3], [1, 2], "    1.50   -2.00")
+    market = "%%MatrixMarket matrix coordinate {} {}\n2 2 2\n1 1 {}\n2 1 {}\n"
+    for name, text in (
+        ("b.rza", boeing_of),
+        ("b.mtx", market.format("real", "skew-symmetric", 1, 2)),
+        ("c.mtx", market.format("complex", "hermitian", "1 3", "2 0")),
+    ):
+        with pytest.raises(SpmvbenchError, match="and its diagonal is not"):
+            files.read(write(name, text), complex_values="real")
+    zero = market.format("real", "skew-symmetric", 0, 2)
+    np.testing.assert_array_equal(dense(write("zero.mtx", zero)), [[0, -2], [2, 0]])
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+@pytest.mark.parametrize("layout", ["coordinate integer general\n1 1 1\n1 1 ", "array integer general\n1 1\n"])
+def test_an_integer_that_double_precision_would_change_is_refused(write, layout, sign):
+    text = f"%%MatrixMarket matrix {layout}{sign}{{}}\n"
+    with pytest.raises(SpmvbenchError, match="integers beyond 2\\^53"):
+        files.read(write("beyond.mtx", text.format(2**53 + 1)))
+    assert abs(dense(write("within.mtx", text.format(2**53)))[0, 0]) == 2**53
+
+
+def test_an_integer_beyond_is_refused_in_npz(tmp_path):
+    sp.save_npz(tmp_path / "a.npz", sp.csr_array(np.array([[2**53 + 1]])))
+    with pytest.raises(SpmvbenchError, match="integers beyond 2\\^53"):
+        files.read(tmp_path / "a.npz")

@@ -11,6 +11,7 @@ from spmvbench.formats.arrays import INT32_MAX, index_dtype
 
 MOST_EMPTY = 1000  # rows or columns an entry, of large matrices: beyond, a few bytes would claim gigabytes
 LARGE = 1 << 24
+EXACT = 1 << 53
 
 
 def memory(needed: int, name: str, what: str) -> None:
@@ -47,7 +48,14 @@ def numbers(data: np.ndarray, dimensions: int, name: str) -> np.ndarray:
     """The values in the widest type of their kind; truth values stay as they are."""
     if data.ndim != dimensions or data.dtype.kind not in "biufc":
         raise SpmvbenchError(f"{name} has values of type {data.dtype} in {data.ndim} dimensions")
+    exact(data, name)
     return data.astype({"b": np.bool_, "c": np.complex128}.get(data.dtype.kind, np.float64), copy=False)
+
+
+def exact(data: np.ndarray, name: str) -> None:
+    """Raise SpmvbenchError where whole numbers are beyond those that float64 holds without a gap."""
+    if data.dtype.kind in "iu" and data.size and (data.max() > EXACT or data.min() < -EXACT):
+        raise SpmvbenchError(f"{name} holds integers beyond 2^53, which double precision would change")
 
 
 def compressed(major: int, minor: int, pointers: np.ndarray, indices: np.ndarray, stored: int, name: str) -> None:
