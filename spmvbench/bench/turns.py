@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from spmvbench.devices.guards import Guards
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Format, Launch, Loop, Skip, single_steps
 from spmvbench.formats.conversion import converting_for
+from spmvbench.formats.dependencies import check_sources
 from spmvbench.formats.vectors import parts
 from spmvbench.store import now
 
@@ -135,7 +137,8 @@ class Bench:
 
     def load(self, turns: Turns) -> None:
         """Convert, move, compile and check: all that comes before the first sample."""
-        with converting_for(self.device.limits):
+        check = partial(check_sources, formats.get(turns.cases[0].format))
+        with converting_for(self.device.limits, check):
             fmt = self._converted(turns)
         columns, begin = turns.columns, lambda stage: self.link.begin(turns.index, stage)
         columns |= {
@@ -164,6 +167,7 @@ class Bench:
     def _bound(self, fmt: Format, x: Any) -> Bound:
         """The format's launches for this x, compiled."""
         launches, setup = timing.timed(lambda: fmt.launches(x, self.y))
+        check_sources(type(fmt), launches)
         vendor = any(isinstance(step, Call) for step in single_steps(launches))
         if vendor:  # the first time also loads the library
             launches, setup = timing.timed(lambda: fmt.launches(x, self.y))

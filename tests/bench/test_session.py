@@ -38,7 +38,6 @@ KERNELS = str(Path(__file__).with_name("bad.cu"))
 
 class Bad(CsrArrays):
     reference = "none"
-    sources = (KERNELS,)
     kernel = ""
 
     def launches(self, x, y):
@@ -491,7 +490,7 @@ def test_what_is_damaged_changed_or_unwanted_is_measured_again(run, tmp_path, ba
     assert run(*args).returncode == 0
     first = store.load(folder).set_index("label")
 
-    bad_formats.write_text(bad_formats.read_text() + "# changed\n")
+    bad_formats.write_text(bad_formats.read_text() + "changed = True\n")
     damaged = folder / "parts" / "damaged.parquet"
     damaged.write_bytes(b"PAR1")
     again = run(*args)
