@@ -304,7 +304,8 @@ def formats_known(bundle: Bundle, run_sources: bool) -> Iterator[Finding]:
         names = ", ".join(path.name for path in modules)
         yield Finding("formats", OPEN, f"not run: {names} of {', '.join(sorted(own))}; read them, then --run-sources")
         return
-    environment = os.environ | {"SPMVBENCH_FORMATS": os.pathsep.join(map(str, modules))}
+    beside = os.pathsep.join(filter(None, (str(bundle.folder / "sources"), os.environ.get("PYTHONPATH"))))
+    environment = os.environ | {"SPMVBENCH_FORMATS": os.pathsep.join(map(str, modules)), "PYTHONPATH": beside}
     measured = {origin["format"]: origin["source_hash"] for origin in bundle.manifest["formats"]}
     for key in sorted(own):
         program = (

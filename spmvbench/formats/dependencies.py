@@ -221,16 +221,17 @@ def _write(node: ast.AST, seen: _Seen) -> None:
     seen.parts.append(node.__class__.__name__)
     for name in node._fields:
         value = getattr(node, name, None)
-        if value is None or value == []:
-            continue
-        seen.parts.append(name)
-        for item in value if isinstance(value, list) else (value,):
-            if not isinstance(item, ast.AST):
-                seen.parts.append(repr(item))
-            elif not (isinstance(item, ast.Expr) and _is_text(item.value)):
-                _write(item, seen)
+        items = [item for item in value if not _is_text(item)] if isinstance(value, list) else (value,)
+        if items and value is not None:
+            seen.parts.append(name)
+            for item in items:
+                if isinstance(item, ast.AST):
+                    _write(item, seen)
+                else:
+                    seen.parts.append(repr(item))
     seen.parts.append(")")
 
 
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+def _is_text(node: object) -> bool:
+    """Whether a statement is nothing but a text."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

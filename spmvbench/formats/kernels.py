@@ -21,6 +21,7 @@ _GAP_OR_LITERAL = re.compile(
     r"""|'(?:\\.|[^'\\\n])*'""",
     re.DOTALL,
 )
+_WORDS = re.compile(r"\w\w|[-+*/%&|^!<>=:.#]{2}")
 # A macro may name an included file, so every string counts that is a file's name.
 _NAMED = re.compile(r'"([^"\n]+)"|#\s*include\s*<([^>\n]+)>')
 
@@ -63,13 +64,14 @@ def code(text: str) -> str:
         if "\n" in bare and (directive or text.startswith("#", end)):
             directive = text.startswith("#", end)
             parts.append("\n")
-        elif bare and (directive or _is_word(text[found.start() - 1]) == _is_word(text[end : end + 1])):
+        elif bare and (directive or _run_together(text[found.start() - 1], text[end : end + 1])):
             parts.append(" ")
     return "".join((*parts, text[end:])).strip()
 
 
-def _is_word(sign: str) -> bool:
-    return sign.isalnum() or sign == "_"
+def _run_together(left: str, right: str) -> bool:
+    """Whether two signs would be of one word, or of one operator, without a space between them."""
+    return bool(_WORDS.fullmatch(left + right))
 
 
 @cache

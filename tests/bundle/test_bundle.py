@@ -286,7 +286,7 @@ def test_a_format_of_ones_own_goes_along_and_runs_once_allowed(tmp_path):
     assert "not run: csr_padded.py" in spmvbench("check", "mine.spmvbench.zip", code=4)
     shown = spmvbench("check", "mine.spmvbench.zip", "--run-sources")
     assert "csr-padded: the source of the bundle, right on the emulated device" in shown
-    (here / "csr_padded.cu").write_text("// changed\n" + (here / "csr_padded.cu").read_text())
+    (here / "csr_padded.cu").write_text("#define CHANGED\n" + (here / "csr_padded.cu").read_text())
     ran = subprocess.run(
         [sys.executable, "-m", "spmvbench", "bundle", "mine"],
         cwd=tmp_path,
