@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,9 +75,11 @@ def run(
         with store.lock(folder):
             if fresh:
                 store.set_aside(folder)
-            todo = plan.pending(cases, store.measured(folder, settled=retry, max_bytes=max_bytes))
+            todo = session.pending(folder, cases, settings, settled=retry)
             _measured(folder, todo, settings, progress)
     rows = store.load_run(folder)
+    if mixture := store.mixed(rows):
+        warnings.warn(mixture, stacklevel=2)
     return rows[rows["case_id"].isin({case.case_id for case in cases})]
 
 

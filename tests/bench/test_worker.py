@@ -1,6 +1,7 @@
 """The worker's turns, on a device that stands in for a GPU: order of turns, memory, transfer and conversion times."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -96,11 +97,11 @@ class Right(CsrArrays):
         def multiply(x, y, carry):
             y[:] = self.scale * (matrix @ x)
 
-        return [Launch("none.cu", "none", 1, 1, (multiply, x, y, np.empty(16)))]
+        return [Launch("vector.cu", "none", 1, 1, (multiply, x, y, np.empty(16)))]
 
 
 class OnDevice:
-    id, group, name, kind, file_sha256 = "G/m", "G", "m", "test", ""
+    id, group, name, kind, file_sha256, generator_hash = "G/m", "G", "m", "test", "", ""
 
     def read(self, seed, complex_values):
         assert complex_values == "refuse"
@@ -251,8 +252,8 @@ class InParts(Right):
 
     def launches(self, x, y):
         (launch,) = super().launches(x, y)
-        idle = Launch("none.cu", "none", 1, 1, (lambda: None,))
-        empty = Launch("none.cu", "none", (4, 0), 1, (lambda: None,))
+        idle = Launch("vector.cu", "none", 1, 1, (lambda: None,))
+        empty = Launch("vector.cu", "none", (4, 0), 1, (lambda: None,))
         return [idle, *in_part("clear", [idle]), *in_part("nothing", [empty]), *in_part("multiply", [launch, idle])]
 
 
@@ -286,7 +287,7 @@ def test_results_that_spoil_during_timing_are_wrong_and_keep_their_times(measure
                 if len(runs) > 5:  # the twin has five runs, the matrix three before it is timed
                     y[3] += 1
 
-            return [Launch("none.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+            return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
 
     _, rows, _ = measure(Spoils, variant("A"))
     assert {rows["test-spoils", mode]["status"] for mode in ("hot", "cold")} == {"wrong"}
@@ -371,7 +372,7 @@ def test_a_fault_is_a_row_and_breaks_the_worker_only_where_it_is_sticky(measure,
             def multiply(x, y):
                 raise DeviceFault("illegal address", sticky=sticky)
 
-            return [Launch("none.cu", "none", 1, 1, (multiply, x, y))]
+            return [Launch("vector.cu", "none", 1, 1, (multiply, x, y))]
 
     if sticky:
         with pytest.raises(DeviceFault, match="illegal address"):
@@ -398,3 +399,18 @@ def test_workspace_counts_each_further_array_once_and_no_views():
         Launch("a", "k", 1, 1, (values[1:], carry)),
     ]
     assert turns.workspace(launches, [x, values]) == carry.nbytes
+
+
+def test_a_launch_from_a_file_that_rows_do_not_know_is_an_error(measure, tmp_path):
+    other = tmp_path / "other.cu"
+    other.write_text("int other;")
+
+    def launches(self, x, y):
+        return [replace(launch, source=str(other)) for launch in Right.launches(self, x, y)]
+
+    _, rows, _ = measure(variant("Hidden", launches=launches), modes=("hot",))
+    ((_, row),) = rows.items()
+    assert row["status"] == "error"
+    assert (
+        "test-hidden launches none from" in row["reason"] and "other.cu, which no text in its modules" in row["reason"]
+    )
