@@ -317,7 +317,7 @@ def test_every_group_draws_x_anew_and_its_rows_say_from_which_seed(measure):
             (launch,) = super().launches(x, y)
             return [
                 Launch(
-                    "none.cu",
+                    "vector.cu",
                     "none",
                     1,
                     1,
