@@ -84,7 +84,7 @@ def formats() -> str:
             facts = {"Reference": cls.reference, "The survey's name": cls.survey_name, "Storage": cls.core}
             facts["Another name of"] = cls.alias_of and f"`{cls.alias_of}`"
             facts["Operation"] = "" if cls.op == "spmv" else f"`{cls.op}`"
-            facts["Kernels"] = ", ".join(f"`{Path(source).name}`" for source in cls.sources)
+            facts["Kernels"] = ", ".join(f"`{Path(source).name}`" for source in formats.sources(cls))
             lines += [f"- {name}: {_plain(text)}" for name, text in facts.items() if text]
             lines.append("")
             if parameters := cls.parameters():

@@ -40,11 +40,6 @@ def include() -> Path:
     return kernels() / "include"
 
 
-def headers(source: Path) -> list[Path]:
-    """Every header that a kernel's source file may include: the shared ones and those beside it, by name."""
-    return sorted({*include().glob("*.cuh"), *source.parent.glob("*.cuh")}, key=lambda path: path.name)
-
-
 def configs() -> Path:
     """Folder of the named sets (``sets/*.toml``) and the ready-made runs (``runs/*.toml``)."""
     return _shipped("configs")

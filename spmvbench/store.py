@@ -84,8 +84,17 @@ _DESCRIPTIONS = _Kept(MATRICES, MATRIX_PARTS, "matrix_sha256", MATRIX_COLUMNS)
 
 
 def now() -> str:
-    """The time as rows and records hold it: ISO 8601 in UTC, of a fixed width so that text sorts as time does."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
+    """The time as rows and records hold it: see `timestamp`."""
+    return _text(datetime.datetime.now(datetime.UTC))
+
+
+def timestamp(seconds: float) -> str:
+    """Seconds since 1970 as rows hold time: ISO 8601 in UTC, of a fixed width so that text sorts as time does."""
+    return _text(datetime.datetime.fromtimestamp(seconds, datetime.UTC))
+
+
+def _text(time: datetime.datetime) -> str:
+    return time.isoformat(timespec="microseconds")
 
 
 def name_of(run: str) -> str:
@@ -191,6 +200,32 @@ def measured(run_folder: Path, *, settled: bool = False, max_bytes: int | None =
         )
         if matrix and (status in SETTLED or not settled) and not 0 < limit < needed <= max_bytes
     }
+
+
+def read_matrices(run_folder: Path) -> dict[str, tuple[str, str]]:
+    """The hash of the matrix and the start of every case that the folder holds a row of, by case_id; without those
+    whose matrix could not be read.
+    """
+    rows, _ = _read(run_folder, _CASES)
+    columns = (rows[name].to_pylist() for name in ("case_id", "matrix_sha256", "started_at"))
+    return {case_id: (matrix, started) for case_id, matrix, started in zip(*columns, strict=True) if matrix}
+
+
+def mixed(rows: pd.DataFrame) -> str:
+    """A sentence about names that stand for several matrices in a run's rows; empty where there are none.
+
+    Contents of a file are told apart by `file_sha256`, and are no mixture.
+    """
+    read = rows[rows["matrix_sha256"] != ""]
+    names = (read["group"] + "/" + read["name"]).rename("matrix")
+    counts = read.groupby([names, "file_sha256"])["matrix_sha256"].nunique()
+    found = sorted(set(counts[counts > 1].index.get_level_values("matrix")))
+    if not found:
+        return ""
+    return (
+        f"The run holds rows of different matrices under one name, as another seed, an edited generator or a replaced "
+        f"archive gives them: {', '.join(found)}. --fresh or another --run keeps them apart."
+    )
 
 
 def next_sequence(run_folder: Path) -> int:

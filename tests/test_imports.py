@@ -26,7 +26,7 @@ MAY_IMPORT = {
     },  # lazily: what users reach as spmvbench.load and the like
     "__main__": {"cli"},
     "formats": {"multiply"},  # what users reach as spmvbench.multiply: `fmt @ x`, once it is asked for
-    "collection": {"formats.arrays"},
+    "collection": {"formats.arrays", "formats.dependencies"},
     "devices": {"formats"},
     "bench": {"formats", "devices", "collection", "store"},
     "store": {"bench.record"},

@@ -23,7 +23,6 @@ class CsrPadded(Format):
     key = "csr-padded"
     family = "CSR"
     reference = "worked example of CONTRIBUTING.md"
-    sources = (KERNEL,)
 
     step = Parameter(4, "entries that a thread loads before it adds", choices=(1, 2, 4, 8))
 

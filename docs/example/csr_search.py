@@ -21,7 +21,6 @@ class CsrSearch(CsrArrays):
     key = "csr-search"
     op = "spmspv"
     reference = "worked example of CONTRIBUTING.md"
-    sources = (KERNEL,)
 
     def launches(self, x: SparseVector, y: Array) -> list[Launch]:
         rows = self.shape[0]

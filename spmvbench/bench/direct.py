@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
+import warnings
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -80,9 +81,11 @@ def run(
         with store.lock(folder):
             if fresh:
                 store.set_aside(folder)
-            todo = plan.pending(cases, store.measured(folder, settled=retry, max_bytes=max_bytes))
+            todo = session.pending(folder, cases, settings, settled=retry)
             _measured(folder, todo, settings, progress)
     rows = store.load_run(folder)
+    if mixture := store.mixed(rows):
+        warnings.warn(mixture, stacklevel=2)
     return rows[rows["case_id"].isin({case.case_id for case in cases})]
 
 

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from spmvbench.bench import row, stages, timing
@@ -28,6 +29,7 @@ from spmvbench.bench.stages import (
 )
 from spmvbench.devices import DeviceFault
 from spmvbench.formats.conversion import converting_for
+from spmvbench.formats.dependencies import check_sources
 from spmvbench.store import now
 
 
@@ -137,7 +139,7 @@ class GroupRun:
     def _prepare(self, progress: Progress) -> None:
         """All stages before the first sample."""
         context, task = self.context, progress.task
-        with converting_for(context.device.limits):
+        with converting_for(context.device.limits, partial(check_sources, task.cls)):
             progress.host = stages.convert_on_host(context, task)
             progress.proof = proof = stages.prove(context, task)
             progress.worst(proof.error)

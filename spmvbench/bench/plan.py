@@ -66,10 +66,11 @@ class Case:
     def case_id(self) -> str:
         """Hash of everything that makes two cases different; the same in every session.
 
-        What a file holds belongs to it; generated and collected matrices are what their names say.
+        What a file holds belongs to it, and the program that makes a generated matrix. An archive of the collection is
+        what its name says until `session.pending` finds that it was replaced.
         """
         identity = [self.matrix.id, self.seed, self.format, self.params, self.dtype, self.op, self.mode, self.device]
-        identity += filter(None, [self.matrix.file_sha256])
+        identity += filter(None, [self.matrix.file_sha256, self.matrix.generator_hash])
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
     @property

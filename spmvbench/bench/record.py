@@ -37,7 +37,11 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "schema_version": ("int", "version of this table's layout"),
     "run_id": ("str", "name of the run, the folder under results/"),
     "sequence": ("int", "place in the order in which the run wrote its rows, from 1; 0 where older versions wrote"),
-    "case_id": ("str", "hash of matrix (a file's content too), seed, format, params, dtype, op, mode and device kind"),
+    "case_id": (
+        "str",
+        "hash of matrix (a file's content and a generator's program too), seed, format, params, dtype, op, mode and "
+        "device kind",
+    ),
     "group": ("str", "group of the matrix; generated and file matrices have groups of their own"),
     "name": ("str", "name inside the group; only group/name identifies a matrix"),
     "matrix_sha256": ("str", "SHA-256 of shape, row_ptr, col_idx and float64 values of canonical CSR"),
@@ -73,7 +77,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "experiment": ("bool", "the time answers another question than how fast an SpMV is: enters no ranking"),
     "own_kernel": ("bool", "the kernel is this project's where a paper has its own, or the format is this project's"),
     "alias_of": ("str", "the label of the format whose arrays and launches this name has: rankings count the two once"),
-    "source_hash": ("str", "hash of the format's module, helpers and kernels"),
+    "source_hash": ("str", "hash of the modules and kernel files that the format reaches, and of the options"),
     "code_hash": (
         "str",
         "hash of the machine code of the kernels; empty on the emulated device and in rows from before it was",

@@ -10,15 +10,23 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from spmvbench import __version__, paths, store
+from spmvbench.bench import plan
 from spmvbench.bench.ahead import compile_ahead
 from spmvbench.bench.driver import Driver, timeout
 from spmvbench.bench.plan import Case, Group, Settings, device_kind
+from spmvbench.bench.reading import digest
 from spmvbench.bench.record import MATRIX_COLUMNS, blank_row, fitted
 from spmvbench.bench.timing import RULES
+from spmvbench.collection import Matrix
+from spmvbench.errors import SpmvbenchError
+from spmvbench.formats import Csr
 
 PARTS_BEFORE_COMPACTION = 1000
 
@@ -106,6 +114,40 @@ class Record:
             "timeout": timeout(settings),
         }
         self.add(**facts, **settled)
+
+
+def pending(folder: Path, cases: Sequence[Case], settings: Settings, *, settled: bool = False) -> list[Case]:
+    """The cases that the run's folder lacks a row of, or holds one that no longer holds: from other sources, or of an
+    archive of the collection that was replaced.
+
+    settled: those that failed, too. An archive is read only where it was written after a row of its matrix.
+    """
+    measured = store.measured(folder, settled=settled, max_bytes=settings.max_bytes)
+    kept = [case for case in cases if case.matrix.source == "suitesparse" and case.case_id in measured]
+    rows = store.read_matrices(folder) if kept else {}
+
+    @cache
+    def found(matrix: Matrix, seed: int) -> str:
+        try:
+            return digest(Csr.of(matrix.read(seed, "real" if settings.real_part else "refuse")).astype(np.float64))
+        except SpmvbenchError:
+            return ""
+
+    for case in kept:
+        sha256, started = rows[case.case_id]
+        if started < _written(case.matrix) and sha256 != found(case.matrix, case.seed):
+            del measured[case.case_id]
+    return plan.pending(cases, measured)
+
+
+def _written(matrix: Matrix) -> str:
+    """When the file of a matrix was last written or put where it is, as rows tell time; empty where it is not here."""
+    assert matrix.path is not None
+    try:
+        status = matrix.path.stat()
+    except OSError:
+        return ""
+    return store.timestamp(max(status.st_mtime, status.st_ctime))
 
 
 def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: Watcher) -> bool:

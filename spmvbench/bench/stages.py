@@ -36,6 +36,7 @@ from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Format, Launch, Loop, Skip
 from spmvbench.formats.arrays import cdiv
 from spmvbench.formats.base import ctype
+from spmvbench.formats.dependencies import check_sources
 from spmvbench.formats.footprint import bytes_read, footprint
 from spmvbench.formats.vectors import parts
 
@@ -386,6 +387,7 @@ def bind(context: Context, task: Task, fmt: Format, op: str, *, warm: bool) -> B
         return found
 
     launches, setup = timing.timed(made)
+    check_sources(task.cls, launches)
     program = device.compile(launches)
     detail = context.shared.checks[op].facts | fmt.detail
     if program.host_driven:

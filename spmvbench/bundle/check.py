@@ -338,7 +338,9 @@ def formats_known(bundle: Bundle, run_sources: bool) -> Iterator[Finding]:
         names = ", ".join(path.name for path in modules)
         yield Finding("formats", OPEN, f"not run: {names} of {', '.join(sorted(own))}; read them, then --run-sources")
         return
-    environment = {"SPMVBENCH_FORMATS": os.pathsep.join(str(path.resolve()) for path in modules)}
+    beside = os.pathsep.join(filter(None, (str(bundle.folder / "sources"), os.environ.get("PYTHONPATH"))))
+    modules_path = os.pathsep.join(str(path.resolve()) for path in modules)
+    environment = {"SPMVBENCH_FORMATS": modules_path, "PYTHONPATH": beside}
     measured = {origin["format"]: origin["source_hash"] for origin in bundle.manifest["formats"]}
     for key in sorted(own):
         program = (

@@ -19,6 +19,7 @@ from spmvbench import __version__, formats, paths, store
 from spmvbench.bench.record import MATRIX_COLUMNS, SCHEMA_VERSION, arrow_schema
 from spmvbench.bundle import sources
 from spmvbench.errors import UsageError
+from spmvbench.formats import dependencies
 
 MANIFEST = "bundle.json"
 VERSION = 1
@@ -79,10 +80,11 @@ def _origins(measured: Iterable[Any]) -> tuple[list[dict[str, str]], dict[str, b
                     "name it in SPMVBENCH_FORMATS, or measure again"
                 )
             origin = "bundle"
-            for path in (Path(inspect.getfile(cls)), *map(formats.kernel_path, cls.sources)):
-                if not path.is_relative_to(paths.kernels()):
-                    own[path.name] = path.read_bytes()
-                    own |= {header.name: header.read_bytes() for header in path.parent.glob("*.cuh")}
+            home = Path(inspect.getfile(cls)).resolve().parent
+            for path in (*dependencies.python_files(cls), *dependencies.kernel_files(cls)):
+                if not path.is_relative_to(dependencies.PACKAGE) and not path.is_relative_to(paths.kernels()):
+                    name = path.relative_to(home).as_posix() if path.is_relative_to(home) else path.name
+                    own[name] = path.read_bytes()
         origins.append({"format": key, "source_hash": source_hash, "from": origin})
     return sorted(origins, key=lambda origin: (origin["format"], origin["source_hash"])), own
 

@@ -61,6 +61,8 @@ def _comments(cls: type) -> dict[str, str]:
 
 def describe(cls: type[Format]) -> dict[str, Any]:
     """Everything that a format says of itself, ready for JSON."""
+    from spmvbench import formats
+
     return {
         "key": cls.key,
         "family": cls.family,
@@ -77,7 +79,7 @@ def describe(cls: type[Format]) -> dict[str, Any]:
         "experiment": cls.experiment,
         "own": cls.own,
         "alias_of": cls.alias_of,
-        "sources": list(cls.sources),
+        "sources": list(formats.sources(cls)),
         "module": cls.__module__,
     }
 
@@ -262,7 +264,7 @@ def _show_one(cls: type[Format]) -> None:
         "Same as": cls.alias_of,
         "Reference": cls.reference,
         "Devices": ", ".join(cls.devices),
-        "Kernels": ", ".join(cls.sources),
+        "Kernels": ", ".join(about["sources"]),
         "Experiment": "measured, never ranked" if cls.experiment else "",
         "Module": cls.__module__,
     }

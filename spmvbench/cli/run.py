@@ -198,7 +198,7 @@ def command(
     if pairs is not None:
         raise UsageError("--pairs goes with --against, which names the build to compare with")
     if dry_run:
-        todo = plan.pending(cases, {} if fresh else store.measured(folder, settled=retry, max_bytes=max_bytes))
+        todo = cases if fresh else session.pending(folder, cases, settings, settled=retry)
         _echo_plan(folder, found, cases, len(todo))
         if places.estimate:
             places.foretell(todo, folder)
@@ -206,7 +206,7 @@ def command(
     with store.lock(folder):
         if fresh and (aside := store.set_aside(folder)):
             click.echo(f"What {folder} held is now in {aside}")
-        todo = plan.pending(cases, store.measured(folder, settled=retry, max_bytes=max_bytes))
+        todo = session.pending(folder, cases, settings, settled=retry)
         _echo_plan(folder, found, cases, len(todo))
         progress = Progress(len(todo), RULES[plan.device_kind(device)].rounds)
         with stoppable() as stopping, progress:
@@ -216,6 +216,7 @@ def command(
             click.echo(f"Stopped after {progress.rows} of {len(todo)} cases. The same command continues.", err=True)
             return 130
         rows = store.load(folder)
+    mixture = store.mixed(rows)
     wanted = {case.case_id for case in cases}
     rows = rows[rows["case_id"].isin(wanted)]
     if gone := len(wanted) - len(rows):
@@ -223,6 +224,8 @@ def command(
             f"{gone} of {len(wanted)} rows are gone from {folder}: the same command measures them again"
         )
     echo_results(rows)
+    if mixture:
+        click.echo(f"\n{mixture}")
     if progress.notices:
         click.echo("\n" + "\n".join(progress.notices))
     failed = int((~rows["status"].isin(SETTLED)).sum())

@@ -25,7 +25,8 @@ class Matrix:
 
     source: "suitesparse", "synthetic" or "file". Generated matrices are of group "synthetic" and named by their spec,
     files of group "file". path: None for generated ones. nnz: stored entries that the index expects, None if unknown.
-    file_sha256: of the bytes of a file, which may be edited under its name; empty for others.
+    file_sha256: of the bytes of a file, which may be edited under its name; empty for others. generator_hash: of what
+    makes a generated matrix, which may be edited too; empty for others.
     """
 
     group: str
@@ -35,6 +36,7 @@ class Matrix:
     path: Path | None = None
     nnz: int | None = None
     file_sha256: str = ""
+    generator_hash: str = ""
 
     @property
     def id(self) -> str:
@@ -194,10 +196,11 @@ def _own(text: str) -> Matrix | None:
     """The matrix of a spec (its group before it, as in tables, or not) or a file, None for one of the collection."""
     spec = text.removeprefix("synthetic/")
     if synthetic.is_spec(spec):
-        kind, _ = synthetic.parse(spec)
+        spec = synthetic.canonical(spec)
+        kind = spec.partition(":")[0]
         if kind != "empty" and not synthetic.has_rows(spec):
             raise UsageError(f"{spec} has no rows or no columns; a matrix without entries is empty:R:C")
-        return Matrix("synthetic", spec, kind, "synthetic")
+        return Matrix("synthetic", spec, kind, "synthetic", generator_hash=synthetic.generator_hash(kind))
     path = Path(text)
     if os.path.isfile(path):  # no error for what can be no file's name
         return Matrix("file", _printable(path.name), "", "file", path.resolve())

@@ -8,11 +8,15 @@ unless the generator says otherwise. Here are the plain ones; those of applicati
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import inspect
 import itertools
 import math
 import re
+import sys
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,8 +29,10 @@ from spmvbench.collection.readers import checked
 from spmvbench.collection.structures import KINDS, RULES, Structure, form, needs, parameters, register
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 from spmvbench.formats.arrays import INT32_MAX, index_dtype, offsets
+from spmvbench.formats.dependencies import digest, imported
 
 BLOCK = 1 << 20  # entries written at a time
+_REQUIRED = re.compile(r'required\("(\w+)"(?:, "([\w-]+)")?\)')  # structures.required
 
 
 def _on_grid(points: int, degrees: int = 1) -> bool:
@@ -35,7 +41,7 @@ def _on_grid(points: int, degrees: int = 1) -> bool:
 
 def is_spec(text: str) -> bool:
     """Whether a text is meant as a spec (right or wrong), not as group/name or a file."""
-    return re.fullmatch(r"\w+(:[^:/\\.]*)+", text) is not None
+    return re.fullmatch(r"\w+(:([^:/\\.]*|\d+\.\d*))+", text) is not None
 
 
 def parse(spec: str) -> tuple[str, list[int]]:
@@ -44,15 +50,40 @@ def parse(spec: str) -> tuple[str, list[int]]:
     if kind not in KINDS:
         hint = did_you_mean(kind, list(KINDS)) or f"; there are {', '.join(form(name) for name in KINDS)}"
         raise UsageError(f"there is no generator {kind!r}{hint}")
-    if len(texts) != len(parameters(kind)) or not all(re.fullmatch(r"\d{1,10}", text) for text in texts):
+    if len(texts) != len(parameters(kind)) or not all(re.fullmatch(r"\d{1,10}(\.0*)?", text) for text in texts):
         raise UsageError(f"cannot read {spec!r}: write {form(kind)} with whole numbers")
-    numbers = [int(text) for text in texts]
+    numbers = [int(text.partition(".")[0]) for text in texts]
     if max(numbers) > INT32_MAX:
         raise UsageError(f"{spec} is too large: indices must fit in 32 bits")
     rule, text = RULES.get(kind, (lambda *_: True, ""))
     if not rule(*numbers):
         raise UsageError(f"{form(kind)} needs {text}")
     return kind, numbers
+
+
+def canonical(spec: str) -> str:
+    """The one spelling of a spec: ``pde:4`` for ``pde:04`` and ``pde:4.0``. Raises UsageError as `parse`."""
+    kind, numbers = parse(spec)
+    return ":".join([kind, *map(str, numbers)])
+
+
+@cache
+def generator_hash(kind: str) -> str:
+    """SHA-256 (16 hex digits) of what makes the matrices of a kind: modules, their data, and packages that they need.
+
+    Comments, docstrings and layout do not count.
+    """
+    module = sys.modules[KINDS[kind].__module__]
+    assert module.__file__ is not None
+    own = Path(module.__file__).resolve()
+    parts = [digest(imported([Path(__file__).resolve(), own]))]
+    parts += (hashlib.sha256(path.read_bytes()).hexdigest() for path in getattr(module, "DATA", ()))
+    for name, package in sorted(set(_REQUIRED.findall(own.read_text(encoding="utf-8")))):
+        try:
+            parts.append(f"{package or name} {importlib.metadata.version(package or name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def has_rows(spec: str) -> bool:

@@ -20,10 +20,10 @@ import numpy as np
 from spmvbench import paths
 from spmvbench.devices import driver, loops, nvrtc
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program, pseudonym
-from spmvbench.formats import kernel_path
 from spmvbench.formats.arrays import LINE_BYTES, cdiv
 from spmvbench.formats.base import Call, Launch, Loop, single_steps
 from spmvbench.formats.conversion import cuda_limits
+from spmvbench.formats.kernels import headers, kernel_path
 
 log = logging.getLogger(__name__)
 
@@ -511,7 +511,7 @@ def compiled(source: Path, kernel: str, arch: str, cuda: int) -> tuple[str, byte
     cuda: the major version of CUDA that the driver understands. Raises DeviceFault with the compiler's log.
     """
     digest = hashlib.sha256(repr((kernel, nvrtc.version(cuda), nvrtc.nvrtc_options(arch))).encode())
-    for path in (source, *paths.headers(source)):
+    for path in (source, *headers(source)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     cached = paths.home() / "cuda" / f"{digest.hexdigest()[:32]}.cubin"
     found = _cached(cached)

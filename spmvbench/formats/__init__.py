@@ -14,7 +14,6 @@ import fnmatch
 import hashlib
 import importlib
 import importlib.util
-import inspect
 import json
 import os
 import pkgutil
@@ -24,13 +23,13 @@ import traceback
 from collections.abc import Container
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from spmvbench import paths
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.formats import survey
 from spmvbench.formats.base import REGISTRY, Call, Csr, Format, Launch, Loop, Parameter, Skip, register, single_steps
+from spmvbench.formats.dependencies import source_hash, sources
+from spmvbench.formats.kernels import kernel_options, kernel_path
 
 __all__ = [
     "Call",
@@ -42,11 +41,15 @@ __all__ = [
     "Skip",
     "find",
     "get",
+    "kernel_options",
+    "kernel_path",
     "keys",
     "label",
     "parse",
     "register",
     "single_steps",
+    "source_hash",
+    "sources",
     "survey",
 ]
 
@@ -210,48 +213,3 @@ def label(cls: type[Format], params: dict[str, Any]) -> str:
 def params_text(params: dict[str, Any]) -> str:
     """Every parameter as JSON with sorted names: the column `params`, and the same text for the same settings."""
     return json.dumps(params, sort_keys=True)
-
-
-def kernel_path(source: str) -> Path:
-    """The file behind `Launch.source`: a name in kernels/, or an absolute path."""
-    return Path(source) if os.path.isabs(source) else paths.kernels() / source
-
-
-def kernel_options() -> list[str]:
-    """What every CUDA compiler is told of a kernel: the language and where the shared headers are.
-
-    Without a word of their own functions are the device's: some versions of NVRTC take a generic lambda for the host's.
-    """
-    return ["--std=c++17", "--device-as-default-execution-space", f"--include-path={paths.include()}"]
-
-
-def _modules(module: ModuleType, seen: set[ModuleType]) -> set[ModuleType]:
-    """A format's module and every module of this folder and its rooms that it takes names from, at any depth."""
-    if module not in seen:
-        seen.add(module)
-        for value in list(vars(module).values()):
-            origin = sys.modules.get(getattr(value, "__module__", None) or "")
-            if origin is not None and origin.__name__.startswith(f"{__name__}."):
-                _modules(origin, seen)
-    return seen
-
-
-@cache
-def source_hash(cls: type[Format]) -> str:
-    """SHA-256 (16 hex digits) of the format's module, what it imports from this folder, and its kernels.
-
-    A row carries it; a row measured from other sources is measured again. Raises UsageError for a source that is not
-    there.
-    """
-    files = {Path(inspect.getfile(module)) for module in _modules(inspect.getmodule(cls), set())}
-    files.discard(Path(__file__).with_name("base.py"))  # help texts and registration; it computes nothing
-    for source in map(kernel_path, cls.sources):
-        files.update((source, *paths.headers(source)))
-    digest = hashlib.sha256()
-    for path in sorted(files, key=lambda file: file.parts[:-3:-1]):
-        try:
-            digest.update(os.fsencode(path.name) + b"\0" + path.read_bytes() + b"\0")
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise UsageError(f"{cls.key} has the source {path}, which cannot be read: {reason}") from None
-    return digest.hexdigest()[:16]

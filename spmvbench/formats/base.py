@@ -222,7 +222,7 @@ class Format:
     shape: (rows, cols). params: the value of every Parameter.
 
     Class attributes: key (what users type), family and survey_name (Filippone et al. 2017, Table 2; empty where the
-    survey has no such name), reference (the paper), sources (the kernel files that `launches` names), devices (the
+    survey has no such name), reference (the paper), devices (the
     kinds that can run it), op (the key of the operation that `launches` run, see bench/operations.py: y = A x unless it
     says otherwise), keeps_zeros (False where stored zeros cannot be told from padding), keeps_values (False where only
     the pattern is stored: `to_coo` gives ones), core (where several names are one storage: that storage and what the
@@ -237,7 +237,6 @@ class Format:
     family: ClassVar[str] = ""
     reference: ClassVar[str] = ""
     survey_name: ClassVar[str] = ""
-    sources: ClassVar[tuple[str, ...]] = ()
     devices: ClassVar[tuple[str, ...]] = ("cuda", "emulated")
     op: ClassVar[str] = "spmv"
     keeps_zeros: ClassVar[bool] = True
@@ -479,9 +478,8 @@ def register(cls: type[Format]) -> type[Format]:
         raise ValueError(f"{' and '.join(wrong)} of {cls.__name__} must be text")
     if not re.fullmatch(r"\w[\w.+-]*", cls.key):
         raise ValueError(f"the key {cls.key!r} of {cls.__name__} could not be typed: use letters, digits and . _ + -")
-    for name in ("sources", "devices"):
-        if not isinstance(getattr(cls, name), tuple) or not all(isinstance(text, str) for text in getattr(cls, name)):
-            raise ValueError(f"{name} of {cls.__name__} must be a tuple of texts")
+    if not isinstance(cls.devices, tuple) or not all(isinstance(text, str) for text in cls.devices):
+        raise ValueError(f"devices of {cls.__name__} must be a tuple of texts")
     taken = REGISTRY.get(cls.key)
     if taken is not None and taken is not cls:
         raise ValueError(f"the key {cls.key} is taken by {taken.__name__} of {Path(inspect.getfile(taken)).name}")

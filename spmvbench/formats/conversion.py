@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench import paths
-from spmvbench.formats import kernel_options, kernel_path
 from spmvbench.formats.arrays import Csr
 from spmvbench.formats.base import Format, Launch
+from spmvbench.formats.kernels import headers, kernel_options, kernel_path
 
 Run = Callable[[Launch], None]
 
@@ -33,16 +32,21 @@ class Limits(NamedTuple):
 
 EMULATED = Limits(multiprocessors=16, shared_bytes=227 * 1024)  # as many as it may run blocks at once; CUDA's largest
 _LIMITS: ContextVar[Limits | None] = ContextVar("limits", default=None)
+_CHECK: ContextVar[Callable[[list[Launch]], None] | None] = ContextVar("check", default=None)
 
 
 @contextmanager
-def converting_for(limits: Limits) -> Iterator[None]:
-    """Within it matrices are converted for a device of these limits, wherever they are held."""
-    token = _LIMITS.set(limits)
+def converting_for(limits: Limits, check: Callable[[list[Launch]], None] | None = None) -> Iterator[None]:
+    """Within it matrices are converted for a device of these limits, wherever they are held.
+
+    check: called with every launch of a conversion before it runs; what it raises ends the conversion.
+    """
+    tokens = _LIMITS.set(limits), _CHECK.set(check)
     try:
         yield
     finally:
-        _LIMITS.reset(token)
+        _LIMITS.reset(tokens[0])
+        _CHECK.reset(tokens[1])
 
 
 def device_limits(a: Csr) -> Limits:
@@ -66,6 +70,8 @@ def runner(a: Csr) -> Run | None:
 
 def run(launch: Launch) -> None:
     """Enqueue a launch on CuPy's current stream; an empty grid does nothing."""
+    if (check := _CHECK.get()) is not None:
+        check([launch])
     grid, block = (size if isinstance(size, tuple) else (size,) for size in (launch.grid, launch.block))
     if all(grid):
         _kernel(launch.source, launch.kernel)(grid, block, launch.args, shared_mem=launch.shared_bytes)
@@ -126,7 +132,7 @@ def _kernel(source: str, kernel: str) -> Any:
 
     path = kernel_path(source)
     # CuPy keeps what it compiled by source and options: headers are neither, so their sum makes an option.
-    headers = zlib.crc32(b"".join(header.read_bytes() for header in paths.headers(path)))
-    options = (*kernel_options(), f"--define-macro=HEADERS={headers}")
+    included = zlib.crc32(b"".join(header.read_bytes() for header in headers(path)))
+    options = (*kernel_options(), f"--define-macro=HEADERS={included}")
     module = cupy.RawModule(code=path.read_text(encoding="utf-8"), options=options, name_expressions=(kernel,))
     return module.get_function(kernel)

@@ -177,7 +177,7 @@ def tiny():
 
 
 class Grid:
-    id, group, name, kind, file_sha256 = "G/grid", "G", "grid", "test", ""
+    id, group, name, kind, file_sha256, generator_hash = "G/grid", "G", "grid", "test", "", ""
 
     def read(self, seed, complex_values):
         return testing.hard_graphs()["grid"]

@@ -17,6 +17,7 @@ class Named:
     group: str = "G"
     kind: str = "test"
     file_sha256: str = ""
+    generator_hash: str = ""
 
     @property
     def id(self):

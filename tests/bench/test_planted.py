@@ -34,7 +34,7 @@ class Recorder:
 class LongRow:
     """Short rows and one of 5,000 entries, too long for float32 to show an entry among the rounding errors."""
 
-    id, group, name, kind, source, file_sha256 = "G/m", "G", "m", "test", "generated", ""
+    id, group, name, kind, source, file_sha256, generator_hash = "G/m", "G", "m", "test", "generated", "", ""
 
     def read(self, seed, complex_values):
         rng = np.random.default_rng(1)

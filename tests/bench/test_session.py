@@ -38,7 +38,6 @@ KERNELS = str(Path(__file__).with_name("bad.cu"))
 
 class Bad(CsrArrays):
     reference = "none"
-    sources = (KERNELS,)
     kernel = ""
 
     def launches(self, x, y):
@@ -295,7 +294,7 @@ class DyingWorker:
 
 
 def test_a_group_whose_reading_dies_is_tried_again_as_a_whole_and_then_charged(tmp_path):
-    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", file_sha256="")
+    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", file_sha256="", generator_hash="")
     cases = plan.cross([matrix], formats.parse("csr-scalar,csr-vector"), ["f64"], ["hot"], "emulated", 0)
     (group,) = plan.grouped(cases)
     written = []
@@ -337,7 +336,7 @@ def test_waiting_for_others_to_convert_takes_nothing_of_a_cases_time(monkeypatch
     """And a case whose worker was killed is tried twice more."""
     clock = [100.0]
     monkeypatch.setattr(driver.time, "monotonic", lambda: clock[0])
-    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", file_sha256="")
+    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", file_sha256="", generator_hash="")
     (group,) = plan.grouped(plan.cross([matrix], formats.parse("csr-scalar"), ["f64"], ["hot"], "emulated", 0))
     (case,) = group.cases
     asked, written = [], []
@@ -491,7 +490,7 @@ def test_what_is_damaged_changed_or_unwanted_is_measured_again(run, tmp_path, ba
     assert run(*args).returncode == 0
     first = store.load(folder).set_index("label")
 
-    bad_formats.write_text(bad_formats.read_text() + "# changed\n")
+    bad_formats.write_text(bad_formats.read_text() + "changed = True\n")
     damaged = folder / "parts" / "damaged.parquet"
     damaged.write_bytes(b"PAR1")
     again = run(*args)

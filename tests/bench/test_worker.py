@@ -3,6 +3,7 @@
 import itertools
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,11 +103,11 @@ class Right(CsrArrays):
         def multiply(x, y, carry):
             y[:] = self.scale * (matrix @ x)
 
-        return [Launch("none.cu", "none", 1, 1, (multiply, x, y, np.empty(16)))]
+        return [Launch("vector.cu", "none", 1, 1, (multiply, x, y, np.empty(16)))]
 
 
 class OnDevice:
-    id, group, name, kind, file_sha256 = "G/m", "G", "m", "test", ""
+    id, group, name, kind, file_sha256, generator_hash = "G/m", "G", "m", "test", "", ""
 
     def read(self, seed, complex_values):
         assert complex_values == "refuse"
@@ -263,8 +264,8 @@ class InParts(Right):
 
     def launches(self, x, y):
         (launch,) = super().launches(x, y)
-        idle = Launch("none.cu", "none", 1, 1, (lambda: None,))
-        empty = Launch("none.cu", "none", (4, 0), 1, (lambda: None,))
+        idle = Launch("vector.cu", "none", 1, 1, (lambda: None,))
+        empty = Launch("vector.cu", "none", (4, 0), 1, (lambda: None,))
         return [idle, *in_part("clear", [idle]), *in_part("nothing", [empty]), *in_part("multiply", [launch, idle])]
 
 
@@ -298,7 +299,7 @@ def test_results_that_spoil_during_timing_are_wrong_and_keep_their_times(measure
                 if len(runs) > 5:  # the twin has five runs, the matrix three before it is timed
                     y[3] += 1
 
-            return [Launch("none.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+            return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
 
     _, rows, _ = measure(Spoils, variant("A"))
     assert {rows["test-spoils", mode]["status"] for mode in ("hot", "cold")} == {"wrong"}
@@ -328,7 +329,7 @@ def test_every_group_draws_x_anew_and_its_rows_say_from_which_seed(measure):
             (launch,) = super().launches(x, y)
             return [
                 Launch(
-                    "none.cu",
+                    "vector.cu",
                     "none",
                     1,
                     1,
@@ -383,7 +384,7 @@ def test_a_fault_is_a_row_and_breaks_the_worker_only_where_it_is_sticky(measure,
             def multiply(x, y):
                 raise DeviceFault("illegal address", sticky=sticky)
 
-            return [Launch("none.cu", "none", 1, 1, (multiply, x, y))]
+            return [Launch("vector.cu", "none", 1, 1, (multiply, x, y))]
 
     if sticky:
         with pytest.raises(DeviceFault, match="illegal address"):
@@ -427,7 +428,7 @@ def timed_variant(name, device, seconds, multiply, **members):
             taken = multiply(lambda: honest.args[0](x, y, carry), x, y, state)
             device.clock += seconds if taken is None else taken
 
-        return [Launch("none.cu", "none", 1, 1, (run, *honest.args[1:]))]
+        return [Launch("vector.cu", "none", 1, 1, (run, *honest.args[1:]))]
 
     return variant(name, launches=launches, **members)
 
@@ -488,7 +489,7 @@ def test_a_call_that_works_only_while_it_is_captured_first_is_found(measure):
             if device.replaying in (0, first[0] if first else 0):
                 launch.args[0](x, y, carry)
 
-        return [Launch("none.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+        return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
 
     _, rows, _ = measure(variant("Once", launches=launches), device=device, modes=("hot",))
     assert rows["test-once", "hot"]["status"] == "wrong"
@@ -567,7 +568,7 @@ def test_a_name_of_a_program_that_is_wrong_is_wrong_too(measure):
             if len(runs) > 5:
                 y[3] += 1
 
-        return [Launch("none.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+        return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
 
     classes = [variant(name, program="p", launches=launches) for name in ("First", "Second")]
     _, rows, _ = measure(*classes, modes=("hot",))
@@ -596,7 +597,7 @@ def test_who_overwrites_anothers_arrays_is_wrong_and_the_other_is_right(measure)
                 launch.args[0](x, y, carry)
                 seen[-1][...] = 0
 
-            return [Launch("none.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+            return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
 
     for order in ((Victim, Zeroes, variant("A")), (variant("B"), Victim, variant("C"), Zeroes)):
         seen.clear()
@@ -620,3 +621,18 @@ def test_a_time_below_that_of_reading_the_arrays_is_implausible(measure, seconds
     assert row["t_median"] == seconds
     if status != "ok":
         assert row["reason"].startswith("0.0028 s is less than the 0.003 s that reading its arrays and writing y takes")
+
+
+def test_a_launch_from_a_file_that_rows_do_not_know_is_an_error(measure, tmp_path):
+    other = tmp_path / "other.cu"
+    other.write_text("int other;")
+
+    def launches(self, x, y):
+        return [replace(launch, source=str(other)) for launch in Right.launches(self, x, y)]
+
+    _, rows, _ = measure(variant("Hidden", launches=launches), modes=("hot",))
+    ((_, row),) = rows.items()
+    assert row["status"] == "error"
+    assert (
+        "test-hidden launches none from" in row["reason"] and "other.cu, which no text in its modules" in row["reason"]
+    )

@@ -287,7 +287,7 @@ def test_a_format_of_ones_own_goes_along_and_runs_once_allowed(tmp_path):
     shown = spmvbench("check", "mine.spmvbench.zip", "--run-sources", "--yes")
     assert "The bundle's sender wrote csr_padded.py" in shown
     assert "csr-padded: the source of the bundle, right on the emulated device" in shown
-    (here / "csr_padded.cu").write_text("// changed\n" + (here / "csr_padded.cu").read_text())
+    (here / "csr_padded.cu").write_text("#define CHANGED\n" + (here / "csr_padded.cu").read_text())
     ran = subprocess.run(
         [sys.executable, "-m", "spmvbench", "bundle", "mine"],
         cwd=tmp_path,

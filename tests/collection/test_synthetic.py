@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from spmvbench.collection import synthetic
+from spmvbench.collection import resolve, synthetic
+from spmvbench.collection.applications import fem
 from spmvbench.collection.synthetic import generate
 from spmvbench.errors import UsageError
+from spmvbench.formats.kernels import read
 
 # Specs and how the SHA-256 of their patterns begin: the same on every machine.
 PATTERNS = {
@@ -231,3 +233,66 @@ def test_what_is_a_spec():
     assert synthetic.is_spec("nonsense:1:x")
     for text in ("HB/1138_bus", "a.mtx", "pde", "c:/a.mtx", "c:a.mtx", "http://host/a"):
         assert not synthetic.is_spec(text)
+
+
+@pytest.mark.parametrize(
+    ("spec", "one"),
+    [
+        ("pde:4", "pde:4"),
+        ("pde:04", "pde:4"),
+        ("pde:4.0", "pde:4"),
+        ("pde:٤", "pde:4"),
+        ("stray:80:10.", "stray:80:10"),
+        ("band:0100:3:002", "band:100:3:2"),
+        ("empty:00:0", "empty:0:0"),
+    ],
+)
+def test_a_spec_has_one_spelling(spec, one):
+    assert synthetic.canonical(spec) == one
+    (matrix,), _ = resolve([spec, one, f"synthetic/{spec}"])
+    assert matrix.id == f"synthetic/{one}"
+
+
+@pytest.mark.parametrize("spec", ["stray:80:10.5", "pde:.4", "pde:+4", "pde:4_0", "pde: 4", "pde:4e0"])
+def test_numbers_of_a_spec_are_whole_and_plain(spec):
+    with pytest.raises(UsageError, match=r"cannot read .* with whole numbers"):
+        synthetic.canonical(spec)
+
+
+def test_the_hash_of_a_generator_follows_its_program(monkeypatch):
+    kinds = ("pde", "xxz", "elasticity")
+    before = {kind: synthetic.generator_hash(kind) for kind in kinds}
+    assert len(set(before.values())) == 3
+
+    def changed(function, change):
+        monkeypatch.setattr(synthetic, function, change(getattr(synthetic, function)))
+        synthetic.generator_hash.cache_clear()
+        after = {kind: synthetic.generator_hash(kind) for kind in kinds}
+        monkeypatch.undo()
+        synthetic.generator_hash.cache_clear()
+        return {kind for kind in kinds if after[kind] != before[kind]}
+
+    def edit(name, addition):
+        """`digest` as it is when a file of this name has more text."""
+        more = lambda path: read(path) + addition * (path.name == name)  # noqa: E731
+        return lambda digest: lambda files: digest(files, more)
+
+    assert changed("digest", edit("spins.py", "\nADDED = 1\n")) == {"xxz"}
+    assert changed("digest", edit("values.py", "\nADDED = 1\n")) == set(kinds)
+    assert changed("digest", edit("synthetic.py", "\nADDED = 1\n")) == set(kinds)
+    assert changed("digest", edit("synthetic.py", "\n# A comment.\n'A text.'\n")) == set()
+    assert changed("digest", edit("tomography.py", "\nADDED = 1\n")) == set()
+    version = type("Metadata", (), {"version": staticmethod(lambda name: "0.0"), "PackageNotFoundError": KeyError})
+    assert changed("importlib", lambda _: type("Import", (), {"metadata": version})) == {"elasticity"}
+
+
+def test_the_hash_of_a_generator_follows_its_data(tmp_path, monkeypatch):
+    (tmp_path / "mesh.json").write_text("1")
+    monkeypatch.setattr(fem, "DATA", [tmp_path / "mesh.json"])
+    synthetic.generator_hash.cache_clear()
+    before = synthetic.generator_hash("elasticity"), synthetic.generator_hash("pde")
+    (tmp_path / "mesh.json").write_text("2")
+    synthetic.generator_hash.cache_clear()
+    assert synthetic.generator_hash("elasticity") != before[0]
+    assert synthetic.generator_hash("pde") == before[1]
+    synthetic.generator_hash.cache_clear()

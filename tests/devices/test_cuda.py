@@ -44,8 +44,8 @@ def test_a_machine_without_a_gpu_says_so(monkeypatch):
 
 
 def test_code_is_compiled_again_once_a_header_beside_the_kernel_changes(tmp_path):
-    source, header = tmp_path / "own.cu", tmp_path / "own.cuh"
-    source.write_text('#include "own.cuh"\n__global__ void own(int* y) { y[0] = VALUE; }\n')
+    source, header = tmp_path / "own.cu", tmp_path / "own.h"
+    source.write_text('#include "own.h"\n__global__ void own(int* y) { y[0] = VALUE; }\n')
     header.write_text("#define VALUE 1\n")
     name, binary = cuda.compiled(source, "own", "sm_90", 13)
     assert cuda.compiled(source, "own", "sm_90", 13) == (name, binary)

@@ -487,8 +487,8 @@ def test_the_cache_spares_the_compiler(home, tmp_path):
 
 
 def test_the_cache_knows_what_changed(home, tmp_path):
-    source, header = tmp_path / "one.cu", tmp_path / "value.cuh"
-    source.write_text('#include "value.cuh"\n__global__ void one(int* y) { *y = VALUE; }')
+    source, header = tmp_path / "one.cu", tmp_path / "value.h"
+    source.write_text('#include "value.h"\n__global__ void one(int* y) { *y = VALUE; }')
     y = np.zeros(1, np.int32)
     for value in (1, 2):
         header.write_text(f"#define VALUE {value}\n")

@@ -119,20 +119,6 @@ def test_the_hash_follows_the_sources():
     assert formats.source_hash(formats.get("hyb")) == formats.source_hash(formats.get("hyb-max"))
 
 
-def test_a_header_beside_the_kernel_counts(tmp_path):
-    (tmp_path / "own.cu").write_text('#include "own.cuh"\n')
-    header = tmp_path / "own.cuh"
-    header.write_text("// one\n")
-
-    class Own(Format):
-        sources = (str(tmp_path / "own.cu"),)
-
-    before = formats.source_hash(Own)
-    header.write_text("// two\n")
-    formats.source_hash.cache_clear()
-    assert formats.source_hash(Own) != before
-
-
 def test_every_key_of_the_table_exists_or_is_still_to_come():
     built = {key for name in survey.names() for key in name.keys}
     to_come = {key for name in survey.names() for key in name.to_come}

@@ -17,10 +17,14 @@ from spmvbench.collection.structures import Structure, application, needs, of_ma
 _LICENCE = "none needed: computed from the published model on a mesh of this project"
 
 
+MESHES = paths.configs() / "meshes"
+DATA = sorted(MESHES.glob("*.json"))  # what matrices depend on beside the code
+
+
 def _refined(name: str, times: int) -> Any:
     """A mesh of configs/meshes as scikit-fem has it, refined; its first `inside` cells become a part of that name."""
     skfem = required("skfem", "scikit-fem")
-    with open(paths.configs() / "meshes" / f"{name}.json") as file:
+    with open(MESHES / f"{name}.json") as file:
         found = json.load(file)
     points, cells = np.array(found["points"]).T / found["unit"], np.array(found["cells"]).T
     mesh = (skfem.MeshTri if len(points) == 2 else skfem.MeshTet)(points, cells)

@@ -25,6 +25,7 @@ from spmvbench import paths
 from spmvbench.devices.base import DeviceUnavailable, does_not_compile
 from spmvbench.devices.emulation import symbols
 from spmvbench.errors import SpmvbenchError
+from spmvbench.formats.kernels import headers
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -189,7 +190,7 @@ def library(source: Path, expression: str, *, check: bool) -> Library:
     compiler = find_compiler(os.environ.get("CXX"))
     unit = f'#include "cuda.hpp"\n#include "launcher.hpp"\n#include "{source}"\nSPMVBENCH_KERNEL({expression})\n'
     flags = _flags(compiler, check)
-    key = _hash(unit, compiler, flags, [source, *paths.headers(source), *_runtime_files()])
+    key = _hash(unit, compiler, flags, [source, *headers(source), *_runtime_files()])
     folder = _cache()
     path = folder / f"{key}.so"
     if not path.exists():

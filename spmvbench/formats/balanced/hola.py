@@ -24,7 +24,6 @@ class Hola(SearchedTiles):
 
     key = "hola"
     reference = "Steinberger, Zayer & Seidel, ICS 2017"
-    sources = (SOURCE, *SearchedTiles.sources)
     core = "CSR by tiles of equally many entries in thread order, row ends as bits"
 
     block = Parameter(128, "threads a block", choices=(64, 128, 256, 512))

@@ -49,7 +49,6 @@ class CooLoadBalance(Coo):
     key = "coo-load-balance"
     survey_name = ""
     reference = PAPER
-    sources = (SOURCE, "vector.cu")
 
     warps = WARPS
 
@@ -80,7 +79,6 @@ class CsrLoadBalance(CsrArrays):
 
     key = "csr-load-balance"
     reference = PAPER
-    sources = (SOURCE, "vector.cu")
 
     warps = WARPS
     lines = Parameter(4, "lines of a warp that are loaded at once", choices=(1, 2, 3, 4, 6, 8))

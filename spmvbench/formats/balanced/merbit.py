@@ -77,7 +77,6 @@ class Merbit(CsrArrays):
 
     key = "merbit"
     reference = "Zhang, Yao, Jiang & Zhang, arXiv:2605.07391, 2026"
-    sources = ("balanced/merbit.cu", "vector.cu")
 
     sigma = Parameter(14, "steps a lane; its bits take 4 bytes up to 14, else 8", low=5, high=42)
     batch = Parameter(0, "entries of a lane in flight; 0 takes sigma, at most 7", choices=(0, 2, 3, 4, 5, 7, 10, 14))

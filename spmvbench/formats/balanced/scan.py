@@ -30,7 +30,6 @@ class CooScan(Coo):
     key = "coo-scan"
     survey_name = "COO sorted by row with prefix scan"
     reference = "Filippone et al. 2017, section 4.1; Baxter, ModernGPU, 2013"
-    sources = (SOURCE, "vector.cu")
 
     items = Parameter(7, "neighbouring entries a thread; odd numbers meet in no bank", choices=(3, 5, 7, 9, 11))
     blocks = Parameter(
@@ -103,7 +102,6 @@ class MgpuCsrPlus(Format):
     family = "CSR"
     survey_name = "MGPU CSR+"
     reference = "Baxter, ModernGPU, 2013"
-    sources = (SOURCE, "vector.cu")
 
     items = Parameter(7, "entries a thread; odd numbers meet in no bank", choices=(3, 5, 7, 9, 11, 13))
 

@@ -38,8 +38,6 @@ def equal_cuts(nnz: int, tile: int, xp: Any = np) -> Array:
 class Tiled(CsrArrays):
     """CSR that blocks of threads take in tiles of consecutive entries."""
 
-    sources = (SOURCE, "vector.cu")
-
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
         return {"row_ptr": a.row_ptr, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}

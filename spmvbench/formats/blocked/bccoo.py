@@ -124,7 +124,6 @@ class Bccoo(Format):
     """
 
     family = "COO"
-    sources = ("blocked/bccoo.cu", "blocked/bccoo_convert.cu", "blocked/block_convert.cu")
     keeps_zeros = False
 
     h = Parameter(0, "rows of a block; 0 takes what gives the fewest bytes to read", choices=(0, *HEIGHTS))

@@ -48,7 +48,6 @@ class Bcsr(Sliced):
     """
 
     family = "BCSR"
-    sources = ("blocked/bcsr.cu", "blocked/block_convert.cu")
 
     def stream(self, x: Array, y: Array, lanes: int, workers: int, block: int) -> Launch:
         """The launch of y = A x by `workers` groups of `lanes` lanes a block row, in blocks of so many threads."""
@@ -146,7 +145,6 @@ class BcsrVerschoor(Bcsr):
     survey_name = "BCSR optimization [98]"
     core = "block CSR: squares, block rows of a thread block and their order"
     reference = "Verschoor & Jalba, Parallel Computing 2012, as Filippone et al. 2017 describe it"
-    sources = (*Bcsr.sources, "blocked/block_sell.cu")
 
     block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, *SMALL))
     rows = Parameter(4, "block rows that 128 threads take", choices=(1, 2, 4, 8))
@@ -176,7 +174,6 @@ class BcsrBuatois(Tiled):
     survey_name = "BCSR optimization [16]"
     core = "block CSR: squares, a thread a block row"
     reference = "Buatois, Caumon & Lévy, Concurrent Number Cruncher, 2009"
-    sources = ("blocked/bcsr.cu", "blocked/block_convert.cu")
 
     block = Parameter(2, "rows and columns of a tile", choices=(2, 4))
 
@@ -220,7 +217,6 @@ class Bcoo(Tiled):
     family = "COO"
     survey_name = "BCOO"
     reference = "Filippone et al. 2017, section 4.6"
-    sources = ("blocked/bcsr.cu", "blocked/block_convert.cu", "vector.cu")
     rounds: ClassVar[int] = 4  # of a warp
 
     r = Parameter(0, "rows of a tile, 0 takes what gives the fewest bytes", choices=(0, 1, 2, 3, 4, 6, 8))

@@ -30,7 +30,6 @@ class BinBcsr(Adding, Sliced):
     survey_name = "BIN-BCSR"
     reference = "Weber et al., Computer Graphics Forum 2013, as Filippone et al. 2017 describe it"
     core = "blocked sliced ELLPACK: tiles of one row, C=32, those of a whole block row in each of its rows"
-    sources = ("blocked/block_sell.cu", "blocked/block_convert.cu")
 
     block = Parameter(0, "rows and columns of a block; 0 takes 2, 3 or 4", choices=(0, *SMALL, 6))
 

@@ -46,7 +46,6 @@ class BlockSell(Adding, Sliced):
     """
 
     family = "ELLPACK"
-    sources = ("blocked/block_sell.cu", "blocked/block_convert.cu")
     sort: ClassVar[bool]
 
     r = Parameter(0, "rows of a tile, 1 to 8; 0 takes what gives the fewest bytes", low=0, high=8)

@@ -98,7 +98,6 @@ class Strips(Format):
     """Blocks of r x c in strips of 32 rows: a pointer a strip, a row in the strip and a column a block."""
 
     reference = "after Monakov & Avetisyan, SAMOS 2009"
-    sources = ("blocked/strips.cu", CONVERT, "vector.cu")
     keeps_zeros = False
 
     r = Parameter(2, "rows of a block", choices=(1, 2, 4))

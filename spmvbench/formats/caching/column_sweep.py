@@ -139,7 +139,6 @@ class ColumnSweep(Format):
     family = "CSR"
     reference = "this project"
     own = True
-    sources = ("caching/column_sweep.cu", CONVERT, "vector.cu")
 
     sms = Parameter(
         0, "multiprocessors, of which thread blocks are a multiple; 0: of the device at hand", low=0, high=2**16

@@ -183,7 +183,6 @@ class Ehyb(Format):
     key = "ehyb"
     family = "Hybrid"
     reference = "Chen, arXiv:2204.06666, 2022"
-    sources = ("caching/ehyb.cu", "vector.cu")
     square_only = True
     method: ClassVar[str] = "metis"  # of spmvbench.formats.caching.partition
 

@@ -136,7 +136,6 @@ class Blocks(Format):
 
     family = "CSC"
     reference = "Hu et al., FastLoad, TPDS 2024"
-    sources = ("caching/fastload.cu", "caching/fastload_convert.cu", "vector.cu")
 
     height = Parameter(
         "1",
@@ -305,7 +304,6 @@ class TwoPhase(Format):
     key = "two-phase"
     family = "CSC"
     reference = "Hu et al., FastLoad, TPDS 2024, section III-C"
-    sources = Blocks.sources
     experiment = True
 
     height = Blocks.height.defaulting("8")

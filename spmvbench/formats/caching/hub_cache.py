@@ -27,7 +27,6 @@ class HubCache(Csr5Hub):
 
     key = "hub-cache"
     reference = "this project; tiles: Liu & Vinter, ICS'15; hub sorting: Zhang et al., IEEE Big Data 2017"
-    sources = ("caching/hub_cache.cu", *Csr5Hub.sources)
 
     hubs = Parameter(0, "columns that are cached at most; 0: as many as fill 70 % of the shared memory", low=0)
     sigma = Csr5Hub.sigma.defaulting(6)

@@ -110,7 +110,6 @@ class Irregular(Format):
     family = "CSR"
     reference = "this project"
     own = True
-    sources = (SOURCE, *ColumnSweep.sources, *HubCache.sources, *SellLocal.sources)
 
     chosen: Format
 

@@ -17,7 +17,6 @@ class Coo(Format):
     family = "COO"
     reference = "Bell & Garland, NVR-2008-004"
     survey_name = "COO"
-    sources = ("coo/coo.cu", "vector.cu")
 
     row_idx: Array  # (nnz,), int32
     col_idx: Array  # (nnz,), int32

@@ -68,8 +68,6 @@ class CscByLanes(CscArrays):
     Subclasses give the rule that sizes the group: `lanes_per_column`. Not the same bits every time.
     """
 
-    sources = ("csc/csc.cu", "csc/csc_convert.cu", "vector.cu")
-
     @property
     def lanes_per_column(self) -> int:
         """Lanes that share a column."""
@@ -139,7 +137,6 @@ class CscCollected(CscByLanes):
 
     survey_name = "CSC optimization"
     reference = "Hugues & Petiton, HPCC 2010"
-    sources = ("csc/csc.cu", "csc/csc_convert.cu")
 
     row_ptr: Array  # (rows + 1,), int32, or int64 where nnz needs it
     place: Array  # (nnz,), of row_ptr's type: where the entries of CSR stand in column order

@@ -27,8 +27,6 @@ def ordered(keys: Array, bound: int, firsts: Any) -> tuple[Array, tuple[int, ...
 class CsrVisited(CsrArrays):
     """Plain CSR and the list of its rows in the order in which they are visited."""
 
-    sources = ("csr/rows.cu", "csr/rows_convert.cu", "vector.cu")
-
     rows: Array  # (rows,), int32: the rows in the order of visits
 
     @classmethod

@@ -32,7 +32,6 @@ class Cmrs(Format):
     family = "CSR"
     survey_name = "CMRS"
     reference = "Koza, Matyka, Szkoda & Mirosław, SIAM Journal on Scientific Computing 36(2), 2014"
-    sources = ("csr/cmrs.cu",)
 
     h = Parameter(0, "rows of a strip; 0: as many as give it 64 entries by the mean row", choices=(0, *HEIGHTS))
     packed = Parameter(True, "the row in the strip in the column's highest bits, where columns leave them")

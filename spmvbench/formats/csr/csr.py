@@ -41,8 +41,6 @@ class CsrByLanes(CsrArrays):
     with each other in blocks of one size.
     """
 
-    sources = ("csr/csr.cu",)
-
     entries_per_lane: ClassVar[int] = 1  # that a lane takes at a time: 1 or 2
 
     @property

@@ -189,7 +189,6 @@ class Csr5(Format):
     family = "CSR"
     survey_name = "CSR5"
     reference = "Liu & Vinter, ICS'15"
-    sources = ("csr/csr5.cu", "csr/csr5_convert.cu", "vector.cu")
 
     sigma = Parameter(0, "entries of a lane, 4 to 32; 0 takes the authors' rule, fast at most 24", low=0, high=32)
     kernel = Parameter(

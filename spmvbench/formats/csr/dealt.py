@@ -23,7 +23,6 @@ class LightSpmv(CsrArrays):
 
     reference = "Liu & Schmidt, ASAP 2015"
     survey_name = "LightSpMV"
-    sources = ("csr/dealt.cu", "vector.cu")
     by_warp: ClassVar[bool]
 
     blocks = Parameter(0, "blocks of 1024 threads at most; 0: two for each multiprocessor", low=0, high=2**20)

@@ -29,8 +29,6 @@ def tile_rows(row_ptr: Array, tile: int) -> Array:
 class Merged(CsrArrays):
     """CSR by tiles of block x items merge steps: what the paper's launches and ours share."""
 
-    sources = ("csr/merge.cu",)
-
     items: ClassVar[Parameter]
     block: ClassVar[Parameter]
 

@@ -83,7 +83,6 @@ class CsrRows(Adding, CsrArrays):
     """
 
     reference = "after Liu, Yu, Chen, Hsieh & Shao, IJNAM-B 3(2), 2012"
-    sources = ("csr/rows.cu", "csr/rows_convert.cu", "vector.cu")
 
     lanes = Parameter(0, "lanes that share a row; 0 sizes them by the mean row length", choices=(0, *LANES))
     step = Parameter(2, "entries that a lane takes at a time", choices=(1, 2))
@@ -120,7 +119,6 @@ class CsrPieces(CsrArrays):
     """
 
     reference = "after Matam & Kothapalli, ICPP 2011"
-    sources = ("csr/rows.cu", "vector.cu")
 
     per_thread = Parameter(8, "entries of a piece for each of its lanes", low=1)
     per_warp = Parameter(256, "entries of a piece at most", low=1)

@@ -40,7 +40,6 @@ class Cds(Adding):
     family = "DIA"
     survey_name = "CDS"
     reference = "Godwin, Holewinski & Sadayappan, GPGPU-5 2012 (PETSc SGGPU)"
-    sources = ("dia/pieces.cu", *Dia.sources)
     keeps_zeros = False
 
     unknowns = Parameter(0, "unknowns a node; 0: what stores the fewest bytes", low=0, high=MOST)

@@ -44,7 +44,6 @@ class PatternDiagonals(Adding):
 
     family = "DIA"
     reference = "Sun, Zhang, Wang, Zhang, Yuan & Rao, ICPP 2011"
-    sources = ("dia/pieces.cu",)
     keeps_zeros = False
 
     segment_ptr: Array  # (segments + 1,), of the row pointers' type: the first diagonal of each segment

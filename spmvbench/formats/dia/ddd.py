@@ -33,7 +33,6 @@ class NaiveDiagonals(Adding):
 
     family = "DIA"
     reference = "Yuan, Zhang, Sun & Wang, HPCC 2010"
-    sources = ("dia/pieces.cu",)
     keeps_zeros = False
 
     offset: Array  # (diagonals,), int32: col - row, ascending
@@ -114,7 +113,6 @@ class CutDiagonals(Adding):
 
     family = "DIA"
     reference = "Yuan, Zhang, Sun & Wang, HPCC 2010"
-    sources = ("dia/pieces.cu",)
     keeps_zeros = False
 
     cut: Array  # (segments + 1,), int32: first row of each, then the rows

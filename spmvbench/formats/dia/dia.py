@@ -137,7 +137,6 @@ class Diagonals(Adding):
     """
 
     family = "DIA"
-    sources = ("dia/dia.cu", "dia/dia_convert.cu")
     keeps_zeros = False
 
     offset: Array  # (diagonals of all hacks,), int32: col - row, ascending in a hack

@@ -63,7 +63,6 @@ class Jad(Format):
     family = "JAD"
     survey_name = "JAD optimization"
     reference = "Li & Saad, J. Supercomputing 2013"
-    sources = ("ellpack/jad.cu", "ellpack/jad_convert.cu")
     core = "jagged diagonals: br=1"
 
     br = Parameter(1, "slots that a jagged diagonal is rounded up to a multiple of", choices=(1, 16, 32))

@@ -59,7 +59,6 @@ class SlicedEll(Adding):
     """
 
     family = "ELLPACK"
-    sources = ("ellpack/sell.cu", "ellpack/sell_convert.cu", "vector.cu")
 
     height: ClassVar[int | Parameter] = WARP
     sigma: ClassVar[int | Parameter] = 1

@@ -107,7 +107,6 @@ class SellLocal(Format):
     reference = "this project; 16-bit columns after Chen, Explicit caching HYB, 2022"
     core = "sliced ELLPACK: C=32, sigma and T by rule, 16-bit columns"
     own = True
-    sources = ("ellpack/sell_local.cu", "ellpack/sell_convert.cu")
 
     pieces = Parameter(
         0, "base columns of a slice; 0 takes 2 where a twentieth of the columns need it", choices=(0, 1, 2)

@@ -286,7 +286,6 @@ class Cocktail(Split):
     survey_name = "Cocktail"
     reference = "Su & Keutzer, ICS 2012; clSpMV"
     formats = tuple(FORMATS.values())
-    sources = ("csr/rows_convert.cu", "dia/dia_convert.cu")
 
     table = Parameter("", "speeds to go by: a name in configs/cocktail, a file, or bytes; empty: the device's")
 

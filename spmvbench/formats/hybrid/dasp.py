@@ -136,7 +136,6 @@ class Dasp(Format):
     key = "dasp"
     family = "Hybrid"
     reference = "Lu & Liu, SC'23"
-    sources = ("hybrid/dasp.cu",)
 
     longest = Parameter(256, "entries that make a row long", low=5, high=4096)
     loop = Parameter(

@@ -53,7 +53,6 @@ class Hyb(Split):
     survey_name = "HYB"
     reference = "Bell & Garland, NVR-2008-004 and SC 2009; CUSP"
     formats = (Ell, CooFlat)
-    sources = ("csr/rows_convert.cu",)
 
     rule = Parameter("third", "how the width of the ELLPACK part is chosen", choices=("third", "cusp", "max"))
     relative_speed = Parameter(3.0, "how much faster than COO a full ELLPACK column is", low=1.0)

@@ -54,8 +54,6 @@ class Split(Format):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        parts = [source for part in cls.formats for source in part.sources]
-        cls.sources = tuple(dict.fromkeys((*cls.sources, *parts)))
         cls.keeps_zeros = all(part.keeps_zeros for part in cls.formats)
         cls.core = f"parts in other formats: {', '.join(part.key or part.__name__ for part in cls.formats)}"
 

@@ -88,7 +88,6 @@ class AlignedCoo(Format):
     family = "COO"
     survey_name = "ALIGNED-COO"
     reference = "Shah & Patel 2012"
-    sources = ("lanes/aligned_coo.cu", "vector.cu")
 
     L = Parameter(32, "most entries of a lane; 0: as timed, 32 where nothing can be", choices=(0, *LONGEST))
 

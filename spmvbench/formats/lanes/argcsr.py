@@ -63,7 +63,6 @@ class ArgCsr(Format):
     family = "CSR"
     survey_name = "ArgCSR"
     reference = "Heller & Oberhuber, ALGORITMY 2012"
-    sources = ("lanes/argcsr.cu",)
 
     block = Parameter(128, "threads of a group", choices=(32, 64, 128))
     chunk = Parameter(4, "entries a thread that make a group full", low=1, high=64)

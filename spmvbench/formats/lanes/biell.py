@@ -60,7 +60,6 @@ class BiEll(Format):
     survey_name = "BiELL"
     reference = "Zheng, Gu, Gu, Yang & Liu, JPDC 2014"
     core = "strips that halve: rows sorted in each"
-    sources = ("lanes/biell.cu",)
 
     sigma = Parameter(WARP, "rows that are sorted together; 0 is all of them", choices=(0, WARP))
 

@@ -95,7 +95,6 @@ class LaneTiles(Format):
     """
 
     family = "ELLPACK"
-    sources = (SOURCE, "vector.cu")
 
     tile_ptr: Array  # (tiles + 1,), int32 or int64: first slot of each tile
     lane_row: Array  # (32 * tiles / lanes a place,), int32: rows; -1 where there is none

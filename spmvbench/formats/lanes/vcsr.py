@@ -46,7 +46,6 @@ class Slices(Adding):
     """Slices of 32 rows, sorted in windows of sigma, step by step: a part of VCSR, for rows of up to 65,535 entries."""
 
     reference = "after Karimi, Agostini, Dong & Kaeli, TPDS 33(12), 2022"
-    sources = ("lanes/vcsr.cu",)
 
     sigma = Parameter(256, "rows that are sorted together", choices=(32, 64, 128, 256, 512, 1024))
     align = Parameter(1, "a step begins at a multiple of so many slots", choices=(1, 4))

@@ -26,7 +26,6 @@ class Blsi(Format):
     family = "COO"
     survey_name = "BLSI"
     reference = "Neelima, Prakash & Reddy, 2012"
-    sources = ("packed/bro.cu", "vector.cu")
 
     sums = Parameter("warp", "what one atomic adds to y", choices=("warp", "entry"))
 

@@ -37,7 +37,6 @@ class BroEll(Adding):
     family = "ELLPACK"
     survey_name = "BRO-ELL"
     reference = "Tang, Tan, Ray, Wong, Chen, Kuo, Goh, Turner & Wong, SC'13"
-    sources = ("packed/bro.cu",)
     by_length: ClassVar[bool] = False  # whether rows are in order of length
 
     height = Parameter(256, "rows of a slice, a block of threads", choices=(32, 64, 128, 256))
@@ -163,7 +162,6 @@ class BroCoo(Format):
     family = "COO"
     survey_name = "BRO-COO"
     reference = "Tang, Tan, Ray, Wong, Chen, Kuo, Goh, Turner & Wong, SC'13"
-    sources = ("packed/bro.cu", "vector.cu")
 
     steps = Parameter(32, "entries of a lane in an interval", choices=(16, 32, 64, 128))
 
@@ -266,7 +264,6 @@ class BroCsr(Adding):
     family = "CSR"
     survey_name = "BRO-CSR"
     reference = "Tang et al., TPDS 26(9), 2015"
-    sources = ("packed/bro.cu",)
     listed: ClassVar[bool] = False  # whether rows without entries are left out, as a part of a hybrid does
 
     lanes = Parameter(
@@ -354,7 +351,6 @@ class BroCsrRows(BroCsr):
     """BRO-CSR of the rows that have entries, with the list of them: a part of a hybrid."""
 
     key = ""
-    sources = ("packed/bro.cu", "vector.cu")
     listed = True
 
     def launches(self, x: Array, y: Array) -> list[Launch]:

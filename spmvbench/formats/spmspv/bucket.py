@@ -28,7 +28,6 @@ class SpmspvBucket(SparseColumns):
 
     key = "spmspv-bucket"
     reference = "after Azad & Buluc, IPDPS 2017"
-    sources = ("spmspv/pieces.cu", "spmspv/bucket.cu", "csc/csc_convert.cu")
 
     bucket_begin: Array  # (buckets + 1,), of col_ptr's type: entries of the rows before each bucket's
     first_block: Array  # (buckets + 1,), int32: blocks that sum the buckets before each

@@ -87,7 +87,6 @@ class SpmspvCscAtomic(SparseColumns):
 
     key = "spmspv-csc-atomic"
     reference = "column-wise SpMSpV (Ji et al., TileSpMSpV, ICPP 2022, Algorithm 2)"
-    sources = ("spmspv/push.cu", "csc/csc_convert.cu", "vector.cu")
 
     def launches(self, x: SparseVector, y: Array) -> list[Launch]:
         lanes = lanes_by_mean(len(self.values), self.shape[1])
@@ -108,7 +107,6 @@ class SpmspvCscBlock(SparseColumns):
 
     key = "spmspv-csc-block"
     reference = "this project"
-    sources = ("spmspv/push.cu", "csc/csc_convert.cu", "vector.cu")
     own = True
 
     lanes: int  # of a column

@@ -25,7 +25,6 @@ class SpmspvSort(SparseColumns):
 
     key = "spmspv-sort"
     reference = "Yang, Wang & Owens, IPDPSW 2015"
-    sources = ("spmspv/pieces.cu", SOURCE, "csc/csc_convert.cu")
 
     def launches(self, x: SparseVector, y: Array) -> list[Launch]:
         xp, nnz, value = self.xp, len(self.values), ctype(self.values)

@@ -76,7 +76,6 @@ class TileSpmspv(Format):
     key = "tile-spmspv"
     family = "SpMSpV"
     reference = "Ji et al., TileSpMSpV, ICPP 2022"
-    sources = (SOURCE, "vector.cu")
     op = "spmspv"
 
     kernel = Parameter("fast", "the kernel: ours or Algorithm 4 of the paper", choices=("fast", "paper"))

@@ -111,7 +111,6 @@ class Tiled(Format):
 
     family = "Hybrid"
     reference = "Niu et al., TileSpMV, IPDPS 2021"
-    sources = ("tile/tile.cu", "tile/tile_convert.cu", "vector.cu")
 
     kernel = Parameter("fast", "paper: the authors' kernel; fast: more loads in flight", choices=("fast", "paper"))
     tbalance = Parameter(
@@ -357,7 +356,6 @@ class TileDeferredCoo(Tile):
     """
 
     key = "tile-deferred-coo"
-    sources = (*Tile.sources, *Csr5.sources, *CooFlat.sources)
 
     defer = Parameter(-1, "entries from which it splits; -1: 1.8 million (paper), 0, or never (aug2022)", low=-1)
     rest = Parameter("csr5", "the format of the sparse part", choices=(*REST,))

@@ -107,7 +107,6 @@ class QuadSearch(Format):
     """A pattern without values: quads of neighbours, the last of a vertex padded by its last neighbour."""
 
     family = "BFS"
-    sources = (KERNEL,)
     op = "bfs"
     keeps_values = False
     square_only = True

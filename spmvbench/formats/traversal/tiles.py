@@ -188,7 +188,6 @@ class TileBfs(Format):
     key = "tile-bfs"
     family = "BFS"
     reference = "Ji, Song, Lu, Jin, Tan & Liu, ICPP'22 (TileBFS)"
-    sources = (KERNEL,)
     op = "bfs"
     keeps_values = False
     square_only = True

@@ -155,7 +155,6 @@ class Vendor(Format):
 
     reference = "NVIDIA cuSPARSE, generic SpMV"
     survey_name = ""
-    sources = ("vector.cu",)
     devices = ("cuda",)
     algorithm: ClassVar[int]
     product: ClassVar[type[_Product]] = _Product
@@ -297,7 +296,6 @@ class CusparseBsr(Vendor):
 
     key = "cusparse-bsr"
     family = "BCSR"
-    sources = (*Vendor.sources, "blocked/block_convert.cu")
     algorithm = BSR_ALG1
     keeps_zeros = False
 

@@ -27,7 +27,6 @@ class Pcsr(Format):
     family = "CSR"
     survey_name = "PCSR"
     reference = "Dehnavi, Fernández & Giannacopoulos, IEEE Transactions on Magnetics 2010"
-    sources = ("windows/windows.cu",)
 
     width = Parameter(4096, "columns of a tile", choices=(1024, 2048, 4096))
 

@@ -80,7 +80,6 @@ class Scoo(Format):
     family = "COO"
     survey_name = "SCOO"
     reference = "Dang & Schmidt, ICCS 2012; Parallel Computing 2013"
-    sources = ("windows/windows.cu", "vector.cu")
 
     copies = Parameter(0, "copies of y; 0: by the rule", choices=(0, 1, 2, 4, 8, 16, 32))
     shared_bytes = Parameter(49152, "shared memory of a block, bytes: what every GPU gives", low=1024, high=49152)

@@ -118,7 +118,6 @@ class TileComposite(Format):
     family = "Hybrid"
     survey_name = "TILE-COMPOSITE"
     reference = "Yang, Parthasarathy & Sadayappan, PVLDB 4(4), 2011"
-    sources = ("windows/windows.cu", "vector.cu")
 
     width = Parameter(65536, "columns of a tile", low=32, high=2**30)
     capacity = Parameter(1024, "entries of a workload, or the longest row of its tile where that has more", low=32)

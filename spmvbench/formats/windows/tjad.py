@@ -57,7 +57,6 @@ class JaggedColumns(Format):
 
     family = "JAD"
     reference = "Abu-Sufah & Abdel-Karim, ISC 2012"
-    sources = ("windows/windows.cu", "vector.cu")
 
     column_ptr: Array  # (blocks + 1,), int32: columns before each block
     column: Array  # (columns of all blocks,), int32

@@ -21,7 +21,6 @@ class Fault(CsrArrays):
 
     family = "CSR"
     reference = "none"
-    sources = (KERNELS,)
     n = Parameter(0, "which of many", low=0)
 
     def launches(self, x, y):

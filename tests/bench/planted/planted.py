@@ -29,7 +29,6 @@ class Planted(CsrArrays):
 
     family = "CSR"
     reference = "none"
-    sources = (KERNEL,)
     fault = "none"
 
     @classmethod

@@ -19,7 +19,6 @@ class TinySparse(CsrArrays):
     key = "tiny-sparse"
     op = "spmspv"
     reference = "none"
-    sources = (KERNELS,)
     wrong = False
 
     def launches(self, x, y):
@@ -46,7 +45,6 @@ class TinySearch(CsrArrays):
     keeps_values = False
     square_only = True
     reference = "none"
-    sources = (KERNELS,)
     wrong = False
 
     @property

@@ -1,0 +1,97 @@
+"""Kernel files: where they are, what compilers are told of them, which files they include, and their code alone."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from spmvbench import paths
+
+Read = Callable[[Path], str]
+
+_COMMENT = re.compile(r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/", re.DOTALL)
+_SPLICE = re.compile(r"\\\r?\n")  # a line that goes on in the next
+# What separates words; and literals, in which nothing is a comment: raw strings, strings, characters, 1'000.
+_GAP_OR_LITERAL = re.compile(
+    rf"""(?P<gap>(?:\s|{_SPLICE.pattern}|{_COMMENT.pattern})+)"""
+    r"""|R"(?P<raw>[^()\\\s]{0,16})\(.*?\)(?P=raw)"|"(?:\\.|[^"\\\n])*"|(?<=[\da-fA-F])'(?=[\da-fA-F])"""
+    r"""|'(?:\\.|[^'\\\n])*'""",
+    re.DOTALL,
+)
+_WORDS = re.compile(r"\w\w|[-+*/%&|^!<>=:.#]{2}")
+# A macro may name an included file, so every string counts that is a file's name.
+_NAMED = re.compile(r'"([^"\n]+)"|#\s*include\s*<([^>\n]+)>')
+
+
+def kernel_path(source: str) -> Path:
+    """The file behind `Launch.source`: a name in kernels/, or an absolute path."""
+    return Path(source) if os.path.isabs(source) else paths.kernels() / source
+
+
+def kernel_options() -> list[str]:
+    """What every CUDA compiler is told of a kernel: the language and where the shared headers are.
+
+    Without a word of their own functions are the device's: some versions of NVRTC take a generic lambda for the host's.
+    """
+    return ["--std=c++17", "--device-as-default-execution-space", f"--include-path={paths.include()}"]
+
+
+def read(path: Path) -> str:
+    """The text of a source file; bytes that are not UTF-8 are kept apart by their values."""
+    return path.read_text(encoding="utf-8", errors="surrogateescape")
+
+
+@cache
+def code(text: str) -> str:
+    """C++ without comments, and without spaces and ends of lines that mean nothing: equal for equal programs.
+
+    Ends of lines stay around preprocessor directives, and all spaces in them: ``#define F (x)`` is not ``F(x)``.
+    """
+    text = f"\n{text}\n"
+    parts: list[str] = []
+    end, directive = 0, False
+    for found in _GAP_OR_LITERAL.finditer(text):
+        parts.append(text[end : found.start()])
+        end = found.end()
+        gap = found["gap"]
+        if gap is None:
+            parts.append(found[0])
+            continue
+        bare = _SPLICE.sub("", _COMMENT.sub(" ", gap))
+        if "\n" in bare and (directive or text.startswith("#", end)):
+            directive = text.startswith("#", end)
+            parts.append("\n")
+        elif bare and (directive or _run_together(text[found.start() - 1], text[end : end + 1])):
+            parts.append(" ")
+    return "".join((*parts, text[end:])).strip()
+
+
+def _run_together(left: str, right: str) -> bool:
+    """Whether two signs would be of one word, or of one operator, without a space between them."""
+    return bool(_WORDS.fullmatch(left + right))
+
+
+@cache
+def _named(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(quoted or angled for quoted, angled in _NAMED.findall(code(text))))
+
+
+def headers(source: Path, read: Read = read) -> list[Path]:
+    """Every file that the compilers open for a kernel's source file, the source left out, in the order of inclusion.
+
+    A quoted name is looked up beside the file that includes it, beside the source, and in kernels/include: where
+    several hold one, compilers differ in which they take, and all count. Raises OSError for a source that cannot be
+    read.
+    """
+    found: dict[Path, None] = {source: None}
+    for path in (todo := [source]):
+        for name in _named(read(path)):
+            for folder in (path.parent, source.parent, paths.include()):
+                candidate = os.path.normpath(folder / name)
+                if Path(candidate) not in found and os.path.isfile(candidate):
+                    found[Path(candidate)] = None
+                    todo.append(Path(candidate))
+    return list(found)[1:]
