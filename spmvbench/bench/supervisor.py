@@ -88,11 +88,14 @@ def main(leash: int, theirs: Sequence[int], command: Sequence[str]) -> None:
                     status = ended[1]
                 flags = os.WNOHANG
 
-    def killed(process: psutil.Process) -> bool:
-        with suppress(psutil.Error):  # it has gone, or is a program of another user's
-            process.kill()
-            return True
-        return False
+    def kill_all() -> int:
+        """Kill whoever is there now. Returns how many: those that take it will be there to reap."""
+        count = 0
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):  # it has gone, or is a program of another user's
+                process.kill()
+                count += 1
+        return count
 
     reap(os.WNOHANG)
     while status is None:
@@ -102,8 +105,7 @@ def main(leash: int, theirs: Sequence[int], command: Sequence[str]) -> None:
         reap(os.WNOHANG)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
-    itself = psutil.Process()
-    while any([killed(process) for process in itself.children(recursive=True)]):
+    while kill_all():
         reap(0)
     reap(os.WNOHANG)
     code = 1 if status is None else os.waitstatus_to_exitcode(status)

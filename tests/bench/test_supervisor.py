@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 
@@ -116,10 +117,10 @@ def test_nothing_outlives_who_started_it_even_where_another_holds_the_leash(hidd
 
 def test_a_thread_that_ends_takes_nothing_with_it(tmp_path):
     """The system tells of a thread's end as of a parent's."""
-    import threading
-
     started = []
-    thread = threading.Thread(target=lambda: started.append(Supervised(["/bin/sh", "-c", "read line; exit 5"], stdin=subprocess.PIPE)))
+    thread = threading.Thread(
+        target=lambda: started.append(Supervised(["/bin/sh", "-c", "read line; exit 5"], stdin=subprocess.PIPE))
+    )
     thread.start()
     thread.join()
     (process,) = started
