@@ -431,7 +431,7 @@ def test_bytes_that_are_no_message_keep_nobody_waiting(monkeypatch, tmp_path, co
     monkeypatch.setattr(driver.Worker, "program", ("-S", "-c", WRITES.format(first=READY, content=content)))
     with open(tmp_path / "log", "wb") as log:
         worker = driver.Worker(plan.Settings("emulated"), log)
-        until(worker.connection.poll)
+        until(lambda: worker.inbox.held or worker.connection.poll())
         with pytest.raises(driver.Died, match=re.escape(died[1])) as raised:
             worker.receive(time.monotonic() + 0.1, 0.1, "checking")
     assert raised.value.status == died[0]
