@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from typing import IO, Any
 from spmvbench import formats, paths
 from spmvbench.bench import operations, verify
 from spmvbench.bench.plan import DTYPES, Case, Group
+from spmvbench.bench.supervisor import Supervised
 from spmvbench.collection import synthetic
 from spmvbench.devices import cuda, open_device
 from spmvbench.formats import Call, Csr, single_steps
@@ -75,9 +75,7 @@ def _compile(groups: Sequence[Group], device: str, log: IO[bytes], stopping: Cal
                 for mark, _ in share:
                     mark.parent.mkdir(parents=True, exist_ok=True)
                     mark.touch()
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            process.end()
 
 
 def _missing(cases: Sequence[Case], toolchain: str) -> list[tuple[Path, Task]]:
@@ -91,14 +89,9 @@ def _missing(cases: Sequence[Case], toolchain: str) -> list[tuple[Path, Task]]:
     return [(mark, task) for mark, task in found.items() if not mark.exists()]
 
 
-def _start(device: str, tasks: list[Task], log: IO[bytes]) -> subprocess.Popen:
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "spmvbench.bench.ahead", device],
-        stdin=subprocess.PIPE,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,  # Ctrl-C at the terminal reaches the parent only
-    )
+def _start(device: str, tasks: list[Task], log: IO[bytes]) -> Supervised:
+    command = [sys.executable, "-P", "-m", "spmvbench.bench.ahead", device]
+    process = Supervised(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
     assert process.stdin is not None
     with suppress(BrokenPipeError):
         process.stdin.write(json.dumps(tasks).encode())

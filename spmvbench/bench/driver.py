@@ -22,8 +22,9 @@ from typing import IO, Any
 
 from spmvbench.bench.plan import Case, Group, Settings, device_kind
 from spmvbench.bench.probe import SESSION
-from spmvbench.bench.protocol import WAITING
+from spmvbench.bench.protocol import WAITING, Inbox, Malformed, understood
 from spmvbench.bench.record import blank_row, storable
+from spmvbench.bench.supervisor import Supervised
 from spmvbench.devices import DeviceUnavailable, pseudonym
 from spmvbench.errors import SpmvbenchError
 from spmvbench.store import now
@@ -72,43 +73,57 @@ class Worker:
         self.log, self.abandoned = log, abandoned
         self.logged = os.fstat(log.fileno()).st_size  # what comes after belongs to the present stage
         self.oom_kills = _oom_kills()
-        command = [sys.executable, "-P", *self.program, str(theirs.fileno()), str(os.getpid())]
-        self.process = subprocess.Popen(
-            command,
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=self.environment,
-            start_new_session=True,  # Ctrl-C at the terminal reaches the parent only
-        )
+        self.inbox = Inbox(self.connection)
+        command = [sys.executable, "-P", *self.program, str(theirs.fileno())]
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+        self.process = Supervised(command, pass_fds=[theirs.fileno()], env=self.environment, **streams)
         theirs.close()
-        self.connection.send(settings)
         try:
+            try:
+                self.connection.send(settings)
+            except ConnectionError:
+                raise self.death("starting") from None
             answer = self.receive(time.monotonic() + START_LIMIT, START_LIMIT, "starting")
         except Died as died:
             self.kill()
             raise SpmvbenchError(f"the measuring process did not start ({died.reason}): see {log.name}") from None
-        if answer[0] == "refused":
-            self.kill()
-            error = DeviceUnavailable(answer[1])
-            error.exit_code = answer[2]
-            raise error
-        self.facts: dict[str, Any] = answer[1]
+        match answer:
+            case ("ready", dict(facts)):
+                self.facts: dict[str, Any] = facts
+            case ("refused", str(reason), int(exit_code)):
+                self.kill()
+                error = DeviceUnavailable(reason)
+                error.exit_code = exit_code
+                raise error
+            case _:
+                self.kill()
+                raise SpmvbenchError(f"the measuring process did not start (it sent what is no answer): see {log.name}")
 
     def receive(self, deadline: float, limit: float, stage: str) -> tuple:
-        """The next message. Raises Died where none comes any more, or none before the deadline; Abandoned."""
+        """The next message. Raises Died where none comes, or what is none, or none before the deadline; Abandoned."""
         try:
-            while (left := deadline - time.monotonic()) > 0 or self.connection.poll():
+            while (message := self.inbox.take()) is None:
+                left = deadline - time.monotonic()
                 if self.connection.poll(min(max(left, 0), LOOK)):
-                    return self.connection.recv()
-                if self.abandoned():
+                    self.inbox.more()
+                elif self.abandoned():
                     self.kill()
                     raise Abandoned
+                elif left <= 0:
+                    break
+            else:
+                return message
+        except Malformed as malformed:
+            raise self.fault(malformed, stage) from None
         except (EOFError, OSError):
             raise self.death(stage) from None
         self.kill()
         raise Died("timeout", f"no end after {limit:g} s, while {stage}")
+
+    def fault(self, malformed: Malformed, stage: str) -> Died:
+        """What it is charged with for a message that it should not have sent. It is killed: what else has it done?"""
+        self.kill()
+        return Died("crashed", f"the worker sent {malformed}, while {stage}", TRIES)
 
     def death(self, stage: str) -> Died:
         """How it ended by itself."""
@@ -135,10 +150,8 @@ class Worker:
             return None
 
     def kill(self) -> None:
-        """End it and what it started (compilers) at once."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        """End it and whatever it started (compilers, a format's own processes) at once."""
+        self.process.end()
         self.connection.close()
 
     def end(self) -> None:
@@ -216,12 +229,12 @@ class Driver:
 
     def row(self, case: Case, *columns: dict[str, Any]) -> None:
         """Have one row written."""
-        row = blank_row() | case.columns()
-        properties = self.facts["properties"]
-        row |= {"device": self.facts["device"], "host": pseudonym(platform.node())}
-        row |= {name: str(properties.get(name, "")) for name in ("device_name", "gpu", "numa_node")}
+        row = blank_row()
         for part in columns:
             row |= part
+        properties = self.facts["properties"]
+        row |= case.columns() | {"device": self.facts["device"], "host": pseudonym(platform.node())}
+        row |= {name: str(properties.get(name, "")) for name in ("device_name", "gpu", "numa_node")}
         self.stopped = not self.write(storable(row))
 
     def follow(self, worker: Worker, group: Group) -> list[Group]:
@@ -235,7 +248,11 @@ class Driver:
             worker.connection.send(group)
             while not self.stopped:
                 patience = READ_LIMIT if stage == WAITING else limit
-                kind, *content = worker.receive(turn + patience, patience, stage)
+                message = worker.receive(turn + patience, patience, stage)
+                try:
+                    kind, *content = understood(message, group, cases)
+                except Malformed as malformed:
+                    raise worker.fault(malformed, stage) from None
                 spent = time.monotonic() - since
                 self.seconds[stage] += spent
                 since += spent
@@ -249,7 +266,7 @@ class Driver:
                 elif kind == "matrix":
                     (matrix,) = content
                 elif kind == "description":
-                    self.describe(*content)
+                    self.describe(content[0] | {"group": group.matrix.group, "name": group.matrix.name})
                 elif kind == "row":
                     case_id, columns = content
                     self.row(cases.pop(case_id), matrix, columns)
@@ -263,10 +280,11 @@ class Driver:
                     break
         except (Died, ConnectionError) as error:
             died = error if isinstance(error, Died) else worker.death(stage)
-            in_flight = (group if index is None else replace(group, formats=(group.formats[index],))).only(cases)
+            of_one = replace(group, formats=() if index is None else (group.formats[index],)).only(cases)
+            in_flight = of_one if of_one.formats else group.only(cases)
             ids = frozenset(case.case_id for case in in_flight.cases)
             self.deaths[ids] += 1
-            if self.deaths[ids] < died.tries:
+            if ids and self.deaths[ids] < died.tries:
                 again = [in_flight]
             else:
                 failure = {"status": died.status, "reason": died.reason, "started_at": began}

@@ -24,6 +24,7 @@ import spmvbench
 from spmvbench import store
 from spmvbench.bench.driver import READ_LIMIT, TIMEOUTS, Died, Worker
 from spmvbench.bench.plan import DTYPES, Case, Group, Settings, device_kind
+from spmvbench.bench.protocol import Malformed
 from spmvbench.bench.reading import read
 from spmvbench.bench.timing import RULES
 from spmvbench.errors import SpmvbenchError, UsageError
@@ -59,15 +60,17 @@ class _Build(Worker):
         limit = READ_LIMIT if what == "matrix" else self.limit
         try:
             self.connection.send((what, *content))
-            kind, *answer = self.receive(time.monotonic() + limit, limit, what)
+            match self.receive(time.monotonic() + limit, limit, what):
+                case ("done", answer):
+                    return answer
+                case ("failed", str(status), str(reason)):
+                    raise Refused(status, reason)
+            raise self.fault(Malformed("what is no answer"), what)
         except Died as died:
             raise Refused(died.status, died.reason) from None
         except ConnectionError:
             died = self.death(what)
             raise Refused(died.status, died.reason) from None
-        if kind == "failed":
-            raise Refused(*answer)
-        return answer[0]
 
 
 @dataclass

@@ -6,19 +6,97 @@ Worker to parent, tuples: ("ready", facts of the device) or ("refused", message,
 ("description", columns of bench.record.MATRIX_COLUMNS), ("row", case_id, columns), ("done",); ("broken", reason)
 before it ends because the device can no longer be used.
 What the worker knows of a case is sent at once, so that the parent can write the row of a case that did not survive.
+The worker runs strangers' formats, which can write into the pipe: the parent takes a message for one only as it stands
+here, and of a case only what the worker is to tell of it.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
+import struct
 import sys
+from collections.abc import Container
 from multiprocessing.connection import Connection
 from typing import Any
 
-from spmvbench.bench.plan import Case
-from spmvbench.bench.record import storable
+from spmvbench.bench.plan import Case, Group
+from spmvbench.bench.record import COLUMNS, MATRIX_COLUMNS, STATUSES, storable
 
 WAITING = "waiting for others to convert"  # a stage that no case's time is spent in
+
+
+MOST_BYTES = 2**28  # of a message: a description of a matrix has some 100 kB
+
+
+class Malformed(Exception):
+    """What came is no message: what is wrong with it."""
+
+
+class Inbox:
+    """The messages of a connection, put together from its bytes as they come: one that is begun and never ended, or
+    written by who does not know how, keeps nobody waiting, as `Connection.recv` would.
+    """
+
+    def __init__(self, connection: Connection):
+        self.connection, self.held = connection, bytearray()
+
+    def more(self) -> None:
+        """Take up what has come. Raises EOFError where nothing will any more, OSError."""
+        piece = os.read(self.connection.fileno(), 2**16)
+        if not piece:
+            raise EOFError
+        self.held += piece
+
+    def take(self) -> tuple | None:
+        """The first message; None while it is not whole. Raises Malformed where it is none."""
+        if len(self.held) < 4:
+            return None
+        (size,), start = struct.unpack_from("!i", self.held), 4  # as `Connection.send_bytes` writes it
+        if not 0 <= size <= MOST_BYTES:
+            raise Malformed("what is no message")
+        if len(self.held) < start + size:
+            return None
+        content = bytes(self.held[start : start + size])
+        del self.held[: start + size]
+        try:
+            message = pickle.loads(content)
+        except Exception as error:  # a format's own type may raise anything here
+            raise Malformed(f"a message that cannot be read ({type(error).__name__})") from None
+        if not isinstance(message, tuple) or not message or not isinstance(message[0], str):
+            raise Malformed("what is no message")
+        return message
+
+
+def understood(message: tuple, group: Group, missing: Container[str]) -> tuple:
+    """A message while a group is measured, as it came. missing: ids of the group's cases without a row.
+
+    Raises Malformed where the parent could not act on it.
+    """
+    match message:
+        case ("begin", index, str(), int(logged)) if logged >= 0 and (
+            index is None or (isinstance(index, int) and 0 <= index < len(group.formats))
+        ):
+            pass
+        case ("matrix", dict(columns)) if columns.keys() <= COLUMNS.keys():
+            pass
+        case ("description", dict(about)) if about.keys() <= MATRIX_COLUMNS.keys() and isinstance(
+            about.get("matrix_sha256"), str
+        ):
+            pass
+        case ("row", str(case_id), dict(columns)) if columns.keys() <= COLUMNS.keys():
+            if case_id not in missing:
+                raise Malformed("a row of a case that it was not to measure")
+            if not isinstance(status := columns.get("status"), str) or status not in STATUSES:
+                raise Malformed("a row without a status that there is")
+        case ("done",):
+            if any(case.case_id in missing for case in group.cases):
+                raise Malformed("that it was done, before every case had its row")
+        case ("broken", str()):
+            pass
+        case _:
+            raise Malformed("what is no message")
+    return message
 
 
 class Stop(Exception):

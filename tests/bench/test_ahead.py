@@ -8,6 +8,7 @@ import pytest
 
 from spmvbench import formats, paths
 from spmvbench.bench import ahead, plan
+from spmvbench.bench.supervisor import Supervised
 from spmvbench.collection import resolve
 from spmvbench.devices import cuda
 
@@ -27,7 +28,7 @@ def started(monkeypatch, tmp_path):
 
     def start(device, tasks, log):
         shares.append(tasks)
-        return subprocess.Popen(["false" if "ell" in [key for key, _, _ in tasks] else "true"], start_new_session=True)
+        return Supervised(["/bin/sh", "-c", "exit 1" if "ell" in [key for key, _, _ in tasks] else ""])
 
     monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path))
     monkeypatch.setattr(ahead, "_start", start)
@@ -68,7 +69,7 @@ def test_asked_to_stop_it_kills_what_it_started(started, monkeypatch):
     running = []
 
     def start(device, tasks, log):
-        running.append(subprocess.Popen(["sleep", "60"], start_new_session=True))
+        running.append(Supervised(["/bin/sh", "-c", "sleep 60"]))
         return running[-1]
 
     monkeypatch.setattr(ahead, "_start", start)

@@ -16,6 +16,7 @@ import pytest
 from spmvbench import formats, store
 from spmvbench.bench import driver, plan, session
 from spmvbench.devices import pseudonym
+from spmvbench.errors import SpmvbenchError
 
 KERNELS = """
 template <int UNUSED> __global__ void hang(double* y) { while (true) *static_cast<volatile double*>(y) = 0; }
@@ -309,6 +310,141 @@ def test_a_group_whose_reading_dies_is_tried_again_as_a_whole_and_then_charged(t
     assert not written
     assert measuring.follow(DyingWorker(reading), group) == []
     assert [(row["status"], row["reason"]) for row in written] == [("crashed", "died while reading the matrix")] * 2
+
+
+class LyingWorker(DyingWorker):
+    """Is ended for what it says."""
+
+    ended = False
+    fault = driver.Worker.fault
+
+    def kill(self):
+        self.ended = True
+
+
+@pytest.fixture
+def group():
+    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", file_sha256="")
+    cases = plan.cross([matrix], formats.parse("csr-scalar,csr-vector"), ["f64"], ["hot"], "emulated", 0)
+    return plan.grouped(cases)[0]
+
+
+OK, FITTING = {"status": "ok"}, ("begin", 0, "checking", 0)
+LIES = {
+    "a row of an unknown case": ("row", "0123456789abcdef", OK),
+    "a row of what is no text": ("row", ["x"], OK),
+    "a row of no columns": ("row", "FIRST", None),
+    "a row of an unknown column": ("row", "FIRST", OK | {"colour": "red"}),
+    "a row of an unknown status": ("row", "FIRST", {"status": "fine"}),
+    "a row of a status that is a list": ("row", "FIRST", {"status": []}),
+    "a short row": ("row", "FIRST"),
+    "a long row": ("row", "FIRST", OK, OK),
+    "a kind that there is not": ("hello",),
+    "a format that there is not": ("begin", 2, "checking", 0),
+    "a format from behind": ("begin", -1, "checking", 0),
+    "half a format": ("begin", 0.0, "checking", 0),
+    "a stage that is no text": ("begin", 0, None, 0),
+    "a place in the log before it": ("begin", 0, "checking", -1),
+    "a matrix that is none": ("matrix", 7),
+    "a matrix of unknown columns": ("matrix", {"colour": "red"}),
+    "a description without a hash": ("description", {"down": 1}),
+    "a description with a hash that is none": ("description", {"matrix_sha256": []}),
+    "a description of unknown columns": ("description", {"matrix_sha256": "x", "colour": "red"}),
+    "an end before all is done": ("done",),
+    "a fault without a reason": ("broken",),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_what_fits_no_case_is_the_workers_fault_and_only_its(group, lie):
+    """The case in flight is tried once more, alone, then charged with it; the other is measured."""
+    first, second = group.cases
+    message = tuple(first.case_id if part == "FIRST" else part for part in LIES[lie])
+    written, described = [], []
+    facts = {"device": "emulated", "properties": {"device_name": "none"}}
+    keep = lambda row: not written.append(row)  # noqa: E731
+    measuring = driver.Driver(plan.Settings("emulated"), None, keep, described.append, facts=facts)
+    liar = LyingWorker(FITTING, message, ("row", second.case_id, OK), ("done",))
+    alone, rest = measuring.follow(liar, group)
+    assert liar.ended and not written and not described
+    assert (alone.cases, rest.cases) == ([first], [second])
+    assert measuring.follow(LyingWorker(FITTING, message), alone) == []
+    assert measuring.follow(LyingWorker(FITTING, ("row", second.case_id, OK), ("done",)), rest) == []
+    assert [(row["case_id"], row["status"]) for row in written] == [(first.case_id, "crashed"), (second.case_id, "ok")]
+    assert re.fullmatch("the worker sent (what|a|that) .*, while checking", written[0]["reason"])
+
+
+def test_a_second_row_of_a_case_is_a_fault_that_costs_no_row(group):
+    first, second = group.cases
+    written, row = [], ("row", first.case_id, OK)
+    keep = lambda row: not written.append(row)  # noqa: E731
+    measuring = driver.Driver(plan.Settings("emulated"), None, keep, facts={"device": "emulated", "properties": {}})
+    assert [part.cases for part in measuring.follow(LyingWorker(FITTING, row, row), group)] == [[second]]
+    assert [row["case_id"] for row in written] == [first.case_id]
+
+
+def test_a_row_is_of_its_case_whatever_the_worker_says_of_it(group):
+    first, second = group.cases
+    written, described = [], []
+    keep = lambda row: not written.append(row)  # noqa: E731
+    facts = {"device": "emulated", "properties": {"gpu": "mine"}}
+    measuring = driver.Driver(plan.Settings("emulated"), None, keep, described.append, facts=facts)
+    other = {"case_id": second.case_id, "label": "best", "name": "other", "device": "cuda:0", "gpu": "yours", "nnz": 5}
+    rows = [("row", case.case_id, OK | other) for case in group.cases]
+    about = ("description", {"matrix_sha256": "x", "group": "H", "name": "n"})
+    assert measuring.follow(LyingWorker(FITTING, about, *rows, ("done",)), group) == []
+    assert [(row["case_id"], row["label"], row["name"]) for row in written] == [
+        (first.case_id, "csr-scalar", "m"),
+        (second.case_id, "csr-vector", "m"),
+    ]
+    assert {(row["device"], row["gpu"], row["nnz"]) for row in written} == {("emulated", "mine", 5)}
+    assert described == [{"matrix_sha256": "x", "group": "G", "name": "m"}]
+
+
+WRITES = """
+import os, sys, time
+from multiprocessing.connection import Connection
+pipe = Connection(int(sys.argv[1]))
+pipe.recv_bytes()
+{first}
+os.write(pipe.fileno(), {content})
+time.sleep(600)
+"""
+READY = 'pipe.send(("ready", {}))'
+
+
+@pytest.mark.parametrize(
+    ("content", "died"),
+    [
+        (b"\0\0\0\x05abcde", ("crashed", "the worker sent a message that cannot be read (UnpicklingError), while")),
+        (b"\0\0\0\x03K\x01.", ("crashed", "the worker sent what is no message, while checking")),
+        (b"\0\0\0\x02).", ("crashed", "the worker sent what is no message, while checking")),
+        (b"\0\0\0\0", ("crashed", "the worker sent a message that cannot be read (EOFError), while checking")),
+        (b"\x7f\xff\xff\xff", ("crashed", "the worker sent what is no message, while checking")),
+        (b"\xff\xff\xff\xff", ("crashed", "the worker sent what is no message, while checking")),
+        (b"\0\0\0\x05ab", ("timeout", "no end after 0.1 s, while checking")),
+        (b"\0", ("timeout", "no end after 0.1 s, while checking")),
+    ],
+)
+def test_bytes_that_are_no_message_keep_nobody_waiting(monkeypatch, tmp_path, content, died):
+    monkeypatch.setattr(driver.Worker, "program", ("-S", "-c", WRITES.format(first=READY, content=content)))
+    with open(tmp_path / "log", "wb") as log:
+        worker = driver.Worker(plan.Settings("emulated"), log)
+        until(lambda: worker.inbox.held or worker.connection.poll())
+        with pytest.raises(driver.Died, match=re.escape(died[1])) as raised:
+            worker.receive(time.monotonic() + 0.1, 0.1, "checking")
+    assert raised.value.status == died[0]
+    assert worker.process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("first", ['pipe.send("ready")', 'pipe.send(("ready", 1))', 'pipe.send(("refused", 1, 1))'])
+def test_a_worker_that_begins_with_nonsense_did_not_start(monkeypatch, tmp_path, first):
+    monkeypatch.setattr(driver.Worker, "program", ("-S", "-c", WRITES.format(first=first, content=b"")))
+    with (
+        open(tmp_path / "log", "wb") as log,
+        pytest.raises(SpmvbenchError, match="the measuring process did not start"),
+    ):
+        driver.Worker(plan.Settings("emulated"), log)
 
 
 CLOSES_ITS_PIPE = """
