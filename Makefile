@@ -11,11 +11,12 @@ BIN = $(VENV)/bin
 # Python compiles what it imports, when it does; compiling all that was installed takes half of the installation's time.
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help demo test gpu docs published clean
+.PHONY: help demo test audit gpu docs published clean
 
 help:
 	@echo "make demo    install into $(VENV), run a small set of matrices, write tables and figures to results/demo"
 	@echo "make test    install into $(VENV), check style, run the tests that need no GPU"
+	@echo "make audit   look up known vulnerabilities of what is installed in $(VENV), with pip-audit and a service of the network"
 	@echo "make gpu     install into $(VENV), run the tests that need a GPU"
 	@echo "make docs    rewrite the table of formats in README.md, and build the documentation into site/"
 	@echo "make published  write the reports of the runs in results/published anew, and README.md's picture"
@@ -31,6 +32,13 @@ test: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/python -m pytest -m 'not gpu' $(PYTEST_ARGS)
+
+# pip-audit has an environment of its own: what it needs is not audited as if it were needed here.
+audit: $(VENV)/.dev
+	$(PYTHON) -m venv $(VENV)/audit
+	$(VENV)/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(VENV)/audit/bin/pip-audit --vulnerability-service osv --skip-editable --progress-spinner off \
+	  --path "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 
 # Many at a time: most of a test's time is a compiler's. What times kernels does so by itself, once the rest is done.
 gpu: $(VENV)/.demo $(VENV)/.dev

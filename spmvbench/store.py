@@ -541,7 +541,7 @@ def _read(run_folder: Path, kept: _Kept) -> tuple[pa.Table, list[Path]]:
             tables.append(_table(merged, kept))
         except FileNotFoundError:
             pass
-        except (pa.ArrowException, ValueError, OSError) as error:
+        except (pa.ArrowException, KeyError, ValueError, OSError) as error:
             raise SpmvbenchError(
                 f"{merged} is damaged ({_damage(error)}): restore it from a copy; run --fresh measures anew and keeps "
                 "what there is in a folder beside it"
@@ -552,7 +552,7 @@ def _read(run_folder: Path, kept: _Kept) -> tuple[pa.Table, list[Path]]:
                 parts.append(part)
             except FileNotFoundError:  # merged after the folder was listed
                 continue
-            except (pa.ArrowException, ValueError, OSError) as error:
+            except (pa.ArrowException, KeyError, ValueError, OSError) as error:
                 damaged.append(f"Warning: ignored the damaged row {part} ({_damage(error)})")
         stale = _version(merged) != before
     for warning in damaged:

@@ -6,6 +6,7 @@ everything that the command line prints once more on its way out (`cli.terminal`
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 
@@ -20,6 +21,11 @@ def text(value: str, keep: str = "") -> str:
     return "".join(
         sign if sign.isprintable() or sign in keep else sign.encode("unicode_escape").decode("ascii") for sign in value
     )
+
+
+def file_name(name: str) -> str:
+    """A file's name or path as `text`, in any locale: its bytes as UTF-8, those that are none by their numbers."""
+    return text(os.fsencode(name).decode("utf-8", "backslashreplace"))
 
 
 MOST = 1_000  # characters of a text in a record

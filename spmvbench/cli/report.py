@@ -101,9 +101,9 @@ def _read(folders: list[Path]) -> tuple[Any, Any, dict[str, Any]]:
     """
     import pandas as pd
 
-    from spmvbench import store
+    from spmvbench import store, untrusted
 
-    tables = [rows_of(folder).assign(folder=str(folder)) for folder in folders]
+    tables = [rows_of(folder).assign(folder=untrusted.file_name(str(folder))) for folder in folders]
     environments = [store.environment(folder) for folder in folders]
     sessions = [session for environment in environments for session in environment["sessions"]]
     matrices = pd.concat([store.matrices(folder) for folder in folders], ignore_index=True)

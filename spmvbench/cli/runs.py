@@ -35,12 +35,12 @@ _COLUMNS = {
 
 def _about(folder: Path) -> dict[str, Any]:
     """A line of the list."""
-    from spmvbench import store
+    from spmvbench import store, untrusted
     from spmvbench.formats.base import byte_text
 
     rows = store.load(folder)
     return {
-        "run": folder.name,
+        "run": untrusted.file_name(folder.name),
         "cases": len(rows),
         "right": int((rows["status"] == "ok").sum()),
         "matrices": (rows["group"] + "/" + rows["name"]).nunique(),

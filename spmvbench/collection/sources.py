@@ -203,7 +203,7 @@ def _own(text: str) -> Matrix | None:
         return Matrix("synthetic", spec, kind, "synthetic", generator_hash=synthetic.generator_hash(kind))
     path = Path(text)
     if os.path.isfile(path):  # no error for what can be no file's name
-        return Matrix("file", _printable(path.name), "", "file", path.resolve())
+        return Matrix("file", untrusted.file_name(path.name), "", "file", path.resolve())
     if files.is_matrix_file(text):
         raise UsageError(f"there is no file {text}")
     return None
@@ -246,12 +246,7 @@ def _told_apart(matrices: Sequence[Matrix]) -> list[Matrix]:
 def _short(path: Path, twins: Sequence[Path]) -> str:
     """The end of a path that no other of these paths has."""
     depth = next(n for n in itertools.count(1) if sum(twin.parts[-n:] == path.parts[-n:] for twin in twins) == 1)
-    return _printable(str(Path(*path.parts[-depth:])))
-
-
-def _printable(name: str) -> str:
-    """A file's name as rows, terminals and figures hold it: bytes that are not UTF-8 and controls by their numbers."""
-    return untrusted.text(os.fsencode(name).decode("utf-8", "backslashreplace"))
+    return untrusted.file_name(str(Path(*path.parts[-depth:])))
 
 
 def _digest(path: Path) -> str:

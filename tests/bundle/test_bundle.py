@@ -247,6 +247,116 @@ def test_what_is_no_bundle_is_said(tmp_path):
         pass
 
 
+def rewritten(source, target, **changes):
+    """A bundle whose manifest has other values; one that is None goes."""
+
+    def change(name, content):
+        if name == pack.MANIFEST:
+            content = json.dumps(json.loads(content) | changes).encode()
+        return [(name, content)]
+
+    tampered(source, target, change)
+
+
+SHAPES = [
+    {"formats": None}, {"formats": [1]}, {"formats": [{"format": 1, "source_hash": "", "from": ""}]}, {"files": None},
+    {"files": [1]}, {"files": {"rows.parquet": 1}}, {"bundle": "1"}, {"bundle": None},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", SHAPES, ids=map(str, SHAPES))
+def test_a_manifest_of_another_shape_is_damaged(run, tmp_path, invoke, changes, capsys):
+    pack.pack(run, tmp_path / "b.zip")
+    rewritten(tmp_path / "b.zip", tmp_path / "c.zip", **changes)
+    with (
+        pytest.raises(SpmvbenchError, match=r"its bundle\.json is not one"),
+        check.opened(tmp_path / "c.zip", tmp_path / "home"),
+    ):
+        pass
+    invoke("check", tmp_path / "c.zip", code=1)
+
+
+@pytest.mark.parametrize("manifest", [b"[" * 100_000, b"[1]", b"null", b"\xff", b'"text"'])
+def test_a_manifest_that_is_none_is_one_sentence(run, tmp_path, manifest):
+    pack.pack(run, tmp_path / "b.zip")
+    tampered(
+        tmp_path / "b.zip",
+        tmp_path / "c.zip",
+        lambda name, content: [(name, manifest if name == pack.MANIFEST else content)],
+    )
+    with pytest.raises(SpmvbenchError), check.opened(tmp_path / "c.zip", tmp_path / "home"):
+        pass
+
+
+def patched(path, find, offset, value):
+    """Other bytes at an offset behind each header of a ZIP archive."""
+    content = bytearray(path.read_bytes())
+    place = content.find(find)
+    while place >= 0:
+        content[place + offset : place + offset + len(value)] = value
+        place = content.find(find, place + 4)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("at_file", "at_directory", "value", "words"),
+    [(6, 8, b"\x01\x00", "is encrypted"), (8, 10, b"\x63\x00", "cannot be unpacked")],
+    ids=["encrypted", "unknown compression"],
+)
+def test_a_bundle_that_cannot_be_unpacked_is_one_sentence(run, tmp_path, invoke, at_file, at_directory, value, words):
+    path = tmp_path / "b.zip"
+    pack.pack(run, path)
+    patched(path, b"PK\x03\x04", at_file, value)
+    patched(path, b"PK\x01\x02", at_directory, value)
+    with pytest.raises(SpmvbenchError, match=words), check.opened(path, tmp_path / "home"):
+        pass
+    invoke("check", path, code=1)
+
+
+@pytest.mark.parametrize(
+    "junk", [{"seed": "x"}, {"launch_floor": {"hot": "x"}}, {"roofs": {"read": [1]}}, {"properties": [1]}], ids=str
+)
+def test_junk_in_a_record_is_one_sentence(run, tmp_path, invoke, junk):
+    altered(run, lambda rows: None, lambda session: session.update(junk))
+    for words in (["check", run], ["bundle", run, "--out", tmp_path / "b.zip"]):
+        invoke(*words, code=1)
+        with pytest.raises(SpmvbenchError, match=r"run\.json is damaged"):
+            store.environment(run)
+    assert not (tmp_path / "b.zip").exists()
+
+
+def test_rows_that_cannot_be_fail_the_check(run, tmp_path):
+    def change(rows):
+        rows.loc[3, "t_parts"] = "[1]"
+
+    found = verdicts(altered(run, change), tmp_path)
+    assert failed(found) == ["schema"] and "left out 1 of 113 rows" in found["schema"][0].text
+
+
+def test_a_bundle_names_no_file_outside_of_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
+    (tmp_path / "secret.tar.gz").write_bytes(b"")
+    assert check._here("../../secret") is False and check._here("/tmp/secret") is False
+
+
+@pytest.mark.parametrize(
+    ("unconfined", "typed", "allowed", "asked"),
+    [([], "y", True, 1), ([], "n", False, 1), (["write"], "yn", False, 2), (["write"], "yy", True, 2)],
+)
+def test_a_strangers_program_is_asked_about(monkeypatch, capsys, unconfined, typed, allowed, asked):
+    from spmvbench.bundle import confined
+    from spmvbench.cli import check as command
+
+    answers = iter(typed)
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda *_: next(answers))
+    monkeypatch.setattr(confined, "unconfined", lambda: unconfined)
+    assert command._allowed([Path("evil.py")], False) is allowed
+    said = capsys.readouterr().out
+    assert "evil.py" in said and ("cannot confine" in said) == bool(unconfined)
+    assert list(answers) == [] and asked == len(typed)
+    assert command._allowed([], True) is False
+
+
 def test_released_sources_hold_every_published_format():
     for path in PUBLISHED.glob("*/rows.parquet"):
         pairs = pd.read_parquet(path, columns=["format", "source_hash"]).drop_duplicates()

@@ -345,3 +345,28 @@ def store_rows(*cases):
         | {"dtype": "f64", "mode": "hot", "op": "spmv", "device": "cuda:0", "device_name": "GPU", "started_at": "1"}
         for name, label, status, seconds in cases
     )
+
+
+BAD = "%%MatrixMarket matrix coordinate real general\n3 3 9\n1 1 1.0\n"
+COMPLEX = "%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 1.0 2.0\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code", "said"),
+    [
+        ("bad.mtx", BAD, 2, "bad.mtx cannot be read as Matrix Market"),
+        ("bad.mtx", "nothing", 2, "bad.mtx cannot be read as Matrix Market"),
+        ("complex.mtx", COMPLEX, 1, "complex.mtx is complex"),
+        ("nix.mtx", None, 2, "there is no file"),
+        ("pde:x", None, 2, "cannot read 'pde:x'"),
+    ],
+)
+def test_what_cannot_be_read_ends_run_and_advise_alike(command, tmp_path, monkeypatch, name, text, code, said):
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    for words in (["run", name, "--device", "emulated"], ["advise", name], ["info", name]):
+        result = command(*words)
+        assert (result.code, result.out) == (code, ""), result.err
+        assert said in result.err and result.err.count("\n") == 1
+    assert not (tmp_path / "results").exists()
