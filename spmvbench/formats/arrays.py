@@ -100,6 +100,11 @@ def inverse(order: Array, n: int | None = None, dtype: Any = np.int32) -> Array:
     return places
 
 
+def nonzero_mask(values: Array) -> Array:
+    """Which values are not zero, bool, by their bits: CuPy's comparisons take single precision subnormals for zero."""
+    return values.view(f"u{values.itemsize}") << 1 != 0
+
+
 def run_starts(keys: Array) -> Array:
     """Positions where keys, (n,), differ from the one before, the first included."""
     xp = array_module(keys)

@@ -6,10 +6,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from spmvbench import formats, testing
 from spmvbench.bench import verify
 from spmvbench.bench.verify import judge, references, run_and_judge, sparse_references
-from spmvbench.formats import Csr, Skip
+from spmvbench.collection import load
+from spmvbench.devices import open_device
+from spmvbench.errors import SpmvbenchError
+from spmvbench.formats import Csr, Launch, Skip
+from spmvbench.formats.arrays import nonzero_mask
+from spmvbench.formats.base import per_thread
 from spmvbench.formats.csr.csr import CsrScalar
+
+KEYS = formats.keys()
+
+
+@pytest.fixture(scope="module")
+def emulated():
+    return open_device("emulated")
 
 
 def matrix(rows, cols, seed=0, density=0.2, dtype=np.float64):
@@ -328,3 +341,92 @@ def test_one_wrong_run_among_many_is_found(cls):
     assert verdict(60).row == (25 if cls is Backwards else 4)
     assert verdict(49).right
     assert len(runs) == 49
+
+
+TINY = 1e-40  # a subnormal in single precision, of 17 bits
+
+
+def tiny(rows=50, seed=3):
+    """A matrix in single precision all whose values, and products with an x below 1, are subnormal."""
+    a = matrix(rows, rows, seed=seed)
+    return Csr(a.shape, a.row_ptr, a.col_idx, np.copysign(TINY, a.values).astype(np.float32))
+
+
+def test_subnormals_are_multiplied_and_those_that_are_flushed_missed():
+    a = tiny()
+    right = sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape)
+    for reference in [*references(a, 0), *sparse_references(a, references(a, 0), np.random.default_rng(0))]:
+        y = right @ reference.whole_x(a.cols)
+        assert y.dtype == np.float32
+        assert (y[y != 0] < np.finfo(np.float32).tiny).all()
+        assert judge(y, reference).right
+        assert not judge(np.zeros_like(y), reference).right
+
+
+@pytest.mark.parametrize("key", ["csr-scalar", "coo-flat", "dia"])
+def test_formats_pass_with_subnormals(key, emulated):
+    a = tiny()
+    testing.check_conversion(key, a)
+    assert testing.check_product(key, a, emulated) <= 1
+
+
+SPECIAL = np.array(
+    [0, 1e-45, 3e-45, 1e-40, 1.1754942e-38, 1.1754944e-38, 1.0, 3.4028235e38, np.inf, np.nan], dtype=np.float32
+)
+
+
+def special():
+    """Single precision numbers of every kind, of both signs."""
+    return np.concatenate([SPECIAL, -SPECIAL, np.random.default_rng(0).integers(0, 2**32, 5000, np.uint32).view("f4")])
+
+
+def test_exact_conversion_of_single_precision(tmp_path, emulated):
+    source = tmp_path / "exact.cu"
+    kernel = "if (global_thread() < n) found[global_thread()] = exact(values[global_thread()]);"
+    head = "__global__ void convert(int n, const float* values, double* found)"
+    source.write_text(f'#include "spmv.cuh"\n{verify.EXACT}\n{head} {{ {kernel} }}\n')
+    values = special()
+    found = np.zeros(len(values))
+    args = np.int32(len(values)), values, found
+    emulated.compile([Launch(str(source), "convert", *per_thread(len(values)), args)]).run()
+    with np.errstate(invalid="ignore"):
+        expected = values.astype(np.float64)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+@pytest.mark.gpu
+def test_subnormals_are_kept_on_a_gpu():
+    import cupy
+
+    values = special()
+    with np.errstate(invalid="ignore"):
+        expected = values.astype(np.float64)
+    on_device = cupy.asarray(values)
+    np.testing.assert_array_equal(verify.exact(on_device).get(), expected)
+    np.testing.assert_array_equal(nonzero_mask(on_device).get(), values != 0)
+    finite = np.isfinite(values)
+    bound = cupy.zeros(int(finite.sum()))
+    assert judge(on_device[finite], verify.Reference(None, cupy.asarray(expected[finite]), bound)).ratio == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("key", [key for key in KEYS if formats.get(key).op == "spmv"])
+def test_formats_pass_with_subnormals_on_a_gpu(key):
+    device, a = open_device("cuda:0"), tiny(96)
+    try:
+        testing.check_conversion(key, a, device.xp)
+        assert testing.check_product(key, a, device) <= 1
+    except Skip as skip:
+        pytest.skip(skip.reason)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("key", ["csr-scalar", "csr5", "ell", "hyb", "cusparse-csr-alg1"])
+def test_hang_glider_is_multiplied_right_in_single_precision(key, mirror, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_MIRROR", str(mirror))
+    try:
+        a = Csr.of(load("VDOL/hangGlider_2")).astype(np.float32)
+    except SpmvbenchError as error:
+        pytest.skip(f"VDOL/hangGlider_2 is not in the mirror: {error}")
+    assert testing.check_product(key, a, open_device("cuda:0")) <= 1

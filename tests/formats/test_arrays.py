@@ -15,6 +15,7 @@ from spmvbench.formats.arrays import (
     distinct_groups,
     expand,
     index_dtype,
+    nonzero_mask,
     offsets,
     on_diagonals,
     round_up,
@@ -85,6 +86,13 @@ def test_counting_helpers():
     assert offsets(np.array([2**31 - 1, 1])).dtype == np.int64
     assert index_dtype(2**31 - 1) == np.int32
     assert expand(np.array([0, 2, 2, 5]), 5).tolist() == [0, 0, 2, 2, 2]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_subnormals_are_not_zero_and_negative_zero_is(dtype):
+    smallest = np.finfo(dtype).smallest_subnormal
+    values = np.array([[0.0, -0.0, smallest], [-smallest, 1.0, np.nan]], dtype=dtype)
+    assert nonzero_mask(values).tolist() == [[False, False, True], [True, True, True]]
 
 
 def test_runs_of_equal_keys_end_where_the_next_begins():

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, offsets, round_up
+from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, nonzero_mask, offsets, round_up
 from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, in_part, per_thread, register
 from spmvbench.formats.blocked.blocks import MarkedTiles, Shape, SortedTiles, best_shape, shapes, tiles_of
 from spmvbench.formats.conversion import Run, runner, seconds
@@ -266,7 +266,7 @@ class Bccoo(Format):
         goes_on = self.flags[:, None] >> xp.arange(plan.steps).astype(self.flags.dtype) & 1
         stops = (goes_on == 0).reshape(-1)
         block_row = xp.cumsum(stops, dtype=np.int64) - stops
-        line, part, step, thread, column = xp.nonzero(self.values)
+        line, part, step, thread, column = xp.nonzero(nonzero_mask(self.values))
         block = (part * across + thread) * plan.steps + step
         row = block_row[block] * plan.h + line
         col = self.block_col[part, step, thread].astype(np.int64) * plan.w + column

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, offsets, run_ptr
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, nonzero_mask, offsets, run_ptr
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.blocked.blocks import Shape
 from spmvbench.formats.conversion import Run, runner
@@ -162,7 +162,7 @@ class Strips(Format):
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         xp, size = self.xp, self.r * self.c
-        place = xp.flatnonzero(self.values)
+        place = xp.flatnonzero(nonzero_mask(self.values))
         strip = expand(self.strip_ptr, len(self.block_col))[place // size]
         first = self.strip_ptr[strip].astype(np.int64)
         value, rank = xp.divmod(place - first * size, self.strip_ptr[strip + 1] - first)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, inverse, offsets
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, inverse, nonzero_mask, offsets
 from spmvbench.formats.base import Format
 from spmvbench.formats.blocked.blocks import MarkedTiles, Shape, SortedTiles, best_shape, tiles_of, value_places
 
@@ -121,7 +121,7 @@ class Tiled(Format):
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         xp, (r, c), height = self.xp, self.tile, self.height
-        step, at = xp.nonzero(self.values)
+        step, at = xp.nonzero(nonzero_mask(self.values))
         value_at = np.argsort(value_places(r, c, height, self.together).reshape(-1))
         value, lane = (xp.asarray(part)[at] for part in divmod(value_at, height))
         block_row = self.slice_of_step[step].astype(np.int64) * height + lane

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, diagonal_places, distinct_diagonals, round_up
+from spmvbench.formats.arrays import Array, Csr, diagonal_places, distinct_diagonals, nonzero_mask, round_up
 from spmvbench.formats.base import Adding, Launch, Parameter, Skip, cbool, ctype, per_thread, register
 from spmvbench.formats.dia.dia import HACK, Dia
 
@@ -73,7 +73,7 @@ class Cds(Adding):
         return {"offset": offset, "values": values, "width": width}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
-        vector, row = self.xp.nonzero(self.values)
+        vector, row = self.xp.nonzero(nonzero_mask(self.values))
         block, inside = self.xp.divmod(vector, self.width)
         return row, (row // self.width + self.offset[block]) * self.width + inside, self.values[vector, row]
 

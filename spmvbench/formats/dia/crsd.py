@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, run_ptr, run_starts
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, nonzero_mask, run_ptr, run_starts
 from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, register
 from spmvbench.formats.csr.rows import CsrRows
 from spmvbench.formats.dia.dia import diagonal_keys, filled
@@ -80,7 +80,7 @@ class PatternDiagonals(Adding):
         return tables | {"values": filled(a, SEGMENT, keys)}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
-        diagonal, place = self.xp.nonzero(self.values)
+        diagonal, place = self.xp.nonzero(nonzero_mask(self.values))
         segment = expand(self.segment_ptr, len(self.values))[diagonal]
         row = segment * SEGMENT + place
         rank = diagonal - self.segment_ptr[segment]

@@ -7,7 +7,17 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, diagonal_places, expand, on_diagonals, on_host, round_up
+from spmvbench.formats.arrays import (
+    Array,
+    Csr,
+    cdiv,
+    diagonal_places,
+    expand,
+    nonzero_mask,
+    on_diagonals,
+    on_host,
+    round_up,
+)
 from spmvbench.formats.base import Adding, Format, Launch, Parameter, Skip, cbool, ctype, per_thread, register
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.csr.csr import lanes_by_mean
@@ -59,7 +69,7 @@ class NaiveDiagonals(Adding):
         return {"offset": offset, "first": first, "values": values}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
-        slot = self.xp.flatnonzero(self.values)
+        slot = self.xp.flatnonzero(nonzero_mask(self.values))
         begin, _ = spans(self.offset, self.shape)
         diagonal = self.xp.searchsorted(self.first + begin, slot, side="right") - 1
         row = slot - self.first[diagonal]
@@ -155,7 +165,7 @@ class CutDiagonals(Adding):
         return fields | {"values": values}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
-        xp, slot = self.xp, self.xp.flatnonzero(self.values)
+        xp, slot = self.xp, self.xp.flatnonzero(nonzero_mask(self.values))
         segment = xp.searchsorted(self.value_ptr, slot, side="right") - 1
         pitch = round_up(xp.diff(self.cut), ROWS)[segment]
         diagonal, row = xp.divmod(slot - self.value_ptr[segment], pitch)

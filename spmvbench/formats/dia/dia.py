@@ -11,6 +11,7 @@ from spmvbench.formats.arrays import (
     Csr,
     cdiv,
     expand,
+    nonzero_mask,
     on_diagonals,
     round_up,
     run_starts,
@@ -147,7 +148,7 @@ class Diagonals(Adding):
         raise NotImplementedError
 
     def to_coo(self) -> tuple[Array, Array, Array]:
-        diagonal, place = self.xp.nonzero(self.values)
+        diagonal, place = self.xp.nonzero(nonzero_mask(self.values))
         row = self._first_row(diagonal) + place
         return row, row + self.offset[diagonal], self.values[diagonal, place]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from spmvbench.formats.arrays import Array, Csr
+from spmvbench.formats.arrays import Array, Csr, nonzero_mask
 from spmvbench.formats.base import Format, Launch, in_part
 
 
@@ -82,7 +82,7 @@ class Split(Format):
         decoded = zip(*(part.to_coo() for part in self.parts.values()), strict=True)
         rows, cols, values = (self.xp.concatenate(arrays) for arrays in decoded)
         if not self.keeps_zeros:  # some part drops them, so the others' go as well
-            stored = self.xp.flatnonzero(values)
+            stored = self.xp.flatnonzero(nonzero_mask(values))
             rows, cols, values = rows[stored], cols[stored], values[stored]
         return rows, cols, values
 

@@ -10,7 +10,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype, offsets, round_up
+from spmvbench.formats.arrays import (
+    Array,
+    Csr,
+    array_module,
+    cdiv,
+    expand,
+    index_dtype,
+    nonzero_mask,
+    offsets,
+    round_up,
+)
 from spmvbench.formats.base import Call, Format, Launch, Parameter, cbool, ctype, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.coo.coo import CooFlat
@@ -408,7 +418,7 @@ class TileDeferredCoo(Tile):
         if self.sparse is None:
             return tiles
         rows, cols, values = self.sparse.to_coo()
-        stored = values != 0
+        stored = nonzero_mask(values)
         parts = zip(tiles, (rows[stored], cols[stored], values[stored]), strict=True)
         rows, cols, values = (self.xp.concatenate(pair) for pair in parts)
         return rows, cols, values

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, round_up
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, nonzero_mask, offsets, round_up
 from spmvbench.formats.base import Call, Format, Launch, Parameter, Skip, register, zero_fill
 from spmvbench.formats.blocked.blocks import tiles_of
 from spmvbench.formats.conversion import runner
@@ -320,7 +320,7 @@ class CusparseBsr(Vendor):
         return {"block_ptr": block_ptr, "block_col": block_col.reshape(-1), "values": values.reshape(shape)}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
-        block, row, col = self.xp.nonzero(self.values)
+        block, row, col = self.xp.nonzero(nonzero_mask(self.values))
         first = expand(self.block_ptr, len(self.values))[block]
         return first * self.block + row, self.block_col[block] * self.block + col, self.values[block, row, col]
 
