@@ -21,7 +21,7 @@ import pkgutil
 import re
 import sys
 import traceback
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -243,15 +243,28 @@ def source_hash(cls: type[Format]) -> str:
     A row carries it; a row measured from other sources is measured again. Raises UsageError for a source that is not
     there.
     """
+    try:
+        return hash_of(source_files(cls))
+    except UsageError as error:
+        raise UsageError(f"{cls.key} has {error}") from None
+
+
+def source_files(cls: type[Format]) -> list[Path]:
+    """The files that `source_hash` is of."""
     files = {Path(inspect.getfile(module)) for module in _modules(inspect.getmodule(cls), set())}
     files.discard(Path(__file__).with_name("base.py"))  # help texts and registration; it computes nothing
     for source in map(kernel_path, cls.sources):
         files.update((source, *paths.headers(source)))
+    return list(files)
+
+
+def hash_of(files: Iterable[Path]) -> str:
+    """SHA-256 (16 hex digits) of sources by names and contents, in whatever order they come. Raises UsageError."""
     digest = hashlib.sha256()
     for path in sorted(files, key=lambda file: file.parts[:-3:-1]):
         try:
             digest.update(os.fsencode(path.name) + b"\0" + path.read_bytes() + b"\0")
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise UsageError(f"{cls.key} has the source {path}, which cannot be read: {reason}") from None
+            raise UsageError(f"the source {path}, which cannot be read: {reason}") from None
     return digest.hexdigest()[:16]
