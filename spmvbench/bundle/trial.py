@@ -103,14 +103,17 @@ def run(
     """
     if matrices is None:
         matrices = tried()
-    with paths.scratch(paths.home()) as folder:
+    place = paths.home() / "bundles"
+    place.mkdir(parents=True, exist_ok=True)
+    with paths.scratch(place) as folder:
         wanted = products(kinds, matrices, open_device("emulated"), secrets.randbits(62))
         asked = key, [dict(setting) for setting in settings], [product.asked() for product in wanted]
         (folder / ASKED).write_bytes(pickle.dumps(asked))
         environment = os.environ | {"SPMVBENCH_FORMATS": os.pathsep.join(map(str, modules))}
         ended = _ended(start([sys.executable, "-P", "-m", "spmvbench.bundle.trial"], folder, environment))
-        wrong = ended or _another_source(folder, key, measured, modules)
-        if wrong:
+        if ended:
+            return Finding("formats", FAILED, f"{ended}{_last_words(folder)}")
+        if wrong := _another_source(folder, key, measured, modules):
             return Finding("formats", FAILED, wrong)
         return _judged(folder, wanted, len(settings))
 
