@@ -19,9 +19,9 @@ def command(bundle: Path, seconds: float, run_sources: bool) -> int:
     """Verify BUNDLE, a file of `spmvbench bundle` or a run's folder, without a GPU.
 
     \b
-    Exit code 0: all that can be verified here is right.
+    Exit code 0: everything was verified, and is right.
     Exit code 1: something is wrong.
-    Exit code 4: nothing is wrong, but a source or a matrix was not verified.
+    Exit code 4: nothing is wrong, but something was not verified: a matrix, a source, rows of an older version.
     """  # noqa: D301 - click wants the bare control character
     from tqdm import tqdm
 

@@ -15,6 +15,7 @@ from spmvbench.bundle.findings import FAILED, OPEN, PASSED
 from spmvbench.paths import configs
 
 EXAMPLE = configs().parent / "docs/example"
+MORE = pytest.mark.slow
 MATRICES = {name: testing.hard_matrices()[name] for name in ("stencil", "only a middle row")}
 
 
@@ -67,12 +68,12 @@ def test_the_hash_is_of_the_files_that_lie_here(module, hash_of):
     [
         ("import os; print('0123456789abcdef', flush=True); os._exit(0)", "it prints"),
         ("import os; os._exit(0)", "ended early"),
-        pytest.param("import sys; sys.exit(0)", "ended with 1", marks=pytest.mark.slow),
+        pytest.param("import sys; sys.exit(0)", "ended with 1", marks=MORE),
         pytest.param(
             "import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ended with -9", marks=pytest.mark.slow
         ),
         ("import atexit, os; atexit.register(os._exit, 3)", "ended with 3"),
-        pytest.param("import atexit; atexit.register(print, 'all is right')", "it prints", marks=pytest.mark.slow),
+        pytest.param("import atexit; atexit.register(print, 'all is right')", "it prints", marks=MORE),
         (
             "import json, os; open('sources', 'w').write(json.dumps([__file__, KERNEL])); os._exit(0)",
             "no answer for stencil",
@@ -89,7 +90,7 @@ def test_the_hash_is_of_the_files_that_lie_here(module, hash_of):
         ),
         ("import os; os.mkfifo('sources'); os._exit(0)", "ended early"),
         ("CsrPadded.restored_y = lambda self, y: 0 * y", "wrong on the emulated device"),
-        pytest.param("CsrPadded.restored_y = lambda self, y: y[1:]", "no answer for stencil", marks=pytest.mark.slow),
+        pytest.param("CsrPadded.restored_y = lambda self, y: y[1:]", "no answer for stencil", marks=MORE),
         pytest.param(
             "CsrPadded.launches = lambda self, x, y: []", "wrong on the emulated device", marks=pytest.mark.slow
         ),
