@@ -16,9 +16,24 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from spmvbench import store
+from spmvbench.bench import operations
 from spmvbench.bench.record import STATUSES
 from spmvbench.bundle import derived, pack, sources, trial
-from spmvbench.bundle.findings import FAILED, NOTE, OPEN, PASSED, Bundle, Finding, cases, covers, held, named, parsed
+from spmvbench.bundle.findings import (
+    FAILED,
+    NOTE,
+    OPEN,
+    PASSED,
+    Bundle,
+    Finding,
+    cases,
+    covers,
+    devices,
+    held,
+    mapping,
+    named,
+    parsed,
+)
 from spmvbench.bundle.matrices import matrices
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.paths import scratch
@@ -130,14 +145,14 @@ def record(bundle: Bundle) -> Iterator[Finding]:
     missing, older = set(), set()
     roofed = bool((bundle.rows["bound_by"] != "").any() or bundle.rows["x_sectors"].notna().any())
     for session in bundle.sessions:
-        about, kind = session.get("properties") or {}, session.get("kind")
+        about, kind = mapping(session.get("properties")), session.get("kind")
         if not (session.get("git") or session.get("spmvbench")):
             missing.add("revision or version")
         if kind not in PROPERTIES:
             missing.add("the kind of a device")
             continue
         missing |= {name for name in PROPERTIES[kind] if not about.get(name)}
-        modes = session.get("launch_floor") or {}
+        modes = mapping(session.get("launch_floor"))
         ran = set(bundle.right["mode"]) if len(bundle.sessions) == 1 else {"hot"}
         missing |= {f"launch_floor ({mode})" for mode in ran if not _positive(modes.get(mode))}
         if kind != "cuda":
@@ -152,8 +167,8 @@ def record(bundle: Bundle) -> Iterator[Finding]:
     if missing:
         yield Finding("record", FAILED, f"run.json lacks {', '.join(sorted(missing))}")
     else:
-        devices = sorted({str((s.get("properties") or {}).get("device_name")) for s in bundle.sessions})
-        yield Finding("record", PASSED, f"{len(bundle.sessions)} sessions on {', '.join(devices)}")
+        names = sorted({str(mapping(session.get("properties")).get("device_name")) for session in bundle.sessions})
+        yield Finding("record", PASSED, f"{len(bundle.sessions)} sessions on {', '.join(names)}")
     if older:
         text = f"run.json held nothing of {', '.join(sorted(older))} yet: nothing is held to it"
         yield Finding("record", OPEN, text)
@@ -167,10 +182,9 @@ def _devices(bundle: Bundle) -> Iterator[Finding]:
     """Every row was measured by a device, and at a time, that a session tells of."""
     rows, told, complete = bundle.rows, [], True
     for session in bundle.sessions:
-        workers = session.get("workers")
-        told += [session.get("properties") or {}, *(workers if isinstance(workers, list) else [])]
+        told += devices(session)
         complete &= bool(session.get("ended"))  # a session that was killed has not told of all its workers
-    names, gpus = ({part.get(name) for part in told} for name in ("device_name", "gpu"))
+    names, gpus = ({str(part.get(name) or "") for part in told} for name in ("device_name", "gpu"))
     yield from held("record", rows, (~rows["device_name"].isin(names)).to_numpy(bool), "the device is a session's")
     stranger = ~rows["gpu"].isin([*gpus, ""])
     blank = (rows["gpu"] == "") & rows["device"].str.startswith("cuda")
@@ -225,5 +239,5 @@ def formats_known(
         rows = bundle.rows[(bundle.rows["format"] == key) & (bundle.rows["source_hash"] == measured)]
         settings = [parsed(text) for text in sorted(rows["params"].unique())]
         progress(f"running {key}")
-        told = trial.run(key, measured, settings, sorted(rows["op"].map(derived.operations.kind).unique()), modules)
+        told = trial.run(key, measured, settings, sorted(rows["op"].map(operations.kind).unique()), modules)
         yield Finding("formats", told.verdict, f"{key}: {told.text}")

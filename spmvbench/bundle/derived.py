@@ -18,7 +18,7 @@ from spmvbench.bench import operations, roofs
 from spmvbench.bench.plan import DTYPES, Case
 from spmvbench.bench.timing import MODES
 from spmvbench.bundle import sources
-from spmvbench.bundle.findings import FAILED, OPEN, Bundle, Finding, cases, held, parsed
+from spmvbench.bundle.findings import FAILED, OPEN, Bundle, Finding, Flags, cases, devices, held, mapping, parsed
 from spmvbench.collection import Matrix
 from spmvbench.errors import UsageError
 
@@ -37,7 +37,7 @@ def same(found: float, expected: float, tolerance: float = EXACT) -> bool:
     return (math.isnan(found) and math.isnan(expected)) or math.isclose(found, expected, rel_tol=tolerance)
 
 
-def where(rows: pd.DataFrame, test: Callable[[Any], bool]) -> np.ndarray:
+def where(rows: pd.DataFrame, test: Callable[[Any], bool]) -> Flags:
     """Which rows a test holds for, (rows,)."""
     return np.fromiter((bool(test(row)) for row in rows.itertuples(index=False)), bool, len(rows))
 
@@ -49,7 +49,7 @@ def kind(row: Any) -> str:
 
 def itemsize(row: Any) -> int:
     """Bytes of a value; 0 for a type that there is not."""
-    return DTYPES[row.dtype].itemsize if row.dtype in DTYPES else 0
+    return int(DTYPES[row.dtype].itemsize) if row.dtype in DTYPES else 0
 
 
 def entries(row: Any) -> float:
@@ -101,7 +101,7 @@ def _label_fits(row: Any) -> bool:
 
 
 def _installed(row: Any) -> bool:
-    return sources.installed().get(row.format) == row.source_hash
+    return bool(sources.installed().get(row.format) == row.source_hash)
 
 
 def _as_installed(row: Any) -> bool:
@@ -235,8 +235,8 @@ def footprints(bundle: Bundle) -> Iterator[Finding]:
 
     def reads(row: Any) -> bool:
         if row.op != "spmv":
-            return row.model_bytes == 0
-        return 0 <= _read(row) <= row.bytes_format
+            return bool(row.model_bytes == 0)
+        return bool(0 <= _read(row) <= row.bytes_format)
 
     yield from held("bytes", rows, ~where(rows, sums), "the footprint is the sum of the arrays")
     yield from held("bytes", rows, ~where(rows, shares), "bytes a nonzero are the footprint over the entries")
@@ -245,7 +245,7 @@ def footprints(bundle: Bundle) -> Iterator[Finding]:
 
 def _read(row: Any) -> int:
     """Bytes of its arrays that a format says it reads."""
-    return int(row.model_bytes) - (row.rows + row.cols) * itemsize(row)
+    return int(row.model_bytes) - int(row.rows + row.cols) * itemsize(row)
 
 
 # --- times beside what the session has measured of its device
@@ -259,7 +259,7 @@ def floors(bundle: Bundle) -> Iterator[Finding]:
     def fast(row: Any) -> bool:
         if row.device.startswith("emulated"):  # its times are the host's, and say nothing
             return False
-        return row.nnz > 0 and row.t_median < FLOOR * min(_floors(bundle, row), default=0.0)
+        return bool(row.nnz > 0 and row.t_median < FLOOR * min(_floors(bundle, row), default=0.0))
 
     def unmarked(row: Any) -> bool:
         return not any((row.t_median < 2 * floor) == row.near_launch_floor for floor in _floors(bundle, row))
@@ -272,9 +272,8 @@ def _floors(bundle: Bundle, row: Any) -> list[float]:
     """The times of an empty kernel that the row's session, or its worker in it, has measured."""
     found = []
     for session in bundle.sessions_of(row):
-        workers = session.get("workers")
-        for part in (session, *(workers if isinstance(workers, list) else [])):
-            floor = (part.get("launch_floor") or {}).get(row.mode)
+        for device in devices(session):
+            floor = mapping(device.get("launch_floor")).get(row.mode)
             if isinstance(floor, int | float) and floor > 0:
                 found.append(float(floor))
     return found
@@ -318,17 +317,17 @@ def bounds(bundle: Bundle) -> Iterator[Finding]:
 
 def sound_roofs(session: dict[str, Any]) -> dict[str, Any] | None:
     """The roofs of a session where they are what `roofs.columns` takes: rising sizes with times above 0."""
-    found = session.get("roofs")
+    found = mapping(session.get("roofs"))
     try:
         for name in ("read", "sectors", "lines"):
-            sizes, seconds = np.asarray(found[name], dtype=float).T
+            sizes, seconds = np.asarray(found[name], dtype=np.float64).T
             if not (len(sizes) and (sizes > 0).all() and (np.diff(sizes) > 0).all() and (seconds > 0).all()):
                 return None
             if not np.isfinite(seconds).all():
                 return None
     except (KeyError, TypeError, ValueError):
         return None
-    return dict(found)
+    return found
 
 
 def _roofs(bundle: Bundle, row: Any) -> list[dict[str, Any]]:
@@ -351,7 +350,7 @@ def _fastest(session: dict[str, Any]) -> Callable[[float], float] | None:
     """Seconds that reading so many bytes takes at least on a session's device; None where it was not measured."""
     if found := sound_roofs(session):
         return lambda size: roofs.reading(found, size)
-    rate, cache = session.get("read_bandwidth_gbps"), (session.get("properties") or {}).get("l2_bytes", math.inf)
+    rate, cache = session.get("read_bandwidth_gbps"), mapping(session.get("properties")).get("l2_bytes", math.inf)
     if not isinstance(rate, int | float) or not rate > 0:
         return None
     return lambda size: 1e-9 * size / rate if size > 2 * cache else 0.0  # a cache may hold the rest

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 PASSED, FAILED, OPEN, NOTE = "passed", "FAILED", "open", "note"
 LISTED = 5
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class Bundle:
     @property
     def seeds(self) -> list[int]:
         """The seeds of the sessions, each once."""
-        return sorted({int(session.get("seed") or 0) for session in self.sessions}) or [0]
+        seeds = {session.get("seed") or 0 for session in self.sessions}
+        return sorted(seed for seed in seeds if isinstance(seed, int)) or [0]
 
     def sessions_of(self, row: Any) -> list[dict[str, Any]]:
         """The sessions that may have measured a row: those that ran when it began; all where none did."""
@@ -50,16 +53,27 @@ class Bundle:
 
 def covers(session: dict[str, Any], row: Any) -> bool:
     """Whether a session ran when a row began, by the clocks of their hosts."""
-    return str(session.get("started", "")) <= row.started_at <= str(session.get("ended") or "9")
+    return bool(str(session.get("started", "")) <= row.started_at <= str(session.get("ended") or "9"))
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """A part of a record that has to be a mapping; empty where a stranger's is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def devices(session: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a session says of each of its workers, itself first: name and GPU of the device, the time of nothing."""
+    workers = session.get("workers")
+    itself = mapping(session.get("properties")) | {"launch_floor": session.get("launch_floor")}
+    return [itself, *(mapping(worker) for worker in (workers if isinstance(workers, list) else []))]
 
 
 def parsed(text: Any) -> dict[str, Any]:
     """A column of JSON as a mapping; empty where it holds none."""
     try:
-        found = json.loads(text)
-    except (TypeError, ValueError):
+        return mapping(json.loads(text))
+    except (TypeError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def named(items: Sequence[str]) -> str:
@@ -75,9 +89,7 @@ def cases(rows: pd.DataFrame) -> str:
     return named([*texts, *[""] * (len(rows) - len(texts))])
 
 
-def held(
-    check: str, rows: pd.DataFrame, bad: Sequence[bool], what: str, untold: Sequence[bool] | None = None
-) -> Iterator[Finding]:
+def held(check: str, rows: pd.DataFrame, bad: Flags, what: str, untold: Flags | None = None) -> Iterator[Finding]:
     """What became of one rule over rows: FAILED with the first of the bad ones, OPEN with the number of the untold.
 
     bad, untold: (rows,). untold: rows that do not say what the rule is about. PASSED where all others keep the rule.

@@ -12,12 +12,12 @@ import pandas as pd
 from spmvbench.bench import operations, reading, roofs
 from spmvbench.bench.plan import DTYPES
 from spmvbench.bundle.derived import same
-from spmvbench.bundle.findings import FAILED, OPEN, PASSED, Bundle, Finding, named, parsed
+from spmvbench.bundle.findings import FAILED, OPEN, PASSED, Bundle, Finding, mapping, named, parsed
 from spmvbench.collection import Matrix, suitesparse, synthetic
 from spmvbench.collection import sources as collected
 from spmvbench.collection.features import features
 from spmvbench.errors import SpmvbenchError
-from spmvbench.formats import Csr
+from spmvbench.formats import Csr, Skip
 from spmvbench.formats.conversion import EMULATED
 
 # Columns that came later than the first runs: blank, 0 or NaN, in rows from before.
@@ -93,7 +93,7 @@ def _unlike(matrix: Matrix, rows: pd.DataFrame, bundle: Bundle) -> list[str]:
     else:
         return ["matrix_sha256"]
     unlike = _other_features(a, rows)
-    processors = {(session.get("properties") or {}).get("multiprocessors") for session in bundle.sessions}
+    processors = {mapping(session.get("properties")).get("multiprocessors") for session in bundle.sessions}
     counts = sorted(n for n in processors if isinstance(n, int) and n > 0)
     unlike |= _other_fetches(a, rows, [*counts, EMULATED.multiprocessors])
     return sorted(unlike | _other_work(a, rows, seed))
@@ -124,12 +124,16 @@ def _other_fetches(a: Csr, rows: pd.DataFrame, processors: Sequence[int]) -> set
 
 def _other_work(a: Csr, rows: pd.DataFrame, seed: int) -> set[str]:
     """Work, and what `detail` says of an operation: sources, levels and arcs of a search, products of a sparse x."""
-    unlike, graphs = set(), {}
+    unlike: set[str] = set()
+    graphs: dict[str, Csr] = {}
     for op, alike in rows[(rows["status"] == "ok") & (rows["op"] != "spmv")].groupby("op"):
-        operation = operations.get(op)
-        family = operations.kind(op)
-        graph = graphs.setdefault(family, operation.matrix(a))
-        work, facts = operation.told(graph, seed)
+        operation, family = operations.get(op), operations.kind(op)
+        try:
+            graphs[family] = graphs.get(family) or operation.matrix(a)
+        except Skip:
+            unlike.add(f"{op}, which it cannot have")
+            continue
+        work, facts = operation.told(graphs[family], seed)
         for row in alike.itertuples(index=False):
             told = parsed(row.detail)
             unlike |= {"work"} if row.work not in (0, work) else set()

@@ -63,7 +63,7 @@ class Product:
     @property
     def answer(self) -> np.dtype:
         """The type of y."""
-        return operations.get(self.op).vectors(self.a)[1].dtype
+        return np.dtype(operations.get(self.op).vectors(self.a)[1].dtype)
 
 
 def products(kinds: Iterable[str], matrices: Mapping[str, Any], device: Device, seed: int) -> list[Product]:

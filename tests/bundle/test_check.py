@@ -401,6 +401,7 @@ def test_a_format_may_pass_over_padding(searched, altered, verdicts, failed):
         lambda session: session.update(roofs={"read": "fast", "sectors": [], "lines": []}),
         lambda session: session.pop("read_bandwidth_gbps"),
         lambda session: session.update(kind="abacus"),
+        lambda session: session.update(properties=[], launch_floor=7, workers=[1], seed="none"),
     ],
 )
 def test_a_record_tells_all_that_rows_are_held_to(searched, altered, failed, record):
@@ -426,6 +427,15 @@ def test_another_matrix_under_a_name_is_found(measured, altered, verdicts):
     found = verdicts(altered(measured, swap), math.inf)["matrices"]
     texts = [f.text for f in found if f.verdict == check.FAILED]
     assert texts == ["1 of 2 are not what their names say: poisson2d:8: matrix_sha256"]
+
+
+def test_a_search_of_what_is_no_graph_is_found(measured, altered, verdicts):
+    def searched(rows):
+        at = (rows["name"] == "rect:9:14:3") & (rows["format"] == "bfs-push")
+        rows.loc[at, ["status", "reason", "detail"]] = "ok", "", '{"arcs": 3}'
+
+    found = verdicts(altered(measured, searched), math.inf)["matrices"]
+    assert any("bfs@0, which it cannot have" in f.text for f in found if f.verdict == check.FAILED)
 
 
 def test_real_matrices_are_read_from_a_mirror(mirror, tmp_path):
