@@ -188,12 +188,8 @@ def _devices(bundle: Bundle) -> Iterator[Finding]:
     yield from held("record", rows, (~rows["device_name"].isin(names)).to_numpy(bool), "the device is a session's")
     stranger = ~rows["gpu"].isin([*gpus, ""])
     blank = (rows["gpu"] == "") & rows["device"].str.startswith("cuda")
-    if complete:
-        yield from held("record", rows, stranger.to_numpy(bool), "the GPU is a session's", blank.to_numpy(bool))
-    else:
-        yield from held(
-            "record", rows, [False] * len(rows), "the GPU is a session's", (stranger | blank).to_numpy(bool)
-        )
+    wrong, unsaid = (stranger, blank) if complete else (stranger & False, stranger | blank)
+    yield from held("record", rows, wrong.to_numpy(bool), "the GPU is a session's", unsaid.to_numpy(bool))
     within = derived.where(rows, lambda row: any(covers(session, row) for session in bundle.sessions))
     if not within.all():
         text = (

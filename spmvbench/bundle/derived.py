@@ -49,7 +49,7 @@ def kind(row: Any) -> str:
 
 def itemsize(row: Any) -> int:
     """Bytes of a value; 0 for a type that there is not."""
-    return int(DTYPES[row.dtype].itemsize) if row.dtype in DTYPES else 0
+    return np.dtype(DTYPES[row.dtype]).itemsize if row.dtype in DTYPES else 0
 
 
 def entries(row: Any) -> float:

@@ -61,7 +61,7 @@ class Product:
         return replace(self, references=[replace(r, columns=None, rows=None) for r in bare])
 
     @property
-    def answer(self) -> np.dtype:
+    def answer(self) -> np.dtype[Any]:
         """The type of y."""
         return np.dtype(operations.get(self.op).vectors(self.a)[1].dtype)
 
