@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "report": {"store", "analysis", "bench.record", "collection.sets"},
     "advice": {"store", "analysis", "formats", "collection", "bench.roofs", "report.style"},
     "testing": {"formats", "devices", "bench.operations", "bench.verify"},
-    "bundle": {"store", "bench", "formats", "collection"},
+    "bundle": {"store", "bench", "formats", "collection", "devices", "testing"},
     "cli": {"formats", "collection", "devices", "bench", "store", "analysis", "report", "bundle", "advice"},
 }
 

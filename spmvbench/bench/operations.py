@@ -63,6 +63,13 @@ class Operation:
         """
         raise NotImplementedError
 
+    def told(self, a: Csr, seed: int) -> tuple[int, dict[str, Any]]:
+        """The work of the run that is timed, and the facts that its rows keep: what the matrix and `seed` determine.
+
+        a: what `matrix` gave, on the host.
+        """
+        return 2 * a.nnz, {}
+
 
 @dataclass(frozen=True)
 class Spmv(Operation):
@@ -97,6 +104,15 @@ class Spmspv(Operation):
         x = SparseVector(np.arange(k, dtype=np.int32), np.zeros(k, a.dtype), a.cols)
         return x, np.zeros(a.rows, a.dtype)
 
+    def places(self, a: Csr, source: int, index: int) -> np.ndarray:
+        """The places of an x, rising, drawn from a seed and the x's number among those that are drawn."""
+        return np.sort(np.random.default_rng((source, index)).permutation(a.cols)[: self.entries(a.cols)])
+
+    def told(self, a: Csr, seed: int) -> tuple[int, dict[str, Any]]:
+        met = np.zeros(a.cols, bool)
+        met[self.places(a, seed, 1)] = True
+        return 2 * a.nnz, {"entries_x": self.entries(a.cols), "products": int(np.count_nonzero(met[a.col_idx]))}
+
     def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
         """Two x by SciPy; then whole numbers at places that are dealt out, so that as many columns as can be are met.
 
@@ -109,7 +125,7 @@ class Spmspv(Operation):
 
         dense = []
         for index, source in enumerate((fresh, seed)):
-            places = np.sort(np.random.default_rng((source, index)).permutation(a.cols)[:k])
+            places = self.places(a, source, index)
             values = verify.both_signs(k, np.random.default_rng((fresh, 2 + index)), a.dtype)
             x = np.zeros(a.cols, a.dtype)
             x[places] = values
@@ -124,8 +140,7 @@ class Spmspv(Operation):
             places = dealt[np.arange(first, first + k) % a.cols]
             sparse = chosen(places, rng.integers(1, largest, k, endpoint=True).astype(a.dtype))
             whole.append(replace(verify.whole_answer(device_a, sparse.dense()), x=sparse))
-        facts = {"entries_x": k, "products": int(verify.products(a, x).sum())}
-        return Checks(dense, whole, [], 2 * a.nnz, facts)
+        return Checks(dense, whole, [], *self.told(a, seed))
 
 
 @dataclass(frozen=True)
@@ -157,22 +172,35 @@ class Bfs(Operation):
     def vectors(self, a: Csr) -> tuple[Array, Array]:
         return np.zeros(1, np.int32), np.zeros(a.rows, np.int32)
 
-    def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
-        """Levels are compared with the host's, from this source and from one that no format can know."""
+    def source(self, a: Csr, seed: int) -> int:
+        """The vertex that the search starts from."""
         hub = int(a.row_lengths.argmax())
         reached = np.flatnonzero(levels(a, hub) > 0)
-        number, source = int(self.parameter), hub
-        if number and len(reached):
-            source = int(np.random.default_rng(seed).permutation(reached)[(number - 1) % len(reached)])
+        number = int(self.parameter)
+        if not number or not len(reached):
+            return hub
+        return int(np.random.default_rng(seed).permutation(reached)[(number - 1) % len(reached)])
+
+    def told(self, a: Csr, seed: int) -> tuple[int, dict[str, Any]]:
+        source = self.source(a, seed)
+        found = levels(a, source)
+        arcs = int(a.row_lengths[found >= 0].sum())
+        return arcs, {
+            "source": source,
+            "levels": int(found.max()) + 1,
+            "reached": int((found >= 0).sum()),
+            "arcs": a.nnz,
+        }
+
+    def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
+        """Levels are compared with the host's, from this source and from one that no format can know."""
+        source = self.source(a, seed)
         other = int(np.random.default_rng(fresh).integers(a.rows))
         dense = [
             Reference(np.full(1, start, np.int32), levels(a, start).astype(np.float64), np.zeros(1)).moved(device)
             for start in (other, source)
         ]
-        found = levels(a, source)
-        arcs = int(a.row_lengths[found >= 0].sum())
-        facts = {"source": source, "levels": int(found.max()) + 1, "reached": int((found >= 0).sum()), "arcs": a.nnz}
-        return Checks(dense, [], [], arcs, facts)
+        return Checks(dense, [], [], *self.told(a, seed))
 
 
 @lru_cache(maxsize=3)  # the hub's are asked for by every source

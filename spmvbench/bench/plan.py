@@ -91,6 +91,7 @@ class Case:
             "group": self.matrix.group,
             "name": self.matrix.name,
             "file_sha256": self.matrix.file_sha256,
+            "generator_hash": self.matrix.generator_hash,
             "kind": self.matrix.kind,
             "format": self.format,
             "family": cls.family,

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench import formats, paths
+from spmvbench import formats
 from spmvbench.bench import operations
 from spmvbench.devices import Device
 from spmvbench.devices.cuda import three
-from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip, kernel_path, single_steps
+from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip, kernel_path, kernels, single_steps
 from spmvbench.formats.arrays import Array, array_module
 from spmvbench.formats.conversion import converting_for
 from spmvbench.formats.vectors import SparseVector, parts
@@ -132,11 +132,10 @@ def _has_work(step: Launch | Call | Loop) -> bool:
 
 @cache
 def _text(source: str) -> str:
-    """Hash of a kernels' file and of all headers that it may include."""
-    path, digest = kernel_path(source), hashlib.sha256()
-    for file in (path, *paths.headers(path)):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()
+    """Hash of the code of a kernels' file and of all that it includes."""
+    path = kernel_path(source)
+    texts = [f"{file.name}\0{kernels.code(kernels.read(file))}" for file in (path, *kernels.headers(path))]
+    return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _span(array: Array) -> tuple[int, int]:

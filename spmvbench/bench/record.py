@@ -46,6 +46,10 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "name": ("str", "name inside the group; only group/name identifies a matrix"),
     "matrix_sha256": ("str", "SHA-256 of shape, row_ptr, col_idx and float64 values of canonical CSR"),
     "file_sha256": ("str", "SHA-256 of the file's bytes where the matrix was given as a file"),
+    "generator_hash": (
+        "str",
+        "hash of the program that made a generated matrix; empty for others and in rows from before it was",
+    ),
     "kind": ("str", "the collection's kind, or the generator"),
     "rows": ("int", "rows of the matrix"),
     "cols": ("int", "columns of the matrix"),

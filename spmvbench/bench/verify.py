@@ -41,7 +41,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.devices.base import Device, Program
-from spmvbench.formats.arrays import Array, Csr, array_module
+from spmvbench.formats.arrays import Array, Csr, array_module, nonzero_mask
 from spmvbench.formats.base import Format, Skip
 from spmvbench.formats.vectors import SparseVector, in_order, orders, parts, restored
 
@@ -333,7 +333,7 @@ def decoding_difference(fmt: Format, a: Csr) -> str:
     whole, stored = a.fresh(), slice(None)
     expected = whole.row_idx.astype(np.int64) * a.cols + a.col_idx
     if not fmt.keeps_zeros:
-        stored = a.values != 0
+        stored = nonzero_mask(a.values)
         expected = expected[stored]
     if len(key) != len(expected):
         return f"{len(key):,} entries in place of {len(expected):,}"

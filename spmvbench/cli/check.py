@@ -22,9 +22,9 @@ def command(bundle: Path, seconds: float, run_sources: bool, yes: bool) -> int:
     """Verify BUNDLE, a file of `spmvbench bundle` or a run's folder, without a GPU.
 
     \b
-    Exit code 0: all that can be verified here is right.
+    Exit code 0: everything was verified, and is right.
     Exit code 1: something is wrong.
-    Exit code 4: nothing is wrong, but a source or a matrix was not verified.
+    Exit code 4: nothing is wrong, but something was not verified: a matrix, a source, rows of an older version.
     """  # noqa: D301 - click wants the bare control character
     from tqdm import tqdm
 
@@ -56,14 +56,14 @@ def command(bundle: Path, seconds: float, run_sources: bool, yes: bool) -> int:
 
 def _allowed(programs: list[Path], yes: bool) -> bool:
     """Whether the programs of a bundle may be run, as the person at the terminal says once told what they may do."""
-    from spmvbench.bundle import check, confined
+    from spmvbench.bundle import confined, trial
 
     if not programs:
         return False
     can = confined.unconfined()
     click.echo(
         f"The bundle's sender wrote {', '.join(path.name for path in programs)}. Run here, they may read what you may "
-        f"read, take {confined.MEMORY >> 30} GiB of memory, {confined.PROCESSES} processes and {check.TRIAL:g} s a "
+        f"read, take {confined.MEMORY >> 30} GiB of memory, {confined.PROCESSES} processes and {trial.SECONDS:g} s a "
         f"format{'' if can else ', and write in a folder of their own alone, without a network'}."
     )
     if can:

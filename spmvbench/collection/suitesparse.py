@@ -182,6 +182,14 @@ def cached(group: str, name: str) -> Path | None:
     return path if _may_be(group, name) and path.is_file() else None
 
 
+def at_hand(group: str, name: str) -> bool:
+    """Whether a matrix can be read without a network: it was fetched, or the mirror is a folder that holds it."""
+    if not _may_be(group, name):
+        return False
+    folder = _Source.of(None).folder
+    return cached(group, name) is not None or bool(folder and (folder / "MM" / group / f"{name}.tar.gz").is_file())
+
+
 def cached_names() -> list[tuple[str, str]]:
     """(group, name) of every matrix that was fetched, sorted."""
     return _held(home())

@@ -46,12 +46,17 @@ def hash_of(cls: type[Format], read: Read = read) -> str:
     """As `source_hash`, from what `read` gives of each file, which is asked once."""
     read = cache(read)
     try:
-        modules = digest(python_files(cls, read), read)
-        kernels = sorted(f"{path.name} {_digest(code(read(path)))}" for path in kernel_files(cls, read))
+        return hash_of_files(python_files(cls, read), kernel_files(cls, read), read)
     except OSError as error:
         raise UsageError(f"{cls.key} has the source {error.filename}, which cannot be read: {error.strerror}") from None
+
+
+def hash_of_files(python: Iterable[Path], kernels: Iterable[Path], read: Read = read) -> str:
+    """As `source_hash`, of modules and of kernels with what they include, each in any order. Raises OSError."""
+    modules = digest(python, read)
+    texts = sorted(f"{path.name} {_digest(code(read(path)))}" for path in kernels)
     options = [option.replace(str(paths.include()), "include") for option in kernel_options()]
-    return _digest("\n".join([modules, *kernels, *options]))[:16]
+    return _digest("\n".join([modules, *texts, *options]))[:16]
 
 
 def python_files(cls: type[Format], read: Read = read) -> list[Path]:

@@ -1,7 +1,6 @@
 """Bundles: what is packed, what is left out, and what a check finds."""
 
 import json
-import math
 import os
 import shutil
 import subprocess
@@ -10,100 +9,29 @@ import zipfile
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from spmvbench import formats, store
-from spmvbench.bench.record import arrow_schema
 from spmvbench.bundle import check, pack, sources
+from spmvbench.collection import suitesparse
 from spmvbench.errors import SpmvbenchError, UsageError
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "results/published"
 
 
-@pytest.fixture
-def run(tmp_path):
-    """A copy of a published run, to be altered."""
-    folder = tmp_path / "run"
-    shutil.copytree(PUBLISHED / "h200-survey", folder, ignore=shutil.ignore_patterns("report"))
-    return folder
-
-
-def altered(folder, change, record=None):
-    """Write the rows of a run anew after a change."""
-    rows = store.load(folder)
-    change(rows)
-    table = pa.Table.from_pandas(rows, arrow_schema(), preserve_index=False)
-    pq.write_table(table, folder / store.ROWS)
-    if record:
-        sessions = json.loads((folder / store.ENVIRONMENT).read_text())
-        record(sessions["sessions"][0])
-        (folder / store.ENVIRONMENT).write_text(json.dumps(sessions))
-    return folder
-
-
-def verdicts(path, tmp_path, seconds=0.0, run_sources=False):
-    """The findings by check; no matrix is made again."""
-    with check.opened(path, tmp_path / "home") as content:
-        found = [f for one in check.checks(seconds, run_sources, lambda text: None) for f in one(content)]
-    return {name: [f for f in found if f.check == name] for name in dict.fromkeys(f.check for f in found)}
-
-
-def failed(found):
-    return [name for name, findings in found.items() if any(f.verdict == check.FAILED for f in findings)]
-
-
-@pytest.fixture
-def invoke(command):
-    def run(*args, code=0):
-        result = command(*args)
-        assert result.code == code, result.out + result.err
-        return result.out
-
-    return run
-
-
-def test_a_run_is_packed_and_passes(run, tmp_path, monkeypatch, invoke):
+def test_a_run_is_packed_and_passes(measured, tmp_path, monkeypatch, invoke):
     monkeypatch.chdir(tmp_path)
-    assert "113 cases" in invoke("bundle", run)
-    shown = invoke("check", "run.spmvbench.zip")
-    assert "run.spmvbench.zip passes." in shown
-    assert "8 of 8 matrices made again" in shown
-    with check.opened(tmp_path / "run.spmvbench.zip", tmp_path) as content:
-        pd.testing.assert_frame_equal(content.rows, store.load(run))
+    assert "10 cases" in invoke("bundle", measured)
+    shown = invoke("check", "mine.spmvbench.zip")
+    assert "mine.spmvbench.zip passes." in shown
+    assert "2 of 2 matrices made again" in shown
+    with check.opened(tmp_path / "mine.spmvbench.zip", tmp_path) as content:
+        pd.testing.assert_frame_equal(content.rows, store.load(measured))
         assert content.manifest["division"] == "closed"
 
 
-RUNS = sorted(path.parent.name for path in PUBLISHED.glob("*/run.json"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RUNS)
-def test_what_is_published_passes(name, tmp_path):
-    found = verdicts(PUBLISHED / name, tmp_path)
-    assert failed(found) == []
-    assert {name for name, findings in found.items() if any(f.verdict == check.OPEN for f in findings)} <= {"matrices"}
-    assert {"schema", "record", "samples", "rates", "floor", "bounds", "formats"} <= found.keys()
-
-
-@pytest.mark.slow
-def test_matrices_of_published_runs_are_made_again():
-    """Of every generator the smallest, and whatever is small: those beyond take minutes by the same code."""
-    rows = pd.concat([store.load(PUBLISHED / name) for name in RUNS])
-    rows = rows[rows["group"] == "synthetic"].drop_duplicates("matrix_sha256").sort_values("nnz")
-    generator = rows["name"].str.partition(":")[0]
-    chosen = rows[(rows["nnz"] <= 2_500_000) | ~generator.duplicated()]
-    found = list(check.matrices(check.Bundle(PUBLISHED, None, chosen, []), math.inf, lambda text: None))
-    total = len(chosen)
-    assert total > generator.nunique() > 20
-    assert [(f.verdict, f.text) for f in found] == [
-        (check.PASSED, f"{total} of {total} matrices made again: the same hashes")
-    ]
-
-
-def test_no_names_and_paths_leave_unless_asked(run, tmp_path):
+def test_no_names_and_paths_leave_unless_asked(run, tmp_path, altered):
     def private(rows):
         rows.loc[0, ["status", "reason"]] = "error", "cannot read /home/ann/secret/own.cu (line 3)"
         rows["host"] = ["anns-box", *["0123456789abcdef"] * (len(rows) - 1)]
@@ -132,82 +60,6 @@ def test_no_names_and_paths_leave_unless_asked(run, tmp_path):
 )
 def test_paths_are_cut_to_their_last_part(text, kept):
     assert pack.redacted({"a": [text]}) == {"a": [kept]}
-
-
-def faster(rows):
-    rows.loc[rows["status"] == "ok", "t_median"] *= 0.99
-
-
-def consistently_faster(share):
-    def change(rows):
-        for name in ("t_median", "t_q1", "t_q3"):
-            rows[name] *= share
-        rows["samples"] = [[s * share for s in taken] for taken in rows["samples"]]
-        for name in ("gflops", "gbps"):
-            rows[name] /= share
-
-    return change
-
-
-def constant(rows):
-    rows["samples"] = [[median] * len(taken) for taken, median in zip(rows["samples"], rows["t_median"], strict=True)]
-    rows["t_q1"] = rows["t_q3"] = rows["t_median"]
-
-
-def boast(rows):
-    rows["gflops"] *= 2
-
-
-def invent(rows):
-    rows.loc[3, "status"] = "splendid"
-
-
-@pytest.mark.parametrize(
-    ("change", "found"),
-    [
-        (faster, {"samples", "rates"}),
-        (constant, {"samples"}),
-        (boast, {"rates"}),
-        (consistently_faster(0.01), {"floor", "bounds"}),
-        (invent, {"schema"}),
-    ],
-)
-def test_rows_that_cannot_be_are_found(run, tmp_path, change, found):
-    def roofs(session):
-        session["roofs"] = store.environment(PUBLISHED / "h200-all")["sessions"][0]["roofs"]
-
-    assert set(failed(verdicts(altered(run, change, roofs), tmp_path))) == found
-
-
-def test_another_matrix_under_a_name_is_found(run, tmp_path):
-    def swap(rows):
-        least = rows.loc[rows["nnz"].idxmin(), "name"]
-        rows.loc[rows["name"] == least, "matrix_sha256"] = "0" * 64
-
-    found = verdicts(altered(run, swap), tmp_path, seconds=1)
-    assert failed(found) == ["matrices"]
-
-
-def test_matrices_that_time_did_not_suffice_for_are_open(run, tmp_path, invoke):
-    (finding,) = verdicts(run, tmp_path)["matrices"]
-    assert finding.verdict == check.OPEN
-    assert "8" in finding.text or "pde" in finding.text
-    assert "not verified" in invoke("check", run, "--seconds", "0", code=4)
-
-
-def test_a_record_without_its_device_fails(run, tmp_path):
-    altered(run, lambda rows: None, lambda session: session["properties"].pop("driver"))
-    assert failed(verdicts(run, tmp_path)) == ["record"]
-
-
-def test_sources_of_no_release_are_open(run, tmp_path):
-    def own(rows):
-        rows.loc[rows["format"] == "csr5", "source_hash"] = "f" * 16
-
-    found = verdicts(altered(run, own), tmp_path)
-    assert check.OPEN in [finding.verdict for finding in found["formats"]]
-    with pytest.raises(UsageError, match="csr5"):
-        pack.pack(run, tmp_path / "b.zip")
 
 
 def tampered(source, target, change):
@@ -316,7 +168,7 @@ def test_a_bundle_that_cannot_be_unpacked_is_one_sentence(run, tmp_path, invoke,
 @pytest.mark.parametrize(
     "junk", [{"seed": "x"}, {"launch_floor": {"hot": "x"}}, {"roofs": {"read": [1]}}, {"properties": [1]}], ids=str
 )
-def test_junk_in_a_record_is_one_sentence(run, tmp_path, invoke, junk):
+def test_junk_in_a_record_is_one_sentence(run, tmp_path, invoke, altered, junk):
     altered(run, lambda rows: None, lambda session: session.update(junk))
     for words in (["check", run], ["bundle", run, "--out", tmp_path / "b.zip"]):
         invoke(*words, code=1)
@@ -325,18 +177,21 @@ def test_junk_in_a_record_is_one_sentence(run, tmp_path, invoke, junk):
     assert not (tmp_path / "b.zip").exists()
 
 
-def test_rows_that_cannot_be_fail_the_check(run, tmp_path):
+def test_rows_that_cannot_be_fail_the_check(run, altered, verdicts):
     def change(rows):
         rows.loc[3, "t_parts"] = "[1]"
 
-    found = verdicts(altered(run, change), tmp_path)
-    assert failed(found) == ["schema"] and "left out 1 of 113 rows" in found["schema"][0].text
+    altered(run, change)
+    found = verdicts(run)
+    assert any(
+        "left out 1 of 113 rows" in finding.text for finding in found["schema"] if finding.verdict == check.FAILED
+    )
 
 
 def test_a_bundle_names_no_file_outside_of_the_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
     (tmp_path / "secret.tar.gz").write_bytes(b"")
-    assert check._here("../../secret") is False and check._here("/tmp/secret") is False
+    assert not suitesparse.at_hand("..", "../secret") and not suitesparse.at_hand("/tmp", "secret")
 
 
 @pytest.mark.parametrize(
