@@ -80,15 +80,13 @@ def python_files(cls: type[Format], read: Read = read) -> list[Path]:
 
 def sources(cls: type[Format], read: Read = read) -> tuple[str, ...]:
     """The kernel files that a format may launch, as `Launch.source` has them: every text ``*.cu`` of its modules that
-    names a file in kernels/ or, of a module elsewhere, beside it.
+    names a file in kernels/ or from the module's folder.
     """
     found: dict[str, None] = {}
     for path in python_files(cls, read):
         for name in _parsed(path, read).kernels:
-            if kernel_path(name).is_file():
-                found[name] = None
-            elif (own := path.parent / name).is_file():
-                found[str(own)] = None
+            candidates = (name, str(path.parent / name))
+            found |= dict.fromkeys(text for text in candidates if os.path.isfile(kernel_path(text)))
     return tuple(found)
 
 
@@ -200,7 +198,7 @@ def _module(text: str) -> _Module:
     tree = ast.parse(text.encode("utf-8", "surrogateescape"))  # bytes: a module may say that it is in another encoding
     seen = _Seen([], [], [])
     _write(tree, seen)
-    return _Module(_digest("\0".join(seen.parts)), *(tuple(dict.fromkeys(found)) for found in seen[1:]))
+    return _Module(_digest("\0".join(seen.parts)), tuple(dict.fromkeys(seen.imports)), tuple(seen.kernels))
 
 
 class _Seen(NamedTuple):

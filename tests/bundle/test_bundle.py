@@ -1,5 +1,6 @@
 """Bundles: what is packed, what is left out, and what a check finds."""
 
+import importlib
 import json
 import os
 import shutil
@@ -225,6 +226,35 @@ def test_the_table_of_sources_keeps_what_it_holds():
     assert len(lines) > len(sources.released())
     assert all(f"{key},{digest},{revision}" in lines for (key, digest), revision in sources.released().items())
     assert f"csr5,{formats.source_hash(formats.get('csr5'))}," in text
+
+
+def test_what_a_format_of_ones_own_reaches_goes_along(tmp_path, monkeypatch):
+    module = """
+from pathlib import Path
+from spmvbench.formats.csr.csr import CsrScalar
+from bundled_rules.widths import WIDTH
+class Own(CsrScalar):
+    key, kernel = "own", Path(__file__).with_name("own.cu")
+"""
+    texts = {
+        "own_bundled.py": module,
+        "bundled_rules/widths.py": "WIDTH = 4",
+        "own.cu": '#include "parts/own.h"',
+        "parts/own.h": "int own;",
+        "unused.h": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    cls = importlib.import_module("own_bundled").Own
+    monkeypatch.setattr(formats, "keys", lambda: ["own"])
+    monkeypatch.setattr(formats, "get", lambda key: cls)
+    monkeypatch.setattr(sources, "known", lambda key, digest: "")
+    digest = formats.source_hash(cls)
+    origins, own = pack._origins([("own", digest)])
+    assert origins == [{"format": "own", "source_hash": digest, "from": "bundle"}]
+    assert {name: text.decode() for name, text in own.items()} == {k: v for k, v in texts.items() if k != "unused.h"}
 
 
 @pytest.mark.slow

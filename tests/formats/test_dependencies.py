@@ -179,6 +179,14 @@ def test_what_a_users_format_does_not_reach_does_not_count(own):
     assert not [path for path in reached if "numpy" in path.parts]
 
 
+def test_a_kernel_file_may_have_the_name_of_one_of_the_packages(own, tmp_path):
+    cls, files = own
+    assert formats.sources(cls) == (str(files["own.cu"]), "vector.cu", "csr/csr.cu")  # what its bases name counts
+    files["own.py"].write_text(read(files["own.py"]).replace("own.cu", "vector.cu"))
+    (tmp_path / "vector.cu").write_text("int own;")
+    assert formats.sources(cls) == ("vector.cu", str(tmp_path / "vector.cu"), "csr/csr.cu")
+
+
 def test_a_class_of_no_file_is_refused():
     scope = {"CsrArrays": formats.get("csr-scalar").__mro__[1], "__name__": "typed_in"}
     exec("class Typed(CsrArrays):\n    key = 'typed'", scope)
