@@ -235,7 +235,9 @@ def floors(bundle: Bundle) -> Iterator[Finding]:
         )
         for mode in set(rows["mode"])
     }
-    bad = (rows["t_median"] < FLOOR * rows["mode"].map(lowest)) & (rows["nnz"] > 0) & (rows["launches"] > 0)
+    bad = (
+        (rows["t_median"] < FLOOR * rows["mode"].map(lowest).astype(float)) & (rows["nnz"] > 0) & (rows["launches"] > 0)
+    )
     yield from _held("floor", rows, bad, "faster than an empty kernel", "no time below an empty kernel's")
 
 
@@ -246,7 +248,7 @@ def bounds(bundle: Bundle) -> Iterator[Finding]:
     """
     rows = _ok(bundle)
     rows = rows[(rows["op"] == "spmv") & ~rows["device"].str.startswith("emulated")]
-    itemsize = rows["dtype"].map({"f64": 8, "f32": 4}).fillna(1)
+    itemsize = rows["dtype"].map({"f64": 8, "f32": 4}).astype(float).fillna(1)
     needed, held = (rows["nnz"] + rows["rows"]) * itemsize, rows["model_bytes"]
     fastest = _fastest_reading(bundle.sessions)
     if fastest is None:
