@@ -308,7 +308,7 @@ def arrow_schema(columns: Mapping[str, tuple[str, str]] = COLUMNS) -> Any:
 # What a row that was read may hold at most, whoever wrote it: figures and tables are made of it.
 MOST_TEXT, MOST_JSON = 1_000, 1_000_000  # characters of a text, and of one that is JSON
 MOST_REASON = 20_000  # characters of a reason, which holds a compiler's log: a longer one is cut, not refused
-LARGEST = 2**62  # of a whole number, so that two of them can be added
+LARGEST = 2**53  # of a number: figures compute with float64
 _JSON = ("params", "t_parts", "bytes_arrays", "detail")
 _WORDS = {
     "status": re.compile("|".join(STATUSES)),
@@ -408,6 +408,9 @@ def _number_faults(name: str, table: pa.Table) -> Iterator[tuple[Any, str]]:
     values = table[name].to_numpy()
     if name != "error_ratio":  # an answer may be infinitely wrong
         yield np.isinf(values), "is infinite"
+        yield values > LARGEST, "is out of range"
+    if name.startswith("t_"):
+        yield (values > 0) & (values < _SHORTEST), "is out of range"
     yield values < 0, "is negative"
 
 
