@@ -80,15 +80,10 @@ def understood(message: tuple, group: Group, missing: Container[str]) -> tuple:
             pass
         case ("matrix", dict(columns)) if columns.keys() <= COLUMNS.keys():
             pass
-        case ("description", dict(about)) if about.keys() <= MATRIX_COLUMNS.keys() and isinstance(
-            about.get("matrix_sha256"), str
-        ):
-            pass
-        case ("row", str(case_id), dict(columns)) if columns.keys() <= COLUMNS.keys():
-            if case_id not in missing:
-                raise Malformed("a row of a case that it was not to measure")
-            if not isinstance(status := columns.get("status"), str) or status not in STATUSES:
-                raise Malformed("a row without a status that there is")
+        case ("description", dict(about)):
+            description_of(about)
+        case ("row", str(case_id), dict(columns)):
+            row_of(case_id, columns, missing)
         case ("done",):
             if any(case.case_id in missing for case in group.cases):
                 raise Malformed("that it was done, before every case had its row")
@@ -97,6 +92,24 @@ def understood(message: tuple, group: Group, missing: Container[str]) -> tuple:
         case _:
             raise Malformed("what is no message")
     return message
+
+
+def row_of(case_id: str, columns: dict[str, Any], missing: Container[str]) -> dict[str, Any]:
+    """The columns that are told of a case. Raises Malformed where it has a row, or is another's, or they are none."""
+    if case_id not in missing:
+        raise Malformed("a row of a case that it was not to measure")
+    if not columns.keys() <= COLUMNS.keys():
+        raise Malformed("a row with columns that there are not")
+    if not isinstance(status := columns.get("status"), str) or status not in STATUSES:
+        raise Malformed("a row without a status that there is")
+    return columns
+
+
+def description_of(about: dict[str, Any]) -> dict[str, Any]:
+    """What is told of a matrix. Raises Malformed where it is none of that."""
+    if not about.keys() <= MATRIX_COLUMNS.keys() or not isinstance(about.get("matrix_sha256"), str):
+        raise Malformed("what describes no matrix")
+    return about
 
 
 class Stop(Exception):

@@ -79,10 +79,12 @@ class Places:
             return device, notice, keep(workers.local(visible))
         found = keep(workers.connected(self.scheduler))
         if device != "auto":
-            return *choose_device(device, dry_run=True), found
-        if found.kind() == "cuda":
-            return "cuda:0", "", found
-        return "emulated", "The workers emulate a GPU, for right answers and not for times", found
+            name, notice = choose_device(device, dry_run=True)
+        elif found.kind() == "cuda":
+            name, notice = "cuda:0", ""
+        else:
+            name, notice = "emulated", "The workers emulate a GPU, for right answers and not for times"
+        return name, "\n".join(filter(None, [found.notice, notice])), found
 
     def shard_of(self, cases: list[Case], folder: Path, settings: Settings) -> tuple[list[Case], Path]:
         """The cases of the part that was asked for, and the folder of its run; all of them where none was.

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import sys
 import time
 from contextlib import suppress
@@ -23,6 +24,9 @@ from spmvbench.collection import Matrix
 from spmvbench.errors import SpmvbenchError
 
 pytest.importorskip("distributed")
+from distributed import Client, Security
+
+from spmvbench.bench.cluster import workers
 from spmvbench.bench.cluster.dealing import Deal
 from spmvbench.bench.cluster.session import REFUSALS, Flight, Session
 
@@ -45,6 +49,12 @@ def of(process, mark):
             if mark in " ".join(child.cmdline()):
                 found.append(child)
     return found
+
+
+def alive(pid):
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def until(condition):
@@ -104,38 +114,184 @@ def test_a_worker_keeps_its_measuring_process_from_job_to_job_however_long_a_cas
     assert 0 < worker["seconds"]["starting"] < worker["ready"] < first.total_seconds()
 
 
-def test_a_worker_that_refuses_is_given_up_and_named(tmp_path):
-    told, queue = [], SimpleNamespace(close=lambda: None)
-    (group,) = plan.grouped(
-        plan.cross(
-            [Matrix("synthetic", "tridiag:9", "tridiag", "synthetic")],
-            formats.parse("ell"),
-            ["f64"],
-            ["hot"],
-            "emulated",
-            0,
-        )
-    )
+@pytest.fixture
+def session(tmp_path):
+    """A session of two cases whose workers are pretended. Its answers, notices and rows are kept."""
+    kept = SimpleNamespace(told=[], answered=[], rows=[], described=[])
+    queue = SimpleNamespace(close=lambda: None)
+    matrix = Matrix("synthetic", "tridiag:9", "tridiag", "synthetic")
+    (group,) = plan.grouped(plan.cross([matrix], formats.parse("ell,coo-flat"), ["f64"], ["hot"], "emulated", 0))
     settings = plan.Settings("emulated")
+    workers = SimpleNamespace(queue=lambda name: queue, put=lambda queue, value: kept.answered.append(value))
+    writer = SimpleNamespace(row=lambda row: not kept.rows.append(row), description=kept.described.append)
     with open(tmp_path / "log", "wb") as log:
-        session = Session(
-            SimpleNamespace(queue=lambda name: queue),
-            Deal([group], costs.prior(settings)),
-            settings,
-            None,
-            None,
-            Watcher(on_notice=told.append),
-            log,
-            (group,),
-        )
-        for number in range(REFUSALS):
-            flight = Flight(session.deal.take(1), "tcp://a", None, queue, {case.case_id: case for case in group.cases})
-            session.flights[number] = flight
-            session.end(number, flight, {"refused": "no driver", "log": ""})
-    assert told == ["tcp://a gets no more work: no driver"]
-    assert [case.case_id for group in session.deal.left for case in group.cases] == [c.case_id for c in group.cases]
+        deal, watcher = Deal([group], costs.prior(settings)), Watcher(on_notice=kept.told.append)
+        made = Session(workers, deal, settings, writer, None, watcher, log, (group,))
+        made.kept, made.cases = kept, group.cases
+
+        def fly(number, worker="tcp://a"):
+            """Have a worker take all that is left, in one job."""
+            left = [case for group in made.deal.left for case in group.cases]
+            made.deal.left.clear()
+            future = SimpleNamespace(cancel=lambda: None, done=lambda: False)
+            flown = plan.grouped(sorted(left, key=group.cases.index))[0]
+            made.flights[number] = Flight(flown, worker, future, queue, {case.case_id: case for case in left})
+
+        made.fly = fly
+        yield made
+
+
+def left_of(session):
+    return {case.case_id for group in session.deal.left for case in group.cases}
+
+
+def test_a_worker_that_refuses_is_given_up_and_named(session):
+    for number in range(REFUSALS):
+        session.fly(number)
+        session.take([number, "end", {"refused": "no driver", "log": ""}])
+    assert session.kept.told == ["tcp://a gets no more work: no driver"]
+    assert left_of(session) == {case.case_id for case in session.cases}
     with pytest.raises(SpmvbenchError, match="no worker can measure: no driver"):
         session.deal_out(["tcp://a"])
+
+
+ROW = {"case_id": "FIRST", "status": "ok"}
+LIES = {
+    "a row of an unknown case": ("row", ROW | {"case_id": "0123456789abcdef"}),
+    "a row of no case": ("row", {"status": "ok"}),
+    "a row of what is no text": ("row", ROW | {"case_id": ["x"]}),
+    "a row of an unknown column": ("row", ROW | {"colour": "red"}),
+    "a row of an unknown status": ("row", ROW | {"status": "fine"}),
+    "a row that is none": ("row", [1]),
+    "a description that is none": ("description", "x"),
+    "a description without a hash": ("description", {"down": 1}),
+    "facts without a host": ("facts", {"device": "emulated", "properties": {}}),
+    "facts of no properties": ("facts", {"device": "emulated", "properties": 7, "host_id": "x"}),
+    "an end without a log": ("end", {}),
+    "an end with seconds that are none": ("end", {"log": "", "seconds": {"reading": "long"}}),
+    "an end that refuses without a reason": ("end", {"log": "", "refused": None}),
+    "an unknown kind": ("hello", {}),
+    "a kind that is none": (["row"], ROW),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_what_fits_no_case_is_the_workers_fault_and_only_its(session, lie):
+    kind, content = LIES[lie]
+    first, second = session.cases
+    if isinstance(content, dict) and content.get("case_id") == "FIRST":
+        content = content | {"case_id": first.case_id}
+    session.fly(0, "tcp://liar")
+    session.take([0, kind, content])
+    assert not session.flights and not session.kept.rows and not session.kept.answered and not session.kept.described
+    assert left_of(session) == {first.case_id, second.case_id}  # dealt again, to whoever comes
+    session.take([0, "row", ROW | {"case_id": first.case_id}])  # what it sends later is nobody's
+    session.fly(1)
+    for case in session.cases:
+        session.take([1, "row", ROW | {"case_id": case.case_id, "label": "best", "t_case": 1.0}])
+    session.take([1, "end", {"log": "", "seconds": {"reading": 1}, "t_job": 2.0, "reading": []}])
+    assert [(row["case_id"], row["label"]) for row in session.kept.rows] == [
+        (first.case_id, "ell"),
+        (second.case_id, "coo-flat"),
+    ]
+    assert session.kept.answered == [True] * 3 and not session.deal and session.kept.told == []
+    session.log.flush()
+    assert re.match(r"tcp://liar: the worker sent (what|a|that) \w+", Path(session.log.name).read_text())
+
+
+def test_a_worker_that_lies_again_gets_no_more_work(session):
+    for number in range(REFUSALS):
+        session.fly(number, "tcp://liar")
+        session.take([number, "row", ROW | {"case_id": "x"}])
+    assert session.kept.told == [
+        "tcp://liar gets no more work: the worker sent a row of a case that it was not to measure"
+    ]
+
+
+@pytest.mark.parametrize("message", [None, [], [0, "row"], [[], "row", ROW], [7, "row", ROW], "row"])
+def test_a_message_of_no_job_is_left_lying(session, message):
+    session.fly(0)
+    session.take(message)
+    assert list(session.flights) == [0] and not session.kept.rows
+
+
+@pytest.fixture
+def local():
+    """The address of a session's scheduler on this host, and all processes that the session is made of."""
+    with workers.local([None, None]) as made:
+        until(lambda: len(made.present()) == 2)
+        yield made.client.scheduler.address, [psutil.Process(), *psutil.Process().children(recursive=True)]
+
+
+def answer(address, context=None):
+    """What a stranger who asks for a page, or in whatever other way, is told."""
+    with suppress(OSError), socket.create_connection(address) as plain:
+        stranger = context.wrap_socket(plain) if context else plain
+        with stranger:
+            stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            return b"".join(iter(lambda: stranger.recv(4096), b""))
+    return b""
+
+
+def test_a_local_session_is_reached_by_nobody_else(local):
+    address, processes = local
+    listening = [
+        socket.laddr for process in processes for socket in process.net_connections(kind="inet") if not socket.raddr
+    ]
+    assert len(listening) == 3  # a scheduler and its two workers, and no HTTP
+    assert {where.ip for where in listening} == {"127.0.0.1"}
+    lines = " ".join(word for process in processes for word in process.cmdline())
+    assert address in lines and "PRIVATE" not in lines
+    blind = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
+    for where in listening:
+        socket.create_connection(where).close()  # somebody is there
+        assert answer(where) == answer(where, blind) == b""
+    of_another = Security.temporary()
+    for url, security in [(address, of_another), (address.replace("tls", "tcp"), None)]:
+        with pytest.raises(OSError), workers._quiet():
+            Client(url, security=security, timeout=2, set_as_default=False).close()
+
+
+def test_a_local_session_needs_a_key(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(SpmvbenchError, match=r"needs cryptography: pip install 'spmvbench\[cluster\]'"):
+        workers.local([None]).__enter__()
+
+
+HIDES = """
+import os, subprocess
+from pathlib import Path
+from spmvbench.formats import register
+from spmvbench.formats.csr.csr import CsrScalar
+
+@register
+class Hides(CsrScalar):
+    key = "hides"
+    reference = "none"
+    survey_name = ""
+
+    @classmethod
+    def convert(cls, a, **params):
+        child = subprocess.Popen(["sleep", "3600"], start_new_session=True)
+        with open(Path(__file__).with_name("hidden"), "a") as file:
+            print(child.pid, file=file)
+        return super().convert(a)
+"""
+
+
+@pytest.mark.slow
+def test_workers_measuring_processes_and_what_formats_hide_end_with_a_client_that_is_killed(spmvbench_run, tmp_path):
+    (tmp_path / "slow.py").write_text((tmp_path / "slow.py").read_text() + HIDES)
+    run = spmvbench_run(*MATRICES, "--formats", "hides,slow", *LOCAL, "--run", "k")
+    until((tmp_path / "hidden").exists)
+    until(lambda: len(of(run, "spmvbench.bench.worker")) >= 4)  # two, and their supervisors
+    there = run.children(recursive=True)
+    run.kill()
+    run.communicate()
+    ids = {process.pid for process in there} | {int(pid) for pid in (tmp_path / "hidden").read_text().split()}
+    until(lambda: not any(map(alive, ids)))
+    assert int((tmp_path / "hidden").read_text().split()[0]) in ids
 
 
 def block(name):

@@ -10,22 +10,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import pickle
 import platform
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 from spmvbench import formats, paths
-from spmvbench.bench import prepared
+from spmvbench.bench import prepared, protocol
 from spmvbench.bench.ahead import compile_ahead
 from spmvbench.bench.costs import entries
 from spmvbench.bench.driver import LOOK, Abandoned, Driver
 from spmvbench.bench.plan import Group, Settings, device_kind
+from spmvbench.bench.protocol import Malformed
+from spmvbench.bench.record import blank_row, storable
 from spmvbench.bench.session import package_hash
 from spmvbench.bench.worker import stay_tied
 from spmvbench.collection import Matrix
@@ -34,6 +37,7 @@ from spmvbench.errors import SpmvbenchError
 
 PACKAGE = package_hash()  # of the modules as they are loaded: they may be edited while a worker lives
 RESOURCES = {"GPU": 1}
+LOOPBACK = "127.0.0.1"
 GONE = (OSError, RuntimeError, ValueError, KeyError)  # what asking a scheduler raises that has gone, or is another
 SILENCE = 600.0  # seconds without an answer after which nobody waits: merging the rows of a large run takes long
 READING_BYTES = 60  # of memory for an entry, while a matrix is generated: read ahead only where there is plenty
@@ -138,6 +142,27 @@ def messages(token: str) -> str:
 def answers(token: str, number: int) -> str:
     """The name of the queue in which a job's messages are answered, and the key of its task."""
     return f"spmvbench-{token}-{number}"
+
+
+def understood(kind: Any, content: Any, missing: Container[str]) -> dict[str, Any]:
+    """What a job's message brings, as `Home.tell` has sent it. missing: ids of the job's cases without a row.
+
+    Raises Malformed where who deals out the jobs could not act on it.
+    """
+    match kind, content:
+        case "row", {"case_id": str(case_id), "status": str()}:
+            known = protocol.row_of(case_id, content, missing)
+            return storable(blank_row() | known)
+        case "description", dict():
+            return protocol.description_of(content)
+        case "facts", {"host_id": str(), "device": str(), "properties": dict()}:
+            return dict(content)
+        case "end", {"log": str(), **rest}:
+            match {"refused": "", "seconds": {}, "t_job": 0.0, "reading": []} | rest:
+                case {"refused": str(), "seconds": dict(seconds), "t_job": float(), "reading": list()}:
+                    if all(isinstance(spent, float | int) for spent in seconds.values()):
+                        return dict(content)
+    raise Malformed("what is no message")
 
 
 def measure(job: Job) -> None:
@@ -271,7 +296,12 @@ def _logged() -> str:
     return text[-LOG_BYTES:].decode(errors="replace")
 
 
-async def serve(address: str, name: str) -> None:
+def without_http(server: type) -> type:
+    """A class of Dask's, Scheduler or Worker, that serves no HTTP. Theirs do, with a dashboard and without."""
+    return type(server.__name__, (server,), {"start_http_server": lambda self, *args, **options: None})
+
+
+async def serve(address: str, name: str, security: Any) -> None:
     """A Dask worker with one thread and one GPU, until the scheduler goes."""
     import dask
     from distributed import Worker
@@ -280,16 +310,23 @@ async def serve(address: str, name: str) -> None:
     with tempfile.TemporaryDirectory(prefix="spmvbench-dask-") as folder:
         # No limit on memory, which Dask would take from what the machine seems to have now.
         options = {"nthreads": 1, "resources": RESOURCES, "memory_limit": 0, "local_directory": folder}
-        async with Worker(address, name=name, dashboard=False, **options) as worker:
+        safe = {"host": LOOPBACK, "protocol": "tls", "security": security, "dashboard": False}
+        async with without_http(Worker)(address, name=name, **safe, **options) as worker:
             await worker.finished()
 
 
 def main() -> None:
-    """`python -m spmvbench.bench.cluster.remote ADDRESS NAME PARENT`: a worker that ends with its parent."""
-    stay_tied(int(sys.argv[3]), expendable=False)
+    """`python -m spmvbench.bench.cluster.remote ADDRESS NAME FD PARENT`: a worker that ends with its parent.
+
+    FD: a pipe with the pickled `distributed.Security` of the session.
+    """
+    address, name, descriptor, parent = sys.argv[1:]
+    stay_tied(int(parent), expendable=False)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     logging.disable(logging.CRITICAL)
-    asyncio.run(serve(*sys.argv[1:3]))
+    with open(int(descriptor), "rb") as pipe:
+        security = pickle.load(pipe)
+    asyncio.run(serve(address, name, security))
     os._exit(0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections import Counter, defaultdict
@@ -17,6 +18,7 @@ from spmvbench.bench.cluster.dealing import Deal, matrix, subject
 from spmvbench.bench.cluster.workers import Workers
 from spmvbench.bench.costs import Costs
 from spmvbench.bench.plan import Case, Group, Settings
+from spmvbench.bench.protocol import Malformed
 from spmvbench.bench.record import blank_row, storable
 from spmvbench.bench.session import Record, Watcher, Writer
 from spmvbench.errors import SpmvbenchError
@@ -95,7 +97,7 @@ class Session:
             if self.going:
                 self.deal_out(present)
             for message in self.workers.received(self.messages, LOOK):
-                self.take(*message)
+                self.take(message)
         return not self.deal
 
     def deal_out(self, present: Iterable[str]) -> None:
@@ -136,18 +138,24 @@ class Session:
         count = len(self.flights)
         self.watcher.on_begin(group, None, f"on {count} worker{'s' * (count != 1)}")
 
-    def take(self, number: int, kind: str, content: Any) -> None:
-        """One message of a job: put on disk what it brings, then answer it."""
-        flight = self.flights.get(number)
+    def take(self, message: Any) -> None:
+        """One message of a job: put on disk what it brings, then answer it. What fits no case is its worker's fault."""
+        number, kind, content = message if isinstance(message, list | tuple) and len(message) == 3 else (None, "", None)
+        flight = self.flights.get(number) if isinstance(number, int) else None
         if flight is None:
-            return  # its worker was lost, and what it had was dealt again
+            return  # its worker was lost, and what it had was dealt again; or nobody knows who has sent it
+        try:
+            content = remote.understood(kind, content, flight.missing)
+        except Malformed as malformed:
+            self.fault(number, flight, f"the worker sent {malformed}")
+            return
         member = self.members[flight.worker]
         if kind == "row":
-            flight.missing.pop(content["case_id"], None)
-            self.write(content)
+            self.write(content | flight.missing.pop(content["case_id"]).columns())
             member.rows += 1
         elif kind == "description":
-            self.writer.description(content)
+            of = flight.group.matrix
+            self.writer.description(content | {"group": of.group, "name": of.name})
         elif kind == "facts":
             member.host = content.pop("host_id")
             if not any(known.facts for known in self.members.values()):
@@ -163,9 +171,23 @@ class Session:
         """Put a row on disk, unless its case has one of this session."""
         if row["case_id"] not in self.written:
             self.written.add(row["case_id"])
-            if row["t_case"] > 0:
+            if 0 < row["t_case"] < math.inf and row["nnz"] >= 0:
                 self.deal.costs.learn(row["label"], row["nnz"], row["t_case"])
             self.going = self.writer.row(row) and self.going
+
+    def refused(self, name: str, reason: str) -> None:
+        """A worker has not measured what it was given."""
+        self.refusals[name] += 1
+        self.reasons.append(reason)
+        self.log.write(f"{name}: {reason}\n".encode(errors="backslashreplace"))
+        self.log.flush()
+        if self.refusals[name] == REFUSALS:
+            self.watcher.on_notice(f"{name} gets no more work: {reason}")
+
+    def fault(self, number: int, flight: Flight, reason: str) -> None:
+        """A job's worker cannot be believed: what the job had is dealt again, and with it a new measuring process."""
+        self.refused(flight.worker, reason)
+        self.lose(number, reason)
 
     def end(self, number: int, flight: Flight, end: dict[str, Any]) -> None:
         """A job's last message: what it did not do is dealt again."""
@@ -177,14 +199,10 @@ class Session:
         member.busy += end.get("t_job", 0.0)
         self.reads_no_more(member, end.get("reading", ()))
         if end["log"]:
-            self.log.write(f"-- {flight.worker}\n{end['log']}".encode())
+            self.log.write(f"-- {flight.worker}\n{end['log']}".encode(errors="backslashreplace"))
             self.log.flush()
         if "refused" in end:
-            self.refusals[flight.worker] += 1
-            self.reasons.append(end["refused"])
-            self.log.write(f"{flight.worker}: {end['refused']}\n".encode())
-            if self.refusals[flight.worker] == REFUSALS:
-                self.watcher.on_notice(f"{flight.worker} gets no more work: {end['refused']}")
+            self.refused(flight.worker, end["refused"])
         left = flight.group.only(flight.missing)
         if left.formats:
             self.deal.back(left)
@@ -201,25 +219,27 @@ class Session:
         if not lost:
             return
         for message in self.workers.received(self.messages, 0):
-            self.take(*message)
-        for number in lost:
-            flight = self.flights.pop(number, None)
-            if flight is None:
-                continue  # its end had come
-            with suppress(OSError):
-                flight.future.cancel()
-            flight.answers.close()
+            self.take(message)
+        for number in filter(self.flights.__contains__, lost):  # the end of others had come
+            flight = self.flights[number]
             self.log.write(f"{flight.worker} was lost with {len(flight.missing)} cases\n".encode())
-            self.members[flight.worker].had = None
-            self.reads_no_more(self.members[flight.worker])
-            left = flight.group.only(flight.missing)
-            for case in self.deal.lost(left) if left.formats else ():
-                reason = "its worker was lost with it again and again, with nothing else in flight there"
-                facts = self.members[flight.worker].facts
-                row = blank_row() | case.columns() | {"device": self.settings.device}
-                row |= {"device_name": str(facts.get("properties", {}).get("device_name", ""))}
-                row |= {"status": "crashed", "reason": reason, "started_at": flight.began}
-                self.write(storable(row))
+            self.lose(number, "its worker was lost with it again and again, with nothing else in flight there")
+
+    def lose(self, number: int, reason: str) -> None:
+        """Give up a job, and deal its cases again; reason: of the rows of those that have cost too many workers."""
+        flight = self.flights.pop(number)
+        with suppress(OSError):
+            flight.future.cancel()
+        flight.answers.close()
+        self.members[flight.worker].had = None
+        self.reads_no_more(self.members[flight.worker])
+        left = flight.group.only(flight.missing)
+        for case in self.deal.lost(left) if left.formats else ():
+            facts = self.members[flight.worker].facts
+            row = blank_row() | case.columns() | {"device": self.settings.device}
+            row |= {"device_name": str(facts.get("properties", {}).get("device_name", ""))}
+            row |= {"status": "crashed", "reason": reason, "started_at": flight.began}
+            self.write(storable(row))
 
     def summary(self) -> list[dict[str, Any]]:
         """What each worker did, for run.json."""

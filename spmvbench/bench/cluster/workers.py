@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spmvbench.bench.cluster import remote
+from spmvbench.bench.supervisor import Supervised
 from spmvbench.errors import SpmvbenchError, UsageError
 
 CONNECT = 10.0  # seconds for the scheduler to answer
@@ -32,13 +34,14 @@ def require() -> None:
 class Workers:
     """A scheduler's workers. `tend` is called now and then, and sees to it that they are there.
 
-    expected: how many will come at least.
+    expected: how many will come at least. notice: a line on who may connect, empty where nobody else may.
     """
 
     client: Any
     address: str
     tend: Callable[[], None] = lambda: None
     expected: int = 1
+    notice: str = ""
 
     def present(self) -> list[str]:
         """The addresses of the workers that have a GPU, or are said to."""
@@ -111,8 +114,11 @@ def connected(address: str) -> Iterator[Workers]:
             client = Client(address, timeout=CONNECT, set_as_default=False)
         except (OSError, ValueError, TypeError, TimeoutError) as error:
             raise SpmvbenchError(f"no scheduler answers at {address} ({type(error).__name__})") from None
+        used = client.scheduler.address
+        safe = used.partition("://")[0] in ("tls", "wss")
+        notice = f"{used} has no TLS: whoever reaches it can run programs there and here, see docs/cluster.md"
         try:
-            yield Workers(client, address)
+            yield Workers(client, address, notice="" if safe else notice)
         finally:
             with suppress(Exception):
                 client.close(timeout=5)
@@ -124,43 +130,59 @@ class _Seat:
 
     name: str
     visible: str | None
-    process: subprocess.Popen | None = None
+    process: Supervised | None = None
     started: float = field(default=-AGAIN)
 
-    def tend(self, address: str) -> None:
-        """Start it where it does not run."""
+    def tend(self, address: str, secret: bytes) -> None:
+        """Start it where it does not run. secret: the session's certificate and key, as `remote.main` takes them."""
         if (self.process is None or self.process.poll() is not None) and time.monotonic() > self.started + AGAIN:
             env = os.environ | ({} if self.visible is None else {"CUDA_VISIBLE_DEVICES": self.visible})
-            command = [sys.executable, "-P", "-m", "spmvbench.bench.cluster.remote", address, self.name]
-            self.process = subprocess.Popen(
-                [*command, str(os.getpid())], env=env, stdin=subprocess.DEVNULL, start_new_session=True
-            )
+            self.end()
+            theirs, ours = os.pipe()  # neither the command line nor a file: others read those
+            with open(theirs, "rb"), open(ours, "wb") as pipe:
+                pipe.write(secret)
+                command = [sys.executable, "-P", "-m", "spmvbench.bench.cluster.remote", address, self.name]
+                self.process = Supervised([*command, str(theirs)], pass_fds=[theirs], env=env, stdin=subprocess.DEVNULL)
             self.started = time.monotonic()
+
+    def end(self) -> None:
+        """End it and what it has started."""
+        if self.process is not None:
+            self.process.end()
 
 
 @contextmanager
 def local(visible: Sequence[str | None]) -> Iterator[Workers]:
-    """A scheduler in this process and workers on this host, one for each GPU, or None for one that emulates."""
-    from distributed import Client, LocalCluster
+    """A scheduler in this process and workers on this host, one for each GPU, or None for one that emulates.
 
+    They listen on the loopback interface, for nobody but who has the session's key, which never leaves their memory.
+    Raises SpmvbenchError where no key can be made.
+    """
+    from distributed import Client, Scheduler, Security, SpecCluster
+
+    try:
+        security = Security.temporary()
+    except ImportError:
+        raise SpmvbenchError("--scheduler local needs cryptography: pip install 'spmvbench[cluster]'") from None
     with _quiet():
-        cluster = LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1", silence_logs=logging.CRITICAL)
+        options = {"host": remote.LOOPBACK, "port": 0, "protocol": "tls", "security": security, "dashboard": False}
+        scheduler = {"cls": remote.without_http(Scheduler), "options": options}
+        cluster = SpecCluster(workers={}, scheduler=scheduler, security=security, silence_logs=logging.CRITICAL)
         client = Client(cluster, set_as_default=False)
         address = cluster.scheduler_address
         seats = [_Seat(f"gpu{number}", of) for number, of in enumerate(visible)]
+        secret = pickle.dumps(security)
 
         def tend() -> None:
             for seat in seats:
-                seat.tend(address)
+                seat.tend(address, secret)
 
         try:
             tend()  # while the caller plans
             yield Workers(client, address, tend, len(seats))
         finally:
             for seat in seats:
-                if seat.process is not None:
-                    seat.process.kill()  # what it has started ends with it
-                    seat.process.wait()
+                seat.end()
             with suppress(Exception):
                 client.close(timeout=5)
                 cluster.close(timeout=5)
