@@ -189,11 +189,11 @@ def test_rows_that_cannot_be_fail_the_check(run, altered, verdicts):
     )
 
 
-def test_a_run_of_which_no_row_can_be_fails_the_check(run, tmp_path):
+def test_a_run_of_which_no_row_can_be_fails_the_check(run, altered, failed):
     def change(rows):
         rows["t_parts"] = "[1]"
 
-    assert failed(verdicts(altered(run, change), tmp_path)) == ["schema"]
+    assert "schema" in failed(altered(run, change))
 
 
 def test_a_bundle_names_no_file_outside_of_the_cache(tmp_path, monkeypatch):
