@@ -490,6 +490,8 @@ def _seconds_with_changing_x(context: Context, fmt: Format, bound: Bound, case: 
     """The median over a few samples, as `vary_x` says; y is judged after the last."""
     device, rule, op, y = context.device, context.rule, case.op, context.y
     x, checks, flip = context.x[op], context.shared.checks[op], context.flip(op)
+    timed_alone = case.mode == "hot" and rule.sample > 0
+    cost = context.flip_seconds(op) if timed_alone else 0.0  # before x is put: it changes x, how often is open
     searched = 0.0
     if parts(x)[-1].dtype.kind != "f":  # half of the searches are from the other source, which takes a time of its own
         verify.put(fmt, checks.dense[0], x)
@@ -498,12 +500,12 @@ def _seconds_with_changing_x(context: Context, fmt: Format, bound: Bound, case: 
     placed = verify.put(fmt, checks.timed, x)
     y[...] = verify.garbage(y)
     device.synchronize()
-    if case.mode == "hot" and rule.sample > 0:
+    if timed_alone:
         changes = 2 * max(repeats // 2, X_CHANGED_PAIRS)  # even: x ends as it began
         work = device.capture(device.compile([flip, *bound.steps]), changes)
         series = timing.Series(work, changes, flush=False)
         timing.take_round(series, device, replace(rule, rounds=1, budget=rule.budget / 10, spread=0.02))
-        samples = [seconds - context.flip_seconds(op) for seconds in series.seconds]
+        samples = [seconds - cost for seconds in series.seconds]
     else:
         flipping, work, samples = device.compile([flip]), device.capture(bound.program, 1), []
         for _ in range(2 * X_CHANGED_PAIRS if rule.sample > 0 else 2):
