@@ -315,7 +315,7 @@ def _locked(run_folder: Path) -> Iterator[None]:
 
 def opened_log(run_folder: Path) -> BinaryIO:
     """The file that the measuring processes of a run write to, open at its end. Raises OSError for a symbolic link."""
-    return open(opened(run_folder / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
+    return open(run_folder / LOG, "ab", opener=lambda path, flags: opened(Path(path), flags))
 
 
 def _leave_unused(run_folder: Path) -> None:

@@ -152,7 +152,9 @@ def instantiations():
                 launches = converted.launches(*vectors(cls, a))
                 for launch in single_steps(launches):
                     if isinstance(launch, Launch):
-                        assert launch.source in cls.sources, f"{cls.key} launches a kernel of a file it does not name"
+                        assert launch.source in formats.sources(cls), (
+                            f"{cls.key} launches a kernel of a file it does not name"
+                        )
                         found[launch.source].add(launch.kernel)
     return found
 

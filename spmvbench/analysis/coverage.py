@@ -12,7 +12,7 @@ from spmvbench.analysis.cases import prepared
 from spmvbench.analysis.programs import named_once, other_names
 from spmvbench.analysis.ranking import ranked, standings
 
-FAILED = ("timeout", "crashed", "oom", "error")
+FAILED = ("implausible", "timeout", "crashed", "oom", "error")
 
 
 def coverage(rows: pd.DataFrame) -> pd.DataFrame:

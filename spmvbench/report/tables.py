@@ -249,7 +249,10 @@ def reasons(rows: pd.DataFrame) -> Table:
     found = groups.agg(
         cases=("reason", "size"), matrices=("matrix", "nunique"), on=("matrix", "first"), reason=("reason", in_common)
     )
-    urgency = {status: place for place, status in enumerate(["wrong", "crashed", "error", "oom", "timeout", "skipped"])}
+    urgency = {
+        status: place
+        for place, status in enumerate(["wrong", "implausible", "crashed", "error", "oom", "timeout", "skipped"])
+    }
     found = found.assign(urgency=found["status"].map(urgency)).sort_values(
         ["urgency", "cases", "label"], ascending=[True, False, True], kind="stable"
     )

@@ -32,7 +32,7 @@ def keep(folder, cases, spent, beside=0.0):
     folder.mkdir()
     for case, each in zip(cases, spent, strict=True):
         row = blank_row() | case.columns() | {"t_case": each, "nnz": case.matrix.nnz, "matrix_sha256": case.matrix.name}
-        store.append(folder, row | {"status": "ok"})
+        store.append(folder, row | {"status": "ok", "t_median": 1e-6})
     total = sum(spent) * (1 + beside)
     store.append_session(folder, {"started": "2026", "seconds": {"all": total, "compiling ahead": 1e6}})
 

@@ -324,7 +324,7 @@ class LyingWorker(DyingWorker):
 
 @pytest.fixture
 def group():
-    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", file_sha256="")
+    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", file_sha256="", generator_hash="")
     cases = plan.cross([matrix], formats.parse("csr-scalar,csr-vector"), ["f64"], ["hot"], "emulated", 0)
     return plan.grouped(cases)[0]
 

@@ -75,9 +75,7 @@ def test_the_hash_is_of_the_files_that_lie_here(module, hash_of):
         ("import os; print('0123456789abcdef', flush=True); os._exit(0)", "it prints"),
         ("import os; os._exit(0)", "ended early"),
         pytest.param("import sys; sys.exit(0)", "ended with 1", marks=MORE),
-        pytest.param(
-            "import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ended with -9", marks=pytest.mark.slow
-        ),
+        pytest.param("import ctypes; ctypes.string_at(0)", "ended with -11", marks=pytest.mark.slow),
         ("import atexit, os; atexit.register(os._exit, 3)", "ended with 3"),
         pytest.param("import atexit; atexit.register(print, 'all is right')", "it prints", marks=MORE),
         (

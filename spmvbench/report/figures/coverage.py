@@ -27,6 +27,7 @@ performance = False
 _LOOKS = {
     "ok": ("#0072B2", ""),
     "skipped": ("#b4b4b4", ""),
+    "implausible": ("#009E73", "||||"),
     "oom": ("#CC79A7", "...."),
     "timeout": ("#E69F00", "////"),
     "crashed": ("#882255", "xxxx"),
