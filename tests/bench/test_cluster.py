@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
@@ -26,7 +27,7 @@ from spmvbench.errors import SpmvbenchError
 pytest.importorskip("distributed")
 from distributed import Client, Security
 
-from spmvbench.bench.cluster import workers
+from spmvbench.bench.cluster import remote, workers
 from spmvbench.bench.cluster.dealing import Deal
 from spmvbench.bench.cluster.session import REFUSALS, Flight, Session
 
@@ -93,7 +94,8 @@ def test_a_worker_that_is_killed_costs_nothing_but_time_and_the_run_stops_and_go
     session = store.environment(folder)["sessions"][-1]
     assert sum(worker["rows"] for worker in session["workers"]) == session["rows"]
     assert session["wall"] > 0 and session["launch_floor"]["hot"] > 0
-    assert "was lost with" in (folder / "worker.log").read_text()
+    log = (folder / "worker.log").read_text()
+    assert "was lost with" in log and "the worker sent" not in log
     together = Path(os.environ["SPMVBENCH_HOME"]) / "together"
     assert not list(together.iterdir())  # the last worker has cleared what they shared
 
@@ -189,7 +191,7 @@ def test_what_fits_no_case_is_the_workers_fault_and_only_its(session, lie):
     session.fly(1)
     for case in session.cases:
         session.take([1, "row", ROW | {"case_id": case.case_id, "label": "best", "t_case": 1.0}])
-    session.take([1, "end", {"log": "", "seconds": {"reading": 1}, "t_job": 2.0, "reading": []}])
+    session.take([1, "end", {"log": "", "seconds": {"reading": 1}, "t_job": 2.0, "reading": ()}])
     assert [(row["case_id"], row["label"]) for row in session.kept.rows] == [
         (first.case_id, "ell"),
         (second.case_id, "coo-flat"),
@@ -197,6 +199,19 @@ def test_what_fits_no_case_is_the_workers_fault_and_only_its(session, lie):
     assert session.kept.answered == [True] * 3 and not session.deal and session.kept.told == []
     session.log.flush()
     assert re.match(r"tcp://liar: the worker sent (what|a|that) \w+", Path(session.log.name).read_text())
+
+
+def test_what_a_worker_is_still_reading_is_not_read_by_another(session):
+    session.fly(0)
+    (flight,) = session.flights.values()
+    what = flight.group.matrix, flight.group.seed
+    session.members["tcp://a"].ahead.add(what)
+    session.deal.reading.add(what)
+    session.take((0, "end", {"log": "", "reading": (remote.named(what),)}))  # as Dask hands lists over
+    assert session.deal.reading == {what}
+    session.fly(1)
+    session.take((1, "end", {"log": "", "reading": ()}))
+    assert session.deal.reading == set()
 
 
 def test_a_worker_that_lies_again_gets_no_more_work(session):
@@ -314,7 +329,7 @@ def slurm(tmp_path, environment):
         (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{script}\n")
         (tmp_path / "bin" / name).chmod(0o755)
     environment["PATH"] = f"{tmp_path / 'bin'}:{environment['PATH']}"
-    for name in ("dask.sh", "array.sh"):
+    for name in ("tls.sh", "dask.sh", "array.sh"):
         (tmp_path / name).write_text(block(name))
     return environment
 
@@ -344,6 +359,7 @@ def test_a_job_array_measures_every_case_once_and_a_requeued_task_goes_on(start,
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
 def test_the_job_with_a_scheduler_and_workers_ends_with_the_rows(start, slurm, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -351,11 +367,27 @@ def test_the_job_with_a_scheduler_and_workers_ends_with_the_rows(start, slurm, t
     (tmp_path / "dask.sh").write_text(block("dask.sh").replace("8786", port))
     slurm["TASKS"] = "2"
     job = start("bash", "dask.sh", *MATRICES, "--formats", "slow,csr-vector", "--run", "d")
+    until(lambda: len(list((tmp_path / "results" / "d" / "parts").glob("*"))) >= 2)
+    (key,) = tmp_path.glob("tls-*/key")
+    assert key.parent.stat().st_mode & 0o077 == 0
+    assert answer(("127.0.0.1", int(port))) == b""
+    listening = [
+        socket.laddr
+        for process in job.children(recursive=True)
+        for socket in process.net_connections(kind="inet")
+        if not socket.raddr
+    ]
+    pages = [answer((where.ip, where.port)) for where in listening if where.ip == "127.0.0.1"]
+    assert all(page == b"" or page.startswith(b"HTTP/1.1 404") for page in pages)
+    with pytest.raises(OSError), workers._quiet():
+        Client(f"tls://127.0.0.1:{port}", security=Security.temporary(), timeout=2, set_as_default=False).close()
     _, err = job.communicate()
     assert job.returncode == 0, err
-    assert "The workers emulate a GPU" in err
+    assert "The workers emulate a GPU" in err and "has no TLS" not in err
+    assert not list(tmp_path.glob("tls-*"))
     rows = store.load(tmp_path / "results" / "d")
     assert len(rows) == 12 and set(rows["status"]) == {"ok"}
+    assert "the worker sent" not in (tmp_path / "results" / "d" / "worker.log").read_text()
     assert len(store.environment(tmp_path / "results" / "d")["workers"]) == 2
 
 
@@ -376,6 +408,7 @@ def test_no_scheduler_and_workers_with_other_formats_are_said_in_one_line(spmvbe
     refused = spmvbench_run("tridiag:9", "--formats", "slow", "--scheduler", f"tcp://127.0.0.1:{port}")
     _, err = refused.communicate()
     assert refused.returncode == 1
+    assert f"tcp://127.0.0.1:{port} has no TLS: whoever reaches it can run programs" in err
     assert "no worker can measure" in err and "set SPMVBENCH_FORMATS alike" in err
     assert "Traceback" not in err
 

@@ -159,7 +159,7 @@ def understood(kind: Any, content: Any, missing: Container[str]) -> dict[str, An
             return dict(content)
         case "end", {"log": str(), **rest}:
             match {"refused": "", "seconds": {}, "t_job": 0.0, "reading": []} | rest:
-                case {"refused": str(), "seconds": dict(seconds), "t_job": float(), "reading": list()}:
+                case {"refused": str(), "seconds": dict(seconds), "t_job": float(), "reading": list() | tuple()}:
                     if all(isinstance(spent, float | int) for spent in seconds.values()):
                         return dict(content)
     raise Malformed("what is no message")
@@ -230,9 +230,9 @@ def _measured(job: Job, home: Home, given_up: Callable[[], bool]) -> dict[str, A
     return {"stopped": bool(left), "seconds": seconds, "t_job": time.monotonic() - began, "reading": reading}
 
 
-def named(what: tuple[Matrix, int]) -> list[Any]:
-    """A matrix and its seed, as a message has them."""
-    return [what[0].id, what[1]]
+def named(what: tuple[Matrix, int]) -> tuple[str, int]:
+    """A matrix and its seed, as a message has them: Dask makes lists tuples."""
+    return what[0].id, what[1]
 
 
 def _describe(seat: Seat, home: Home, about: dict[str, Any]) -> None:
