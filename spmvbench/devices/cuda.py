@@ -500,7 +500,7 @@ def compiled(source: Path, kernel: str, arch: str, cuda: int) -> tuple[str, byte
     digest = hashlib.sha256(repr((kernel, nvrtc.version(cuda), nvrtc.nvrtc_options(arch))).encode())
     for path in (source, *paths.headers(source)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    cached = paths.home() / "cuda" / f"{digest.hexdigest()[:32]}.cubin"
+    cached = paths.compiled() / "cuda" / f"{digest.hexdigest()[:32]}.cubin"
     if cached.is_file():
         header, _, binary = cached.read_bytes().partition(b"\n")
         return header.decode(), binary
