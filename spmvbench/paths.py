@@ -55,6 +55,12 @@ def home() -> Path:
     return Path(platformdirs.user_cache_dir("spmvbench", appauthor=False))
 
 
+def compiled() -> Path:
+    """Compiled kernels: ``SPMVBENCH_COMPILED``, or the folder of everything else that is kept."""
+    chosen = os.environ.get("SPMVBENCH_COMPILED")
+    return Path(chosen).expanduser() if chosen else home()
+
+
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """The error of a full disk, which names no file, names the one that was to be written."""

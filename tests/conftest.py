@@ -3,9 +3,12 @@
 import faulthandler
 import os
 import sys
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import platformdirs
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -13,6 +16,8 @@ from hypothesis import HealthCheck, settings
 # time of many a process would go into compiling the same modules again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+KEPT_SECONDS = 14 * 24 * 3600  # of a compiled kernel
 
 # How long a draw or an example takes says something of the machine, which may be busy, and nothing of the code.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -39,17 +44,33 @@ def pytest_runtest_teardown(item):
         faulthandler.cancel_dump_traceback_later()
 
 
+def compiled():
+    """The folder of compiled kernels that all sessions of this user share; the cache knows them by their contents."""
+    chosen = os.environ.get("SPMVBENCH_COMPILED")
+    return Path(chosen) if chosen else platformdirs.user_cache_path("spmvbench-tests", appauthor=False)
+
+
+def pytest_sessionstart(session):
+    """Kernels that were compiled weeks ago are of sources that have changed since, or are compiled once more."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        for path in compiled().rglob("*.*"):
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime > KEPT_SECONDS:
+                    path.unlink()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def session_home(tmp_path_factory):
-    """A home folder for the whole session: what the emulated device compiles for one test serves the next.
+    """A home folder for the whole session, and compiled kernels from one session to the next.
 
-    A test that needs an empty home sets SPMVBENCH_HOME itself.
+    A test that needs an empty home sets SPMVBENCH_HOME itself, one that watches the compiler SPMVBENCH_COMPILED.
     """
     base = tmp_path_factory.getbasetemp()
     # Under pytest-xdist every worker has a folder of its own inside the session's.
     home = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "spmvbench-home"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPMVBENCH_HOME", str(home))
+        patch.setenv("SPMVBENCH_COMPILED", str(compiled()))
         patch.setenv("MPLBACKEND", "Agg")
         patch.delenv("SPMVBENCH_FORMATS", raising=False)
         yield home

@@ -513,7 +513,7 @@ def compiled(source: Path, kernel: str, arch: str, cuda: int) -> tuple[str, byte
     digest = hashlib.sha256(repr((kernel, nvrtc.version(cuda), nvrtc.nvrtc_options(arch))).encode())
     for path in (source, *headers(source)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    cached = paths.home() / "cuda" / f"{digest.hexdigest()[:32]}.cubin"
+    cached = paths.compiled() / "cuda" / f"{digest.hexdigest()[:32]}.cubin"
     found = _cached(cached)
     if found is not None:
         return found

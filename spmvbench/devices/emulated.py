@@ -13,7 +13,8 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -74,13 +75,13 @@ class _Launch(ctypes.Structure):
 class _Bound:
     """A launch with its library and its arguments where the kernel finds them."""
 
-    def __init__(self, launch: Launch, library: build.Library, seed: int | None):
-        self.kernel, self.library, self.args = launch.kernel, library, launch.args
+    def __init__(self, launch: Launch, made: build.Instantiation, seed: int | None):
+        self.kernel, self.library, self.args = launch.kernel, made.library, launch.args
         grid, block = _three(launch.grid), _three(launch.block)
         _check_geometry(launch, grid, block)
         self.blocks = grid[0] * grid[1] * grid[2]
         self.threads = self.blocks * block[0] * block[1] * block[2]
-        parameters = library.parameters
+        parameters = made.parameters
         if len(parameters) != len(launch.args):
             raise TypeError(f"{launch.kernel} takes {len(parameters)} arguments, not {len(launch.args)}")
         self._values = (ctypes.c_uint64 * (len(parameters) + 1))()
@@ -93,9 +94,9 @@ class _Bound:
                 raise TypeError(f"argument {i} of {launch.kernel} {error}") from None
             ctypes.memmove(slot + 8 * i, content, len(content))
             self._pointers[i] = slot + 8 * i
-        self._buffers = _buffers(parameters, launch.args) if library.check else ()
+        self._buffers = _buffers(parameters, launch.args) if self.library.check else ()
         self.state = _Launch(
-            call=library.kernel.call,
+            call=made.kernel.call,
             args=ctypes.addressof(self._pointers),
             buffers=ctypes.addressof(self._buffers) if self._buffers else None,
             buffer_count=len(self._buffers),
@@ -239,7 +240,7 @@ class Emulated(Device):
         self.compiler = build.find_compiler(os.environ.get("CXX"))
         self.workers = 1 if check else max(1, min(workers or os.cpu_count() or 1, MAX_WORKERS))
         self._arenas: list[int] = []
-        self._libraries: dict[tuple[str, str], build.Library] = {}  # as on a GPU: each source is read once
+        self._made: dict[tuple[str, str], build.Instantiation] = {}  # as on a GPU: each source is read once
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="emulated")
 
     def compile(self, launches: Sequence[Launch | Call | Loop]) -> EmulatedProgram:
@@ -251,19 +252,36 @@ class Emulated(Device):
                 raise DeviceFault(f"{launch.name} is a vendor library's call, the emulated device runs kernels only")
         started = time.perf_counter()
         wanted = {(launch.source, launch.kernel) for launch in single_steps(launches) if all(_three(launch.grid))}
-        missing = wanted - self._libraries.keys()
-        made = self._pool.map(lambda key: build.library(kernel_path(key[0]), key[1], check=self.check), missing)
-        self._libraries.update(zip(missing, made, strict=True))
+        self.precompile(wanted)
 
         def bind(steps: Sequence[Launch]) -> list[_Bound]:
             kept = [launch for launch in steps if all(_three(launch.grid))]
-            return [_Bound(launch, self._libraries[launch.source, launch.kernel], self.seed) for launch in kept]
+            return [_Bound(launch, self._made[launch.source, launch.kernel], self.seed) for launch in kept]
 
         bound: list[_Bound | _BoundLoop] = []
         for step in launches:
             steps = bind(step.steps if isinstance(step, Loop) else [step])
             bound += [_BoundLoop(step, steps)] if isinstance(step, Loop) and steps else steps
         return EmulatedProgram(self, bound, time.perf_counter() - started)
+
+    def lacks(self, kernels: Iterable[tuple[str, str]]) -> bool:
+        """Whether any of these instantiations would have to be compiled."""
+        unknown = set(kernels) - self._made.keys()
+        return build.missing(((kernel_path(source), name) for source, name in unknown), check=self.check)
+
+    def precompile(self, kernels: Iterable[tuple[str, str]]) -> None:
+        """Compile instantiations, (source, name expression), that launches ask for then or later.
+
+        Those of one source together take half of the time. Raises DeviceFault for a source that does not compile.
+        """
+        missing = defaultdict(list)
+        for source, expression in set(kernels) - self._made.keys():
+            missing[source].append(expression)
+        made = self._pool.map(
+            lambda source: build.instantiations(kernel_path(source), missing[source], check=self.check), missing
+        )
+        for source, found in zip(missing, made, strict=True):
+            self._made |= {(source, expression): kernel for expression, kernel in found.items()}
 
     def execute(self, bound: _Bound) -> None:
         """Run one launch to its end. Raises DeviceFault, OutOfDeviceMemory."""

@@ -14,7 +14,7 @@ from spmvbench.devices import cuda
 
 
 def test_a_process_compiles_for_its_share_and_leaves_what_fails_to_the_cases(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path))
+    monkeypatch.setenv("SPMVBENCH_COMPILED", str(tmp_path))
     tasks = [("no-such-format", {}, "f64"), ("csr-scalar", formats.get("csr-scalar").resolve({}), "f32")]
     command = [sys.executable, "-P", "-m", "spmvbench.bench.ahead", "emulated"]
     subprocess.run(command, input=json.dumps(tasks).encode(), check=True)

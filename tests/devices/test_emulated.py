@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -472,18 +473,59 @@ def test_traffic_is_that_of_the_last_run(checking):
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SPMVBENCH_COMPILED", str(tmp_path / "home"))
     return tmp_path / "home"
+
+
+def made_in(home):
+    """The files of the cache by their suffixes, a folder for locks apart."""
+    return sorted(path.suffix for path in (home / "emulated").iterdir() if path.name != "locks")
 
 
 def test_the_cache_spares_the_compiler(home, tmp_path):
     source = tmp_path / "one.cu"
     source.write_text("__global__ void one(int* y) { *y = 1; }")
-    first = build.library(source, "one", check=False)
-    assert sorted(path.suffix for path in (home / "emulated").iterdir()) == [".o", ".so"]
+    first = build.instantiations(source, ["one"], check=False)["one"].library
+    assert made_in(home) == [".o", ".so"]
     made = first.path.stat().st_mtime_ns
-    assert build.library(source, "one", check=False) is first
+    assert build.instantiations(source, ["one"], check=False)["one"].library is first
     assert first.path.stat().st_mtime_ns == made
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_what_is_asked_for_together_is_one_library_and_found_one_by_one(home, tmp_path, monkeypatch, check):
+    source = tmp_path / "filled.cu"
+    source.write_text("template <typename T, int N> __global__ void filled(T* y) { *y = N; }")
+    kernels = [f"filled<{kind}, {n}>" for kind in ("int", "double") for n in (1, 2)]
+    assert build.missing([(source, kernel) for kernel in kernels], check=check)
+    commands = []
+    compiler = build._compile
+    monkeypatch.setattr(build, "_compile", lambda *args: (commands.append(args), compiler(*args)))
+    with closing(Emulated(check=check)) as device:
+        device.precompile([(str(source), kernel) for kernel in kernels[1:]])
+        at_first = len(commands)
+        assert not build.missing([(source, kernel) for kernel in kernels[1:]], check=check)
+        for kernel in kernels:
+            y = np.zeros(1, np.int32 if "int" in kernel else np.float64)
+            run(device, str(source), kernel, 1, 1, y)
+            assert y[0] == int(kernel[-2])
+    units = [command for _, command, _ in commands if "-shared" in command]
+    assert len(units) == (4 if check else 2)  # one by one where each is to have its own shared memory
+    assert len(commands) - at_first == (2 if check else 1)  # what was there already is not compiled again
+    found = [build.instantiations(source, [kernel], check=check)[kernel].library for kernel in kernels]
+    assert len(set(found)) == len(units)
+
+
+def test_who_wants_the_same_at_once_waits_for_it(home, tmp_path, monkeypatch):
+    source = tmp_path / "one.cu"
+    source.write_text("__global__ void one(int* y) { *y = 1; }")
+    commands = []
+    compiler = build._compile
+    monkeypatch.setattr(build, "_compile", lambda *args: (commands.append(args), compiler(*args)))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: build.instantiations(source, ["one"], check=False)["one"].library, range(4)))
+    assert len(set(found)) == 1
+    assert len(commands) == 2  # the runtime and the unit
 
 
 def test_the_cache_knows_what_changed(home, tmp_path):
@@ -509,7 +551,7 @@ def test_two_processes_compile_the_same_at_once(home):
     )
     running = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(2)]
     assert [process.wait() for process in running] == [0, 0]
-    assert sorted(path.suffix for path in (home / "emulated").iterdir()) == [".o", ".so"]
+    assert made_in(home) == [".o", ".so"]
 
 
 def test_a_source_that_does_not_compile(fast, tmp_path):
@@ -539,18 +581,23 @@ class SlowLibrary:
     loading, most = 0, 0
 
     def __init__(self, path, check):
+        self.path = path
         SlowLibrary.loading += 1
         SlowLibrary.most = max(SlowLibrary.most, SlowLibrary.loading)
         time.sleep(0.02)
         SlowLibrary.loading -= 1
 
 
-def test_libraries_are_loaded_one_at_a_time(monkeypatch):
+def test_libraries_are_loaded_one_at_a_time(monkeypatch, tmp_path):
     """Looking for one's own among all libraries, which loading does, fails while another thread loads (glibc 2.36)."""
     monkeypatch.setattr(build, "Library", SlowLibrary)
+    monkeypatch.setattr(build, "_libraries", {})
+    paths = [tmp_path / f"{number}.so" for number in range(8)]
+    for path in paths:
+        path.write_text("")
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda number: build._loaded(Path(f"no-{number}.so"), False), range(8)))
-    build._loaded.cache_clear()
+        found = list(pool.map(lambda path: build._loaded(path, False), paths))
+    assert [library.path for library in found] == paths
     assert SlowLibrary.most == 1
 
 
@@ -601,12 +648,12 @@ def test_a_full_disk_is_no_kernel_s_fault(monkeypatch, home, tmp_path, script, d
         run(device, BLOCKS, "block_sum<double, 64>", 1, 64, np.ones(64), np.zeros(1))
     device.close()
     assert (f"cannot write compiled kernels to {home / 'emulated'} (" in str(raised.value)) == disk
-    assert list((home / "emulated").iterdir()) == []
+    assert made_in(home) == []
 
 
 def test_a_home_that_cannot_be_written_is_named(monkeypatch, fast, tmp_path):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("SPMVBENCH_COMPILED", str(tmp_path / "file"))
     with pytest.raises(SpmvbenchError, match=r"cannot write compiled kernels to .*emulated \(Not a directory\); set"):
         run(fast, BLOCKS, "block_sum<double, 96>", 1, 96, np.ones(96), np.zeros(1))
 
@@ -676,7 +723,7 @@ def test_both_languages_know_the_same_limit():
 @needs_symbols
 @pytest.mark.skipif(not shutil.which("llvm-objdump"), reason="no LLVM here")
 def test_both_families_of_tools_see_the_same(monkeypatch):
-    library = build.library(Path(TRAFFIC), "ragged", check=True)
+    library = build.instantiations(Path(TRAFFIC), ["ragged"], check=True)["ragged"].library
 
     def in_loops():
         found = symbols.places(library.path)

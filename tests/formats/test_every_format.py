@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+
 import numpy as np
 import psutil
 import pytest
@@ -11,6 +15,8 @@ from scipy import sparse
 
 from spmvbench import formats, testing
 from spmvbench.devices import multiply, open_device
+from spmvbench.devices.base import DeviceFault
+from spmvbench.devices.emulated import Emulated
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.base import Format, byte_text, single_steps
 
@@ -18,6 +24,7 @@ KEYS = formats.keys()
 EMULATED = [key for key in KEYS if "emulated" in formats.get(key).devices]
 SINGLE = [key for key in EMULATED if formats.get(key).keeps_values]  # where precision is of no matter, once is enough
 SEARCHES = [key for key in EMULATED if formats.get(key).op == "bfs"]
+ADDING = [key for key in EMULATED if formats.get(key).accumulate is not Format.accumulate]
 HARD = testing.hard_matrices()
 TALL = HARD.pop("tall")  # more rows than 16 bits count, which take their time: one product of each format meets them
 GRAPHS = testing.hard_graphs()
@@ -94,6 +101,11 @@ def check_one_product(key: str, a: sparse.csr_array, device, share: float = 1.0)
     assert (abs(found - expected) <= bound).all()
 
 
+def with_long_pointers(matrix: sparse.csr_array) -> Csr:
+    a = Csr.of(matrix)
+    return Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
+
+
 def takes(spec: str, a: sparse.csr_array, xp) -> bool:
     """Whether a matrix fits the parameters: unknowns a node, say, have to divide its sides."""
     ((cls, _),) = formats.parse(spec)
@@ -102,6 +114,53 @@ def takes(spec: str, a: sparse.csr_array, xp) -> bool:
     except Skip:
         return False
     return True
+
+
+@cache
+def instantiated(key: str) -> set[tuple[str, str]]:
+    """Source and expression of every kernel that the products of a format below launch."""
+
+    def conversions() -> Iterator[tuple[str, Csr | sparse.csr_array]]:
+        core = key in CORES
+        for spec in variants(key):
+            names = HARD if spec == key else TELLING if core else FEW
+            yield from ((spec, HARD[name]) for name in names)
+        yield from ((key, HARD[name].astype(np.float32)) for name in (HARD if core else TELLING))
+        yield key, with_long_pointers(HARD["power law"])
+
+    found = set()
+    cls = formats.get(key)
+    for spec, a in conversions():
+        with suppress(Skip):
+            fmt = testing.convert(spec, testing.suited(cls, a))
+            x, y = testing.vectors(cls, testing.suited(cls, a))
+            steps = fmt.launches(x, y) + (fmt.accumulate(x, y) if spec == key and key in ADDING else [])
+            found |= {(launch.source, launch.kernel) for launch in single_steps(steps)}
+    return found
+
+
+class Together(Emulated):
+    """Compiles with the first instantiation of a file that is missing all that the tests below ask for of that file.
+
+    One by one they would take more than twice the time.
+    """
+
+    _seen = {"vector.cu"}  # every format's: finding out who launches what would take longer than compiling it
+
+    def compile(self, launches):
+        for launch in single_steps(launches):
+            kernel = (launch.source, launch.kernel)
+            if launch.source not in self._seen and self.lacks([kernel]):
+                self._seen.add(launch.source)
+                users = [key for key in EMULATED if launch.source in formats.get(key).sources]
+                with suppress(DeviceFault):  # where one does not compile, the others are compiled one by one
+                    self.precompile(found for key in users for found in instantiated(key) if found[0] == launch.source)
+        return super().compile(launches)
+
+
+@pytest.fixture(scope="session")
+def emulated():
+    return Together()
 
 
 @pytest.mark.parametrize("spec", VARIANTS)
@@ -138,9 +197,7 @@ def test_products_are_right_in_single_precision(key, emulated):
         testing.check_product(key, HARD[name].astype(np.float32), emulated)
 
 
-@pytest.mark.parametrize(
-    "key", by_core([key for key in EMULATED if formats.get(key).accumulate is not Format.accumulate])
-)
+@pytest.mark.parametrize("key", by_core(ADDING))
 def test_accumulate_adds_to_what_y_holds(key, emulated):
     for name in TELLING:
         fmt = testing.convert(key, testing.suited(formats.get(key), HARD[name]))
@@ -201,8 +258,7 @@ def test_any_small_matrix(key, emulated, data):
 
 @pytest.mark.parametrize("key", by_core(EMULATED))
 def test_64_bit_row_pointers(key, emulated):
-    a = Csr.of(HARD["power law"])
-    wide = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
+    wide = with_long_pointers(HARD["power law"])
     testing.check_conversion(key, wide)
     testing.check_product(key, wide, emulated)
 

@@ -1,6 +1,8 @@
-"""From a .cu file and a name expression to a loaded library, by the host's C++ compiler and a cache on disk.
+"""From a .cu file and name expressions to a loaded library, by the host's C++ compiler and a cache on disk.
 
-A library holds one instantiation: a survey combines the expressions in ever new ways, but one by one they repeat.
+The cache knows every instantiation by a name of its own, whatever others its library holds: a survey combines the
+expressions in ever new ways, but one by one they repeat. What is asked for together is compiled together, in half of
+the time. A library of the checking build holds one: what leaves its shared memory must not end in another's.
 """
 
 from __future__ import annotations
@@ -9,12 +11,14 @@ import ctypes
 import errno
 import hashlib
 import importlib.util
+import itertools
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -103,12 +107,11 @@ def _asked(command: list[str]) -> Compiler | None:
 
 
 class Library(ctypes.CDLL):
-    """One instantiation, loaded. `check`: whether it is the checking build."""
+    """Instantiations of one source, loaded. `check`: whether it is the checking build."""
 
     def __init__(self, path: Path, check: bool):
         super().__init__(str(path))
         self.path, self.check = path, check
-        self.spmvbench_kernel.restype = ctypes.POINTER(Kernel)
         self.spmvbench_arena_create.restype = ctypes.c_void_p
         self.spmvbench_arena_destroy.argtypes = [ctypes.c_void_p]
         self.spmvbench_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
@@ -131,11 +134,21 @@ class Library(ctypes.CDLL):
         self.spmvbench_prepare.argtypes = [ctypes.c_void_p]
         self.spmvbench_prepare.restype = None
         self.spmvbench_prepare(dynamic)
-        self.kernel = self.spmvbench_kernel().contents
+        table = ctypes.pointer(Kernel.in_dll(self, "spmvbench_kernels"))
+        listed = itertools.takewhile(lambda kernel: kernel.expression, (table[i] for i in itertools.count()))
+        self.kernels = {kernel.expression.decode(): kernel for kernel in listed}
 
     def place_name(self, offset: int) -> str:
         """``csr.cu:25`` for an instruction; its number where the tools that know are not installed."""
         return self.place_names.get(offset, f"+{offset:#x}")
+
+
+@dataclass(frozen=True)
+class Instantiation:
+    """A kernel, in the library that holds it."""
+
+    library: Library
+    kernel: Kernel
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -158,6 +171,7 @@ class Kernel(ctypes.Structure):
     """emulation::Kernel of launcher.hpp."""
 
     _fields_ = (
+        ("expression", ctypes.c_char_p),
         ("call", ctypes.c_void_p),
         ("parameters", ctypes.POINTER(Parameter)),
         ("count", ctypes.c_uint64),
@@ -181,23 +195,59 @@ class Tally(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in ("pc", "requests", "lanes", "sectors_read", "sectors_written"))
 
 
-def library(source: Path, expression: str, *, check: bool) -> Library:
-    """The library of one instantiation, compiled if the cache lacks it.
+def instantiations(source: Path, expressions: Iterable[str], *, check: bool) -> dict[str, Instantiation]:
+    """Instantiations of a source by their expressions, those that the cache lacks compiled together.
 
     Raises DeviceFault with the compiler's words, DeviceUnavailable without a compiler, SpmvbenchError where the cache
     cannot be written.
     """
+    names = _names(source, expressions, check)
+    for together in [{expression: path} for expression, path in names.items()] if check else [names]:
+        _make(source, together, check)
+    loaded = {expression: _loaded(path, check) for expression, path in names.items()}
+    return {expression: Instantiation(made, made.kernels[expression]) for expression, made in loaded.items()}
+
+
+def missing(kernels: Iterable[tuple[Path, str]], *, check: bool) -> bool:
+    """Whether the cache lacks any of these instantiations, (source, expression)."""
+    by_source = defaultdict(list)
+    for source, expression in kernels:
+        by_source[source].append(expression)
+    return any(
+        not path.exists() for source, found in by_source.items() for path in _names(source, found, check).values()
+    )
+
+
+def _names(source: Path, expressions: Iterable[str], check: bool) -> dict[str, Path]:
+    """Where the cache has, or will have, each instantiation."""
     compiler = find_compiler(os.environ.get("CXX"))
-    unit = f'#include "cuda.hpp"\n#include "launcher.hpp"\n#include "{source}"\nSPMVBENCH_KERNEL({expression})\n'
+    files = [source, *headers(source), *_runtime_files()]
+    common = _hash(_unit(source, []), compiler, _flags(compiler, check), files)
+    folder = paths.compiled() / "emulated"
+    return {expression: folder / f"{_short(f'{common} {expression}')}.so" for expression in expressions}
+
+
+def _unit(source: Path, expressions: Iterable[str]) -> str:
+    kernels = " ".join(f'SPMVBENCH_KERNEL("{expression}", {expression})' for expression in sorted(expressions))
+    return f'#include "cuda.hpp"\n#include "launcher.hpp"\n#include "{source}"\nSPMVBENCH_KERNELS({kernels})\n'
+
+
+def _make(source: Path, names: dict[str, Path], check: bool) -> None:
+    """Compile what has no file yet, one library with a name for each; who wants the same meanwhile waits for it."""
+    if all(path.exists() for path in names.values()):
+        return
+    compiler = find_compiler(os.environ.get("CXX"))
     flags = _flags(compiler, check)
-    key = _hash(unit, compiler, flags, [source, *headers(source), *_runtime_files()])
     folder = _cache()
-    path = folder / f"{key}.so"
-    if not path.exists():
+    lock = folder / "locks" / _short(" ".join(sorted(path.name for path in names.values())))
+    with _writing(folder), paths.turn(lock):
+        missing = {expression: path for expression, path in names.items() if not path.exists()}
+        if not missing:
+            return
         runtime = _runtime(compiler, flags, check, folder)
-        with _writing(folder), paths.scratch(folder) as scratch:
+        with paths.scratch(folder) as scratch:
             text, made = scratch / "unit.cpp", scratch / "unit.so"
-            text.write_text(unit)
+            text.write_text(_unit(source, missing))
             command = [*compiler.command, *flags, f"-I{FOLDER}", f"-I{paths.include()}"]
             if check:
                 instrumented = scratch / "unit.o"
@@ -205,17 +255,26 @@ def library(source: Path, expression: str, *, check: bool) -> Library:
                 text = instrumented
             libraries = () if compiler.clang else GCC_LIBRARIES
             _compile(source, [*command, "-shared", text, *runtime, "-lm", *libraries, "-o", made], scratch)
-            made.replace(path)  # whole or not there: others compile at the same time
-    return _loaded(path, check)
+            for path in missing.values():  # whole or not there: others compile at the same time
+                name = scratch / path.name
+                try:
+                    os.link(made, name)
+                except OSError:  # a file system without links
+                    shutil.copyfile(made, name)
+                name.replace(path)
 
 
 _loading = threading.Lock()
+_libraries: dict[tuple[int, int], Library] = {}  # for good: what is mapped keeps its identity
 
 
-@cache
 def _loaded(path: Path, check: bool) -> Library:
+    found = path.stat()
+    identity = found.st_dev, found.st_ino  # one for all names of a file
     with _loading:  # it looks through all libraries of the process, and finds half of one that another thread loads
-        return Library(path, check)
+        if identity not in _libraries:
+            _libraries[identity] = Library(path, check)
+        return _libraries[identity]
 
 
 def _flags(compiler: Compiler, check: bool) -> tuple[str, ...]:
@@ -266,8 +325,12 @@ def _hash(text: str, compiler: Compiler, flags: tuple[str, ...], files: Iterable
     return digest.hexdigest()[:32]
 
 
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
 def _cache() -> Path:
-    folder = paths.home() / "emulated"
+    folder = paths.compiled() / "emulated"
     with _writing(folder):
         return paths.own(folder)  # what lies there is loaded as code
 
@@ -279,7 +342,7 @@ def _writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or error
-        raise SpmvbenchError(f"cannot write compiled kernels to {folder} ({reason}); set SPMVBENCH_HOME") from None
+        raise SpmvbenchError(f"cannot write compiled kernels to {folder} ({reason}); set SPMVBENCH_COMPILED") from None
 
 
 def _compile(source: Path, command: list[str | Path], scratch: Path) -> None:

@@ -72,6 +72,7 @@ struct Unqualified<const T> {
 };
 
 struct Kernel {
+  const char* expression;
   void (*call)(void* const* args);
   const Parameter* parameters;
   u64 count;
@@ -90,13 +91,12 @@ struct Entry<Function> {
   }
   static __attribute__((no_sanitize("thread"))) void call(void* const* args) { call_with(args, typename IndicesUpTo<sizeof...(P)>::Type{}); }
 
-  static constexpr Kernel kernel{call, parameters, sizeof...(P)};
+  static constexpr Kernel named(const char* expression) { return {expression, call, parameters, sizeof...(P)}; }
 };
 
 }  // namespace emulation
 
-// One per unit: the instantiation that the unit is for.
-#define SPMVBENCH_KERNEL(...)                                                        \
-  extern "C" __attribute__((visibility("default"))) const emulation::Kernel* spmvbench_kernel() { \
-    return &emulation::Entry<__VA_ARGS__>::kernel;                                   \
-  }
+// One list per unit: the instantiations that the unit is for, by their expressions, up to one without.
+#define SPMVBENCH_KERNEL(EXPRESSION, ...) emulation::Entry<__VA_ARGS__>::named(EXPRESSION),
+#define SPMVBENCH_KERNELS(...) \
+  extern "C" __attribute__((visibility("default"))) const emulation::Kernel spmvbench_kernels[] = {__VA_ARGS__ {}};
