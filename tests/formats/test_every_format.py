@@ -152,7 +152,7 @@ class Together(Emulated):
             kernel = (launch.source, launch.kernel)
             if launch.source not in self._seen and self.lacks([kernel]):
                 self._seen.add(launch.source)
-                users = [key for key in EMULATED if launch.source in formats.get(key).sources]
+                users = [key for key in EMULATED if launch.source in formats.sources(formats.get(key))]
                 with suppress(DeviceFault):  # where one does not compile, the others are compiled one by one
                     self.precompile(found for key in users for found in instantiated(key) if found[0] == launch.source)
         return super().compile(launches)
