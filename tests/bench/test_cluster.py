@@ -296,11 +296,12 @@ class Hides(CsrScalar):
 
 
 @pytest.mark.slow
-def test_workers_measuring_processes_and_what_formats_hide_end_with_a_client_that_is_killed(spmvbench_run, tmp_path):
+@pytest.mark.parametrize("where", [LOCAL, LOCAL[:2]], ids=["local", "alone"])
+def test_workers_and_what_formats_hide_end_with_a_client_that_is_killed(spmvbench_run, tmp_path, where):
     (tmp_path / "slow.py").write_text((tmp_path / "slow.py").read_text() + HIDES)
-    run = spmvbench_run(*MATRICES, "--formats", "hides,slow", *LOCAL, "--run", "k")
-    until((tmp_path / "hidden").exists)
-    until(lambda: len(of(run, "spmvbench.bench.worker")) >= 4)  # two, and their supervisors
+    run = spmvbench_run(*MATRICES, "--formats", "hides,slow", *where, "--run", "k")
+    until(lambda: (tmp_path / "hidden").exists() and (tmp_path / "hidden").read_text())
+    until(lambda: len(of(run, "spmvbench.bench.worker")) >= (4 if where == LOCAL else 2))  # with their supervisors
     there = run.children(recursive=True)
     run.kill()
     run.communicate()

@@ -18,7 +18,7 @@ HIDES = """
 import os, signal, subprocess, sys, time
 folder = sys.argv[1]
 quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
-stubborn = subprocess.Popen(["/bin/sh", "-c", "trap '' TERM HUP; sleep 3600; sleep 3600"], **quiet)
+stubborn = subprocess.Popen(["/bin/sh", "-c", "trap '' TERM HUP; exec sleep 3600"], **quiet)
 two = "import subprocess; print(subprocess.Popen(['sleep', '3600'], stdout=2, start_new_session=True).pid)"
 orphan = subprocess.run([sys.executable, "-S", "-c", two], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
 if os.fork() == 0:
