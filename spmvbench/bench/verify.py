@@ -4,9 +4,9 @@
 u = eps / 2 the unit roundoff of the values' type, any order of summation, fused or not, gives an error of at most about
 k u (|A||x|)_i (Higham 2002, section 3.1). The reference, in float64, is wrong by as much at most, so k eps (|A||x|)_i
 covers both; the bound is (k + 2) eps (|A||x|)_i, the 2 for second-order terms and for y being rounded once more where
-it is stored. Products that underflow add half a subnormal each: a kernel that flushes subnormals to zero is wrong, as
-nvcc's default is to keep them. A row without entries has the bound 0: its y is 0
-exactly. A row that loses the product p is off by |p| less its rounding errors, hence beyond the bound for certain
+it is stored. Below the smallest normal number every product, and every sum, may be off by that number: floating-point
+atomics in a GPU's global memory flush single precision subnormals to zero, whatever the compiler's options (PTX ISA,
+atom.add.f32). The reference keeps them. A row without entries has the bound 0: its y is 0 exactly. A row that loses the product p is off by |p| less its rounding errors, hence beyond the bound for certain
 where |p| is over twice the bound. All |x| lie in [1/2, 1), so entries of one size are told up to k of about
 sqrt(1 / (2 eps)): 2,000 entries a row in float32, 47 million in float64. Longer rows, and entries far smaller than the
 others of their row, can hide. Where a row has over 64 entries, one more x is zero but for about 8 of them, so that
@@ -204,7 +204,7 @@ def both_signs(n: int, rng: np.random.Generator, dtype: np.dtype) -> np.ndarray:
 def _bound(products: Array, size: Array, dtype: np.dtype) -> Array:
     """How far off a sum of so many products may be; size: the sum of their magnitudes."""
     limits = np.finfo(dtype)
-    return (products + 2) * float(limits.eps) * size + products * float(limits.smallest_subnormal)
+    return (products + 2) * float(limits.eps) * size + 2 * products * float(limits.smallest_normal)
 
 
 def _whole_limits(a: Csr) -> tuple[int, int]:
@@ -299,7 +299,7 @@ def _untold(a: Csr, dense: Sequence[Reference]) -> tuple[Array, Array, Array, Ar
     nothing to lose, nor has what is hardly more than the type's smallest number.
     """
     xp = a.xp
-    nothing = 8 * float(np.finfo(a.dtype).smallest_subnormal)
+    nothing = 16 * float(np.finfo(a.dtype).smallest_normal)
     rows, parts, entries = 0, [], 0
     for first, block in a.row_blocks(1, BLOCK):
         row, col, value = block.row_idx, block.col_idx, exact(block.values)

@@ -352,15 +352,16 @@ def tiny(rows=50, seed=3):
     return Csr(a.shape, a.row_ptr, a.col_idx, np.copysign(TINY, a.values).astype(np.float32))
 
 
-def test_subnormals_are_multiplied_and_those_that_are_flushed_missed():
+def test_references_keep_subnormals_and_bounds_allow_for_atomics_that_flush_them():
     a = tiny()
     right = sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape)
-    for reference in [*references(a, 0), *sparse_references(a, references(a, 0), np.random.default_rng(0))]:
-        y = right @ reference.whole_x(a.cols)
-        assert y.dtype == np.float32
-        assert (y[y != 0] < np.finfo(np.float32).tiny).all()
-        assert judge(y, reference).right
-        assert not judge(np.zeros_like(y), reference).right
+    for reference in references(a, 0):
+        y = right @ reference.x
+        assert (abs(y[y != 0]) < np.finfo(np.float32).tiny).all()
+        np.testing.assert_allclose(reference.y, right.astype(np.float64) @ reference.x.astype(np.float64))
+        assert (reference.y[a.row_lengths > 0] != 0).any()
+        assert judge(y, reference).right and judge(np.zeros_like(y), reference).right
+        assert not judge(y + np.float32(1e-30), reference).right
 
 
 @pytest.mark.parametrize("key", ["csr-scalar", "coo-flat", "dia"])
