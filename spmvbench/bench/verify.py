@@ -6,11 +6,12 @@ k u (|A||x|)_i (Higham 2002, section 3.1). The reference, in float64, is wrong b
 covers both; the bound is (k + 2) eps (|A||x|)_i, the 2 for second-order terms and for y being rounded once more where
 it is stored. Below the smallest normal number every product, and every sum, may be off by that number: floating-point
 atomics in a GPU's global memory flush single precision subnormals to zero, whatever the compiler's options (PTX ISA,
-atom.add.f32). The reference keeps them. A row without entries has the bound 0: its y is 0 exactly. A row that loses the product p is off by |p| less its rounding errors, hence beyond the bound for certain
-where |p| is over twice the bound. All |x| lie in [1/2, 1), so entries of one size are told up to k of about
-sqrt(1 / (2 eps)): 2,000 entries a row in float32, 47 million in float64. Longer rows, and entries far smaller than the
-others of their row, can hide. Where a row has over 64 entries, one more x is zero but for about 8 of them, so that
-values that are all a little wrong (stored in fewer digits) show however long the rows are.
+atom.add.f32). The reference keeps them. A row without entries has the bound 0: its y is 0 exactly. A row that loses the
+product p is off by |p| less its rounding errors, hence beyond the bound for certain where |p| is over twice the bound.
+All |x| lie in [1/2, 1), so entries of one size are told up to k of about sqrt(1 / (2 eps)): 2,000 entries a row in
+float32, 47 million in float64. Longer rows, and entries far smaller than the others of their row, can hide. Where a row
+has over 64 entries, one more x is zero but for about 8 of them, so that values that are all a little wrong (stored in
+fewer digits) show however long the rows are.
 
 **Whole numbers.** So the format also converts the matrix's twin, which has the same entries with the values 1 to 4, and
 multiplies it by whole numbers x >= 1 so small that a row's sum stays within the type's 2^24 or 2^53. All partial sums
