@@ -114,6 +114,7 @@ def test_every_planted_fault_is_found_on_real_matrices(planted, name, mirror, mo
 
 
 @pytest.mark.gpu
+@pytest.mark.timing
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_every_planted_fault_is_found_on_a_gpu(planted, dtype, monkeypatch):
     check(rows_of([*planted, "csr-scalar", "ell"], open_device("cuda:0"), dtype, monkeypatch))

@@ -523,7 +523,7 @@ def test_rows_that_cannot_be_stored_are_errors_and_the_run_goes_on(run, tmp_path
 @pytest.mark.gpu
 def test_formats_that_fail_on_a_gpu_leave_their_rows_and_the_run_goes_on(run, tmp_path):
     formats = "csr-scalar,bad-hang,bad-segv,bad-wrong,bad-memory,bad-compile,csr-vector"
-    args = ("--formats", formats, "--mode", "hot", "--timeout", "5", "--run", "r", "--max-bytes", "1TB")
+    args = ("--formats", formats, "--mode", "hot", "--timeout", "20", "--run", "r", "--max-bytes", "1TB")
     done = run("poisson2d:12", "--device", "cuda:0", *args)
     rows = store.load(tmp_path / "results" / "r").set_index("label")
     assert rows["status"].to_dict() == {

@@ -4,6 +4,7 @@ import itertools
 import json
 import time
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -457,6 +458,30 @@ def test_work_that_is_skipped_while_x_is_the_same_is_found(measure, mode):
     assert skips["status"] == "wrong"
     assert "work is skipped" in skips["reason"] and "0.0007 s while x changes" in skips["reason"]
     assert skips["t_median"] == pytest.approx(1e-4)
+
+
+def test_a_neighbour_that_slows_two_series_down_charges_nobody(measure):
+    class Neighbour(Clocked):
+        """Somebody else is at work while the first two series with a changing x are taken."""
+
+        slowed: ClassVar[list] = []
+        series = 0
+
+        def capture(self, program, repeats):
+            work = super().capture(program, repeats)
+            if len(program.launches) > 1:
+                self.series += 1
+                if self.series <= 2:
+                    self.slowed.append(work)
+            return work
+
+        def elapsed(self, work, *, flush=False):
+            return super().elapsed(work, flush=flush) * (3 if work in self.slowed else 1)
+
+    device = Neighbour()
+    _, rows, _ = measure(timed_variant("Honest", device, 7e-4, honest), modes=("hot",), device=device)
+    assert rows["test-honest", "hot"]["status"] == "ok"
+    assert device.series == 3
 
 
 class Capturing(HostCuda):
