@@ -121,7 +121,7 @@ def test_import_along_the_direction_is_allowed(name, source):
     assert violations(source, name) == []
 
 
-HEAVY = ("cupy", "matplotlib", "pandas", "scipy", "pyarrow", "requests", "ssgetpy", "numpy")
+HEAVY = ("cupy", "matplotlib", "pandas", "scipy", "pyarrow", "requests", "numpy")
 
 
 def test_help_imports_nothing_heavy():
