@@ -173,7 +173,7 @@ def _show_some(classes: list[type[Format]]) -> None:
             settings = ", ".join(f"{name}={p.default}" for name, p in cls.parameters().items())
             for text in filter(None, (_summary(cls), cls.core, settings, cls.reference)):
                 click.echo(click.wrap_text(text, width, " " * 6, " " * 6))
-    click.echo(f"\n{len(classes)} formats; spmvbench formats KEY shows one whole.")
+    click.echo(f"\n{len(classes)} format{'s' * (len(classes) != 1)}; spmvbench formats KEY shows one whole.")
 
 
 def _show_survey() -> None:
@@ -187,17 +187,14 @@ def _show_survey() -> None:
 
     entries = [(name, name.title if name.in_table2 else f"({name.title})") for name in survey.names()]
     column = max(len(title) for _, title in entries) + 2
-    read = max(map(len, survey.CONFIDENCE)) + 2
-    click.secho(f"{'Section':9}{'Name':{column}}{'Confidence':{read}}Runs as", bold=True)
+    click.secho(f"{'Section':9}{'Name':{column}}Runs as [confidence]", bold=True)
     for name, title in entries:
-        text = "; ".join(filter(None, (", ".join(map(said, name.keys)), name.why_not)))
-        known = name.confidence if name.keys else ""
-        click.echo(_wrapped(text, f"{name.section:9}{title:{column}}{known:{read}}"))
-    count = "{} of the {} names in Table 2 run here: {}."
-    click.echo(f"\n{_wrapped(count.format(*survey.count(), survey.shares()), '')}")
-    click.echo(
-        "Confidence: the best that was read of a name. Names in brackets stand in the text alone, = is an alias."
-    )
+        runs = f"{', '.join(map(said, name.keys))} [{name.confidence}]" if name.keys else ""
+        text = "; ".join(filter(None, (runs, name.why_not)))
+        click.echo(_wrapped(text, f"{name.section:9}{title:{column}}"))
+    count = "{} of the {} names in Table 2 run here: {}.".format(*survey.count(), survey.shares())
+    click.echo(f"\n{_wrapped(count, '')}")
+    click.echo(_wrapped("Confidence: the best that was read. (Names) stand in the text alone, = is another name.", ""))
 
 
 def _show_same(name: str | None, matrix: str, as_json: bool) -> None:
