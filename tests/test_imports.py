@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "bench": {"formats", "devices", "collection", "store"},
     "store": {"bench.record"},
     "analysis": set(),
-    "report": {"store", "analysis", "bench.record", "collection.sets"},
+    "report": {"store", "analysis", "bench.record", "collection.sets", "formats.survey"},
     "advice": {"store", "analysis", "formats", "collection", "bench.roofs", "report.style"},
     "testing": {"formats", "devices", "bench.operations", "bench.verify"},
     "bundle": {"store", "bench", "formats", "collection", "devices", "testing"},
