@@ -82,6 +82,7 @@ def formats() -> str:
             about = describe(cls)
             lines += [f"### `{cls.key}` {{ #{cls.key} }}", "", _plain(about["doc"]), ""]
             facts = {"Reference": cls.reference, "The survey's name": cls.survey_name, "Storage": cls.core}
+            facts["Confidence"] = about["confidence"]
             facts["Another name of"] = cls.alias_of and f"`{cls.alias_of}`"
             facts["Operation"] = "" if cls.op == "spmv" else f"`{cls.op}`"
             facts["Kernels"] = ", ".join(f"`{Path(source).name}`" for source in formats.sources(cls))

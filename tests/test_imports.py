@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "bench": {"formats", "devices", "collection", "store"},
     "store": {"bench.record"},
     "analysis": set(),
-    "report": {"store", "analysis", "bench.record", "collection.sets"},
+    "report": {"store", "analysis", "bench.record", "collection.sets", "formats.survey"},
     "advice": {"store", "analysis", "formats", "collection", "bench.roofs", "report.style"},
     "testing": {"formats", "devices", "bench.operations", "bench.verify"},
     "bundle": {"store", "bench", "formats", "collection", "devices", "testing"},
@@ -121,7 +121,7 @@ def test_import_along_the_direction_is_allowed(name, source):
     assert violations(source, name) == []
 
 
-HEAVY = ("cupy", "matplotlib", "pandas", "scipy", "pyarrow", "requests", "ssgetpy", "numpy")
+HEAVY = ("cupy", "matplotlib", "pandas", "scipy", "pyarrow", "requests", "numpy")
 
 
 def test_help_imports_nothing_heavy():

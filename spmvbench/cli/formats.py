@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,9 @@ def _comments(cls: type) -> dict[str, str]:
 
 
 def describe(cls: type[Format]) -> dict[str, Any]:
-    """Everything that a format says of itself, ready for JSON."""
+    """Everything that a format says of itself, and the files that it is in, ready for JSON."""
+    import inspect
+
     from spmvbench import formats
 
     return {
@@ -68,6 +70,7 @@ def describe(cls: type[Format]) -> dict[str, Any]:
         "family": cls.family,
         "op": cls.op,
         "survey_name": cls.survey_name,
+        "confidence": formats.survey.confidence(cls.key),
         "core": cls.core,
         "reference": cls.reference,
         "doc": _doc(cls),
@@ -81,6 +84,8 @@ def describe(cls: type[Format]) -> dict[str, Any]:
         "alias_of": cls.alias_of,
         "sources": list(formats.sources(cls)),
         "module": cls.__module__,
+        "file": inspect.getfile(cls),
+        "kernel_files": [str(formats.kernel_path(source)) for source in formats.sources(cls)],
     }
 
 
@@ -115,12 +120,10 @@ def _of_family(name: str) -> list[type[Format]]:
 
 
 def _with_text(text: str) -> list[type[Format]]:
-    """The formats whose key, survey's name, paper or description holds a text, its case ignored. Raises UsageError."""
+    """The formats whose key, names, paper and description hold the words of a text, best first. Raises UsageError."""
+    from spmvbench.formats.search import search
 
-    def words(cls: type[Format]) -> str:
-        return " ".join([cls.key, cls.survey_name, cls.core, cls.reference, *_doc(cls).split()]).lower()
-
-    found = [cls for cls in _every() if text.lower() in words(cls)]
+    found = search(_every(), text)
     if not found:
         raise UsageError(f"no format says {text!r} of itself: spmvbench formats lists them all")
     return found
@@ -130,13 +133,13 @@ def markdown_table() -> str:
     """The README's count of the survey's names, and its table: one row a format, by family."""
     from spmvbench import formats
 
-    count = "Of the {1} names in the survey's Table 2, {0} run here; `spmvbench formats --survey` lists them all."
+    count = "Of the {1} names in the survey's Table 2, {0} run here: {2}. `spmvbench formats --survey` lists them all."
     rows = [("Family", "Key", "Survey", "Storage", "Parameters", "Reference"), ("---",) * 6]
     for cls in _every():
         parameters = ", ".join(f"`{name}={p.default}`" for name, p in cls.parameters().items())
         rows.append((_family(cls, "`"), f"`{cls.key}`", cls.survey_name, _summary(cls), parameters, cls.reference))
     table = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
-    return f"{count.format(*formats.survey.count())}\n\n{table}"
+    return f"{count.format(*formats.survey.count(), formats.survey.shares())}\n\n{table}"
 
 
 def with_table(text: str) -> str:
@@ -158,16 +161,19 @@ def _show_keys(classes: list[type[Format]]) -> None:
 
 
 def _show_some(classes: list[type[Format]]) -> None:
+    """Every format in a few lines, in this order, those of a family that follow each other under its name."""
+    from spmvbench.formats import survey
+
     width = _width()
-    for family, members in itertools.groupby(classes, key=_family):
-        click.secho(f"{'' if family == _family(classes[0]) else chr(10)}{family}", bold=True)
+    for place, (family, members) in enumerate(itertools.groupby(classes, key=_family)):
+        click.secho(f"{chr(10) if place else ''}{family}", bold=True)
         for cls in members:
-            survey = f"  [{cls.survey_name} in the survey]" if cls.survey_name else ""
-            click.echo(f"  {click.style(cls.key, fg='cyan')}{survey}")
+            named = f"  [{cls.survey_name} in the survey, {survey.confidence(cls.key)}]" if cls.survey_name else ""
+            click.echo(f"  {click.style(cls.key, fg='cyan')}{named}")
             settings = ", ".join(f"{name}={p.default}" for name, p in cls.parameters().items())
             for text in filter(None, (_summary(cls), cls.core, settings, cls.reference)):
                 click.echo(click.wrap_text(text, width, " " * 6, " " * 6))
-    click.echo(f"\n{len(classes)} formats; spmvbench formats KEY shows one whole.")
+    click.echo(f"\n{len(classes)} format{'s' * (len(classes) != 1)}; spmvbench formats KEY shows one whole.")
 
 
 def _show_survey() -> None:
@@ -181,12 +187,14 @@ def _show_survey() -> None:
 
     entries = [(name, name.title if name.in_table2 else f"({name.title})") for name in survey.names()]
     column = max(len(title) for _, title in entries) + 2
-    click.secho(f"{'Section':9}{'Name':{column}}Runs as", bold=True)
+    click.secho(f"{'Section':9}{'Name':{column}}Runs as [confidence]", bold=True)
     for name, title in entries:
-        text = "; ".join(filter(None, (", ".join(map(said, name.keys)), name.why_not)))
+        runs = f"{', '.join(map(said, name.keys))} [{name.confidence}]" if name.keys else ""
+        text = "; ".join(filter(None, (runs, name.why_not)))
         click.echo(_wrapped(text, f"{name.section:9}{title:{column}}"))
-    count = "{} of the {} names in Table 2 run here; names in brackets stand in the text alone, = is another name."
-    click.echo(f"\n{count.format(*survey.count())}")
+    count = "{} of the {} names in Table 2 run here: {}.".format(*survey.count(), survey.shares())
+    click.echo(f"\n{_wrapped(count, '')}")
+    click.echo(_wrapped("Confidence: the best that was read. (Names) stand in the text alone, = is another name.", ""))
 
 
 def _show_same(name: str | None, matrix: str, as_json: bool) -> None:
@@ -244,6 +252,14 @@ def _show_same(name: str | None, matrix: str, as_json: bool) -> None:
         click.echo(f"skipped {row.cases}: {row.reason} ({row.labels})")
 
 
+def echo_meanings(text: str, ops: Container[str] | None = None) -> None:
+    """Tell on stderr which words of a list of formats mean a family, as `formats.meanings` has it."""
+    from spmvbench import formats
+
+    for line in formats.meanings(text, ops):
+        click.echo(line, err=True)
+
+
 def _wrapped(text: str, lead: str) -> str:
     """Text behind a lead, wrapped to the terminal; keys are not broken at their hyphens."""
     import textwrap
@@ -260,13 +276,14 @@ def _show_one(cls: type[Format]) -> None:
         "Family": cls.family,
         "Operation": "" if cls.op == "spmv" else cls.op,
         "Survey": cls.survey_name,
+        "Confidence": about["confidence"],
         "Core": cls.core,
         "Same as": cls.alias_of,
         "Reference": cls.reference,
         "Devices": ", ".join(cls.devices),
-        "Kernels": ", ".join(about["sources"]),
         "Experiment": "measured, never ranked" if cls.experiment else "",
-        "Module": cls.__module__,
+        "File": _from_here(about["file"]),
+        "Kernels": ", ".join(map(_from_here, about["kernel_files"])),
     }
     click.echo()
     for name, fact in facts.items():
@@ -284,6 +301,11 @@ def _show_one(cls: type[Format]) -> None:
             column = max(map(len, entries)) + 4
             for name, text in entries.items():
                 click.echo(click.wrap_text(text or "-", width, f"  {name:{column - 2}}", " " * column))
+
+
+def _from_here(path: str) -> str:
+    """The path as one types it: relative for what lies in the working folder."""
+    return os.path.relpath(path) if path.startswith(os.path.join(os.getcwd(), "")) else path
 
 
 def _width() -> int:
@@ -322,7 +344,7 @@ def _document(path: str) -> str:
 @click.command(name="formats")
 @click.argument("name", required=False, shell_complete=_complete_name)
 @click.option("--family", metavar="NAME", help="Those of a family, described.", shell_complete=_complete_family)
-@click.option("--search", metavar="TEXT", help="Those that say TEXT of themselves, described.")
+@click.option("--search", metavar="TEXT", help="Those that have the words of TEXT, best first.")
 @click.option("--survey", is_flag=True, help="The names of the survey in its order, with what runs each.")
 @click.option("--same-on", metavar="MATRIX", help="Which formats are one program on MATRIX, with NAME those alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
@@ -342,7 +364,7 @@ def command(
     as_json: bool,
     update: str | None,
 ) -> None:
-    """List the formats by family, or show one whole: storage, arrays, parameters, paper.
+    """List the formats by family, or show one whole: storage, arrays, parameters, paper, files.
 
     NAME is a key, a glob such as 'csr-*', a family, or the survey's name of a format, whatever the case.
     Parameters are set as in  spmvbench run --formats 'ell[threads=2],csr-vector'; with --same-on NAME is such a list.
@@ -355,6 +377,7 @@ def command(
     if sum(map(bool, (name or same_on, family, search, survey, update))) > 1:
         raise UsageError("give a NAME, --family, --search, --survey, --same-on or --update, not several")
     if same_on:
+        echo_meanings(name or "", ["spmv"])
         _show_same(name, same_on, as_json)
         return
     if update:
@@ -369,6 +392,7 @@ def command(
             _show_survey()
         return
     if name:
+        echo_meanings(name)
         classes = _by_family(formats.find(name))
     else:
         classes = _of_family(family) if family else _with_text(search) if search else _every()

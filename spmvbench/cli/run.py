@@ -13,6 +13,7 @@ import click
 
 from spmvbench.cli import completion
 from spmvbench.cli.config import read_config
+from spmvbench.cli.formats import echo_meanings
 from spmvbench.cli.option_types import Bytes, Seconds, Words
 from spmvbench.cli.progress import Progress, stoppable
 from spmvbench.cli.results import echo_results
@@ -177,6 +178,7 @@ def command(
     classes = plan.choose_formats(formats, device, names)
     if not classes:
         raise UsageError("--formats names no format: see spmvbench formats")
+    echo_meanings(formats or "", {operations.get(op).key for op in names} or None)
     if run_name is None:
         run_name = default_name([*chosen.sets, *chosen.groups, *chosen.matrices], device)
     folder = Path(results) / store.name_of(run_name)

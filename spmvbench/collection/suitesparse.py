@@ -1,9 +1,12 @@
-"""The SuiteSparse Matrix Collection: its index, searched by ssgetpy, and its archives, fetched by our own code.
+"""The SuiteSparse Matrix Collection: its index and its archives.
 
 T. A. Davis and Y. Hu, The University of Florida Sparse Matrix Collection, ACM TOMS 38(1), 2011.
 A matrix is named `group/name`: names repeat between groups. A mirror is a folder or an address laid out as the site is:
 `files/ssstats.csv` and `MM/<group>/<name>.tar.gz`. Neither is trusted: names become paths only where they may be
 an Entry's, and an archive is taken only where it holds a matrix of the size that the index says, in about that size.
+
+The package ssgetpy reads the same index and is not used: to import any part of it makes ~/.ssgetpy and downloads the
+index, or fails without a network; and it leaves out the index's last column, which a download's size is held to.
 """
 
 from __future__ import annotations
@@ -17,8 +20,7 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from pathlib import Path
@@ -256,44 +258,24 @@ def _check_index(path: Path) -> None:
 @lru_cache(maxsize=4)
 def _parsed(path: Path, mtime_ns: int) -> list[Entry]:
     """The entries of an index file. Its first two lines are their number and the date. Raises Failed."""
-    csvindex, _ = _ssgetpy()
     try:
         with open(path, encoding="utf-8", newline="") as file:
-            rows, again = itertools.tee(itertools.islice(file, 2, None))
-            # ssgetpy leaves out the 13th column: the entries with the explicit zeros among them.
-            stored = [int(row[12]) for row in csv.reader(again)]
-            return [Entry(*row[1:], stored=count) for row, count in zip(csvindex.gen_rows(rows), stored, strict=True)]
-    except (ValueError, IndexError, csv.Error, UsageError) as error:
+            return [_entry(row) for row in csv.reader(itertools.islice(file, 2, None))]
+    except (ValueError, csv.Error, UsageError) as error:
         what, then = (f"what came as {INDEX}", "") if path.suffix == ".part" else (path, ": remove it")
         raise Failed(f"{what} is not the collection's index ({error}){then}") from None
 
 
-@cache
-def _ssgetpy() -> tuple[Any, Any]:
-    """The modules csvindex and db of ssgetpy: the reader of the index, and its database.
+def _entry(row: Sequence[str]) -> Entry:
+    """A line of the index, of whose first 13 columns the last counts the entries with the explicit zeros among them.
 
-    Importing ssgetpy makes ~/.ssgetpy and downloads the index into it, and fails without network. Only two of its
-    modules do so, so they are replaced while it is imported; afterwards it is forgotten, and whoever imports ssgetpy
-    for its own sake gets the real one.
+    Raises ValueError and UsageError.
     """
-    import sys
-    from importlib import import_module
-    from types import ModuleType
-
-    config, dbinstance = ModuleType("ssgetpy.config"), ModuleType("ssgetpy.dbinstance")
-    vars(config).update(SS_DIR="", SS_DB=":memory:", SS_TABLE="MATRICES", SS_ROOT_URL=SITE, SS_INDEX_URL="")
-    dbinstance.instance = None
-
-    def take() -> dict[str, ModuleType]:
-        return {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "ssgetpy"}
-
-    before = take()
-    sys.modules |= {module.__name__: module for module in (config, dbinstance)}
-    try:
-        return import_module("ssgetpy.csvindex"), import_module("ssgetpy.db")
-    finally:
-        take()
-        sys.modules |= before
+    group, name, rows, cols, nnz, real, binary, is2d3d, spd, pattern, numeric, kind, stored = row[:13]
+    dtype = "binary" if int(binary) else "real" if int(real) else "complex"
+    symmetry = float(pattern), float(numeric)
+    sizes = int(rows), int(cols), int(nnz)
+    return Entry(group, name, *sizes, dtype, bool(int(is2d3d)), bool(int(spd)), *symmetry, kind, int(stored))
 
 
 def search(
@@ -321,20 +303,15 @@ def search(
         for group in groups:
             _check_group(group, entries)
         entries = [entry for entry in entries if entry.id in chosen or entry.group in groups]
-    if kind or min_nnz is not None or max_nnz is not None or spd is not None:
-        entries = _filtered(entries, kind=kind, nzbounds=(min_nnz, max_nnz), isspd=spd)
+    if kind:
+        entries = [entry for entry in entries if kind.lower() in entry.kind.lower()]
+    if min_nnz is not None:
+        entries = [entry for entry in entries if entry.nnz is not None and entry.nnz >= min_nnz]
+    if max_nnz is not None:
+        entries = [entry for entry in entries if entry.nnz is not None and entry.nnz <= max_nnz]
+    if spd is not None:
+        entries = [entry for entry in entries if entry.spd == spd]
     return entries[:limit]
-
-
-def _filtered(entries: Sequence[Entry], *, kind: str | None, **conditions: Any) -> list[Entry]:
-    """Those of the entries that ssgetpy's search finds."""
-    rows = [(number, *astuple(entry)[:-1]) for number, entry in enumerate(entries)]  # all but `stored`
-    database = _ssgetpy()[1].MatrixDB(db=":memory:")
-    with closing(database.conn):
-        database.insert(rows)
-        text = kind.replace("'", "''") if kind else None  # ssgetpy pastes it into its SQL
-        found = database.search(kind=text, limit=len(rows), **conditions)
-    return [entries[matrix.id] for matrix in found]
 
 
 def _check_group(group: str, entries: Sequence[Entry]) -> None:

@@ -20,7 +20,7 @@ import pkgutil
 import re
 import sys
 import traceback
-from collections.abc import Container
+from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ __all__ = [
     "kernel_path",
     "keys",
     "label",
+    "meanings",
     "parse",
     "register",
     "single_steps",
@@ -124,8 +125,8 @@ def families() -> list[str]:
 def find(words: str) -> list[str]:
     """The keys that words stand for: a key, a glob over keys, ``all``, or, in any case, a survey's name or a family.
 
-    A name that is both (``CSR``) gives what either has. Raises UsageError where there is none, with the reason for a
-    name of the survey that nothing runs.
+    A name that is both (``CSR``) gives what either has, and `meanings` says so. Raises UsageError where there is none,
+    with the reason for a name of the survey that nothing runs.
     """
     known, lower = keys(), words.lower()
     if words in known:
@@ -161,34 +162,70 @@ def parse(text: str, ops: Container[str] | None = None) -> list[tuple[type[Forma
     ``all,-ehyb*``. Returns (class, every parameter's value) in the order given, without repeats. Raises UsageError.
     """
     chosen: dict[str, tuple[type[Format], dict[str, Any]]] = {}
-    for word in filter(None, (part.strip() for part in re.split(r",(?![^\[]*\])", text))):
-        item = word.removeprefix("-").strip()
-        match = re.fullmatch(r"([^\[\]]+(?:\[[\d ]+\])?)(?:\[(.*)\])?", item)  # digits: a reference of the survey's
-        if match is None:
-            raise UsageError(f"cannot read {item!r}: write key[name=value,...]")
-        name, settings = match[1].strip(), match[2] or ""
-        given = {}
-        for setting in filter(None, settings.split(",")):
-            parameter, equals, value = setting.partition("=")
-            if not equals:
-                raise UsageError(f"cannot read {setting!r} in {item!r}: write name=value")
-            given[parameter.strip()] = value.strip()
-        classes, refused = _running(ops, name), []
-        for cls in classes:
-            try:
-                values = cls.resolve(given)
-            except UsageError as error:
-                refused.append(error)
-            else:
-                if item == word:
-                    chosen.setdefault(label(cls, values), (cls, values))
-                    continue
-                for known, (other, theirs) in list(chosen.items()):
-                    if other is cls and all(theirs[parameter] == values[parameter] for parameter in given):
-                        del chosen[known]
-        if len(refused) == len(classes):
-            raise refused[0] if len(classes) == 1 else UsageError(f"no format of {name!r} takes [{settings}]")
+    for word in _split(text):
+        name, given = _read(word)
+        for cls, values in _taking(_running(ops, name), name, given):
+            if not word.startswith("-"):
+                chosen.setdefault(label(cls, values), (cls, values))
+                continue
+            for known, (other, theirs) in list(chosen.items()):
+                if other is cls and all(theirs[parameter] == values[parameter] for parameter in given):
+                    del chosen[known]
     return list(chosen.values())
+
+
+def meanings(text: str, ops: Container[str] | None = None) -> list[str]:
+    """What the words of a list mean that are families, not keys: a sentence each, with the keys of the plain format.
+
+    text, ops: as `parse` takes them. ``csr`` is such a word, ``dia``, which is a key, is none. Raises UsageError.
+    """
+    found = []
+    for word in dict.fromkeys(_split(text)):
+        name, given = _read(word)
+        family = next((family for family in families() if family.lower() == name.lower()), None)
+        if family is None or name in keys():
+            continue
+        classes = [cls for cls, _ in _taking(_running(ops, name), name, given)]
+        plain = [key for known in survey.names() if known.called(name) for key in known.keys]
+        said = f"; plain {family} is {' or '.join(plain)}" if plain else ""
+        found.append(f"{name} means the family {family}, {len(classes)} formats{said}")
+    return found
+
+
+def _split(text: str) -> list[str]:
+    """The words of a list, those behind a minus with it."""
+    return [word for part in re.split(r",(?![^\[]*\])", text) if (word := part.strip())]
+
+
+def _read(word: str) -> tuple[str, dict[str, str]]:
+    """What a word names, without a minus, and the parameters that it gives. Raises UsageError."""
+    item = word.removeprefix("-").strip()
+    match = re.fullmatch(r"([^\[\]]+(?:\[[\d ]+\])?)(?:\[(.*)\])?", item)  # digits: a reference of the survey's
+    if match is None:
+        raise UsageError(f"cannot read {item!r}: write key[name=value,...]")
+    given = {}
+    for setting in filter(None, (match[2] or "").split(",")):
+        parameter, equals, value = setting.partition("=")
+        if not equals:
+            raise UsageError(f"cannot read {setting!r} in {item!r}: write name=value")
+        given[parameter.strip()] = value.strip()
+    return match[1].strip(), given
+
+
+def _taking(
+    classes: Sequence[type[Format]], name: str, given: Mapping[str, str]
+) -> list[tuple[type[Format], dict[str, Any]]]:
+    """Those of the classes that take these parameters, with every parameter's value. Raises UsageError for none."""
+    found, refused = [], []
+    for cls in classes:
+        try:
+            found.append((cls, cls.resolve(given)))
+        except UsageError as error:
+            refused.append(error)
+    if not found:
+        settings = ",".join(f"{parameter}={value}" for parameter, value in given.items())
+        raise refused[0] if len(classes) == 1 else UsageError(f"no format of {name!r} takes [{settings}]")
+    return found
 
 
 def _running(ops: Container[str] | None, words: str) -> list[type[Format]]:

@@ -12,6 +12,10 @@ from functools import cache
 
 from spmvbench import paths
 
+# What was read of a name for its formats here, the best first: its authors' code, their paper, the paper's abstract, or
+# nothing but what the survey says. A format of the last is our reading of a few sentences, not the authors' program.
+CONFIDENCE = ("authors' code", "paper", "abstract", "survey's sentence alone")
+
 
 @dataclass(frozen=True)
 class Name:
@@ -19,7 +23,8 @@ class Name:
 
     title: the name, with its reference's number where several share it (``CSR optimization [13]``). section: where the
     survey has it. references: numbers in its bibliography. in_table2: False where only its text has the name. keys:
-    the formats that run it. to_come: keys planned for it. reason: why it will have none.
+    the formats that run it. to_come: keys planned for it. reason: why it will have none. confidence: what was read of
+    it, one of CONFIDENCE; of several formats the least.
     """
 
     title: str
@@ -30,6 +35,7 @@ class Name:
     keys: tuple[str, ...]
     to_come: tuple[str, ...]
     reason: str
+    confidence: str
 
     @property
     def why_not(self) -> str:
@@ -59,6 +65,7 @@ def names() -> tuple[Name, ...]:
             keys=tuple(row["keys"].split()),
             to_come=tuple(row["to_come"].split()),
             reason=row["reason"],
+            confidence=row["confidence"],
         )
         for row in rows
     )
@@ -68,3 +75,20 @@ def count() -> tuple[int, int]:
     """How many names of Table 2 have a format that runs them, and how many there are."""
     listed = [name for name in names() if name.in_table2]
     return sum(bool(name.keys) for name in listed), len(listed)
+
+
+def confidence(key: str) -> str:
+    """What was read of a format's names, one of CONFIDENCE, of several the least; empty for one of no name."""
+    found = {name.confidence for name in names() if key in name.keys}
+    return max(found, key=CONFIDENCE.index, default="")
+
+
+def by_confidence() -> dict[str, int]:
+    """How many names of Table 2 have a format that runs them, by what was read of them, in the order of CONFIDENCE."""
+    found = Counter(name.confidence for name in names() if name.in_table2 and name.keys)
+    return {words: found[words] for words in CONFIDENCE}
+
+
+def shares() -> str:
+    """`by_confidence` as words: 21 after the authors' code, 13 after the abstract, and so on."""
+    return ", ".join(f"{n} after the {words}" for words, n in by_confidence().items() if n)

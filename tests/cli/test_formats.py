@@ -1,10 +1,12 @@
 import json
+from pathlib import Path
 
 import pytest
 
 from spmvbench import formats
 from spmvbench.cli.formats import BEGIN, END, describe, markdown_table, with_table
 from spmvbench.errors import UsageError
+from spmvbench.formats.search import search
 
 
 def test_list_names_every_format_once_under_its_family(command):
@@ -41,6 +43,52 @@ def test_search_looks_into_descriptions_and_papers(command):
     assert {"csr5", "csr5-hub"} <= set(found)
     assert "ell" not in found
     assert command("formats", "--search", "no such words").code == 2
+    assert command("formats", "--search", "--").code == 2
+
+
+@pytest.mark.parametrize("words", ["merge path", "Merge-Path", "path merge", "path Merrill"])
+def test_search_finds_words_in_any_order_and_signs_and_case_do_not_count(command, words):
+    assert json.loads(command("formats", "--search", words, "--json").out)[0]["key"] == "merge-csr"
+
+
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [("ell", "ell"), ("HYB", "hyb"), ("mergecsr", "merge-csr"), ("csr optimization [112]", "csr-yt"), ("xyz", None)],
+)
+def test_search_ranks_keys_before_names_papers_and_descriptions(words, first):
+    found = search(map(formats.get, formats.keys()), words)
+    assert (found[0].key if found else None) == first
+
+
+def test_search_asks_for_every_word(command):
+    keys = {cls.key for cls in search(map(formats.get, formats.keys()), "sliced ellpack")}
+    assert {"sell", "sell-var"} <= keys
+    assert "csr-vector" not in keys
+    assert command("formats", "--search", "bell garland vector").out.splitlines()[1].split()[0] == "csr-vector"
+
+
+def test_a_family_s_name_says_that_it_is_one_and_which_keys_are_plain(command):
+    result = command("formats", "csr")
+    assert result.code == 0
+    count = sum(formats.get(key).family == "CSR" for key in formats.keys())  # noqa: SIM118
+    assert result.err == f"csr means the family CSR, {count} formats; plain CSR is csr-scalar or csr-vector\n"
+    assert [command("formats", name).err for name in ("csr-vector", "dia", "csr-*")] == ["", "", ""]
+
+
+def test_a_format_names_its_files(command, monkeypatch):
+    about = json.loads(command("formats", "csr5", "--json").out)
+    assert about["file"].endswith("spmvbench/formats/csr/csr5.py")
+    assert any(path.endswith("kernels/csr/csr5.cu") for path in about["kernel_files"])
+    assert all(Path(path).is_file() for path in [about["file"], *about["kernel_files"]])
+    monkeypatch.chdir(Path(about["file"]).parent)
+    assert "\nFile       csr5.py\n" in command("formats", "csr5").out
+
+
+def test_a_format_of_the_survey_says_what_was_read_of_it(command):
+    assert "\nConfidence survey's sentence alone\n" in command("formats", "icsr").out
+    assert "\nConfidence authors' code\n" in command("formats", "csr5").out
+    assert "Confidence" not in command("formats", "merge-csr").out
+    assert "[HLL in the survey, authors' code]" in command("formats", "--family", "ellpack").out
 
 
 def test_survey_is_printed_in_its_order_with_what_runs_each_name(command):
@@ -49,9 +97,11 @@ def test_survey_is_printed_in_its_order_with_what_runs_each_name(command):
     lines = result.out.splitlines()
     names = [line[9:].split("  ")[0].strip("()") for line in lines[1:] if line and line[0].isdigit()][:-1]
     assert names == [name.title.strip("()") for name in formats.survey.names()]
-    assert any(line.split() == ["4.2.1", "CSR", "optimization", "[13]", "csr-scalar,", "csr-vector"] for line in lines)
+    said = " ".join(result.out.split())
+    assert "4.2.1 CSR optimization [13] csr-scalar, csr-vector [authors' code]" in said
     assert any("hyb-third (= hyb)" in line for line in lines)
-    assert lines[-1].startswith("{} of the {} names in Table 2 run".format(*formats.survey.count()))
+    count = "{} of the {} names in Table 2 run here: {}.".format(*formats.survey.count(), formats.survey.shares())
+    assert count in said
     assert len(json.loads(command("formats", "--survey", "--json").out)) == len(names)
 
 
@@ -126,7 +176,8 @@ def test_every_format_documents_itself(key):
 
 def test_table_has_a_row_a_format_and_six_cells_each():
     count, _, head, rule, *rows = markdown_table().splitlines()
-    assert count.startswith(f"Of the 75 names in the survey's Table 2, {formats.survey.count()[0]} run here")
+    runs = f"{formats.survey.count()[0]} run here: {formats.survey.shares()}."
+    assert count.startswith(f"Of the 75 names in the survey's Table 2, {runs}")
     assert len(rows) == len(formats.keys())
     for row in (head, rule, *rows):
         assert row.replace("\\|", "").count("|") == 7

@@ -145,6 +145,52 @@ def test_every_name_can_be_typed_and_says_what_runs_or_why_nothing_does():
     assert len(set(titles)) == len(titles)
 
 
+def test_every_name_says_what_was_read_of_it():
+    for name in survey.names():
+        assert name.confidence in survey.CONFIDENCE, name.title
+        assert name.keys or name.confidence == survey.CONFIDENCE[-1], f"{name.title}: nothing of it is built"
+        for cls in map(formats.get, name.keys):
+            if "of Filippone et al. 2017" in cls.reference or "as Filippone et al. 2017 describe it" in cls.reference:
+                assert name.confidence == "survey's sentence alone", cls.key
+            if "The paper was not available" in " ".join((cls.__doc__ or "").split()):
+                assert name.confidence not in ("authors' code", "paper"), cls.key
+    assert survey.confidence("bin-bcsr") == survey.confidence("csc-vector") == "survey's sentence alone"
+    assert (survey.confidence("cmrs"), survey.confidence("csr5")) == ("abstract", "authors' code")
+    assert survey.confidence("merge-csr") == ""
+
+
+def test_the_count_of_names_is_split_by_what_was_read():
+    split = survey.by_confidence()
+    assert list(split) == list(survey.CONFIDENCE)
+    assert sum(split.values()) == survey.count()[0]
+    assert survey.shares() == ", ".join(f"{split[words]} after the {words}" for words in split if split[words])
+    assert split["paper"] == 0 or "after the paper" in survey.shares()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("csr", "csr means the family CSR, {} formats; plain CSR is csr-scalar or csr-vector"),
+        ("-DIA", "DIA means the family DIA, {} formats; plain DIA is dia"),
+        ("hybrid", "hybrid means the family Hybrid, {} formats"),
+    ],
+)
+def test_a_word_that_is_a_family_is_told(text, said):
+    family = said.split(",")[0].split()[-1]
+    of = [formats.get(key) for key in formats.find(family)]
+    count = sum(cls.op == "spmv" for cls in of)
+    assert formats.meanings(f"hll,{text},csr-*") == [said.format(count)]
+
+
+def test_parameters_count_those_of_a_family_that_take_them():
+    assert formats.meanings("csr[kernel=paper]")[0].startswith("csr means the family CSR, ")
+    assert len(specs("csr[kernel=paper]")) < len(specs("csr"))
+    assert f" {len(specs('csr[kernel=paper]'))} format" in formats.meanings("csr[kernel=paper]")[0]
+    assert formats.meanings("ell,dia,CSR optimization [13],hll [10],all,coo-*") == []
+    with pytest.raises(UsageError, match=r"no format of 'csr' takes \[nothing=1\]"):
+        formats.meanings("csr[nothing=1]")
+
+
 @pytest.mark.parametrize("value", ["9" * 400, "9" * 5000, 10**400, 2**63, "inf", "-inf", "nan", float("nan"), "1e400"])
 @pytest.mark.parametrize("default", [1, 1.0])
 def test_a_parameter_is_a_number_that_a_row_and_a_kernel_can_hold(default, value):

@@ -67,10 +67,17 @@ def test_family_is_drawn_whole(survey_rows, matrices, environment, tmp_path):
     assert {path.name for path in (tmp_path / "figures").iterdir()} >= {f"survey-{name}.csv" for name in NAMES}
 
 
+def grid_rows(table):
+    """Every row of a table of the page by heading."""
+    heads = [column.heading for column in table.columns]
+    return [dict(zip(heads, row, strict=True)) for row in table.rows]
+
+
 def test_tables_5_to_8_name_the_fastest_and_give_a_dash_its_reason(surveyed, options, environment):
     table = figure("gflops").data(surveyed, options)
     f64 = figure("gflops").show(table, environment, options)[0]
-    assert f64.caption == "GFLOPS, f64 hot (the survey's CSR is csr-rg, JSR is csr-jsr, ELL is ell-psblas)"
+    said = "the survey's CSR is csr-rg, JSR is csr-jsr, ELL is ell-psblas"
+    assert f64.caption == f"GFLOPS, f64 hot ({said}; csr-rg, csr-jsr after the survey's sentence alone)"
     assert [column.heading for column in f64.columns][:4] == ["Matrix", "Fastest", "csr-rg", "csr-jsr"]
     assert [row[0].text for row in f64.rows][:2] == ["Williams/cant", "Simon/olafu"]  # the survey's order
     cells = grid(f64)
@@ -244,6 +251,8 @@ def test_the_run_is_set_beside_the_published_figures(surveyed, options, environm
     (shown,) = figure("published").show(table, environment, options)
     assert shown.caption.endswith(", 32 of 34 matrices")
     assert len(shown.rows) == 32 * 7
+    after = {row["Here"].text: row["After"].text for row in grid_rows(shown)}
+    assert (after["csr-rg"], after["hll"]) == ("survey's sentence alone", "authors' code")
 
 
 def test_published_figures_without_conversion_have_no_columns_for_it(surveyed, matrices, environment):

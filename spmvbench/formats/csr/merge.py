@@ -51,7 +51,7 @@ class Merged(CsrArrays):
 
 @register
 class MergeCsr(Merged):
-    """CSR merged: the lists of row ends and of entries are walked together, in equal shares whatever rows look like.
+    """CSR by the merge path: row ends and entries are walked together, in equal shares whatever rows look like.
 
     A block takes a tile of block x items steps, a thread of it `items`. Every product searches the tiles' first rows,
     sums the tiles, and adds the carries of rows that tiles cut apart: nothing is stored beyond CSR. Rows cut into more

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 
 from spmvbench.analysis.cases import labels_of
+from spmvbench.formats.survey import CONFIDENCE
+from spmvbench.formats.survey import confidence as confidence_of
 from spmvbench.report import published, style, tables
 from spmvbench.report.figures import LeftOut, Options
 
@@ -38,6 +40,11 @@ def roles(rows: pd.DataFrame) -> dict[str, str]:
     if not found:
         raise LeftOut(f"no right row of {', '.join(key for keys in formats().values() for key in keys)}")
     return found
+
+
+def confidence(label: str) -> str:
+    """What was read of a format's names in the survey, as its list of names says; empty for a format of none."""
+    return confidence_of(label.partition("[")[0])
 
 
 def printed(options: Options) -> list[published.Published]:
@@ -93,6 +100,8 @@ def grids(
     matrices = table["matrix"].unique()
     here = [f"{name} is {label}" for name, label in found.items() if label != name.lower()]
     said = [f"the survey's {', '.join(here)}"] if here else []
+    least = [label for label in found.values() if confidence(label) == CONFIDENCE[-1]]
+    said += [f"{', '.join(least)} after the {CONFIDENCE[-1]}"] if least else []
     said += [
         f"{most} of {len(names)} {what}, the file has all"
         for names, most, what in ((labels, MOST_FORMATS, "formats"), (matrices, MOST_MATRICES, "matrices"))

@@ -13,7 +13,7 @@ from spmvbench.analysis.breakeven import of_one_path, overheads
 from spmvbench.analysis.cases import hot
 from spmvbench.report import charts, style, tables
 from spmvbench.report.figures import LeftOut, Options
-from spmvbench.report.figures.survey import cases, formats, marks_in, named, printed, roles
+from spmvbench.report.figures.survey import cases, confidence, formats, marks_in, named, printed, roles
 from spmvbench.report.published import Published
 from spmvbench.report.tables import Column, number
 
@@ -106,6 +106,7 @@ def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     found = []
     for (published, setting), part in table.groupby(["published", "setting"], sort=False):
         columns = [Column("matrix", "Matrix"), Column("format", "Survey"), Column("label", "Here")]
+        columns.append(Column("confidence", "After", about="Confidence: what was read of the format"))
         for value, head in heads.items():
             theirs = f"{value}_published"
             if part[theirs].notna().any():
@@ -114,6 +115,7 @@ def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
                     columns.append(Column(f"{value}_ratio", "ratio", number, f"{head}, the run's over the published"))
         columns.append(Column("reason", "Why not"))
         held = part[part["matrix"].isin(part.loc[part["status"] != "", "matrix"])]
+        held = held.assign(confidence=held["label"].map(confidence))
         said = f"{held['matrix'].nunique()} of {part['matrix'].nunique()} matrices"
         found.append(tables.table(f"{setting} beside {titles[published]}, {said}", held, columns))
     return found
