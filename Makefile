@@ -3,8 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
-# One format of each idea, and the figures that any run has: all of them take minutes without a GPU.
-DEMO_FORMATS ?= csr-scalar,csr-vector,csr-lanes,csr5,merge-csr,csr-merge-tiles,coo-flat,csc-atomic,ell,sell-p,sell-c-sigma,hyb,dia,hdi,jad,bsellpack,tile
+# One format of each idea, as `spmvbench run` takes them without a GPU, and the figures that any run has.
+DEMO_FORMATS ?= $(shell tr '\n' , < configs/formats.txt | sed 's/,$$//')
 DEMO_FIGURES ?= coverage,ratios,profile,gflops,speedup,speedup-mean,winners,bytes,conversion,breakeven,roofline
 
 BIN = $(VENV)/bin

@@ -1,8 +1,11 @@
+import re
+
 import click
 import pytest
 
 from spmvbench import store
-from spmvbench.cli.run import default_name
+from spmvbench.bench import plan
+from spmvbench.cli.run import default_name, one_of_each_idea
 
 
 @pytest.fixture
@@ -345,3 +348,26 @@ def store_rows(*cases):
         | {"dtype": "f64", "mode": "hot", "op": "spmv", "device": "cuda:0", "device_name": "GPU", "started_at": "1"}
         for name, label, status, seconds in cases
     )
+
+
+def test_without_a_gpu_the_default_is_one_format_of_each_idea_and_says_how_to_have_all(run, command):
+    result = run("tridiag:9", "--dry-run")
+    assert result.code == 0
+    assert result.out.endswith("Emulated, one format of each idea is the default; --formats all takes minutes\n")
+    assert "1 matrix x 17 formats x 1 type x 1 mode = 17 cases" in result.out
+    everything = run("tridiag:9", "--dry-run", "--formats", "all")
+    assert "one format of each idea" not in everything.out
+    assert int(re.search(r"(\d+) formats", everything.out)[1]) > 100
+    searches = run("tridiag:9", "--dry-run", "--op", "bfs")  # operations that were asked for have formats of their own
+    assert "one format of each idea" not in searches.out and searches.code == 0
+
+
+def test_the_hint_after_an_emulated_run_draws_its_figures(run):
+    result = run("tridiag:9", "--formats", "csr-scalar", "--run", "hint")
+    assert result.out.endswith("Next: spmvbench report hint --emulated\n")
+
+
+def test_the_demonstration_s_formats_are_formats_of_the_emulated_device():
+    chosen = plan.choose_formats(one_of_each_idea(), "emulated")
+    assert len({cls.key for cls, _ in chosen}) == 17
+    assert all("emulated" in cls.devices and cls.op == "spmv" for cls, _ in chosen)
