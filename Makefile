@@ -3,20 +3,21 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
-# One format of each idea, and the figures that any run has: all of them take minutes without a GPU.
-DEMO_FORMATS ?= csr-scalar,csr-vector,csr-lanes,csr5,merge-csr,csr-merge-tiles,coo-flat,csc-atomic,ell,sell-p,sell-c-sigma,hyb,dia,hdi,jad,bsellpack,tile
+# One format of each idea, as `spmvbench run` takes them without a GPU, and the figures that any run has.
+DEMO_FORMATS ?= $(shell tr '\n' , < configs/formats.txt | sed 's/,$$//')
 DEMO_FIGURES ?= coverage,ratios,profile,gflops,speedup,speedup-mean,winners,bytes,conversion,breakeven,roofline
 
 BIN = $(VENV)/bin
 # Python compiles what it imports, when it does; compiling all that was installed takes half of the installation's time.
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help demo test audit gpu docs published clean
+.PHONY: help demo test test-all audit gpu docs published clean
 
 help:
 	@echo "make demo    install into $(VENV), run a small set of matrices, write tables and figures to results/demo"
 	@echo "make test    install into $(VENV), check style, run the tests that need no GPU"
 	@echo "make audit   look up known vulnerabilities of what is installed in $(VENV), with pip-audit and a service of the network"
+	@echo "make test-all  the same, once what its tests can do with is installed: Chromium, Clang, LLVM (apt-get)"
 	@echo "make gpu     install into $(VENV), run the tests that need a GPU"
 	@echo "make docs    rewrite the table of formats in README.md, and build the documentation into site/"
 	@echo "make published  write the reports of the runs in results/published anew, and README.md's picture"
@@ -39,6 +40,17 @@ audit: $(VENV)/.dev
 	$(VENV)/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
 	$(VENV)/audit/bin/pip-audit --vulnerability-service osv --skip-editable --progress-spinner off \
 	  --path "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+
+# What tests can do with and cannot be had is no fault: those tests say at the end that they were not run.
+test-all:
+	@missing=; \
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || missing="$$missing chromium"; \
+	command -v clang++ >/dev/null || missing="$$missing clang"; \
+	command -v llvm-objdump >/dev/null || missing="$$missing llvm"; \
+	[ -z "$$missing" ] || { apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends $$missing >/dev/null; } || \
+	  echo "Not installed:$$missing" >&2
+	$(MAKE) test
 
 # Many at a time: most of a test's time is a compiler's. What times kernels does so by itself, once the rest is done.
 gpu: $(VENV)/.demo $(VENV)/.dev

@@ -4,6 +4,7 @@ import faulthandler
 import os
 import sys
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,10 +54,19 @@ def compiled():
 def pytest_sessionstart(session):
     """Kernels that were compiled weeks ago are of sources that have changed since, or are compiled once more."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        for path in compiled().rglob("*.*"):
+        for path in filter(Path.is_file, compiled().rglob("*")):
             with suppress(OSError):
                 if time.time() - path.stat().st_mtime > KEPT_SECONDS:
                     path.unlink()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What was not run in one line: how many tests for which reason, which says what to install or to set."""
+    reports = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in reports)
+    if reasons:
+        told = "; ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+        terminalreporter.write_line(f"{reasons.total()} tests were not run: {told}")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -81,7 +91,7 @@ def mirror():
     """The folder of real matrices, laid out as the SuiteSparse site; the test is skipped where there is none."""
     folder = os.environ.get("SPMVBENCH_MIRROR")
     if not folder:
-        pytest.skip("SPMVBENCH_MIRROR is not set")
+        pytest.skip("needs real matrices (SPMVBENCH_MIRROR=folder laid out as the SuiteSparse site)")
     return Path(folder)
 
 

@@ -470,7 +470,7 @@ def vary_x(context: Context, task: Task, fmt: Format, bound: Bound, case: Case, 
     """Seconds of one SpMV while x changes before each, the change's own time taken off: one short series.
 
     A program that skips work while x stays the same, or that did its work only while it was first captured, shows here:
-    as a wrong y, or as a time over X_CHANGED_SLOWER times that of SpMVs right before it, X_CHANGED_TRIES times in a row:
+    as a wrong y, or as a time over X_CHANGED_SLOWER times that of SpMVs before it, X_CHANGED_TRIES times in a row:
     another process on the device slows single series down. Raises Wrong. NaN where every sample was discarded. Times of
     an emulated device are not compared.
     """

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from spmvbench import paths
 from spmvbench.cli import completion
 from spmvbench.cli.config import read_config
 from spmvbench.cli.formats import echo_meanings
@@ -38,7 +39,7 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     "--formats",
     metavar="LIST",
     shell_complete=_complete_formats,
-    help="Formats, such as csr-*,ell[threads=2]. Default: all that the device can run.",
+    help="Formats, such as csr-*,ell[threads=2]. Default: all that the device can run; emulated, one of each idea.",
 )
 @click.option(
     "--op",
@@ -175,6 +176,9 @@ def command(
     if convert == "device" and plan.device_kind(device) != "cuda":
         raise UsageError(f"--convert device needs a GPU: {device} takes what the host converts")
     names = operations.parse(ops or ())
+    by_default = formats is None and not names and plan.device_kind(device) == "emulated"
+    if by_default:
+        formats = one_of_each_idea()
     classes = plan.choose_formats(formats, device, names)
     if not classes:
         raise UsageError("--formats names no format: see spmvbench formats")
@@ -201,7 +205,7 @@ def command(
         raise UsageError("--pairs goes with --against, which names the build to compare with")
     if dry_run:
         todo = cases if fresh else session.pending(folder, cases, settings, settled=retry)
-        _echo_plan(folder, found, cases, len(todo))
+        _echo_plan(folder, found, cases, len(todo), by_default=by_default)
         if places.estimate:
             places.foretell(todo, folder)
         return 0
@@ -209,7 +213,7 @@ def command(
         if fresh and (aside := store.set_aside(folder)):
             click.echo(f"What {folder} held is now in {aside}")
         todo = session.pending(folder, cases, settings, settled=retry)
-        _echo_plan(folder, found, cases, len(todo))
+        _echo_plan(folder, found, cases, len(todo), by_default=by_default)
         progress = Progress(len(todo), RULES[plan.device_kind(device)].rounds)
         with stoppable() as stopping, progress:
             watcher = session.Watcher(progress.on_begin, progress.on_row, progress.on_notice, stopping)
@@ -233,9 +237,16 @@ def command(
     failed = int((~rows["status"].isin(SETTLED)).sum())
     if failed:
         click.echo(f"\n{failed} case{'s' * (failed != 1)} failed; the same command with --retry measures them again.")
-    report = shlex.join(["spmvbench", "report", folder.name if results == "results" else str(folder)])
-    click.echo(f"\nRows: {folder / store.ROWS}\nNext: {report}")
+    report = ["spmvbench", "report", folder.name if results == "results" else str(folder)]
+    if plan.device_kind(device) == "emulated":
+        report.append("--emulated")  # else the report leaves its times out
+    click.echo(f"\nRows: {folder / store.ROWS}\nNext: {shlex.join(report)}")
     return 1 if failed else 0
+
+
+def one_of_each_idea() -> str:
+    """The formats of a demonstration, as `--formats` takes them: without a GPU, all of them take minutes."""
+    return ",".join((paths.configs() / "formats.txt").read_text(encoding="ascii").split())
 
 
 def default_name(selection: Sequence[str], device: str) -> str:
@@ -246,7 +257,7 @@ def default_name(selection: Sequence[str], device: str) -> str:
     return f"{first}{more}-{device.partition(':')[0]}"
 
 
-def _echo_plan(folder: Path, found: list[Matrix], cases: list[Case], todo: int) -> None:
+def _echo_plan(folder: Path, found: list[Matrix], cases: list[Case], todo: int, *, by_default: bool) -> None:
     named = {"format": "label", "type": "dtype", "mode": "mode", "operation": "op"}
     counts = {"matrix": len(found)} | {
         word: len({getattr(case, name) for case in cases}) for word, name in named.items()
@@ -259,3 +270,5 @@ def _echo_plan(folder: Path, found: list[Matrix], cases: list[Case], todo: int) 
     # Formats run one kind of operation each: of several kinds not every combination is a case.
     sign, equal = (" x ", " =") if len(cases) == math.prod(counts.values()) else (", ", ":")
     click.echo(f"{folder}: {sign.join(parts)}{equal} {len(cases)} cases{there}, {todo} to measure")
+    if by_default:
+        click.echo("Emulated, one format of each idea is the default; --formats all takes minutes")

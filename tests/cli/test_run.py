@@ -1,8 +1,11 @@
+import re
+
 import click
 import pytest
 
 from spmvbench import store
-from spmvbench.cli.run import default_name
+from spmvbench.bench import plan
+from spmvbench.cli.run import default_name, one_of_each_idea
 
 
 @pytest.fixture
@@ -377,3 +380,26 @@ def test_what_cannot_be_read_ends_run_and_advise_alike(command, tmp_path, monkey
         assert (result.code, result.out) == (code, ""), result.err
         assert said in result.err and result.err.count("\n") == 1
     assert not (tmp_path / "results").exists()
+
+
+def test_without_a_gpu_the_default_is_one_format_of_each_idea_and_says_how_to_have_all(run, command):
+    result = run("tridiag:9", "--dry-run")
+    assert result.code == 0
+    assert result.out.endswith("Emulated, one format of each idea is the default; --formats all takes minutes\n")
+    assert "1 matrix x 17 formats x 1 type x 1 mode = 17 cases" in result.out
+    everything = run("tridiag:9", "--dry-run", "--formats", "all")
+    assert "one format of each idea" not in everything.out
+    assert int(re.search(r"(\d+) formats", everything.out)[1]) > 100
+    searches = run("tridiag:9", "--dry-run", "--op", "bfs")  # operations that were asked for have formats of their own
+    assert "one format of each idea" not in searches.out and searches.code == 0
+
+
+def test_the_hint_after_an_emulated_run_draws_its_figures(run):
+    result = run("tridiag:9", "--formats", "csr-scalar", "--run", "hint")
+    assert result.out.endswith("Next: spmvbench report hint --emulated\n")
+
+
+def test_the_demonstration_s_formats_are_formats_of_the_emulated_device():
+    chosen = plan.choose_formats(one_of_each_idea(), "emulated")
+    assert len({cls.key for cls, _ in chosen}) == 17
+    assert all("emulated" in cls.devices and cls.op == "spmv" for cls, _ in chosen)

@@ -177,7 +177,10 @@ def test_missing_file_is_a_plain_os_error(path):
         archive.check(path, "tiny")
 
 
-@pytest.mark.skipif("SPMVBENCH_MIRROR" not in os.environ, reason="SPMVBENCH_MIRROR is not set")
+@pytest.mark.skipif(
+    "SPMVBENCH_MIRROR" not in os.environ,
+    reason="needs real matrices (SPMVBENCH_MIRROR=folder laid out as the SuiteSparse site)",
+)
 def test_real_archives_with_their_companions_pass():
     from pathlib import Path
 

@@ -114,7 +114,7 @@ except SpmvbenchError as error:
     print("refused:", error)
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False,
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
         env={"OPENBLAS_NUM_THREADS": "1", "SPMVBENCH_HOME": str(path.parent / "home")},
     )  # fmt: skip

@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from urllib3.util import connection
 
 from spmvbench.collection import suitesparse
 from spmvbench.collection.download import NoSpace, Retry, Stopped, Unreachable, transfer
@@ -303,7 +304,7 @@ assert len(suitesparse.search(kind="problem", mirror={str(folder)!r})) == 6
 """
     user = tmp_path / "user"
     user.mkdir()
-    subprocess.run([sys.executable, "-c", code], env=os.environ | {"HOME": str(user)}, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], env=os.environ | {"HOME": str(user)}, check=True)
     assert list(user.iterdir()) == []
 
 
@@ -444,12 +445,13 @@ def test_a_whole_part_left_behind_is_taken_as_it_is(server, home):
     assert kept() == data
 
 
-def test_no_network_ends_the_whole_fetch(nowhere, home):
+def test_no_network_ends_the_whole_fetch(nowhere, home, monkeypatch):
+    tried, connect = [], connection.create_connection
+    monkeypatch.setattr(connection, "create_connection", lambda *a, **more: (tried.append(a), connect(*a, **more))[1])
     entries = [Entry("G", f"m{i}") for i in range(200)]
-    start = time.monotonic()
     with pytest.raises(Unreachable, match=f"cannot reach {nowhere}/MM/G/m"):
         fetch(entries, mirror=nowhere, retry=QUICK, progress=False)
-    assert time.monotonic() - start < 60
+    assert 0 < len(tried) < len(entries)  # of each that was under way, not of those that waited
     assert litter(home) == []
 
 
@@ -648,9 +650,7 @@ def trickle_after(start):
 def test_a_trickle_ends(server, home, step):
     quick = Retry(tries=2, backoff=0.01, connect=2, read=0.3, patience=0.2, slowest=1e6)
     server.plan[url_path(ANT)] = [step] * 2
-    start = time.monotonic()
     ((_, reason),) = fetch([ANT], mirror=server.url, retry=quick, progress=False).failed
-    assert time.monotonic() - start < 60
     if step is trickle:
         assert "less than 1,000,000 bytes a second" in reason
         assert len(litter(home)) >= 1, "what came is kept"
@@ -830,7 +830,7 @@ from spmvbench.collection.suitesparse import Entry, fetch
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 fetch([Entry("HB", "ant")], mirror={server.url!r}, progress=False)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert last.startswith(f"{NoSpace.__module__}.NoSpace: no space left for {home}")
@@ -838,7 +838,10 @@ fetch([Entry("HB", "ant")], mirror={server.url!r}, progress=False)
     assert suitesparse.cached_names() == litter(home) == []
 
 
-@pytest.mark.skipif("SPMVBENCH_MIRROR" not in os.environ, reason="SPMVBENCH_MIRROR is not set")
+@pytest.mark.skipif(
+    "SPMVBENCH_MIRROR" not in os.environ,
+    reason="needs real matrices (SPMVBENCH_MIRROR=folder laid out as the SuiteSparse site)",
+)
 def test_original_archives_of_the_collection_have_the_shipped_hash(monkeypatch):
     monkeypatch.undo()
     mirror = Path(os.environ["SPMVBENCH_MIRROR"])

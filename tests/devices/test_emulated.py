@@ -24,7 +24,8 @@ BLOCKS, WARPS, BUILTINS, FAULTS, TRAFFIC = (
 )
 
 needs_symbols = pytest.mark.skipif(
-    not (shutil.which("addr2line") or shutil.which("llvm-addr2line")), reason="source lines need binutils or LLVM"
+    not (shutil.which("addr2line") or shutil.which("llvm-addr2line")),
+    reason="needs addr2line (apt-get install binutils)",
 )
 
 
@@ -695,7 +696,7 @@ def test_without_a_compiler(monkeypatch, tmp_path):
     build.find_compiler.cache_clear()
 
 
-@pytest.mark.skipif(not shutil.which("clang++"), reason="no Clang here")
+@pytest.mark.skipif(not shutil.which("clang++"), reason="needs Clang (apt-get install clang)")
 @pytest.mark.parametrize("check", [False, True])
 def test_clang(monkeypatch, check):
     monkeypatch.setenv("CXX", "clang++")
@@ -721,7 +722,7 @@ def test_both_languages_know_the_same_limit():
 
 
 @needs_symbols
-@pytest.mark.skipif(not shutil.which("llvm-objdump"), reason="no LLVM here")
+@pytest.mark.skipif(not shutil.which("llvm-objdump"), reason="needs LLVM's objdump (apt-get install llvm)")
 def test_both_families_of_tools_see_the_same(monkeypatch):
     library = build.instantiations(Path(TRAFFIC), ["ragged"], check=True)["ragged"].library
 
