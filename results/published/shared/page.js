@@ -13,6 +13,7 @@ const cases = data.cases.setting.map((setting, i) => {
   const found = { setting, panel: settings[setting], f: of("format"), m: of("matrix"), status: of("status") };
   for (const column of ["gflops", "time", "bytes", "bound", "host", "device"]) found[column] = of(column);
   const nnz = matrices.nnz[found.m];
+  found.program = data.cases.same?.[i] ?? found.f; // the format that stands for it
   found.intensity = of("model") ? (2 * nnz) / of("model") : null;
   return found;
 });
@@ -65,6 +66,17 @@ function view() {
   }
   known = { shown, ranked, timed, solved, behind };
   return known;
+}
+
+// Of cases of one matrix and setting those that count: a program of several names once, under the one that stands for it
+// or, where that is not shown, the first.
+function once(part) {
+  const first = d3.rollup(
+    d3.sort(part, (c) => c.f !== c.program),
+    (same) => same[0],
+    (c) => c.program,
+  );
+  return [...first.values()];
 }
 
 // Numbers as people read them.
@@ -765,11 +777,11 @@ function about(r, panel, pairs) {
   return { f: r.f, m: r.m ?? -1, name: called(r), panel, lines };
 }
 
-// The fastest of each matrix; of those within a tie the one that stands first over all matrices.
+// The fastest program of each matrix; of those within a tie the one that stands first over all matrices.
 function winners(rows) {
   const standing = view().behind;
   const perCase = d3.group(rows, (r) => `${r.setting} ${r.m}`);
-  return [...perCase.values()].map((part) => {
+  return [...perCase.values()].map(once).map((part) => {
     const first = d3.least(
       part.filter((r) => r.ratio <= data.tie),
       (r) => standing.get(r.f),
@@ -1303,7 +1315,8 @@ const grid = (function () {
   let page = 0,
     sorted = null,
     columns = [],
-    cells = new Map();
+    cells = new Map(),
+    others = new Map(); // of each matrix the formats that are another's name there, with that
 
   const text = (v) =>
     v === null || v === undefined
@@ -1319,12 +1332,14 @@ const grid = (function () {
 
   // What a matrix's row holds: numbers, statuses where a case is not ok, null where there is none.
   function filled() {
-    const { of, value } = views[viewed.value];
+    const { of, value, most } = views[viewed.value];
     cells = new Map(everyMatrix.map((m) => [m, new Map()]));
+    others = new Map(everyMatrix.map((m) => [m, new Map()]));
     for (const c of cases) {
       if (!of(c) || !formats.ranked[c.f]) continue;
       const held = cells.get(c.m);
       if (!held.has(c.f) || c.status === OK) held.set(c.f, c.status === OK ? value(c) : data.statuses[c.status]);
+      if (most && c.program !== c.f && state.formats.has(c.program)) others.get(c.m).set(c.f, c.program);
     }
     const some = everyFormat.filter((f) => formats.ranked[f] && state.formats.has(f));
     const lit = some.filter((f) => state.pinned.has(f)),
@@ -1340,7 +1355,7 @@ const grid = (function () {
     const { most } = views[viewed.value];
     const found = [...state.matrices].map((m) => {
       const held = cells.get(m),
-        numbers = all.of.filter((f) => typeof held.get(f) === "number" && held.get(f) > 0);
+        numbers = all.of.filter((f) => typeof held.get(f) === "number" && held.get(f) > 0 && !others.get(m).has(f));
       const at = most ? d3.greatest(numbers, (f) => held.get(f)) : d3.least(numbers, (f) => held.get(f));
       const winner = at === undefined ? [null, null] : [formats.name[at], held.get(at)];
       const { name, kind, rows, nnz, mean, longest, cv, sha } = matrices;
@@ -1349,6 +1364,7 @@ const grid = (function () {
         m,
         first: winner[1],
         most,
+        same: shown.map((f) => others.get(m).get(f)),
         values: [name[m], rows[m], nnz[m], mean[m], longest[m], cv[m], ...winner, ...values, kind[m], sha[m]],
       };
     });
@@ -1381,15 +1397,18 @@ const grid = (function () {
       fill();
     });
   }
-  function line({ m, first, most, values }) {
+  function line({ m, first, most, same, values }) {
     const tr = html("tr", { id: matrixAnchor(m).slice(1) });
     values.forEach((value, i) => {
       const cell = html(i ? "td" : "th");
       if (!i) cell.scope = "row";
       const inside = i >= BEFORE.length && i < values.length - AFTER.length;
-      if (typeof value === "number") cell.className = inside && leads(value, first, most) ? "num best" : "num";
+      const other = inside ? same[i - BEFORE.length] : undefined;
+      if (typeof value === "number")
+        cell.className = inside && other === undefined && leads(value, first, most) ? "num best" : "num";
       else if (inside) cell.className = "not";
       cell.textContent = text(value);
+      if (other !== undefined) cell.append(html("small", {}, ` = ${formats.name[other]} here`));
       tr.append(cell);
     });
     return tr;
