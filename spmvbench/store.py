@@ -728,4 +728,4 @@ def _damage(error: Exception) -> str:
     """What an error says of a file that is damaged. One of the system, which may read it another time, is raised."""
     if isinstance(error, OSError) and error.errno is not None:
         raise error
-    return untrusted.text(str(error).partition("\n")[0])
+    return untrusted.text(str(error).partition("\n")[0])[:300]

@@ -173,6 +173,11 @@ def samples(bundle: Bundle) -> Iterator[Finding]:
         return alike or row.repeats < 1 or not np.allclose(told, quartiles, rtol=SAMPLED, atol=0)
 
     yield from held("samples", rows, where(rows, wrong), "median and quartiles are those of the samples")
+    # A program was timed once, in the time of one of its names: of those with its samples the one that took longest.
+    taken = pd.Series([tuple(row) for row in rows["samples"]], rows.index, dtype=object)
+    of_program = rows.assign(taken=taken)[rows["program"] != ""].sort_values("t_case", ascending=False, kind="stable")
+    once = ["group", "name", "dtype", "op", "mode", "device", "gpu", "program", "taken"]
+    rows = rows.drop(of_program.index[of_program.duplicated(once)])
     # Operations of one format share their time, each row an equal part of it.
     spent = [float(np.sum(row.samples, dtype=float)) * row.repeats for row in rows.itertuples(index=False)]
     shared = rows.assign(spent=spent, kind=[kind(row) for row in rows.itertuples(index=False)])

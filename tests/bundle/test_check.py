@@ -324,6 +324,16 @@ def test_rows_that_cannot_be_are_found(measured, altered, failed, change, found)
     assert seen >= found or seen == {"schema"}  # what no row can hold is left out, and that is a failure
 
 
+@pytest.mark.parametrize(("program", "fine"), [("p", True), ("", False)])
+def test_a_program_of_two_names_takes_its_time_once(measured, altered, failed, program, fine):
+    def named_twice(rows):
+        rows["program"] = program
+        one = rows[rows["format"] == "csr-scalar"].head(1)
+        return pd.concat([one, one.assign(label="twin", t_case=1e-12, started_at="2026-01-01T00:00:00+00:00")])
+
+    assert ("samples" not in failed(altered(measured, named_twice))) == fine
+
+
 @pytest.mark.parametrize("seconds", [0, math.inf])
 def test_twice_the_entries_and_the_rate_never_pass(measured, altered, command, seconds):
     def double(rows):
