@@ -329,7 +329,7 @@ def test_a_program_of_two_names_takes_its_time_once(measured, altered, failed, p
     def named_twice(rows):
         rows["program"] = program
         one = rows[rows["format"] == "csr-scalar"].head(1)
-        return pd.concat([one, one.assign(label="twin", t_case=1e-12, started_at="2026-01-01T00:00:00+00:00")])
+        return pd.concat([one, one.assign(label="twin", t_case=1e-12, case_id="f" * 16)])
 
     assert ("samples" not in failed(altered(measured, named_twice))) == fine
 
