@@ -24,7 +24,7 @@ class GroupedCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the groups, their columns aligned. Raises KeyError if a group names an option that is not there."""
         options = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
-        shown = [(option.opts[-1], option.get_help_record(ctx)) for option in options]
+        shown = [(max(option.opts, key=len), option.get_help_record(ctx)) for option in options]
         records = {name: record for name, record in shown if record is not None}
         width = min(max(len(names) for names, _ in records.values()), formatter.width // 3)
         grouped = {title: [records.pop(name) for name in names] for title, names in self.groups.items()}

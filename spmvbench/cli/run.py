@@ -75,7 +75,7 @@ GROUPS = {
     "--mode",
     "modes",
     type=Words("hot", "cold"),
-    help="hot: L2 is warm from the SpMVs before; cold: L2 is flushed before each SpMV. Default: both on a GPU, else hot.",
+    help="hot: L2 is warm from earlier SpMVs; cold: it is flushed before each SpMV. Default: both on a GPU, else hot.",
 )
 @click.option(
     "--device",

@@ -171,7 +171,7 @@ _PARAMETERS = (
         "count",
         type=click.IntRange(1, 1024),
         metavar="N",
-        help="Number of workers of --scheduler local, or of GPUs of --estimate. Default: one per GPU, or one that emulates.",
+        help="Number of workers of --scheduler local, or of GPUs of --estimate. Default: one per GPU, else one.",
     ),
     click.option("--shard", type=Shard(), metavar="K/N", help="Measure part K of N as a separate run, for job arrays."),
     click.option(

@@ -61,7 +61,9 @@ def run_help():
 def test_every_option_of_run_is_in_one_group(run_help):
     with click.Context(run.command) as ctx:
         options = [
-            parameter.opts[-1] for parameter in run.command.get_params(ctx) if isinstance(parameter, click.Option)
+            max(parameter.opts, key=len)
+            for parameter in run.command.get_params(ctx)
+            if isinstance(parameter, click.Option)
         ]
     assert sorted(name for names in run_help.values() for name in names) == sorted(options)
     assert REST not in run_help
