@@ -6,29 +6,31 @@ from spmvbench.cli.formats import by_family, summary
 
 # What the formats of a family have in common: the text above the table of its page.
 ABOUT = {
-    "BCSR": """Block CSR stores small dense blocks instead of single entries. One column index serves a whole block, and
-a block's part of x is loaded once for several rows. Zeros inside a block are stored and multiplied, so the family pays
-off when entries cluster, as in matrices of finite elements with several unknowns per node.""",
+    "BCSR": """Block CSR stores small dense blocks instead of single entries. One column index serves a whole block,
+and a block's part of x is loaded once for several rows. Zeros inside a block are stored and multiplied, so the family
+pays off when entries cluster, as in matrices of finite elements with several unknowns per node.""",
     "BFS": """Formats for breadth-first search, the level of every vertex from one source. They store the pattern of a
-graph and no values. See [operations](../operations.md#breadth-first-search) for what is timed and how it is checked.""",
-    "COO": """Coordinate formats store the row of every entry. Work is divided by entries and not by rows, so long rows do
-no harm; partial sums of a row are combined by segmented scans or by atomic additions. Several members compress the row
-indices.""",
-    "CSC": """Compressed sparse columns. A column's x is loaded once and multiplied with all entries of the column. The
-products belong to different rows, so y is updated by atomic additions or in a second pass.""",
+graph and no values. See [operations](../operations.md#breadth-first-search) for what is timed and how it is
+checked.""",
+    "COO": """Coordinate formats store the row of every entry. Work is divided by entries and not by rows, so long
+rows do no harm; partial sums of a row are combined by segmented scans or by atomic additions. Several members
+compress the row indices.""",
+    "CSC": """Compressed sparse columns. A column's x is loaded once and multiplied with all entries of the column.
+The products belong to different rows, so y is updated by atomic additions or in a second pass.""",
     "CSR": """Compressed sparse rows: row pointers, column indices, values. Members differ in how they divide the work
-among threads: a thread, part of a warp, a warp or a thread block for each row; bins of rows of similar length; or equal
-shares of the entries. Some store more beside the three arrays, or compress or reorder them.""",
-    "DIA": """Diagonal formats store whole diagonals, or pieces of them, without column indices. They need few bytes per
-nonzero when entries lie on few diagonals. Otherwise padding exceeds the memory limit and the case is skipped; hybrid
-members store the remaining entries in another format.""",
-    "ELLPACK": """ELLPACK pads all rows to the same length and stores them column by column, so that neighbouring threads
-read neighbouring addresses. Members limit the padding: slices of rows with a length of their own, rows sorted by length,
-several threads per row. Some pack the indices into fewer bits.""",
-    "Hybrid": """Hybrid formats divide a matrix into parts and store each part in the format that suits it: regular rows
-in ELLPACK and the rest in COO, full diagonals in DIA, or a separate format for each tile.""",
+among threads: a thread, part of a warp, a warp or a thread block for each row; bins of rows of similar length; or
+equal shares of the entries. Some store more beside the three arrays, or compress or reorder them.""",
+    "DIA": """Diagonal formats store whole diagonals, or pieces of them, without column indices. They need few bytes
+per nonzero when entries lie on few diagonals. Otherwise padding exceeds the memory limit and the case is skipped;
+hybrid members store the remaining entries in another format.""",
+    "ELLPACK": """ELLPACK pads all rows to the same length and stores them column by column, so that neighbouring
+threads read neighbouring addresses. Members limit the padding: slices of rows with a length of their own, rows sorted
+by length, several threads per row. Some pack the indices into fewer bits.""",
+    "Hybrid": """Hybrid formats divide a matrix into parts and store each part in the format that suits it: regular
+rows in ELLPACK and the rest in COO, full diagonals in DIA, or a separate format for each tile.""",
     "JAD": """Jagged diagonals: rows are sorted by length; the first entries of all rows are stored, then the second
-entries, and so on. There is no padding, or little. The result is in the order of the sorted rows, so y is permuted.""",
+entries, and so on. There is no padding, or little. The result is in the order of the sorted rows, so y is
+permuted.""",
     "SpMSpV": """Formats for y = A x with a sparse x. Only columns that meet an entry of x contribute. See
 [operations](../operations.md#sparse-x) for what is timed and how it is checked.""",
 }

@@ -3,6 +3,7 @@
 import io
 import os
 import stat
+import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
