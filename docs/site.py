@@ -1,6 +1,7 @@
 """Hooks of MkDocs: pages of the site that are no files of this folder.
 
-These are README.md, CONTRIBUTING.md, CHANGELOG.md, the notebook and the columns of a row. The hooks also add a section for each format to the page of its family, and adapt links.
+These are README.md, CONTRIBUTING.md, CHANGELOG.md, the notebook and the columns of a row. The hooks also add a section
+for each format to the page of its family, and adapt links.
 """
 
 from __future__ import annotations

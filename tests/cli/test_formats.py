@@ -138,7 +138,7 @@ def test_pages_have_a_row_a_format_and_five_cells_each(written):
         for row in (head, rule, *rows):
             assert row.replace("\\|", "").count("|") == 6
         assert f"| [{family}]({page_of(family)}) | {len(keys)} | `{rows[0].split('`')[1]}`" in written["index.md"]
-    assert "{} of them run here".format(formats.survey.count()[0]) in written["index.md"]
+    assert f"{formats.survey.count()[0]} of them run here" in written["index.md"]
 
 
 def test_every_family_is_described_in_less_than_a_screen(written):
