@@ -19,7 +19,7 @@ help:
 	@echo "make audit   look up known vulnerabilities of what is installed in $(VENV), with pip-audit and a service of the network"
 	@echo "make test-all  the same, once what its tests can do with is installed: Chromium, Clang, LLVM (apt-get)"
 	@echo "make gpu     install into $(VENV), run the tests that need a GPU"
-	@echo "make docs    rewrite the table of formats in README.md, and build the documentation into site/"
+	@echo "make docs    rewrite the pages of formats in docs/formats, and build the documentation into site/"
 	@echo "make published  write the reports of the runs in results/published anew, and README.md's picture"
 	@echo "make clean   remove $(VENV) and the demo's results"
 	@echo "PYTHON=python3.12 chooses the interpreter, VENV=DIR the environment, PYTEST_ARGS='-k nvrtc' the tests, DEMO_FORMATS=all all formats."
@@ -58,7 +58,7 @@ gpu: $(VENV)/.demo $(VENV)/.dev
 	$(BIN)/python -m pytest -m 'gpu and timing' -n 0 --durations 5 $(PYTEST_ARGS)
 
 docs: $(VENV)/.dev
-	$(BIN)/spmvbench formats --update README.md
+	$(BIN)/spmvbench formats --update docs/formats
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # Every published run's page by the command that its README gives, all as one site, and README.md's picture.

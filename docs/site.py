@@ -1,7 +1,7 @@
-"""What the site is made of beside the pages in this folder: sections of README.md, and pages that the code writes.
+"""Hooks of MkDocs: pages of the site that are no files of this folder.
 
-A line ``<!-- README: How it measures -->`` in a page stands for that section of README.md, so that nothing is told
-twice. Links of whatever is taken from the repository lead to the site's page of a file, where it has one.
+These are README.md, CONTRIBUTING.md, CHANGELOG.md, the notebook and the columns of a row. The hooks also add a section
+for each format to the page of its family, and adapt links.
 """
 
 from __future__ import annotations
@@ -17,87 +17,79 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md"}
-MADE = ("contributing.md", "changes.md", "formats.md", "rows.md", "notebook.md")
+NOTEBOOK = "docs/notebook.ipynb"
+MADE = (*PAGES.values(), "rows.md", "notebook.md")
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made here."""
-    told = [relinked((ROOT / name).read_text(encoding="utf-8"), "") for name in ("CONTRIBUTING.md", "CHANGELOG.md")]
-    texts = [*told, formats(), rows(), notebook(ROOT / "docs" / "notebook.ipynb")]
-    for name, text in zip(MADE, texts, strict=True):
+    told = [relinked((ROOT / name).read_text(encoding="utf-8"), name, page) for name, page in PAGES.items()]
+    for name, text in zip(MADE, [*told, rows(), notebook(ROOT / NOTEBOOK)], strict=True):
         files.append(File.generated(config, name, content=text))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links of a page, and the sections of README.md and the operations that it takes in."""
+    """Links of a page, and below the table of a family a section for each of its formats."""
     if page.file.generated_by is not None:
         return markdown
-    text = relinked(markdown, "docs")
-    text = re.sub(r"^<!-- README: (.+?) -->$", lambda m: section(m[1]), text, flags=re.MULTILINE)
-    return text.replace("<!-- operations -->", operations())
+    name = page.file.src_uri
+    text = relinked(markdown, f"docs/{name}", name)
+    return f"{text}\n{sections(name)}" if name.startswith("formats/") else text
 
 
-def section(title: str) -> str:
-    """The section of README.md under a title, without it; a title with a star takes every one that it matches."""
-    parts = re.split(r"^## (.+)$", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    pattern = re.escape(title).replace(r"\*", ".*")
-    found = [text for name, text in zip(parts[1::2], parts[2::2], strict=True) if re.fullmatch(pattern, name)]
-    if not found and "*" not in title:
-        raise PluginError(f"README.md has no section {title!r}")
-    return relinked("\n".join(found).strip(), "")
+def relinked(text: str, place: str, page: str) -> str:
+    """The text with links as pages of the site have them.
 
-
-def relinked(text: str, folder: str) -> str:
-    """The text with links as pages of the site have them. folder: where it stands in the repository."""
+    place: the text's file in the repository. page: its page of the site. Raises PluginError for a link to nothing.
+    """
+    pages = PAGES | {NOTEBOOK: "notebook.md"}
 
     def changed(match: re.Match[str]) -> str:
         sign, words, target = match.groups()
         path, hash_, anchor = target.partition("#")
-        if "://" in target or not path or (folder == "docs" and path in MADE):
+        if "://" in target or not path:
             return match[0]
-        place = posixpath.normpath(posixpath.join(folder, path))
-        if place in PAGES:
-            return f"{sign}[{words}]({PAGES[place]}{hash_}{anchor})"
-        if place.startswith("docs/") and not place.startswith("docs/example") and (ROOT / place).is_file():
-            return f"{sign}[{words}]({place.removeprefix('docs/')}{hash_}{anchor})"
-        if not (ROOT / place).exists():
-            raise PluginError(f"a link leads nowhere: {target} in {folder or 'the repository'}")
-        return words if words in (path, place, f"`{place}`") else f"{words} (`{place}`)"
+        linked = posixpath.normpath(posixpath.join(posixpath.dirname(place), path))
+        if not (ROOT / linked).exists():
+            raise PluginError(f"a link leads nowhere: {target} in {place}")
+        inside = linked.startswith("docs/") and not linked.startswith("docs/example") and (ROOT / linked).is_file()
+        if linked in pages or inside:
+            goal = pages.get(linked, linked.removeprefix("docs/"))
+            return f"{sign}[{words}]({posixpath.relpath(goal, posixpath.dirname(page) or '.')}{hash_}{anchor})"
+        return words if words in (path, linked, f"`{linked}`") else f"{words} (`{linked}`)"
 
     return re.sub(r"(!?)\[([^\]\n]*)\]\(([^)\s]+)\)", changed, text)
 
 
-def formats() -> str:
-    """A chapter a family, a section a format."""
+def sections(page: str) -> str:
+    """A section for each format of a family's page: description, facts, parameters, arrays."""
     from spmvbench import formats
+    from spmvbench.cli.format_pages import page_of
     from spmvbench.cli.formats import describe
 
-    known = [formats.get(key) for key in formats.keys()]  # noqa: SIM118 - a function of the module
-    lines = ["# Formats", "", f"{len(known)} formats in {len(formats.families())} families."]
-    lines += ["`spmvbench formats NAME` shows the same of one at the terminal.", ""]
-    for family in formats.families():
-        lines += [f"## {family}", ""]
-        for cls in (cls for cls in known if cls.family == family):
-            about = describe(cls)
-            lines += [f"### `{cls.key}` {{ #{cls.key} }}", "", _plain(about["doc"]), ""]
-            facts = {"Reference": cls.reference, "The survey's name": cls.survey_name, "Storage": cls.core}
-            facts["Confidence"] = about["confidence"]
-            facts["Another name of"] = cls.alias_of and f"`{cls.alias_of}`"
-            facts["Operation"] = "" if cls.op == "spmv" else f"`{cls.op}`"
-            facts["Kernels"] = ", ".join(f"`{Path(source).name}`" for source in formats.sources(cls))
-            lines += [f"- {name}: {_plain(text)}" for name, text in facts.items() if text]
+    lines: list[str] = []
+    for key in formats.keys():  # noqa: SIM118 - a function of the module
+        cls = formats.get(key)
+        if f"formats/{page_of(cls.family)}" != page:
+            continue
+        about = describe(cls)
+        lines += [f"## `{cls.key}` {{ #{cls.key} }}", "", _plain(about["doc"]), ""]
+        facts = {"Reference": cls.reference, "The survey's name": cls.survey_name, "Storage": cls.core}
+        facts["Confidence"] = about["confidence"]
+        facts["Another name of"] = cls.alias_of and f"`{cls.alias_of}`"
+        facts["Kernels"] = ", ".join(f"`{Path(source).name}`" for source in formats.sources(cls))
+        lines += [f"- {name}: {_plain(text)}" for name, text in facts.items() if text]
+        lines.append("")
+        if parameters := cls.parameters():
+            lines += ["| Parameter | Default | Range | |", "| --- | --- | --- | --- |"]
+            lines += [
+                f"| `{name}` | `{p.default}` | {_cell(p.range)} | {_cell(p.doc)} |" for name, p in parameters.items()
+            ]
             lines.append("")
-            if parameters := cls.parameters():
-                lines += ["| Parameter | Default | Range | |", "| --- | --- | --- | --- |"]
-                lines += [
-                    f"| `{name}` | `{p.default}` | {_cell(p.range)} | {_cell(p.doc)} |"
-                    for name, p in parameters.items()
-                ]
-                lines.append("")
-            if about["arrays"]:
-                lines += ["| Array | |", "| --- | --- |"]
-                lines += [f"| `{name}` | {_cell(text)} |" for name, text in about["arrays"].items()] + [""]
+        if about["arrays"]:
+            lines += ["| Array | |", "| --- | --- |"]
+            lines += [f"| `{name}` | {_cell(text)} |" for name, text in about["arrays"].items()] + [""]
     return "\n".join(lines)
 
 
@@ -119,28 +111,12 @@ def rows() -> str:
     lines = [
         "# Columns of a row",
         "",
-        "One row a case, in `rows.parquet`; a column's meaning is in the file's metadata too.",
+        "One row per case, in `rows.parquet`. The file's own metadata has the meaning of each column, too.",
         "",
     ]
     for title, columns in (("", COLUMNS), ("## Descriptions of matrices", MATRIX_COLUMNS)):
         lines += [title, "", "| Column | Type | Meaning |", "| --- | --- | --- |"]
         lines += [f"| `{name}` | {kind} | {_cell(meaning)} |" for name, (kind, meaning) in columns.items()] + [""]
-    return "\n".join(lines)
-
-
-def operations() -> str:
-    """What the bench can time, with the formats that do it where they are few."""
-    from spmvbench import formats
-    from spmvbench.bench.operations import OPERATIONS
-
-    lines = ["| Operation | | Formats |", "| --- | --- | --- |"]
-    for key, cls in OPERATIONS.items():
-        keys = [name for name in formats.keys() if formats.get(name).op == cls.key]  # noqa: SIM118
-        named = ", ".join(f"[`{name}`](formats.md#{name})" for name in keys)
-        said = (cls.__doc__ or "").partition("\n\n")[0]
-        lines.append(
-            f"| `{key}` | {_cell(said)} | {named if len(keys) < 20 else f'{len(keys)} [formats](formats.md)'} |"
-        )
     return "\n".join(lines)
 
 

@@ -14,6 +14,7 @@ import pytest
 import spmvbench
 from spmvbench import formats
 from spmvbench.bench.record import COLUMNS
+from spmvbench.cli.format_pages import page_of
 
 ROOT = Path(spmvbench.__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "mkdocs.yml").is_file(), reason="not run from a checkout")
@@ -32,12 +33,12 @@ def site(tmp_path_factory):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    return {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.html")}
+    return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
 
 
 @pytest.mark.slow  # they wait for the site
 def test_every_page_is_there_and_leads_to_all_others(site):
-    pages = re.findall(r"(\w+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    pages = re.findall(r"([\w/]+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(pages) > 10 and {f"{name}.html" for name in pages} == site.keys() - {"404.html"}
     for name in pages:
         assert f'href="{name}.html"' in site["404.html"] or f'href="/{name}.html"' in site["404.html"]
@@ -52,11 +53,12 @@ def test_nothing_is_fetched_from_elsewhere(site):
 @pytest.mark.slow  # they wait for the site
 def test_generated_pages_hold_everything(site):
     for key in formats.keys():  # noqa: SIM118 - a function of the module
-        assert f'<h3 id="{key}">' in site["formats.html"], key
+        page = page_of(formats.get(key).family).replace(".md", ".html")
+        assert f'<h2 id="{key}">' in site[f"formats/{page}"], key
     assert all(f"<code>{name}</code>" in site["rows.html"] for name in COLUMNS)
     for name in ("run", "load_run", "plot", "report", "multiply", "load"):
         assert re.search(rf'id="spmvbench\.[\w.]+\.{name}"', site["python.html"]), name
-    assert "No launch latency" in site["measuring.html"] or "no launch latency" in site["measuring.html"]
+    assert "Two commands" in site["index.html"], "README.md is the first page"
 
 
 @pytest.mark.slow

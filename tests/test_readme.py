@@ -1,4 +1,4 @@
-"""The README says what is true today."""
+"""README.md and the pages of docs/ say what is true today."""
 
 import re
 from pathlib import Path
@@ -7,81 +7,170 @@ import numpy as np
 import pytest
 
 import spmvbench
+from spmvbench import formats
+from spmvbench.bench.operations import OPERATIONS
 from spmvbench.bench.record import STATUSES
-from spmvbench.cli import COMMANDS
-from spmvbench.cli.formats import with_table
+from spmvbench.cli import COMMANDS, cli
+from spmvbench.cli.format_pages import pages
 from spmvbench.collection import synthetic
 
 ROOT = Path(spmvbench.__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "README.md").is_file(), reason="not run from a checkout")
 
 
-@pytest.fixture(scope="module")
-def readme():
-    return (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md")),
+]
 
 
-def test_table_of_formats_is_current(readme):
-    assert readme == with_table(readme), "the table of formats is out of date: run make docs"
+def read(page):
+    return (ROOT / page).read_text(encoding="utf-8")
 
 
-def test_python_example_runs(readme, tmp_path, monkeypatch):
+def anchors(text):
+    """The anchors of a page's headings, as Git hosts and MkDocs make them."""
+    outside = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", outside, re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in titles}
+
+
+def test_readme_is_two_screens():
+    text = read("README.md")
+    assert len(text.splitlines()) <= 150
+    assert re.findall(r"!\[.*?\]\((.*?)\)", text) == ["docs/figures/h200-ratios.svg"]
+    assert f"It has {len(formats.keys())} formats" in text
+
+
+def test_pages_of_formats_are_current():
+    there = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "formats").iterdir()}
+    assert there == pages(), "the pages of formats are out of date: run make docs"
+
+
+def test_python_example_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", read("docs/python.md"), re.DOTALL)[1:]
     names = {}
-    exec(compile(code, "README.md", "exec"), names)
+    exec(compile(code, "docs/python.md", "exec"), names)
     a = names["a"]
     np.testing.assert_allclose(names["y"], a @ np.ones(a.shape[1]))
     assert len(names["values"]) == a.nnz
     assert list(names["measured"]["label"]) == ["ell", "csr-vector"]
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
-    text = (ROOT / page).read_text(encoding="utf-8")
-    links = re.findall(r"\]\(([^)#]+)", text)
-    missing = [link for link in links if "://" not in link and not (ROOT / link).exists()]
-    assert links
-    assert missing == []
+    """Files that exist, and headings that are there, on a plain Git host: no page needs the site."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", read(page))):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        goal = (ROOT / page).parent / path if path else ROOT / page
+        assert goal.exists(), target
+        if anchor:
+            assert anchor in anchors(goal.read_text(encoding="utf-8")), target
 
 
-def test_commands_named_are_the_commands(readme):
-    assert set(re.findall(r"^\| `spmvbench (\w+)", readme, re.MULTILINE)) == set(COMMANDS)
-    for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL):
-        assert set(re.findall(r"^spmvbench (\w+)", block, re.MULTILINE)) <= set(COMMANDS)
+def test_no_page_needs_the_site_to_be_read():
+    assert [page for page in PAGES if re.search(r"<!-- (README|operations)", read(page))] == []
 
 
-def test_options_named_exist(readme):
-    from spmvbench.cli import cli
+def test_commands_named_are_the_commands():
+    assert set(re.findall(r"^\| `spmvbench (\w+)", read("docs/commands.md"), re.MULTILINE)) == set(COMMANDS)
+    for page in PAGES:
+        for block in re.findall(r"```sh.*?\n(.*?)```", read(page), re.DOTALL):
+            assert set(re.findall(r"^spmvbench (\w+)", block, re.MULTILINE)) <= set(COMMANDS), page
 
+
+@pytest.mark.parametrize("page", PAGES)
+def test_options_named_exist(page):
+    text = read(page).replace("\\\n", "")
     for name in COMMANDS:
         command = cli.get_command(None, name)
         every = [command, *getattr(command, "commands", {}).values()]
-        known = {option for part in every for parameter in part.params for option in parameter.opts}
-        for line in re.findall(rf"spmvbench {name}\b(.*)", readme):
+        known = {option for part in every for parameter in part.params for option in parameter.opts} | {"--help"}
+        lines = re.findall(rf"^(?:srun )?spmvbench {name}\b(.*)", text, re.MULTILINE)
+        if page == "docs/commands.md":
+            lines += re.findall(rf"^\| `spmvbench {name}\b(.*)", text, re.MULTILINE)
+        for line in lines:
             assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", line.partition("#")[0])) <= known, line
 
 
-def test_every_environment_variable_is_explained(readme):
-    read = set()
+def test_every_environment_variable_is_explained():
+    read_by_code = set()
     for path in (ROOT / "spmvbench").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        read |= set(re.findall(r'(?:environ\.get\(|environ\[|envvar=)"(\w+)"', text)) - {"SHELL", "PYTHONPATH"}
-    assert set(re.findall(r"^\| `([A-Z_]+)` \|", readme, re.MULTILINE)) == read
+        found = re.findall(r'(?:environ\.get\(|environ\[|envvar=)"(\w+)"', text)
+        read_by_code |= set(found) - {"SHELL", "PYTHONPATH"}
+    assert set(re.findall(r"^\| `([A-Z_]+)` \|", read("docs/matrices.md"), re.MULTILINE)) == read_by_code
 
 
-def test_every_generator_is_named(readme):
-    assert [kind for kind in synthetic.KINDS if f"`{synthetic.form(kind)}`" not in readme] == []
+def test_every_generator_is_named():
+    text = read("docs/matrices.md")
+    assert [kind for kind in synthetic.KINDS if f"`{synthetic.form(kind)}`" not in text] == []
 
 
-def test_every_status_is_named(readme):
-    (sentence,) = re.findall(r"Every case has a row.*?reason\.", readme, re.DOTALL)
+def test_every_operation_is_named():
+    assert re.findall(r"^\| `([\w-]+)` \|", read("docs/operations.md"), re.MULTILINE) == list(OPERATIONS)
+
+
+def test_every_status_is_named():
+    (sentence,) = re.findall(r"Every case has a row.*?reason\.", read("docs/results.md"), re.DOTALL)
     assert set(re.findall(r"`(\w+)`", sentence)) == set(STATUSES)
 
 
-def test_make_targets_named_exist(readme):
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+def test_make_targets_named_exist():
+    makefile, readme = read("Makefile"), read("README.md")
     targets = set(re.findall(r"(?:^|`)make (\w+)", readme, re.MULTILINE))
     assert targets >= {"demo", "test"}
     for target in targets:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+class TestGlossary:
+    """docs/glossary.md: a heading a term, one sentence each."""
+
+    entries = re.findall(r"^### (.+)\n\n(.+)\n", read("docs/glossary.md"), re.MULTILINE)
+
+    def test_terms_are_in_alphabetical_order_and_none_is_there_twice(self):
+        terms = [term.lower() for term, _ in self.entries]
+        assert terms == sorted(set(terms))
+        assert len(terms) == read("docs/glossary.md").count("### ")
+
+    @pytest.mark.parametrize(("term", "text"), entries)
+    def test_a_term_is_explained_in_one_sentence(self, term, text):
+        # The survey's entry is a citation.
+        assert text.endswith(".") and (term == "survey" or not re.search(r"[.?!] [A-Z]", text))
+        assert len(text.split()) <= 25
+
+    @pytest.mark.parametrize("page", ["README.md", "docs/results.md", "docs/measuring.md", "docs/operations.md"])
+    def test_pages_link_terms_and_each_once(self, page):
+        linked = re.findall(r"glossary\.md#([\w-]+)", read(page))
+        assert linked and len(linked) == len(set(linked))
+
+
+# Words that had a meaning in this project only, with what is said now.
+OLD = {
+    "behind best": "mean slowdown",
+    "in pairs": "A/B comparison",
+    "handing in": "submitting",
+    "to hand in": "to submit",
+    "whole numbers": "integers",
+    "second roof": "gather bound",
+    "out of reach": "excluded as too slow",
+    "price of being wrong": "regret",
+    "blamed": "marked failed",
+    "trespass": "write out of bounds",
+    "foretell": "predict",
+}
+PLAIN = ["README.md", "CONTRIBUTING.md"] + [
+    f"docs/{name}.md"
+    for name in ("commands", "glossary", "matrices", "measuring", "operations", "results", "submitting")
+]
+
+
+@pytest.mark.parametrize("page", PLAIN)
+def test_pages_use_the_words_of_the_field(page):
+    text = " ".join(read(page).lower().split())
+    assert {word: better for word, better in OLD.items() if word in text} == {}

@@ -5,24 +5,21 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import sys
 from collections.abc import Container, Iterable
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from spmvbench.cli.option_types import OUTPUT
 from spmvbench.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from spmvbench.formats import Format
 
-BEGIN, END = "<!-- formats: `make docs` writes this table -->", "<!-- formats: end -->"
 
-
-def _summary(cls: type[Format]) -> str:
+def summary(cls: type[Format]) -> str:
     """What the format stores, in its docstring's first line."""
     return _doc(cls).partition("\n")[0]
 
@@ -94,7 +91,7 @@ def _family(cls: type[Format], quote: str = "") -> str:
     return cls.family if cls.op == "spmv" else f"{cls.family} ({quote}--op {cls.op}{quote})"
 
 
-def _by_family(keys: Iterable[str]) -> list[type[Format]]:
+def by_family(keys: Iterable[str]) -> list[type[Format]]:
     """The formats of these keys, sorted by family and key."""
     from spmvbench import formats
 
@@ -104,7 +101,7 @@ def _by_family(keys: Iterable[str]) -> list[type[Format]]:
 def _every() -> list[type[Format]]:
     from spmvbench import formats
 
-    return _by_family(formats.keys())
+    return by_family(formats.keys())
 
 
 def _of_family(name: str) -> list[type[Format]]:
@@ -129,28 +126,6 @@ def _with_text(text: str) -> list[type[Format]]:
     return found
 
 
-def markdown_table() -> str:
-    """The README's count of the survey's names, and its table: one row a format, by family."""
-    from spmvbench import formats
-
-    count = "Of the {1} names in the survey's Table 2, {0} run here: {2}. `spmvbench formats --survey` lists them all."
-    rows = [("Family", "Key", "Survey", "Storage", "Parameters", "Reference"), ("---",) * 6]
-    for cls in _every():
-        parameters = ", ".join(f"`{name}={p.default}`" for name, p in cls.parameters().items())
-        rows.append((_family(cls, "`"), f"`{cls.key}`", cls.survey_name, _summary(cls), parameters, cls.reference))
-    table = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
-    return f"{count.format(*formats.survey.count(), formats.survey.shares())}\n\n{table}"
-
-
-def with_table(text: str) -> str:
-    """The same document with the table of today between its two markers. Raises UsageError where they are missing."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise UsageError(f"the document has no place for the table: it lacks the lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{markdown_table()}\n\n{END}{after}"
-
-
 def _show_keys(classes: list[type[Format]]) -> None:
     """Every family with its keys, as few lines as that takes."""
     for family, members in itertools.groupby(classes, key=_family):
@@ -171,7 +146,7 @@ def _show_some(classes: list[type[Format]]) -> None:
             named = f"  [{cls.survey_name} in the survey, {survey.confidence(cls.key)}]" if cls.survey_name else ""
             click.echo(f"  {click.style(cls.key, fg='cyan')}{named}")
             settings = ", ".join(f"{name}={p.default}" for name, p in cls.parameters().items())
-            for text in filter(None, (_summary(cls), cls.core, settings, cls.reference)):
+            for text in filter(None, (summary(cls), cls.core, settings, cls.reference)):
                 click.echo(click.wrap_text(text, width, " " * 6, " " * 6))
     click.echo(f"\n{len(classes)} format{'s' * (len(classes) != 1)}; spmvbench formats KEY shows one whole.")
 
@@ -319,26 +294,13 @@ def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) 
     from spmvbench import formats
 
     found = [cls for cls in map(formats.get, formats.keys()) if cls.key.startswith(incomplete.lower())]
-    return [CompletionItem(cls.key, help=_summary(cls)) for cls in found]
+    return [CompletionItem(cls.key, help=summary(cls)) for cls in found]
 
 
 def _complete_family(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     from spmvbench import formats
 
     return [CompletionItem(name) for name in formats.families() if name.lower().startswith(incomplete.lower())]
-
-
-def _document(path: str) -> str:
-    """The text of a file, or of standard input for ``-``. Raises UsageError for what cannot be read and rewritten."""
-    if path != "-" and not os.path.isfile(path):
-        raise UsageError(f"{path} is no regular file: name a document, or - for standard input and output")
-    try:
-        if path == "-":
-            return sys.stdin.buffer.read().decode()
-        with open(path, encoding="utf-8", newline="") as file:
-            return file.read()
-    except UnicodeDecodeError:
-        raise UsageError(f"{path} is no document: it holds bytes that are not UTF-8") from None
 
 
 @click.command(name="formats")
@@ -350,10 +312,9 @@ def _document(path: str) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.option(
     "--update",
-    type=OUTPUT,
-    metavar="FILE",
-    help="Rewrite the table of formats between the markers of FILE, a Markdown document; - reads and writes standard "
-    "streams.",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write the pages of docs/formats to DIR: an index and a page for each family, in Markdown.",
 )
 def command(
     name: str | None,
@@ -381,9 +342,11 @@ def command(
         _show_same(name, same_on, as_json)
         return
     if update:
-        text = with_table(_document(update))
-        with paths.output(update) as file:
-            file.write(text.encode())
+        from spmvbench.cli.format_pages import pages
+
+        for page, text in pages().items():
+            with paths.written_whole(Path(update) / page) as file:
+                file.write(text.encode())
         return
     if survey:
         if as_json:
@@ -393,7 +356,7 @@ def command(
         return
     if name:
         echo_meanings(name)
-        classes = _by_family(formats.find(name))
+        classes = by_family(formats.find(name))
     else:
         classes = _of_family(family) if family else _with_text(search) if search else _every()
     if as_json:

@@ -15,6 +15,7 @@ from spmvbench import paths
 from spmvbench.cli import completion
 from spmvbench.cli.config import read_config
 from spmvbench.cli.formats import echo_meanings
+from spmvbench.cli.option_groups import GroupedCommand
 from spmvbench.cli.option_types import Bytes, Seconds, Words
 from spmvbench.cli.progress import Progress, stoppable
 from spmvbench.cli.results import echo_results
@@ -33,7 +34,28 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     return completion.in_list(incomplete, formats.keys())
 
 
-@click.command(name="run")
+GROUPS = {
+    "Most used": ("--set", "--formats", "--dtype", "--mode", "--device", "--run"),
+    "Matrices": (
+        "--group",
+        "--kind",
+        "--min-nnz",
+        "--max-nnz",
+        "--spd",
+        "--limit",
+        "--sample",
+        "--seed",
+        "--real-part",
+    ),
+    "Formats and operations": ("--op", "--max-bytes", "--convert"),
+    "Measuring": ("--budget", "--timeout", "--dry-run", "--retry", "--fresh", "--results", "--config"),
+    "Many GPUs": ("--scheduler", "--workers", "--shard", "--estimate", "--like"),
+    "Comparison of two builds": ("--against", "--pairs"),
+    "Help": ("--help",),
+}
+
+
+@click.command(name="run", cls=GroupedCommand, groups=GROUPS)
 @selection
 @click.option(
     "--formats",
@@ -46,14 +68,16 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     "ops",
     type=Words(),
     metavar="LIST",
-    help="Operations: spmv,spmspv,bfs; spmspv@0.05, bfs@3 for one alone. Default: what the formats run, else spmv.",
+    help="Operations: spmv,spmspv,bfs; spmspv@0.05 or bfs@3 for one alone. Default: those of the formats, else spmv.",
 )
-@click.option("--dtype", "dtypes", type=Words("f64", "f32"), default="f64", show_default=True, help="f64,f32")
+@click.option(
+    "--dtype", "dtypes", type=Words("f64", "f32"), default="f64", show_default=True, help="Precisions: f64,f32."
+)
 @click.option(
     "--mode",
     "modes",
     type=Words("hot", "cold"),
-    help="hot: L2 as warm as repetition makes it; cold: flushed before each SpMV. Default: both on a GPU, else hot.",
+    help="hot: L2 is warm from earlier SpMVs; cold: it is flushed before each SpMV. Default: both on a GPU, else hot.",
 )
 @click.option(
     "--device",
@@ -61,7 +85,8 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     show_default=True,
     metavar="NAME",
     shell_complete=completion.devices,
-    help="auto, cuda:0, emulated.",
+    help="auto, cuda:0, emulated, or emulated-check, which also finds data races and accesses out of bounds. "
+    "auto: the first GPU, or emulated without one.",
 )
 @scheduling
 @click.option(
@@ -72,39 +97,39 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     help="Name of the run. Default: from the selection and device.",
 )
 @click.option(
-    "--results", type=click.Path(file_okay=False), default="results", show_default=True, help="Where runs lie."
+    "--results", type=click.Path(file_okay=False), default="results", show_default=True, help="Folder of the runs."
 )
 @click.option(
     "--budget",
     type=Seconds(),
     metavar="SECONDS",
-    help="Sampling time of a case at most. Default: 0.5 on a GPU, 0.05 emulated.",
+    help="Longest sampling time of a case. Default: 0.5 on a GPU, 0.05 emulated.",
 )
 @click.option(
     "--timeout",
     type=Seconds(),
     metavar="SECONDS",
-    help="A case that takes longer is given up. Default: 60 on a GPU, 120 emulated.",
+    help="A case that takes longer is marked timeout. Default: 60 on a GPU, 120 emulated.",
 )
 @click.option(
     "--max-bytes",
     type=Bytes(),
     metavar="SIZE",
-    help="A format that needs more is skipped. Default: a share of the device's memory.",
+    help="Formats that need more memory are skipped. Default: a share of the device's memory.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(min=0, max=2**63 - 1),
     default=0,
     show_default=True,
-    help="Of x and of generated values.",
+    help="Random seed of x and of generated values.",
 )
 @click.option(
     "--convert",
     type=click.Choice(["both", "device"]),
     default="both",
     show_default=True,
-    help="Conversions to time on a GPU. device leaves out the host's, which takes long where matrices are large.",
+    help="Conversions to time on a GPU. device: not the host's, which is slow if matrices are large.",
 )
 @click.option("--real-part", is_flag=True, help="Take the real part of a complex matrix, which is refused otherwise.")
 @click.option(
@@ -114,23 +139,23 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     expose_value=False,
     callback=read_config,
     shell_complete=completion.configs,
-    help="TOML file with options, or the name of a ready-made one; the command line goes before it.",
+    help="TOML file with options, or the name of a ready-made one. Options on the command line override it.",
 )
 @click.option(
     "--against",
     metavar="BUILD",
     shell_complete=completion.runs,
-    help="Measure another build beside this one, in pairs: a revision, a run (its revision), or a checkout's folder.",
+    help="A/B comparison with another build: a revision, a run (its revision), or the folder of a checkout.",
 )
 @click.option(
     "--pairs",
     type=click.IntRange(min=8),
     metavar="N",
-    help="With --against: pairs a case, 8 or more. Default: 20.",
+    help="With --against: measured pairs per case, 8 or more. Default: 20.",
 )
-@click.option("--dry-run", is_flag=True, help="Count what would be measured, and stop.")
+@click.option("--dry-run", is_flag=True, help="Count the cases and stop.")
 @click.option("--retry", is_flag=True, help="Measure again what failed: wrong, oom, timeout, crashed or error.")
-@click.option("--fresh", is_flag=True, help="Start anew; what the run holds is moved to a folder beside it.")
+@click.option("--fresh", is_flag=True, help="Start again. Rows of the run are moved to a folder beside it.")
 def command(
     chosen: Selection,
     formats: str | None,

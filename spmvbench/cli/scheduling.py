@@ -164,24 +164,26 @@ _PARAMETERS = (
     click.option(
         "--scheduler",
         metavar="ADDRESS|local",
-        help="Measure on the workers of a dask.distributed scheduler; local: on all GPUs of this host.",
+        help="Measure on the workers of a Dask scheduler. local: on all GPUs of this host.",
     ),
     click.option(
         "--workers",
         "count",
         type=click.IntRange(1, 1024),
         metavar="N",
-        help="Workers of --scheduler local; GPUs of --estimate. Default: one a GPU, or one that emulates.",
+        help="Number of workers of --scheduler local, or of GPUs of --estimate. Default: one per GPU, else one.",
     ),
-    click.option("--shard", type=Shard(), metavar="K/N", help="Part K of N, as a run of its own, for job arrays."),
-    click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Only N of the matrices, of all sizes."),
-    click.option("--estimate", is_flag=True, help="With --dry-run: how long it will take, by rows that there are."),
+    click.option("--shard", type=Shard(), metavar="K/N", help="Measure part K of N as a separate run, for job arrays."),
+    click.option(
+        "--sample", type=click.IntRange(min=1), metavar="N", help="Only N of the matrices, spread over all sizes."
+    ),
+    click.option("--estimate", is_flag=True, help="With --dry-run: estimate the run time from existing rows."),
     click.option(
         "--like",
         multiple=True,
         metavar="RUN",
         shell_complete=completion.runs,
-        help="A run to go by, for --estimate and --shard; repeat for more.",
+        help="A run whose rows --estimate and --shard use; repeat for more.",
     ),
 )
 

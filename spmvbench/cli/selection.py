@@ -63,7 +63,7 @@ _PARAMETERS = (
         multiple=True,
         metavar="NAME",
         shell_complete=_complete_groups,
-        help="A whole group; repeat for more.",
+        help="A whole group of the SuiteSparse collection; repeat for more.",
     ),
     click.option(
         "--set",
@@ -71,14 +71,14 @@ _PARAMETERS = (
         multiple=True,
         metavar="NAME",
         shell_complete=_complete_sets,
-        help="A named set; repeat for more.",
+        help="A named set, such as demo or survey34; repeat for more.",
     ),
     click.option("--kind", metavar="TEXT", help="Only matrices whose kind contains TEXT, such as 'circuit'."),
     click.option("--min-nnz", type=_COUNT, metavar="N", help="Only matrices with at least N entries."),
     click.option("--max-nnz", type=_COUNT, metavar="N", help="Only matrices with at most N entries."),
     click.option("--spd/--no-spd", default=None, help="Only symmetric positive definite matrices, or only others."),
     click.option(
-        "--limit", type=click.IntRange(min=1), metavar="N", help="At most N matrices, the first of the index."
+        "--limit", type=click.IntRange(min=1), metavar="N", help="At most N matrices: the first of the index."
     ),
 )
 

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from spmvbench import formats
-from spmvbench.cli.formats import BEGIN, END, describe, markdown_table, with_table
-from spmvbench.errors import UsageError
+from spmvbench.cli.format_pages import ABOUT, page_of, pages
+from spmvbench.cli.formats import describe
 from spmvbench.formats.search import search
 
 
@@ -174,30 +174,42 @@ def test_every_format_documents_itself(key):
         assert parameter["doc"], f"the parameter {name} has no description"
 
 
-def test_table_has_a_row_a_format_and_six_cells_each():
-    count, _, head, rule, *rows = markdown_table().splitlines()
-    runs = f"{formats.survey.count()[0]} run here: {formats.survey.shares()}."
-    assert count.startswith(f"Of the 75 names in the survey's Table 2, {runs}")
-    assert len(rows) == len(formats.keys())
-    for row in (head, rule, *rows):
-        assert row.replace("\\|", "").count("|") == 7
+@pytest.fixture(scope="module")
+def written():
+    return pages()
 
 
-def test_table_replaces_what_stands_between_the_markers(command, tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nyesterday\n{END}\nafter\n")
-    assert command("formats", "--update", page).code == 0
-    once = page.read_text()
-    assert once.startswith(f"before\n{BEGIN}\n\nOf the 75 names")
-    assert once.endswith(f"|\n\n{END}\nafter\n")
-    assert "yesterday" not in once
-    assert with_table(once) == once
+def test_pages_have_a_row_a_format_and_five_cells_each(written):
+    assert set(written) == {"index.md"} | {page_of(family) for family in formats.families()}
+    for family in formats.families():
+        head, rule, *rows = [line for line in written[page_of(family)].splitlines() if line.startswith("|")]
+        keys = [key for key in formats.keys() if formats.get(key).family == family]  # noqa: SIM118 - a function
+        assert [row.split("`")[1] for row in rows] == sorted(keys)
+        for row in (head, rule, *rows):
+            assert row.replace("\\|", "").count("|") == 6
+        assert f"| [{family}]({page_of(family)}) | {len(keys)} | `{rows[0].split('`')[1]}`" in written["index.md"]
+    assert f"{formats.survey.count()[0]} of them run here" in written["index.md"]
 
 
-@pytest.mark.parametrize("text", ["no markers", BEGIN, END, f"{END} {BEGIN}"])
-def test_document_without_a_place_for_the_table_is_refused(text):
-    with pytest.raises(UsageError, match="no place for the table"):
-        with_table(text)
+def test_every_family_is_described_in_less_than_a_screen(written):
+    assert sorted(ABOUT) == formats.families()
+    for family, text in ABOUT.items():
+        assert f"formats\n\n{text}\n\n|" in written[page_of(family)]
+        assert len(text.splitlines()) < 20
+
+
+def test_update_writes_the_pages_and_leaves_other_files_alone(command, tmp_path, written):
+    (tmp_path / "csr.md").write_text("yesterday")
+    (tmp_path / "mine.md").write_text("mine")
+    assert command("formats", "--update", tmp_path).code == 0
+    assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == written | {"mine.md": "mine"}
+
+
+def test_update_needs_a_folder(command, tmp_path):
+    (tmp_path / "page.md").write_text("text")
+    result = command("formats", "--update", tmp_path / "page.md")
+    assert result.code == 2 and "is a file" in result.err
+    assert (tmp_path / "page.md").read_text() == "text"
 
 
 def test_formats_that_are_one_program_on_a_matrix(command):

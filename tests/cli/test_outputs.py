@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from spmvbench.cli.formats import BEGIN, END
-
 RUN = Path(__file__).parents[2] / "results/published/h200-survey"
 
 
@@ -123,26 +121,6 @@ def test_a_folder_and_a_full_device_are_one_line(write, tmp_path):
         assert result.code in (1, 2) and said in result.err, target
         assert len(result.err.splitlines()) <= 4 and "defect" not in result.err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_document_is_rewritten_behind_its_link_and_nothing_else_is_rewritten(command, tmp_path):
-    page, link, fifo = tmp_path / "page.md", tmp_path / "link.md", tmp_path / "fifo"
-    page.write_bytes(f"before\r\n{BEGIN}\nyesterday\n{END}\n".encode())
-    link.symlink_to("page.md")
-    os.mkfifo(fifo)
-    assert command("formats", "--update", link).code == 0
-    assert link.is_symlink() and "yesterday" not in page.read_text()
-    assert page.read_bytes().startswith(b"before\r\n")
-    for target in (fifo, "/dev/null", tmp_path / "none"):
-        result = command("formats", "--update", target)
-        assert result.code == 2 and "is no regular file" in result.err
-    assert stat.S_ISFIFO(fifo.lstat().st_mode) and stat.S_ISCHR(os.stat("/dev/null").st_mode)
-
-
-def test_a_document_from_standard_input_goes_to_standard_output(command, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"a\n{BEGIN}\nold\n{END}\nz\n".encode())))
-    result = command("formats", "--update", "-")
-    assert result.code == 0 and result.out.startswith(f"a\n{BEGIN}\n\n") and result.out.endswith(f"{END}\nz\n")
 
 
 def test_a_report_is_a_folder(command, tmp_path, monkeypatch):

@@ -1,0 +1,93 @@
+"""The pages of docs/formats: an index, and a page for each family of formats with a table of its formats."""
+
+from __future__ import annotations
+
+from spmvbench.cli.formats import by_family, summary
+
+# What the formats of a family have in common: the text above the table of its page.
+ABOUT = {
+    "BCSR": """Block CSR stores small dense blocks instead of single entries. One column index serves a whole block,
+and a block's part of x is loaded once for several rows. Zeros inside a block are stored and multiplied, so the family
+pays off when entries cluster, as in matrices of finite elements with several unknowns per node.""",
+    "BFS": """Formats for breadth-first search, the level of every vertex from one source. They store the pattern of a
+graph and no values. See [operations](../operations.md#breadth-first-search) for what is timed and how it is
+checked.""",
+    "COO": """Coordinate formats store the row of every entry. Work is divided by entries and not by rows, so long
+rows do no harm; partial sums of a row are combined by segmented scans or by atomic additions. Several members
+compress the row indices.""",
+    "CSC": """Compressed sparse columns. A column's x is loaded once and multiplied with all entries of the column.
+The products belong to different rows, so y is updated by atomic additions or in a second pass.""",
+    "CSR": """Compressed sparse rows: row pointers, column indices, values. Members differ in how they divide the work
+among threads: a thread, part of a warp, a warp or a thread block for each row; bins of rows of similar length; or
+equal shares of the entries. Some store more beside the three arrays, or compress or reorder them.""",
+    "DIA": """Diagonal formats store whole diagonals, or pieces of them, without column indices. They need few bytes
+per nonzero when entries lie on few diagonals. Otherwise padding exceeds the memory limit and the case is skipped;
+hybrid members store the remaining entries in another format.""",
+    "ELLPACK": """ELLPACK pads all rows to the same length and stores them column by column, so that neighbouring
+threads read neighbouring addresses. Members limit the padding: slices of rows with a length of their own, rows sorted
+by length, several threads per row. Some pack the indices into fewer bits.""",
+    "Hybrid": """Hybrid formats divide a matrix into parts and store each part in the format that suits it: regular
+rows in ELLPACK and the rest in COO, full diagonals in DIA, or a separate format for each tile.""",
+    "JAD": """Jagged diagonals: rows are sorted by length; the first entries of all rows are stored, then the second
+entries, and so on. There is no padding, or little. The result is in the order of the sorted rows, so y is
+permuted.""",
+    "SpMSpV": """Formats for y = A x with a sparse x. Only columns that meet an entry of x contribute. See
+[operations](../operations.md#sparse-x) for what is timed and how it is checked.""",
+}
+
+HEAD = """# Formats
+
+{count} formats in {families} families run here. The survey by Filippone et al. (2017) lists {all} names in its Table 2;
+{built} of them run here. `spmvbench formats --survey` prints every name with the formats that run it.
+
+| Family | Formats | Keys |
+| --- | ---: | --- |
+{table}
+
+## Naming formats
+
+`run --formats` takes a list of keys, globs, families and names of the survey:
+
+```sh
+spmvbench run pde:16 --formats 'csr-*,HYB,CSR optimization [13]' --dry-run
+spmvbench run pde:16 --formats 'ell[threads=2],hll' --dry-run    # parameters in brackets
+spmvbench run pde:16 --formats 'all,-ehyb*' --dry-run            # a minus removes formats from the list
+spmvbench formats csr5                                           # one format: arrays, parameters, kernels, paper
+spmvbench formats --search 'segmented scan'
+```
+
+In the tables, "Survey" is the survey's name for the format, with the number of the reference if several formats share a
+name. "Parameters" gives the defaults. [CONTRIBUTING.md](../../CONTRIBUTING.md) shows how to add a format.
+"""
+
+WRITTEN = "<!-- Written by `make docs` from the code. -->"
+
+
+def page_of(family: str) -> str:
+    """The file name of a family's page."""
+    return f"{family.lower()}.md"
+
+
+def pages() -> dict[str, str]:
+    """The text of every page in Markdown by its file name, from the formats that are registered."""
+    from spmvbench import formats
+
+    classes = by_family(formats.keys())
+    lines = []
+    made = {}
+    for family in formats.families():
+        members = [cls for cls in classes if cls.family == family]
+        keys = ", ".join(f"`{cls.key}`" for cls in members)
+        lines.append(f"| [{family}]({page_of(family)}) | {len(members)} | {keys} |")
+        rows = [("Key", "Survey", "Storage", "Parameters", "Reference"), ("---",) * 5]
+        for cls in members:
+            parameters = ", ".join(f"`{name}={p.default}`" for name, p in cls.parameters().items())
+            rows.append((f"`{cls.key}`", cls.survey_name, summary(cls), parameters, cls.reference))
+        table = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
+        heading = f"# {family}: {len(members)} formats"
+        made[page_of(family)] = "\n\n".join(filter(None, (WRITTEN, heading, ABOUT.get(family), table))) + "\n"
+    built, every = formats.survey.count()
+    index = HEAD.format(
+        count=len(classes), families=len(formats.families()), all=every, built=built, table="\n".join(lines)
+    )
+    return {"index.md": f"{WRITTEN}\n\n{index}"} | made

@@ -1,0 +1,79 @@
+"""Help that lists options under headings."""
+
+import re
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from spmvbench.cli import run
+from spmvbench.cli.option_groups import REST, GroupedCommand
+
+
+def grouped(**groups):
+    @click.command(cls=GroupedCommand, groups=groups)
+    @click.option("--speed", help="How fast.")
+    @click.option("--quantity", "-q", "amount", help="How many.")
+    @click.option("--secret", hidden=True)
+    @click.argument("place")
+    def command(**_):
+        pass
+
+    return command
+
+
+def shown(command):
+    """The headings of a command's help below its usage, each with the options listed under it."""
+    text = CliRunner().invoke(command, ["--help"], terminal_width=200).output
+    parts = re.split(r"^(\S.*):\n", text.partition("\n\n")[2], flags=re.MULTILINE)
+    return {
+        title: re.findall(r"^  (?:-\w, )?(--[\w-]+)", body, re.MULTILINE)
+        for title, body in zip(parts[1::2], parts[2::2], strict=True)
+    }
+
+
+def test_options_are_listed_in_the_order_of_their_groups():
+    found = shown(grouped(Second=["--help"], First=["--quantity", "--speed"]))
+    assert found == {"Second": ["--help"], "First": ["--quantity", "--speed"]}
+    assert list(found) == ["Second", "First"]
+
+
+def test_an_option_of_no_group_is_listed_last_and_a_hidden_one_nowhere():
+    assert shown(grouped(First=["--speed"])) == {"First": ["--speed"], REST: ["--quantity", "--help"]}
+
+
+def test_a_group_of_an_unknown_option_is_an_error():
+    result = CliRunner().invoke(grouped(First=["--sped"]), ["--help"])
+    assert isinstance(result.exception, KeyError) and "--sped" in str(result.exception)
+
+
+def test_descriptions_of_all_groups_begin_in_one_column():
+    lines = CliRunner().invoke(grouped(A=["--speed"], B=["--quantity"]), ["--help"]).output.splitlines()
+    columns = {line.index(text) for line in lines for text in ("How fast.", "How many.") if text in line}
+    assert len(columns) == 1
+
+
+@pytest.fixture(scope="module")
+def run_help():
+    return shown(run.command)
+
+
+def test_every_option_of_run_is_in_one_group(run_help):
+    with click.Context(run.command) as ctx:
+        options = [
+            max(parameter.opts, key=len)
+            for parameter in run.command.get_params(ctx)
+            if isinstance(parameter, click.Option)
+        ]
+    assert sorted(name for names in run_help.values() for name in names) == sorted(options)
+    assert REST not in run_help
+
+
+def test_run_shows_the_six_options_that_everyone_needs_first(run_help):
+    title, first = next(iter(run_help.items()))
+    assert (title, first) == ("Most used", ["--set", "--formats", "--dtype", "--mode", "--device", "--run"])
+
+
+def test_run_names_the_device_that_checks(command):
+    said = " ".join(command("run", "--help").out.split())
+    assert "or emulated-check, which also finds data races" in said
