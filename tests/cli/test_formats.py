@@ -84,6 +84,11 @@ def test_a_format_names_its_files(command, monkeypatch):
     assert "\nFile       csr5.py\n" in command("formats", "csr5").out
 
 
+def test_a_key_of_this_project_says_so(command):
+    assert "\nOwn        this project's kernel\n" in command("formats", "csr-lanes").out
+    assert "\nOwn" not in command("formats", "csr-vector").out
+
+
 def test_a_format_of_the_survey_says_what_was_read_of_it(command):
     assert "\nConfidence survey's sentence alone\n" in command("formats", "icsr").out
     assert "\nConfidence authors' code\n" in command("formats", "csr5").out
