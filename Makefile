@@ -8,7 +8,7 @@ DEMO_FORMATS ?= csr-scalar,csr-vector,csr-lanes,csr5,merge-csr,csr-merge-tiles,c
 DEMO_FIGURES ?= coverage,ratios,profile,gflops,speedup,speedup-mean,winners,bytes,conversion,breakeven,roofline
 
 BIN = $(VENV)/bin
-CPP_FILES = find kernels spmvbench docs/example -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.hpp'
+CPP_FILES = find kernels spmvbench tests docs/example -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.hpp'
 # Python compiles what it imports, when it does; compiling all that was installed takes half of the installation's time.
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
