@@ -8,6 +8,7 @@ DEMO_FORMATS ?= $(shell tr '\n' , < configs/formats.txt | sed 's/,$$//')
 DEMO_FIGURES ?= coverage,ratios,profile,gflops,speedup,speedup-mean,winners,bytes,conversion,breakeven,roofline
 
 BIN = $(VENV)/bin
+CPP_FILES = find kernels spmvbench tests docs/example -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.hpp'
 # Python compiles what it imports, when it does; compiling all that was installed takes half of the installation's time.
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
@@ -32,6 +33,7 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(CPP_FILES) | xargs $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/python -m pytest -m 'not gpu' $(PYTEST_ARGS)
 
 # pip-audit has an environment of its own: what it needs is not audited as if it were needed here.

@@ -5,14 +5,19 @@
 ...     testing.check_conversion("ell", a)
 ...     testing.check_product("ell", a, device)
 
+Where a format refuses a matrix, these raise its `Skip`; `skipping` and `over` make a skipped test of that, not a failed
+one.
+
 As a program, ``python -m spmvbench.testing ell --device cuda:0``, also under compute-sanitizer.
 """
 
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
+from unittest import SkipTest
 
 import click
 import numpy as np
@@ -158,7 +163,7 @@ def check_conversion(spec: str, a: Any, xp: Any = np) -> None:
     """Raise AssertionError unless decoding gives the matrix back, bit for bit, and the estimate is the footprint.
 
     Formats that cannot tell stored zeros from padding are held to the entries that are not zero, those that keep the
-    pattern alone to the places.
+    pattern alone to the places. Raises Skip where the format refuses the matrix.
     """
     ((cls, values),) = formats.parse(spec)
     csr = suited(cls, a)
@@ -187,10 +192,46 @@ def check_product(spec: str, a: Any, device: Device, seed: int = 0, *, guarded: 
     Where an operation has a parameter, it is checked with those in CHECKED; a matrix that it refuses is passed by. Runs
     start from a y of NaN, of garbage and of another x's answer. Raises AssertionError where an error is above its
     bound, where the matrix is written to, or anything beside x, y or the format's arrays; these lie where they are made
-    without `guarded`, for tools that see an access beside an allocation by themselves.
+    without `guarded`, for tools that see an access beside an allocation by themselves. Raises Skip where the format
+    refuses the matrix.
     """
     ((cls, _),) = formats.parse(spec)
     return max(_checked(spec, op, suited(cls, a), device, seed, guarded=guarded) for op in CHECKED[cls.op])
+
+
+@contextmanager
+def skipping() -> Iterator[None]:
+    """Within it, a matrix that the format refuses is a skipped test with the format's reason, for pytest and unittest.
+
+    Raises unittest.SkipTest for Skip, AssertionError where that gives no reason.
+    """
+    try:
+        yield
+    except formats.Skip as skip:
+        raise SkipTest(_reason(skip)) from skip
+
+
+def over(matrices: Mapping[str, Any], check: Callable[[Any], object]) -> None:
+    """Call a check on every matrix; one that the format refuses keeps no other from being checked.
+
+    Raises AssertionError where a refusal gives no reason and where all are refused, for then nothing was checked;
+    at the end unittest.SkipTest, with the reasons, where some are.
+    """
+    refused = {}
+    for name, matrix in matrices.items():
+        try:
+            check(matrix)
+        except formats.Skip as skip:
+            refused[name] = _reason(skip)
+    if refused:
+        told = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+        assert len(refused) < len(matrices), f"every matrix is refused, so nothing was checked: {told}"
+        raise SkipTest(f"{len(refused)} of {len(matrices)} matrices are refused, the others pass: {told}")
+
+
+def _reason(skip: formats.Skip) -> str:
+    assert str(skip.reason).strip(), "a matrix is refused without a reason: raise Skip('what is wrong with it')"
+    return skip.reason
 
 
 def _checked(spec: str, op: str, a: formats.Csr, device: Device, seed: int, *, guarded: bool) -> float:
@@ -260,7 +301,16 @@ def main(specs: str, device_name: str, largest: int) -> None:
     sys.exit(1 if failures else 0)
 
 
-__all__ = ["check_conversion", "check_product", "convert", "hard_graphs", "hard_matrices", "vectors"]
+__all__ = [
+    "check_conversion",
+    "check_product",
+    "convert",
+    "hard_graphs",
+    "hard_matrices",
+    "over",
+    "skipping",
+    "vectors",
+]
 
 if __name__ == "__main__":
     main()

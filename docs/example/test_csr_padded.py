@@ -18,11 +18,13 @@ def device():
 @pytest.mark.parametrize("matrix", MATRICES.values(), ids=MATRICES.keys())
 @pytest.mark.parametrize("spec", SPECS)
 def test_conversion_loses_nothing(spec, matrix, dtype):
-    testing.check_conversion(spec, matrix.astype(dtype))
+    with testing.skipping():  # a matrix that the format refuses, with its reason, is skipped
+        testing.check_conversion(spec, matrix.astype(dtype))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("matrix", MATRICES.values(), ids=MATRICES.keys())
 @pytest.mark.parametrize("spec", SPECS)
 def test_product_is_right(spec, matrix, dtype, device):
-    testing.check_product(spec, matrix.astype(dtype), device)
+    with testing.skipping():
+        testing.check_product(spec, matrix.astype(dtype), device)

@@ -38,7 +38,7 @@ permuted.""",
 HEAD = """# Formats
 
 {count} formats in {families} families run here. The survey by Filippone et al. (2017) lists {all} names in its Table 2;
-{built} of them run here. `spmvbench formats --survey` prints every name with the formats that run it.
+{built} of them run here: {shares}. `spmvbench formats --survey` prints every name with the formats that run it.
 
 | Family | Formats | Keys |
 | --- | ---: | --- |
@@ -88,6 +88,6 @@ def pages() -> dict[str, str]:
         made[page_of(family)] = "\n\n".join(filter(None, (WRITTEN, heading, ABOUT.get(family), table))) + "\n"
     built, every = formats.survey.count()
     index = HEAD.format(
-        count=len(classes), families=len(formats.families()), all=every, built=built, table="\n".join(lines)
+        count=len(classes), families=len(formats.families()), all=every, built=built, shares=formats.survey.shares(), table="\n".join(lines)
     )
     return {"index.md": f"{WRITTEN}\n\n{index}"} | made

@@ -256,6 +256,7 @@ def _show_one(cls: type[Format]) -> None:
         "Same as": cls.alias_of,
         "Reference": cls.reference,
         "Devices": ", ".join(cls.devices),
+        "Own": "this project's kernel" if cls.own else "",
         "Experiment": "measured, never ranked" if cls.experiment else "",
         "File": _from_here(about["file"]),
         "Kernels": ", ".join(map(_from_here, about["kernel_files"])),

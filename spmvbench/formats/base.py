@@ -222,12 +222,13 @@ class Format:
     shape: (rows, cols). params: the value of every Parameter.
 
     Class attributes: key (what users type), family and survey_name (Filippone et al. 2017, Table 2; empty where the
-    survey has no such name), reference (the paper), devices (the
-    kinds that can run it), op (the key of the operation that `launches` run, see bench/operations.py: y = A x unless it
-    says otherwise), keeps_zeros (False where stored zeros cannot be told from padding), keeps_values (False where only
-    the pattern is stored: `to_coo` gives ones), core (where several names are one storage: that storage and what the
-    name fixes of it, in a few words), experiment (True where its time answers another question than how fast an SpMV
-    is: measured and recorded, never ranked), own (True where storage or rule is this project's and no paper's),
+    survey has no such name), reference (the paper), devices (the kinds that can run it), op (the key of the operation
+    that `launches` run, see bench/operations.py: y = A x unless it says otherwise), keeps_zeros (False where stored
+    zeros cannot be told from padding), keeps_values (False where only the pattern is stored: `to_coo` gives ones), core
+    (where several names are one storage: that storage and what the name fixes of it, in a few words), experiment (True
+    where its time answers another question than how fast an SpMV is: measured and recorded, never ranked), own (this
+    project's kernel: True where the key runs a kernel, a storage or a rule that is this project's and no paper's; its
+    reference begins with "this project", tables and charts mark it; see `own_kernel` for keys that offer both),
     alias_of (the format, with the parameters that differ from its defaults, ``hll[threads=1]``, whose arrays and
     launches this name has on every matrix: rankings count the two once), square_only (True where rows and columns have
     to be the same things; other matrices are refused with Skip).
@@ -300,7 +301,10 @@ class Format:
 
     @classmethod
     def own_kernel(cls, params: Mapping[str, Any]) -> bool:
-        """Whether these settings run a kernel of this project in place of the authors', or the key is its own."""
+        """Whether these settings run this project's kernel: the key is `own`, or kernel=fast replaces the authors'.
+
+        Rows keep the answer as `own_kernel`.
+        """
         return cls.own or params.get("kernel") == "fast"
 
     @classmethod

@@ -84,6 +84,11 @@ def test_a_format_names_its_files(command, monkeypatch):
     assert "\nFile       csr5.py\n" in command("formats", "csr5").out
 
 
+def test_a_key_of_this_project_says_so(command):
+    assert "\nOwn        this project's kernel\n" in command("formats", "csr-lanes").out
+    assert "\nOwn" not in command("formats", "csr-vector").out
+
+
 def test_a_format_of_the_survey_says_what_was_read_of_it(command):
     assert "\nConfidence survey's sentence alone\n" in command("formats", "icsr").out
     assert "\nConfidence authors' code\n" in command("formats", "csr5").out
@@ -188,7 +193,8 @@ def test_pages_have_a_row_a_format_and_five_cells_each(written):
         for row in (head, rule, *rows):
             assert row.replace("\\|", "").count("|") == 6
         assert f"| [{family}]({page_of(family)}) | {len(keys)} | `{rows[0].split('`')[1]}`" in written["index.md"]
-    assert f"{formats.survey.count()[0]} of them run here" in written["index.md"]
+    runs = f"{formats.survey.count()[0]} of them run here: {formats.survey.shares()}."
+    assert runs in written["index.md"].replace("\n", " ")
 
 
 def test_every_family_is_described_in_less_than_a_screen(written):

@@ -29,7 +29,12 @@ def program(spec):
     found = []
     for a in HARD.values():
         suited = testing.suited(cls, a)
-        fmt, (x, y) = testing.convert(spec, suited), testing.vectors(cls, suited)
+        x, y = testing.vectors(cls, suited)
+        try:
+            fmt = testing.convert(spec, suited)
+        except formats.Skip as skip:
+            found.append(skip.reason)
+            continue
         stored = sorted(digest(array) for array in fmt.arrays().values() if array.size)
         found.append((program_hash(fmt, fmt.launches(x, y), DEVICE, x, y), stored))
     return repr(found)

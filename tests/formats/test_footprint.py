@@ -13,7 +13,7 @@ from spmvbench.formats.vectors import parts
 
 KEYS = formats.keys()
 EMULATED = [key for key in KEYS if "emulated" in formats.get(key).devices]
-MATRICES = [testing.hard_matrices()[name] for name in ("0x5", "1xN", "stencil")]
+MATRICES = {name: testing.hard_matrices()[name] for name in ("0x5", "1xN", "stencil")}
 A = Csr.of(sparse.csr_array(np.array([[1.0, 2, 0], [0, 0, 3]])))
 X, Y = np.zeros(3), np.zeros(2)
 
@@ -29,7 +29,8 @@ def addresses(array):
 @pytest.mark.parametrize("key", EMULATED)
 def test_a_footprint_is_what_the_buffers_of_an_spmv_take(key):
     cls = formats.get(key)
-    for matrix in MATRICES:
+
+    def check(matrix):
         a = testing.suited(cls, matrix)
         fmt, (x, y) = testing.convert(key, a), testing.vectors(cls, a)
         launches = fmt.launches(x, y)
@@ -41,6 +42,8 @@ def test_a_footprint_is_what_the_buffers_of_an_spmv_take(key):
         assert sum(found.values()) == len(np.setdiff1d(everything, vectors))
         assert sum(found.get(name, 0) for name in fmt.arrays()) == fmt.nbytes
         assert 0 <= bytes_read(fmt, found) <= sum(found.values())
+
+    testing.over(MATRICES, check)
 
 
 def test_arrays_of_launches_alone_count_once_and_views_of_stored_ones_never():
