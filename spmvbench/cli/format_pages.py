@@ -88,6 +88,11 @@ def pages() -> dict[str, str]:
         made[page_of(family)] = "\n\n".join(filter(None, (WRITTEN, heading, ABOUT.get(family), table))) + "\n"
     built, every = formats.survey.count()
     index = HEAD.format(
-        count=len(classes), families=len(formats.families()), all=every, built=built, shares=formats.survey.shares(), table="\n".join(lines)
+        count=len(classes),
+        families=len(formats.families()),
+        all=every,
+        built=built,
+        shares=formats.survey.shares(),
+        table="\n".join(lines),
     )
     return {"index.md": f"{WRITTEN}\n\n{index}"} | made

@@ -266,8 +266,8 @@ class Emulated(Device):
 
     def lacks(self, kernels: Iterable[tuple[str, str]]) -> bool:
         """Whether any of these instantiations would have to be compiled."""
-        unknown = set(kernels) - self._made.keys()
-        return build.missing(((kernel_path(source), name) for source, name in unknown), check=self.check)
+        unknown = [(kernel_path(source), name) for source, name in kernels if (source, name) not in self._made]
+        return bool(unknown) and build.missing(unknown, check=self.check)
 
     def precompile(self, kernels: Iterable[tuple[str, str]]) -> None:
         """Compile instantiations, (source, name expression), that launches ask for then or later.

@@ -17,8 +17,9 @@ from spmvbench import formats, testing
 from spmvbench.devices import multiply, open_device
 from spmvbench.devices.base import DeviceFault
 from spmvbench.devices.emulated import Emulated
-from spmvbench.formats import Csr, Skip
+from spmvbench.formats import Csr, Launch, Skip
 from spmvbench.formats.base import Format, byte_text, single_steps
+from spmvbench.formats.conversion import converting_for
 
 KEYS = formats.keys()
 EMULATED = [key for key in KEYS if "emulated" in formats.get(key).devices]
@@ -139,15 +140,23 @@ def instantiated(key: str) -> set[tuple[str, str]]:
         yield from ((key, HARD[name].astype(np.float32)) for name in (HARD if core else TELLING))
         yield key, with_long_pointers(HARD["power law"])
 
-    found = set()
-    cls = formats.get(key)
-    for spec, a in conversions():
-        with suppress(Skip):
-            fmt = testing.convert(spec, testing.suited(cls, a))
-            x, y = testing.vectors(cls, testing.suited(cls, a))
-            steps = fmt.launches(x, y) + (fmt.accumulate(x, y) if spec == key and key in ADDING else [])
-            found |= {(launch.source, launch.kernel) for launch in single_steps(steps)}
-    return found
+    return {
+        (launch.source, launch.kernel)
+        for spec, a in conversions()
+        for launch in launches_of(spec, a, add=spec == key and key in ADDING)
+    }
+
+
+def launches_of(spec: str, a: Csr | sparse.csr_array, *, add: bool = False) -> list[Launch]:
+    """What a product of a matrix in a format launches, converted on the host; with `add`, also to add to y."""
+    ((cls, _),) = formats.parse(spec)
+    csr = testing.suited(cls, a)
+    try:
+        fmt = testing.convert(spec, csr)
+    except Skip:
+        return []
+    x, y = testing.vectors(cls, csr)
+    return list(single_steps(fmt.launches(x, y) + (fmt.accumulate(x, y) if add else [])))
 
 
 class Together(Emulated):
@@ -381,6 +390,12 @@ def test_launches_name_only_known_sources():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_on_the_gpu(key, dtype):
     device = open_device("cuda:0")
+    if key in EMULATED:  # else the vendor's library has the kernels
+        with converting_for(device.limits):
+            launches = [
+                launch for spec in variants(key) for a in HARD.values() for launch in launches_of(spec, a.astype(dtype))
+            ]
+        device.functions(launches)  # on all cores at once; below they would be compiled one by one
     if key.startswith("cusparse"):  # the installed library may lack it
         with testing.skipping():
             testing.check_product(key, HARD["full"].astype(dtype), device)

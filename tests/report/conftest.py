@@ -11,7 +11,7 @@ import pytest
 from spmvbench.bench.record import MATRIX_COLUMNS, blank_row
 from spmvbench.collection import features, synthetic
 from spmvbench.formats.arrays import Csr
-from spmvbench.report import published
+from spmvbench.report import published, style
 
 # key: (bytes of an index by entry, share of the bandwidth reached, bytes of padding grow with the row variation)
 FORMATS = {
@@ -366,3 +366,12 @@ def ehyb_rows():
     table.loc[ours, "detail"] = [json.dumps({"partition_s": 400 * t}) for t in table.loc[ours, "t_median"]]
     table.loc[ours, "t_convert_device"] = 50 * table.loc[ours, "t_median"]
     return table
+
+
+@pytest.fixture
+def unrendered(monkeypatch):
+    """Figures are drawn but not laid out and not turned into pictures, which takes most of the time.
+
+    test_figures.py does that with each.
+    """
+    monkeypatch.setattr(style, "rendered", lambda figure, kind: b"")

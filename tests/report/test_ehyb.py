@@ -24,7 +24,7 @@ def figure_of(name):
 
 
 @pytest.mark.slow
-def test_family_is_drawn_whole(ehyb_rows, environment, tmp_path):
+def test_family_is_drawn_whole(unrendered, ehyb_rows, environment, tmp_path):
     report = page.write(ehyb_rows, environment, tmp_path, names=["ehyb"], images=[])
     assert [drawn.name for drawn in report.drawn] == [
         f"ehyb-{name}" for name in ("lines", "bars", "speedups", "preprocessing")

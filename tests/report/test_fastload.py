@@ -40,7 +40,7 @@ def texts(name, rows, options, environment):
 
 
 @pytest.mark.slow
-def test_family_is_drawn_whole(fastload_rows, environment, tmp_path):
+def test_family_is_drawn_whole(unrendered, fastload_rows, environment, tmp_path):
     report = page.write(fastload_rows, environment, tmp_path, names=["fastload"], images=[])
     assert [drawn.name for drawn in report.drawn] == [f"fastload-{name}" for name in NAMES]
     assert report.left_out == {}

@@ -175,10 +175,9 @@ def test_texts_that_meet_or_leave_are_found():
 
 
 @pytest.mark.slow
-def test_a_format_keeps_its_mark_over_a_whole_report(monkeypatch, survey_rows, environment, tmp_path):
+def test_a_format_keeps_its_mark_over_a_whole_report(monkeypatch, unrendered, survey_rows, environment, tmp_path):
     drawn = []
     monkeypatch.setattr(style, "legend", lambda figure, shown, *args, **more: drawn.append(dict(shown)))
-    monkeypatch.setattr(style, "rendered", lambda figure, kind: b"")  # most of the time
     report = page.write(survey_rows, environment, tmp_path, published=[published.get("survey-k40m")])
     given = {}
     for shown in drawn:

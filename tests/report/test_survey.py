@@ -56,7 +56,7 @@ def grid(table):
 
 
 @pytest.mark.slow
-def test_family_is_drawn_whole(survey_rows, matrices, environment, tmp_path):
+def test_family_is_drawn_whole(unrendered, survey_rows, matrices, environment, tmp_path):
     given = {"matrices": matrices, "published": [K40M]}
     report = page.write(survey_rows, environment, tmp_path, names=["survey"], images=[], **given)
     assert [drawn.name for drawn in report.drawn] == [f"survey-{name}" for name in NAMES]

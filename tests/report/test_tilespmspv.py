@@ -28,7 +28,9 @@ def said_above(name, rows, options, environment):
 
 
 @pytest.mark.slow
-def test_family_is_drawn_whole_and_nothing_else_is_drawn_of_other_operations(sparse_rows, environment, tmp_path):
+def test_family_is_drawn_whole_and_nothing_else_is_drawn_of_other_operations(
+    unrendered, sparse_rows, environment, tmp_path
+):
     report = page.write(sparse_rows, environment, tmp_path, names=["tilespmspv", "gflops"], images=[])
     names = ["densities", "searches", "representative", "kernels", "levels", "preprocessing", "enterprise"]
     assert [drawn.name for drawn in report.drawn] == ["gflops", *(f"tilespmspv-{name}" for name in names)]

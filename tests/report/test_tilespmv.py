@@ -39,7 +39,7 @@ def without(rows, *formats):
 
 
 @pytest.mark.slow
-def test_family_is_drawn_whole(tile_rows, environment, tmp_path):
+def test_family_is_drawn_whole(unrendered, tile_rows, environment, tmp_path):
     report = page.write(tile_rows, environment, tmp_path, names=["tilespmv"], images=[])
     names = ["methods", "shares", "rivals", "representative", "space", "preprocessing"]
     assert [drawn.name for drawn in report.drawn] == [f"tilespmv-{name}" for name in names]
@@ -153,7 +153,7 @@ def test_marks_are_those_of_the_report_and_differ_in_a_figure():
 
 
 @pytest.mark.slow
-def test_a_run_with_tiles_in_one_type_only_is_drawn_whole(tile_rows, environment, tmp_path):
+def test_a_run_with_tiles_in_one_type_only_is_drawn_whole(unrendered, tile_rows, environment, tmp_path):
     tiles = tile_rows["format"].str.startswith("tile")
     report = page.write(tile_rows[~tiles | (tile_rows["dtype"] == "f64")], environment, tmp_path, names=["tilespmv"])
     assert report.left_out == {}
