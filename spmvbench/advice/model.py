@@ -83,6 +83,7 @@ class Model:
         return [name for name, out in zip(traits.NAMES, beyond, strict=True) if out]
 
     def save(self, path: Path) -> None:
+        """Write the model to a NumPy archive that `load` reads."""
         arrays = {
             f"{of}_{name}": array
             for of, forest in (("times", self.times), ("conversions", self.conversions))

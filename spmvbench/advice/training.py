@@ -54,12 +54,15 @@ class Table:
 
     @property
     def vendor(self) -> str:
+        """The label of the vendor library's format that the table has."""
         return next(label for label in VENDORS if label in self.spmv)
 
     def total(self, spmvs: float) -> pd.DataFrame:
+        """Seconds of conversion and so many SpMVs, by matrix and format."""
         return self.conversion + spmvs * self.spmv
 
     def of(self, matrices: Sequence[str]) -> Table:
+        """The table of these matrices alone, in this order."""
         return Table(*(part.loc[matrices] for part in vars(self).values()))
 
 

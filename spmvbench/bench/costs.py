@@ -40,6 +40,7 @@ class Costs:
         return ran * (self.case + self.case_entry * entries(group.matrix, group.seed))
 
     def of_group(self, group: Group) -> float:
+        """Seconds of a group: its reading and its cases."""
         return self.of_reading(group) + self.of_cases(group.cases, group)
 
 

@@ -79,9 +79,11 @@ class Spmv(Operation):
     streams = True
 
     def vectors(self, a: Csr) -> tuple[Array, Array]:
+        """Both dense."""
         return np.zeros(a.cols, a.dtype), np.zeros(a.rows, a.dtype)
 
     def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
+        """As `verify.checks` has them."""
         return verify.checks(a, device_a, device, seed, fresh)
 
 
@@ -100,6 +102,7 @@ class Spmspv(Operation):
         return min(max(math.floor(float(self.parameter) * cols), 1), cols)
 
     def vectors(self, a: Csr) -> tuple[SparseVector, Array]:
+        """A sparse x and a dense y."""
         k = self.entries(a.cols)
         x = SparseVector(np.arange(k, dtype=np.int32), np.zeros(k, a.dtype), a.cols)
         return x, np.zeros(a.rows, a.dtype)
@@ -109,6 +112,7 @@ class Spmspv(Operation):
         return np.sort(np.random.default_rng((source, index)).permutation(a.cols)[: self.entries(a.cols)])
 
     def told(self, a: Csr, seed: int) -> tuple[int, dict[str, Any]]:
+        """Two flops an entry of A, and how many entries x has and how many of A meet one."""
         met = np.zeros(a.cols, bool)
         met[self.places(a, seed, 1)] = True
         return 2 * a.nnz, {"entries_x": self.entries(a.cols), "products": int(np.count_nonzero(met[a.col_idx]))}
@@ -157,6 +161,7 @@ class Bfs(Operation):
     pattern = True
 
     def matrix(self, a: Csr) -> Csr:
+        """The square matrix without its diagonal, as ones; arcs go both ways unless it is directed."""
         if a.rows != a.cols:
             raise Skip(f"a search needs a square matrix, this one is {a.rows} x {a.cols}")
         if not a.rows:
@@ -170,6 +175,7 @@ class Bfs(Operation):
         return Csr(a.shape, a.row_ptr, a.col_idx, np.ones(a.nnz, np.float32))
 
     def vectors(self, a: Csr) -> tuple[Array, Array]:
+        """The source, and a level a vertex."""
         return np.zeros(1, np.int32), np.zeros(a.rows, np.int32)
 
     def source(self, a: Csr, seed: int) -> int:
@@ -182,6 +188,7 @@ class Bfs(Operation):
         return int(np.random.default_rng(seed).permutation(reached)[(number - 1) % len(reached)])
 
     def told(self, a: Csr, seed: int) -> tuple[int, dict[str, Any]]:
+        """The arcs that the search looks at, and its source, levels and vertices."""
         source = self.source(a, seed)
         found = levels(a, source)
         arcs = int(a.row_lengths[found >= 0].sum())

@@ -124,6 +124,7 @@ class Link:
         self.stage = ""
 
     def begin(self, index: int | None, stage: str) -> None:
+        """Tell that a stage begins, of the case with this index or of none."""
         self.stage = stage
         self.connection.send(("begin", index, stage, os.fstat(sys.stderr.fileno()).st_size))
 

@@ -97,6 +97,7 @@ class Record:
 
     @classmethod
     def begin(cls, folder: Path, groups: Sequence[Group]) -> Record:
+        """The record of a session that starts now, with what the host says of itself."""
         entry = {"run": folder.name, "started": store.now(), "ended": None, "seed": groups[0].seed}
         return cls(folder, entry | host())
 

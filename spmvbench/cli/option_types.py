@@ -39,6 +39,7 @@ class Words(click.ParamType):
         self.known = known
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """The words of a list, each of them known."""
         from spmvbench.bench import options
 
         return _checked(self, options.words, value, self.known, param=param, ctx=ctx)
@@ -50,6 +51,7 @@ class Bytes(click.ParamType):
     name = "bytes"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number of bytes."""
         from spmvbench.bench import options
 
         return _checked(self, options.size, value, param=param, ctx=ctx)
@@ -61,6 +63,7 @@ class Seconds(click.ParamType):
     name = "seconds"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The seconds."""
         from spmvbench.bench import options
 
         return _checked(self, options.seconds, value, param=param, ctx=ctx)
@@ -72,6 +75,7 @@ class Percent(click.ParamType):
     name = "percent"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The share, as a number of which 1 is all."""
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%?", str(value).strip())
         if not match or float(match[1]) > 1000:
             self.fail(f"{value!r} is no share in per cent from 0 to 1000: write 5 or 5%", param, ctx)

@@ -79,16 +79,19 @@ class Progress:
         self.bar.close()
 
     def on_begin(self, group: Group, case: Case | None, stage: str) -> None:
+        """Show what begins: a case, or a stage of its group."""
         self.now = f"{group.matrix.id} {case.label if case else stage}"
         self.work.begin(group, case, stage)
         self.bar.set_description_str(self.now, refresh=False)
         self._show()
 
     def on_row(self, row: dict[str, Any]) -> None:
+        """Count a row that was written."""
         self.work.end(row["case_id"])
         self._show()
 
     def on_notice(self, line: str) -> None:
+        """Show a line, and keep it."""
         self.notices.append(line)
         self.bar.write(line, file=sys.stderr)
 

@@ -30,6 +30,7 @@ class Shard(click.ParamType):
     name = "shard"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        """The number of the shard, from 1, and how many there are."""
         if isinstance(value, tuple):
             return value
         match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", str(value))

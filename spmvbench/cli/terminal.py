@@ -26,6 +26,7 @@ class Shown:
         self._parts = re.compile(f"({steering})")
 
     def write(self, text: str) -> int:
+        """Write a text; what does not print in it is spelled out."""
         if not text.isprintable():
             parts = self._parts.split(text)
             text = "".join(part if i % 2 else untrusted.text(part, "\n\t") for i, part in enumerate(parts))
@@ -33,6 +34,7 @@ class Shown:
         return self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
     def writelines(self, lines: Any) -> None:
+        """Write several texts, each as `write` does."""
         for line in lines:
             self.write(line)
 

@@ -40,6 +40,7 @@ class Matrix:
 
     @property
     def id(self) -> str:
+        """``group/name``, by which rows and commands know it."""
         return f"{self.group}/{self.name}"
 
     def entries(self, seed: int = 0) -> int:

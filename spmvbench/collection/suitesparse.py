@@ -81,6 +81,7 @@ class Entry:
 
     @property
     def id(self) -> str:
+        """``group/name``, by which rows and commands know it."""
         return f"{self.group}/{self.name}"
 
     @property

@@ -448,9 +448,11 @@ class Adding(Format):
         raise NotImplementedError
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
+        """The launches of y = A x, by `product`."""
         return self.product(x, y, add=False)
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
+        """The launches of y += A x, by `product`."""
         return self.product(x, y, add=True)
 
 

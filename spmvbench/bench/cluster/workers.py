@@ -60,6 +60,7 @@ class Workers:
         return "emulated" if next(iter(reasons.values())) else "cuda"
 
     def queue(self, name: str) -> Any:
+        """The scheduler's queue of this name."""
         from distributed import Queue
 
         return self._asked(lambda: Queue(name, client=self.client))
@@ -71,6 +72,7 @@ class Workers:
         )
 
     def put(self, queue: Any, value: Any) -> None:
+        """Put a value into a queue, as `_asked` asks the scheduler for it."""
         self._asked(lambda: queue.put(value))
 
     def received(self, queue: Any, seconds: float) -> Iterator[Any]:

@@ -20,8 +20,10 @@
 
 // Kernels declare `extern __shared__ __align__(128) unsigned char dynamic_shared[];` and no other name or type.
 // `inline`: it exists only in units that use it. Visible: the device asks the loader where it is.
+// clang-format off: it breaks the line within __align__
 __attribute__((visibility("default"))) inline thread_local __align__(128) unsigned char
     dynamic_shared[emulation::MAX_DYNAMIC_SHARED];
+// clang-format on
 
 #define threadIdx (::emulation::this_thread())
 #define blockIdx (::emulation::this_block().block_index)
