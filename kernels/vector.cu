@@ -57,7 +57,8 @@ __global__ void gather_random(const V* __restrict__ x, unsigned mask, int rounds
   for (int r = 0; r < rounds; ++r) {
 #pragma unroll
     for (int u = 0; u < 8; ++u) {
-      state ^= state << 13, state ^= state >> 17, state ^= state << 5;  // Marsaglia's xorshift: 0 alone stays where it is
+      state ^= state << 13, state ^= state >> 17,
+          state ^= state << 5;  // Marsaglia's xorshift: 0 alone stays where it is
       sum += load_x(x, static_cast<int>(((state & mask) & ~(RUN - 1u)) + threadIdx.x % RUN));
     }
   }

@@ -6,9 +6,8 @@
 
 // A code a thread of tiles of BLOCK * ITEMS entries. row_ptr, rows: of the rows that have entries; limits as stored.
 template <typename I, int BLOCK, int ITEMS>
-__global__ void __launch_bounds__(BLOCK)
-    mgpu_codes(int rows, I nnz, const I* __restrict__ row_ptr, const unsigned* __restrict__ limits,
-               unsigned* __restrict__ codes) {
+__global__ void __launch_bounds__(BLOCK) mgpu_codes(int rows, I nnz, const I* __restrict__ row_ptr,
+                                                    const unsigned* __restrict__ limits, unsigned* __restrict__ codes) {
   __shared__ int warp_end[BLOCK / WARP];  // the last thread of each warp with an end, or -1
   const long long first = global_thread() * ITEMS;
   const long long end = first + ITEMS < nnz ? first + ITEMS : nnz;
@@ -36,8 +35,7 @@ __global__ void __launch_bounds__(BLOCK)
 // A lane's bits each, and a tile's first entry and row by its first lane; (nnz, rows) behind the last.
 template <typename I, int SIGMA>
 __global__ void merbit_fields(int rows, I nnz, int tiles, const I* __restrict__ row_ptr, int* __restrict__ tile_entry,
-                              unsigned* __restrict__ tile_row,
-                              typename LaneBits<SIGMA>::Word* __restrict__ lane_bits) {
+                              unsigned* __restrict__ tile_row, typename LaneBits<SIGMA>::Word* __restrict__ lane_bits) {
   using Word = typename LaneBits<SIGMA>::Word;
   const long long lane = global_thread();
   const int tile = static_cast<int>(lane / WARP);

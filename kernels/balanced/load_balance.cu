@@ -89,7 +89,8 @@ __global__ void __launch_bounds__(BLOCK)
     int ended = 0;  // rows that end in the batch
     for (int before = 0, here = WARP; here == WARP; ended += here) {
       if (ended > 0) row_end = end_of(row + ended);
-      if (has_any(row_end, before) && row_end <= count) atomicOr(ends + (row_end - 1) / WARP, 1u << (row_end - 1) % WARP);
+      if (has_any(row_end, before) && row_end <= count)
+        atomicOr(ends + (row_end - 1) / WARP, 1u << (row_end - 1) % WARP);
       before = __shfl_sync(FULL_MASK, row_end, WARP - 1);
       here = __popc(__ballot_sync(FULL_MASK, row_end <= count));
     }

@@ -63,9 +63,11 @@ constexpr unsigned SPLIT = 0x80000000u;  // in limits: the row began before the 
 // The fields of a thread's code.
 struct Code {
   unsigned word;
-  __device__ __forceinline__ unsigned ends() const { return word & 0x1fff; }       // its entries that end a row
-  __device__ __forceinline__ int distance() const { return word >> 13 & 0x7f; }    // threads back to one with an end
-  __device__ __forceinline__ int row() const { return static_cast<int>(word >> 20); }  // of its first entry, in the tile
+  __device__ __forceinline__ unsigned ends() const { return word & 0x1fff; }     // its entries that end a row
+  __device__ __forceinline__ int distance() const { return word >> 13 & 0x7f; }  // threads back to one with an end
+  __device__ __forceinline__ int row() const {
+    return static_cast<int>(word >> 20);
+  }  // of its first entry, in the tile
 };
 
 // CSR+ by blocks of BLOCK * ITEMS entries. Rows are those that have entries; row_id gives their numbers where NAMED. A
@@ -102,4 +104,3 @@ __global__ void __launch_bounds__(BLOCK)
     carry_sum[blockIdx.x] = open;
   }
 }
-

@@ -114,8 +114,8 @@ __global__ void __launch_bounds__(BLOCK)
 // of it, while the next round's entries are on their way. Dynamic shared memory: BLOCK * ITEMS values.
 template <typename V, typename I, int BLOCK, int ITEMS, int ROWS, int LANES>
 __global__ void __launch_bounds__(BLOCK)
-    line_enhance(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                 const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+    line_enhance(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
+                 const V* __restrict__ x, V* __restrict__ y) {
   static_assert(ROWS * LANES <= BLOCK, "a thread for every lane of every row");
   constexpr int ROUND = BLOCK * ITEMS;
   extern __shared__ __align__(128) unsigned char dynamic_shared[];

@@ -16,13 +16,9 @@ struct Blocks {
   const V* __restrict__ values;
 };
 
-__device__ __forceinline__ int column_of(unsigned short column) {
-  return column == NO_SHORT_COLUMN ? -1 : column;
-}
+__device__ __forceinline__ int column_of(unsigned short column) { return column == NO_SHORT_COLUMN ? -1 : column; }
 
-__device__ __forceinline__ int column_of(int column) {
-  return column;
-}
+__device__ __forceinline__ int column_of(int column) { return column; }
 
 // Some steps of a thread, on their way from memory.
 template <typename V, typename C, int H, int W, bool DELTA, int LOADS>
@@ -146,18 +142,18 @@ __global__ void bccoo_fast(int rows, int cols, const F* __restrict__ flags, cons
 
   V head[H];
   V open[H];
-  const bool ends = walk<V, C, H, W, STEPS, DELTA, LOADS>(
-      blocks, t, cols, bits, head_row, x, open, [&](int row, const V(&sum)[H], bool first) {
+  const bool ends = walk<V, C, H, W, STEPS, DELTA, LOADS>(blocks, t, cols, bits, head_row, x, open,
+                                                          [&](int row, const V(&sum)[H], bool first) {
 #pragma unroll
-        for (int i = 0; i < H; ++i) {
-          const long long at = static_cast<long long>(row) * H + i;
-          if (first) {
-            head[i] = sum[i];
-          } else if (H == 1 || at < rows) {
-            y[at] = sum[i];
-          }
-        }
-      });
+                                                            for (int i = 0; i < H; ++i) {
+                                                              const long long at = static_cast<long long>(row) * H + i;
+                                                              if (first) {
+                                                                head[i] = sum[i];
+                                                              } else if (H == 1 || at < rows) {
+                                                                y[at] = sum[i];
+                                                              }
+                                                            }
+                                                          });
 
   // What lanes before this one leave open, back to the last that ended a block row.
   const unsigned ended = __ballot_sync(FULL_MASK, ends);

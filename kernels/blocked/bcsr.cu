@@ -19,7 +19,7 @@ __device__ __forceinline__ V sum_apart(int at, V sum) {
 // tiles are taken at a time.
 template <int R, int C, int LANES>
 struct Lanes {
-  static constexpr int AT_ONCE = LANES / C;                            // lines of a tile that the lanes hold
+  static constexpr int AT_ONCE = LANES / C;  // lines of a tile that the lanes hold
   static constexpr int PASSES = (R + AT_ONCE - 1) / AT_ONCE;
   static constexpr int LINES = (R + PASSES - 1) / PASSES;
   static constexpr int WIDTH = LINES * C;
@@ -30,7 +30,7 @@ struct Lanes {
 // of each lane are on their way at a time. Sums meet by shuffles, those of several groups in shared memory. A thread
 // block takes ROWS block rows.
 template <typename V, typename I, int R, int C, int LANES, int WORKERS, int ROWS, bool SORTED, int LOADS>
-__global__ void __launch_bounds__(LANES* WORKERS* ROWS)
+__global__ void __launch_bounds__(LANES * WORKERS * ROWS)
     bcsr_spmv(int block_rows, int rows, int cols, const I* __restrict__ block_ptr, const int* __restrict__ block_col,
               const V* __restrict__ values, const int* __restrict__ perm, const V* __restrict__ x, V* __restrict__ y) {
   using Group = Lanes<R, C, LANES>;

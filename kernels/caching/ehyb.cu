@@ -34,8 +34,8 @@ struct Batch {
 
 // A lane's sum over a slice of extra rows; a column of -1 is padding.
 template <typename V>
-__device__ __forceinline__ V extra_sum(int step, int end, const int* __restrict__ columns,
-                                       const V* __restrict__ values, const V* __restrict__ x) {
+__device__ __forceinline__ V extra_sum(int step, int end, const int* __restrict__ columns, const V* __restrict__ values,
+                                       const V* __restrict__ x) {
   V sum = 0;
   for (; step < end; step += BATCH) {
     const long long slot = static_cast<long long>(step) * WARP + lane_id();

@@ -78,8 +78,7 @@ template <typename V, typename I, int BATCH>
 __global__ void fastload_optimized(int blocks, const I* __restrict__ block_ptr, const int* __restrict__ block_col,
                                    const int* __restrict__ block_length, const int* __restrict__ block_height,
                                    const unsigned char* __restrict__ block_format, const int* __restrict__ row_idx,
-                                   const V* __restrict__ values,
-                                   const V* __restrict__ x, V* __restrict__ y) {
+                                   const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   const long long first = global_thread() / WARP * BATCH;
   const int lane = lane_id();
   int rows[BATCH];

@@ -18,8 +18,8 @@ __device__ __forceinline__ V load_x(Hubs<V> hubs, int place) {
 
 // y = 0, and x in the order of the columns, in one launch.
 template <typename V>
-__global__ void prepare(int n, const int* __restrict__ order, const V* __restrict__ x, V* __restrict__ ordered, int rows,
-                        V* __restrict__ y) {
+__global__ void prepare(int n, const int* __restrict__ order, const V* __restrict__ x, V* __restrict__ ordered,
+                        int rows, V* __restrict__ y) {
   const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
   for (long long i = global_thread(); i < n; i += stride) ordered[i] = __ldg(x + load_stream(order + i));
   for (long long i = global_thread(); i < rows; i += stride) y[i] = V(0);

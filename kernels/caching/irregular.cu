@@ -5,8 +5,8 @@
 // `samples` stretches of `share` entries each, spread over the matrix: counts the groups of `width` neighbouring columns
 // that a stretch names in found[0], and every column's entries. seen: `words` words of zeros a stretch, a bit a group.
 __global__ void look_at_columns(long long nnz, long long share, int samples, int width, long long words,
-                                const int* __restrict__ col_idx, unsigned* __restrict__ seen,
-                                int* __restrict__ counts, unsigned long long* __restrict__ found) {
+                                const int* __restrict__ col_idx, unsigned* __restrict__ seen, int* __restrict__ counts,
+                                unsigned long long* __restrict__ found) {
   const long long i = global_thread();
   bool first = false;
   if (i < samples * share) {

@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(1024)
   constexpr int EACH = 4;  // keys of a thread in a tile
   constexpr int TILE = WARPS * WARP * EACH;
   __shared__ unsigned long long sorted[TILE];
-  __shared__ unsigned next[MOST_PASSES][DIGITS];            // where the next key with a digit goes
-  __shared__ unsigned short of_warp[WARPS][DIGITS + 2];     // keys with a digit; then those of warps before
+  __shared__ unsigned next[MOST_PASSES][DIGITS];         // where the next key with a digit goes
+  __shared__ unsigned short of_warp[WARPS][DIGITS + 2];  // keys with a digit; then those of warps before
   __shared__ unsigned in_tile[DIGITS], before[DIGITS], shift_to[DIGITS];  // keys; those of lower digits; to their place
   const int warp = threadIdx.x / WARP;
   const int lane = lane_id();
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(1024)
     load(0);
     for (long long tile = 0; tile < total; tile += TILE) {
       int digit[EACH];
-      unsigned rank[EACH];  // among the warp's keys with the digit
+      unsigned rank[EACH];                                              // among the warp's keys with the digit
       for (int d = lane; d <= DIGITS; d += WARP) of_warp[warp][d] = 0;  // DIGITS: what has no key
       __syncwarp();
 #pragma unroll

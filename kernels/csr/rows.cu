@@ -78,10 +78,10 @@ __device__ __forceinline__ void listed_rows(int block, int first, const int* end
 // y is zero in rows that have pieces.
 template <typename V, typename I, int BLOCK>
 __global__ void __launch_bounds__(BLOCK)
-    csr_binned(int pieces, int to_32, int to_16, int to_8, int to_4, int to_2, I nnz,
-               const int* __restrict__ piece_row, const I* __restrict__ piece_begin, const I* __restrict__ piece_end,
-               const int* __restrict__ list, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-               const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+    csr_binned(int pieces, int to_32, int to_16, int to_8, int to_4, int to_2, I nnz, const int* __restrict__ piece_row,
+               const I* __restrict__ piece_begin, const I* __restrict__ piece_end, const int* __restrict__ list,
+               const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
+               const V* __restrict__ x, V* __restrict__ y) {
   const int block = blockIdx.x;
   if (block < pieces) {
     V sum = lane_sum<BLOCK, 2>(piece_begin[block], piece_end[block], nnz, threadIdx.x, col_idx, values, x);

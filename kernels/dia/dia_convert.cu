@@ -148,8 +148,7 @@ __global__ void dia_sizes(I nnz, int rows, const I* __restrict__ row_ptr, const 
 template <typename I>
 __global__ void dia_others(I nnz, int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                            const bool* __restrict__ which, bool* __restrict__ off) {
-  each_entry(nnz, rows, row_ptr, col_idx,
-             [&](I k, int at) { off[k] = !which[static_cast<long long>(at) + rows - 1]; });
+  each_entry(nnz, rows, row_ptr, col_idx, [&](I k, int at) { off[k] = !which[static_cast<long long>(at) + rows - 1]; });
 }
 
 // The entries on some of a matrix's diagonals, which ascend: a thread looks for those of its row.

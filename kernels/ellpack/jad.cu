@@ -9,8 +9,9 @@ constexpr int BATCH = 4;  // entries that a thread has in flight
 // GFLOPS so and 541 with diag_ptr staged in shared memory, fem:40:3 and uniform the same. 8 entries in flight instead of
 // 4 take more registers, and fewer threads give 569.
 template <typename V, typename I, typename Reaches>
-__device__ __forceinline__ V jagged_row(long long k, int end, int diagonals, const I* __restrict__ diag_ptr, const int* __restrict__ columns,
-                                        const V* __restrict__ values, const V* __restrict__ x, Reaches reaches) {
+__device__ __forceinline__ V jagged_row(long long k, int end, int diagonals, const I* __restrict__ diag_ptr,
+                                        const int* __restrict__ columns, const V* __restrict__ values,
+                                        const V* __restrict__ x, Reaches reaches) {
   V sum = 0;
   for (int d = 0; d < end; d += BATCH) {
     I begin[BATCH + 1];
@@ -42,7 +43,8 @@ __global__ void jad_spmv(int rows, int diagonals, const I* __restrict__ diag_ptr
   const long long k = global_thread();
   if (k >= rows) return;
   const int row = load_stream(perm + k);
-  y[row] = jagged_row<V, I>(k, diagonals, diagonals, diag_ptr, columns, values, x, [=](int, I size) { return k < size; });
+  y[row] =
+      jagged_row<V, I>(k, diagonals, diagonals, diag_ptr, columns, values, x, [=](int, I size) { return k < size; });
 }
 
 // A thread stops at its row's length.

@@ -28,8 +28,8 @@ __global__ void jad_sizes(int rows, int br, const long long* __restrict__ keys, 
 // columns and values, padding included: a thread a place in the order of rows.
 template <typename V, typename I, typename P>
 __global__ void jad_fill(int rows, int diagonals, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                         const V* __restrict__ csr_values, const int* __restrict__ perm,
-                         const P* __restrict__ diag_ptr, int* __restrict__ columns, V* __restrict__ values) {
+                         const V* __restrict__ csr_values, const int* __restrict__ perm, const P* __restrict__ diag_ptr,
+                         int* __restrict__ columns, V* __restrict__ values) {
   const long long k = global_thread();
   if (k >= diag_ptr[1]) return;  // a row without entries
   I begin = 0;

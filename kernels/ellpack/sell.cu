@@ -6,9 +6,10 @@
 // one slice of `pitch` rows and `width` positions, and slice_ptr is not read. STOP: rows end at their length, not at
 // the slice's width.
 template <typename V, typename P, int HEIGHT, int THREADS, bool INTERLEAVED, bool STOP>
-__device__ __forceinline__ V thread_sum(unsigned place, int t, long long pitch, int width, const P* __restrict__ slice_ptr,
-                                        const int* __restrict__ lengths, const int* __restrict__ columns,
-                                        const V* __restrict__ values, const V* __restrict__ x) {
+__device__ __forceinline__ V thread_sum(unsigned place, int t, long long pitch, int width,
+                                        const P* __restrict__ slice_ptr, const int* __restrict__ lengths,
+                                        const int* __restrict__ columns, const V* __restrict__ values,
+                                        const V* __restrict__ x) {
   constexpr int LANES = INTERLEAVED ? THREADS : 1;
   const long long height = HEIGHT ? HEIGHT : pitch;
   long long slot = static_cast<long long>(HEIGHT ? place % (HEIGHT ? HEIGHT : 1) : place) * LANES;
@@ -29,10 +30,10 @@ __device__ __forceinline__ V thread_sum(unsigned place, int t, long long pitch, 
 // Threads that share a row sit in different warps of a block of (ROWS, THREADS). SORTED: `perm` holds the row of each
 // of `rows` places. ADD: y += A x.
 template <typename V, typename P, int HEIGHT, int THREADS, int ROWS, bool STOP, bool SORTED, bool ADD>
-__global__ void __launch_bounds__(ROWS * THREADS)
-    sell_spmv(unsigned rows, long long pitch, int width, const P* __restrict__ slice_ptr, const int* __restrict__ lengths,
-              const int* __restrict__ perm, const int* __restrict__ columns, const V* __restrict__ values,
-              const V* __restrict__ x, V* __restrict__ y) {
+__global__ void __launch_bounds__(ROWS* THREADS)
+    sell_spmv(unsigned rows, long long pitch, int width, const P* __restrict__ slice_ptr,
+              const int* __restrict__ lengths, const int* __restrict__ perm, const int* __restrict__ columns,
+              const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   // 32 bits hold the places and a block more; 64 take 8 registers more in `ell`, and a quarter of its warps with them.
   const unsigned place = blockIdx.x * ROWS + threadIdx.x;
   V sum = 0;
@@ -77,8 +78,8 @@ __global__ void __launch_bounds__(BLOCK)
   columns += begin + threadIdx.x;
   const int count = (width - static_cast<int>(threadIdx.x) / height + threads - 1) / threads;
   const auto at = [](int i) { return static_cast<long long>(i) * BLOCK; };
-  V sum = slot_sum<1>(0, count, values + begin + threadIdx.x, x, at,
-                      [=](int i) { return load_stream(columns + at(i)); });
+  V sum =
+      slot_sum<1>(0, count, values + begin + threadIdx.x, x, at, [=](int i) { return load_stream(columns + at(i)); });
   partial[threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.x >= height || first + threadIdx.x >= rows) return;

@@ -39,8 +39,8 @@ __device__ __forceinline__ int warp_max(int value) {
 // The slots of each slice of `height` rows: a warp a slice.
 template <typename I, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
-    sell_slots(int rows, int slices, int height, int align, const I* __restrict__ row_ptr,
-               const int* __restrict__ perm, long long* __restrict__ slots) {
+    sell_slots(int rows, int slices, int height, int align, const I* __restrict__ row_ptr, const int* __restrict__ perm,
+               long long* __restrict__ slots) {
   const long long slice = global_thread() / WARP;
   if (slice >= slices) return;  // the whole warp
   const Places<SORTED> places{rows, perm};
@@ -58,9 +58,8 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
 // here * lanes is a power of two and at most the block. Rows hold `limit` entries at most. store(slot, position,
 // column, value); column -1 is padding.
 template <typename V, typename I, bool SORTED, typename Store>
-__device__ __forceinline__ void fill(const CsrArrays<V, I>& a, const Places<SORTED>& places, int limit,
-                                     long long first, int here, int lanes, long long slot, long long stride, int width,
-                                     Store store) {
+__device__ __forceinline__ void fill(const CsrArrays<V, I>& a, const Places<SORTED>& places, int limit, long long first,
+                                     int here, int lanes, long long slot, long long stride, int width, Store store) {
   const int across = here * lanes;
   const int j = threadIdx.x % across;
   const long long place = first + j / lanes;
@@ -210,18 +209,18 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
 // A block a slice of 32 rows, cut into `pieces`; where its columns go: see sell_local.cu.
 template <typename V, typename I, typename P, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
-    sell_local_fill(int rows, int pieces, bool any_wide, const P* __restrict__ slice_ptr,
-                    const int* __restrict__ bases, const P* __restrict__ column_ptr, const int* __restrict__ perm,
-                    const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
-                    unsigned short* __restrict__ columns, V* __restrict__ slot_values) {
+    sell_local_fill(int rows, int pieces, bool any_wide, const P* __restrict__ slice_ptr, const int* __restrict__ bases,
+                    const P* __restrict__ column_ptr, const int* __restrict__ perm, const I* __restrict__ row_ptr,
+                    const int* __restrict__ col_idx, const V* __restrict__ values, unsigned short* __restrict__ columns,
+                    V* __restrict__ slot_values) {
   const long long slice = blockIdx.x;
   const long long slot = slice_ptr[slice];
   const int width = static_cast<int>((slice_ptr[slice + 1] - slot) / WARP);
   const int half = (width + pieces - 1) / pieces;
   const long long first_unit = any_wide ? static_cast<long long>(column_ptr[slice]) : slot / WARP;
   const long long second_unit = first_unit + (bases[slice * pieces] < 0 ? 2 * half : half);
-  fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<SORTED>{rows, perm}, width, slice * WARP, WARP, 1, slot,
-       WARP, width, [=](long long at, int position, int column, V value) {
+  fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<SORTED>{rows, perm}, width, slice * WARP, WARP, 1, slot, WARP,
+       width, [=](long long at, int position, int column, V value) {
          const int piece = position >= half ? 1 : 0;
          const int base = bases[slice * pieces + piece];
          unsigned short* unit = columns + (piece ? second_unit : first_unit) * WARP;

@@ -18,7 +18,8 @@ template <int THREADS, typename V>
 __device__ __forceinline__ V wide_sum(int first, int end, const int* __restrict__ columns, const V* __restrict__ values,
                                       const V* __restrict__ x) {
   const auto at = [](int position) { return static_cast<long long>(position) * WARP + lane_id(); };
-  return slot_sum<THREADS>(first, end, values, x, at, [=](int position) { return load_stream(columns + at(position)); });
+  return slot_sum<THREADS>(first, end, values, x, at,
+                           [=](int position) { return load_stream(columns + at(position)); });
 }
 
 // Block (ROWS, THREADS), as sell_spmv. A slice's positions from the `half`-th on have the second base, if PIECES is 2, and
@@ -26,7 +27,7 @@ __device__ __forceinline__ V wide_sum(int first, int end, const int* __restrict_
 // columns begin at half word 32 column_ptr[slice]. SORTED: `perm` holds the row of each place. Registers are for a full
 // multiprocessor: with more, wide columns in blocks of 1024 threads gave 63 instead of 95 GFLOPS on rmat:20:16 (f64, H200).
 template <typename V, typename P, int PIECES, int THREADS, int ROWS, bool WIDE, bool SORTED>
-__global__ void __launch_bounds__(ROWS * THREADS, 2048 / (ROWS * THREADS))
+__global__ void __launch_bounds__(ROWS* THREADS, 2048 / (ROWS * THREADS))
     sell_local_spmv(unsigned rows, const P* __restrict__ slice_ptr, const int* __restrict__ bases,
                     const P* __restrict__ column_ptr, const unsigned short* __restrict__ columns,
                     const int* __restrict__ perm, const V* __restrict__ values, const V* __restrict__ x,

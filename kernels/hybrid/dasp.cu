@@ -32,9 +32,7 @@ struct Fragments {
   }
 };
 
-__device__ __forceinline__ int warps_of(int items) {
-  return (items + WARP - 1) / WARP;
-}
+__device__ __forceinline__ int warps_of(int items) { return (items + WARP - 1) / WARP; }
 
 // The rows of two fragments with two rows a line, the first in the slots below SPLIT, the other in those from it on: lane
 // t has the sum of row t of 32.
@@ -177,9 +175,8 @@ __global__ void dasp_spmv(int in_long, int in_medium, int ones, int pairs, int f
 
 // The pieces of a long row, by a block.
 template <typename V, bool NATURAL>
-__global__ void __launch_bounds__(LONG_BLOCK)
-    dasp_long(const int* __restrict__ long_ptr, const int* __restrict__ order, const V* __restrict__ partial,
-              V* __restrict__ y) {
+__global__ void __launch_bounds__(LONG_BLOCK) dasp_long(const int* __restrict__ long_ptr, const int* __restrict__ order,
+                                                        const V* __restrict__ partial, V* __restrict__ y) {
   __shared__ V of_warp[LONG_BLOCK / WARP];
   const int end = long_ptr[blockIdx.x + 1];
   V sum = 0;

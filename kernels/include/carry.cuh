@@ -6,8 +6,8 @@
 // One block of BLOCK threads; thread t takes `per_thread` consecutive carries. A row's run of carries is added to y by
 // the one thread that sees its end, always in the same order: no atomics, the same bits every time.
 template <typename V, int BLOCK>
-__global__ void __launch_bounds__(BLOCK) carry_fixup(int n, int per_thread, const int* __restrict__ rows,
-                                                     const V* __restrict__ sums, V* __restrict__ y) {
+__global__ void __launch_bounds__(BLOCK)
+    carry_fixup(int n, int per_thread, const int* __restrict__ rows, const V* __restrict__ sums, V* __restrict__ y) {
   __shared__ int first_row[BLOCK + 1];
   __shared__ int last_row[BLOCK];
   __shared__ V open_sum[2][BLOCK];

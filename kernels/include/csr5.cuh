@@ -86,7 +86,8 @@ __device__ __forceinline__ void sum_tile(const Tiles<V, C>& a, int tile, X x, V*
   const unsigned flagged = __ballot_sync(FULL_MASK, flags != 0);
   const auto row = [&] { return start + 1 + (empty ? empty[slot] : slot); };
 
-  bool leading = lane == 0 || !begins;  // before the lane's own first row: belongs to a lane before, or to the first row
+  bool leading =
+      lane == 0 || !begins;  // before the lane's own first row: belongs to a lane before, or to the first row
   V lead = 0;
   V sum = 0;
 #pragma unroll

@@ -40,8 +40,8 @@ struct EntryPairs {
 
   // The products to products[at(pair)], and the matrix's last entry where it stands alone.
   template <typename I, typename At>
-  __device__ __forceinline__ void store(int slots, I nnz, const int* __restrict__ col_idx,
-                                        const V* __restrict__ matrix, const V* __restrict__ x, Pair* products, At at) {
+  __device__ __forceinline__ void store(int slots, I nnz, const int* __restrict__ col_idx, const V* __restrict__ matrix,
+                                        const V* __restrict__ x, Pair* products, At at) {
     Pair gathered[PAIRS];
     gather(x, gathered);
 #pragma unroll

@@ -38,9 +38,7 @@ __device__ __forceinline__ long long global_thread() {
   return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 
-__device__ __forceinline__ int lane_id() {
-  return threadIdx.x % WARP;
-}
+__device__ __forceinline__ int lane_id() { return threadIdx.x % WARP; }
 
 // Sum over aligned groups of LANES lanes (a power of two); every lane of the warp must arrive. Lane 0 of a group has it.
 template <int LANES, typename V>

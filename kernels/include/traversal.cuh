@@ -4,7 +4,7 @@
 
 constexpr int SMALL_BLOCK = 1024;  // threads of the one block that runs level after level
 constexpr int LARGE_BLOCK = 256;   // and of those that all run one
-constexpr int LONG = 4;  // entries of a vertex from which on the warp lists them together
+constexpr int LONG = 4;            // entries of a vertex from which on the warp lists them together
 
 // A word that others set bits of at the same time: a bit that is seen is set, one that is not may be. On a GPU the
 // nearest cache may answer.

@@ -5,16 +5,16 @@
 // groups: four numbers each, rows, steps, first row, first step. threads_end: of each row, the threads of its group that
 // it and the rows before it have.
 template <typename V, int BLOCK>
-__global__ void __launch_bounds__(BLOCK) argcsr(const int* __restrict__ groups, const int* __restrict__ threads_end,
-                                                const int* __restrict__ columns, const V* __restrict__ values,
-                                                const V* __restrict__ x, V* __restrict__ y) {
+__global__ void __launch_bounds__(BLOCK)
+    argcsr(const int* __restrict__ groups, const int* __restrict__ threads_end, const int* __restrict__ columns,
+           const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   __shared__ V partial[BLOCK];
   const int* group = groups + 4ll * blockIdx.x;
   const int rows = group[0], steps = group[1], t = threadIdx.x;
   const long long first_row = group[2], slot = static_cast<long long>(group[3]) * BLOCK + t;
   const auto at = [](int step) { return static_cast<long long>(step) * BLOCK; };
-  partial[t] = slot_sum<1>(0, steps, values + slot, x, at,
-                           [=](int step) { return load_stream(columns + slot + at(step)); });
+  partial[t] =
+      slot_sum<1>(0, steps, values + slot, x, at, [=](int step) { return load_stream(columns + slot + at(step)); });
   __syncthreads();
 
   // A thread sums a row of few threads, a warp one of more.

@@ -9,9 +9,8 @@
 template <typename V, typename P, int HEIGHT, bool SORTED, bool ADD>
 __global__ void __launch_bounds__(HEIGHT)
     bro_ell(int rows, const P* __restrict__ slice_ptr, const P* __restrict__ symbol_ptr,
-                        const unsigned char* __restrict__ widths, const unsigned* __restrict__ symbols,
-                        const int* __restrict__ perm, const V* __restrict__ values, const V* __restrict__ x,
-                        V* __restrict__ y) {
+            const unsigned char* __restrict__ widths, const unsigned* __restrict__ symbols,
+            const int* __restrict__ perm, const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int BATCH = 4;
   const P first = slice_ptr[blockIdx.x];
   const int width = static_cast<int>(slice_ptr[blockIdx.x + 1] - first);
@@ -75,10 +74,11 @@ struct OpenRow {
 // BRO-COO. A warp an interval of 32 * steps entries: lane l has those at l, l + 32, ... and its rows as differences to
 // its own entry before. y holds what is added to; what is open at an interval's end is its carry.
 template <typename V>
-__global__ void bro_coo(int intervals, int steps, const int* __restrict__ base, const unsigned char* __restrict__ widths,
-                        const int* __restrict__ word_ptr, const unsigned* __restrict__ words,
-                        const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
-                        V* __restrict__ y, int* __restrict__ carry_row, V* __restrict__ carry_sum) {
+__global__ void bro_coo(int intervals, int steps, const int* __restrict__ base,
+                        const unsigned char* __restrict__ widths, const int* __restrict__ word_ptr,
+                        const unsigned* __restrict__ words, const int* __restrict__ col_idx,
+                        const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y,
+                        int* __restrict__ carry_row, V* __restrict__ carry_sum) {
   constexpr int BATCH = 4;
   const long long interval = global_thread() / WARP;
   if (interval >= intervals) return;  // the whole warp
@@ -194,5 +194,6 @@ __global__ void blsi_entry(I nnz, int bits, const K* __restrict__ keys, const V*
   const long long k = global_thread();
   if (k >= nnz) return;
   const K key = load_stream(keys + k);
-  atomicAdd(y + static_cast<int>(key >> bits), load_stream(values + k) * load_x(x, static_cast<int>(key & ((K(1) << bits) - 1))));
+  atomicAdd(y + static_cast<int>(key >> bits),
+            load_stream(values + k) * load_x(x, static_cast<int>(key & ((K(1) << bits) - 1))));
 }

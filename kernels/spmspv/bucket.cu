@@ -7,11 +7,10 @@
 // bucket's room is as many places as its rows have entries. Dynamic shared memory: a count and a base for each bucket.
 template <typename V, typename I, int PIECE, int ITEMS, int BLOCK>
 __global__ void __launch_bounds__(BLOCK)
-    fill_buckets(int* __restrict__ counters, const I* __restrict__ piece_begin,
-                 const int* __restrict__ piece_entries, const V* __restrict__ piece_x,
-                 const int* __restrict__ row_idx, const V* __restrict__ values, int log_height, int buckets,
-                 const I* __restrict__ bucket_begin, int* __restrict__ cursors, unsigned short* __restrict__ product_row,
-                 V* __restrict__ product) {
+    fill_buckets(int* __restrict__ counters, const I* __restrict__ piece_begin, const int* __restrict__ piece_entries,
+                 const V* __restrict__ piece_x, const int* __restrict__ row_idx, const V* __restrict__ values,
+                 int log_height, int buckets, const I* __restrict__ bucket_begin, int* __restrict__ cursors,
+                 unsigned short* __restrict__ product_row, V* __restrict__ product) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   int* count = reinterpret_cast<int*>(dynamic_shared);
   int* base = count + buckets;

@@ -105,9 +105,8 @@ __global__ void __launch_bounds__(BLOCK)
 // Every product to its place by this digit; those of one digit stay in order.
 template <typename V, int BITS, int BLOCK>
 __global__ void __launch_bounds__(BLOCK)
-    move_products(const int* __restrict__ total, int shift, const int* __restrict__ places,
-                  const int* __restrict__ key, const V* __restrict__ product, int* __restrict__ to_key,
-                  V* __restrict__ to_product) {
+    move_products(const int* __restrict__ total, int shift, const int* __restrict__ places, const int* __restrict__ key,
+                  const V* __restrict__ product, int* __restrict__ to_key, V* __restrict__ to_product) {
   constexpr int WARPS = BLOCK / WARP;
   constexpr int DIGITS = 1 << BITS;
   __shared__ int next[DIGITS];

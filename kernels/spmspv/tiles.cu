@@ -21,21 +21,16 @@ struct MaskOf<64> {
   using Word = unsigned long long;
 };
 
-__device__ __forceinline__ int bits_in(unsigned word) {
-  return __popc(word);
-}
+__device__ __forceinline__ int bits_in(unsigned word) { return __popc(word); }
 
-__device__ __forceinline__ int bits_in(unsigned long long word) {
-  return __popcll(word);
-}
+__device__ __forceinline__ int bits_in(unsigned long long word) { return __popcll(word); }
 
 // x in tiles: a word for each tile with a bit for each entry, and the entries at their places. LANES threads an entry: the
 // first of a tile makes its word, and that of empty tiles before it. WHOLE: zeros between the entries of tiles that have
 // any. y becomes zero.
 template <typename V, int NT, int LANES, bool WHOLE>
 __global__ void tile_x(int k, int rows, int cols, const int* __restrict__ index, const V* __restrict__ value,
-                       typename MaskOf<NT>::Stored* __restrict__ x_mask, V* __restrict__ x_tile,
-                       V* __restrict__ y) {
+                       typename MaskOf<NT>::Stored* __restrict__ x_mask, V* __restrict__ x_tile, V* __restrict__ y) {
   using Word = typename MaskOf<NT>::Word;
   const long long i = global_thread() / LANES;
   const int lane = threadIdx.x % LANES;
@@ -166,11 +161,10 @@ __global__ void __launch_bounds__(BLOCK)
     tile_spmspv(int k, int tile_blocks, int tiles, const int* __restrict__ index, const V* __restrict__ value,
                 const int* __restrict__ tile_row, const int* __restrict__ tile_col,
                 const typename MaskOf<NT>::Stored* __restrict__ tile_mask, const I* __restrict__ tile_list,
-                const I* __restrict__ list_begin, const unsigned char* __restrict__ local,
-                const V* __restrict__ values, const I* __restrict__ extracted_ptr,
-                const int* __restrict__ extracted_row, const V* __restrict__ extracted_values,
-                const typename MaskOf<NT>::Stored* __restrict__ x_mask, const V* __restrict__ x_tile,
-                V* __restrict__ y) {
+                const I* __restrict__ list_begin, const unsigned char* __restrict__ local, const V* __restrict__ values,
+                const I* __restrict__ extracted_ptr, const int* __restrict__ extracted_row,
+                const V* __restrict__ extracted_values, const typename MaskOf<NT>::Stored* __restrict__ x_mask,
+                const V* __restrict__ x_tile, V* __restrict__ y) {
   const int block = static_cast<int>(blockIdx.x) - tile_blocks;
   if (block < 0) {
     const int warp = static_cast<int>(global_thread() / WARP);

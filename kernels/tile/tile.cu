@@ -382,13 +382,13 @@ __device__ __forceinline__ void fast_chunk(int rows, int chunks, const int* chun
         // Columns beyond the matrix are padding: they read its last one.
         const int last_col = a.cols - 1;
         sum += fast_columns<TILE * TILE / WARP>(TILE * TILE, a.dns_val + tile.off1, x,
-                                [=](int slot) { return min(first_col + slot / TILE, last_col); });
+                                                [=](int slot) { return min(first_col + slot / TILE, last_col); });
       } else if (tile.fmt() == DNS_ROW) {
         add_dns_rows(a, tile, load_x(x, first_col + lane % TILE), memory.sums);
       } else {
         const Byte* id = a.col_id + tile.off2;
         sum += fast_columns<4>(TILE * tile.width(), a.dns_col_val + tile.off1, x,
-                                [=](int slot) { return first_col + load_stream(id + slot / TILE); });
+                               [=](int slot) { return first_col + load_stream(id + slot / TILE); });
       }
     }
   }
@@ -680,13 +680,13 @@ template <typename V, typename O, typename I, int SIGMA, int BATCH, bool MIXED>
 __global__ void __launch_bounds__(WARP*(MIXED ? MIXED_WARPS : FAST_WARPS), MIXED ? 4 : 7)
     tile_csr5_spmv(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
                    const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
-                   const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr,
-                   const Byte* __restrict__ fmt, const Byte* __restrict__ tail, const O* __restrict__ off1,
-                   const O* __restrict__ off2, const V* __restrict__ coo_val, const Byte* __restrict__ coo_idx,
-                   const V* __restrict__ ell_val, const Byte* __restrict__ ell_col, const V* __restrict__ hyb_val,
-                   const Byte* __restrict__ hyb_idx, const V* __restrict__ dns_val, const V* __restrict__ dns_row_val,
-                   const Byte* __restrict__ row_id, const V* __restrict__ dns_col_val, const Byte* __restrict__ col_id,
-                   int csr5_tiles, int tail_row, const I* __restrict__ row_ptr, const unsigned* __restrict__ tile_ptr,
+                   const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr, const Byte* __restrict__ fmt,
+                   const Byte* __restrict__ tail, const O* __restrict__ off1, const O* __restrict__ off2,
+                   const V* __restrict__ coo_val, const Byte* __restrict__ coo_idx, const V* __restrict__ ell_val,
+                   const Byte* __restrict__ ell_col, const V* __restrict__ hyb_val, const Byte* __restrict__ hyb_idx,
+                   const V* __restrict__ dns_val, const V* __restrict__ dns_row_val, const Byte* __restrict__ row_id,
+                   const V* __restrict__ dns_col_val, const Byte* __restrict__ col_id, int csr5_tiles, int tail_row,
+                   const I* __restrict__ row_ptr, const unsigned* __restrict__ tile_ptr,
                    const unsigned* __restrict__ tile_desc, const int* __restrict__ empty_ptr,
                    const int* __restrict__ empty_offset, const int* __restrict__ col_idx, const V* __restrict__ values,
                    const V* __restrict__ x, V* __restrict__ y) {

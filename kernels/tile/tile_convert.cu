@@ -156,8 +156,8 @@ template <typename I, bool ALL_CSR, bool DEFERRED>
 __global__ void describe_tiles(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                                const unsigned* __restrict__ bits, const I* __restrict__ before, int coo, int dns,
                                double te, double th, int hyb_rows, int hyb_min_width, int* __restrict__ tile_row,
-                               int* __restrict__ tile_col, unsigned short* __restrict__ entries,
-                               Byte* __restrict__ fmt, Byte* __restrict__ tail, unsigned* __restrict__ apart) {
+                               int* __restrict__ tile_col, unsigned short* __restrict__ entries, Byte* __restrict__ fmt,
+                               Byte* __restrict__ tail, unsigned* __restrict__ apart) {
   const Rules rules = {coo, dns, te, th, hyb_rows, hyb_min_width};
   const Marks<I> tiles_before{bits, before};
   const int half = lane_id() / TILE;
@@ -186,7 +186,9 @@ __global__ void describe_tiles(int rows, I nnz, const I* __restrict__ row_ptr, c
           return half_count(columns != __shfl_sync(FULL_MASK, columns, lane_id() & TILE)) == 0 && asked;
         });
       }
-      const int kept = choice.fmt == COO ? 0 : choice.fmt == HYB && choice.width < run.length ? choice.width : run.length;
+      const int kept = choice.fmt == COO                                ? 0
+                       : choice.fmt == HYB && choice.width < run.length ? choice.width
+                                                                        : run.length;
       const bool cut = __any_sync(FULL_MASK, choice.fmt == HYB);
       const int kept_of_tile = cut ? half_sum(kept) : 0;
       if (busy && lane_id() % TILE == 0) {
@@ -241,8 +243,8 @@ __device__ __forceinline__ Room room_of(int kind, int tail, int entries) {
   }
   if (room.stored) {
     room.values = padded ? TILE * room.width + room.tail : room.fmt == DNS ? TILE * TILE : room.entries;
-    room.index = room.fmt == CSR   ? TILE
-                 : room.fmt == HYB ? TILE / 2 * room.width + room.tail
+    room.index = room.fmt == CSR       ? TILE
+                 : room.fmt == HYB     ? TILE / 2 * room.width + room.tail
                  : room.fmt >= DNS_ROW ? room.width
                                        : 0;
   }
@@ -311,9 +313,9 @@ __global__ void place_tiles(int tiles, int groups, const unsigned short* __restr
                             const Byte* __restrict__ fmt, const Byte* __restrict__ tail,
                             const long long* __restrict__ sums, const int* __restrict__ tile_row,
                             const int* __restrict__ tile_col, int* __restrict__ stored_row,
-                            int* __restrict__ stored_col, Byte* __restrict__ stored_fmt,
-                            Byte* __restrict__ stored_tail, O* __restrict__ tile_nnz, O* __restrict__ off1,
-                            O* __restrict__ off2, int* __restrict__ stored_before) {
+                            int* __restrict__ stored_col, Byte* __restrict__ stored_fmt, Byte* __restrict__ stored_tail,
+                            O* __restrict__ tile_nnz, O* __restrict__ off1, O* __restrict__ off2,
+                            int* __restrict__ stored_before) {
   const long long group = global_thread() / WARP;
   if (group >= groups) return;  // the whole warp
   long long sum = 0;

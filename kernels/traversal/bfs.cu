@@ -17,18 +17,13 @@ constexpr int IN_QUEUE = 1;
 constexpr int BY_BITS = 0;    // not yet: its vertices are the difference of the two arrays
 constexpr int BY_LEVELS = 2;  // not yet: its vertices are those of the level
 
-
-__device__ __forceinline__ int quads_in(unsigned long long size) {
-  return static_cast<int>(size & 0xffffffffu);
-}
+__device__ __forceinline__ int quads_in(unsigned long long size) { return static_cast<int>(size & 0xffffffffu); }
 
 __device__ __forceinline__ unsigned long long size_of(int vertices, int quads) {
   return (static_cast<unsigned long long>(vertices) << 32) + static_cast<unsigned>(quads);
 }
 
-__device__ __forceinline__ int vertices_in(unsigned long long size) {
-  return static_cast<int>(size >> 32);
-}
+__device__ __forceinline__ int vertices_in(unsigned long long size) { return static_cast<int>(size >> 32); }
 
 // Levels to -1, visited bits to 0 but for the source, whose quads are the first frontier. PLACED: vertices have places
 // of their own, and the source is named by the matrix's number.

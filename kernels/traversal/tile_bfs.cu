@@ -156,11 +156,10 @@ struct Reached {
 // rule and entries are not too many. room: what shared memory holds. KEPT: visited bits lie in shared memory meanwhile.
 template <int NT, bool KEPT>
 __global__ void __launch_bounds__(SMALL_BLOCK)
-    tile_bfs_small(int vertices, int words, int most, int enter, int room,
-                   const int4* __restrict__ rows, const int4* __restrict__ tile_cols,
-                   const typename Bits<NT>::Word* __restrict__ masks, const int* __restrict__ quad_ptr,
-                   const int4* __restrict__ neighbours, unsigned* visited, int* __restrict__ levels,
-                   const int* __restrict__ queue, int* __restrict__ numbers) {
+    tile_bfs_small(int vertices, int words, int most, int enter, int room, const int4* __restrict__ rows,
+                   const int4* __restrict__ tile_cols, const typename Bits<NT>::Word* __restrict__ masks,
+                   const int* __restrict__ quad_ptr, const int4* __restrict__ neighbours, unsigned* visited,
+                   int* __restrict__ levels, const int* __restrict__ queue, int* __restrict__ numbers) {
   using Word = typename Bits<NT>::Word;
   using Wide = typename Bits<NT>::Wide;
   constexpr int ALONE = 32;  // entries that a lane lists by itself
@@ -517,7 +516,7 @@ __global__ void tile_bfs_note(int turn, int vertices, int most, const int* __res
   const int* const of = numbers + NUMBERS * (max(turn, 0) % FRONTIERS);
   if (turn >= 0 && of[SIZE] == 0) return;
   const int level = turn < 0 ? of[LEVEL] : numbers[NUMBERS * ((turn + 1) % FRONTIERS) + LEVEL];
-  const int kernel = turn == -2  ? 0
+  const int kernel = turn == -2   ? 0
                      : turn == -1 ? PUSH_CSC
                                   : chosen(most, of[PULLED], of[SIZE], of[REST] - of[SIZE], vertices);
   note_levels(turn == -2 ? 0 : level, kernel, trace, capacity, noted);

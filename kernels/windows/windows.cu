@@ -96,8 +96,8 @@ __global__ void tjad(int columns, int diagonals, const int* __restrict__ column,
 template <typename V>
 __global__ void btjad(int rows, int height, const int* __restrict__ column_ptr, const int* __restrict__ column,
                       const int* __restrict__ diagonal_ptr, const int* __restrict__ diagonal,
-                      const unsigned short* __restrict__ row_idx, const V* __restrict__ values,
-                      const V* __restrict__ x, V* __restrict__ y) {
+                      const unsigned short* __restrict__ row_idx, const V* __restrict__ values, const V* __restrict__ x,
+                      V* __restrict__ y) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* const sums = reinterpret_cast<V*>(dynamic_shared);
   for (int i = threadIdx.x; i < height; i += blockDim.x) sums[i] = V(0);

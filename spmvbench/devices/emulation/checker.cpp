@@ -74,7 +74,7 @@ constexpr size_t SECTOR_BYTES = 32;
 
 u32 first_block, this_block_number, epoch, fences_so_far;
 u32 last_buffer;
-bool running;  // else the hooks are called from the library's initialisers, on a stack of the host's
+bool running;     // else the hooks are called from the library's initialisers, on a stack of the host's
 u32* last_fence;  // by block of the launch
 size_t last_fence_bytes;
 Record* shared_records;
@@ -115,7 +115,8 @@ bool ordered(const Block& block, const Accesses& before) {
   return true;
 }
 
-[[noreturn]] void fail_race(const Block& block, const Accesses& before, bool wrote, Access now, u32 pc, const char* what) {
+[[noreturn]] void fail_race(const Block& block, const Accesses& before, bool wrote, Access now, u32 pc,
+                            const char* what) {
   char other[64] = "another thread of the block";
   if (before.several_blocks || before.block != this_block_number) {
     snprintf(other, sizeof other, "another block");
@@ -462,8 +463,8 @@ extern "C" void __sanitizer_cov_trace_pc() {
   Block& block = this_block();
   const size_t depth = stack_depth(block, __builtin_frame_address(0));
   const Thread& me = *block.current;
-  checker::advance(checker::progress[me.warp][me.lane], checker::place_of(checker::offset_of(__builtin_return_address(0))),
-                   depth);
+  checker::advance(checker::progress[me.warp][me.lane],
+                   checker::place_of(checker::offset_of(__builtin_return_address(0))), depth);
 }
 extern "C" void __tsan_init() {}
 extern "C" void __tsan_func_entry(void*) {}

@@ -163,7 +163,8 @@ __forceinline__ T from_bits(u64 bits) {
 }
 
 inline void check_width(int width) {
-  if (width < 1 || width > WARP_SIZE || (width & (width - 1))) fail("a shuffle's width is %d, not a power of two", width);
+  if (width < 1 || width > WARP_SIZE || (width & (width - 1)))
+    fail("a shuffle's width is %d, not a power of two", width);
 }
 
 template <typename T>

@@ -89,7 +89,9 @@ struct Entry<Function> {
   static __attribute__((no_sanitize("thread"))) void call_with([[maybe_unused]] void* const* args, Indices<I...>) {
     Function(*static_cast<typename Unqualified<P>::Type*>(args[I])...);
   }
-  static __attribute__((no_sanitize("thread"))) void call(void* const* args) { call_with(args, typename IndicesUpTo<sizeof...(P)>::Type{}); }
+  static __attribute__((no_sanitize("thread"))) void call(void* const* args) {
+    call_with(args, typename IndicesUpTo<sizeof...(P)>::Type{});
+  }
 
   static constexpr Kernel named(const char* expression) { return {expression, call, parameters, sizeof...(P)}; }
 };

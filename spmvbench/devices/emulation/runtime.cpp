@@ -100,7 +100,8 @@ constexpr size_t STACKS_OFFSET = size_t(1) << 20;
 static_assert(sizeof(Block) <= STACKS_OFFSET);
 
 char* stack_low(Block& block, u32 stack) {
-  return reinterpret_cast<char*>(&block) + STACKS_OFFSET + stack * (STACK_BYTES + layout.page_bytes) + layout.page_bytes;
+  return reinterpret_cast<char*>(&block) + STACKS_OFFSET + stack * (STACK_BYTES + layout.page_bytes) +
+         layout.page_bytes;
 }
 
 // Stacks that start at the same offset of a page would fight for the same few lines of the cache.
@@ -129,7 +130,7 @@ int find_segment(dl_phdr_info* info, size_t, void* found) {
   bool ours = false;
   size_t bytes = 0, begin = 0, end = 0;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+    const ElfW(Phdr) & header = info->dlpi_phdr[i];
     const size_t at = info->dlpi_addr + header.p_vaddr;
     if (header.p_type == PT_TLS) bytes = header.p_memsz;
     if (header.p_type != PT_LOAD) continue;
@@ -163,13 +164,20 @@ void poison_shared(const Launch& launch) {
 
 const char* name_of(Op op) {
   switch (op) {
-    case Op::SYNC: return "__syncwarp";
-    case Op::SHUFFLE: return "a shuffle";
-    case Op::BALLOT: return "__ballot_sync";
-    case Op::ANY: return "__any_sync";
-    case Op::ALL: return "__all_sync";
-    case Op::MATCH: return "__match_any_sync";
-    default: return "a warp reduction";
+    case Op::SYNC:
+      return "__syncwarp";
+    case Op::SHUFFLE:
+      return "a shuffle";
+    case Op::BALLOT:
+      return "__ballot_sync";
+    case Op::ANY:
+      return "__any_sync";
+    case Op::ALL:
+      return "__all_sync";
+    case Op::MATCH:
+      return "__match_any_sync";
+    default:
+      return "a warp reduction";
   }
 }
 
@@ -193,7 +201,8 @@ const char* base_name(const char* path) {
       const unsigned lane = lowest(lanes);
       const Lane& l = warp.lanes[lane];
       const bool collective = warp.waiting >> lane & 1;
-      const Group here{collective ? l.site : block.barrier_site, collective ? l.mask : 0, collective ? int(l.op) : -1, 1};
+      const Group here{collective ? l.site : block.barrier_site, collective ? l.mask : 0, collective ? int(l.op) : -1,
+                       1};
       int g = 0;
       while (g < used && !(groups[g].site == here.site && groups[g].mask == here.mask && groups[g].op == here.op)) ++g;
       if (g < used) {
@@ -298,25 +307,50 @@ u64 result_of(const Warp& warp, u32 group, unsigned lane) {
     switch (mine.op) {
       case Op::BALLOT:
       case Op::ANY:
-      case Op::ALL: ballot |= u32(value) << other; break;
-      case Op::MATCH: ballot |= u32(value == mine.value) << other; break;
-      case Op::ADD: result = other == lane ? result : u32(result + value); break;
-      case Op::MIN: result = u32(min(int(result), int(value))); break;
-      case Op::MAX: result = u32(max(int(result), int(value))); break;
-      case Op::MIN_UNSIGNED: result = min(u32(result), u32(value)); break;
-      case Op::MAX_UNSIGNED: result = max(u32(result), u32(value)); break;
-      case Op::AND: result &= value; break;
-      case Op::OR: result |= value; break;
-      case Op::XOR: result = other == lane ? result : result ^ value; break;
-      default: break;
+      case Op::ALL:
+        ballot |= u32(value) << other;
+        break;
+      case Op::MATCH:
+        ballot |= u32(value == mine.value) << other;
+        break;
+      case Op::ADD:
+        result = other == lane ? result : u32(result + value);
+        break;
+      case Op::MIN:
+        result = u32(min(int(result), int(value)));
+        break;
+      case Op::MAX:
+        result = u32(max(int(result), int(value)));
+        break;
+      case Op::MIN_UNSIGNED:
+        result = min(u32(result), u32(value));
+        break;
+      case Op::MAX_UNSIGNED:
+        result = max(u32(result), u32(value));
+        break;
+      case Op::AND:
+        result &= value;
+        break;
+      case Op::OR:
+        result |= value;
+        break;
+      case Op::XOR:
+        result = other == lane ? result : result ^ value;
+        break;
+      default:
+        break;
     }
   }
   switch (mine.op) {
     case Op::BALLOT:
-    case Op::MATCH: return ballot;
-    case Op::ANY: return ballot != 0;
-    case Op::ALL: return ballot == group;
-    default: return result;
+    case Op::MATCH:
+      return ballot;
+    case Op::ANY:
+      return ballot != 0;
+    case Op::ALL:
+      return ballot == group;
+    default:
+      return result;
   }
 }
 
@@ -367,7 +401,8 @@ bool next_block(Block& block) {
   const u64 per_layer = u64(launch.grid[0]) * launch.grid[1];
   if (index >= per_layer * launch.grid[2]) return false;
   block.linear_index = index;
-  block.block_index = {u32(index % launch.grid[0]), u32(index / launch.grid[0] % launch.grid[1]), u32(index / per_layer)};
+  block.block_index = {u32(index % launch.grid[0]), u32(index / launch.grid[0] % launch.grid[1]),
+                       u32(index / per_layer)};
   block.random = launch.seed ? (launch.seed + index) * 0x9e3779b97f4a7c15ull | 1 : 0;
   const u32 threads = launch.block[0] * launch.block[1] * launch.block[2];
   const u32 warps = (threads + WARP_SIZE - 1) / WARP_SIZE;
@@ -407,8 +442,9 @@ Thread* finish(Block& block) {
 
 void fiber_main() {
   Block& block = this_block();
-  const u32 stack = (reinterpret_cast<char*>(__builtin_frame_address(0)) - reinterpret_cast<char*>(&block) - STACKS_OFFSET) /
-                    (STACK_BYTES + layout.page_bytes);
+  const u32 stack =
+      (reinterpret_cast<char*>(__builtin_frame_address(0)) - reinterpret_cast<char*>(&block) - STACKS_OFFSET) /
+      (STACK_BYTES + layout.page_bytes);
   for (;;) {
     block.launch->call(block.launch->args);
     Thread* const next = finish(block);
@@ -460,8 +496,8 @@ u64 collective(Op op, u32 mask, u64 value, int source, Site here) {
   const u32 w = block.current->warp, lane = block.current->lane;
   Warp& warp = block.warps[w];
   if (!(mask >> lane & 1)) {
-    fail("lane %u of warp %u is not in the mask 0x%08x of %s at %s:%d", lane, w, mask, name_of(op), base_name(here.file),
-         here.line);
+    fail("lane %u of warp %u is not in the mask 0x%08x of %s at %s:%d", lane, w, mask, name_of(op),
+         base_name(here.file), here.line);
   }
   Lane& mine = warp.lanes[lane];
   mine.value = value;
@@ -489,8 +525,8 @@ u32 barrier(Vote vote, bool predicate, Site here) {
     block.barrier_site = here;
   } else if (!(block.barrier_site == here)) {
     fail("divergent barrier: %u threads are in __syncthreads at %s:%d, thread %u at %s:%d", block.arrived,
-         base_name(block.barrier_site.file), block.barrier_site.line, me.warp * WARP_SIZE + me.lane, base_name(here.file),
-         here.line);
+         base_name(block.barrier_site.file), block.barrier_site.line, me.warp * WARP_SIZE + me.lane,
+         base_name(here.file), here.line);
   }
   const u32 alive = block.alive;
   block.votes += predicate;
@@ -499,9 +535,12 @@ u32 barrier(Vote vote, bool predicate, Site here) {
   if (++block.arrived == alive) release_barrier(block);
   suspend(block);
   switch (vote) {
-    case Vote::COUNT: return block.released_votes;
-    case Vote::AND: return block.released_votes == block.released;
-    default: return block.released_votes != 0;
+    case Vote::COUNT:
+      return block.released_votes;
+    case Vote::AND:
+      return block.released_votes == block.released;
+    default:
+      return block.released_votes != 0;
   }
 }
 
@@ -540,7 +579,8 @@ T atomic(T* p, const void* caller, const void* frame, Change change) {
   Bits before = __atomic_load_n(bits, __ATOMIC_RELAXED);
   for (;;) {
     const T old = from_bits<T>(before);
-    if (__atomic_compare_exchange_n(bits, &before, Bits(to_bits(change(old))), true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    if (__atomic_compare_exchange_n(bits, &before, Bits(to_bits(change(old))), true, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED)) {
       return old;
     }
   }
@@ -615,8 +655,8 @@ EXPORT void spmvbench_run(void* arena, Launch* launch) {
   for (u32 z = 0; z < launch->block[2]; ++z) {
     for (u32 y = 0; y < launch->block[1]; ++y) {
       for (u32 x = 0; x < launch->block[0]; ++x, ++n) {
-        block.threads[n] = {nullptr, {x, y, z}, static_cast<unsigned char>(n / WARP_SIZE),
-                            static_cast<unsigned char>(n % WARP_SIZE)};
+        block.threads[n] = {
+            nullptr, {x, y, z}, static_cast<unsigned char>(n / WARP_SIZE), static_cast<unsigned char>(n % WARP_SIZE)};
       }
     }
   }

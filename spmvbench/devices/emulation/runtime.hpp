@@ -78,7 +78,22 @@ struct Thread {
   unsigned char warp, lane;
 };
 
-enum class Op : unsigned char { SYNC, SHUFFLE, BALLOT, ANY, ALL, MATCH, ADD, MIN, MAX, MIN_UNSIGNED, MAX_UNSIGNED, AND, OR, XOR };
+enum class Op : unsigned char {
+  SYNC,
+  SHUFFLE,
+  BALLOT,
+  ANY,
+  ALL,
+  MATCH,
+  ADD,
+  MIN,
+  MAX,
+  MIN_UNSIGNED,
+  MAX_UNSIGNED,
+  AND,
+  OR,
+  XOR
+};
 
 // What a lane brought to a collective of its warp, and what it gets.
 struct Lane {

@@ -1,8 +1,20 @@
 // CSR, one thread a row, with one fault. It knows the longest row, where faults are hardest to see.
 #include "spmv.cuh"
 
-enum Fault { NONE, LAST_ENTRY, ONE_IN_1000, TWICE, NEIGHBOUR, FINITE_RETURNS, ADDS, REMEMBERS, ONE_RUN_IN_50, BEYOND_X,
-             BEYOND_Y, INTO_X };
+enum Fault {
+  NONE,
+  LAST_ENTRY,
+  ONE_IN_1000,
+  TWICE,
+  NEIGHBOUR,
+  FINITE_RETURNS,
+  ADDS,
+  REMEMBERS,
+  ONE_RUN_IN_50,
+  BEYOND_X,
+  BEYOND_Y,
+  INTO_X
+};
 
 template <typename V, typename I>
 __global__ void planted(int fault, int rows, int cols, int longest, int step, const I* __restrict__ row_ptr,

@@ -13,7 +13,7 @@ __global__ void patterns(const double* in, double* out, int n) {
 }
 
 __global__ void wide(const int4* in, int* out) {
-  const int4 quad = __ldg(in + threadIdx.x);  // quads
+  const int4 quad = __ldg(in + threadIdx.x);           // quads
   atomicAdd(out + threadIdx.x / 16, quad.x + quad.w);  // atomics
 }
 
