@@ -22,14 +22,17 @@ def grouped(**groups):
     return command
 
 
-def shown(command):
-    """The headings of a command's help below its usage, each with the options listed under it."""
-    text = CliRunner().invoke(command, ["--help"], terminal_width=200).output
+def headings(text):
+    """The headings of a help text below its usage, each with the options listed under it."""
     parts = re.split(r"^(\S.*):\n", text.partition("\n\n")[2], flags=re.MULTILINE)
     return {
         title: re.findall(r"^  (?:-\w, )?(--[\w-]+)", body, re.MULTILINE)
         for title, body in zip(parts[1::2], parts[2::2], strict=True)
     }
+
+
+def shown(command):
+    return headings(CliRunner().invoke(command, ["--help"], terminal_width=200).output)
 
 
 def test_options_are_listed_in_the_order_of_their_groups():
@@ -53,19 +56,14 @@ def test_descriptions_of_all_groups_begin_in_one_column():
     assert len(columns) == 1
 
 
-@pytest.fixture(scope="module")
-def run_help():
-    return shown(run.command)
+@pytest.fixture
+def run_help(command):
+    return headings(command("run", "--help").out)
 
 
 def test_every_option_of_run_is_in_one_group(run_help):
-    with click.Context(run.command) as ctx:
-        options = [
-            max(parameter.opts, key=len)
-            for parameter in run.command.get_params(ctx)
-            if isinstance(parameter, click.Option)
-        ]
-    assert sorted(name for names in run_help.values() for name in names) == sorted(options)
+    options = [max(option.opts, key=len) for option in run.command.params if isinstance(option, click.Option)]
+    assert sorted(name for names in run_help.values() for name in names) == sorted([*options, "--help"])
     assert REST not in run_help
 
 
