@@ -233,7 +233,7 @@ def test_instantiations_compile(source, arch, chosen, monkeypatch):
         return code[:4].hex(), names
 
     texts = (*map(str, nvrtc.version()), *nvrtc.nvrtc_options(arch), *expressions)
-    start, names = kept("nvrtc", texts, [file, *paths.headers(file)], compile)
+    start, names = kept("nvrtc", texts, [file, *formats.kernels.headers(file)], compile)
     assert arch.startswith("compute_") or bytes.fromhex(start) == b"\x7fELF"
     assert len(set(names.values())) == len(expressions)
 
