@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -16,6 +17,7 @@ from spmvbench.devices.cuda import three
 from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip, kernel_path, kernels, single_steps
 from spmvbench.formats.arrays import Array, array_module
 from spmvbench.formats.conversion import converting_for
+from spmvbench.formats.footprint import span as span_of
 from spmvbench.formats.vectors import SparseVector, parts
 
 
@@ -35,18 +37,18 @@ def program_hash(
     What counts: the steps in order, each with its kernel, grid, block and dynamic shared memory, or its turns; scalars
     with their types; of every array its place among the arguments, type, shape, and which arguments are one array; the
     contents of those that are stored; the orders in which x and y are taken. x and y count by their place alone. So do
-    arrays that are neither stored nor x or y: they are scratch space, which may hold anything; a table that kernels
-    read belongs among a format's fields. Names of arrays and parts do not count, nor stored arrays that no step takes,
-    nor launches with an empty grid. What a library does in a call cannot be seen: its name and the format's parameters
-    stand for it.
+    arrays that are neither stored nor x or y and that some step may write to: they are scratch space, which may hold
+    anything. Those that no step may write to are tables, whose contents count. Names of arrays and parts do not count,
+    nor stored arrays that no step takes, nor launches with an empty grid. What a library does in a call cannot be seen:
+    its name and the format's parameters stand for it.
     """
-    arrays = _Arrays(fmt, x, y)
+    arrays = _Arrays(fmt, launches, x, y)
     steps = list(_told(launches, arrays.described, sorted(fmt.params.items())))
     orders = [None if order is None else arrays.content(order) for order in (fmt.x_order, fmt.y_order)]
     ran = [step for step in single_steps(launches) if isinstance(step, Launch) and _has_work(step)]
-    kernels = code or [_text(launch.source) for launch in ran]
+    codes = code or [_code_hash(launch.source) for launch in ran]
     sums = device.checksums(arrays.contents)() if arrays.contents else []
-    return hashlib.sha256(repr((kernels, steps, orders, sums)).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr((codes, steps, orders, sums)).encode()).hexdigest()[:16]
 
 
 def on_matrix(
@@ -76,9 +78,12 @@ def on_matrix(
 class _Arrays:
     """The arrays that steps take, without their names and addresses. contents: those whose contents count."""
 
-    def __init__(self, fmt: Format, x: Array | SparseVector, y: Array):
-        self._vectors = {f"x{i}": _span(part) for i, part in enumerate(parts(x))} | {"y": _span(y)}
-        self._stored = [_span(array) for array in fmt.arrays().values()]
+    def __init__(self, fmt: Format, launches: Sequence[Launch | Call | Loop], x: Array | SparseVector, y: Array):
+        self._vectors = {f"x{i}": span_of(part) for i, part in enumerate(parts(x))} | {"y": span_of(y)}
+        self._stored = [span_of(array) for array in fmt.arrays().values()]
+        self._written = {
+            span_of(array) for step in filter(_has_work, single_steps(launches)) for array in _outputs(step)
+        }
         self._numbers: dict[tuple[int, int], int] = {}  # in the order in which steps take them
         self.contents: list[Array] = []
 
@@ -86,13 +91,14 @@ class _Arrays:
         """An argument in plain values."""
         if isinstance(arg, np.generic):
             return arg.dtype.str, arg.tobytes()
-        form, span = _form(arg), _span(arg)
+        form, span = _form(arg), span_of(arg)
         if not arg.nbytes:
             return form
         for name, whole in self._vectors.items():
             if _within(span, whole):
                 return *form, name, span[0] - whole[0]
-        if not any(_within(span, whole) for whole in self._stored):
+        stored = any(_within(span, whole) for whole in self._stored)
+        if not stored and any(low < span[1] and span[0] < high for low, high in self._written):
             return *form, "scratch", self._numbers.setdefault(span, len(self._numbers))
         if span in self._numbers:
             return *form, self._numbers[span]
@@ -130,18 +136,34 @@ def _has_work(step: Launch | Call | Loop) -> bool:
     return isinstance(step, Call) or all(three(step.grid))
 
 
+def _outputs(step: Launch | Call) -> list[Array]:
+    """The arrays that a step may write to: all of which its kernel's declaration does not say that they are const."""
+    read_only = _read_only(step.source, step.kernel.partition("<")[0]) if isinstance(step, Launch) else ()
+    known = len(read_only) == len(step.args)
+    return [arg for i, arg in enumerate(step.args) if not isinstance(arg, np.generic) and not (known and read_only[i])]
+
+
+@cache
+def _read_only(source: str, kernel: str) -> tuple[bool, ...]:
+    """Of each parameter of a kernel whether it is a pointer to const; () where its declaration was not found."""
+    found = re.search(rf"__global__[^;{{}}]*?\b{re.escape(kernel)}\s*\(([^(){{}}]*)\)\s*{{", _text(source))
+    if not found:
+        return ()
+    parameters = re.split(r",(?![^<]*>)", found[1])
+    return tuple(bool(re.search(r"\bconst\b[^*]*\*", parameter)) for parameter in parameters)
+
+
+@cache
+def _code_hash(source: str) -> str:
+    return hashlib.sha256(_text(source).encode("utf-8", "surrogateescape")).hexdigest()
+
+
 @cache
 def _text(source: str) -> str:
-    """Hash of the code of a kernels' file and of all that it includes."""
+    """The code of a kernels' file and of all that it includes, without comments and layout."""
     path = kernel_path(source)
-    texts = [f"{file.name}\0{kernels.code(kernels.read(file))}" for file in (path, *kernels.headers(path))]
-    return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _span(array: Array) -> tuple[int, int]:
-    """Where an array begins and ends in its memory."""
-    begin = array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
-    return begin, begin + array.nbytes
+    files = (path, *kernels.headers(path))
+    return "\n".join(f"{file.name}\0{kernels.code(kernels.read(file))}" for file in files)
 
 
 def _within(span: tuple[int, int], whole: tuple[int, int]) -> bool:

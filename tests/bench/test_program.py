@@ -96,6 +96,40 @@ def test_contents_of_stored_arrays_count_those_of_scratch_x_and_y_do_not():
     assert found(stored(), [launch(args=args)], x=args[4], y=args[5]) == PLAIN
 
 
+TABLE_KERNEL = """
+// __global__ void reads(float* not, float* this, float* one);
+template <typename V, typename I = Pair<int, int>>
+__global__ void __launch_bounds__(128)
+reads(const V* __restrict__ table, /* of, b */ V const* carries, V* __restrict__ y) {}
+template <typename V>
+__global__ void writes(Pair<const int*, V> pair, V* carries) {}
+"""
+
+
+def test_a_table_made_for_a_launch_counts_and_what_a_step_may_write_to_does_not(tmp_path):
+    source = tmp_path / "kernels.cu"
+    source.write_text(TABLE_KERNEL)
+
+    def run(table, carries, *more):
+        reads = Launch(str(source), "reads<double, int>", 1, 32, (table, carries, Y))
+        return found(stored(), [*more, reads], code="")
+
+    table, other, carries, later = (np.full(4, value) for value in (1.0, 2.0, 3.0, 4.0))
+    assert run(table, carries) == run(table.copy(), carries.copy())
+    assert len({run(table, carries), run(other, carries), run(table, later)}) == 3
+
+    def written(array, grid=1):
+        return Launch(str(source), "writes<double>", grid, 32, (np.int32(1), array))
+
+    assert run(table, carries, written(carries)) == run(table, later, written(later))
+    assert run(table, carries, written(carries)) != run(other, carries, written(carries))
+    assert run(table, carries, written(carries, 0)) != run(table, later, written(later, 0))  # which does nothing
+    call = Call("make", lambda stream: None, (carries,))
+    assert run(table, carries, call) == run(table, later, replace(call, args=(later,)))
+    whole, another = np.zeros(8), np.ones(8)
+    assert run(table, whole[4:], written(whole)) == run(table, another[4:], written(another))  # a part of it
+
+
 def test_an_array_taken_twice_is_not_two_equal_ones():
     twice = stored(two=POINTERS.copy())
     assert found(twice, [launch(twice)]) != found(stored(two=POINTERS), [launch(stored(two=POINTERS))])
