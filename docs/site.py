@@ -66,7 +66,7 @@ def sections(page: str) -> str:
     """A section for each format of a family's page: description, facts, parameters, arrays."""
     from spmvbench import formats
     from spmvbench.cli.format_pages import page_of
-    from spmvbench.cli.formats import describe
+    from spmvbench.formats.descriptions import describe
 
     lines: list[str] = []
     for key in formats.keys():  # noqa: SIM118 - a function of the module
@@ -106,7 +106,7 @@ def _cell(text: str) -> str:
 
 def rows() -> str:
     """The columns of rows.parquet and matrices.parquet."""
-    from spmvbench.bench.record import COLUMNS, MATRIX_COLUMNS
+    from spmvbench.rows.schema import COLUMNS, MATRIX_COLUMNS
 
     lines = [
         "# Columns of a row",

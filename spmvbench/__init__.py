@@ -20,18 +20,19 @@ __version__: str
 
 if TYPE_CHECKING:
     from spmvbench import formats
-    from spmvbench.bench.direct import run
-    from spmvbench.collection import load
     from spmvbench.devices import multiply
-    from spmvbench.report.direct import plot, report
-    from spmvbench.store import load_run
+    from spmvbench.matrices import load
+    from spmvbench.reports.api import plot, report
+    from spmvbench.rows.store import load_run
+    from spmvbench.runner.api import run
 
 _LAZY = {
-    "load": "spmvbench.collection",
-    "load_run": "spmvbench.store",
+    "load": "spmvbench.matrices",
+    "load_run": "spmvbench.rows.store",
     "multiply": "spmvbench.devices",
-    "plot": "spmvbench.report.direct",
-    "run": "spmvbench.bench.direct",
+    "plot": "spmvbench.reports.api",
+    "report": "spmvbench.reports.api",
+    "run": "spmvbench.runner.api",
 }
 
 
@@ -39,8 +40,8 @@ def __getattr__(name: str) -> Any:
     """Import on first use, so that ``import spmvbench`` and ``--help`` stay fast."""
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
-    if name in ("formats", "report"):
-        return importlib.import_module(f"spmvbench.{name}")
+    if name == "formats":
+        return importlib.import_module("spmvbench.formats")
     if name == "__version__":
         return _installed_version()
     raise AttributeError(f"module 'spmvbench' has no attribute {name!r}")

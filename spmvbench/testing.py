@@ -142,7 +142,7 @@ def suited(cls: type[Format], a: Any) -> formats.Csr:
 
 def vectors(cls: type[Format], a: formats.Csr) -> tuple[Any, Any]:
     """An x and a y on the host that the launches of a matrix in this format can be bound to."""
-    from spmvbench.bench.operations import get
+    from spmvbench.measure.operations import get
 
     return get(CHECKED[cls.op][0]).vectors(a)
 
@@ -235,8 +235,8 @@ def _reason(skip: formats.Skip) -> str:
 
 
 def _checked(spec: str, op: str, a: formats.Csr, device: Device, seed: int, *, guarded: bool) -> float:
-    from spmvbench.bench.operations import get
-    from spmvbench.bench.verify import Reference, run_and_judge, twin
+    from spmvbench.measure.operations import get
+    from spmvbench.measure.verify import Reference, run_and_judge, twin
 
     operation = get(op)
     try:

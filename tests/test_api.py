@@ -13,7 +13,7 @@ from scipy import sparse
 import spmvbench
 from spmvbench.errors import UsageError
 from spmvbench.formats import Skip
-from spmvbench.report.direct import report as spmvbench_report
+from spmvbench.reports.api import report as spmvbench_report
 
 MATRIX = sparse.eye_array(3, format="csr")
 NO_NAMES = ["", ".", "..", "../up", "a/b", "/tmp/a", "parts", "Parts", "matrices", "index.html", "report", "shared",

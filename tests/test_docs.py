@@ -13,8 +13,8 @@ import pytest
 
 import spmvbench
 from spmvbench import formats
-from spmvbench.bench.record import COLUMNS
 from spmvbench.cli.format_pages import page_of
+from spmvbench.rows.schema import COLUMNS
 
 ROOT = Path(spmvbench.__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "mkdocs.yml").is_file(), reason="not run from a checkout")

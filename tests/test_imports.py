@@ -1,6 +1,7 @@
-"""Imports point one way: formats know nothing of timing, timing nothing of formats, reports nothing but rows."""
+"""Imports point one way: downwards in the table of CONTRIBUTING.md, which is drawn from them."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,33 +11,31 @@ import pytest
 import spmvbench
 
 PACKAGE = Path(spmvbench.__file__).parent
+CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 EVERYWHERE = {"errors", "paths", "untrusted"}
-# What each room may import besides itself, EVERYWHERE and the package's version.
-MAY_IMPORT = {
-    "errors": set(),
-    "paths": set(),
-    "untrusted": set(),
-    "__init__": {
-        "formats",
-        "collection",
-        "devices",
-        "bench.direct",
-        "store",
-        "report.direct",
-    },  # lazily: what users reach as spmvbench.load and the like
-    "__main__": {"cli"},
-    "formats": {"multiply"},  # what users reach as spmvbench.multiply: `fmt @ x`, once it is asked for
-    "collection": {"formats.arrays", "formats.dependencies"},
-    "devices": {"formats"},
-    "bench": {"formats", "devices", "collection", "store"},
-    "store": {"bench.record"},
-    "analysis": set(),
-    "report": {"store", "analysis", "bench.record", "collection.sets", "formats.survey"},
-    "advice": {"store", "analysis", "formats", "collection", "bench.roofs", "report.style"},
-    "testing": {"formats", "devices", "bench.operations", "bench.verify"},
-    "bundle": {"store", "bench", "formats", "collection", "devices", "testing"},
-    "cli": {"formats", "collection", "devices", "bench", "store", "analysis", "report", "bundle", "advice"},
+# spmvbench and `python -m spmvbench` pass on what the rooms have.
+FACADES = {"", "__main__"}
+# Where a room needs a part of another alone.
+NARROW = {
+    ("matrices", "formats"): {"formats.arrays", "formats.dependencies"},
+    ("reports", "formats"): {"formats.survey"},
+    ("reports", "matrices"): {"matrices.sets"},
+    ("advice", "reports"): {"reports.style"},
+    ("advice", "measure"): {"measure.bounds"},
+    ("testing", "measure"): {"measure.operations", "measure.verify"},
 }
+
+
+def modules():
+    """The path of every module by its dotted name inside the package; the package itself is \"\"."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
 
 
 def room_of(module):
@@ -57,68 +56,108 @@ def imported(source, name):
         if id(node) in skipped:
             continue
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            yield from (alias.name.removeprefix("spmvbench.") for alias in node.names if "spmvbench." in alias.name)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name} imports relatively: write the whole name"
-            # `from spmvbench import formats` imports the module spmvbench.formats.
-            names = [f"spmvbench.{alias.name}" for alias in node.names] if node.module == "spmvbench" else [node.module]
-        else:
-            continue
-        yield from (n.removeprefix("spmvbench.") for n in names if n.startswith("spmvbench."))
+            package, _, inside = node.module.partition(".")
+            if package == "spmvbench":
+                for alias in node.names:
+                    whole = f"{inside}.{alias.name}".lstrip(".")
+                    yield whole if whole in MODULES else inside
 
 
-def violations(source, name):
-    """Imports of a module (its dotted name inside the package) that its room does not allow."""
-    room = room_of(name)
-    allowed = MAY_IMPORT[room] | EVERYWHERE | {room}
-    if room in EVERYWHERE:
-        allowed = {"errors"} & MAY_IMPORT[room]
+def graph():
+    """What each module of the rooms imports of the package."""
+    return {
+        name: set(imported(path.read_text(encoding="utf-8"), name)) - {"", name}
+        for name, path in MODULES.items()
+        if name not in FACADES
+    }
+
+
+def drawn(imports):
+    """The last column of CONTRIBUTING.md's table: the other rooms that each room imports."""
+    rooms = {}
+    for name, targets in imports.items():
+        rooms.setdefault(room_of(name), set()).update(map(room_of, targets))
+    return {room: found - {room} - EVERYWHERE for room, found in rooms.items() if room not in EVERYWHERE}
+
+
+def table():
+    """The rooms of CONTRIBUTING.md's table with its last column, from top to bottom."""
+    rows = re.findall(
+        r"^\| `spmvbench/(\w+)(?:/|\.py)` \|.*\|(.*)\|$", CONTRIBUTING.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return {room: set(re.findall(r"`(\w+)`", cells)) for room, cells in rows}
+
+
+def circles(imports):
+    """Modules that import themselves by way of others."""
+    left = dict(imports)
+    while free := [name for name, targets in left.items() if not targets & left.keys()]:
+        for name in free:
+            del left[name]
+    # What only leads to a circle is none itself.
+    while loose := left.keys() - set().union(*left.values()):
+        for name in loose:
+            del left[name]
+    return sorted(left)
+
+
+def too_wide(imports):
+    """Imports of more than the part that a room may know of another."""
     return [
-        target
-        for target in imported(source, name)
-        if target != "__version__" and not any(target == part or target.startswith(f"{part}.") for part in allowed)
+        (name, target)
+        for name, targets in imports.items()
+        for target in sorted(targets)
+        if target not in NARROW.get((room_of(name), room_of(target)), {target})
     ]
 
 
-def modules():
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE).with_suffix("").parts
-        yield ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts), path
+def upwards(rooms):
+    """Rooms that import one that stands above them."""
+    order = list(rooms)
+    return [(room, other) for room in order for other in rooms[room] if order.index(other) <= order.index(room)]
 
 
-@pytest.mark.parametrize(("name", "path"), [pytest.param(*module, id=module[0]) for module in modules()])
-def test_module_imports_only_what_its_room_may(name, path):
-    assert room_of(name) in MAY_IMPORT, f"{name} lies in no known room: say here what it may import"
-    assert violations(path.read_text(encoding="utf-8"), name) == []
+def test_the_table_is_what_is_imported():
+    assert drawn(graph()) == table()
 
 
-@pytest.mark.parametrize(
-    ("name", "source"),
-    [
-        ("formats.ellpack", "from spmvbench.devices import open_device"),
-        ("formats.ellpack", "def f():\n    import spmvbench.bench.timing"),
-        ("analysis.profiles", "from spmvbench import store"),
-        ("devices.cuda", "from spmvbench.bench.record import COLUMNS"),
-        ("report.page", "from spmvbench.formats import get"),
-        ("collection.files", "from spmvbench.formats.base import Format"),
-        ("store", "from spmvbench.bench.plan import cases"),
-    ],
-)
-def test_import_against_the_direction_is_found(name, source):
-    assert len(violations(source, name)) == 1
+def test_imports_point_downwards():
+    assert upwards(table()) == []
+    assert circles(graph()) == []
+    assert too_wide(graph()) == []
+
+
+@pytest.mark.parametrize("name", sorted(EVERYWHERE))
+def test_what_all_use_stands_below_all(name):
+    assert graph()[name] <= {"errors"}
 
 
 @pytest.mark.parametrize(
-    ("name", "source"),
+    ("name", "source", "target"),
     [
-        ("formats.hyb", "from spmvbench.formats.ellpack.ellpack import Ell\nfrom spmvbench import paths"),
-        ("collection.files", "from spmvbench.formats.arrays import Csr"),
-        ("cli.run", "import numpy\nfrom spmvbench import __version__, formats"),
-        ("report.page", "if TYPE_CHECKING:\n    from spmvbench.formats import Format"),
+        ("formats.hyb", "from spmvbench.devices import open_device", "devices"),
+        ("formats.hyb", "def f():\n    import spmvbench.measure.timing", "measure.timing"),
+        ("formats.hyb", "from spmvbench.formats.ellpack.ellpack import Ell", "formats.ellpack.ellpack"),
+        ("analysis.profiles", "from spmvbench.rows import store", "rows.store"),
+        ("cli.run", "from spmvbench import formats", "formats"),
+        ("cli.run", "import numpy\nfrom spmvbench import __version__", ""),
     ],
 )
-def test_import_along_the_direction_is_allowed(name, source):
-    assert violations(source, name) == []
+def test_an_import_is_found(name, source, target):
+    assert list(imported(source, name)) == [target]
+
+
+def test_an_import_for_type_checking_is_none():
+    assert list(imported("if TYPE_CHECKING:\n    from spmvbench.formats import Format", "reports.page")) == []
+
+
+def test_faults_of_the_graph_are_found():
+    assert upwards({"cli": {"rows"}, "rows": {"cli"}}) == [("rows", "cli")]
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["b", "c"]
+    assert too_wide({"reports.page": {"formats.survey", "formats"}}) == [("reports.page", "formats")]
 
 
 HEAVY = ("cupy", "matplotlib", "pandas", "scipy", "pyarrow", "requests", "numpy")

@@ -29,7 +29,7 @@ OWN = {
     "repeat.cu": {"repeat"},
     "checksum.cu": {"checksum<0>"},
     "discard.cu": {"discard"},
-    "blocked/block_convert.cu": {
+    "dense_blocks/block_convert.cu": {
         *(
             f"mark_first<{index}, {r}, {c}>"
             for index in ("int", "long long")
@@ -38,17 +38,17 @@ OWN = {
         *(f"{kernel}<{index}>" for kernel in ("pick_shape", "count_tiles") for index in ("int", "long long")),
         *("store_tiles<double, int, int>", "store_tiles<float, long long, int>"),
     },
-    "balanced/balanced_convert.cu": {
+    "load_balanced/balanced_convert.cu": {
         *(f"mgpu_codes<{index}, 128, {items}>" for index in ("int", "long long") for items in (3, 13)),
         *(f"merbit_fields<{index}, {sigma}>" for index in ("int", "long long") for sigma in (5, 14, 15, 42)),
     },
-    "blocked/bccoo_convert.cu": {
+    "dense_blocks/bccoo_convert.cu": {
         "bccoo_pack<double, unsigned short, unsigned char, int, false>",
         "bccoo_pack<float, int, unsigned int, long long, true>",
         *(f"slice_rows<{index}>" for index in ("int", "long long")),
         *("slice_entries<double, int>", "slice_entries<float, long long>"),
     },
-    "blocked/strips_convert.cu": {
+    "dense_blocks/strips_convert.cu": {
         *(f"strips_sweep<{kinds}>" for kinds in ("int, 4, false", "long long, 1, true")),
         *("strips_fill<double, int, int, 4>", "strips_fill<float, long long, long long, 1>"),
     },
@@ -57,7 +57,7 @@ OWN = {
         *("csr5_convert<double, long long, 32>", "csr5_empty_offsets<int, 4>", "csr5_empty_offsets<long long, 32>"),
     },
     "csc/csc_convert.cu": {f"csc_pointers<{index}>" for index in ("int", "long long")},
-    "caching/fastload_convert.cu": {
+    "cache_blocking/fastload_convert.cu": {
         f"fastload_{kernel}>"
         for index in ("int", "long long")
         for kernel in (f"blocks<{index}, true", f"blocks<{index}, false", f"formats<{index}")
@@ -86,8 +86,8 @@ OWN = {
         *("sell_var_fill<double, int, int>", "sell_local_fill<float, int, int, true>"),
     },
     "csr/rows_convert.cu": {"rows_by_length<int, 4096>"},
-    "caching/irregular.cu": {"look_at_columns", *(f"look_at_rows<{index}>" for index in ("int", "long long"))},
-    "caching/sweep_convert.cu": {
+    "cache_blocking/irregular.cu": {"look_at_columns", *(f"look_at_rows<{index}>" for index in ("int", "long long"))},
+    "cache_blocking/sweep_convert.cu": {
         *("sweep_sort", *(f"sweep_cut<{index}>" for index in ("int", "long long"))),
         *("sweep_places<double, int>", "sweep_places<float, long long>"),
     },

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import spmvbench
-from spmvbench import store
 from spmvbench.analysis.cases import prepared
 from spmvbench.cli.report import command as report
+from spmvbench.rows import store
 
 ROOT = Path(spmvbench.__file__).parents[1]
 RUNS = sorted(path.parent for path in (ROOT / "results" / "published").glob("*/README.md"))
@@ -24,7 +24,7 @@ def commands(run, name):
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
 def test_page_is_there_and_shows_the_rows_of_today(run):
-    from spmvbench.report.page import fingerprint
+    from spmvbench.reports.page import fingerprint
 
     (words,) = commands(run, "report")
     options = report.make_context("report", list(words)).params
@@ -41,7 +41,7 @@ def test_page_is_there_and_shows_the_rows_of_today(run):
 
 
 def test_pages_share_the_library_of_today_and_are_in_the_index():
-    from spmvbench.report.page import sources
+    from spmvbench.reports.page import sources
 
     site = RUNS[0].parent
     for name, text in sources().items():

@@ -8,11 +8,11 @@ import pytest
 
 import spmvbench
 from spmvbench import formats
-from spmvbench.bench.operations import OPERATIONS
-from spmvbench.bench.record import STATUSES
 from spmvbench.cli import COMMANDS, cli
 from spmvbench.cli.format_pages import pages
-from spmvbench.collection import synthetic
+from spmvbench.matrices import synthetic
+from spmvbench.measure.operations import OPERATIONS
+from spmvbench.rows.schema import STATUSES
 
 ROOT = Path(spmvbench.__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "README.md").is_file(), reason="not run from a checkout")

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spmvbench import store, untrusted
-from spmvbench.bench.record import COLUMNS, MATRIX_COLUMNS, STATUSES, arrow_schema, blank_row, unfit
+from spmvbench import untrusted
 from spmvbench.cli import terminal
 from spmvbench.errors import SpmvbenchError
+from spmvbench.rows import store
+from spmvbench.rows.schema import COLUMNS, MATRIX_COLUMNS, STATUSES, arrow_schema, blank_row, unfit
 
 PUBLISHED = Path(__file__).parents[1] / "results/published"
 STEERING = "\x1b]0;owned\x07\x1b[2J\u202egnp.exe\u200b\x9b31m\r\x00"

@@ -1,4 +1,4 @@
-// Fields of any width out of streams of 32-bit words; see spmvbench/formats/packed/bits.py.
+// Fields of any width out of streams of 32-bit words; see spmvbench/formats/compressed/bits.py.
 #pragma once
 
 // A thread's stream, whose next word lies `step` further. The AHEAD words behind those in the window are always under way.

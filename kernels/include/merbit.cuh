@@ -1,4 +1,4 @@
-// MERBIT's bit fields; see spmvbench/formats/balanced/merbit.py.
+// MERBIT's bit fields; see spmvbench/formats/load_balanced/merbit.py.
 #pragma once
 
 constexpr unsigned NO_END = 0x80000000u;  // in tile_row: no row ends in the tile

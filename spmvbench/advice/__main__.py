@@ -10,7 +10,7 @@ import pandas as pd
 
 from spmvbench.advice import training
 from spmvbench.advice.model import LARGE, MEASURED, Model, folder, load
-from spmvbench.collection.features import SAMPLE
+from spmvbench.matrices.features import SAMPLE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -137,7 +137,7 @@ def _spreads(known: Model) -> str:
 
 def _figure(choices: pd.DataFrame) -> bytes:
     """Loss over the number of SpMVs for each chooser: geometric mean, and up to the 95th percentile."""
-    from spmvbench.report.style import count_ticks, grid, legend, marks, plain_ticks, rendered, theme
+    from spmvbench.reports.style import count_ticks, grid, legend, marks, plain_ticks, rendered, theme
 
     large = choices[choices["nnz"] > LARGE]
     panels = {"All matrices": choices, "Above 1 M entries": large} if len(large) else {"All matrices": choices}

@@ -11,11 +11,11 @@ import numpy as np
 from spmvbench import formats
 from spmvbench.advice import traits
 from spmvbench.advice.model import ABOVE, LARGE, SPMVS, UP_TO, Model
-from spmvbench.bench.roofs import Fetched
-from spmvbench.bench.roofs import columns as roofs_of
-from spmvbench.collection.features import SAMPLE, quick_features, sample
 from spmvbench.formats import Skip
 from spmvbench.formats.arrays import Csr
+from spmvbench.matrices.features import SAMPLE, quick_features, sample
+from spmvbench.measure.bounds import Fetched
+from spmvbench.measure.bounds import columns as roofs_of
 
 REASONS = 3
 EVERY = 8  # one multiprocessor in so many stands for all in what is fetched of x

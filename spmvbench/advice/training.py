@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from spmvbench import store
 from spmvbench.advice import traits
 from spmvbench.advice.model import ABOVE, ENTRY, LARGE, LAUNCHES, MEASURED, SPMVS, UP_TO, Forest, Model
 from spmvbench.analysis.breakeven import ready
 from spmvbench.analysis.cases import prepared, right
 from spmvbench.errors import SpmvbenchError
+from spmvbench.rows import store
 
 PORTFOLIO = 24
 TREES = 160

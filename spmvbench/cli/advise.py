@@ -70,8 +70,8 @@ def command(
     import numpy as np
 
     from spmvbench.advice import choosing, model
-    from spmvbench.collection.sources import obtain
     from spmvbench.formats.arrays import Csr
+    from spmvbench.matrices.sources import obtain
 
     if len(dtypes) != 1:
         raise UsageError("--dtype takes one type: f64 or f32")
@@ -181,12 +181,12 @@ def _measured(advice: Advice, matrix: str, dtype: str, spmvs: float, seed: int, 
     from spmvbench.advice.model import MEASURED
     from spmvbench.analysis.breakeven import ready
     from spmvbench.analysis.programs import same_as
-    from spmvbench.bench import direct
+    from spmvbench.runner import api
 
     tried = dict.fromkeys((*advice.ranked[:MEASURED], advice.vendor, advice.safe))
     expected = {e.label: e.total for e in tried}
     with tempfile.TemporaryDirectory() as results:
-        rows = direct.run(
+        rows = api.run(
             [matrix],
             list(expected),
             dtype=dtype,

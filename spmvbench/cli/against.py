@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from spmvbench.bench.plan import Group, Settings
+    from spmvbench.measure.cases import Group, Settings
 
 PAIRS = 20
 TABLE, RECORD = "pairs.csv", "pairs.json"  # in a run's folder
@@ -31,10 +31,11 @@ def compare_builds(
     import pandas as pd
     from tqdm import tqdm
 
-    from spmvbench import paths, store
+    from spmvbench import paths
     from spmvbench.analysis import pairs as analysis
-    from spmvbench.bench import pairs as measuring
-    from spmvbench.bench.session import host
+    from spmvbench.rows import store
+    from spmvbench.runner import ab as measuring
+    from spmvbench.runner.session import host
 
     if not settings.device.startswith("cuda"):
         raise UsageError("--against compares times, and needs a GPU: those of the emulated device say nothing")

@@ -20,8 +20,8 @@ def command(run: str, results: str, out: str | None, identify: bool) -> None:
     It holds the rows with their samples, the descriptions of the matrices, the record of the environment without host
     names and paths, and the sources of formats that SPMVBENCH_FORMATS names. No matrix lies in it.
     """
-    from spmvbench import store
-    from spmvbench.bundle import pack
+    from spmvbench.bundles import pack
+    from spmvbench.rows import store
 
     folder = store.folder(run, results)
     target = out or folder.resolve().name + pack.SUFFIX

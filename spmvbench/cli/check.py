@@ -29,7 +29,7 @@ def command(bundle: Path, seconds: float, run_sources: bool, yes: bool) -> int:
     from tqdm import tqdm
 
     from spmvbench import paths
-    from spmvbench.bundle import check
+    from spmvbench.bundles import check
 
     colours = {check.PASSED: "green", check.FAILED: "red", check.OPEN: "yellow", check.NOTE: None}
     verdicts = set()
@@ -56,7 +56,7 @@ def command(bundle: Path, seconds: float, run_sources: bool, yes: bool) -> int:
 
 def _allowed(programs: list[Path], yes: bool) -> bool:
     """Whether the programs of a bundle may be run, as the person at the terminal says once told what they may do."""
-    from spmvbench.bundle import confined, trial
+    from spmvbench.bundles import confined, trial
 
     if not programs:
         return False

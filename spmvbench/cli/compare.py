@@ -111,10 +111,10 @@ def command(before: str, after: str, formats: str | None, threshold: float | Non
                    failed there, or is skipped there and was right before
                 2  the command is wrong, 1 a run cannot be read, as everywhere
     """  # noqa: D301 - click wants the bare control character
-    from spmvbench import store
     from spmvbench.analysis import compare as analysis
-    from spmvbench.bench.timing import median_interval
     from spmvbench.cli.report import rows_of
+    from spmvbench.measure.timing import median_interval
+    from spmvbench.rows import store
 
     folders = [store.folder(run, results) for run in (before, after)]
     if folders[0].samefile(folders[1]):

@@ -16,7 +16,7 @@ def in_list(incomplete: str, known: Iterable[str]) -> list[str]:
 
 def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The runs under --results, the newest first, and folders as they are typed."""
-    from spmvbench import store
+    from spmvbench.rows import store
 
     given = [context.params["results"] for context in (ctx, ctx.parent) if context and context.params.get("results")]
     here = [path.name for path in store.runs(next(iter(given), "results"))]

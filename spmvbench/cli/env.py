@@ -32,7 +32,7 @@ def facts() -> dict[str, Any]:
     import platform
 
     from spmvbench import __version__, paths
-    from spmvbench.collection import suitesparse
+    from spmvbench.matrices import suitesparse
 
     return {
         "spmvbench": __version__,

@@ -34,9 +34,10 @@ def command(run: str, to: str, table: str | None, samples: bool, out: str | None
     spmvbench export h200 --to latex --table matrices
     spmvbench export h200 --to ginkgo --out h200.json
     """  # noqa: D301 - click reads the backspace
-    from spmvbench import paths, store
+    from spmvbench import paths
     from spmvbench.cli.report import rows_of
-    from spmvbench.report import export
+    from spmvbench.reports import export
+    from spmvbench.rows import store
 
     if to == "ginkgo" and table is not None:
         raise UsageError("--table and --to ginkgo exclude each other: Ginkgo's layout is one of its own")

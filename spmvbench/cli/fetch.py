@@ -10,7 +10,7 @@ from spmvbench.cli.selection import Selection, selection
 from spmvbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from spmvbench.collection.suitesparse import Entry, Outcome
+    from spmvbench.matrices.suitesparse import Entry, Outcome
 
 
 @click.command("fetch")
@@ -44,7 +44,7 @@ def command(
     spmvbench fetch --group HB --max-nnz 100000
     spmvbench fetch --set survey34
     """  # noqa: D301 - click reads the backspace
-    from spmvbench.collection import sets, suitesparse, synthetic
+    from spmvbench.matrices import sets, suitesparse, synthetic
 
     if not chosen:
         raise UsageError("say what to fetch: group/name, 'HB/bcs*', --group HB, --set survey34, --kind or --max-nnz")
@@ -72,7 +72,7 @@ def command(
 
 
 def _list(entries: list[Entry]) -> None:
-    from spmvbench.collection import suitesparse
+    from spmvbench.matrices import suitesparse
 
     width = max(len(entry.id) for entry in entries)
     click.echo(f"{'matrix':{width}} {'rows':>12} {'cols':>12} {'entries':>14}")
@@ -87,8 +87,8 @@ def _list(entries: list[Entry]) -> None:
 
 
 def _summarise(outcome: Outcome) -> None:
-    from spmvbench.collection import suitesparse
     from spmvbench.formats.base import byte_text
+    from spmvbench.matrices import suitesparse
 
     size = sum(suitesparse.location(entry.group, entry.name).stat().st_size for entry in outcome.fetched)
     click.echo(f"fetched        {len(outcome.fetched):5}" + (f"   {byte_text(size)}" if size else ""))

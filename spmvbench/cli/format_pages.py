@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from spmvbench.cli.formats import by_family, summary
-
 # What the formats of a family have in common: the text above the table of its page.
 ABOUT = {
     "BCSR": """Block CSR stores small dense blocks instead of single entries. One column index serves a whole block,
@@ -71,6 +69,7 @@ def page_of(family: str) -> str:
 def pages() -> dict[str, str]:
     """The text of every page in Markdown by its file name, from the formats that are registered."""
     from spmvbench import formats
+    from spmvbench.formats.descriptions import by_family, summary
 
     classes = by_family(formats.keys())
     lines = []

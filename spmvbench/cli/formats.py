@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Container, Iterable
-from functools import cache
+from collections.abc import Container
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -19,87 +18,14 @@ if TYPE_CHECKING:
     from spmvbench.formats import Format
 
 
-def summary(cls: type[Format]) -> str:
-    """What the format stores, in its docstring's first line."""
-    return _doc(cls).partition("\n")[0]
-
-
-def _doc(cls: type[Format]) -> str:
-    import inspect
-
-    return inspect.getdoc(cls) or ""
-
-
-def _arrays(cls: type[Format]) -> dict[str, str]:
-    """The format's arrays with the comment that stands behind each in the source, bases first."""
-    import dataclasses
-
-    comments: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        comments |= _comments(base)
-    kinds = {field.name: str(field.type) for field in dataclasses.fields(cls)}
-    return {
-        name: comments.get(name, "" if kind == "Array" else f"a part stored as {kind}")
-        for name, kind in kinds.items()
-        if name not in ("shape", "params")
-    }
-
-
-@cache  # to find a class in its file takes parsing the file
-def _comments(cls: type) -> dict[str, str]:
-    """What stands behind the fields that a class itself declares."""
-    import inspect
-    import re
-
-    if cls is object:
-        return {}
-    return dict(re.findall(r"^    (\w+): [^=#\n]+#\s*(.+)$", inspect.getsource(cls), re.MULTILINE))
-
-
-def describe(cls: type[Format]) -> dict[str, Any]:
-    """Everything that a format says of itself, and the files that it is in, ready for JSON."""
-    import inspect
-
-    from spmvbench import formats
-
-    return {
-        "key": cls.key,
-        "family": cls.family,
-        "op": cls.op,
-        "survey_name": cls.survey_name,
-        "confidence": formats.survey.confidence(cls.key),
-        "core": cls.core,
-        "reference": cls.reference,
-        "doc": _doc(cls),
-        "arrays": _arrays(cls),
-        "parameters": {
-            name: {"default": p.default, "range": p.range, "doc": p.doc} for name, p in cls.parameters().items()
-        },
-        "devices": list(cls.devices),
-        "experiment": cls.experiment,
-        "own": cls.own,
-        "alias_of": cls.alias_of,
-        "sources": list(formats.sources(cls)),
-        "module": cls.__module__,
-        "file": inspect.getfile(cls),
-        "kernel_files": [str(formats.kernel_path(source)) for source in formats.sources(cls)],
-    }
-
-
 def _family(cls: type[Format], quote: str = "") -> str:
     """The family, with the operation where that is another than y = A x."""
     return cls.family if cls.op == "spmv" else f"{cls.family} ({quote}--op {cls.op}{quote})"
 
 
-def by_family(keys: Iterable[str]) -> list[type[Format]]:
-    """The formats of these keys, sorted by family and key."""
-    from spmvbench import formats
-
-    return sorted(map(formats.get, keys), key=lambda cls: (cls.family, cls.key))
-
-
 def _every() -> list[type[Format]]:
     from spmvbench import formats
+    from spmvbench.formats.descriptions import by_family
 
     return by_family(formats.keys())
 
@@ -138,6 +64,7 @@ def _show_keys(classes: list[type[Format]]) -> None:
 def _show_some(classes: list[type[Format]]) -> None:
     """Every format in a few lines, in this order, those of a family that follow each other under its name."""
     from spmvbench.formats import survey
+    from spmvbench.formats.descriptions import summary
 
     width = _width()
     for place, (family, members) in enumerate(itertools.groupby(classes, key=_family)):
@@ -182,9 +109,10 @@ def _show_same(name: str | None, matrix: str, as_json: bool) -> None:
     from spmvbench import formats
     from spmvbench.analysis.programs import same_as
     from spmvbench.analysis.reasons import by_kind
-    from spmvbench.bench import plan, program
-    from spmvbench.collection.sources import obtain
     from spmvbench.devices import open_device
+    from spmvbench.matrices.sources import obtain
+    from spmvbench.measure import program
+    from spmvbench.runner import plan
 
     device = open_device("emulated")
     every = {formats.label(*which): which for which in plan.choose_formats(None, device.name, ["spmv"])}
@@ -243,6 +171,8 @@ def _wrapped(text: str, lead: str) -> str:
 
 
 def _show_one(cls: type[Format]) -> None:
+    from spmvbench.formats.descriptions import describe
+
     width = _width()
     about = describe(cls)
     click.secho(cls.key, bold=True)
@@ -293,6 +223,7 @@ def _width() -> int:
 
 def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     from spmvbench import formats
+    from spmvbench.formats.descriptions import summary
 
     found = [cls for cls in map(formats.get, formats.keys()) if cls.key.startswith(incomplete.lower())]
     return [CompletionItem(cls.key, help=summary(cls)) for cls in found]
@@ -335,6 +266,7 @@ def command(
     import dataclasses
 
     from spmvbench import formats, paths
+    from spmvbench.formats.descriptions import by_family, describe
 
     if sum(map(bool, (name or same_on, family, search, survey, update))) > 1:
         raise UsageError("give a NAME, --family, --search, --survey, --same-on or --update, not several")

@@ -38,9 +38,9 @@ def command(matrix: str, as_json: bool, image: str | None, real_part: bool, seed
     MATRIX is group/name (fetched if it is not here yet), a generated spec such as pde:60, or a file.
     """
     from spmvbench import paths
-    from spmvbench.collection import features
-    from spmvbench.collection.sources import obtain
     from spmvbench.formats.arrays import Csr
+    from spmvbench.matrices import features
+    from spmvbench.matrices.sources import obtain
 
     kind = _image_kind(image) if image else ""
     found = obtain(matrix)
@@ -81,7 +81,7 @@ def _image_kind(image: str) -> str:
 
 def _about(found, a) -> dict[str, str]:
     """What a generated matrix is, where its model is published, under which licence it is, and its pattern's hash."""
-    from spmvbench.collection import structures, synthetic
+    from spmvbench.matrices import structures, synthetic
 
     if found.source != "synthetic":
         return {}
@@ -105,7 +105,7 @@ def _json(found, about: dict[str, str], numbers: dict, histogram: list) -> str:
 
 def _table(numbers: dict) -> str:
     """Name, value and meaning of every feature, aligned."""
-    from spmvbench.bench.record import COLUMNS
+    from spmvbench.rows.schema import COLUMNS
 
     texts = {name: f"{n:,}" if isinstance(n, int) else f"{n:,.4g}" for name, n in numbers.items()}
     left, right = max(map(len, texts)), max(map(len, texts.values()))
@@ -127,7 +127,7 @@ def _picture(csr) -> str:
     """The matrix as characters, shaded by the logarithm of the density of entries, with a legend."""
     import numpy as np
 
-    from spmvbench.collection.features import density
+    from spmvbench.matrices.features import density
 
     across = min(csr.cols, WIDTH)
     # A character is twice as tall as wide; the picture keeps the matrix's shape within reason.
@@ -156,8 +156,8 @@ def _drawn(csr: Csr, title: str, kind: str) -> bytes:
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
 
-    from spmvbench.collection.features import density, grid
-    from spmvbench.report import style
+    from spmvbench.matrices.features import density, grid
+    from spmvbench.reports import style
 
     cells = density(csr, *grid(csr.shape, 500))
     with style.theme():

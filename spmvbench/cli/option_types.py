@@ -40,7 +40,7 @@ class Words(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
         """The words of a list, each of them known."""
-        from spmvbench.bench import options
+        from spmvbench.runner import options
 
         return _checked(self, options.words, value, self.known, param=param, ctx=ctx)
 
@@ -52,7 +52,7 @@ class Bytes(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The number of bytes."""
-        from spmvbench.bench import options
+        from spmvbench.runner import options
 
         return _checked(self, options.size, value, param=param, ctx=ctx)
 
@@ -64,7 +64,7 @@ class Seconds(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The seconds."""
-        from spmvbench.bench import options
+        from spmvbench.runner import options
 
         return _checked(self, options.seconds, value, param=param, ctx=ctx)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from spmvbench.bench.plan import Case, Group
+    from spmvbench.measure.cases import Case, Group
 
 PLAIN_PROGRESS_SECONDS = 10
 

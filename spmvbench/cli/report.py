@@ -37,7 +37,7 @@ def _images(text: str) -> list[str]:
 
 def _folders(runs: tuple[str, ...], results: str, *, every: bool) -> list[Path]:
     """The folders of these runs, without any the newest one's, or those of all."""
-    from spmvbench import store
+    from spmvbench.rows import store
 
     if runs:
         return list(dict.fromkeys(store.folder(run, results) for run in runs))
@@ -49,7 +49,7 @@ def _folders(runs: tuple[str, ...], results: str, *, every: bool) -> list[Path]:
 
 def rows_of(folder: Path) -> pd.DataFrame:
     """The rows of a run. Raises SpmvbenchError where it has none yet, and as `store.load`."""
-    from spmvbench import store
+    from spmvbench.rows import store
 
     rows = store.load(folder)
     if rows.empty:
@@ -101,7 +101,8 @@ def _read(folders: list[Path]) -> tuple[Any, Any, dict[str, Any]]:
     """
     import pandas as pd
 
-    from spmvbench import store, untrusted
+    from spmvbench import untrusted
+    from spmvbench.rows import store
 
     tables = [rows_of(folder).assign(folder=untrusted.file_name(str(folder))) for folder in folders]
     environments = [store.environment(folder) for folder in folders]
@@ -111,13 +112,13 @@ def _read(folders: list[Path]) -> tuple[Any, Any, dict[str, Any]]:
 
 
 def _complete_figure(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from spmvbench.report import figures
+    from spmvbench.reports import figures
 
     return completion.in_list(incomplete, figures.known())
 
 
 def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from spmvbench.report import published
+    from spmvbench.reports import published
 
     return completion.in_list(incomplete, published.names())
 
@@ -193,7 +194,7 @@ def command(
             unread[group[0].name] = error
     code = echo_unread(unread)
     if place is not None:
-        from spmvbench.report import site as pages
+        from spmvbench.reports import site as pages
 
         written = pages.write_index(place)
         click.echo(f"Index: {written}")
@@ -234,10 +235,10 @@ def _write(
     from tqdm import tqdm
 
     from spmvbench.analysis.choice import labels_of
-    from spmvbench.report import figures as known
-    from spmvbench.report import page
-    from spmvbench.report import published as papers
-    from spmvbench.report import site as pages
+    from spmvbench.reports import figures as known
+    from spmvbench.reports import page
+    from spmvbench.reports import published as papers
+    from spmvbench.reports import site as pages
 
     images, names = _images(image), _names(figures)
     count, hidden = len(known.choose(names)), not sys.stderr.isatty()

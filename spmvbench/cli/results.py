@@ -18,7 +18,7 @@ def echo_results(rows: pd.DataFrame) -> None:
     """The table that ends a run, a part for each type and mode; then why cases were skipped, and what went wrong."""
     from spmvbench.analysis.coverage import coverage
     from spmvbench.analysis.ranking import REACH, TIE
-    from spmvbench.bench.record import rate_unit
+    from spmvbench.rows.schema import rate_unit
 
     ranked = False
     for setting, part in coverage(rows).groupby("setting", observed=True):

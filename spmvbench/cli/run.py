@@ -24,8 +24,8 @@ from spmvbench.cli.selection import Selection, selection
 from spmvbench.errors import SpmvbenchError, UsageError
 
 if TYPE_CHECKING:
-    from spmvbench.bench.plan import Case
-    from spmvbench.collection import Matrix
+    from spmvbench.matrices import Matrix
+    from spmvbench.measure.cases import Case
 
 
 def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -187,21 +187,23 @@ def command(
     spmvbench run HB/1138_bus pde:32 --formats 'csr-*,ell[threads=2]' --dtype f64,f32
     spmvbench run --set h200 --formats 'sell*' --against HEAD~1    (exit code 3: slower, 4: not measured in both)
     """  # noqa: D301 - click reads the backspace
-    from spmvbench import store
-    from spmvbench.bench import operations, plan, session
-    from spmvbench.bench.record import SETTLED
-    from spmvbench.bench.timing import RULES
-    from spmvbench.collection.sources import require_readable
+    from spmvbench.matrices.sources import require_readable
+    from spmvbench.measure import operations
+    from spmvbench.measure.cases import DEFAULT_MODES, Settings, device_kind
+    from spmvbench.measure.timing import RULES
+    from spmvbench.rows import store
+    from spmvbench.rows.schema import SETTLED
+    from spmvbench.runner import plan, session
 
     if not chosen:
         raise UsageError("nothing to run: name matrices (HB/1138_bus, pde:16, a file), a --group, or --set demo")
     if against is not None and places.scheduler is not None:
         raise UsageError("--against compares on one GPU: leave out --scheduler")
     device, notice, workers = places.open(device, dry_run=dry_run)
-    if convert == "device" and plan.device_kind(device) != "cuda":
+    if convert == "device" and device_kind(device) != "cuda":
         raise UsageError(f"--convert device needs a GPU: {device} takes what the host converts")
     names = operations.parse(ops or ())
-    by_default = formats is None and not names and plan.device_kind(device) == "emulated"
+    by_default = formats is None and not names and device_kind(device) == "emulated"
     if by_default:
         formats = one_of_each_idea()
     classes = plan.choose_formats(formats, device, names)
@@ -214,9 +216,9 @@ def command(
     found = places.found(chosen, seed, dry_run=dry_run)
     if not dry_run:
         require_readable(found, seed, "real" if real_part else "refuse")
-    modes = modes or plan.DEFAULT_MODES[plan.device_kind(device)]
+    modes = modes or DEFAULT_MODES[device_kind(device)]
     cases = plan.cross(found, classes, dtypes, modes, device, seed, names)
-    settings = plan.Settings(device, max_bytes, budget, timeout, real_part, convert)
+    settings = Settings(device, max_bytes, budget, timeout, real_part, convert)
     cases, folder = places.shard_of(cases, folder, settings)
 
     if notice:
@@ -224,7 +226,7 @@ def command(
     if against is not None:
         from spmvbench.cli.against import compare_builds
 
-        settings = plan.Settings(device, max_bytes, budget, timeout, real_part, convert)
+        settings = Settings(device, max_bytes, budget, timeout, real_part, convert)
         return compare_builds(against, folder, plan.grouped(cases), settings, pairs, dry_run=dry_run)
     if pairs is not None:
         raise UsageError("--pairs goes with --against, which names the build to compare with")
@@ -239,7 +241,7 @@ def command(
             click.echo(f"What {folder} held is now in {aside}")
         todo = session.pending(folder, cases, settings, settled=retry)
         _echo_plan(folder, found, cases, len(todo), by_default=by_default)
-        progress = Progress(len(todo), RULES[plan.device_kind(device)].rounds)
+        progress = Progress(len(todo), RULES[device_kind(device)].rounds)
         with stoppable() as stopping, progress:
             watcher = session.Watcher(progress.on_begin, progress.on_row, progress.on_notice, stopping)
             finished = places.measure(folder, plan.grouped(todo), settings, watcher, workers)
@@ -263,7 +265,7 @@ def command(
     if failed:
         click.echo(f"\n{failed} case{'s' * (failed != 1)} failed; the same command with --retry measures them again.")
     report = ["spmvbench", "report", folder.name if results == "results" else str(folder)]
-    if plan.device_kind(device) == "emulated":
+    if device_kind(device) == "emulated":
         report.append("--emulated")  # else the report leaves its times out
     click.echo(f"\nRows: {folder / store.ROWS}\nNext: {shlex.join(report)}")
     return 1 if failed else 0

@@ -35,8 +35,9 @@ _COLUMNS = {
 
 def _about(folder: Path) -> dict[str, Any]:
     """A line of the list."""
-    from spmvbench import store, untrusted
+    from spmvbench import untrusted
     from spmvbench.formats.base import byte_text
+    from spmvbench.rows import store
 
     rows = store.load(folder)
     return {
@@ -67,7 +68,7 @@ def command(ctx: click.Context, results: str) -> int:
         return 0
     import pandas as pd
 
-    from spmvbench import store
+    from spmvbench.rows import store
 
     found = store.runs(results)
     if not found:
@@ -91,8 +92,8 @@ def show(run: str, results: str) -> None:
     """Show what a run holds: where it was measured, by which commands, and the table that ended it."""
     import shlex
 
-    from spmvbench import store
     from spmvbench.cli.report import rows_of
+    from spmvbench.rows import store
 
     folder = store.folder(run, results)
     rows, about = rows_of(folder), _about(folder)
@@ -118,8 +119,8 @@ def rm(runs: tuple[str, ...], yes: bool, now: bool, empty_trash: bool, results: 
     A run is moved to the folder .trash beside it; moved back and renamed, it is a run again. A folder is removed only
     if its run.json shows that it is a run's; if that file is damaged, only if the folder holds rows and nothing else.
     """
-    from spmvbench import store
     from spmvbench.formats.base import byte_text
+    from spmvbench.rows import store
 
     if bool(runs) == empty_trash or (now and empty_trash):
         raise UsageError("name the runs to remove, or give --empty-trash alone")
@@ -143,7 +144,7 @@ def rm(runs: tuple[str, ...], yes: bool, now: bool, empty_trash: bool, results: 
 
 def _cases(folder: Path) -> str:
     """How many cases a run holds, which may be damaged."""
-    from spmvbench import store
+    from spmvbench.rows import store
 
     try:
         return f"{len(store.load(folder))} cases"
@@ -162,7 +163,7 @@ def merge(runs: tuple[str, ...], into: str, results: str) -> None:
     """
     from pathlib import Path
 
-    from spmvbench import store
+    from spmvbench.rows import store
 
     target = Path(results) / store.name_of(into)
     folders = list(dict.fromkeys(store.folder(run, results) for run in runs))

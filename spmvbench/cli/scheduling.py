@@ -17,11 +17,11 @@ from spmvbench.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spmvbench.bench.cluster.workers import Workers
-    from spmvbench.bench.estimate import Sample
-    from spmvbench.bench.plan import Case, Group, Settings
-    from spmvbench.bench.session import Watcher
-    from spmvbench.collection import Matrix
+    from spmvbench.matrices import Matrix
+    from spmvbench.measure.cases import Case, Group, Settings
+    from spmvbench.runner.cluster.workers import Workers
+    from spmvbench.runner.estimate import Sample
+    from spmvbench.runner.session import Watcher
 
 
 class Shard(click.ParamType):
@@ -70,7 +70,7 @@ class Places:
         here = self.scheduler == "local"
         if dry_run and (here or device != "auto"):
             return *choose_device(device, dry_run=True), None
-        from spmvbench.bench.cluster import workers
+        from spmvbench.runner.cluster import workers
 
         workers.require()
         keep = click.get_current_context().with_resource
@@ -94,8 +94,8 @@ class Places:
         """
         if self.shard is None:
             return cases, folder
-        from spmvbench import store
-        from spmvbench.bench import costs, plan
+        from spmvbench.rows import store
+        from spmvbench.runner import costs, plan
 
         part, count = self.shard
         sampled = self._sample(cases, []) if self.like else None
@@ -108,7 +108,7 @@ class Places:
     def found(self, chosen: Selection, seed: int, *, dry_run: bool) -> list[Matrix]:
         """The matrices of a selection, or those of --sample. Nothing but those is fetched, for an estimate nothing."""
         if self.sample is not None:
-            from spmvbench.bench.estimate import spread
+            from spmvbench.runner.estimate import spread
 
             few = spread(found_matrices(chosen, seed, dry_run=True, unasked=True), self.sample, seed)
             named = {"synthetic": lambda m: m.name, "file": lambda m: str(m.path), "suitesparse": lambda m: m.id}
@@ -116,15 +116,15 @@ class Places:
         return found_matrices(chosen, seed, dry_run=dry_run, unasked=self.estimate)
 
     def _sample(self, cases: Sequence[Case], also: list[Path]) -> Sample | None:
-        from spmvbench import store
-        from spmvbench.bench import estimate
+        from spmvbench.rows import store
+        from spmvbench.runner import estimate
 
         return estimate.Sample.of([*map(store.folder, self.like), *also], cases)
 
     def foretell(self, cases: Sequence[Case], folder: Path) -> None:
         """Say how long cases will take. Raises UsageError where there are no rows to tell that from."""
-        from spmvbench import store
-        from spmvbench.bench import estimate, plan
+        from spmvbench.rows import store
+        from spmvbench.runner import estimate, plan
 
         sample = self._sample(cases, [folder] if (folder / store.ENVIRONMENT).exists() else [])
         if sample is None:
@@ -152,11 +152,11 @@ class Places:
     ) -> bool:
         """As `bench.session.measure`, wherever that is."""
         if workers is None:
-            from spmvbench.bench import session
+            from spmvbench.runner import session
 
             return session.measure(folder, groups, settings, watcher)
-        from spmvbench.bench import costs
-        from spmvbench.bench.cluster import session as many
+        from spmvbench.runner import costs
+        from spmvbench.runner.cluster import session as many
 
         return many.measure(folder, groups, settings, watcher, workers, costs.prior(settings))
 

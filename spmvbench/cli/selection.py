@@ -14,7 +14,7 @@ import click
 from spmvbench.errors import SpmvbenchError
 
 if TYPE_CHECKING:
-    from spmvbench.collection import Matrix
+    from spmvbench.matrices import Matrix
 
 # What groups, sets, globs and conditions bring without being asked to: about a gigabyte of archives.
 UNASKED_ENTRIES = 200_000_000
@@ -37,19 +37,19 @@ class Selection:
 
 
 def _complete_matrices(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from spmvbench.collection import suitesparse
+    from spmvbench.matrices import suitesparse
 
     return [entry.id for entry in suitesparse.index(network=False) if entry.id.startswith(incomplete)]
 
 
 def _complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from spmvbench.collection import suitesparse
+    from spmvbench.matrices import suitesparse
 
     return sorted({entry.group for entry in suitesparse.index(network=False) if entry.group.startswith(incomplete)})
 
 
 def _complete_sets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from spmvbench.collection import sets
+    from spmvbench.matrices import sets
 
     return [name for name in sets.names() if name.startswith(incomplete)]
 
@@ -114,11 +114,11 @@ def found_matrices(chosen: Selection, seed: int = 0, *, dry_run: bool = False, u
     case a line says how to. dry_run: nothing is fetched, and what would be counts as found. unasked: however many
     entries they hold. Raises UsageError and SpmvbenchError.
     """
-    from spmvbench import collection
+    from spmvbench.matrices import resolve
 
     matrices = chosen.matrices
     resolve = functools.partial(
-        collection.resolve,
+        resolve,
         matrices,
         groups=chosen.groups,
         sets=chosen.sets,
@@ -144,8 +144,8 @@ def found_matrices(chosen: Selection, seed: int = 0, *, dry_run: bool = False, u
 
 def _fetched(missing: list[str], named: list[str], *, dry_run: bool, most: float) -> list[Matrix]:
     """Bring matrices of the collection to the cache; those not named may fail. Returns those that would come."""
-    from spmvbench.collection import Matrix, suitesparse
-    from spmvbench.collection.download import Unreachable
+    from spmvbench.matrices import Matrix, suitesparse
+    from spmvbench.matrices.download import Unreachable
 
     try:
         entries = suitesparse.search(missing)
@@ -180,7 +180,7 @@ def _fetched(missing: list[str], named: list[str], *, dry_run: bool, most: float
 
 def _words(chosen: Selection) -> list[str]:
     """The selection as it is typed, less what is not the collection's."""
-    from spmvbench.collection.sources import is_own
+    from spmvbench.matrices.sources import is_own
 
     words = [name for name in chosen.matrices if not is_own(name)]
     words += [word for group in chosen.groups for word in ("--group", group)]

@@ -223,7 +223,7 @@ class Format:
 
     Class attributes: key (what users type), family and survey_name (Filippone et al. 2017, Table 2; empty where the
     survey has no such name), reference (the paper), devices (the kinds that can run it), op (the key of the operation
-    that `launches` run, see bench/operations.py: y = A x unless it says otherwise), keeps_zeros (False where stored
+    that `launches` run, see measure/operations.py: y = A x unless it says otherwise), keeps_zeros (False where stored
     zeros cannot be told from padding), keeps_values (False where only the pattern is stored: `to_coo` gives ones), core
     (where several names are one storage: that storage and what the name fixes of it, in a few words), experiment (True
     where its time answers another question than how fast an SpMV is: measured and recorded, never ranked), own (this

@@ -10,15 +10,15 @@ import pytest
 from spmvbench import formats
 from spmvbench.advice import __main__ as pages
 from spmvbench.advice import choosing, model, training, traits
-from spmvbench.bench import direct
-from spmvbench.bench.record import blank_row
-from spmvbench.bench.roofs import Fetched, columns
 from spmvbench.cli.report import rows_of as rows_of_run
-from spmvbench.collection.features import features
-from spmvbench.collection.synthetic import generate
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Skip
 from spmvbench.formats.arrays import Csr
+from spmvbench.matrices.features import features
+from spmvbench.matrices.synthetic import generate
+from spmvbench.measure.bounds import Fetched, columns
+from spmvbench.rows.schema import blank_row
+from spmvbench.runner import api
 
 EVEN = (
     "pde:12",
@@ -315,7 +315,7 @@ def measure(shipped, command, monkeypatch):
             return rows.assign(program=told, format=rows["label"], params="{}", alias_of="")
 
         monkeypatch.setattr("spmvbench.devices.cuda.why_unavailable", lambda: None)
-        monkeypatch.setattr(direct, "run", run)
+        monkeypatch.setattr(api, "run", run)
         return command("advise", "pde:15", "--device-like", "mine", "--measure", "--spmvs", "1e6", *words), asked
 
     return of

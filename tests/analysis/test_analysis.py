@@ -17,8 +17,8 @@ from spmvbench.analysis.ranking import best_formats, default_baseline, in_order,
 from spmvbench.analysis.roofline import attainable, bounded, ceilings, gather_roofs, intensity_bounds, points
 from spmvbench.analysis.speedup import duel_summary, duels, speedup_summary, speedups
 from spmvbench.analysis.tiles import tile_shares
-from spmvbench.bench.record import blank_row
-from spmvbench.report import published
+from spmvbench.reports import published
+from spmvbench.rows.schema import blank_row
 
 K40M = {"architecture": "sm_35", "multiprocessors": 15, "max_sm_clock_mhz": 745}
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spmvbench.analysis import compare
-from spmvbench.bench.record import blank_row
-from spmvbench.bench.timing import median_interval
+from spmvbench.measure.timing import median_interval
+from spmvbench.rows.schema import blank_row
 
 
 def row(t=1e-5, spread=0.002, **columns):

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from spmvbench.analysis.coverage import coverage, geometric_mean
-from spmvbench.bench.record import blank_row
+from spmvbench.rows.schema import blank_row
 
 
 def rows(*cases, **columns):

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from spmvbench.analysis.lessons import FAILS, HOLDS, OPEN, lessons
-from spmvbench.report import published
+from spmvbench.reports import published
 
 NONE = math.nan
 EVEN, UNEVEN, POWER_LAW = (10.0, 11), (10.0, 40), (10.0, 600)  # mean and longest row

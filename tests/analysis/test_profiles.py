@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from spmvbench.analysis.profiles import performance_profile, share_within
-from spmvbench.report import published
+from spmvbench.reports import published
 
 # Filippone et al. 2017, Table 8; a missing value is a matrix that the format could not hold.
 SURVEY = published.get("survey-k40m").rows

@@ -12,7 +12,7 @@ from spmvbench.analysis.programs import counts, named_once, other_names, same_as
 from spmvbench.analysis.ranking import best_formats, in_order, ranked, standings
 from spmvbench.analysis.ratios import ratios
 from spmvbench.analysis.speedup import speedups
-from spmvbench.bench.record import blank_row
+from spmvbench.rows.schema import blank_row
 
 
 def row(name, label, seconds, program="", **columns):

@@ -5,8 +5,8 @@ import json
 import pandas as pd
 import pytest
 
-from spmvbench.bench import pairs
 from spmvbench.devices import cuda
+from spmvbench.runner import ab
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def against(command, tmp_path, monkeypatch):
                     yield row | {"pair": pair, "old": 1e-5, "new": new, "status": "ok", "reason": ""}
 
         monkeypatch.setattr(cuda, "why_unavailable", lambda ordinal=0: None)
-        monkeypatch.setattr(pairs.Pairs, "measured", measured)
-        options = ("--mode", "hot", "--results", tmp_path, "--run", "r", "--against", pairs.HERE)
+        monkeypatch.setattr(ab.Pairs, "measured", measured)
+        options = ("--mode", "hot", "--results", tmp_path, "--run", "r", "--against", ab.HERE)
         return command("run", "pde:4", "--formats", ",".join(factors), *options, *args)
 
     return run

@@ -3,8 +3,8 @@
 import click
 import pytest
 
-from spmvbench import store
-from spmvbench.bench.record import blank_row
+from spmvbench.rows import store
+from spmvbench.rows.schema import blank_row
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from spmvbench import store
-from spmvbench.bench.record import COLUMNS, blank_row
+from spmvbench.rows import store
+from spmvbench.rows.schema import COLUMNS, blank_row
 
 CASES = [("a", "ell", 1e-5), ("a", "csr_x", 2e-5), ("b", "ell", "skipped"), ("b", "csr_x", 4e-5)]
 

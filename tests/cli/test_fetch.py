@@ -9,7 +9,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from spmvbench.cli import cli, main
-from spmvbench.collection import suitesparse
+from spmvbench.matrices import suitesparse
 
 REAL_MIRROR = os.environ.get("SPMVBENCH_MIRROR")
 
@@ -101,7 +101,7 @@ def test_generated_matrices_need_no_fetching(fetch, monkeypatch):
 
 
 def test_a_set_is_its_real_matrices(fetch, monkeypatch):
-    from spmvbench.collection import sets
+    from spmvbench.matrices import sets
 
     monkeypatch.setattr(sets, "members", lambda name: {"zoo": ["Zoo/dog", "pde:12", "HB/ant"]}[name])
     code, out, _ = fetch("--set", "zoo")

@@ -5,7 +5,7 @@ import pytest
 
 from spmvbench import formats
 from spmvbench.cli.format_pages import ABOUT, page_of, pages
-from spmvbench.cli.formats import describe
+from spmvbench.formats.descriptions import describe
 from spmvbench.formats.search import search
 
 

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from spmvbench.bench.record import COLUMNS
+from spmvbench.rows.schema import COLUMNS
 
 
 @pytest.fixture(autouse=True)

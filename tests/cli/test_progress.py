@@ -2,9 +2,9 @@
 
 import pytest
 
-from spmvbench.bench import plan
 from spmvbench.cli import progress
-from spmvbench.collection import resolve
+from spmvbench.matrices import resolve
+from spmvbench.runner import plan
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import re
 import pandas as pd
 import pytest
 
-from spmvbench import store
-from spmvbench.bench.record import MATRIX_COLUMNS, blank_row
+from spmvbench.rows import store
+from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
 
 
 def write_run(results, run, started, seconds=1e-5, device="cuda:0", matrices=("G/a", "G/b")):
@@ -285,7 +285,7 @@ def test_a_site_is_of_the_runs_in_one_folder(command, results, args, said):
 
 
 def test_highlighted_formats_are_those_that_were_asked_for(command, results, monkeypatch):
-    from spmvbench.report import style
+    from spmvbench.reports import style
 
     seen = []
     monkeypatch.setattr(style, "legend", lambda figure, shown, *args, **more: seen.append(list(shown)))

@@ -3,9 +3,9 @@ import re
 import click
 import pytest
 
-from spmvbench import store
-from spmvbench.bench import plan
 from spmvbench.cli.run import default_name, one_of_each_idea
+from spmvbench.rows import store
+from spmvbench.runner import plan
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_a_configuration_fills_only_what_the_command_line_left(run, tmp_path):
 
 @pytest.mark.parametrize("name", ["demo", "h200", "survey"])
 def test_the_ready_made_configurations_can_be_run_without_a_network(command, tmp_path, monkeypatch, name):
-    from spmvbench.collection import download, suitesparse
+    from spmvbench.matrices import download, suitesparse
 
     def unreachable(*args, **conditions):
         raise download.Unreachable("no network in this test")
@@ -341,7 +341,7 @@ def test_a_table_is_no_wider_than_the_terminal(capsys, monkeypatch):
 def store_rows(*cases):
     import pandas as pd
 
-    from spmvbench.bench.record import blank_row
+    from spmvbench.rows.schema import blank_row
 
     return pd.DataFrame(
         blank_row()

@@ -7,9 +7,9 @@ import sys
 import pytest
 from click.shell_completion import ShellComplete
 
-from spmvbench import store
-from spmvbench.bench.record import MATRIX_COLUMNS, blank_row
 from spmvbench.cli import cli
+from spmvbench.rows import store
+from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
 
 
 def write_run(folder, cases, started, **columns):

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from spmvbench import formats, testing
-from spmvbench.bench import timing
-from spmvbench.collection import synthetic
 from spmvbench.devices import DeviceFault, cuda, driver, open_device
 from spmvbench.formats import Csr, Launch
+from spmvbench.matrices import synthetic
+from spmvbench.measure import timing
 
 PAIRS = [
     ("pde:200", "csr-vector"),

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from spmvbench import formats, testing
-from spmvbench.bench.program import program_hash
 from spmvbench.devices import open_device
+from spmvbench.measure.program import program_hash
 
 DEVICE = open_device("emulated")
 HARD = testing.hard_matrices()

@@ -5,10 +5,10 @@ import pytest
 from scipy import sparse
 
 from spmvbench import multiply
-from spmvbench.bench.verify import put, references
 from spmvbench.formats import Csr
 from spmvbench.formats.csr.csr import CsrScalar
 from spmvbench.formats.vectors import check_order, in_order, orders, restored
+from spmvbench.measure.verify import put, references
 
 A = Csr.of(sparse.csr_array(np.array([[1.0, 2, 0], [0, 0, 3]])))
 

@@ -16,11 +16,11 @@ from spmvbench import paths
 from spmvbench.errors import UsageError
 from spmvbench.formats.arrays import Array, Csr, cdiv, on_host, round_up, run_ptr
 from spmvbench.formats.base import Format, Parameter, register
-from spmvbench.formats.blocked.block_sell import Bsellpack
-from spmvbench.formats.blocked.blocks import Shape
 from spmvbench.formats.conversion import device_limits, runner
 from spmvbench.formats.coo.coo import CooFlat
 from spmvbench.formats.csr.rows import CsrRows
+from spmvbench.formats.dense_blocks.block_sell import Bsellpack
+from spmvbench.formats.dense_blocks.blocks import Shape
 from spmvbench.formats.dia.dia import Dia, diagonal_sizes
 from spmvbench.formats.ellpack.ellpack import Ell, SellCusparse
 from spmvbench.formats.hybrid.diagonals import beside
@@ -275,7 +275,7 @@ class Cocktail(Split):
 
     The policy is that of the authors' program: diagonals and blocks in the order of their rates, each taken where the
     table expects to gain by it, then the rest in ELLPACK, slices, CSR or COO. Formats are this project's, and so are
-    the tables, of the device at hand or the one that `table` names; `python -m spmvbench.bench.cocktail` measures one.
+    the tables, of the device at hand or the one that `table` names; `python -m spmvbench.runner.cocktail` measures one.
     For a device without a table every format is taken to be as fast as the bytes that it reads. Left out are banded
     diagonals and the program's two other block formats: blocks are `bsellpack`, which stores the same tiles as its
     BELL, with less padding. A stored zero in a diagonal or a block cannot be told from padding, so decoding leaves

@@ -16,11 +16,11 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, nonzero_mask, offsets, round_up
 from spmvbench.formats.base import Call, Format, Launch, Parameter, Skip, register, zero_fill
-from spmvbench.formats.blocked.blocks import tiles_of
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.coo.coo import Coo
 from spmvbench.formats.csc.csc import CscArrays
 from spmvbench.formats.csr.csr import CsrArrays
+from spmvbench.formats.dense_blocks.blocks import tiles_of
 from spmvbench.formats.ellpack.sell_convert import Slices, fill
 
 INDEX_32, BASE_0, NON_TRANSPOSE = 2, 0, 0  # cusparseIndexType_t, cusparseIndexBase_t, cusparseOperation_t

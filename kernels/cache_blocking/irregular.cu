@@ -1,0 +1,44 @@
+// What `irregular` looks at before it chooses, in place of some dozen array operations; see
+// spmvbench/formats/cache_blocking/irregular.py.
+#include "spmv.cuh"
+
+// `samples` stretches of `share` entries each, spread over the matrix: counts the groups of `width` neighbouring columns
+// that a stretch names in found[0], and every column's entries. seen: `words` words of zeros a stretch, a bit a group.
+__global__ void look_at_columns(long long nnz, long long share, int samples, int width, long long words,
+                                const int* __restrict__ col_idx, unsigned* __restrict__ seen, int* __restrict__ counts,
+                                unsigned long long* __restrict__ found) {
+  const long long i = global_thread();
+  bool first = false;
+  if (i < samples * share) {
+    const long long stretch = i / share;
+    const int column = load_stream(col_idx + stretch * (nnz - share) / (samples - 1) + i % share);
+    const unsigned bit = 1u << column / width % 32;
+    first = !(atomicOr(seen + stretch * words + column / width / 32, bit) & bit);
+    atomicAdd(counts + column, 1);
+  }
+  const unsigned among = __ballot_sync(FULL_MASK, first);
+  if (lane_id() == 0 && among) atomicAdd(found, static_cast<unsigned long long>(__popc(among)));
+}
+
+// found[1]: slots of the rows where every 32 neighbours are padded to one length. found[2]: the longest row.
+template <typename I>
+__global__ void look_at_rows(int rows, const I* __restrict__ row_ptr, unsigned long long* __restrict__ found) {
+  const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
+  unsigned long long slots = 0;
+  unsigned long long longest = 0;
+  for (long long first = global_thread() - lane_id(); first < rows; first += stride) {
+    const long long row = first + lane_id();
+    unsigned long long length = row < rows ? row_ptr[row + 1] - row_ptr[row] : 0;
+#pragma unroll
+    for (int offset = WARP / 2; offset > 0; offset /= 2) {
+      const unsigned long long other = __shfl_down_sync(FULL_MASK, length, offset);
+      if (other > length) length = other;
+    }
+    slots += WARP * length;
+    if (length > longest) longest = length;
+  }
+  if (lane_id() == 0 && longest) {
+    atomicAdd(found + 1, slots);
+    atomicMax(found + 2, longest);
+  }
+}

@@ -1,0 +1,76 @@
+// Blocked sliced ELLPACK: dense tiles in slices of block rows, see spmvbench/formats/dense_blocks/blocks.py.
+#include "spmv.cuh"
+#include "together.cuh"
+
+// Block (ACROSS, THREADS): THREADS threads share a block row, each in a warp of its own, and meet in shared memory. A
+// thread takes every THREADS-th tile, TILES of them at a time, their columns one round ahead. R x C: a tile. HEIGHT:
+// block rows of a slice. LOAD: values that lie, and are loaded, together. ADD: y += A x.
+template <typename V, typename I, int R, int C, int HEIGHT, int LOAD, bool SORTED, int ACROSS, int THREADS, int TILES,
+          bool ADD>
+__global__ void block_sell_spmv(int block_rows, int rows, int cols, const I* __restrict__ slice_ptr,
+                                const int* __restrict__ block_col, const V* __restrict__ values,
+                                const int* __restrict__ perm, const V* __restrict__ x, V* __restrict__ y) {
+  constexpr int SIZE = R * C;
+  constexpr int WHOLE = SIZE / LOAD * LOAD;
+  const long long place = static_cast<long long>(blockIdx.x) * ACROSS + threadIdx.x;
+  V sum[R] = {};
+  if (place < block_rows) {
+    const int lane = static_cast<int>(place % HEIGHT);
+    const I end = slice_ptr[place / HEIGHT + 1];
+    long long step = slice_ptr[place / HEIGHT] + static_cast<int>(threadIdx.y);
+    int next[TILES];
+    const auto load_columns = [&]() {
+#pragma unroll
+      for (int t = 0; t < TILES; ++t) {
+        const long long of_tile = step + t * THREADS;
+        next[t] = of_tile < end ? load_stream(block_col + of_tile * HEIGHT + lane) : -1;
+      }
+    };
+    load_columns();
+    while (next[0] >= 0) {  // a block row's tiles come first, then only -1
+      int column[TILES];
+      V value[TILES][SIZE];
+#pragma unroll
+      for (int t = 0; t < TILES; ++t) {
+        column[t] = next[t];
+        if (t > 0 && column[t] < 0) continue;
+        const V* tile = values + (step + t * THREADS) * (SIZE * HEIGHT);
+#pragma unroll
+        for (int e = 0; e < WHOLE; e += LOAD) load_values<LOAD>(tile + e * HEIGHT + lane * LOAD, value[t] + e);
+#pragma unroll
+        for (int e = WHOLE; e < SIZE; ++e) load_values<1>(tile + e * HEIGHT + lane, value[t] + e);
+      }
+      step += TILES * THREADS;
+      load_columns();
+#pragma unroll
+      for (int t = 0; t < TILES; ++t) {
+        if (t > 0 && column[t] < 0) continue;
+#pragma unroll
+        for (int q = 0; q < C; ++q) {
+          const int at = column[t] * C + q;
+          // The last tile of a row may reach over the edge; its values there are zeros.
+          const V factor = load_x(x, C == 1 || at < cols ? at : cols - 1);
+#pragma unroll
+          for (int p = 0; p < R; ++p) sum[p] += value[t][p * C + q] * factor;
+        }
+      }
+    }
+  }
+  if constexpr (THREADS > 1) {
+    __shared__ V partial[THREADS][R][ACROSS];
+#pragma unroll
+    for (int p = 0; p < R; ++p) partial[threadIdx.y][p][threadIdx.x] = sum[p];
+    __syncthreads();
+    if (threadIdx.y > 0) return;
+#pragma unroll
+    for (int p = 0; p < R; ++p) {
+      for (int t = 1; t < THREADS; ++t) sum[p] += partial[t][p][threadIdx.x];
+    }
+  }
+  if (place >= block_rows) return;
+  const int first = (SORTED ? perm[place] : static_cast<int>(place)) * R;
+#pragma unroll
+  for (int p = 0; p < R; ++p) {
+    if (first + p < rows) put<ADD>(y + first + p, sum[p]);
+  }
+}

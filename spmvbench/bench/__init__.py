@@ -1,1 +1,0 @@
-"""Measuring: cases are planned, a worker process times and judges them, every case becomes a row."""

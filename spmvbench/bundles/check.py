@@ -1,0 +1,273 @@
+"""What can be verified of handed-in results without the GPU that measured them.
+
+Each check yields findings; one that failed says what a reader has to know before believing the rows. What only the
+GPU could tell stays open: that these times were really measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import math
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from spmvbench import untrusted
+from spmvbench.bundles import derived, pack, sources, trial
+from spmvbench.bundles.findings import (
+    FAILED,
+    NOTE,
+    OPEN,
+    PASSED,
+    Bundle,
+    Finding,
+    cases,
+    covers,
+    devices,
+    held,
+    mapping,
+    named,
+    parsed,
+)
+from spmvbench.bundles.matrices import matrices
+from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.measure import operations
+from spmvbench.paths import own, scratch
+from spmvbench.rows import store
+from spmvbench.rows.schema import STATUSES
+
+__all__ = ["FAILED", "NOTE", "OPEN", "PASSED", "Bundle", "Finding", "checks", "matrices", "opened"]
+
+MOST_BYTES = 2**31  # of an unpacked bundle
+ENCRYPTED = 0x1  # flag of a file in a ZIP archive (APPNOTE.TXT, 4.4.4)
+
+
+@contextmanager
+def opened(path: Path, temporary: Path) -> Iterator[Bundle]:
+    """A bundle's or a run's content. Raises UsageError where it is neither, SpmvbenchError where it is damaged."""
+    if path.is_dir():
+        yield Bundle(path, None, store.load(path), store.environment(path)["sessions"])
+        return
+    with scratch(own(temporary)) as folder:
+        manifest = _unpacked(path, folder)
+        yield Bundle(folder, manifest, store.load(folder), store.environment(folder)["sessions"])
+
+
+def _unpacked(path: Path, folder: Path) -> dict[str, Any]:
+    """Unpack a bundle, held to its manifest, and return that."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            held = {info.filename: info.file_size for info in archive.infolist()}
+            if sum(held.values()) > MOST_BYTES:
+                raise SpmvbenchError(f"{path} unpacks to more than {MOST_BYTES >> 30} GiB")
+            if any(info.flag_bits & ENCRYPTED for info in archive.infolist()):
+                raise SpmvbenchError(f"{path} is encrypted: a bundle is not")
+            manifest = untrusted.tree(json.loads(archive.read(pack.MANIFEST)))
+            if not _is_manifest(manifest):
+                raise SpmvbenchError(f"{path} is damaged: its {pack.MANIFEST} is not one that spmvbench bundle writes")
+            if manifest["bundle"] > pack.VERSION:
+                raise SpmvbenchError(f"{path} was written by a newer spmvbench: update spmvbench")
+            files = manifest["files"]
+            if set(files) != set(held) - {pack.MANIFEST} or len(held) != len(archive.infolist()):
+                raise SpmvbenchError(f"{path} is damaged: it does not hold the files that its {pack.MANIFEST} names")
+            for name, digest in files.items():
+                content = archive.read(name)
+                if hashlib.sha256(content).hexdigest() != digest:
+                    raise SpmvbenchError(f"{path} is damaged: {name} is not what {pack.MANIFEST} says")
+                parts = PurePosixPath(name).parts
+                if not parts or ".." in parts or name.startswith("/"):
+                    raise SpmvbenchError(f"{path} holds a file outside of itself: {name!r}")
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(content)
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError):
+        raise UsageError(f"{path} is neither a run's folder nor a bundle (spmvbench bundle RUN makes one)") from None
+    except RecursionError:
+        raise SpmvbenchError(f"{path} is damaged: its {pack.MANIFEST} is nested too deep") from None
+    except (NotImplementedError, zlib.error, lzma.LZMAError, EOFError) as error:
+        raise SpmvbenchError(f"{path} cannot be unpacked: {error}") from None
+    return manifest
+
+
+def _is_manifest(manifest: Any) -> bool:
+    """Whether this has the shape of what `pack` writes."""
+
+    def texts(value: Any, *names: str) -> bool:
+        return isinstance(value, dict) and all(isinstance(value.get(name), str) for name in names)
+
+    return (
+        isinstance(manifest, dict)
+        and isinstance(manifest.get("bundle"), int)
+        and texts(files := manifest.get("files"), *(files if isinstance(files, dict) else ()))
+        and isinstance(origins := manifest.get("formats"), list)
+        and all(texts(origin, "format", "source_hash", "from") for origin in origins)
+    )
+
+
+def checks(
+    seconds: float, run_sources: bool, progress: Callable[[str], None]
+) -> list[Callable[[Bundle], Iterator[Finding]]]:
+    """Every check in order, each a function of the bundle. seconds: for matrices. run_sources: run what it brings."""
+    return [
+        schema,
+        record,
+        derived.names,
+        derived.identities,
+        derived.verdicts,
+        derived.samples,
+        derived.rates,
+        derived.footprints,
+        derived.floors,
+        derived.bounded,
+        descriptions,
+        lambda bundle: matrices(bundle, seconds, progress),
+        lambda bundle: formats_known(bundle, run_sources, progress),
+    ]
+
+
+def schema(bundle: Bundle) -> Iterator[Finding]:
+    """Statuses that exist, cases that stand once, counts that the manifest tells."""
+    rows = bundle.rows
+    if left_out := rows.attrs.get("left_out"):
+        yield Finding("schema", FAILED, left_out)
+    if not len(rows):
+        yield Finding("schema", FAILED, "there are no rows")
+    for file, ids in _written(bundle.folder).items():
+        if twice := len(ids) - len(set(ids)):
+            yield Finding("schema", FAILED, f"{file} holds {twice} rows of cases that it has rows of already")
+    unknown = sorted(set(rows["status"]) - set(STATUSES))
+    if unknown:
+        yield Finding("schema", FAILED, f"there is no status {' or '.join(unknown)}")
+    if bundle.manifest is not None and bundle.manifest.get("cases") != len(rows):
+        yield Finding(
+            "schema", FAILED, f"{pack.MANIFEST} tells of {bundle.manifest.get('cases')} cases, not {len(rows)}"
+        )
+    silent = (rows["status"] != "ok") & (rows["reason"] == "")
+    yield from held("schema", rows, silent.to_numpy(bool), "what is not right has a reason")
+
+
+def _written(folder: Path) -> dict[str, list[str]]:
+    """The cases of the rows as they were written: `store.load` gives of several rows of a case the last."""
+    import pyarrow.parquet as pq
+
+    found = {}
+    if (folder / store.ROWS).is_file():
+        found[store.ROWS] = pq.read_table(folder / store.ROWS, columns=["case_id"])["case_id"].to_pylist()
+    return found
+
+
+# What the record of a session tells of its device, by the device's kind.
+PROPERTIES = {
+    "cuda": ("device_name", "driver", "max_sm_clock_mhz", "multiprocessors", "l2_bytes", "memory_bytes"),
+    "emulated": ("device_name", "compiler"),
+}
+LATER = ("gpu", "ecc", "cusparse")  # of a GPU, what the first versions did not tell
+
+
+def record(bundle: Bundle) -> Iterator[Finding]:
+    """What the record of each session has to tell: what ran, on which GPU, at which clocks, and what it measured."""
+    missing, older = set(), set()
+    roofed = bool((bundle.rows["bound_by"] != "").any() or bundle.rows["x_sectors"].notna().any())
+    for session in bundle.sessions:
+        about, kind = mapping(session.get("properties")), session.get("kind")
+        if not (session.get("git") or session.get("spmvbench")):
+            missing.add("revision or version")
+        if kind not in PROPERTIES:
+            missing.add("the kind of a device")
+            continue
+        missing |= {name for name in PROPERTIES[kind] if not about.get(name)}
+        modes = mapping(session.get("launch_floor"))
+        ran = set(bundle.right["mode"]) if len(bundle.sessions) == 1 else {"hot"}
+        missing |= {f"launch_floor ({mode})" for mode in ran if not _positive(modes.get(mode))}
+        if kind != "cuda":
+            continue
+        missing |= {name for name in ("read_bandwidth_gbps", "copy_bandwidth_gbps") if not _positive(session.get(name))}
+        older |= {name for name in LATER if name not in about}
+        if not derived.sound_roofs(session):
+            (missing if roofed or session.get("roofs") else older).add("roofs")
+    if not bundle.sessions:
+        missing.add("any session")
+    yield from _devices(bundle)
+    if missing:
+        yield Finding("record", FAILED, f"run.json lacks {', '.join(sorted(missing))}")
+    else:
+        names = sorted({str(mapping(session.get("properties")).get("device_name")) for session in bundle.sessions})
+        yield Finding("record", PASSED, f"{len(bundle.sessions)} sessions on {', '.join(names)}")
+    if older:
+        text = f"run.json held nothing of {', '.join(sorted(older))} yet: nothing is held to it"
+        yield Finding("record", OPEN, text)
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value) and value > 0
+
+
+def _devices(bundle: Bundle) -> Iterator[Finding]:
+    """Every row was measured by a device, and at a time, that a session tells of."""
+    rows, told, complete = bundle.rows, [], True
+    for session in bundle.sessions:
+        told += devices(session)
+        complete &= bool(session.get("ended"))  # a session that was killed has not told of all its workers
+    names, gpus = ({str(part.get(name) or "") for part in told} for name in ("device_name", "gpu"))
+    yield from held("record", rows, (~rows["device_name"].isin(names)).to_numpy(bool), "the device is a session's")
+    stranger = ~rows["gpu"].isin([*gpus, ""])
+    blank = (rows["gpu"] == "") & rows["device"].str.startswith("cuda")
+    wrong, unsaid = (stranger, blank) if complete else (stranger & False, stranger | blank)
+    yield from held("record", rows, wrong.to_numpy(bool), "the GPU is a session's", unsaid.to_numpy(bool))
+    within = derived.where(rows, lambda row: any(covers(session, row) for session in bundle.sessions))
+    if not within.all():
+        text = (
+            f"{int((~within).sum())} of {len(rows)} rows were measured outside of all sessions, by their hosts' clocks"
+        )
+        yield Finding("record", OPEN, f"{text}: {cases(rows[~within])}")
+
+
+def descriptions(bundle: Bundle) -> Iterator[Finding]:
+    """What is kept to draw a matrix has the rows and entries that its rows tell."""
+    rows = bundle.rows.drop_duplicates("matrix_sha256").set_index("matrix_sha256")
+    told, wrong = store.matrices(bundle.folder), []
+    for about in told.itertuples(index=False):
+        if about.matrix_sha256 in rows.index:
+            row = rows.loc[about.matrix_sha256]
+            entries = int((about.row_lengths * about.row_counts).sum())
+            if (row["rows"], row["nnz"]) != (int(about.row_counts.sum()), entries):
+                wrong.append(f"{about.group}/{about.name}")
+    if wrong:
+        yield Finding("matrices", FAILED, f"other sizes in {store.MATRICES} than in the rows: {named(wrong)}")
+
+
+def brought(bundle: Bundle) -> list[Path]:
+    """The modules of formats that lie in a bundle, none in a run's folder: programs of whoever sent it."""
+    own = any(origin["from"] == "bundle" for origin in (bundle.manifest or {}).get("formats", []))
+    return sorted((bundle.folder / "sources").glob("*.py")) if own else []
+
+
+def formats_known(
+    bundle: Bundle, run_sources: bool, progress: Callable[[str], None] = lambda text: None
+) -> Iterator[Finding]:
+    """Every format's source is a release's, or lies in the bundle and is right on the emulated device."""
+    pairs = list(bundle.rows[["format", "source_hash"]].drop_duplicates().itertuples(index=False, name=None))
+    unknown = sorted(pair for pair in pairs if not sources.known(*pair))
+    modules = brought(bundle)
+    if len(unknown) < len(pairs):
+        yield Finding("formats", PASSED, f"{len(pairs) - len(unknown)} of {len(pairs)} formats have released sources")
+    if not unknown:
+        return
+    keys = ", ".join(dict.fromkeys(key for key, _ in unknown))
+    if not modules:
+        yield Finding("formats", OPEN, f"sources of no known release: {keys}")
+        return
+    if not run_sources:
+        names = ", ".join(path.name for path in modules)
+        yield Finding("formats", OPEN, f"not run: {names} of {keys}; read them, then --run-sources")
+        return
+    for key, measured in unknown:
+        rows = bundle.rows[(bundle.rows["format"] == key) & (bundle.rows["source_hash"] == measured)]
+        settings = [parsed(text) for text in sorted(rows["params"].unique())]
+        progress(f"running {key}")
+        told = trial.run(key, measured, settings, sorted(rows["op"].map(operations.kind).unique()), modules)
+        yield Finding("formats", told.verdict, f"{key}: {told.text}")

@@ -1,0 +1,118 @@
+"""A run's folder as one file: its rows, its record, the sources of formats that are nobody's but the sender's.
+
+A bundle is a ZIP archive: ``bundle.json`` says what lies in it, with the SHA-256 of every file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from spmvbench import __version__, formats, paths
+from spmvbench.bundles import sources
+from spmvbench.errors import UsageError
+from spmvbench.formats import dependencies
+from spmvbench.rows import store
+from spmvbench.rows.schema import MATRIX_COLUMNS, SCHEMA_VERSION, arrow_schema
+
+MANIFEST = "bundle.json"
+VERSION = 1
+SUFFIX = ".spmvbench.zip"
+# What a session's record says of its host that is nobody's business: its name, who works there, where files lie.
+PRIVATE = ("host",)
+_PATH = re.compile(r"(?<![\w.:/])(?:~|/)[^\s,:;='\"]*/")
+
+
+def pack(run: Path, target: Path | str, *, identify: bool = False) -> dict[str, Any]:
+    """Write a bundle of a run's folder to `target`, as `paths.output` says, and return its manifest.
+
+    identify: leave host names and paths in. Sources that are neither a release's nor this installation's go along where
+    SPMVBENCH_FORMATS names them. Raises UsageError where a format's source is not to be found, or is no longer the one
+    that was measured.
+    """
+    rows = store.load(run)
+    if rows.empty:
+        raise UsageError(f"{run} holds no rows: there is nothing to hand in")
+    record = {"schema_version": SCHEMA_VERSION, "sessions": store.environment(run)["sessions"]}
+    measured = rows[["format", "source_hash"]].drop_duplicates().itertuples(index=False)
+    origins, own = _origins(measured)
+    files = {
+        store.ROWS: _parquet(rows if identify else _anonymous(rows), arrow_schema()),
+        store.MATRICES: _parquet(store.matrices(run), arrow_schema(MATRIX_COLUMNS)),
+        store.ENVIRONMENT: _json(record if identify else redacted(record)),
+        **{f"sources/{name}": content for name, content in own.items()},
+    }
+    manifest = {
+        "bundle": VERSION,
+        "spmvbench": __version__,
+        "packed": store.now(),
+        "run": run.name,
+        "division": "open" if own else "closed",
+        "cases": len(rows),
+        "formats": origins,
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+    }
+    with paths.output(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in {MANIFEST: _json(manifest), **files}.items():
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
+    return manifest
+
+
+def _origins(measured: Iterable[Any]) -> tuple[list[dict[str, str]], dict[str, bytes]]:
+    """Where the sources of the formats come from, and the files of those that go along, by name."""
+    origins, own = [], {}
+    here = {key: formats.get(key) for key in sorted(formats.keys())}
+    outside = {key: cls for key, cls in here.items() if not sources.shipped(cls)}
+    for key, source_hash in measured:
+        origin = sources.known(key, source_hash)
+        if not origin:
+            cls = outside.get(key)
+            if cls is None or formats.source_hash(cls) != source_hash:
+                where = "is not here" if key not in here else "is another one now"
+                raise UsageError(
+                    f"the source of {key} that was measured ({source_hash}) {where}: check out what was measured, "
+                    "name it in SPMVBENCH_FORMATS, or measure again"
+                )
+            origin = "bundle"
+            home = Path(inspect.getfile(cls)).resolve().parent
+            for path in (*dependencies.python_files(cls), *dependencies.kernel_files(cls)):
+                if not path.is_relative_to(dependencies.PACKAGE) and not path.is_relative_to(paths.kernels()):
+                    name = path.relative_to(home).as_posix() if path.is_relative_to(home) else path.name
+                    own[name] = path.read_bytes()
+        origins.append({"format": key, "source_hash": source_hash, "from": origin})
+    return sorted(origins, key=lambda origin: (origin["format"], origin["source_hash"])), own
+
+
+def redacted(value: Any) -> Any:
+    """A record without names of hosts, and with paths cut to their last part."""
+    if isinstance(value, dict):
+        return {name: redacted(part) for name, part in value.items() if name not in PRIVATE}
+    if isinstance(value, list):
+        return [redacted(part) for part in value]
+    return _PATH.sub("", value) if isinstance(value, str) else value
+
+
+def _anonymous(rows: Any) -> Any:
+    """The rows without paths in their reasons; a host's name that SPMVBENCH_IDENTIFY has let in goes, hashes stay."""
+    hashed = rows["host"].str.fullmatch("[0-9a-f]{16}")
+    return rows.assign(host=rows["host"].where(hashed, ""), reason=rows["reason"].map(redacted))
+
+
+def _parquet(table: Any, schema: Any) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    content = io.BytesIO()
+    pq.write_table(pa.Table.from_pandas(table, schema, preserve_index=False), content)
+    return content.getvalue()
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()

@@ -1,0 +1,73 @@
+"""Which sources of formats are this project's: the hashes of released revisions, kept in configs/sources.csv.
+
+``python -m spmvbench.bundles.sources`` adds those of the checkout that it runs in: before a release, and before a run
+that will be published.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from functools import cache
+
+from spmvbench import formats, paths
+
+FIELDS = ("format", "source_hash", "revision")
+
+
+def _path():
+    return paths.configs() / "sources.csv"
+
+
+@cache
+def released() -> dict[tuple[str, str], str]:
+    """The first revision that had a format, by key, with a source hash."""
+    try:
+        with open(_path(), newline="", encoding="ascii") as file:
+            return {(row["format"], row["source_hash"]): row["revision"] for row in csv.DictReader(file)}
+    except FileNotFoundError:
+        return {}
+
+
+def shipped(cls: type[formats.Format]) -> bool:
+    """Whether a format is this package's, and none that SPMVBENCH_FORMATS adds."""
+    return cls.__module__.startswith(f"{formats.__name__}.")
+
+
+@cache
+def installed() -> dict[str, str]:
+    """The source hash of every format of this installation, by key; those that SPMVBENCH_FORMATS adds are left out."""
+    return {cls.key: formats.source_hash(cls) for cls in map(formats.get, formats.keys()) if shipped(cls)}
+
+
+def known(key: str, source_hash: str) -> str:
+    """Where the source of a format comes from: a revision, ``this installation``, or nothing."""
+    return released().get((key, source_hash)) or ("this installation" if installed().get(key) == source_hash else "")
+
+
+def with_installed(revision: str) -> str:
+    """The text of the table with this installation's hashes added, sorted; known ones keep their revision."""
+    rows = dict.fromkeys(installed().items(), revision) | released()
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(FIELDS)
+    writer.writerows((key, digest, first) for (key, digest), first in sorted(rows.items()))
+    return text.getvalue()
+
+
+def main() -> None:
+    """Add the hashes of this checkout to the table, under its revision."""
+    from spmvbench.errors import UsageError
+    from spmvbench.runner.session import host
+
+    revision = host()["git"]
+    if not revision or revision.endswith("-dirty"):
+        raise UsageError("released sources need a clean checkout: commit first")
+    text = with_installed(revision[:12])
+    with paths.written_whole(_path()) as file:
+        file.write(text.encode("ascii"))
+    print(f"{_path()}: {len(text.splitlines()) - 1} sources")
+
+
+if __name__ == "__main__":
+    main()

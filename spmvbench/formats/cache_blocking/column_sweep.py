@@ -1,0 +1,214 @@
+"""Rows in blocks whose part of y lies in shared memory, the entries of a block in the order of their columns."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, on_host, stable_order
+from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
+from spmvbench.formats.conversion import Run, device_limits, runner
+
+CONVERT = "cache_blocking/sweep_convert.cu"
+CHUNK = 32  # entries that a warp takes in one step
+THREADS = 1024  # of a block
+PANEL = 2**16  # columns that a chunk may reach over: a place has 16 bits for them
+PADDING = 2**16 - 1  # as the row of a place
+CONTINUED = np.uint32(2**31)
+SPARE = 1.25  # of the rows that blocks must hold: room to give blocks with long rows fewer of them
+DIGIT_BITS = 7  # of a column that a pass of the sort looks at, at most
+SMALLEST = 4096  # entries of a block, one round of its threads: smaller ones would leave threads idle
+
+
+class Cut(NamedTuple):
+    """Row blocks: equal shares of a matrix's entries, in each at most so many rows as fit shared memory."""
+
+    row: Array  # (blocks + 1,), int64: row in which each begins, then the rows
+    entry: Array  # (blocks + 1,), int64: its first entry, then nnz; within the row where blocks share it
+
+    @classmethod
+    def of(cls, a: Csr, blocks: int, most_rows: int) -> Cut:
+        """A row weighs as much as makes `most_rows` of them a share: blocks of many short rows get fewer entries."""
+        free = blocks * (most_rows - 2) - a.rows  # a cut row counts in both blocks
+        weight, run = max(cdiv(a.nnz, free), 1), runner(a)
+        return cls.by_arrays(a, blocks, weight) if run is None else cls.by_kernel(a, blocks, weight, run)
+
+    @classmethod
+    def by_arrays(cls, a: Csr, blocks: int, weight: int) -> Cut:
+        """weight: entries that a row counts as, beside its own."""
+        ends = a.row_ptr.astype(np.int64) + weight * np.arange(a.rows + 1, dtype=np.int64)
+        share = np.arange(blocks + 1, dtype=np.int64) * (a.nnz + weight * a.rows) // blocks
+        row = np.searchsorted(ends, share, side="right") - 1
+        inside = np.minimum(row, max(a.rows - 1, 0))
+        length = (a.row_ptr[inside + 1] - a.row_ptr[inside]) if a.rows else np.zeros(len(row), dtype=np.int64)
+        taken = share - ends[row]
+        whole = (taken >= length) & (row < a.rows) & (taken > 0)  # all its entries lie before the cut
+        row = row + whole
+        entry = a.row_ptr[row].astype(np.int64) + np.where(whole | (row >= a.rows), 0, taken)
+        return cls(row, entry)
+
+    @classmethod
+    def by_kernel(cls, a: Csr, blocks: int, weight: int, run: Run) -> Cut:
+        """As `by_arrays`. run: runs a launch on the arrays of `a`."""
+        cut = cls(*(a.xp.empty(blocks + 1, dtype=np.int64) for _ in range(2)))
+        args = np.int32(blocks), np.int32(a.rows), np.int64(a.nnz), np.int64(weight), a.row_ptr, *cut
+        run(Launch(CONVERT, f"sweep_cut<{ctype(a.row_ptr)}>", *per_thread(blocks + 1), args))
+        return cut
+
+
+def sorted_entries(a: Csr, cut: Cut) -> dict[str, Array]:
+    """The format's arrays of entries and chunks, by array operations."""
+    blocks, cols = len(cut.row) - 1, max(a.cols, 1)
+    panels = cdiv(cols, PANEL)
+    block = expand(cut.entry, a.nnz)
+    order = stable_order(block.astype(np.int64) * cols + a.col_idx, blocks * cols)
+    block, column = block[order], a.col_idx[order]
+    # A stretch, what a block has of a panel, fills whole chunks.
+    stretch = block.astype(np.int64) * panels + (column >> 16)
+    counts = np.bincount(stretch, minlength=blocks * panels)
+    chunk_begin = offsets(cdiv(counts, CHUNK)).astype(np.int32)
+    chunks = int(chunk_begin[-1])
+    slot = CHUNK * chunk_begin[stretch].astype(np.int64) + np.arange(a.nnz) - offsets(counts)[stretch]
+    places, values = np.full(CHUNK * chunks, PADDING << 16, dtype=np.uint32), np.zeros(CHUNK * chunks, dtype=a.dtype)
+    row = (a.row_idx[order] - cut.row[block]).astype(np.uint32)
+    places[slot] = row << np.uint32(16) | (column & 0xFFFF).astype(np.uint32)
+    values[slot] = a.values[order]
+    return {
+        "chunk_start": chunk_begin[::panels].copy(),
+        "panel": (expand(chunk_begin, chunks) % np.int32(panels)).astype(np.uint16),
+        "places": places,
+        "values": values,
+    }
+
+
+def by_kernels(a: Csr, cut: Cut, run: Run) -> dict[str, Array]:
+    """`sorted_entries` by two kernels: a block's entries are neighbours already, so that only columns are sorted.
+
+    run: runs a launch on the arrays of `a`.
+    """
+    xp, blocks, panels = a.xp, len(cut.row) - 1, cdiv(max(a.cols, 1), PANEL)
+    bits = max(a.cols - 1, 1).bit_length()
+    passes = cdiv(bits, DIGIT_BITS)
+    keys = [xp.empty(a.nnz, dtype=np.uint64) for _ in range(2)]
+    begin, counts = (xp.empty(blocks * panels, dtype=dtype) for dtype in (np.int64, np.int32))
+    sort = (
+        np.int32(cdiv(bits, passes)),
+        np.int32(passes),
+        np.int32(panels),
+        cut.entry,
+        a.col_idx,
+        *keys,
+        begin,
+        counts,
+    )
+    run(Launch(CONVERT, "sweep_sort", blocks, THREADS, sort))
+    chunk_begin = offsets(counts).astype(np.int32, copy=False)
+    chunks = int(chunk_begin[-1])
+    panel, places = xp.empty(chunks, dtype=np.uint16), xp.empty(CHUNK * chunks, dtype=np.uint32)
+    values = xp.empty(CHUNK * chunks, dtype=a.dtype)
+    size = np.int64(a.nnz), np.int32(blocks), np.int32(panels), np.int32(a.rows)
+    args = (*size, *cut, keys[passes % 2], begin, chunk_begin, a.row_ptr, a.values, panel, places, values)
+    kernel = f"sweep_places<{ctype(a.values)}, {ctype(a.row_ptr)}>"
+    run(Launch(CONVERT, kernel, *per_thread(a.nnz), args))
+    return {"chunk_start": chunk_begin[::panels].copy(), "panel": panel, "places": places, "values": values}
+
+
+def chunks_of(a: Csr, blocks: int, most_rows: int) -> int:
+    """How many chunks `Layout` has, without sorting: entries of each block and panel, in whole chunks."""
+    panels = cdiv(max(a.cols, 1), PANEL)
+    key = expand(Cut.of(a, blocks, most_rows).entry, a.nnz).astype(np.int64) * panels + (a.col_idx >> 16)
+    return int(cdiv(a.xp.bincount(key, minlength=1), CHUNK).sum())
+
+
+@register
+class ColumnSweep(Format):
+    """Rows in blocks whose part of y lies in shared memory; a block goes through its entries column by column.
+
+    Where x is read at random, the 32 bytes of a sector are fetched for every 8 that are used, and no kernel in the
+    order of rows passes that rate. Here the lanes of a warp read neighbouring columns, several of which share a sector,
+    and all blocks are in the same region of x at the same time. What it costs are additions to y by atomics in shared
+    memory, in any order. An entry takes a place of 32 bits (its row in the block, the low half of its column) and its
+    value, as in CSR; a chunk of 32 entries has the high half of the columns.
+
+    For rows of moderate length: where some rows hold much of the matrix, their additions collide. Sums have not the
+    same bits every time. Blocks are equal shares of the entries, one a multiprocessor or several; a row may lie in two.
+    """
+
+    key = "column-sweep"
+    family = "CSR"
+    reference = "this project"
+    own = True
+
+    sms = Parameter(
+        0, "multiprocessors, of which thread blocks are a multiple; 0: of the device at hand", low=0, high=2**16
+    )
+    shared_bytes = Parameter(0, "shared memory of a block, from 1024 bytes; 0: as much as the device has", low=0)
+    parts = Parameter(1, "thread blocks that share a row block, each a stretch of its columns", low=1, high=64)
+    chunks = Parameter(
+        0, "chunks of a warp under way; 0: 2 in f64, 4 in f32, the fastest on an H200", choices=(0, 1, 2, 4, 8)
+    )
+
+    row_start: Array  # (blocks + 1,), uint32: row of each block's first entry; bit 31: it began in the block before
+    chunk_start: Array  # (blocks + 1,), int32
+    panel: Array  # (chunks,), uint16: high half of the columns
+    places: Array  # (32 chunks,), uint32: row in the block << 16 | low half of the column; row 65535 is padding
+    values: Array  # (32 chunks,)
+    most_rows: int  # rows of the largest block
+
+    @classmethod
+    def _blocks(cls, a: Csr, *, sms: int, shared_bytes: int, parts: int, **params: Any) -> tuple[int, int]:
+        """Row blocks, and the rows that one may have."""
+        limits = device_limits(a)
+        sms, shared_bytes = sms or limits.multiprocessors, max(shared_bytes or limits.shared_bytes, 1024)
+        most_rows = min(shared_bytes // a.dtype.itemsize, PADDING - 1)
+        needed = cdiv(int(SPARE * a.rows) + 1, most_rows - 2)
+        wanted = min(max(cdiv(a.nnz, SMALLEST), 1), max(sms // parts, 1))
+        return (wanted if needed <= wanted else cdiv(needed * parts, sms) * sms // parts), most_rows
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        blocks, most_rows = cls._blocks(a, **params)
+        return 8 * (blocks + 1) + chunks_of(a, blocks, most_rows) * (2 + CHUNK * (4 + a.dtype.itemsize))
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        xp = a.xp
+        blocks, most_rows = cls._blocks(a, **params)
+        cut = Cut.of(a, blocks, most_rows)
+        row_start = cut.row.astype(np.uint32) | xp.where(cut.entry > a.row_ptr[cut.row], CONTINUED, np.uint32(0))
+        run = runner(a)
+        found = sorted_entries(a, cut) if run is None else by_kernels(a, cut, run)
+        ends = on_host(row_start)
+        first, last = ends[:-1] & ~CONTINUED, (ends[1:] & ~CONTINUED) + (ends[1:] >= CONTINUED)
+        most_rows = int((last.astype(np.int64) - first).max())
+        return found | {"row_start": row_start, "most_rows": most_rows}
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        slot = self.xp.flatnonzero(self.places >> np.uint32(16) != PADDING)
+        place, chunk = self.places[slot], slot // CHUNK
+        block = expand(self.chunk_start, len(self.panel))[chunk]
+        rows = (self.row_start[block] & ~CONTINUED) + (place >> np.uint32(16))
+        cols = self.panel[chunk].astype(np.uint32) << np.uint32(16) | place & np.uint32(0xFFFF)
+        return rows.astype(np.int32), cols.astype(np.int32), self.values[slot]
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        blocks, value = len(self.row_start) - 1, ctype(self.values)
+        add = self.parts > 1
+        zero = Launch(
+            "cache_blocking/column_sweep.cu",
+            f"zero_continued<{value}>",
+            *per_thread(blocks),
+            (np.int32(blocks), self.row_start, y),
+        )
+        matrix = (self.row_start, self.chunk_start, self.panel, self.places, self.values)
+        chunks = self.chunks or 16 // self.values.dtype.itemsize
+        kernel = f"column_sweep<{value}, {chunks}, {cbool(add)}>"
+        window = self.most_rows * self.values.dtype.itemsize
+        args = (np.int32(self.parts), *matrix, x, y)
+        sweep = Launch("cache_blocking/column_sweep.cu", kernel, blocks * self.parts, THREADS, args, window)
+        return [zero_fill(y) if add else zero, sweep]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return {"blocks": len(self.row_start) - 1, "rows_of_largest": self.most_rows}

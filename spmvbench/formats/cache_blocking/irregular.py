@@ -1,0 +1,133 @@
+"""One name for matrices whose x does not stream: it looks at the columns and takes the storage that suits them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spmvbench.formats.arrays import SECTOR_BYTES, Array, Csr, cdiv, distinct_groups, round_up, tabled
+from spmvbench.formats.base import Format, Launch, ctype, per_thread, register
+from spmvbench.formats.cache_blocking.column_sweep import ColumnSweep
+from spmvbench.formats.cache_blocking.hub_cache import SHARE, HubCache
+from spmvbench.formats.conversion import Run, device_limits, runner
+from spmvbench.formats.csr.csr5 import Csr5
+from spmvbench.formats.ellpack.sell_local import SellLocal
+
+SOURCE = "cache_blocking/irregular.cu"
+SAMPLES = 8  # stretches of entries that are looked at, each a multiprocessor's share
+BLOCKS = 1024  # at most, that look at rows: each of their warps adds its slots up to one number
+SLICE = 32  # rows that are padded to one length
+
+
+class Look(NamedTuple):
+    """What the choice rests on, from a sample of the entries and from the row pointers.
+
+    Bytes are of a product, as multiples of those of the entries' columns and values.
+    """
+
+    fetched: float  # bytes of the sectors of x that multiprocessors fetch
+    filling: float  # bytes that fill the shared memory of all multiprocessors
+    ordering: float  # bytes that bring x into another order
+    hub_share: float  # share of the sample in the columns that `hub-cache` caches, the fullest
+    longest: float  # longest row over a multiprocessor's share of the entries
+    padding: float  # slots over entries, in slices of neighbouring rows
+
+    @classmethod
+    def at(cls, a: Csr) -> Look:
+        """Costs some launches over a few hundredths of the entries, and a pass over the rows."""
+        if not a.nnz:
+            return cls(0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+        limits, value, index, run = device_limits(a), a.dtype.itemsize, a.col_idx.itemsize, runner(a)
+        share = max(a.nnz // limits.multiprocessors, 1)
+        sectors, slots, longest, counts = by_arrays(a, share) if run is None else by_kernels(a, share, run)
+        sample, entries = SAMPLES * share, a.nnz * (value + index)
+        hubs = int(SHARE * (limits.shared_bytes // value))
+        return cls(
+            sectors * SECTOR_BYTES / (sample * (value + index)),
+            limits.multiprocessors * limits.shared_bytes / entries,
+            a.cols * (index + 2 * value) / entries,
+            int(a.xp.sort(counts)[-hubs:].sum()) / sample,
+            longest / share,
+            slots / a.nnz,
+        )
+
+
+def by_arrays(a: Csr, share: int) -> tuple[int, int, int, Array]:
+    """Sectors of x, slots, longest row; entries of the sample in its columns, in order, empty ones or none between."""
+    begin = np.arange(SAMPLES)[:, None] * (a.nnz - share) // (SAMPLES - 1)
+    columns = a.col_idx[begin + np.arange(share)]
+    sectors = distinct_groups(columns, a.cols, SECTOR_BYTES // a.dtype.itemsize)
+    lengths = np.zeros(round_up(a.rows, SLICE), dtype=np.int64)
+    lengths[: a.rows] = a.row_lengths
+    slots = SLICE * int(lengths.reshape(-1, SLICE).max(axis=1).sum())
+    counts = np.bincount(columns.ravel()) if tabled(columns.size, a.cols) else np.unique(columns, return_counts=True)[1]
+    return sectors, slots, a.row_len_max, counts
+
+
+def by_kernels(a: Csr, share: int, run: Run) -> tuple[int, int, int, Array]:
+    """As `by_arrays`. run: runs a launch on the arrays of `a`."""
+    xp, width = a.xp, SECTOR_BYTES // a.dtype.itemsize
+    words = cdiv(cdiv(a.cols, width), 32)
+    seen, counts = xp.zeros(SAMPLES * words, dtype=np.uint32), xp.zeros(a.cols, dtype=np.int32)
+    found = xp.zeros(3, dtype=np.uint64)
+    stretches = np.int64(a.nnz), np.int64(share), np.int32(SAMPLES), np.int32(width), np.int64(words)
+    columns = (*stretches, a.col_idx, seen, counts, found)
+    run(Launch(SOURCE, "look_at_columns", *per_thread(SAMPLES * share), columns))
+    grid, block = per_thread(a.rows)
+    run(
+        Launch(
+            SOURCE, f"look_at_rows<{ctype(a.row_ptr)}>", min(grid, BLOCKS), block, (np.int32(a.rows), a.row_ptr, found)
+        )
+    )
+    sectors, slots, longest = found.tolist()
+    return sectors, slots, longest, counts
+
+
+def choice(look: Look) -> type[Format]:
+    """The format for a matrix that looks like that; why these thresholds is in docs/irregular.md."""
+    if look.longest < 0.01:
+        if look.fetched >= max(look.filling, 1.0):
+            return ColumnSweep
+    elif look.hub_share >= 1 / 3 and look.fetched * look.hub_share >= look.filling + look.ordering:
+        return HubCache
+    return SellLocal if look.padding < 1.25 else Csr5
+
+
+@register
+class Irregular(Format):
+    """`column-sweep`, `hub-cache`, `csr5` or `sell-local`, by what a sample of the columns looks like.
+
+    Six numbers decide, none of them a measurement of time. Where rows are short beside a multiprocessor's share, so
+    that additions to one y hardly meet, a block's y lies in shared memory and its columns in order, if the sectors of x
+    that are fetched are more bytes than the entries, and than shared memory. Where rows are longer and a third of the
+    entries lie in the columns that fit, x of these lies there, if their part of what is fetched is more bytes than fill
+    shared memory and bring x into order. Everything else streams, or is small: sliced ELLPACK, or CSR5 where slices
+    would pad by more than a quarter.
+    """
+
+    key = "irregular"
+    family = "CSR"
+    reference = "this project"
+    own = True
+
+    chosen: Format
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        chosen = choice(Look.at(a))
+        return chosen.estimate(a, **chosen.resolve({}))
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        return {"chosen": choice(Look.at(a)).converted(a)}
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        return self.chosen.to_coo()
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        return self.chosen.launches(x, y)
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return {"chosen": self.chosen.key} | self.chosen.detail

@@ -1,0 +1,221 @@
+"""TILE-COMPOSITE: tiles of columns in order of length, their rows packed into workloads of one width."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spmvbench.formats.arrays import (
+    Array,
+    Csr,
+    cdiv,
+    column_places,
+    expand,
+    inverse,
+    longest_first,
+    offsets,
+    on_host,
+    round_up,
+    run_ptr,
+    stable_order,
+)
+from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
+
+WARP = 32
+NARROW = 2**16  # columns of a tile that 16 bits name
+
+
+class Workloads(NamedTuple):
+    """Rows of tiles in order of length, packed: a workload's rows are as wide as its first. On the host."""
+
+    tile: np.ndarray  # (workloads,): tile of each
+    row: np.ndarray  # (workloads,), int32: its first row, among those of all tiles in order
+    width: np.ndarray  # (workloads,), int32
+    height: np.ndarray  # (workloads,), int32
+    offset: np.ndarray  # (workloads + 1,), int64: first slot
+
+    @classmethod
+    def of(cls, lengths: np.ndarray, tile_rows: np.ndarray, least: int) -> Workloads:
+        """lengths: of the rows, tile by tile, falling in each. tile_rows: (tiles + 1,), rows before each tile."""
+        tile, row, width, height = [], [], [], []
+        for t, (begin, end) in enumerate(zip(tile_rows[:-1].tolist(), tile_rows[1:].tolist(), strict=True)):
+            longest = round_up(int(lengths[begin]), WARP) if end > begin else 0
+            capacity = max(longest, least)
+            at = begin
+            while at < end:
+                wide = int(lengths[at])
+                high = min(max(capacity // wide, 1), end - at)
+                tile.append(t), row.append(at), width.append(wide), height.append(high)
+                at += high
+        wide, high = np.array(width, dtype=np.int64), np.array(height, dtype=np.int64)
+        slots = np.where(wide >= high, round_up(wide, WARP) * high, wide * round_up(high, WARP))
+        arrays = (np.array(list_, dtype=np.int32) for list_ in (tile, row, width, height))
+        return cls(*arrays, np.concatenate([[0], np.cumsum(slots, dtype=np.int64)]))
+
+
+class Layout(NamedTuple):
+    """Where entries go."""
+
+    order: Array  # (non-empty columns,), int32: the longest first
+    start: np.ndarray  # (tiles + 1,), int64: first column of each tile, in that order
+    rows: Array  # (rows of all tiles,), int32: tile by tile, the longest first
+    workloads: Workloads
+    sorted_: Array  # (nnz,): the entries by tile and row
+    place: Array  # (nnz,), int32: column in the order
+    row_of: Array  # (nnz,): which of `rows` each is in
+    rank: Array  # (nnz,): how many of its row in the tile come before it
+
+    @classmethod
+    def of(cls, a: Csr, width: int, capacity: int) -> Layout:
+        xp, (columns, counts) = a.xp, a.used_columns
+        used = len(columns)
+        order = columns[longest_first(counts, int(counts.max()) if used else 0)]
+        # Tiling stops where a tile would begin with a column of one entry: the rest is one last tile.
+        several = int(xp.count_nonzero(counts > 1))
+        starts = np.arange(0, max(several, min(used, 1)), width)
+        start = np.append(starts, used) if used else np.zeros(1, dtype=np.int64)
+        place = column_places(a.col_idx, order, a.cols)
+        tiles = max(len(start) - 1, 1)
+        tile = xp.minimum(place // np.int32(width), np.int32(tiles - 1)).astype(np.int64)
+        # By tile and row, and in a row by place.
+        by_place = stable_order(place.astype(np.int64), max(used, 1))
+        key = tile * max(a.rows, 1) + a.row_idx
+        sorted_ = by_place[stable_order(key[by_place], max(tiles * a.rows, 1))]
+        key = key[sorted_]
+        runs = run_ptr(key)
+        begin, lengths = runs[:-1], xp.diff(runs)
+        run_tile, run_row = xp.divmod(key[begin], max(a.rows, 1))
+        longest = int(lengths.max()) if len(lengths) else 0
+        ranked = stable_order(run_tile * (longest + 1) + (longest - lengths), max(tiles * (longest + 1), 1))
+        tile_rows = on_host(offsets(xp.bincount(run_tile, minlength=tiles)))
+        workloads = Workloads.of(on_host(lengths[ranked]), tile_rows, capacity)
+        run = expand(runs, a.nnz)
+        rank = xp.arange(a.nnz) - begin[run]
+        rows = run_row[ranked].astype(np.int32)
+        return cls(order, start, rows, workloads, sorted_, place[sorted_], inverse(ranked)[run], rank)
+
+
+def slots_of(xp: Any, w: dict[str, Array], owner: Array, row: Array, rank: Array) -> Array:
+    """The slot of the rank-th entry of a workload's row (counted in the workload)."""
+    wide, high = w["width"][owner].astype(np.int64), w["height"][owner].astype(np.int64)
+    by_row = row * round_up(wide, WARP) + rank
+    return w["offset"][owner] + xp.where(wide >= high, by_row, rank * round_up(high, WARP) + row)
+
+
+@register
+class TileComposite(Format):
+    """Tiles of columns, the longest first, so that a tile's x stays in the cache; rows of a tile packed into workloads.
+
+    In a tile rows are ranked by length and packed into workloads of about the same size: rows of the width of the
+    first. A workload at least as wide as high is stored row by row and taken by a warp a row, another position by
+    position and a lane a row. A tile is a launch, which adds to y; x is brought into the order of columns within the
+    product. The authors choose the size of workloads by a table of measured speeds; here it is a parameter, and widths
+    and where tiling stops are from memory of the paper: our reading.
+    """
+
+    key = "tile-composite"
+    family = "Hybrid"
+    survey_name = "TILE-COMPOSITE"
+    reference = "Yang, Parthasarathy & Sadayappan, PVLDB 4(4), 2011"
+
+    width = Parameter(65536, "columns of a tile", low=32, high=2**30)
+    capacity = Parameter(1024, "entries of a workload, or the longest row of its tile where that has more", low=32)
+
+    order: Array  # (non-empty columns,), int32: the longest first
+    rows: Array  # (rows of all tiles,), int32: tile by tile, the longest first
+    offset: Array  # (workloads + 1,), int64: first slot of each
+    row: Array  # (workloads,), int32: its first row, in `rows`
+    widths: Array  # (workloads,), int32
+    heights: Array  # (workloads,), int32: rows; places behind them, up to a multiple of 32, belong to none
+    columns: Array  # (slots,), uint16, or int32 where a tile is wider: column in the tile; a row's last one is repeated
+    values: Array  # (slots,)
+    tile_start: tuple[int, ...]  # first column of each tile, in the order
+    tile_ptr: tuple[int, ...]  # workloads before each tile
+
+    @classmethod
+    def _column_dtype(cls, start: np.ndarray) -> np.dtype:
+        return np.dtype(np.uint16 if len(start) < 2 or int(np.diff(start).max()) <= NARROW else np.int32)
+
+    @classmethod
+    def estimate(cls, a: Csr, *, width: int, capacity: int) -> int:
+        found = Layout.of(a, width, capacity)
+        w = found.workloads
+        tables = 4 * (len(found.order) + len(found.rows)) + w.offset.nbytes + 12 * len(w.row)
+        return tables + int(w.offset[-1]) * (cls._column_dtype(found.start).itemsize + a.dtype.itemsize)
+
+    @classmethod
+    def convert(cls, a: Csr, *, width: int, capacity: int) -> dict[str, Any]:
+        xp, found = a.xp, Layout.of(a, width, capacity)
+        w, start = found.workloads, xp.asarray(found.start)
+        tables = {"offset": w.offset, "row": w.row, "width": w.width, "height": w.height}
+        tables = {name: xp.asarray(array) for name, array in tables.items()}
+        slots, tiles = int(w.offset[-1]), max(len(found.start) - 1, 0)
+        columns = xp.zeros(slots, dtype=cls._column_dtype(found.start))
+        values = xp.zeros(slots, dtype=a.dtype)
+        if a.nnz:
+            owner = expand(xp.append(tables["row"], xp.full(1, len(found.rows), dtype=np.int32)), len(found.rows))
+            inside = xp.arange(len(found.rows)) - tables["row"][owner]
+            local = found.place - start[xp.asarray(w.tile)[owner[found.row_of]]]
+            last = xp.zeros(len(found.rows), dtype=columns.dtype)
+            ends = xp.append(found.row_of[1:] != found.row_of[:-1], xp.ones(1, dtype=bool))
+            last[found.row_of[ends]] = local[ends].astype(columns.dtype)
+            slot_owner = expand(tables["offset"], slots)
+            row, _ = _inside(xp, tables, slot_owner, xp.arange(slots))
+            held = xp.flatnonzero(row < tables["height"][slot_owner])
+            columns[held] = last[tables["row"][slot_owner[held]] + row[held]]
+            slot = slots_of(xp, tables, owner[found.row_of], inside[found.row_of], found.rank)
+            columns[slot], values[slot] = local.astype(columns.dtype), a.values[found.sorted_]
+        return {
+            "order": found.order,
+            "rows": found.rows,
+            "offset": tables["offset"],
+            "row": tables["row"],
+            "widths": tables["width"],
+            "heights": tables["height"],
+            "columns": columns,
+            "values": values,
+            "tile_start": tuple(found.start.tolist()),
+            "tile_ptr": tuple(np.searchsorted(w.tile, np.arange(tiles + 1)).tolist()),
+        }
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        xp, slots = self.xp, len(self.values)
+        tables = {"offset": self.offset, "width": self.widths, "height": self.heights}
+        owner, slot = expand(self.offset, slots), xp.arange(slots)
+        row, rank = _inside(xp, tables, owner, slot)
+        wide, high = self.widths[owner], self.heights[owner]
+        before = slot - xp.where(wide >= high, 1, round_up(high.astype(np.int64), WARP))
+        repeats = (rank > 0) & (self.columns == self.columns[xp.maximum(before, 0)])
+        held = xp.flatnonzero((row < high) & ~repeats)
+        tile = expand(xp.asarray(np.array(self.tile_ptr)), len(self.row))[owner[held]]
+        place = self.columns[held] + xp.asarray(np.array(self.tile_start, dtype=np.int64))[tile]
+        return self.rows[self.row[owner[held]] + row[held]], self.order[place], self.values[held]
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        n, value = np.int32(len(self.order)), ctype(self.values)
+        gathered = self.xp.empty(len(self.order), dtype=x.dtype)
+        steps = [zero_fill(y)]
+        steps.append(
+            Launch("vector.cu", f"gather<{value}, int>", *per_thread(len(self.order)), (n, self.order, x, gathered))
+        )
+        kernel = f"tile_composite<{value}, {ctype(self.columns)}>"
+        for start, begin, end in zip(self.tile_start[:-1], self.tile_ptr[:-1], self.tile_ptr[1:], strict=True):
+            tables = (self.offset[begin:], self.widths[begin:], self.heights[begin:], self.row[begin:])
+            args = (np.int32(end - begin), *tables, self.rows, self.columns, self.values, gathered[start:], y)
+            steps.append(Launch("cache_blocking/windows.cu", kernel, cdiv((end - begin) * WARP, 128), 128, args))
+        return steps
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return {"tiles": len(self.tile_start) - 1, "workloads": len(self.row)}
+
+
+def _inside(xp: Any, w: dict[str, Array], owner: Array, slot: Array) -> tuple[Array, Array]:
+    """Row and rank of a slot in its workload; the row may lie behind the last."""
+    wide, high = w["width"][owner].astype(np.int64), w["height"][owner].astype(np.int64)
+    inside = slot - w["offset"][owner]
+    by_row = wide >= high
+    pitch = xp.where(by_row, round_up(wide, WARP), round_up(high, WARP))
+    outer, inner = inside // pitch, inside % pitch
+    return xp.where(by_row, outer, inner), xp.where(by_row, inner, outer)

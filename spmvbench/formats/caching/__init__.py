@@ -1,1 +1,0 @@
-"""Formats that stage x in shared memory or order it for the caches."""

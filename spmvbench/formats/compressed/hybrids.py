@@ -1,0 +1,66 @@
+"""BRO-HYB and its successors: HYB whose parts are packed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from spmvbench.formats.arrays import Csr
+from spmvbench.formats.base import Format, register
+from spmvbench.formats.compressed.bro import BroCoo, BroCsrRows, BroEll, BroEllByLength
+from spmvbench.formats.conversion import runner
+from spmvbench.formats.hybrid.hyb import head_width
+from spmvbench.formats.hybrid.split import Piece, Split
+
+
+class BroHybrid(Split):
+    """The first entries of every row in BRO-ELL, as wide as a third of the rows fill, the others in another BRO."""
+
+    head: ClassVar[type[Format]] = BroEll
+    rest: ClassVar[type[Format]]
+
+    height = BroEll.height
+
+    def __init_subclass__(cls) -> None:
+        cls.formats = (cls.head, cls.rest)
+        super().__init_subclass__()
+
+    @classmethod
+    def split(cls, a: Csr, *, height: int) -> Iterator[Piece]:
+        width = head_width(a, 3.0, run=runner(a))
+        yield Piece("ell", cls.head, a.between(0, width), {"height": height})
+        yield Piece(cls.rest.family.lower(), cls.rest, a.between(width, a.row_len_max))
+
+
+@register
+class BroHyb(BroHybrid):
+    """HYB whose columns of the ELLPACK part and rows of the coordinates are differences, packed into bits.
+
+    Split as HYB is, at the largest width that at least a third of the rows fill. Values are as they were.
+    """
+
+    key = "bro-hyb"
+    survey_name = "BRO-HYB"
+    reference = "Tang, Tan, Ray, Wong, Chen, Kuo, Goh, Turner & Wong, SC'13"
+    rest = BroCoo
+
+
+@register
+class BroHybr(BroHybrid):
+    """BRO-HYB whose rest is BRO-CSR of the rows that have one: our reading of the survey's sentence."""
+
+    key = "bro-hybr"
+    survey_name = "BRO-HYBR"
+    reference = "Tang et al., TPDS 26(9), 2015"
+    rest = BroCsrRows
+
+
+@register
+class BroHybrS(BroHybrid):
+    """BRO-HYBR of rows in order of length, so that slices are even: our reading of the survey's sentence."""
+
+    key = "bro-hybr-s"
+    survey_name = "BRO-HYBR(S)"
+    reference = "Tang et al., TPDS 26(9), 2015"
+    head = BroEllByLength
+    rest = BroCsrRows

@@ -1,0 +1,249 @@
+"""Block CSR: one storage of dense tiles, for the names that differ in who multiplies them; and blocked COO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, array_module, cdiv, expand, index_dtype
+from spmvbench.formats.base import Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
+from spmvbench.formats.dense_blocks.block_sell import block_sell_launch
+from spmvbench.formats.dense_blocks.blocks import Shape, shapes
+from spmvbench.formats.dense_blocks.tiled import Cut, Sliced, Tiled
+
+SMALL = (2, 3, 4)  # sides of the squares that are chosen from by their bytes
+LOADS = (1, 2, 3, 4, 6, 9, 12)  # tiles of a lane on their way at a time
+
+
+def squares(side: int) -> list[Shape]:
+    """The squares to choose from, where 0 stands for any of the small ones."""
+    return [(b, b) for b in ((side,) if side else SMALL)]
+
+
+def lanes_for(mean: float, c: int) -> int:
+    """Lanes of a block row with so many values in the mean: 8, 16 or 32, at least c, so that each takes two or more."""
+    lanes = 8
+    while lanes < 32 and (lanes < c or 4 * lanes <= mean):
+        lanes *= 2
+    return lanes
+
+
+def loads_for(mean: float, r: int, c: int, lanes: int, workers: int) -> int:
+    """Tiles of a lane on their way at a time: all of a block row with so many in the mean, as far as registers go.
+
+    On an H200 a block row of 27 tiles of 3 x 3 by 32 lanes runs at 933 GFLOPS with all 9 of a lane, 670 with 4.
+    """
+    at_once = max(lanes // (r * c), 1) * workers
+    values = cdiv(r * c, lanes)  # a lane's of a tile
+    fitting = [n for n in LOADS if n * values <= LOADS[-1]] or [1]
+    return next((n for n in fitting if n * at_once >= mean), fitting[-1])
+
+
+class Bcsr(Sliced):
+    """Tiles one behind the other, and pointers to the first of each block row; see `Tiled`.
+
+    Lanes read the tiles of a block row as one stream, a value each.
+    """
+
+    family = "BCSR"
+
+    def stream(self, x: Array, y: Array, lanes: int, workers: int, block: int) -> Launch:
+        """The launch of y = A x by `workers` groups of `lanes` lanes a block row, in blocks of so many threads."""
+        (r, c), (rows, cols) = self.tile, self.shape
+        across = block // (lanes * workers)
+        loads = loads_for(len(self.values) / max(self.block_rows, 1), r, c, lanes, workers)
+        cut = f"{r}, {c}, {lanes}, {workers}, {across}, {cbool(len(self.perm) > 0)}, {loads}"
+        kernel = f"bcsr_spmv<{ctype(x)}, {ctype(self.slice_ptr)}, {cut}>"
+        sizes = np.int32(self.block_rows), np.int32(rows), np.int32(cols)
+        args = (*sizes, self.slice_ptr, self.block_col, self.values, self.perm, x, y)
+        return Launch("dense_blocks/bcsr.cu", kernel, cdiv(self.block_rows, across), block, args)
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of a block row, by the values that it has in the mean."""
+        return lanes_for(self.values.size / max(self.block_rows, 1), self.tile[1])
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        return [self.stream(x, y, self.lanes, 1, 128)]
+
+
+@register
+class Bsr(Bcsr):
+    """Block CSR of square tiles, as cuSPARSE defines it; 8 to 32 lanes a block row read its tiles as one stream.
+
+    See `Tiled`. The side is that of 2, 3 and 4 with the fewest bytes unless it is given.
+    """
+
+    key = "bsr"
+    survey_name = "BCSR"
+    core = "block CSR: squares, lanes by the mean block row"
+    reference = "Im, Yelick & Vuduc, IJHPCA 2004; NVIDIA cuSPARSE's BSR"
+
+    block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, 2, 3, 4, 5, 8, 16))
+
+    @classmethod
+    def cut(cls, *, block: int) -> Cut:
+        return Cut(squares(block))
+
+
+@register
+class BcsrChoi(Bcsr):
+    """Block CSR with tiles of 1 to 4 or 8 rows and columns, those of a block row read by a warp as one stream.
+
+    See `Tiled`. The paper chooses r and c by a model of the run time; here those with the fewest bytes are taken. That
+    lanes of a warp share tiles value by value, and that short block rows have 8 or 16 of them, is our reading.
+    """
+
+    key = "bcsr-choi"
+    survey_name = "BCSR optimization [22]"
+    core = "block CSR: rectangles, lanes by the mean block row"
+    reference = "Choi, Singh & Vuduc, PPoPP 2010"
+
+    r = Parameter(0, "rows of a tile; 0 takes what gives the fewest bytes", choices=(0, 1, 2, 3, 4, 8))
+    c = Parameter(0, "columns of a tile, likewise", choices=(0, 1, 2, 3, 4, 8))
+
+    @classmethod
+    def cut(cls, *, r: int, c: int) -> Cut:
+        sides = 1, 2, 3, 4, 8
+        return Cut(shapes(r, c, sides, sides))
+
+
+@register
+class BcsrXu(Bcsr):
+    """Block CSR, our reading: a thread block of two warps for every block row, so that they share x in its L1 cache.
+
+    See `Tiled`. The paper was not available; small square tiles by their bytes are ours.
+    """
+
+    key = "bcsr-xu"
+    survey_name = "BCSR optimization [106]"
+    core = "block CSR: squares, two warps a block row"
+    reference = "Xu et al. 2012, as Filippone et al. 2017 describe it"
+
+    block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, *SMALL))
+
+    @classmethod
+    def cut(cls, *, block: int) -> Cut:
+        return Cut(squares(block))
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        return [self.stream(x, y, 32, 2, 64)]
+
+
+@register
+class BcsrVerschoor(Bcsr):
+    """Block CSR, our reading: several block rows a thread block; sorted by their tiles, or their tiles interleaved.
+
+    See `Tiled`. order=interleaved stores the block rows of a thread block side by side, tile by tile, padded to the
+    longest of them, as blocked sliced ELLPACK with slices of `rows`. The paper was not available: `rows`, `sort` and
+    `order` are our reading of the survey's "mappings" and "block reordering".
+    """
+
+    key = "bcsr-verschoor"
+    survey_name = "BCSR optimization [98]"
+    core = "block CSR: squares, block rows of a thread block and their order"
+    reference = "Verschoor & Jalba, Parallel Computing 2012, as Filippone et al. 2017 describe it"
+
+    block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, *SMALL))
+    rows = Parameter(4, "block rows that 128 threads take", choices=(1, 2, 4, 8))
+    sort = Parameter("none", "length: block rows with the most tiles first", choices=("none", "length"))
+    order = Parameter("rows", "interleaved: block rows of a thread block side by side", choices=("rows", "interleaved"))
+
+    @classmethod
+    def cut(cls, *, block: int, rows: int, sort: str, order: str) -> Cut:
+        return Cut(squares(block), height=rows if order == "interleaved" else 1, sort=sort == "length")
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        if self.order == "interleaved":
+            return [block_sell_launch(self, x, y)]
+        threads = 128 // self.rows
+        return [self.stream(x, y, min(threads, 32), max(threads // 32, 1), 128)]
+
+
+@register
+class BcsrBuatois(Tiled):
+    """Block CSR with a thread a block row: tiles of 2 x 2 or 4 x 4 and their x are loaded as vectors.
+
+    See `Tiled`. Begin and end of a block row lie side by side, to be had in one load.
+    """
+
+    key = "bcsr-buatois"
+    family = "BCSR"
+    survey_name = "BCSR optimization [16]"
+    core = "block CSR: squares, a thread a block row"
+    reference = "Buatois, Caumon & Lévy, Concurrent Number Cruncher, 2009"
+
+    block = Parameter(2, "rows and columns of a tile", choices=(2, 4))
+
+    block_range: Array  # (block rows, 2), int32, or int64 where the tiles need it: first tile, and behind the last
+
+    @classmethod
+    def cut(cls, *, block: int) -> Cut:
+        return Cut([(block, block)])
+
+    @classmethod
+    def finder_bytes(cls, slices: int, steps: int) -> int:
+        return 2 * slices * index_dtype(steps).itemsize
+
+    @classmethod
+    def finder(cls, slice_ptr: Array) -> Mapping[str, Array]:
+        return {"block_range": array_module(slice_ptr).stack((slice_ptr[:-1], slice_ptr[1:]), axis=1)}
+
+    @property
+    def slice_of_step(self) -> Array:
+        xp = self.xp
+        ends = xp.full(1, len(self.values), dtype=self.block_range.dtype)
+        return expand(xp.concatenate((self.block_range[:, 0], ends)), len(self.values))
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        rows, cols = self.shape
+        sizes = np.int32(self.block_rows), np.int32(rows), np.int32(cols)
+        kernel = f"bcsr_thread<{ctype(x)}, {ctype(self.block_range)}, {self.block}>"
+        args = (*sizes, self.block_range, self.block_col, self.values, x, y)
+        return [Launch("dense_blocks/bcsr.cu", kernel, *per_thread(self.block_rows), args)]
+
+
+@register
+class Bcoo(Tiled):
+    """Blocked COO, our reading: dense tiles with a row and a column index each; runs of a row are added by atomics.
+
+    See `Tiled`. The survey has the name alone: the storage is the textbooks', the kernel ours. Where r or c is 0, both
+    are chosen among 1, 2, 3, 4, 6 and 8 for the fewest bytes.
+    """
+
+    key = "bcoo"
+    family = "COO"
+    survey_name = "BCOO"
+    reference = "Filippone et al. 2017, section 4.6"
+    rounds: ClassVar[int] = 4  # of a warp
+
+    r = Parameter(0, "rows of a tile, 0 takes what gives the fewest bytes", choices=(0, 1, 2, 3, 4, 6, 8))
+    c = Parameter(0, "columns of a tile, likewise", choices=(0, 1, 2, 3, 4, 6, 8))
+
+    block_row: Array  # (tiles,), int32: row of a tile, in tiles
+
+    @classmethod
+    def cut(cls, *, r: int, c: int) -> Cut:
+        return Cut(shapes(r, c))
+
+    @classmethod
+    def finder_bytes(cls, slices: int, steps: int) -> int:
+        return 4 * steps
+
+    @classmethod
+    def finder(cls, slice_ptr: Array) -> Mapping[str, Array]:
+        return {"block_row": expand(slice_ptr, int(slice_ptr[-1]))}
+
+    @property
+    def slice_of_step(self) -> Array:
+        return self.block_row
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        (r, c), (rows, cols), block = self.tile, self.shape, 256
+        tiles = index_dtype(len(self.values)).type(len(self.values))
+        warps = cdiv(len(self.values), 32 // r * self.rounds)
+        kernel = f"bcoo_spmv<{ctype(x)}, {ctype(tiles)}, {r}, {c}, {self.rounds}>"
+        args = (tiles, np.int32(rows), np.int32(cols), self.block_row, self.block_col, self.values, x, y)
+        return [zero_fill(y), Launch("dense_blocks/bcsr.cu", kernel, cdiv(warps * 32, block), block, args)]

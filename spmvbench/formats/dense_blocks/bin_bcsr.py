@@ -1,0 +1,76 @@
+"""BIN-BCSR: a block column for every row of a block, so that single rows can be interleaved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets
+from spmvbench.formats.base import Adding, Launch, Parameter, register
+from spmvbench.formats.dense_blocks.bcsr import SMALL, squares
+from spmvbench.formats.dense_blocks.block_sell import block_sell_launch
+from spmvbench.formats.dense_blocks.blocks import MarkedTiles, SortedTiles, best_shape, tiles_of
+from spmvbench.formats.dense_blocks.tiled import Cut, Sliced, steps_of_slices
+
+BIN = 32  # rows
+
+
+@register
+class BinBcsr(Adding, Sliced):
+    """Square blocks, our reading: each of a block's rows has its block column, rows lie side by side in bins of 32.
+
+    A bin is as long as its longest row, whatever block rows it cuts; a thread takes a row. In storage that is blocked
+    sliced ELLPACK with tiles of 1 x `block`, see `Tiled`, whose rows all have the tiles of their block row. The paper
+    was not available: the side (2, 3 or 4 by the bytes) and that the diagonal stays among the blocks are ours.
+    """
+
+    key = "bin-bcsr"
+    family = "BCSR"
+    survey_name = "BIN-BCSR"
+    reference = "Weber et al., Computer Graphics Forum 2013, as Filippone et al. 2017 describe it"
+    core = "blocked sliced ELLPACK: tiles of one row, C=32, those of a whole block row in each of its rows"
+
+    block = Parameter(0, "rows and columns of a block; 0 takes 2, 3 or 4", choices=(0, *SMALL, 6))
+
+    @classmethod
+    def cut(cls, *, block: int) -> Cut:
+        return Cut(squares(block), height=BIN)
+
+    @classmethod
+    def chosen(cls, tiles: SortedTiles | MarkedTiles, cut: Cut) -> tuple[int, int, Array]:
+        a = tiles.a
+
+        def footprint(counts: Array, r: int, c: int) -> int:
+            return cls.footprint(a, cut, counts[a.xp.arange(a.rows) // r], 1, c)
+
+        r, c, counts = best_shape(tiles, cut.choices, footprint)
+        return 1, c, counts[a.xp.arange(a.rows) // r]
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        xp, cut = a.xp, cls.cut(**params)
+        tiles = tiles_of(a, cut.choices)
+        _, c, lengths = cls.chosen(tiles, cut)
+        counts = tiles.counts(c, c)
+        block_ptr, block_rows = offsets(counts), cdiv(a.rows, c)
+        blocks_col, blocks = tiles.store(c, c, 1, 1, xp.arange(block_rows, dtype=np.int32), block_ptr)
+
+        slice_ptr = offsets(steps_of_slices(lengths, xp, BIN))
+        steps = int(slice_ptr[-1])
+        slice_of_step = expand(slice_ptr, steps)
+        row = slice_of_step[:, None].astype(np.int64) * BIN + xp.arange(BIN)
+        rank = (xp.arange(steps) - slice_ptr[slice_of_step])[:, None]
+        step, lane = xp.nonzero((row < a.rows) & (rank < xp.append(lengths, 0)[xp.minimum(row, a.rows)]))
+        row, rank = row[step, lane], rank[step, 0]
+        block = block_ptr[row // c] + rank
+        block_col = xp.full((steps, BIN), -1, dtype=np.int32)
+        block_col[step, lane] = blocks_col[block, 0]
+        rows = xp.zeros((steps * BIN, c), dtype=a.dtype)
+        rows[step * BIN + lane] = blocks.reshape(len(blocks), c, c)[block, row % c]
+        values = xp.ascontiguousarray(rows.reshape(steps, BIN, c).transpose(0, 2, 1)).reshape(steps, c * BIN)
+        found = {"block_col": block_col, "values": values, "perm": xp.empty(0, dtype=np.int32)}
+        return {"slice_ptr": slice_ptr, **found, "tile": (1, c), "nnz": a.nnz}
+
+    def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
+        return [block_sell_launch(self, x, y, add=add)]

@@ -1,0 +1,74 @@
+"""What a format says of itself: its summary, its arrays, its parameters, the files that it is in."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+from spmvbench import formats
+from spmvbench.formats.base import Format
+
+
+def summary(cls: type[Format]) -> str:
+    """What the format stores, in its docstring's first line."""
+    return _doc(cls).partition("\n")[0]
+
+
+def _doc(cls: type[Format]) -> str:
+    return inspect.getdoc(cls) or ""
+
+
+def _arrays(cls: type[Format]) -> dict[str, str]:
+    """The format's arrays with the comment that stands behind each in the source, bases first."""
+    comments: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        comments |= _comments(base)
+    kinds = {field.name: str(field.type) for field in dataclasses.fields(cls)}
+    return {
+        name: comments.get(name, "" if kind == "Array" else f"a part stored as {kind}")
+        for name, kind in kinds.items()
+        if name not in ("shape", "params")
+    }
+
+
+@cache  # to find a class in its file takes parsing the file
+def _comments(cls: type) -> dict[str, str]:
+    """What stands behind the fields that a class itself declares."""
+    if cls is object:
+        return {}
+    return dict(re.findall(r"^    (\w+): [^=#\n]+#\s*(.+)$", inspect.getsource(cls), re.MULTILINE))
+
+
+def describe(cls: type[Format]) -> dict[str, Any]:
+    """Everything that a format says of itself, and the files that it is in, ready for JSON."""
+    return {
+        "key": cls.key,
+        "family": cls.family,
+        "op": cls.op,
+        "survey_name": cls.survey_name,
+        "confidence": formats.survey.confidence(cls.key),
+        "core": cls.core,
+        "reference": cls.reference,
+        "doc": _doc(cls),
+        "arrays": _arrays(cls),
+        "parameters": {
+            name: {"default": p.default, "range": p.range, "doc": p.doc} for name, p in cls.parameters().items()
+        },
+        "devices": list(cls.devices),
+        "experiment": cls.experiment,
+        "own": cls.own,
+        "alias_of": cls.alias_of,
+        "sources": list(formats.sources(cls)),
+        "module": cls.__module__,
+        "file": inspect.getfile(cls),
+        "kernel_files": [str(formats.kernel_path(source)) for source in formats.sources(cls)],
+    }
+
+
+def by_family(keys: Iterable[str]) -> list[type[Format]]:
+    """The formats of these keys, sorted by family and key."""
+    return sorted(map(formats.get, keys), key=lambda cls: (cls.family, cls.key))

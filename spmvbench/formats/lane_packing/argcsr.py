@@ -1,0 +1,118 @@
+"""ArgCSR: groups of rows that fill a block, whose threads are dealt out to the rows by their lengths."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, cdiv, chain, expand, longest_first, offsets
+from spmvbench.formats.base import Format, Launch, Parameter, ctype, register
+
+STEP = 16  # rows that a group grows by
+
+
+class Groups(NamedTuple):
+    """Which rows are a group, and the threads of each row. G: groups."""
+
+    first_row: Array  # (G + 1,), int64
+    group: Array  # (rows,), int32: of each row
+    threads: Array  # (rows,), int64
+    threads_end: Array  # (rows,), int64: threads of the group that the row and those before it have
+    steps: Array  # (G,), int64: slots of a thread
+    first_step: Array  # (G + 1,), int32 or int64
+
+    @classmethod
+    def of(cls, a: Csr, block: int, chunk: int) -> Groups:
+        """A group grows by 16 rows until it has block * chunk entries, or `block` rows, or the matrix ends."""
+        xp, rows = a.xp, a.rows
+        corner = xp.minimum(xp.arange(cdiv(rows, STEP) + 1) * STEP, rows)
+        before = a.row_ptr[corner].astype(np.int64)
+        enough = xp.searchsorted(before, before + block * chunk)
+        following = xp.minimum(xp.minimum(enough, xp.arange(len(before)) + block // STEP), len(before) - 1)
+        first_row = corner[chain(following)]
+        group = expand(first_row, rows)
+        in_group, lengths = xp.diff(first_row)[group], a.row_lengths.astype(np.int64)
+        entries = xp.maximum(xp.diff(a.row_ptr[first_row].astype(np.int64)), 1)[group]
+        threads = 1 + (block - in_group) * lengths // entries
+
+        def by_size(sizes: Array, largest: int) -> Array:
+            return longest_first(sizes, largest, group.astype(np.int64), len(first_row) - 1)
+
+        left = block - xp.diff(offsets(threads)[first_row])[group]
+        place = xp.empty(rows, dtype=np.int64)
+        place[by_size(lengths, a.row_len_max)] = xp.arange(rows)
+        threads += left // in_group + (place - first_row[group] < left % in_group)
+        ends = offsets(threads)[1:].astype(np.int64) - block * group.astype(np.int64)
+        steps = cdiv(lengths, threads)
+        steps = steps[by_size(steps, a.row_len_max)[first_row[:-1]]]
+        return cls(first_row, group, threads, ends, steps, offsets(steps))
+
+
+@register
+class ArgCsr(Format):
+    """Groups of rows that fill a thread block, whose threads are dealt out to the rows in proportion to their lengths.
+
+    Every row has a thread at least. Its entries are dealt out to its threads in turn, all threads of a group have
+    as many slots as its longest, and partial sums meet in shared memory. A row has a block's threads at most: a very
+    long one makes its group long. How many threads a block has and who gets those that are left over (all rows alike,
+    then the longest) is our reading, and that a warp sums up a row of more than 32 threads.
+    """
+
+    key = "argcsr"
+    family = "CSR"
+    survey_name = "ArgCSR"
+    reference = "Heller & Oberhuber, ALGORITMY 2012"
+
+    block = Parameter(128, "threads of a group", choices=(32, 64, 128))
+    chunk = Parameter(4, "entries a thread that make a group full", low=1, high=64)
+
+    groups: Array  # (groups, 4), int32: rows, steps, first row, first step
+    threads_end: Array  # (rows,), int32: threads of the group that the row and those before it have
+    columns: Array  # (slots,), int32; -1 is padding
+    values: Array  # (slots,); 0 in padding
+
+    @classmethod
+    def estimate(cls, a: Csr, *, block: int, chunk: int) -> int:
+        groups = Groups.of(a, block, chunk)
+        slots = block * int(groups.first_step[-1])
+        return slots * (4 + a.dtype.itemsize) + 16 * len(groups.steps) + 4 * a.rows
+
+    @classmethod
+    def convert(cls, a: Csr, *, block: int, chunk: int) -> dict[str, Any]:
+        xp, found = a.xp, Groups.of(a, block, chunk)
+        slots = block * int(found.first_step[-1])
+        columns, values = xp.full(slots, -1, dtype=np.int32), xp.zeros(slots, dtype=a.dtype)
+        row, position = a.row_idx, a.rank_in_row
+        threads, group = found.threads[row], found.group[row]
+        first = (found.threads_end - found.threads)[row]
+        step = found.first_step[group].astype(np.int64) + position // threads
+        slot = block * step + first + position % threads
+        columns[slot], values[slot] = a.col_idx, a.values
+        groups = xp.empty((len(found.steps), 4), dtype=np.int32)
+        groups[:, 0], groups[:, 1] = xp.diff(found.first_row), found.steps
+        groups[:, 2], groups[:, 3] = found.first_row[:-1], found.first_step[:-1]
+        return {
+            "groups": groups,
+            "threads_end": found.threads_end.astype(np.int32),
+            "columns": columns,
+            "values": values,
+        }
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        slot = self.xp.flatnonzero(self.columns >= 0)
+        rows, steps = (offsets(self.groups[:, i].copy()) for i in (0, 1))
+        group = expand(steps, len(self.columns) // self.block)[slot // self.block].astype(np.int64)
+        of_row = expand(rows, self.shape[0]).astype(np.int64)
+        ends = self.threads_end + self.block * of_row  # through all groups: each deals out all of its threads
+        row = self.xp.searchsorted(ends, slot % self.block + self.block * group, side="right")
+        return row, self.columns[slot], self.values[slot]
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        args = (self.groups, self.threads_end, self.columns, self.values, x, y)
+        kernel = f"argcsr<{ctype(self.values)}, {self.block}>"
+        return [Launch("lane_packing/argcsr.cu", kernel, len(self.groups), self.block, args)]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return {"groups": len(self.groups), "slots": len(self.values)}

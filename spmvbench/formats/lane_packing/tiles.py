@@ -1,0 +1,343 @@
+"""Tiles of a warp in which every lane has a row and every row as many lanes as it needs: AdELL, AdELL+ and BRC."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, chain, expand, inverse, offsets
+from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
+from spmvbench.formats.conversion import tuned
+from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
+
+SOURCE = "lane_packing/lane_tiles.cu"
+
+
+class Lanes(NamedTuple):
+    """Which lanes take which entries. Pieces of rows are in the order of the entries, which they hold all of.
+
+    Lanes are counted through all tiles, 32 each; those of a piece are neighbours, and may lie in two tiles or more.
+    """
+
+    row: Array  # (pieces,), int32
+    length: Array  # (pieces,), entries
+    first: Array  # (pieces,), int64: first lane
+    chunk: Array  # (pieces,), neighbouring entries that a lane takes, where they are not dealt
+    steps: Array  # (tiles,), int64: slots of a lane
+    dealt: int = 0  # lanes that every piece's entries are dealt out to, in turn; 0: chunks
+
+    @property
+    def ptr(self) -> Array:
+        """First slot of each tile, (tiles + 1,), int32 or int64."""
+        return offsets(WARP * self.steps)
+
+    @property
+    def lanes(self) -> Array:
+        """Lanes of each piece, (pieces,)."""
+        xp = array_module(self.row)
+        return xp.full(len(self.row), self.dealt) if self.dealt else cdiv(self.length, self.chunk)
+
+    @property
+    def per_place(self) -> int:
+        """Lanes that are known to have one row."""
+        return self.dealt or 1
+
+    @property
+    def lane_row(self) -> Array:
+        """Row of each lane, (32 * tiles,), int32; -1 where it has none."""
+        xp, ptr = array_module(self.row), offsets(self.lanes)
+        found = xp.full(WARP * len(self.steps), -1, dtype=np.int32)
+        piece = expand(ptr, int(ptr[-1]))
+        found[self.first[piece] + xp.arange(len(piece)) - ptr[piece]] = self.row[piece]
+        return found
+
+    def slots_of(self, ptr: Array, entries: int) -> Array:
+        """The slot of each entry, (entries,), int64. ptr: as above."""
+        xp, begin = array_module(ptr), offsets(self.length)
+        piece = expand(begin, entries)
+        position = xp.arange(entries) - begin[piece]
+        if self.dealt:
+            step, lane = position // self.dealt, position % self.dealt
+        else:
+            lane, step = position // self.chunk[piece], position % self.chunk[piece]
+        lane += self.first[piece]
+        return ptr[lane // WARP] + WARP * step.astype(np.int64) + lane % WARP
+
+
+def runs(lane_row: Array, rows: int) -> tuple[Array, Array]:
+    """Whether a row's run of lanes in a tile ends at each lane, (lanes,), and how many runs each row has, (rows,)."""
+    xp = array_module(lane_row)
+    following = xp.append(lane_row[1:], lane_row[:1])
+    following[WARP - 1 :: WARP] = -1
+    ends = (lane_row != following) & (lane_row >= 0)
+    # CuPy counts no empty array: a row behind the last is counted too.
+    return ends, xp.bincount(xp.append(lane_row[ends], xp.full(1, rows, dtype=np.int32)), minlength=rows + 1)[:rows]
+
+
+def rows_to_clear(times: Array) -> Array:
+    """Rows of several runs, int32, if every row has one: else none, for all of y is cleared then. times: (rows,)."""
+    xp = array_module(times)
+    return xp.flatnonzero((times > 1) & (times > 0).all()).astype(np.int32)
+
+
+def longest_of(lengths: Array, group: int) -> Array:
+    """The longest of each group, (groups,). lengths: (groups * group,)."""
+    return lengths.reshape(-1, group).max(axis=1) if len(lengths) else lengths
+
+
+class LaneTiles(Format):
+    """Tiles of steps x 32 slots, a warp each. A lane has slots of one row, neighbouring lanes may share one.
+
+    What lanes of a row have is summed by shuffles; rows in several tiles are added to y by atomics, so they may get
+    different last bits every time. y is set to zero where it needs to be: in those rows, or everywhere if there are
+    rows without entries, which have no lane. Subclasses say which lanes take what.
+    """
+
+    family = "ELLPACK"
+
+    tile_ptr: Array  # (tiles + 1,), int32 or int64: first slot of each tile
+    lane_row: Array  # (32 * tiles / lanes a place,), int32: rows; -1 where there is none
+    adds: Array  # (tiles,), uint32: bit l where what ends at lane l is a part of its row alone
+    columns: Array  # (slots,), int32; -1 is padding
+    values: Array  # (slots,); 0 in padding
+    place_lanes: int  # lanes that share a place of lane_row
+    cut_rows: Array  # (rows whose parts are added to y,), int32; empty where all of y is set to zero
+    missing: bool  # whether there are rows without entries, so that all of y is set to zero
+
+    @classmethod
+    def lanes(cls, a: Csr, **params: Any) -> Lanes:
+        """Which lanes take which entries."""
+        raise NotImplementedError
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        lanes = cls.lanes(a, **params)
+        ptr, tiles = lanes.ptr, len(lanes.steps)
+        cut = len(rows_to_clear(runs(lanes.lane_row, a.rows)[1]))
+        return ptr.nbytes + tiles * (4 * WARP // lanes.per_place + 4) + 4 * cut + int(ptr[-1]) * (4 + a.dtype.itemsize)
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        xp, lanes = a.xp, cls.lanes(a, **params)
+        ptr, lane_row = lanes.ptr, lanes.lane_row
+        ends, times = runs(lane_row, a.rows)
+        bits = xp.left_shift(np.uint32(1), xp.arange(WARP, dtype=np.uint32))
+        added = (ends & (times > 1)[lane_row]).reshape(-1, WARP)
+        slots = int(ptr[-1])
+        columns, values = xp.full(slots, -1, dtype=np.int32), xp.zeros(slots, dtype=a.dtype)
+        slot = lanes.slots_of(ptr, a.nnz)
+        columns[slot], values[slot] = a.col_idx, a.values
+        return {
+            "tile_ptr": ptr,
+            "lane_row": xp.ascontiguousarray(lane_row[:: lanes.per_place]),
+            "adds": xp.where(added, bits, np.uint32(0)).sum(axis=1, dtype=np.uint32),
+            "columns": columns,
+            "values": values,
+            "place_lanes": lanes.per_place,
+            "cut_rows": rows_to_clear(times),
+            "missing": bool((times == 0).any()),
+        }
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        slot = self.xp.flatnonzero(self.columns >= 0)
+        tile = expand(self.tile_ptr, len(self.columns))[slot]
+        place = (WARP * tile.astype(np.int64) + slot % WARP) // self.place_lanes
+        return self.lane_row[place], self.columns[slot], self.values[slot]
+
+    def shape_of_launch(self) -> tuple[int, int]:
+        """Slots of a lane in flight, 0: by the tile's steps; and threads of a block."""
+        return 8, 256
+
+    def kernel(self, batch: int) -> tuple[str, tuple[Array, ...]]:
+        """The kernel's name, and the arrays that give it the columns."""
+        types = f"{ctype(self.values)}, {ctype(self.tile_ptr)}"
+        return f"lane_tiles<{types}, {self.place_lanes}, {batch}>", (self.columns,)
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        batch, block = self.shape_of_launch()
+        tiles, value = np.int32(len(self.adds)), ctype(self.values)
+        kernel, columns = self.kernel(batch)
+        args = (tiles, self.tile_ptr, self.lane_row, self.adds, *columns, self.values, x, y)
+        product = Launch(SOURCE, kernel, *per_thread(WARP * len(self.adds), block), args)
+        if self.missing:
+            return [zero_fill(y), product]
+        if not len(self.cut_rows):
+            return [product]
+        zero, cut = f"zero_cut_rows<{value}, int>", np.int32(len(self.cut_rows))
+        return [Launch(SOURCE, zero, *per_thread(len(self.cut_rows)), (cut, self.cut_rows, y)), product]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return self.in_use | {"tiles": len(self.adds), "slots": len(self.values)}
+
+
+def target(a: Csr) -> int:
+    """Entries that a lane is meant to have: a tenth more than the mean row, after TNL's program; one at least."""
+    return max(int(1.1 * a.row_len_mean), 1)
+
+
+@register
+class AdEll(LaneTiles):
+    """Warps of 32 lanes of about the same number of entries: long rows take several, the longest several warps.
+
+    A row, or each of the near equal parts of one that is too long for a warp, takes as many lanes as hold it, none
+    with more than a tenth above the mean row's entries; rows fill warps in their order, and each warp's lanes are then
+    spread anew for the fewest steps. The loop is unrolled once, twice, 4 or 8 times, by the warp's steps. The paper has
+    nothing to tune; the entries that a lane is meant to have, after TNL's program, are our reading.
+    """
+
+    key = "adell"
+    survey_name = "AdELL"
+    reference = "Maggioni & Berger-Wolf, ICPP 2013"
+    core = "tiles of lanes: first fit of rows, fewest steps a tile"
+
+    @classmethod
+    def lanes(cls, a: Csr) -> Lanes:
+        xp, most = a.xp, target(a)
+        row = xp.flatnonzero(a.row_lengths).astype(np.int32)
+        lengths = a.row_lengths[row].astype(np.int64)
+        times = cdiv(lengths, WARP * most)
+        ptr = offsets(times)
+        of = expand(ptr, int(ptr[-1]))
+        length = lengths[of] // times[of] + (xp.arange(len(of)) - ptr[of] < lengths[of] % times[of])
+        wanted = xp.where(times[of] > 1, WARP, cdiv(length, most))  # a part of a cut row has a warp by itself
+        before = offsets(wanted)
+        full = xp.searchsorted(before, before[:-1].astype(np.int64) + WARP, side="right") - 1
+        starts = chain(xp.append(full, xp.full(1, len(of), dtype=full.dtype)))
+        tile, tiles = expand(starts, len(of)), len(starts) - 1
+
+        def lanes_before(steps: Array) -> Array:
+            return offsets(cdiv(length, steps[tile]))
+
+        low, high = xp.ones(tiles, dtype=np.int64), xp.full(tiles, most, dtype=np.int64)
+        for _ in range(most.bit_length()):
+            middle = (low + high) // 2
+            fits = xp.diff(lanes_before(middle)[starts]) <= WARP
+            low, high = xp.where(fits, low, xp.minimum(middle + 1, high)), xp.where(fits, middle, high)
+        before = lanes_before(high)
+        first = WARP * tile.astype(np.int64) + before[:-1] - before[starts[tile]]
+        return Lanes(row[of], length, first, high[tile], high)
+
+    def shape_of_launch(self) -> tuple[int, int]:
+        return 0, 256
+
+
+UNROLL, BLOCK = (1, 2, 4, 8), (64, 128, 256)
+
+
+@register
+class AdEllPlus(LaneTiles):
+    """AdELL with lanes dealt out in one pass, end to end: rows may go over from warp to warp. Tuned, our reading.
+
+    A row takes as many lanes as adell wants for it, with equal shares; a warp has the steps of its longest lane. How
+    far the loop is unrolled and the threads of a block are timed, the paper's in the solver's first products, ours at
+    conversion; where NumPy holds the matrix they are 4 and 128. The pass, the candidates and every number are our
+    reading of the survey's sentences. The paper's compressed and blocked variants are left out.
+    """
+
+    key = "adell-plus"
+    survey_name = "AdELL+"
+    reference = "Maggioni & Berger-Wolf, JPDC 2016"
+    core = "tiles of lanes: rows end to end"
+
+    unroll = Parameter(0, "slots of a lane in flight; 0: as timed", choices=(0, *UNROLL))
+    block = Parameter(0, "threads of a block; 0: as timed", choices=(0, *BLOCK))
+
+    batch_in_use: int
+    block_in_use: int
+
+    @classmethod
+    def lanes(cls, a: Csr, **params: Any) -> Lanes:
+        xp = a.xp
+        row = xp.flatnonzero(a.row_lengths).astype(np.int32)
+        length = a.row_lengths[row].astype(np.int64)
+        chunk = cdiv(length, cdiv(length, target(a)))
+        before = offsets(cdiv(length, chunk))
+        used = int(before[-1])
+        steps = xp.zeros(cdiv(used, WARP) * WARP, dtype=np.int64)
+        steps[:used] = chunk[expand(before, used)]
+        return Lanes(row, length, before[:-1].astype(np.int64), chunk, longest_of(steps, WARP))
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        found = super().convert(a)
+
+        def fields(unroll: int, block: int) -> dict[str, Any]:
+            return found | {"batch_in_use": unroll or 4, "block_in_use": block or 128}
+
+        return tuned(cls, a, params, {"unroll": UNROLL, "block": BLOCK}, fields)
+
+    def shape_of_launch(self) -> tuple[int, int]:
+        return self.batch_in_use, self.block_in_use
+
+    @property
+    def in_use(self) -> dict[str, Any]:
+        return {"unroll": self.batch_in_use, "block": self.block_in_use}
+
+
+class Pieces(NamedTuple):
+    """Rows cut into pieces of at most b2 entries, in the entries' order, and where BRC has them; (pieces,) each."""
+
+    row: Array  # int32
+    length: Array
+    place: Array  # int64
+
+    @classmethod
+    def of(cls, a: Csr, b2: int, perm: Array, order: str) -> Pieces:
+        """perm: the rows, longest first."""
+        xp, lengths = a.xp, a.row_lengths.astype(np.int64)
+        times, rank = cdiv(lengths, b2), inverse(perm, a.rows, np.int64)
+        ptr = offsets(times)
+        row = expand(ptr, int(ptr[-1]))
+        number = xp.arange(len(row)) - ptr[row]
+        if order == "row":
+            place = offsets(times[perm])[rank[row]] + number
+        else:  # those that have a piece of some number are the first of the sorted rows
+            passes = int(times[perm[0]]) if len(perm) else 0
+            have = xp.searchsorted(-times[perm], -xp.arange(passes))
+            place = offsets(have)[number] + rank[row]
+        return cls(row, xp.minimum(lengths[row] - number * b2, b2), place)
+
+    def lanes(self, b1: int) -> Lanes:
+        """In blocks of b1 pieces."""
+        xp, dealt = array_module(self.row), WARP // b1
+        lengths = xp.zeros(cdiv(len(self.row), b1) * b1, dtype=np.int64)
+        lengths[self.place] = self.length
+        steps = cdiv(longest_of(lengths, b1), dealt)
+        return Lanes(self.row, self.length, self.place * dealt, self.length, steps, dealt)
+
+
+@register
+class Brc(LaneTiles):
+    """Rows, longest first, cut into pieces of at most B2 entries, in blocks of B1 pieces, our reading.
+
+    A warp has a block, 32 / B1 lanes a piece. The blocks of the first pieces of all rows come first, then those of the
+    second pieces (`order=row`: those of a row side by side). The authors tune the sizes; here those of
+    B1 in 8, 16, 32 and B2 in the mean row, the mean and the standard deviation, twice the mean that store the fewest
+    slots are taken, the larger of equals.
+    """
+
+    key = "brc"
+    survey_name = "BRC"
+    reference = "Ashari et al., ICS 2014"
+    core = "tiles of lanes: pieces of sorted rows, 1 to 4 lanes each"
+
+    b1 = Parameter(0, "pieces of a block; 0: for the fewest slots", choices=(0, 8, 16, 32))
+    b2 = Parameter(0, "most entries of a piece, likewise", low=0, high=2**31 - 1)
+    order = Parameter("queue", "pieces by their number in the row, or by rows", choices=("queue", "row"))
+
+    @classmethod
+    def lanes(cls, a: Csr, *, b1: int, b2: int, order: str) -> Lanes:
+        perm, mean = sorted_rows(a, 0), a.row_len_mean
+        squares = int((a.row_lengths.astype(np.int64) ** 2).sum())
+        spread = max(squares / max(a.rows, 1) - mean**2, 0) ** 0.5
+        sizes = (b2,) if b2 else (mean, mean + spread, 2 * mean)
+        whole = sorted({max(min(round(size), a.row_len_max), 1) for size in sizes}, reverse=True)
+        pieces = (Pieces.of(a, size, perm, order) for size in whole)
+        tried = (each.lanes(height) for each in pieces for height in ((b1,) if b1 else (32, 16, 8)))
+        return min(tried, key=lambda lanes: (int(lanes.steps.sum()), lanes.dealt))
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return super().detail | {"b1": WARP // self.place_lanes}

@@ -1,0 +1,202 @@
+"""CSR-Stream and CSR-Adaptive: blocks of whole rows that fill shared memory."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, chain, expand, offsets
+from spmvbench.formats.base import Launch, Parameter, cbool, register
+from spmvbench.formats.load_balanced.tiles import BLOCKS, Tiled
+
+ITEMS = 4  # entries a thread, as the published programs have it: 1024 a block of 256
+LONG_PARTS = 3  # blocks' worth of entries that a part of a long row has
+LONG_ON, LONG_OFF = 128, 32  # rows longer than the first begin a region of long rows, shorter than the second end it
+
+
+def region_cuts(lengths: Array) -> Array:
+    """Rows at which a region of long rows begins or ends: one above LONG_ON begins it, one below LONG_OFF ends it."""
+    xp = array_module(lengths)
+    decisive = xp.flatnonzero((lengths > LONG_ON) | (lengths < LONG_OFF))
+    long = lengths[decisive] > LONG_ON
+    before = xp.append(xp.zeros(1, dtype=bool), long)[:-1]
+    return decisive[long != before]
+
+
+def row_blocks(a: Csr, entries: int, regions: bool = False) -> Array:
+    """The first row of each block and the number of rows, (blocks + 1,), int32.
+
+    A block takes rows for as long as they have at most `entries` together, but at least one row. regions: it ends where
+    a region of long rows begins or ends too (HiPC'15; clSPARSE's loop also forgets the region at each block's end).
+    """
+    xp = a.xp
+    row = xp.arange(a.rows, dtype=np.int64)
+    full = xp.minimum(a.row_ptr[:-1].astype(np.int64) + entries, a.nnz).astype(a.row_ptr.dtype)
+    fits = xp.searchsorted(a.row_ptr, full, side="right") - 1
+    following = xp.maximum(fits, row + 1)
+    if regions:
+        cuts = xp.append(region_cuts(a.row_lengths), xp.full(1, a.rows))
+        following = xp.minimum(following, cuts[xp.searchsorted(cuts, row, side="right")])
+    return chain(xp.append(following, xp.full(1, a.rows)).astype(np.int32))
+
+
+class RowBlocks(Tiled):
+    """CSR and the first row of each block of rows. Subclasses say what a block does with a row longer than it holds."""
+
+    reference = "Greathouse & Daga, SC'14"
+    vector: ClassVar[bool]  # whether all threads add up what they have of such a row
+
+    block = Parameter(
+        256, "threads that take a block of rows of up to four times as many entries", choices=(32, 64, 128, 256, 512)
+    )
+
+    row_blocks: Array  # (blocks + 1,), int32
+
+    @classmethod
+    def estimate(cls, a: Csr, *, block: int, **params: Any) -> int:
+        return a.nbytes + 4 * len(row_blocks(a, ITEMS * block))
+
+    @classmethod
+    def convert(cls, a: Csr, *, block: int, **params: Any) -> dict[str, Any]:
+        return super().convert(a) | {"row_blocks": row_blocks(a, ITEMS * block)}
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        args = (self.row_blocks, self.row_ptr, self.col_idx, self.values, x, y)
+        kernel = f"adaptive<{self.block}, {ITEMS}, {cbool(self.vector)}>"
+        return [self._launch(kernel, len(self.row_blocks) - 1, self.block, ITEMS, *args)]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return {"blocks": len(self.row_blocks) - 1}
+
+
+@register
+class CsrStream(RowBlocks):
+    """CSR in blocks of rows that fill shared memory: products stream into it, then one thread a row sums them.
+
+    A row longer than it comes in passes, summed by one thread: so the kernel takes every matrix. The survey gives a
+    fixed number of entries to a warp: block=32.
+    """
+
+    key = "csr-stream"
+    survey_name = "CSR-Stream"
+    core = "CSR by blocks of rows that fill shared memory: one thread a row"
+
+    vector = False
+
+
+@register
+class CsrAdaptive(RowBlocks):
+    """CSR in blocks of rows that fill shared memory, summed by one thread a row; a long row has a block's threads.
+
+    csr-stream where blocks have several rows, the vector kernel where a row is alone in its block.
+    """
+
+    key = "csr-adaptive"
+    survey_name = "CSR-Adaptive"
+    core = "CSR by blocks of rows that fill shared memory: one thread a row, or a long row alone"
+
+    vector = True
+
+
+class CutRowBlocks(Tiled):
+    """CSR by blocks of rows, the longest rows in several: what the paper's launch and ours share."""
+
+    block: ClassVar[Parameter]
+
+    row_blocks: Array  # (blocks + 1,), int32: first row of each block
+    block_entry: Array  # (blocks + 1,), of row_ptr's type: first entry of each block, then nnz
+    cut_rows: Array  # (rows in several blocks,), int32
+
+    @classmethod
+    def _sizes(cls, **params: Any) -> tuple[int, int]:
+        """The most entries of a block of several rows, and the entries of a part of a longer row."""
+        raise NotImplementedError
+
+    @classmethod
+    def _parts(cls, a: Csr, **params: Any) -> tuple[Array, Array, int]:
+        """Blocks of rows as `row_blocks` has them, how many parts each has, (blocks,), and the entries of a part."""
+        entries, part = cls._sizes(**params)
+        blocks = row_blocks(a, entries, regions=True)
+        lengths = a.row_ptr[blocks[1:]] - a.row_ptr[blocks[:-1]]
+        return blocks, a.xp.where(lengths > entries, cdiv(lengths, part), 1), part
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        _, parts, _ = cls._parts(a, **params)
+        return a.nbytes + (int(parts.sum()) + 1) * (4 + a.row_ptr.dtype.itemsize) + 4 * int((parts > 1).sum())
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        xp = a.xp
+        blocks, parts, part = cls._parts(a, **params)
+        ptr = offsets(parts)
+        of = expand(ptr, int(ptr[-1]))
+        begin = a.row_ptr[blocks[of]] + (xp.arange(len(of)) - ptr[of]) * part
+        return super().convert(a) | {
+            "row_blocks": xp.append(blocks[of], blocks[-1:]),
+            "block_entry": xp.append(begin, xp.full(1, a.nnz)).astype(a.row_ptr.dtype),
+            "cut_rows": blocks[:-1][parts > 1],
+        }
+
+    def _sums(self, x: Array, y: Array) -> Launch:
+        """The launch that sums all blocks; y is zero in `cut_rows`."""
+        raise NotImplementedError
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        return [self._zero_cuts(self.cut_rows, y), self._sums(x, y)]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return {"blocks": len(self.row_blocks) - 1, "cut_rows": len(self.cut_rows)}
+
+
+@register
+class CsrAdaptiveL(CutRowBlocks):
+    """CSR-Adaptive with several threads a row where a block has few rows, and several blocks for the longest rows.
+
+    Blocks end where regions of long rows begin or end. Parts of a row are added to y by atomics, after a launch that
+    sets those rows to zero; clSPARSE has the blocks of a row wait for the first of them. A block holds its first entry
+    in place of the number of its part. Rows in parts may get different last bits every time.
+    """
+
+    key = "csr-adaptive-l"
+    survey_name = "CSR-Adaptive"
+    reference = "Daga & Greathouse, HiPC'15"
+    core = "CSR by blocks of rows that fill shared memory: several threads a row, several blocks a long row"
+
+    block = Parameter(128, "threads a block", choices=RowBlocks.block.choices)
+    items = Parameter(8, "entries a thread", choices=(2, 4, 8))
+
+    @classmethod
+    def _sizes(cls, *, block: int, items: int) -> tuple[int, int]:
+        return items * block, LONG_PARTS * items * block
+
+    def _sums(self, x: Array, y: Array) -> Launch:
+        args = (self.row_blocks, self.block_entry, self.row_ptr, self.col_idx, self.values, x, y)
+        kernel = f"adaptive_long<{self.block}, {self.items}>"
+        return self._launch(kernel, len(self.row_blocks) - 1, self.block, self.items, *args)
+
+
+@register
+class CsrRowTiles(CutRowBlocks):
+    """CSR and tiles of whole rows, longer rows in several; a tile's rows are summed one by one where none is long.
+
+    As `csr-merge-tiles`, with the blocks of `csr-adaptive-l`: only rows that are longer than a tile are cut, and y is
+    set to zero in those alone.
+    """
+
+    key = "csr-row-tiles"
+    reference = "this project, after Daga & Greathouse, HiPC'15"
+    own = True
+
+    block = Parameter(128, "threads a block", choices=BLOCKS)
+    items = Parameter(8, "entries a thread, of which a tile may have one less in all", choices=(4, 6, 8, 10, 12))
+
+    @classmethod
+    def _sizes(cls, *, block: int, items: int) -> tuple[int, int]:
+        return block * items - 1, block * items - 1  # a tile may begin at an odd entry, and takes pairs
+
+    def _sums(self, x: Array, y: Array) -> Launch:
+        return self._sum_tiles(self.row_blocks, self.block_entry, self.block, self.items, x, y)

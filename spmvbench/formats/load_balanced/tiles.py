@@ -1,0 +1,111 @@
+"""Tiles of consecutive entries of plain CSR: where they begin, and the kernel that sums any of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv
+from spmvbench.formats.base import Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
+from spmvbench.formats.csr.csr import CsrArrays
+
+SOURCE = "load_balanced/tiles.cu"
+BLOCKS = (64, 128, 256, 512)
+
+
+def owners(row_ptr: Array, entries: Array) -> Array:
+    """The row that owns each of these entries, int32; the number of rows for nnz."""
+    xp = array_module(row_ptr)
+    return (xp.searchsorted(row_ptr, entries.astype(row_ptr.dtype), side="right") - 1).astype(np.int32)
+
+
+def tile_rows(row_ptr: Array, tile_entry: Array) -> Array:
+    """The row in which each tile begins, (tiles + 1,), int32, by its first entry; tile_entry ends with nnz.
+
+    Every row ends in one tile: empty ones in the tile of the entry before them, those in front in the first.
+    """
+    rows = owners(row_ptr, tile_entry)
+    rows[:1] = 0
+    return rows
+
+
+def equal_cuts(nnz: int, tile: int, xp: Any = np) -> Array:
+    """The first entry of each tile of `tile` entries, and nnz behind the last; (tiles + 1,), int64."""
+    return xp.minimum(xp.arange(cdiv(nnz, tile) + 1, dtype=np.int64) * tile, nnz)
+
+
+class Tiled(CsrArrays):
+    """CSR that blocks of threads take in tiles of consecutive entries."""
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        return {"row_ptr": a.row_ptr, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
+
+    @property
+    def _types(self) -> str:
+        return f"{ctype(self.values)}, {ctype(self.row_ptr)}"
+
+    @property
+    def _nnz(self) -> np.integer:
+        """The number of entries in the type that counts them in the kernels."""
+        return self.row_ptr.dtype.type(len(self.values))
+
+    def _launch(self, kernel: str, grid: int, block: int, items: int, *args: Any, row_ends: int = 0) -> Launch:
+        """A launch of a kernel, named without types, with shared memory for `items` products a thread and row ends."""
+        name, _, options = kernel.partition("<")
+        shared = block * items * self.values.dtype.itemsize + 4 * row_ends
+        return Launch(SOURCE, f"{name}<{self._types}, {options}", grid, block, args, shared)
+
+    def _zero_cuts(self, row: Array, y: Array) -> Launch:
+        """The launch that sets y to zero in `row`, (n,), ascending: rows that tiles have parts of."""
+        args = (np.int32(len(row)), row, y)
+        return Launch(SOURCE, f"zero_cut_rows<{ctype(y)}, int>", *per_thread(len(row)), args)
+
+    def _sum_tiles(
+        self, tile_row: Array, tile_entry: Array | None, block: int, items: int, x: Array, y: Array
+    ) -> Launch:
+        """The launch that sums tiles and adds the parts of rows that they share, in which y is zero, by atomics.
+
+        tile_row: as `tile_rows` gives it. tile_entry: (tiles + 1,), of row_ptr's type, for tiles of at most
+        block x items - 1 entries; None for tiles of block x items.
+        """
+        equal = tile_entry is None
+        matrix = (self.row_ptr, self.col_idx, self.values, x, y)
+        cuts = (tile_row, self.row_ptr if tile_entry is None else tile_entry)  # not read where tiles are equal
+        kernel = f"sum_tiles<{block}, {items}, {cbool(equal)}>"
+        args = (np.int32(self.shape[0]), self._nnz, *cuts, *matrix)
+        return self._launch(kernel, len(tile_row) - 1, block, items, *args, row_ends=block * items // 2)
+
+
+@register
+class CsrEntryTiles(Tiled):
+    """CSR and the first row of each tile of equally many entries; a tile's rows are summed one by one where alike.
+
+    As `csr-merge-tiles`, with `csr-flat`'s tiles, searched once, at conversion (4 bytes a tile). Row ends count nothing
+    in a tile, so that it begins at an even entry, and may have any number of them.
+    """
+
+    key = "csr-entry-tiles"
+    reference = "this project, after Chu et al., HPDC 2023"
+    own = True
+
+    block = Parameter(128, "threads a block", choices=BLOCKS)
+    items = Parameter(8, "entries a thread", choices=(4, 6, 8, 10, 12))
+
+    tile_row: Array  # (tiles + 1,), int32: row in which each tile begins
+
+    @classmethod
+    def estimate(cls, a: Csr, *, block: int, items: int) -> int:
+        return a.nbytes + 4 * (cdiv(a.nnz, block * items) + 1)
+
+    @classmethod
+    def convert(cls, a: Csr, *, block: int, items: int) -> dict[str, Any]:
+        return super().convert(a) | {"tile_row": tile_rows(a.row_ptr, equal_cuts(a.nnz, block * items, a.xp))}
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        tiles = len(self.tile_row) - 1
+        if not tiles:
+            return [zero_fill(y)]
+        cut = self.tile_row[:-1] if tiles > 1 else self.tile_row[:0]  # a single tile cuts no row
+        return [self._zero_cuts(cut, y), self._sum_tiles(self.tile_row, None, self.block, self.items, x, y)]

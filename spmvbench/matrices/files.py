@@ -1,0 +1,134 @@
+"""Matrix files of every usual kind, read into canonical CSR and kept in a binary cache."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.formats.arrays import index_dtype
+from spmvbench.matrices import cache, values
+from spmvbench.matrices.cache import Content
+from spmvbench.matrices.readers import checked, harwell_boeing, matlab, matrix_market, npz
+
+_BOEING = re.compile(r"\.(rb|hb|[rcpiq][suhzr][ae])")
+
+ComplexValues = Literal["refuse", "real"]
+
+
+class Complex(SpmvbenchError):
+    """A matrix is complex, and its real part alone was not asked for."""
+
+
+def is_matrix_file(name: str) -> bool:
+    """Whether a file of this name can be read here: its ending is a known one."""
+    name = name.lower()
+    return name.endswith((".mtx", ".mtx.gz", ".tar.gz", ".mat", ".npz")) or bool(_BOEING.fullmatch(Path(name).suffix))
+
+
+def read(path: str | Path, *, seed: int = 0, complex_values: ComplexValues = "refuse") -> Any:
+    """A matrix file as a scipy.sparse.csr_array: canonical, float64, indices int32 unless nnz needs int64.
+
+    Read are Matrix Market (.mtx, .mtx.gz, or the collection's .tar.gz), Rutherford-Boeing and Harwell-Boeing (.rb, .hb,
+    .rua and the like), MATLAB 5 (.mat: the collection's `Problem`, or the only sparse variable) and SciPy's .npz.
+
+    Symmetric, skew-symmetric and Hermitian matrices are expanded, duplicates summed, stored zeros kept. A pattern (also
+    a matrix of truth values) gets values from `seed` and the entries' positions, symmetric ones where the file declares
+    symmetry. complex_values: "refuse" raises for a complex matrix, "real" takes its real part. The second read comes
+    from a cache in `home()`. Raises SpmvbenchError for what cannot be read, UsageError for an unknown ending.
+    """
+    import scipy.sparse as sp
+
+    path = Path(path)
+    if not path.is_file():
+        raise SpmvbenchError(f"there is no file {path}")
+    content = cache.load(path)
+    if content is None:
+        try:
+            content = _valued(_parse(path), seed)
+        except MemoryError:
+            raise SpmvbenchError(f"{path.name} holds or declares more than this machine's memory does") from None
+        cache.save(path, content)
+    if content.real_part and complex_values == "refuse":
+        raise Complex(
+            f"{path.name} is complex and formats hold real values: only its real part can be taken (--real-part)"
+        )
+    if content.seed not in (None, seed):
+        content = _valued(replace(content, values=None), seed)
+    a = sp.csr_array((content.values, content.col_idx, content.row_ptr), shape=content.shape)
+    a.has_canonical_format = True
+    return a
+
+
+def _valued(content: Content, seed: int) -> Content:
+    """The content with values: those of the file, or of the seed for a pattern."""
+    if content.values is not None:
+        return content
+    of_seed = values.by_position(content.row_ptr, content.col_idx, content.shape[1], seed, symmetric=content.symmetric)
+    return replace(content, values=of_seed, seed=seed)
+
+
+def _parse(path: Path) -> Content:
+    """The content of a file, from the reader that its ending names."""
+    name = path.name.lower()
+    if name.endswith((".mtx", ".mtx.gz", ".tar.gz")):
+        return _content(*matrix_market.read(path), path.name)
+    if name.endswith(".mat"):
+        return _content(*matlab.read(path), path.name)
+    if name.endswith(".npz"):
+        return _content(*npz.read(path), path.name)
+    if _BOEING.fullmatch(path.suffix.lower()):
+        return _content(*harwell_boeing.read(path), path.name)
+    raise UsageError(
+        f"cannot tell what {path.name} is: known are .mtx, .mtx.gz, .tar.gz, .rb, .hb, .rua, .mat and .npz"
+    )
+
+
+def _content(matrix: Any, pattern: bool, symmetry: str, name: str) -> Content:
+    """Canonical CSR of what a reader gave: a SciPy sparse matrix, or a dense array (whose zeros are not stored)."""
+    import scipy.sparse as sp
+
+    checked.size(*matrix.shape, matrix.size, name)
+    checked.exact(matrix if isinstance(matrix, np.ndarray) else matrix.data, name)
+    if symmetry != "general":
+        matrix = _expand(matrix, symmetry, name)
+    a = sp.csr_array(matrix)
+    a.sum_duplicates()  # sorts the columns too
+    pattern = pattern or a.dtype == np.bool_
+    is_complex = a.dtype.kind == "c"
+    data = None if pattern else (a.data.real if is_complex else a.data).astype(np.float64)
+    index = index_dtype(a.nnz)
+    row_ptr, col_idx = a.indptr.astype(index, copy=False), a.indices.astype(index, copy=False)
+    return Content(a.shape, row_ptr, col_idx, data, symmetric=symmetry == "symmetric", real_part=is_complex)
+
+
+def _expand(stored: Any, symmetry: str, name: str) -> Any:
+    """Both triangles of a scipy.sparse.coo_array that holds one; raises SpmvbenchError where it holds more.
+
+    The diagonal of a skew-symmetric matrix is its own negative, that of a Hermitian one its own conjugate: any other is
+    refused, too.
+    """
+    import scipy.sparse as sp
+
+    rows, cols = stored.coords
+    off, below = rows != cols, rows > cols
+    on = stored.data[~off]
+    if (symmetry == "skew-symmetric" and on.any()) or (symmetry == "hermitian" and on.imag.any()):
+        raise SpmvbenchError(f"{name} is declared {symmetry} and its diagonal is not")
+    if below.any() and not below[off].all():
+        # Most of one triangle and some of the other is a matrix; an entry in both would be added to itself.
+        keys = np.minimum(rows, cols).astype(np.int64) << 32 | np.maximum(rows, cols)
+        if len(np.intersect1d(keys[below], keys[off & ~below])):
+            raise SpmvbenchError(f"{name} is declared {symmetry} and holds entries of both triangles")
+    whole = off.all()
+    off_rows, off_cols, off_data = (part if whole else part[off] for part in (*stored.coords, stored.data))
+    if symmetry == "skew-symmetric":
+        off_data = -off_data
+    elif symmetry == "hermitian":
+        off_data = off_data.conj()
+    coordinates = np.concatenate((rows, off_cols)), np.concatenate((cols, off_rows))
+    return sp.coo_array((np.concatenate((stored.data, off_data)), coordinates), shape=stored.shape)

@@ -1,0 +1,266 @@
+"""One way to every matrix: the collection's, generated ones, files and named sets."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from spmvbench import untrusted
+from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.matrices import files, sets, suitesparse, synthetic
+from spmvbench.matrices.download import Unreachable
+from spmvbench.matrices.features import is_spd
+from spmvbench.matrices.suitesparse import Entry
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix that can be read here and now.
+
+    source: "suitesparse", "synthetic" or "file". Generated matrices are of group "synthetic" and named by their spec,
+    files of group "file". path: None for generated ones. nnz: stored entries that the index expects, None if unknown.
+    file_sha256: of the bytes of a file, which may be edited under its name; empty for others. generator_hash: of what
+    makes a generated matrix, which may be edited too; empty for others.
+    """
+
+    group: str
+    name: str
+    kind: str
+    source: str
+    path: Path | None = None
+    nnz: int | None = None
+    file_sha256: str = ""
+    generator_hash: str = ""
+
+    @property
+    def id(self) -> str:
+        """``group/name``, by which rows and commands know it."""
+        return f"{self.group}/{self.name}"
+
+    def entries(self, seed: int = 0) -> int:
+        """Stored entries, as far as anything knows them before reading: else a file is read. Raises SpmvbenchError."""
+        if self.nnz is not None:
+            return self.nnz
+        return synthetic.entries(self.name, seed) if self.path is None else self.read(seed, "real").nnz
+
+    def read(self, seed: int = 0, complex_values: files.ComplexValues = "refuse") -> Any:
+        """The matrix as a canonical scipy.sparse.csr_array of float64; see files.read and synthetic.generate.
+
+        Raises UsageError for a file that was named and is none that can be read, SpmvbenchError for what was fetched
+        and is damaged, for complex values and for a file that is no longer what it was when its hash was taken.
+        """
+        if self.path is None:
+            return synthetic.generate(self.name, seed)
+        try:
+            a = files.read(self.path, seed=seed, complex_values=complex_values)
+        except files.Complex:
+            raise
+        except SpmvbenchError as error:
+            raise (UsageError if self.source == "file" else SpmvbenchError)(str(error)) from None
+        if self.file_sha256 and self.file_sha256 != _digest(self.path):
+            raise SpmvbenchError(
+                f"{self.name} was edited after the run began: the same command measures what it is now"
+            )
+        return a
+
+
+def resolve(
+    matrices: Iterable[str] = (),
+    *,
+    groups: Iterable[str] = (),
+    sets: Iterable[str] = (),
+    kind: str | None = None,
+    min_nnz: int | None = None,
+    max_nnz: int | None = None,
+    spd: bool | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+) -> tuple[list[Matrix], list[str]]:
+    """What is named and here, and the ids of the collection's matrices that are named and not fetched.
+
+    matrices: `group/name`, a name that only one group has, globs, specs, files. The conditions hold for all of them
+    (a file is read for that, and has no kind; one that cannot be read is left to who reads it next), and where nothing
+    is named they select from the whole collection. limit: the first so many, here or not. seed: of generated matrices.
+    Names keep their order; what globs, groups and conditions select comes after, in the index's order. Of files with
+    one name each has its folder before it. Raises UsageError for names that nothing has, with the nearest.
+    """
+    items, groups = _items(matrices, sets), list(groups)
+    given = {"kind": kind, "min_nnz": min_nnz, "max_nnz": max_nnz, "spd": spd}
+    conditions = {name: value for name, value in given.items() if value is not None}
+    if not items and not groups and not conditions:
+        raise UsageError("no matrix is named: give group/name, a generated spec, a file, --group or --set")
+    chosen: dict[str | Path, Matrix | Entry] = {}
+    searched = []
+    for item in items:
+        own = _own(item)
+        if own is None and (conditions or _is_glob(item)):
+            searched.append(item)
+        else:
+            if own is not None and not _meets(own, seed, **conditions):
+                continue
+            found = own or _entry(item)
+            chosen.setdefault(own.path if own and own.path else found.id, found)
+    if searched or groups or (conditions and not items):
+        chosen |= {e.id: e for e in suitesparse.search(searched, groups=groups, **conditions) if e.id not in chosen}
+    here, missing = [], []
+    for found in list(chosen.values())[:limit]:
+        matrix = found if isinstance(found, Matrix) else _fetched(found)
+        if matrix is None:
+            missing.append(found.id)
+        else:
+            here.append(matrix)
+    return _told_apart(here), missing
+
+
+def require_readable(matrices: Sequence[Matrix], seed: int = 0, complex_values: files.ComplexValues = "refuse") -> None:
+    """Raise what is wrong with the first of the matrices if none of them can be read: nothing could be measured.
+
+    What was read is kept in the cache, where whoever measures finds it.
+    """
+    wrong = None
+    for matrix in matrices:
+        if matrix.path is None:
+            return
+        try:
+            matrix.read(seed, complex_values)
+            return
+        except SpmvbenchError as error:
+            wrong = wrong or error
+    if wrong:
+        raise wrong
+
+
+def obtain(name: str) -> Matrix:
+    """One matrix by name, fetched if it is the collection's and not here. Raises UsageError or SpmvbenchError."""
+    own = _own(name)
+    if own is not None:
+        return own
+    if _is_glob(name):
+        raise UsageError(f"{name} is a glob: name one matrix")
+    entry = _entry(name)
+    matrix = _fetched(entry)
+    if matrix is not None:
+        return matrix
+    outcome = suitesparse.fetch([entry])
+    matrix = _fetched(entry)
+    if matrix is None:
+        reason = outcome.failed[0][1] if outcome.failed else "the source does not hold it"
+        raise SpmvbenchError(f"cannot fetch {entry.id}: {reason}")
+    return matrix
+
+
+def load(name: str, seed: int = 0, complex_values: files.ComplexValues = "refuse") -> Any:
+    """A matrix by name (`HB/1138_bus`, `pde:60`, a file) as a scipy.sparse.csr_array; fetched where that is needed.
+
+    seed: for generated values and for those of patterns. complex_values: see files.read.
+    """
+    return obtain(name).read(seed, complex_values)
+
+
+def _items(matrices: Iterable[str], set_names: Iterable[str]) -> list[str]:
+    """The names given and those of the sets."""
+    return [*matrices, *(name for set_name in set_names for name in sets.members(set_name))]
+
+
+def _is_glob(text: str) -> bool:
+    return any(sign in text for sign in "*?[")
+
+
+def _meets(
+    matrix: Matrix,
+    seed: int,
+    kind: str = "",
+    min_nnz: int | None = None,
+    max_nnz: int | None = None,
+    spd: bool | None = None,
+) -> bool:
+    """Whether a generated matrix or a file meets the conditions; a file that cannot be read does."""
+    if kind.lower() not in matrix.kind.lower():
+        return False
+    try:
+        if (min_nnz or max_nnz is not None) and not (min_nnz or 0) <= matrix.entries(seed) <= (
+            math.inf if max_nnz is None else max_nnz
+        ):
+            return False
+        return spd is None or is_spd(matrix.read(seed, "real")) == spd
+    except SpmvbenchError:
+        return True
+
+
+def _own(text: str) -> Matrix | None:
+    """The matrix of a spec (its group before it, as in tables, or not) or a file, None for one of the collection."""
+    spec = text.removeprefix("synthetic/")
+    if synthetic.is_spec(spec):
+        spec = synthetic.canonical(spec)
+        kind = spec.partition(":")[0]
+        if kind != "empty" and not synthetic.has_rows(spec):
+            raise UsageError(f"{spec} has no rows or no columns; a matrix without entries is empty:R:C")
+        return Matrix("synthetic", spec, kind, "synthetic", generator_hash=synthetic.generator_hash(kind))
+    path = Path(text)
+    if os.path.isfile(path):  # no error for what can be no file's name
+        return Matrix("file", untrusted.file_name(path.name), "", "file", path.resolve())
+    if files.is_matrix_file(text):
+        raise UsageError(f"there is no file {text}")
+    return None
+
+
+def is_own(text: str) -> bool:
+    """Whether a text names a generated matrix or a file, not one of the collection. Raises UsageError."""
+    return _own(text) is not None
+
+
+def _entry(name: str) -> Entry:
+    """What the index says of an exact name. A matrix that is here needs no index, and no network for it."""
+    group, slash, short = name.partition("/")
+    bare = Entry(group, short) if slash else None
+    if bare and _fetched(bare):
+        known = (entry for entry in suitesparse.index(network=False) if entry.id == name)
+        return next(known, bare)
+    try:
+        return suitesparse.search([name])[0]
+    except Unreachable:
+        if bare:
+            return bare  # not here, and nobody to ask whether it exists
+        raise
+
+
+def _told_apart(matrices: Sequence[Matrix]) -> list[Matrix]:
+    """The matrices; files with their hashes, and those of one name with as much of their paths as tells them apart."""
+    twins: dict[str, list[Path]] = {}
+    for matrix in matrices:
+        if matrix.source == "file":
+            twins.setdefault(matrix.path.name, []).append(matrix.path)
+    return [
+        replace(matrix, name=_short(matrix.path, twins[matrix.path.name]), file_sha256=_digest(matrix.path))
+        if matrix.source == "file"
+        else matrix
+        for matrix in matrices
+    ]
+
+
+def _short(path: Path, twins: Sequence[Path]) -> str:
+    """The end of a path that no other of these paths has."""
+    depth = next(n for n in itertools.count(1) if sum(twin.parts[-n:] == path.parts[-n:] for twin in twins) == 1)
+    return untrusted.file_name(str(Path(*path.parts[-depth:])))
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file's bytes; empty where it cannot be read, as whoever reads the matrix will say."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def _fetched(entry: Entry) -> Matrix | None:
+    path = suitesparse.cached(entry.group, entry.name)
+    if path is None:
+        return None
+    return Matrix(entry.group, entry.name, entry.kind, "suitesparse", path, entry.stored or entry.nnz)

@@ -1,0 +1,460 @@
+"""The SuiteSparse Matrix Collection: its index and its archives.
+
+T. A. Davis and Y. Hu, The University of Florida Sparse Matrix Collection, ACM TOMS 38(1), 2011.
+A matrix is named `group/name`: names repeat between groups. A mirror is a folder or an address laid out as the site is:
+`files/ssstats.csv` and `MM/<group>/<name>.tar.gz`. Neither is trusted: names become paths only where they may be
+an Entry's, and an archive is taken only where it holds a matrix of the size that the index says, in about that size.
+
+The package ssgetpy reads the same index and is not used: to import any part of it makes ~/.ssgetpy and downloads the
+index, or fails without a network; and it leaves out the index's last column, which a download's size is held to.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import itertools
+import logging
+import os
+import re
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.matrices import archive
+from spmvbench.matrices.download import RETRY, Failed, Missing, Retry, Unreachable, adapter, transfer
+from spmvbench.matrices.readers import matrix_market
+from spmvbench.paths import home
+
+SITE = "https://sparse.tamu.edu"
+INDEX = "files/ssstats.csv"
+INDEX_MAX_AGE = 30 * 24 * 3600  # s
+INDEX_MOST = 64 << 20  # bytes
+SHA256 = Path(__file__).with_name("sha256.csv.gz")
+
+# What a group and a name may be, wherever they come from: paths are made of them, and rows, figures and commands.
+_NAME = re.compile(r"\w[\w.+-]{0,99}", re.ASCII)
+_OWN_GROUPS = ("file", "synthetic")  # what matrices from elsewhere are called; see sources.Matrix
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A matrix as the index describes it; the numbers are None for one that only a folder holds and the index lacks.
+
+    nnz: nonzeros, explicit zeros left out; stored: entries, explicit zeros included. dtype: real, complex or binary.
+    pattern_symmetry, numeric_symmetry: share of the off-diagonal entries that are mirrored, 0 to 1. Raises UsageError
+    for a group, a name, a number or a kind that can be none.
+    """
+
+    group: str
+    name: str
+    rows: int | None = None
+    cols: int | None = None
+    nnz: int | None = None
+    dtype: str = ""
+    is2d3d: bool = False
+    spd: bool = False
+    pattern_symmetry: float | None = None
+    numeric_symmetry: float | None = None
+    kind: str = ""
+    stored: int | None = None
+
+    def __post_init__(self) -> None:
+        if not _may_be(self.group, self.name):
+            raise UsageError(
+                f"{f'{self.group}/{self.name}'[:80]!r} is no matrix of the collection: "
+                "a group and a name are of letters, digits and _ . + - and begin with none of the last three"
+            )
+        if any(not 0 <= n < 1 << 63 for n in (self.rows, self.cols, self.nnz, self.stored) if n is not None):
+            raise UsageError(f"{self.id} has sizes that no matrix has")
+        if len(self.kind) > 200 or not self.kind.isprintable():
+            raise UsageError(f"{self.id} has a kind of over 200 characters, or of some that do not print")
+
+    @property
+    def id(self) -> str:
+        """``group/name``, by which rows and commands know it."""
+        return f"{self.group}/{self.name}"
+
+    @property
+    def most_bytes(self) -> int:
+        """What its archive may take: text of all entries without packing, and companions of some columns."""
+        if self.stored is None:
+            return 1 << 36
+        return (64 << 20) + 64 * self.stored + 256 * (self.rows + self.cols)
+
+
+def _may_be(group: str, name: str) -> bool:
+    return bool(_NAME.fullmatch(group) and _NAME.fullmatch(name)) and group not in _OWN_GROUPS
+
+
+@dataclass
+class Outcome:
+    """What became of the entries given to `fetch`, in their order.
+
+    failed: (entry, reason). differing: entries that a mirror holds with other bytes than the site's.
+    """
+
+    fetched: list[Entry] = field(default_factory=list)
+    present: list[Entry] = field(default_factory=list)
+    missing: list[Entry] = field(default_factory=list)
+    failed: list[tuple[Entry, str]] = field(default_factory=list)
+    differing: list[Entry] = field(default_factory=list)
+
+
+# --- the source and the places here
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where files come from: an address or a folder, and what to log in with, kept apart so that nothing prints it."""
+
+    place: str | Path
+    login: tuple[str, str] | None = None
+
+    @classmethod
+    def of(cls, mirror: str | os.PathLike[str] | None) -> _Source:
+        """The mirror given, SPMVBENCH_MIRROR or the site: an address, or the folder that holds `MM`."""
+        from urllib.parse import unquote, urlsplit, urlunsplit
+        from urllib.request import url2pathname
+
+        text = str(mirror or os.environ.get("SPMVBENCH_MIRROR") or SITE)
+        try:
+            parts = urlsplit(text)
+            sound = bool(parts.hostname) and parts.port != 0 and not parts.query and not parts.fragment
+        except ValueError:
+            raise UsageError(f"the mirror {without_login(text)} is no address") from None
+        if parts.scheme in ("http", "https"):
+            if not sound:
+                raise UsageError(f"the mirror {without_login(text)} is no address that paths can be added to")
+            login, _, host = parts.netloc.rpartition("@")
+            user, _, password = login.partition(":")
+            address = urlunsplit((parts.scheme, host, parts.path, "", "")).rstrip("/")
+            return cls(address, (unquote(user), unquote(password)) if login else None)
+        if parts.scheme and parts.scheme != "file" and "://" in text:
+            raise UsageError(f"the mirror {without_login(text)} is neither an http(s) address nor a folder")
+        folder = Path(url2pathname(parts.path) if parts.scheme == "file" else os.path.expanduser(text))
+        if not folder.is_dir():
+            raise UsageError(f"the mirror {without_login(text)} is not a folder")
+        return cls(folder)
+
+    @property
+    def folder(self) -> Path | None:
+        return self.place if isinstance(self.place, Path) else None
+
+    def file(self, path: str) -> str | Path:
+        from urllib.parse import quote
+
+        return self.place / path if isinstance(self.place, Path) else f"{self.place}/{quote(path)}"
+
+    def session(self, retry: Retry, connections: int = 1) -> Any:
+        """A requests.Session to ask this source with."""
+        import requests
+
+        from spmvbench import __version__
+
+        session = requests.Session()
+        session.headers["User-Agent"] = f"spmvbench/{__version__}"
+        session.auth = self.login
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, adapter(connections, retry.patience))
+        return session
+
+
+def without_login(mirror: str) -> str:
+    """A mirror's address as it may be shown: without user and password."""
+    return re.sub(r"^(\w+://|)[^/]*@", r"\1", mirror)
+
+
+def location(group: str, name: str) -> Path:
+    """Where the archive of a matrix is kept here, fetched or not."""
+    return home() / "MM" / group / f"{name}.tar.gz"
+
+
+def cached(group: str, name: str) -> Path | None:
+    """The archive of a matrix if it was fetched; None for names that are none of the collection's."""
+    path = location(group, name)
+    return path if _may_be(group, name) and path.is_file() else None
+
+
+def at_hand(group: str, name: str) -> bool:
+    """Whether a matrix can be read without a network: it was fetched, or the mirror is a folder that holds it."""
+    if not _may_be(group, name):
+        return False
+    folder = _Source.of(None).folder
+    return cached(group, name) is not None or bool(folder and (folder / "MM" / group / f"{name}.tar.gz").is_file())
+
+
+def cached_names() -> list[tuple[str, str]]:
+    """(group, name) of every matrix that was fetched, sorted."""
+    return _held(home())
+
+
+def _held(folder: Path) -> list[tuple[str, str]]:
+    found = ((path.parent.name, path.name.removesuffix(".tar.gz")) for path in folder.glob("MM/*/*.tar.gz"))
+    return sorted(names for names in found if _may_be(*names))
+
+
+# --- the index
+
+
+def index(mirror: str | None = None, *, network: bool = True, retry: Retry = RETRY) -> list[Entry]:
+    """The whole collection in the index's order, then what the mirror's folder or the cache holds beyond it.
+
+    The index comes from the mirror's folder or from a copy in the cache, which is renewed from the mirror's address or
+    the site when it is older than 30 days. Without network an old copy does, with a line of notice; without any copy
+    this raises Unreachable. network=False: never ask the network; nothing where there is no copy.
+    """
+    source = _Source.of(mirror)
+    path = _index_file(source, network, retry)
+    known = _parsed(path, path.stat().st_mtime_ns) if path else []
+    names = {(entry.group, entry.name) for entry in known}
+    held = {*cached_names(), *(_held(source.folder) if source.folder else ())}
+    return [*known, *(Entry(group, name) for group, name in sorted(held - names))]
+
+
+def _index_file(source: _Source, network: bool, retry: Retry) -> Path | None:
+    """Our copy of the index of `source`, renewed where needed; else the newest of the copies from elsewhere."""
+    kept = home() / "files"
+    place = str(source.place)
+    copy = kept / ("" if place == SITE else re.sub(r"[^\w.-]+", "_", place)) / "ssstats.csv"
+    if source.folder:
+        theirs = source.folder / INDEX
+        fresh = copy.exists() and theirs.exists() and copy.read_bytes() == theirs.read_bytes()
+    else:
+        fresh = not network or (copy.exists() and time.time() - copy.stat().st_mtime < INDEX_MAX_AGE)
+    copies = [copy] if copy.exists() else sorted(kept.glob("**/ssstats.csv"), key=lambda path: -path.stat().st_mtime)
+    if fresh:
+        return copies[0] if copies else None
+    if copies:  # with something to fall back on, a dead network is not worth waiting for
+        retry = replace(retry, tries=1, connect=min(3, retry.connect))
+    try:
+        with source.session(retry) as session:
+            transfer(
+                source.file(INDEX), copy, accept=_check_index, session=session, retry=retry, replace=True,
+                most=INDEX_MOST,
+            )  # fmt: skip
+    except (Unreachable, Failed):
+        if not copies:
+            raise
+        days = (time.time() - copies[0].stat().st_mtime) / 86400
+        log.warning("Cannot renew the collection's index from %s, so a copy of %.0f days ago is used", place, days)
+        return copies[0]
+    return copy
+
+
+def _check_index(path: Path) -> None:
+    if not _parsed(path, path.stat().st_mtime_ns):
+        raise Failed(f"what came as {INDEX} is not the collection's index (it is empty)")
+
+
+@lru_cache(maxsize=4)
+def _parsed(path: Path, mtime_ns: int) -> list[Entry]:
+    """The entries of an index file. Its first two lines are their number and the date. Raises Failed."""
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return [_entry(row) for row in csv.reader(itertools.islice(file, 2, None))]
+    except (ValueError, csv.Error, UsageError) as error:
+        what, then = (f"what came as {INDEX}", "") if path.suffix == ".part" else (path, ": remove it")
+        raise Failed(f"{what} is not the collection's index ({error}){then}") from None
+
+
+def _entry(row: Sequence[str]) -> Entry:
+    """A line of the index, of whose first 13 columns the last counts the entries with the explicit zeros among them.
+
+    Raises ValueError and UsageError.
+    """
+    group, name, rows, cols, nnz, real, binary, is2d3d, spd, pattern, numeric, kind, stored = row[:13]
+    dtype = "binary" if int(binary) else "real" if int(real) else "complex"
+    symmetry = float(pattern), float(numeric)
+    sizes = int(rows), int(cols), int(nnz)
+    return Entry(group, name, *sizes, dtype, bool(int(is2d3d)), bool(int(spd)), *symmetry, kind, int(stored))
+
+
+def search(
+    patterns: Iterable[str] = (),
+    *,
+    groups: Iterable[str] = (),
+    kind: str | None = None,
+    min_nnz: int | None = None,
+    max_nnz: int | None = None,
+    spd: bool | None = None,
+    limit: int | None = None,
+    mirror: str | None = None,
+    network: bool = True,
+) -> list[Entry]:
+    """Entries that match any pattern or group (everything where neither is given) and all the conditions.
+
+    patterns: `group/name`, a glob (`HB/bcs*`), or a name alone if only one group has it. kind: part of the kind's text.
+    min_nnz, max_nnz: on the index's nnz. limit: keep the first so many. mirror, network: as for `index`.
+    Raises UsageError for a group, name or glob that nothing matches, with the nearest ones.
+    """
+    entries = index(mirror, network=network)
+    patterns, groups = list(patterns), list(groups)
+    if patterns or groups:
+        chosen = {entry.id for pattern in patterns for entry in _matching(pattern, entries)}
+        for group in groups:
+            _check_group(group, entries)
+        entries = [entry for entry in entries if entry.id in chosen or entry.group in groups]
+    if kind:
+        entries = [entry for entry in entries if kind.lower() in entry.kind.lower()]
+    if min_nnz is not None:
+        entries = [entry for entry in entries if entry.nnz is not None and entry.nnz >= min_nnz]
+    if max_nnz is not None:
+        entries = [entry for entry in entries if entry.nnz is not None and entry.nnz <= max_nnz]
+    if spd is not None:
+        entries = [entry for entry in entries if entry.spd == spd]
+    return entries[:limit]
+
+
+def _check_group(group: str, entries: Sequence[Entry]) -> None:
+    groups = sorted({entry.group for entry in entries})
+    if group not in groups:
+        raise UsageError(f"the collection has no group {group}{did_you_mean(group, groups)}")
+
+
+def _matching(pattern: str, entries: Sequence[Entry]) -> list[Entry]:
+    group, slash, name = pattern.rpartition("/")
+    if any(sign in pattern for sign in "*?["):
+        whole = pattern if slash else f"*/{pattern}"
+        found = [entry for entry in entries if fnmatchcase(entry.id, whole)]
+        if not found:
+            raise UsageError(f"no matrix of the collection matches {pattern}")
+        return found
+    found = [entry for entry in entries if entry.name == name and group in ("", entry.group)]
+    if len(found) == 1:
+        return found
+    if found:
+        raise UsageError(f"{name} is in several groups: say {' or '.join(entry.id for entry in found)}")
+    if slash:
+        _check_group(group, entries)
+        names = [entry.id for entry in entries if entry.group == group]
+        raise UsageError(f"group {group} has no matrix {name}{did_you_mean(pattern, names)}")
+    if any(entry.group == name for entry in entries):
+        raise UsageError(f"{name} is a group: say --group {name} or '{name}/*'")
+    near = did_you_mean(name, sorted({entry.name for entry in entries}))
+    raise UsageError(f"the collection has no matrix {name}{near}")
+
+
+# --- the archives
+
+
+@cache
+def _sha256() -> dict[str, str]:
+    """SHA-256 of the site's archives in Matrix Market form by `group/name`, as of 2020."""
+    import gzip
+
+    with gzip.open(SHA256, "rt", newline="") as file:
+        return {f"{row['group']}/{row['name']}": row["sha256"] for row in csv.DictReader(file)}
+
+
+def fetch(
+    entries: Iterable[Entry],
+    *,
+    mirror: str | None = None,
+    jobs: int = 4,
+    verify: bool = True,
+    progress: bool = True,
+    retry: Retry = RETRY,
+) -> Outcome:
+    """Bring the archives of the entries to the cache, `jobs` at a time; those already there are left alone.
+
+    verify: compare with the site's SHA-256 of 2020. What differs is put under `quarantine` and counted as failed if it
+    comes from the site, and kept and noted if it comes from a mirror, which may have packed it anew. Every archive must
+    pass `archive.check`. progress: bars on a terminal. retry: how long to try.
+
+    Raises Unreachable and NoSpace, which end everything; what was fetched until then is kept.
+    """
+    from contextlib import nullcontext
+
+    from tqdm import tqdm
+
+    entries = list(dict.fromkeys(entries))
+    source = _Source.of(mirror)
+    stop = Event()
+    differing: set[Entry] = set()
+    hidden = None if progress else True  # None: hidden unless stderr is a terminal
+
+    def bring(entry: Entry) -> bool:
+        target = location(entry.group, entry.name)
+        if target.is_file():
+            return False
+        path = source.file(f"MM/{entry.group}/{entry.name}.tar.gz")
+        with tqdm(desc=entry.id, unit="B", unit_scale=True, leave=False, delay=0.5, disable=hidden) as bar:
+
+            def show(done: int, total: int | None) -> None:
+                bar.total = total
+                bar.update(done - bar.n)
+
+            def accept(part: Path) -> None:
+                known = _sha256().get(entry.id) if verify else None
+                if known:
+                    with open(part, "rb") as file:
+                        if hashlib.file_digest(file, "sha256").hexdigest() == known:
+                            return  # the site's own bytes, so what they hold is known
+                archive.check(part, entry.name)
+                if known and source.place == SITE:
+                    _quarantine(entry, part)
+                _check_header(entry, part)
+                if known:
+                    differing.add(entry)
+
+            return transfer(
+                path, target, accept=accept, session=session, retry=retry, progress=show, stop=stop,
+                most=entry.most_bytes,
+            )  # fmt: skip
+
+    results: dict[Entry, bool | Failed | archive.BadArchive] = {}
+    pool = ThreadPoolExecutor(jobs)
+    with nullcontext() if source.folder else source.session(retry, jobs) as session:
+        try:
+            futures = {pool.submit(bring, entry): entry for entry in entries}
+            for future in tqdm(as_completed(futures), "fetch", len(futures), unit="matrix", disable=hidden):
+                try:
+                    results[futures[future]] = future.result()
+                except (Failed, archive.BadArchive) as error:
+                    results[futures[future]] = error
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+    outcome = Outcome(differing=[entry for entry in entries if entry in differing])
+    for entry in entries:
+        match results[entry]:
+            case True:
+                outcome.fetched.append(entry)
+            case False:
+                outcome.present.append(entry)
+            case Missing():
+                outcome.missing.append(entry)
+            case error:
+                outcome.failed.append((entry, str(error)))
+    return outcome
+
+
+def _check_header(entry: Entry, part: Path) -> None:
+    """Raise Failed for an archive whose matrix is not of the size that the index says."""
+    with archive.open_matrix(part, entry.name) as text:
+        try:
+            found = matrix_market.header(text)
+        except ValueError as error:
+            raise Failed(f"its matrix cannot be read: {error}") from None
+    if entry.rows is not None and not found.holds(entry.rows, entry.cols, entry.nnz, entry.stored):
+        raise Failed(
+            f"another matrix came: {found.rows} x {found.cols} with {found.entries:,} entries, {found.symmetry}; "
+            f"the index says {entry.rows} x {entry.cols} with {entry.stored:,}"
+        )
+
+
+def _quarantine(entry: Entry, part: Path) -> None:
+    kept = home() / "quarantine" / entry.group / f"{entry.name}.tar.gz"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(part, kept)
+    raise Failed(f"its SHA-256 is not the collection's; put aside as {kept} (--no-verify takes it as it is)")

@@ -1,0 +1,87 @@
+"""What a device tells once a session, before the first case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from spmvbench.devices import Device
+from spmvbench.formats import Launch
+from spmvbench.formats.arrays import LINE_BYTES, cdiv
+from spmvbench.measure import timing
+from spmvbench.measure.cases import DEFAULT_MODES, Settings
+
+GATHER_BYTES = 2**30  # the longest x whose gathers are timed
+KEPT = (0.5, 0.75, 1.0)  # of L2, by what the reader of a roof asks to be kept there
+SESSION = ("launch_floor", "copy_bandwidth_gbps", "read_bandwidth_gbps", "roofs")  # what is measured once a session
+
+
+def probe(device: Device, settings: Settings) -> dict[str, Any]:
+    """What a device tells once a session: itself, its launch floor by mode (s), its bandwidths (GB/s), its roofs."""
+    properties = {"device_name": device.name} | device.properties()
+    facts: dict[str, Any] = {"device": device.name, "kind": device.kind, "properties": properties}
+    facts["default_max_bytes"] = device.default_max_bytes
+    if settings.measured is not None:
+        return facts | dict(settings.measured)
+    rule = timing.RULES[device.kind]
+
+    def median(launch: Launch, mode: str) -> float:
+        series = timing.prepare(device.compile([launch]), device, mode, rule)
+        timing.take_round(series, device, rule)
+        return timing.summary(series)["t_median"]
+
+    empty = Launch("vector.cu", "empty<0>", 1, 32, ())
+    facts["launch_floor"] = {mode: median(empty, mode) for mode in DEFAULT_MODES[device.kind]}
+    if device.kind == "cuda":
+        # Pairs of doubles, far more than L2 holds.
+        pairs = int(min(device.memory_free() // 8, 1 << 30)) // 16
+        source, target = (device.to_device(np.zeros(2 * pairs)) for _ in range(2))
+        copy = Launch("vector.cu", "copy<double2>", cdiv(pairs, 256), 256, (source, target, np.int64(pairs)))
+        read = Launch("vector.cu", "read<double2>", 8192, 256, (source, target, np.int64(0), np.int64(pairs)))
+        facts["copy_bandwidth_gbps"] = 2e-9 * source.nbytes / median(copy, "hot")
+        facts["read_bandwidth_gbps"] = 1e-9 * source.nbytes / median(read, "hot")
+        facts["roofs"] = _roofs(device, replace(rule, rounds=1, budget=rule.budget / 20), source, target)
+    return facts
+
+
+def kept_shares(size: int, l2: int) -> set[float]:
+    """Of an array of `size` bytes that is read again and again, the shares to try to keep in an L2 of `l2` bytes.
+
+    However large the array is: an H200 reads 226 MB in a loop, nearly four times its L2, 9 % faster than DRAM gives.
+    """
+    return {min(share * l2 / size, 1.0) for share in (0.0, *KEPT)} if size > l2 / 4 else {0.0}
+
+
+def _roofs(device: Device, rule: timing.Rule, source: Any, target: Any) -> dict[str, list[tuple[int, float]]]:
+    """As `roofs.columns` takes them, for sizes from 64 kB, as far as `source` (zeros) reaches.
+
+    Around the size of L2 there are four sizes to a doubling. From a quarter of it on the fastest of several reads
+    counts, of which each keeps another part of the array there.
+    """
+
+    def seconds(launch: Launch) -> float:
+        series = timing.prepare(device.compile([launch]), device, "hot", rule)
+        timing.take_round(series, device, rule)
+        return timing.summary(series)["t_median"]
+
+    def read(size: int, kept: float) -> float:
+        grid = min(cdiv(size // 8, 8 * 256), 8192)
+        args = (source, target, np.int64(kept * size / 16), np.int64(size // 16))
+        return seconds(Launch("vector.cu", "read<double2>", grid, 256, args))
+
+    powers = [2**digits for digits in range(16, source.nbytes.bit_length())]
+    l2 = device.properties()["l2_bytes"]
+    near = {int(size * 2 ** (quarter / 4)) for size in powers if l2 / 4 < size < 4 * l2 for quarter in range(4)}
+    found: dict[str, list[tuple[int, float]]] = {"read": [], "sectors": [], "lines": []}
+    for size in sorted({*powers, *near}):
+        found["read"].append((size, min(read(size, kept) for kept in kept_shares(size, l2))))
+    blocks, threads, rounds = 8 * device.limits.multiprocessors, 256, 32
+    fetched = blocks * threads * rounds * 8
+    for size in (size for size in powers if size <= GATHER_BYTES):
+        args = (source, np.uint32(size // 8 - 1), np.int32(rounds), target)
+        for of, run in (("sectors", 1), ("lines", LINE_BYTES // 8)):
+            gather = Launch("vector.cu", f"gather_random<double, {run}>", blocks, threads, args)
+            found[of].append((size, seconds(gather) * run / fetched))
+    return found

@@ -1,0 +1,170 @@
+"""Which program a format runs on a matrix: labels that run the same one are several names of it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from spmvbench import formats
+from spmvbench.devices import Device
+from spmvbench.devices.cuda import three
+from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip, kernel_path, kernels, single_steps
+from spmvbench.formats.arrays import Array, array_module
+from spmvbench.formats.conversion import converting_for
+from spmvbench.formats.footprint import span as span_of
+from spmvbench.formats.vectors import SparseVector, parts
+from spmvbench.measure import operations
+
+
+def program_hash(
+    fmt: Format,
+    launches: Sequence[Launch | Call | Loop],
+    device: Device,
+    x: Array | SparseVector,
+    y: Array,
+    code: str = "",
+) -> str:
+    """SHA-256 (16 hex digits) of what one SpMV runs: two formats of one matrix that give the same are one program.
+
+    launches: those of `fmt` for this x and y, which lie on the device. code: `Program.code_hash` of them; where it is
+    empty, the text of their kernels' files stands for it.
+
+    What counts: the steps in order, each with its kernel, grid, block and dynamic shared memory, or its turns; scalars
+    with their types; of every array its place among the arguments, type, shape, and which arguments are one array; the
+    contents of those that are stored; the orders in which x and y are taken. x and y count by their place alone. So do
+    arrays that are neither stored nor x or y and that some step may write to: they are scratch space, which may hold
+    anything. Those that no step may write to are tables, whose contents count. Names of arrays and parts do not count,
+    nor stored arrays that no step takes, nor launches with an empty grid. What a library does in a call cannot be seen:
+    its name and the format's parameters stand for it.
+    """
+    arrays = _Arrays(fmt, launches, x, y)
+    steps = list(_told(launches, arrays.described, sorted(fmt.params.items())))
+    orders = [None if order is None else arrays.content(order) for order in (fmt.x_order, fmt.y_order)]
+    ran = [step for step in single_steps(launches) if isinstance(step, Launch) and _has_work(step)]
+    codes = code or [_code_hash(launch.source) for launch in ran]
+    sums = device.checksums(arrays.contents)() if arrays.contents else []
+    return hashlib.sha256(repr((codes, steps, orders, sums)).encode()).hexdigest()[:16]
+
+
+def on_matrix(
+    chosen: Iterable[tuple[type[Format], Mapping[str, Any]]], a: Csr, device: Device, max_bytes: int
+) -> tuple[dict[str, str], dict[str, str]]:
+    """What formats of y = A x would run on a matrix: `program_hash` by label; and why the others run nothing, likewise.
+
+    They are converted, within `max_bytes`, and nothing is compiled or run.
+    """
+    a = a.on(device.xp).read_only()
+    x, y = (device.to_device(vector) for vector in operations.get("spmv").vectors(a))
+    programs: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    for cls, params in chosen:
+        label = formats.label(cls, dict(params))
+        try:
+            with converting_for(device.limits):
+                fmt = cls.from_csr(a, max_bytes=max_bytes, **params)
+            programs[label] = program_hash(fmt, fmt.launches(x, y), device, x, y)
+        except Skip as skip:
+            failed[label] = skip.reason
+        except Exception as error:  # a format's own code may raise anything
+            failed[label] = f"{type(error).__name__}: {error}"
+    return programs, failed
+
+
+class _Arrays:
+    """The arrays that steps take, without their names and addresses. contents: those whose contents count."""
+
+    def __init__(self, fmt: Format, launches: Sequence[Launch | Call | Loop], x: Array | SparseVector, y: Array):
+        self._vectors = {f"x{i}": span_of(part) for i, part in enumerate(parts(x))} | {"y": span_of(y)}
+        self._stored = [span_of(array) for array in fmt.arrays().values()]
+        self._written = {
+            span_of(array) for step in filter(_has_work, single_steps(launches)) for array in _outputs(step)
+        }
+        self._numbers: dict[tuple[int, int], int] = {}  # in the order in which steps take them
+        self.contents: list[Array] = []
+
+    def described(self, arg: Any) -> tuple[Any, ...]:
+        """An argument in plain values."""
+        if isinstance(arg, np.generic):
+            return arg.dtype.str, arg.tobytes()
+        form, span = _form(arg), span_of(arg)
+        if not arg.nbytes:
+            return form
+        for name, whole in self._vectors.items():
+            if _within(span, whole):
+                return *form, name, span[0] - whole[0]
+        stored = any(_within(span, whole) for whole in self._stored)
+        if not stored and any(low < span[1] and span[0] < high for low, high in self._written):
+            return *form, "scratch", self._numbers.setdefault(span, len(self._numbers))
+        if span in self._numbers:
+            return *form, self._numbers[span]
+        self._numbers[span] = len(self._numbers)
+        return *form, self._numbers[span], self.content(arg)
+
+    def content(self, array: Array) -> tuple[Any, ...]:
+        """An array whose content counts: its form, and its place among the contents."""
+        self.contents.append(array_module(array).ascontiguousarray(array))
+        return *_form(array), len(self.contents)
+
+
+def _form(array: Array) -> tuple[Any, ...]:
+    order = "C" if array.flags.c_contiguous else "F" if array.flags.f_contiguous else array.strides
+    return array.dtype.str, array.shape, order
+
+
+def _told(
+    steps: Sequence[Launch | Call | Loop], described: Callable[[Any], tuple[Any, ...]], params: list[Any]
+) -> Iterator[tuple[Any, ...]]:
+    """Steps in plain values."""
+    for step in filter(_has_work, steps):
+        if isinstance(step, Loop):
+            yield "loop", step.limit, list(_told(step.steps, described, params)), described(step.more)
+        elif isinstance(step, Call):
+            yield "call", step.name, params, [described(arg) for arg in step.args]
+        else:
+            shape = [int(n) for n in (*three(step.grid), *three(step.block), step.shared_bytes)]
+            yield "launch", step.kernel, shape, [described(arg) for arg in step.args]
+
+
+def _has_work(step: Launch | Call | Loop) -> bool:
+    if isinstance(step, Loop):
+        return any(map(_has_work, step.steps))
+    return isinstance(step, Call) or all(three(step.grid))
+
+
+def _outputs(step: Launch | Call) -> list[Array]:
+    """The arrays that a step may write to: all of which its kernel's declaration does not say that they are const."""
+    read_only = _read_only(step.source, step.kernel.partition("<")[0]) if isinstance(step, Launch) else ()
+    known = len(read_only) == len(step.args)
+    return [arg for i, arg in enumerate(step.args) if not isinstance(arg, np.generic) and not (known and read_only[i])]
+
+
+@cache
+def _read_only(source: str, kernel: str) -> tuple[bool, ...]:
+    """Of each parameter of a kernel whether it is a pointer to const; () where its declaration was not found."""
+    found = re.search(rf"__global__[^;{{}}]*?\b{re.escape(kernel)}\s*\(([^(){{}}]*)\)\s*{{", _text(source))
+    if not found:
+        return ()
+    parameters = re.split(r",(?![^<]*>)", found[1])
+    return tuple(bool(re.search(r"\bconst\b[^*]*\*", parameter)) for parameter in parameters)
+
+
+@cache
+def _code_hash(source: str) -> str:
+    return hashlib.sha256(_text(source).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+@cache
+def _text(source: str) -> str:
+    """The code of a kernels' file and of all that it includes, without comments and layout."""
+    path = kernel_path(source)
+    files = (path, *kernels.headers(path))
+    return "\n".join(f"{file.name}\0{kernels.code(kernels.read(file))}" for file in files)
+
+
+def _within(span: tuple[int, int], whole: tuple[int, int]) -> bool:
+    return whole[0] <= span[0] and span[1] <= whole[1]

@@ -1,0 +1,1 @@
+"""From rows to figures, tables and one HTML page."""

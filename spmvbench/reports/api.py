@@ -1,0 +1,102 @@
+"""Reports and figures from Python: `spmvbench.report` and `spmvbench.plot`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.paths import inside, output
+from spmvbench.reports import page, published, style
+from spmvbench.rows import store
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure of a report. figure: matplotlib's, to be changed as one likes. data: the numbers in it.
+
+    A notebook shows it where it is the last of a cell.
+    """
+
+    figure: Figure
+    data: pd.DataFrame
+
+    def _repr_svg_(self) -> str:
+        with style.theme():
+            return style.rendered(self.figure, "svg").decode()
+
+    def save(self, path: Path | str) -> Path:
+        """Write it as svg, png or pdf, as the name ends. Raises ValueError for others."""
+        path = Path(path)
+        kind = path.suffix.removeprefix(".")
+        if kind not in ("svg", "png", "pdf"):
+            raise ValueError(f"{path.name} should end in .svg, .png or .pdf")
+        with style.theme(), output(path) as file:
+            file.write(style.rendered(self.figure, kind))
+        return path
+
+
+def plot(
+    rows: pd.DataFrame | Path | str,
+    name: str = "profile",
+    *,
+    baseline: str | None = None,
+    highlight: Sequence[str] | None = None,
+    emulated: bool = False,
+    published: Sequence[str] = (),
+) -> Plot:
+    """One figure of a report, by its name: profile, ratios, gflops, roofline and so on, as `spmvbench report` lists.
+
+    rows: those of `spmvbench.run` or `load_run`, all or some; or a run's name or folder. baseline: what speed-ups
+    compare with. highlight: labels of formats. emulated: show times of the emulated device, marked as such. published:
+    papers' figures to set beside them, such as ``"survey-k40m"``. Raises UsageError for names that are not known and
+    where there is nothing to draw.
+    """
+    table, about = _held(rows)
+    return Plot(*page.picture(table, name=name, **about | _options(baseline, highlight, emulated, published)))
+
+
+def report(
+    rows: pd.DataFrame | Path | str,
+    out: Path | str | None = None,
+    *,
+    figures: Sequence[str] | None = None,
+    images: Sequence[str] = ("svg",),
+    baseline: str | None = None,
+    highlight: Sequence[str] | None = None,
+    emulated: bool = False,
+    published: Sequence[str] = (),
+) -> Path:
+    """Write figures and tables on one HTML page. Returns its path.
+
+    out: a folder; without, ``report`` in the run's. figures: their names, all without. images: svg, png, pdf. The rest
+    as of `plot`. Raises UsageError for names that are not known, ValueError without a folder to write to.
+    """
+    table, about = _held(rows)
+    if out is None:
+        if "folder" not in table.attrs:
+            raise ValueError("say where to write: these rows do not know their run's folder")
+        out = inside(Path(table.attrs["folder"]), "report")
+    options = _options(baseline, highlight, emulated, published)
+    return page.write(table, out=Path(out), names=figures, images=images, **about | options).page
+
+
+def _held(rows: pd.DataFrame | Path | str) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The rows, and what their run tells of the environment and its matrices."""
+    if not isinstance(rows, pd.DataFrame):
+        rows = store.load_run(rows)
+    folder = rows.attrs.get("folder")
+    matrices = store.matrices(folder) if folder is not None and Path(folder).is_dir() else None
+    return rows, {"environment": rows.attrs.get("environment", {}), "matrices": matrices}
+
+
+def _options(
+    baseline: str | None, highlight: Sequence[str] | None, emulated: bool, names: Sequence[str]
+) -> Mapping[str, Any]:
+    given = [names] if isinstance(names, str) else names
+    found = [published.get(name) for name in given]
+    return {"baseline": baseline, "highlight": highlight, "with_emulated": emulated, "published": found}

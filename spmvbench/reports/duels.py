@@ -1,0 +1,95 @@
+"""Methods against one another, as papers show them: GFLOPS over nonzeros, then the speed-ups pair by pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.ranking import ranked
+from spmvbench.analysis.speedup import duel_summary, duels
+from spmvbench.reports import charts, style
+from spmvbench.rows.schema import rate_unit
+
+MOST_COLUMNS, LONGEST = 3, 28  # panels side by side, and letters of a matrix's name in one
+
+
+def table(rows: pd.DataFrame, labels: Sequence[str], pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """Columns setting, matrix, label, over, nnz, gflops, speedup.
+
+    Rates are rows with an empty `over` and no speed-up, duels rows with no rate. Labels without a right row are absent.
+    """
+    rates = ranked(rows[rows["label"].isin(labels)])[["setting", "matrix", "label", "nnz", "gflops"]].assign(over="")
+    found = pd.concat([rates, duels(rows, pairs)], ignore_index=True)
+    return found[["setting", "matrix", "label", "over", "nnz", "gflops", "speedup"]]
+
+
+def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence[str] = ()) -> Figure:
+    """A row a setting, or two: the rates of all, then a panel a pair with its wins and its largest speed-up.
+
+    shown: marks of all labels, in the order of the legend. missing: methods that the run lacks.
+    """
+    settings = list(table["setting"].unique())
+    rates, speedups = table[table["over"] == ""], table[(table["over"] != "") & (table["nnz"] > 0)]
+    pairs = list(speedups[["label", "over"]].drop_duplicates().itertuples(index=False, name=None))
+    summary = duel_summary(speedups).set_index(["setting", "label", "over"])
+    columns = min(1 + len(pairs), MOST_COLUMNS)
+    each = columns * -(-(1 + len(pairs)) // columns)  # panels of a setting, those that stay empty too
+    figure, axes = style.grid(len(settings) * each, columns, height=3.0)
+    for place, setting in enumerate(settings):
+        panels = iter(axes[place * each : (place + 1) * each])
+        ax = next(panels)
+        _over_nonzeros(ax, rates[rates["setting"] == setting], "gflops", shown)
+        ax.set(title=str(setting), ylabel=rate_unit(str(setting)), yscale="log")
+        style.plain_ticks(ax.yaxis)
+        for label, over in pairs:
+            ax = next(panels)
+            of_pair = (speedups["label"] == label) & (speedups["over"] == over)
+            part = speedups[of_pair & (speedups["setting"] == setting)]
+            said = f", {setting}" if len(settings) > 1 else ""
+            ax.set_title(f"{label}\nover {over}{said}", fontsize=8.5)
+            ax.set(xlabel="nonzeros", ylabel="speed-up", yscale="log")
+            ax.axhline(1, color="black", linewidth=1)
+            outcome = "no matrix in common"
+            if len(part):
+                _over_nonzeros(ax, part, "speedup", shown)
+                outcome = _outcome(summary.loc[(setting, label, over)])
+                low, high = part["speedup"].min(), part["speedup"].max()
+                ax.set_ylim(min(low, 1) / 1.3, max(high, 1) * 2.2)  # room for the text
+            ax.text(0.02, 0.98, outcome, transform=ax.transAxes, va="top", fontsize=7.5, in_layout=False)
+            style.plain_ticks(ax.yaxis)
+        for unused in panels:
+            unused.set_visible(False)
+    style.legend(figure, shown)
+    style.missing(figure, missing)
+    return figure
+
+
+def chart(table: pd.DataFrame) -> dict[str, Any]:
+    """The same for the page: the rates of a setting, then its pairs."""
+    duel = table["over"] != ""
+    setting = table["setting"].astype(str)
+    said = setting.where(~duel, table["label"] + " over " + table["over"] + ", " + setting)
+    value = table["speedup"].where(duel, table["gflops"])
+    shown = charts.panels(table.assign(value=value, faster=(table["speedup"] > 1).astype(int)), said)
+    shown = shown[shown["nnz"] > 0]
+    speedup = charts.axis("value", "speed-up") | {"one": True, "wins": True}
+    rates = charts.axis("value", "GFLOPS")
+    ups = {panel: speedup if " over " in panel else rates for panel in shown["panel"].unique()}
+    return charts.points(charts.NNZ, rates, shown[["panel", "label", "matrix", "value", "faster"]], ups=ups)
+
+
+def _over_nonzeros(ax: Axes, part: pd.DataFrame, value: str, shown: Mapping[str, style.Mark]) -> None:
+    style.scatter(ax, part, "nnz", value, shown)
+    style.trend(ax, part, "nnz", value, shown)
+    ax.set(xscale="log", xlabel="nonzeros")
+    style.count_ticks(ax.xaxis)
+
+
+def _outcome(duel: pd.Series) -> str:
+    best = duel["best"].rpartition("/")[2]
+    best = best if len(best) <= LONGEST else f"{best[: LONGEST - 3]}..."
+    return f"faster on {duel['wins']:,} of {duel['matrices']:,}\nat most {duel['max']:.2f}x ({best})"

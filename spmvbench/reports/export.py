@@ -1,0 +1,271 @@
+"""What a run holds in the words of other programs: CSV, JSON, Markdown, LaTeX, and the JSON of Ginkgo's benchmarks."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from spmvbench.analysis import programs
+from spmvbench.analysis.cases import counted, emulated, prepared, right
+from spmvbench.analysis.ranking import TIE, in_order
+from spmvbench.analysis.reasons import first_line
+from spmvbench.reports import tables
+from spmvbench.reports.tables import Column, Table
+from spmvbench.rows.schema import rate_unit
+
+TABLES = {
+    "cases": "a row a case; csv and json have every column of rows.parquet",
+    "formats": "a row a format, as a run ends with it: behind best, wins, GFLOPS, coverage",
+    "matrices": "a row a matrix and a column a format: GFLOPS, or bytes a nonzero where nothing was timed on a GPU",
+    "programs": "a row a format that is the same program as another on some matrix",
+    "reasons": "why cases are not ok: a row a format and reason",
+}
+FORMATS = ("csv", "json", "markdown", "latex", "ginkgo")
+
+_CASES = [
+    Column("matrix", "Matrix"),
+    Column("label", "Format"),
+    Column("setting", "Setting"),
+    Column("status", "Status"),
+    Column("t_median", "Time", lambda t: tables.NONE if math.isnan(t) else tables.seconds(t)),
+    Column("gflops", "GFLOPS", tables.number),
+    Column("bytes_per_nnz", "Bytes/nnz", tables.number),
+    Column("reason", "Reason"),
+]
+
+
+def text(rows: pd.DataFrame, to: str, table: str = "", samples: bool = False) -> str:
+    """The rows of a run as one of FORMATS, ending in a newline.
+
+    rows: as `store.load`. table: one of TABLES; without, cases as csv and json, formats as markdown and latex; ginkgo
+    has a layout of its own. samples: csv and json of cases hold the samples too. Raises ValueError for what is not
+    known, and for ginkgo where nothing was measured on a GPU.
+    """
+    if to == "ginkgo":
+        return _json(ginkgo(rows))
+    table = table or ("cases" if to in ("csv", "json") else "formats")
+    if table == "cases" and to in ("csv", "json"):
+        return _every_column(rows, to, samples)
+    return _WRITERS[to](_TABLES[table](rows))
+
+
+def _every_column(rows: pd.DataFrame, to: str, samples: bool) -> str:
+    rows = rows if samples else rows.drop(columns="samples", errors="ignore")
+    records = [{name: _plain(value) for name, value in row.items()} for row in rows.to_dict("records")]
+    if to == "json":
+        return _json(records)
+    cells = [{k: json.dumps(v) if isinstance(v, list) else v for k, v in row.items()} for row in records]
+    return tables.csv(pd.DataFrame(cells, columns=list(rows.columns)))
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: null for NaN, lists for arrays."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _timed(rows: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
+    """The rows of a GPU and True; where none is right, all and False: times of the emulated device say nothing."""
+    rows = prepared(rows)
+    measured = rows[~emulated(rows)]
+    return (measured, True) if len(right(measured)) else (rows, False)
+
+
+def _cases(rows: pd.DataFrame) -> list[Table]:
+    rows = prepared(rows)
+    return [tables.table("Cases", rows.assign(reason=rows["reason"].map(first_line)), _CASES)]
+
+
+def _formats(rows: pd.DataFrame) -> list[Table]:
+    rows, speed = _timed(rows)
+    return tables.formats(rows, speed=speed)
+
+
+def _matrices(rows: pd.DataFrame) -> list[Table]:
+    rows, speed = _timed(rows)
+    read = programs.named_once(counted(rows[rows["matrix_sha256"] != ""]))
+    labels = in_order(read) if speed else []
+    labels += sorted(set(read["label"]) - set(labels))
+    value, best = ("gflops", "max") if speed else ("bytes_per_nnz", "min")
+    read = read.assign(same_as=programs.same_as(read) if speed else "")
+    return [
+        tables.by_matrix(
+            f"{rate_unit(str(setting)) if speed else 'Bytes per nonzero'}, {setting}",
+            part,
+            value,
+            labels,
+            best=best,
+            winner="Best",
+            tie=TIE,
+        )
+        for setting, part in read.groupby("setting", observed=True)
+    ]
+
+
+def _programs(rows: pd.DataFrame) -> list[Table]:
+    rows = prepared(rows)
+    return [tables.shared_programs(programs.shared(rows)), tables.programs_on_a_matrix(programs.counts(rows))]
+
+
+_TABLES: Mapping[str, Callable[[pd.DataFrame], list[Table]]] = {
+    "cases": _cases,
+    "formats": _formats,
+    "matrices": _matrices,
+    "programs": _programs,
+    "reasons": lambda rows: [tables.reasons(prepared(rows))],
+}
+
+
+def _records(found: Sequence[Table]) -> list[dict[str, Any]]:
+    """A record a row, with the caption of its table; numbers are numbers, and null where there is none."""
+    records = []
+    for table in found:
+        names = [column.heading for column in table.columns]
+        for row in table.rows:
+            values = [_number(c.key) if column.show else c.text for c, column in zip(row, table.columns, strict=True)]
+            records.append({"Table": table.caption} | dict(zip(names, values, strict=True)))
+    return records
+
+
+def _number(key: Any) -> Any:
+    return None if key in ("", "Infinity") else key
+
+
+def _csv(found: Sequence[Table]) -> str:
+    return tables.csv(pd.DataFrame(_records(found)))
+
+
+def _markdown(found: Sequence[Table]) -> str:
+    """Tables as GitHub and most others read them; the best of a row is bold, numbers stand to the right."""
+
+    def line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(cells)} |"
+
+    def cell(cell: tables.Cell) -> str:
+        written = f"**{_plain_markdown(cell.text)}**" if cell.best else _plain_markdown(cell.text)
+        return f"{written} [{cell.note}]" if cell.note else written
+
+    parts = []
+    for table in found:
+        lines = [f"**{_plain_markdown(table.caption)}**", ""]
+        lines.append(line([_plain_markdown(column.heading) for column in table.columns]))
+        lines.append(line(["---:" if column.show else "---" for column in table.columns]))
+        lines += [line([cell(c) for c in row]) for row in table.rows]
+        lines += [f"\n[{mark}] {_plain_markdown(note)}" for mark, note in table.notes]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+# What Markdown reads as markup: signs, an underscore at a word's edge, an entity, and what becomes a link by itself.
+_MARKUP = re.compile(
+    r"[\\`*|<>~]|\](?=[(\[])|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|(?<=\w)(?=://)|(?<=www)\.", re.IGNORECASE
+)
+
+
+def _plain_markdown(words: str) -> str:
+    """Words in one line that Markdown shows as they are."""
+    return _MARKUP.sub(lambda sign: f"\\{sign[0]}", words.replace("\n", " "))
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", "\n": " ",
+}  # fmt: skip
+
+
+def _latex(found: Sequence[Table]) -> str:
+    """Tables of the package booktabs; the best of a row is bold."""
+
+    def safe(words: str) -> str:
+        escaped = "".join(_LATEX.get(letter, letter) for letter in words)
+        return f"{{}}{escaped}" if escaped.startswith("[") else escaped  # no option of the \\\\ before it
+
+    def cell(cell: tables.Cell) -> str:
+        written = rf"\textbf{{{safe(cell.text)}}}" if cell.best else safe(cell.text)
+        return rf"{written}\textsuperscript{{{cell.note}}}" if cell.note else written
+
+    parts = []
+    for table in found:
+        shape = "".join("r" if column.show else "l" for column in table.columns)
+        lines = [r"\begin{table}", rf"\caption{{{safe(table.caption)}}}", rf"\begin{{tabular}}{{{shape}}}", r"\toprule"]
+        lines += [" & ".join(safe(column.heading) for column in table.columns) + r" \\", r"\midrule"]
+        lines += [" & ".join(cell(c) for c in row) + r" \\" for row in table.rows]
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        lines += [rf"\par\textsuperscript{{{mark}}} {safe(note)}" for mark, note in table.notes]
+        parts.append("\n".join([*lines, r"\end{table}"]))
+    return "\n\n".join(parts) + "\n"
+
+
+_WRITERS: Mapping[str, Callable[[list[Table]], str]] = {
+    "csv": _csv,
+    "json": lambda found: _json(_records(found)),
+    "markdown": _markdown,
+    "latex": _latex,
+}
+
+
+def ginkgo(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """A record a matrix and setting, as Ginkgo's spmv benchmark writes them and its performance explorer reads them.
+
+    filename, problem (group, name, kind, size), rows, cols, nonzeros; under spmv by format time (seconds, as Ginkgo's
+    since its pull request 669 and PETSc's bench_spmv; data of before are in nanoseconds), repetitions, storage (bytes)
+    and completed, else error and error_type; optimal.spmv; and dataset, by which the explorer's aggregates tell systems
+    apart: a run of several settings (f64 hot) gives as many systems. max_relative_norm2 is left out: this bench holds
+    every row to a bound of its own. Experiments, and other names of a format that is there, are left out.
+
+    Raises ValueError where no SpMV was run on a GPU.
+    """
+    rows = counted(prepared(rows))
+    rows = rows[~emulated(rows) & (rows["op"] == "spmv")]
+    if rows.empty:
+        raise ValueError("Ginkgo's files hold times, and no SpMV of these rows was timed on a GPU")
+    several = rows["setting"].nunique() > 1
+    found = []
+    for (setting, _), part in rows.groupby(["setting", "matrix"], observed=True):
+        first = part.iloc[0]
+        size = {"rows": int(first["rows"]), "cols": int(first["cols"]), "nonzeros": int(first["nnz"])}
+        of_matrix = {
+            "min": int(first["row_len_min"]),
+            "median": _plain(float(first["row_len_median"])),
+            "max": int(first["row_len_max"]),
+            "mean": _plain(float(first["row_len_mean"])),
+            "variance": _plain(float(first["row_len_std"]) ** 2),
+        }
+        ok = part[part["status"] == "ok"]
+        record = {
+            "filename": f"{first['group']}/{first['name']}/{first['name']}.mtx",
+            "problem": {"group": first["group"], "name": first["name"], "kind": first["kind"]}
+            | size
+            | {"row_distribution": of_matrix},
+            **size,
+            "spmv": {row.label: _operation(row) for row in part.itertuples()},
+            "optimal": {"spmv": ok.loc[ok["t_median"].idxmin(), "label"]} if len(ok) else {},
+            "dataset": {
+                "system": f"{first['device_name']} {setting}" if several else first["device_name"],
+                "executor": "cuda",
+                "provider": {"synthetic": "Generated", "file": "Local"}.get(first["group"], "SuiteSparse"),
+                "collection": first["group"],
+                "problem": f"{first['name']}.json",
+            },
+        }
+        found.append(record)
+    return found
+
+
+def _operation(row: Any) -> dict[str, Any]:
+    """One format's part of a record."""
+    if row.status != "ok":
+        return {"completed": False, "error_type": row.status, "error": row.reason}
+    repetitions = int(row.n_samples * row.repeats)
+    return {"storage": int(row.bytes_format), "time": row.t_median, "repetitions": repetitions, "completed": True}

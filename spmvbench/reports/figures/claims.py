@@ -1,0 +1,108 @@
+"""What papers say of their formats, and what this run measured of the same pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from spmvbench import paths
+from spmvbench.analysis.cases import alike, both_kernels, hot, labels_of, right
+from spmvbench.analysis.coverage import geometric_mean
+from spmvbench.reports.figures import LeftOut, Options
+from spmvbench.reports.tables import Column, Table, number, percent, table
+
+name = "claims"
+title = "What the papers say, what we measured"
+caption = (
+    "Speed-ups of a paper's format over what it compares itself with: the mean that the paper prints, of its kind, the "
+    "largest, and the share of its matrices on which it is faster; a dash where it prints none, or where its figures "
+    "were not at hand. Then ours on the matrices of this run that both got right, once for each kernel that the run "
+    "holds, and the share of the run's matrices that these are. Other matrices and another GPU are another question: "
+    "nearly all of the papers' matrices are SuiteSparse's."
+)
+papers = (
+    "Liu & Vinter 2015; Merrill & Garland 2016; Niu et al. 2021; Chen 2022; Lu & Liu 2023; Hu et al. 2024; Zhang et al."
+)
+order = 65
+performance = True
+
+
+def claims() -> pd.DataFrame:
+    """configs/published/claims: a row a ratio that a paper prints. baselines: keys that stand for its rival here, the
+    nearest first; with bars between, the fastest of them on each matrix. dtype: empty where the paper does not say.
+    least_nnz: of the matrices that the ratio is of.
+    """
+    found = pd.read_csv(paths.configs() / "published" / "claims" / "claims.csv", keep_default_na=False)
+    numbers = ["matrices", "mean", "max", "faster"]
+    return found.assign(**{column: pd.to_numeric(found[column]) for column in numbers})
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """A row for each claim, setting and pair of kernels that the run holds; columns of `claims`, and setting, label,
+    rival, of the speed-ups geomean, median, most and won, and compared (matrices) and coverage. Raises LeftOut.
+    """
+    run = hot(rows)
+    ours = right(run)
+    lines = []
+    for claim in claims().itertuples(index=False):
+        part = ours[ours["dtype"] == claim.dtype] if claim.dtype else ours
+        for setting, of in part.groupby("setting", observed=True):
+            solved = of["matrix"].nunique()
+            of = of[of["nnz"] >= claim.least_nnz]
+            times = of.pivot_table(index="matrix", columns="label", values="t_median", observed=True)
+            for label, rival, took in _pairs(of, times, run[run["setting"] == setting], claim):
+                speedup = (took / times[label]).dropna()
+                if speedup.empty:
+                    continue
+                lines.append(
+                    claim._asdict()
+                    | {"setting": str(setting), "label": label, "rival": rival, "geomean": geometric_mean(speedup)}
+                    | {"median": speedup.median(), "most": speedup.max(), "won": (speedup > 1).mean()}
+                    | {"compared": len(speedup), "coverage": len(speedup) / solved}
+                )
+    if not lines:
+        raise LeftOut("no matrix that a format of these papers and its rival both got right")
+    return pd.DataFrame(lines)
+
+
+def _pairs(of: pd.DataFrame, times: pd.DataFrame, run: pd.DataFrame, claim: Any) -> list[tuple[str, str, pd.Series]]:
+    """(label, rival, its times): every kernel of the paper's format with the same kind of its rival.
+
+    Of several rivals the fastest counts where the run has a row of each, right or not: of fewer it is not the fastest.
+    """
+    labels = both_kernels(of, labels_of(of, [claim.format]))
+    if "|" in claim.baselines:
+        known = [label for label in labels_of(of, claim.baselines.split("|")) if label in times]
+        tried = run[run["label"].isin(known)].groupby("matrix", observed=True)["label"].nunique()
+        fastest = times[known].min(axis=1).where(tried.reindex(times.index) == len(known))
+        return [(label, f"fastest of {len(known)}", fastest) for label in labels if known]
+    rivals = both_kernels(of, labels_of(of, claim.baselines.split())[:1])
+    return [(label, rival, times[rival]) for label, rival in alike(labels, rivals)]
+
+
+_COLUMNS = [
+    Column("paper", "Paper"),
+    Column("over", "Over"),
+    Column("gpu", "GPU"),
+    Column("matrices", "Matrices", number, "of the paper"),
+    Column("said", "Mean", None, "as the paper prints it, and of which kind"),
+    Column("max", "Max", number, "largest speed-up that the paper prints"),
+    Column("faster", "Faster", percent, "share of its matrices on which the paper's format is faster"),
+    Column("label", "Measured"),
+    Column("rival", "Over"),
+    Column("geomean", "Geometric mean", number, "of the speed-ups measured"),
+    Column("median", "Median", number, "of the speed-ups measured"),
+    Column("most", "Max", number, "largest speed-up measured"),
+    Column("won", "Faster", percent, "share of the matrices compared on which it is faster"),
+    Column("compared", "Matrices", number, "that both got right"),
+    Column("coverage", "Coverage", percent, "share of the run's matrices that these are"),
+]
+
+
+def show(found: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
+    """A table a setting, a row a claim and pair of kernels."""
+    said = [f"{mean:g} {kind}" if mean > 0 else "-" for mean, kind in zip(found["mean"], found["kind"], strict=True)]
+    found = found.assign(said=said)
+    return [table(setting, part, _COLUMNS) for setting, part in found.groupby("setting", sort=False)]

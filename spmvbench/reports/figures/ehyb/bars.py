@@ -1,0 +1,47 @@
+"""Fig. 3 and 5: 16 matrices one by one, in single and in double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.matrices.sets import members
+from spmvbench.reports import charts, style
+from spmvbench.reports.figures import Options
+from spmvbench.reports.figures.ehyb import SET, panels, rates
+
+name = "ehyb-bars"
+title = "EHYB, Fig. 3 and 5: matrices one by one"
+caption = (
+    "GFLOPS on the 16 matrices with the most nonzeros, those of the paper's set before others; the paper's text does "
+    "not name the 16 of its figure."
+)
+papers = "Chen 2022, Figures 3 and 5"
+order = 320
+performance = True
+
+MOST = 16
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """As `rates` of this package, of 16 matrices at most in each setting. Raises LeftOut without EHYB."""
+    table = rates(rows)
+    matrices = table.drop_duplicates(["setting", "matrix"])
+    matrices = matrices.assign(of_paper=matrices["matrix"].isin(members(SET)))
+    matrices = matrices.sort_values(["of_paper", "nnz", "matrix"]).groupby("setting", observed=True).tail(MOST)
+    return table.merge(matrices[["setting", "matrix"]], on=["setting", "matrix"])
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A panel a setting, a group of bars a matrix, a bar a format."""
+    figure, shown = panels(table, options, 2.6, style.bars)
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(5, len(shown)))
+    return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    return charts.rates(table)

@@ -1,0 +1,70 @@
+"""Fig. 6: what partitioning and reordering cost, in SpMVs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.cases import hot, right
+from spmvbench.reports import charts, style
+from spmvbench.reports.figures import Options
+from spmvbench.reports.figures.ehyb import methods, say_held
+
+name = "ehyb-preprocessing"
+title = "EHYB, Fig. 6: preprocessing"
+caption = (
+    "Partitioning, on one thread of the host, and reordering, which is the rest of the conversion, over the time of "
+    "one SpMV in the same format, on the 16 matrices with the most nonzeros. A partition that came from the cache "
+    "counts with the seconds that it took when it was made. The paper, METIS with 16 threads: partitioning 400 to "
+    "1,500 SpMVs, reordering 50 to 400."
+)
+papers = "Chen 2022, Figure 6"
+order = 340
+performance = True
+
+MOST = 16
+_STEPS = style.marks(["partitioning", "reordering"])
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """Columns setting, label, matrix, nnz, partitioning, reordering (in SpMVs), the largest matrices of each label.
+
+    Raises LeftOut without EHYB.
+    """
+    labels = methods(rows)
+    table = right(hot(rows))
+    table = table[table["label"].isin(labels) & (table["t_median"] > 0)]
+    told = table["detail"].map(json.loads)
+    table = table.assign(
+        partitioning=told.map(lambda d: d["partition_s"]) / table["t_median"],
+        reordering=table["t_convert_device"].fillna(table["t_convert_host"]) / table["t_median"],
+    )
+    order = ["setting", "label", "nnz", "matrix"]
+    table = table.sort_values(order, ignore_index=True).groupby(["setting", "label"], observed=True).tail(MOST)
+    return table[["setting", "label", "matrix", "nnz", *_STEPS]]
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A panel a setting and label, two dots a matrix."""
+    panels = list(table[["setting", "label"]].drop_duplicates().itertuples(index=False, name=None))
+    figure, axes = style.grid(len(panels), 2, height=2.6)
+    for ax, (setting, label) in zip(axes, panels, strict=True):
+        part = table[(table["setting"] == setting) & (table["label"] == label)]
+        style.dots(ax, part.set_index("matrix")[list(_STEPS)], _STEPS)
+        ax.set(title=f"{label}, {setting}", ylabel="SpMVs", yscale="log")
+        style.count_ticks(ax.yaxis)
+    style.legend(figure, _STEPS)
+    say_held(figure, table["matrix"], [])
+    return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a step and setting."""
+    steps = table.melt(["setting", "label", "matrix"], list(_STEPS), "step", "spmvs")
+    shown = charts.panels(steps, steps["step"] + ", " + steps["setting"].astype(str))
+    up = charts.axis("spmvs", "SpMVs", ticks="count")
+    return charts.points(charts.MATRIX, up, shown[["panel", "label", "matrix", "spmvs"]])

@@ -1,0 +1,112 @@
+"""The figures of FastLoad: Hu, Luo, Jiang, Xiao & Li, TPDS 2024."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench import paths
+from spmvbench.analysis.cases import both_kernels, labels_of, right
+from spmvbench.reports import style
+from spmvbench.reports.figures import LeftOut, Options, held
+from spmvbench.reports.figures import collected as every_collected
+
+FASTLOAD = ("fastload", "fastload-opt")  # the second has equal rows added up within a warp
+IMPROVED = ("fastload-opt", "fastload[optimized=true]")  # two names of one format
+# The paper's rivals, and the formats here that can stand for each, the nearest first. Of cuSPARSE it names no
+# algorithm; its text gives the basic CSC a warp a column, its program a thread.
+RIVALS = {
+    "cuSPARSE": ("cusparse-csr-alg1", "cusparse-csr-alg2"),
+    "basic CSC": ("csc-warp", "csc-thread", "csc-atomic"),
+    "CSR5": ("csr5",),
+    "TileSpMV": ("tile-deferred-coo", "tile", "tile-csr"),
+}
+of_paper = every_collected
+OF_PAPER = "the 2,757 matrices of FastLoad's paper, the SuiteSparse collection"
+OWN = ", own kernel"  # behind a rival's name, where the run holds this bench's kernel beside its authors'
+HEIGHTS = ("none", "1", "2", "4", "8", "16", "32", "improved")
+MATRICES = 2757  # of the SuiteSparse collection, in the paper
+
+
+def side_by_side() -> Sequence[str]:
+    """The formats (keys) that these figures compare."""
+    return (*FASTLOAD, *(keys[0] for keys in RIVALS.values()))
+
+
+def most_advanced(rows: pd.DataFrame) -> str:
+    """The label of FastLoad in the run: with both improvements where measured so, else by default. Raises LeftOut."""
+    best = held(rows, FASTLOAD)[0]
+    measured = set(right(rows)["label"])
+    return next((label for label in IMPROVED if label in measured), best)
+
+
+def variants(rows: pd.DataFrame) -> dict[str, str]:
+    """The labels of FastLoad that the run holds, and the height of each (improved: with equal rows added up), as the
+    paper orders them. Raises LeftOut without any.
+    """
+    held(rows, FASTLOAD)
+    measured = right(rows)
+    measured = measured[measured["format"].isin(FASTLOAD)].drop_duplicates("label")
+    settings = {row.label: json.loads(row.params) for row in measured.itertuples()}
+    heights = {label: "improved" if given["optimized"] else given["height"] for label, given in settings.items()}
+    return {label: heights[label] for label in sorted(heights, key=lambda label: HEIGHTS.index(heights[label]))}
+
+
+def rival_labels(rows: pd.DataFrame, names: Iterable[str] = tuple(RIVALS)) -> dict[str, str]:
+    """The label that stands for each of these rivals, where the run holds one. Raises LeftOut without any.
+
+    It is that of the authors' kernel where the run holds it; that of ours follows under the rival's name and OWN.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        ours = labels_of(rows, RIVALS[name])[:1]
+        *_, found[name] = both_kernels(rows, ours) or [""]
+        if ours and found[name] != ours[0]:
+            found[name + OWN] = ours[0]
+    found = {name: label for name, label in found.items() if label}
+    if not found:
+        raise LeftOut(f"no right row of {', '.join(RIVALS[name][0] for name in names)}")
+    return found
+
+
+def absent(labels: Iterable[str], names: Iterable[str] = tuple(RIVALS)) -> list[str]:
+    """Those of these rivals that none of the labels stands for."""
+    keys = {label.partition("[")[0] for label in labels}
+    return [name for name in names if not keys & set(RIVALS[name])]
+
+
+def marks_in(labels: Iterable[str], options: Options) -> Mapping[str, style.Mark]:
+    """Marks of these labels, the rivals first, in the order of the paper."""
+    order = [key for keys in RIVALS.values() for key in keys]
+    place = {key: at for at, key in enumerate(order)}
+    ordered = sorted(set(labels), key=lambda label: (place.get(label.partition("[")[0], len(order)), label))
+    return options.marks_of(ordered)
+
+
+def collected(matrices: pd.Series) -> int:
+    """How many different ones of these matrices (group/name) are of the collection."""
+    return int(every_collected(pd.Series(matrices.unique())).sum())
+
+
+def say_held(figure: Figure, held: int, missing: Sequence[str] = ()) -> None:
+    """Above the panels: how many of the collection's matrices they show, and which rivals the run lacks."""
+    style.missing(
+        figure, missing, before=f"Shown are {held:,} matrices of the collection, in the paper all {MATRICES:,}."
+    )
+
+
+def published(table: str) -> pd.DataFrame:
+    """A table that the paper printed, from configs/published/fastload."""
+    return pd.read_csv(paths.configs() / "published" / "fastload" / f"{table}.csv")
+
+
+def four(rows: pd.DataFrame) -> list[str]:
+    """The largest matrices of the four kinds with the largest, by nonzeros rising; of fewer where there are fewer.
+
+    The paper takes four matrices of different kinds, and its text does not name them.
+    """
+    sizes = rows.drop_duplicates("matrix").sort_values(["nnz", "matrix"])
+    return list(sizes.drop_duplicates("kind", keep="last")["matrix"].tail(4))

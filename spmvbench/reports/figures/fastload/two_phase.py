@@ -1,0 +1,67 @@
+"""Fig. 5: the two phases that load and store side by side, against whole SpMVs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.cases import hot
+from spmvbench.analysis.parts import part_times
+from spmvbench.analysis.ranking import ranked
+from spmvbench.reports import charts, style
+from spmvbench.reports.figures import LeftOut, Options
+from spmvbench.reports.figures.fastload import absent, collected, marks_in, rival_labels, say_held
+
+name = "fastload-two-phase"
+title = "FastLoad, Fig. 5: what loading side by side could gain"
+caption = (
+    "2 nnz over the time of the two phases of two-phase, all products and all sums; what the paper leaves out, the "
+    "rearrangement between them, sorting x and setting y to zero, is left out here too. No program could multiply so: "
+    "it is a bound, not a rival, and enters no ranking. The paper: faster than all others on over 200 matrices."
+)
+papers = "Hu et al. 2024, Figure 5"
+order = 420
+performance = True
+
+PHASES = ("multiply", "add")
+AGAINST = ("TileSpMV", "cuSPARSE", "CSR5")
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """Columns setting, matrix, label, nnz, gflops. Raises LeftOut without two-phase or without a rival."""
+    parts = part_times(rows[rows["format"] == "two-phase"])
+    parts = parts[parts["part"].isin(PHASES)]
+    if parts.empty:
+        raise LeftOut("no right row of two-phase with the times of its parts")
+    keys = ["setting", "matrix", "label", "nnz"]
+    phases = parts.groupby(keys, observed=True)["seconds"].agg(["sum", "size"]).reset_index()
+    phases = phases[(phases["size"] == len(PHASES)) & (phases["nnz"] > 0)]
+    phases = phases.assign(gflops=2e-9 * phases["nnz"] / phases["sum"])
+    whole = rows[rows["label"].isin(rival_labels(rows, AGAINST).values()) & rows["matrix"].isin(phases["matrix"])]
+    return pd.concat([ranked(hot(whole)), phases], ignore_index=True)[[*keys, "gflops"]]
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A panel a setting, both axes logarithmic."""
+    settings = list(table["setting"].unique())
+    figure, axes = style.grid(len(settings), min(2, len(settings)))
+    shown = marks_in(table["label"], options)
+    for ax, setting in zip(axes, settings, strict=True):
+        part = table[table["setting"] == setting]
+        style.scatter(ax, part, "nnz", "gflops", shown)
+        style.trend(ax, part, "nnz", "gflops", shown)
+        ax.set(title=str(setting), xscale="log", yscale="log", xlabel="nonzeros", ylabel="GFLOPS")
+        style.count_ticks(ax.xaxis)
+        style.plain_ticks(ax.yaxis)
+    style.legend(figure, shown)
+    say_held(figure, collected(table["matrix"]), absent(table["label"], AGAINST))
+    return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    shown = charts.panels(table, "setting")
+    return charts.points(charts.NNZ, charts.GFLOPS, shown[["panel", "label", "matrix", "gflops"]])

@@ -1,0 +1,78 @@
+"""Fig. 8: speed-up by how much row lengths vary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.cases import hot
+from spmvbench.analysis.speedup import duels
+from spmvbench.reports import charts, style
+from spmvbench.reports.figures import Options
+from spmvbench.reports.figures.fastload import OWN, absent, collected, marks_in, most_advanced, rival_labels, say_held
+
+name = "fastload-variation"
+title = "FastLoad, Fig. 8: speed-up by variation of the rows"
+caption = (
+    "The speed-up of FastLoad over each rival, by the coefficient of variation of the row lengths (0 is every row "
+    "alike): above the line FastLoad is faster. The paper: most of the gain lies where rows vary little; over TileSpMV "
+    "little is left where they vary much."
+)
+papers = "Hu et al. 2024, Figure 8"
+order = 440
+performance = True
+
+PAIRS = (("cuSPARSE", "basic CSC"), ("CSR5", "TileSpMV"))  # the paper's two panels
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """Columns setting, matrix, label, over, method (the rival's name in the paper), row_len_cv, speedup.
+
+    Raises LeftOut without FastLoad or without a rival.
+    """
+    label, others = most_advanced(rows), rival_labels(rows)
+    found = duels(hot(rows), [(label, rival) for rival in others.values()])
+    found["method"] = found["over"].map({rival: name.removesuffix(OWN) for name, rival in others.items()})
+    variation = rows.drop_duplicates("matrix").set_index("matrix")["row_len_cv"]
+    found = found.join(variation, on="matrix")
+    return found[["setting", "matrix", "label", "over", "method", "row_len_cv", "speedup"]]
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A row a setting: a panel a pair of rivals, as the paper has them."""
+    settings = list(table["setting"].unique())
+    shown = marks_in(table["over"], options)
+    points = table.drop(columns="label").rename(columns={"over": "label"})  # points bear the mark of the rival
+    pairs = [pair for pair in PAIRS if set(pair) & set(table["method"])]
+    figure, axes = style.grid(len(settings) * len(pairs), len(pairs))
+    panels = iter(axes)
+    for setting in settings:
+        for pair in pairs:
+            ax = next(panels)
+            part = points[(points["setting"] == setting) & points["method"].isin(pair)]
+            ax.set(title=f"{setting}, over {' and '.join(pair)}", yscale="log", ylabel="speed-up")
+            ax.axhline(1, color="black", linewidth=1)
+            style.scatter(ax, part, "row_len_cv", "speedup", shown)
+            if len(part):
+                ax.set_ylim(min(part["speedup"].min(), 1) / 1.3, max(part["speedup"].max(), 1) * 1.3)
+            ax.set_xscale("symlog", linthresh=0.1)
+            ax.set_xlim(-0.01, max(table["row_len_cv"].max(), 0.1) * 1.5)
+            ax.set_xlabel("coefficient of variation of the row lengths")
+            ax.xaxis.set_major_formatter("{x:g}")
+            style.plain_ticks(ax.yaxis)
+    style.legend(figure, shown)
+    say_held(figure, collected(table["matrix"]), absent(table["over"]))
+    return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting and pair of rivals; points bear the mark of the rival."""
+    of_pair = {name: " and ".join(pair) for pair in PAIRS for name in pair}
+    panel = table["setting"].astype(str) + ", over " + table["method"].map(of_pair)
+    shown = charts.panels(table.drop(columns="label").rename(columns={"over": "label"}), panel)
+    across = charts.axis("cv", "coefficient of variation of the row lengths", "symlog")
+    up = charts.axis("speedup", "speed-up") | {"one": True}
+    return charts.points(across, up, shown[["panel", "label", "matrix", "speedup"]])

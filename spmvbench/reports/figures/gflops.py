@@ -1,0 +1,49 @@
+"""GFLOPS against the number of nonzeros."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.ranking import ranked
+from spmvbench.reports import charts, style
+from spmvbench.reports.figures import Options
+from spmvbench.rows.schema import rate_unit
+
+name = "gflops"
+title = "GFLOPS over nonzeros"
+caption = (
+    "2 nnz over the median time, with the true number of nonzeros. Lines are medians over matrices of similar size, "
+    "drawn where there are enough of them. Small matrices show launches and idle multiprocessors, not formats."
+)
+papers = "Niu et al. 2021; Filippone et al. 2017, Figures 5 to 12"
+order = 20
+performance = True
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """Columns setting, label, matrix, nnz, gflops, near_launch_floor."""
+    return ranked(rows)[["setting", "label", "matrix", "nnz", "gflops", "near_launch_floor"]]
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A panel a setting, both axes logarithmic."""
+    settings = list(table["setting"].unique())
+    figure, axes = style.grid(len(settings), min(2, len(settings)))
+    for ax, setting in zip(axes, settings, strict=True):
+        part = table[table["setting"] == setting]
+        style.scatter(ax, part, "nnz", "gflops", options.marks)
+        style.trend(ax, part, "nnz", "gflops", options.marks)
+        ax.set(title=setting, xscale="log", yscale="log", xlabel="nonzeros", ylabel=rate_unit(setting))
+        style.count_ticks(ax.xaxis)
+        style.plain_ticks(ax.yaxis)
+    style.legend(figure, options.marks, len(set(table["label"]) - set(options.marks)))
+    return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    return charts.points(charts.NNZ, charts.GFLOPS, trend=True)

@@ -1,0 +1,155 @@
+"""Every format on every matrix, as a factor of the best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.coverage import FAILED
+from spmvbench.analysis.ranking import REACH, TIE
+from spmvbench.analysis.ratios import ratios
+from spmvbench.reports import charts, style
+from spmvbench.reports.figures import LeftOut, Options
+
+name = "ratios"
+title = "Every format on every matrix"
+caption = (
+    "Time over the best time on the matrix; image files show the run's first setting alone. "
+    f"1.0 is the best, bold what lies within {100 * (TIE - 1):.1f} % of it; k and M are "
+    "thousands and millions. Families stand in the order of their best formats, the formats of a family in that of "
+    "their standings. Where none was right: - skipped, x wrong, ! failed (out of memory, timeout, crash, error); blank "
+    "where nothing was tried. own: the kernel is this project's, where a paper has another or none. With too many "
+    "matrices for numbers colours alone are shown."
+)
+papers = ""
+order = 8
+performance = True
+
+# From dark to light, whatever the eye tells of hues: the best stands out, what is out of reach fades.
+_COLORS = colormaps["YlGnBu_r"]
+_NORM = LogNorm(1, REACH, clip=True)
+_NOT_RIGHT = {"skipped": "-", "wrong": "x"} | dict.fromkeys(FAILED, "!")
+_POINTS = 6.5  # 8 pixels where the figure is 1,000 wide
+_LINE, _LETTER, _CELL = 0.125, 0.055, 0.2  # inches: height of a line, width of a letter and of a cell with a number
+_PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1, ""))
+_MOST_PANELS, _SHORT = 3, 20  # side by side, and lines that are not worth a panel more
+
+
+class _Line(NamedTuple):
+    """A line of a panel: the heading of a family where there is no label."""
+
+    text: str
+    label: str = ""
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """As `analysis.ratios`: columns setting, family, label, own, matrix, status, ratio."""
+    table = ratios(rows)
+    if table["ratio"].isna().all():
+        raise LeftOut("no right row has a rate")
+    return table
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """Families run on through panels side by side, as many as leave room for a number in each cell."""
+    setting = table.loc[table["ratio"].notna(), "setting"].iloc[0]
+    table = table[table["setting"] == setting]
+    matrices = sorted(table["matrix"].unique())
+    names = [matrix.rpartition("/")[2] for matrix in matrices]
+    beside, above = (_LETTER * max(map(len, texts)) for texts in (table["label"], names))
+    labels = table.drop_duplicates("label")
+    room = int(style.WIDTH // (beside + _CELL * len(matrices)))
+    panels = _panels(labels, max(1, min(room, _MOST_PANELS, -(-len(labels) // _SHORT))))
+    height = max(map(len, panels))
+    with_numbers = style.WIDTH / len(panels) - beside >= _CELL * len(matrices)
+    figure, axes = style.grid(len(panels), len(panels), height=_LINE * height + 0.15 + above * with_numbers)
+    for place, (ax, lines) in enumerate(zip(axes, panels, strict=True)):
+        _cells(ax, table, lines, matrices, with_numbers=with_numbers)
+        ax.set(ylim=(height, 0), title=f"{setting}, continued" if place else setting)
+        ax.set_xlabel("matrix", fontsize=_POINTS)
+        if with_numbers:
+            ax.set_xticks(np.arange(len(names)) + 0.5, names, rotation=90, fontsize=_POINTS)
+        else:
+            ax.set_xticks([])
+    scale = ScalarMappable(_NORM, _COLORS)
+    bar = figure.colorbar(scale, ax=axes, location="bottom", extend="max", shrink=0.35, aspect=40, pad=0.01)
+    bar.set_label("time over the best time on the matrix", fontsize=8)
+    bar.ax.tick_params(labelsize=8)
+    style.plain_ticks(bar.ax.xaxis)
+    return figure
+
+
+def _panels(labels: pd.DataFrame, most: int) -> list[list[_Line]]:
+    """The labels, a line each, in at most so many panels of about equal height, none with a heading at its end.
+
+    labels: columns family, label and own, in order. Rows from before families were kept are one without a heading.
+    """
+    families = [(family, part) for family, part in labels.groupby("family", sort=False)]
+    headed = [family for family, _ in families if family]
+    height = -(-(len(labels) + len(headed)) // most) + 1  # a family that runs on is headed again
+    panels: list[list[_Line]] = [[]]
+    for family, part in families:
+        heading = family or ("Other" if headed else "")
+        for place, (label, own) in enumerate(zip(part["label"], part["own"], strict=True)):
+            if len(panels[-1]) + (2 if heading and not place else 1) > height and len(panels) < most:
+                panels.append([])
+            if heading and (not place or not panels[-1]):
+                panels[-1].append(_Line(f"{heading}, continued" if place else heading))
+            panels[-1].append(_Line(f"{label} (own)" if own else label, label))
+    return panels
+
+
+def _cells(axes: Axes, table: pd.DataFrame, lines: list[_Line], matrices: list[str], *, with_numbers: bool) -> None:
+    """The lines' texts, and a cell for each line with a label and each matrix."""
+    rows = {line.label: y for y, line in enumerate(lines) if line.label}
+    columns = {matrix: x for x, matrix in enumerate(matrices)}
+    here = table[table["label"].isin(rows)]
+    x, y = here["matrix"].map(columns).to_numpy(), here["label"].map(rows).to_numpy()
+    grid = np.full((len(lines), len(matrices)), np.nan)
+    grid[y, x] = here["ratio"]
+    axes.pcolormesh(
+        np.ma.masked_invalid(grid), norm=_NORM, cmap=_COLORS, edgecolors="white" if with_numbers else "none",
+        linewidth=0.5, rasterized=grid.size > style.RASTER_FROM,
+    )  # fmt: skip
+    for column, row, ratio, status in zip(x, y, here["ratio"], here["status"], strict=True) if with_numbers else ():
+        axes.text(
+            column + 0.5, row + 0.53, _NOT_RIGHT.get(status, "") if np.isnan(ratio) else _two_digits(ratio),
+            color=style.INK if np.isnan(ratio) else _on(ratio), fontsize=_POINTS, ha="center", va="center",
+            weight="bold" if ratio <= TIE else "normal", in_layout=False,
+        )  # fmt: skip
+    axes.grid(visible=False)
+    for side in axes.spines.values():
+        side.set_visible(False)
+    axes.set_yticks([y + 0.53 for y in range(len(lines))], [line.text for line in lines], fontsize=_POINTS)
+    for text, line in zip(axes.get_yticklabels(), lines, strict=True):
+        text.set_weight("normal" if line.label else "bold")
+    axes.tick_params(length=0, pad=2)
+    axes.xaxis.set_label_position("top")
+    axes.xaxis.tick_top()
+
+
+def _two_digits(ratio: float) -> str:
+    """A ratio of at least 1 to two significant digits, in at most four characters: 1.0, 12, 340, 4.4k, 2.0M."""
+    rounded = float(f"{ratio:.2g}")
+    factor, prefix = next(pair for pair in _PREFIXES if rounded >= pair[0])
+    rounded /= factor
+    return f"{rounded:.1f}{prefix}" if rounded < 10 else f"{rounded:.0f}{prefix}"
+
+
+def _on(ratio: float) -> str:
+    """The ink that is read on the colour of this ratio."""
+    red, green, blue, _ = _COLORS(_NORM(ratio))
+    return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5 else style.INK
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    return charts.cells()

@@ -1,0 +1,129 @@
+"""The roofline with measured bandwidth and the survey's ceilings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.roofline import attainable, ceilings, gather_roofs, intensity_bounds, points
+from spmvbench.reports import charts, style
+from spmvbench.reports.figures import LeftOut, Options
+
+name = "roofline"
+title = "Roofline"
+caption = (
+    "GFLOPS over arithmetic intensity: 2 nnz over the bytes of the format, of x and of y. The roof is the bandwidth "
+    "measured by reading on this device, for SpMV writes little; hot points may lie above it, where L2 serves them. "
+    "A dotted horizontal is the second roof of a matrix, gathering its x, where that is the lower one. Dotted "
+    "verticals are the intensities that values alone, and values with 32-bit indices, allow. Dashed lines are "
+    "arithmetic peaks when one multiprocessor works, one thread of each warp, or one thread in all."
+)
+papers = "Williams et al. 2009; Filippone et al. 2017, Figure 15"
+order = 30
+performance = True
+GATHERS = 3  # second roofs that a panel shows, the lowest: more would cover the points
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """As `analysis.roofline.points`, and `gather_gflops`: the roof of gathering x where it is the lower, else NaN."""
+    roofs = gather_roofs(rows).rename(columns={"gflops": "gather_gflops"})
+    return points(rows).merge(roofs, on=["setting", "matrix"], how="left")
+
+
+def measured_bandwidth(environment: Mapping[str, Any]) -> float:
+    """GB/s. Raises LeftOut where the run holds none."""
+    bandwidth = environment.get("read_bandwidth_gbps")
+    if not bandwidth:
+        raise LeftOut("the run holds no measured bandwidth, which is the roof")
+    return bandwidth
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A panel a setting. Raises LeftOut where the run holds no measured bandwidth."""
+    bandwidth = measured_bandwidth(environment)
+    settings = list(table["setting"].unique())
+    figure, axes = style.grid(len(settings), min(2, len(settings)), height=4.2)
+    for ax, setting in zip(axes, settings, strict=True):
+        part = table[table["setting"] == setting]
+        dtype = setting.split()[0]
+        right = max(intensity_bounds(dtype).values()) * 2.5
+        roof(ax, part, bandwidth, "measured", environment.get("properties", {}), dtype, right)
+        style.scatter(ax, part, "intensity", "gflops", options.marks)
+        left = min(intensity_bounds(dtype).values()) / 1.2  # beside the words on the verticals
+        gathers = part.dropna(subset="gather_gflops").drop_duplicates("matrix").nsmallest(GATHERS, "gather_gflops")
+        for row in gathers.itertuples():
+            ax.axhline(row.gather_gflops, color=style.INK, linestyle=":", linewidth=1)
+            ax.annotate(
+                f"{row.matrix.partition('/')[2]}: gathers", (left, row.gather_gflops),
+                ha="right", va="bottom", fontsize=7, color="#333333", zorder=5,
+                bbox={"color": "white", "alpha": 0.85, "pad": 1},
+            )  # fmt: skip
+        ax.set_title(setting)
+    style.legend(figure, options.marks, len(set(table["label"]) - set(options.marks)))
+    return figure
+
+
+def roof(
+    ax: Axes,
+    part: pd.DataFrame,
+    bandwidth: float,
+    known: str,
+    properties: Mapping[str, Any],
+    dtype: str,
+    right: float,
+) -> None:
+    """The roof over points, the survey's ceilings, and the intensities that no general format exceeds.
+
+    part: the points, columns intensity and gflops. bandwidth: GB/s; known: in a word, from where. properties: as for
+    `analysis.roofline.ceilings`. right: where the axis of intensities ends; the peak has its line where it is in sight.
+    """
+    bounds, limits = intensity_bounds(dtype), ceilings(properties, dtype)
+    peak = limits["gflops"].max() if len(limits) else np.inf
+    wide = peak <= right * bandwidth  # then the peak is in sight, and the room for words is at the right
+    x = np.geomspace(part["intensity"].quantile(0.005, interpolation="lower") / 2, right, 100)
+    low = min([part["gflops"].quantile(0.01, interpolation="lower") / 2, *limits["gflops"] / 1.5])
+    ax.plot(x, attainable(x, bandwidth, peak), color="black", linewidth=2)
+    text = f"roof: {bandwidth:,.0f} GB/s {known}"
+    over_lines = {"bbox": {"color": "white", "alpha": 0.85, "pad": 1}, "zorder": 5}
+    ax.text(0.02, 0.88 if wide else 0.97, text, transform=ax.transAxes, va="top", fontsize=8, **over_lines)
+    for text, bound in bounds.items():
+        ax.axvline(bound, color=style.INK, linestyle=":", linewidth=1)
+        ax.text(
+            bound, low * 1.1, f"{text}: 1/{1 / bound:.0f}", rotation=90, ha="center", va="bottom", fontsize=7.5,
+            **over_lines,
+        )  # fmt: skip
+    for row in limits[(limits["ceiling"] != "peak") | wide].itertuples():
+        ax.axhline(row.gflops, color="#555555", linestyle="--", linewidth=0.9)
+        ax.text(
+            x[-1 if wide else 0], row.gflops * 1.08, f" {row.ceiling}: {row.gflops:,.0f} ",
+            ha="right" if wide else "left", va="bottom", fontsize=7.5, color="#333333", **over_lines,
+        )  # fmt: skip
+    ax.set(xscale="log", yscale="log", xlabel="arithmetic intensity, flop/byte", ylabel="GFLOPS")
+    ax.set(xlim=(x[0], x[-1]), ylim=(low, None))
+    style.plain_ticks(ax.xaxis)
+    style.plain_ticks(ax.yaxis)
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    roofs, bandwidth = {}, measured_bandwidth(environment)
+    for setting in map(str, table["setting"].unique()):
+        gathers = table[table["setting"] == setting].dropna(subset="gather_gflops").drop_duplicates("matrix")
+        lowest = gathers.nsmallest(GATHERS, "gather_gflops")
+        seconds = dict(zip(lowest["matrix"] + ": gathers", lowest["gather_gflops"], strict=True))
+        roofs[setting] = roof_data(bandwidth, environment.get("properties", {}), setting.split()[0]) | {
+            "gathers": seconds
+        }
+    return charts.points(charts.INTENSITY, charts.GFLOPS, roof=roofs)
+
+
+def roof_data(bandwidth: float, properties: Mapping[str, Any], dtype: str) -> dict[str, Any]:
+    """The roof for the page: bandwidth in GB/s, ceilings in GFLOPS, and intensities in flop/byte by name."""
+    limits = ceilings(properties, dtype)
+    named = dict(zip(limits["ceiling"], limits["gflops"], strict=True))
+    return {"bandwidth": bandwidth, "ceilings": named, "bounds": intensity_bounds(dtype)}

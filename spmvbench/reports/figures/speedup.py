@@ -1,0 +1,50 @@
+"""Speed-up over the baseline, matrix by matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.speedup import speedups
+from spmvbench.reports import charts, style
+from spmvbench.reports.figures import Options
+
+name = "speedup"
+title = "Speed-up, matrix by matrix"
+caption = (
+    "Time of {baseline} over time of the format, for every matrix on which both are right; above the line the format "
+    "is faster. Lines are medians over matrices of similar size."
+)
+papers = "Niu et al. 2021; Ji et al. 2022"
+order = 40
+performance = True
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """Columns setting, matrix, label, nnz, speedup."""
+    return speedups(rows, options.baseline)
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A panel a setting, both axes logarithmic."""
+    settings = list(table["setting"].unique())
+    shown = {label: mark for label, mark in options.marks.items() if label != options.baseline}
+    figure, axes = style.grid(len(settings), min(2, len(settings)))
+    for ax, setting in zip(axes, settings, strict=True):
+        part = table[(table["setting"] == setting) & (table["nnz"] > 0)]
+        style.scatter(ax, part, "nnz", "speedup", shown)
+        style.trend(ax, part, "nnz", "speedup", shown)
+        ax.axhline(1, color="black", linewidth=1)
+        ax.set(title=setting, xscale="log", yscale="log", xlabel="nonzeros", ylabel=f"speed-up over {options.baseline}")
+        style.count_ticks(ax.xaxis)
+        style.plain_ticks(ax.yaxis)
+    style.legend(figure, shown, len(set(table["label"]) - set(shown)))
+    return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    return charts.points(charts.NNZ, charts.axis("speedup", "speed-up") | {"one": True}, trend=True)

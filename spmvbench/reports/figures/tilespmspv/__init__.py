@@ -1,0 +1,112 @@
+"""The figures of TileSpMSpV and TileBFS: Ji, Song, Lu, Jin, Tan & Liu, ICPP 2022."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.cases import hot
+from spmvbench.analysis.ranking import ranked
+from spmvbench.matrices.sets import members
+from spmvbench.reports import style
+from spmvbench.reports.figures import LeftOut, Options, collected, held
+
+EVERY_OPERATION = True  # SpMV beside SpMSpV
+SPARSE = "tile-spmspv"
+# The paper's three, as far as they are here: TileSpMV, cuSPARSE's BSR, a bucket algorithm; and what it lacks, the
+# plain push and the merge path.
+TILE_SPMV = ("tile-deferred-coo", "tile", "tile-csr")
+RIVALS = ("cusparse-bsr", "spmspv-bucket", "spmspv-csc-atomic", "merge-csr")
+SEARCH = "tile-bfs"
+SEARCHES = ("bfs-push", "bfs-do")  # stand in for Gunrock (push) and GSwitch (it changes direction)
+SET = "tilespmspv12"  # the named set of the paper's Table 2
+MOST = 16  # matrices one by one
+of_paper, OF_PAPER = collected, "the 2,757 matrices of TileSpMSpV's paper, the SuiteSparse collection"
+
+
+def side_by_side() -> Sequence[str]:
+    """The formats (keys) that these figures compare."""
+    return (SPARSE, *TILE_SPMV, *RIVALS, SEARCH, *SEARCHES)
+
+
+def beside_dense(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of SpMSpV, and in each of their settings those of SpMV of the same type and mode on the same device.
+
+    The time of a product with a dense x does not depend on how dense another is. Settings by falling density.
+    """
+    sparse, dense = rows[rows["op"].str.startswith("spmspv@")], rows[rows["op"] == "spmv"]
+    alike = ["dtype", "mode", "device_name"]
+    settings = sparse[["setting", "op", *alike]].drop_duplicates()
+    density = -settings["op"].str.partition("@")[2].astype(float)
+    order = settings.assign(density=density).sort_values(["density", "setting"])["setting"].astype(str).tolist()
+    both = [sparse, settings.drop(columns="op").merge(dense.drop(columns="setting"), on=alike)]
+    found = pd.concat([part.assign(setting=part["setting"].astype(str)) for part in both], ignore_index=True)
+    found = found.assign(setting=pd.Categorical(found["setting"], list(dict.fromkeys(order)), ordered=True))
+    return found.sort_values(["setting", "matrix", "label"], ignore_index=True)
+
+
+def searched(rows: pd.DataFrame, formats: Sequence[str]) -> pd.DataFrame:
+    """The hot rows of searches in A | A^T of these formats, variants included. Raises LeftOut without the first."""
+    rows = rows[rows["op"] == "bfs"]
+    held(rows, formats[:1])
+    return hot(rows[rows["format"].isin(formats)])
+
+
+def representative(rows: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
+    """Rates of these labels on the paper's matrices, in its order, then on those of the run with the most nonzeros.
+
+    Columns setting, matrix, label, nnz, gflops, t_median, t_convert_device, t_convert_host, t_transfer.
+    """
+    table = ranked(rows[rows["label"].isin(labels)])
+    wanted = {matrix: place for place, matrix in enumerate(members(SET))}
+    matrices = table.drop_duplicates("matrix")
+    matrices = matrices.assign(place=matrices["matrix"].map(wanted).fillna(len(wanted)), least=-matrices["nnz"])
+    order = matrices.sort_values(["place", "least", "matrix"])["matrix"].tolist()[:MOST]
+    table = table[table["matrix"].isin(order)]
+    table = table.assign(place=table["matrix"].map(order.index)).sort_values(["setting", "place", "label"])
+    columns = ["setting", "matrix", "label", "nnz", "gflops", "t_median"]
+    return table[[*columns, "t_convert_device", "t_convert_host", "t_transfer"]].reset_index(drop=True)
+
+
+def marks_in(table: pd.DataFrame, options: Options) -> Mapping[str, style.Mark]:
+    """Marks of the labels of a table, in the order of `side_by_side`."""
+    place = {key: at for at, key in enumerate(side_by_side())}
+    labels = sorted(set(table["label"]), key=lambda label: (place.get(label.partition("[")[0], -1), label))
+    return options.marks_of(labels)
+
+
+def bars(
+    table: pd.DataFrame,
+    value: str,
+    text: str,
+    shown: Mapping[str, style.Mark],
+    missing: Sequence[str] = (),
+    **axes: Any,
+) -> Figure:
+    """A panel a setting, a group of bars a matrix, a bar a label; above, which of the paper's matrices are not there.
+
+    missing: formats that the run lacks. axes: more for the axes, such as yscale.
+    """
+    settings = list(table["setting"].unique())
+    figure, panels = style.grid(len(settings), 1, height=2.6)
+    for ax, setting in zip(panels, settings, strict=True):
+        part = table[table["setting"] == setting]
+        heights = part.pivot(index="matrix", columns="label", values=value).reindex(part["matrix"].unique())
+        style.bars(ax, heights, shown)
+        ax.set(title=str(setting), ylabel=text, **axes)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(5, len(shown)))
+    lacking = [matrix for matrix in members(SET) if matrix not in set(table["matrix"])]
+    style.missing(figure, [*missing, *lacking])
+    return figure
+
+
+def variants(rows: pd.DataFrame, labels: Sequence[str]) -> list[str]:
+    """Those of these labels that have a right row. Raises LeftOut for fewer than two."""
+    there = set(rows.loc[rows["status"] == "ok", "label"])
+    found = [label for label in labels if label in there]
+    if len(found) < 2:
+        raise LeftOut(f"no right row of {', '.join(label for label in labels if label not in there)}")
+    return found

@@ -1,0 +1,42 @@
+"""Fig. 9: TileBFS with one, two and three of its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.reports import charts
+from spmvbench.reports.figures import Options
+from spmvbench.reports.figures.tilespmspv import SEARCH, bars, representative, searched, variants
+
+name = "tilespmspv-kernels"
+title = "TileBFS, Fig. 9: one, two and three kernels"
+caption = (
+    "GTEPS with Push-CSC alone, with Push-CSR beside it, and with Pull-CSC too, as the rule chooses among them. The "
+    "paper: on dielFilterV2clx faster by 2.32 and by 7.91 times (it does not say over which)."
+)
+papers = "Ji et al. 2022, Figure 9"
+order = 540
+performance = True
+
+STEPS = (f"{SEARCH}[kernels=1]", f"{SEARCH}[kernels=12]", SEARCH)
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """As `representative` of this package, of TileBFS with fewer and all kernels. Raises LeftOut without fewer."""
+    rows = searched(rows, (SEARCH,))
+    return representative(rows, variants(rows, STEPS))[["setting", "matrix", "label", "nnz", "gflops"]]
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A group of bars a matrix, a bar a number of kernels."""
+    labels = [label for label in STEPS if label in set(table["label"])]
+    return bars(table, "gflops", "GTEPS", options.marks_of(labels), [step for step in STEPS if step not in labels])
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    return charts.rates(table)

@@ -1,0 +1,43 @@
+"""Fig. 6: GFLOPS of the three methods, and what each step of them gains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.cases import hot
+from spmvbench.reports import duels
+from spmvbench.reports.figures import Options, absent
+from spmvbench.reports.figures.tilespmv import METHODS, marks_in, tile_methods
+
+name = "tilespmv-methods"
+title = "TileSpMV, Fig. 6: the three methods"
+caption = (
+    "Every tile in CSR (tile-csr), in the best of seven formats (tile), and with the very sparse part deferred to CSR5 "
+    "(tile-deferred-coo; below 1.8 million nonzeros it is tile). Lines are medians over matrices of similar size. The "
+    "paper, in double precision on Titan RTX and A100: tile up to 6.75 times as fast as tile-csr, the more the "
+    "larger the matrix; tile-deferred-coo up to 7.02 times as fast as tile."
+)
+papers = "Niu et al. 2021, Figure 6"
+order = 210
+performance = True
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """As `duels.table`, each method over the one before it. Raises LeftOut without two methods."""
+    labels = tile_methods(rows, least=2)
+    return duels.table(hot(rows), labels, [(better, label) for label, better in pairwise(labels)])
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A row a setting: GFLOPS, then a panel a step."""
+    return duels.draw(table, marks_in(table, options), absent(METHODS, table["label"]))
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """As the figure."""
+    return duels.chart(table)

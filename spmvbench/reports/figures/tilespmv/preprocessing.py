@@ -1,0 +1,74 @@
+"""Fig. 11: what conversion costs, in SpMVs of one host thread and of the device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.breakeven import overheads
+from spmvbench.analysis.cases import hot
+from spmvbench.matrices.sets import members
+from spmvbench.reports import charts, style
+from spmvbench.reports.figures import Options, held
+from spmvbench.reports.figures.tilespmv import METHODS, SET, marks_in, tile_methods
+
+name = "tilespmv-preprocessing"
+title = "TileSpMV, Fig. 11: preprocessing"
+caption = (
+    "Conversion from CSR, on the host (and copied to the device) or on the device, over the time of one SpMV: by SciPy "
+    "on one host thread, and in the same format on the device. The 16 matrices of the paper's figure have a ring. The "
+    "paper, converting on a CPU: from less than one serial SpMV (ldoor) to less than 10 (mip1)."
+)
+papers = "Niu et al. 2021, Figure 11"
+order = 260
+performance = True
+
+_AGAINST = {"host_spmvs": "in SpMVs of a host thread", "spmvs": "in SpMVs of the format"}
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """As `analysis.breakeven.overheads`, of the tile methods and csr5. Raises LeftOut without a tile method."""
+    tile_methods(rows)
+    labels = held(rows, (*METHODS, "csr5"))
+    table = overheads(hot(rows), options.baseline)
+    return table[table["label"].isin(labels) & (table["nnz"] > 0)]
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A row a setting and path, two panels: against the host, and against the device."""
+    order = table[["setting", "path"]].drop_duplicates().sort_values(["setting", "path"], ascending=[True, False])
+    rows = list(order.itertuples(index=False))
+    figure, axes = style.grid(2 * len(rows), 2, height=2.8)
+    shown = marks_in(table, options)
+    ringed = members(SET)
+    panels = iter(axes)
+    for setting, path in rows:
+        for column, text in _AGAINST.items():
+            ax = next(panels)
+            part = table[(table["setting"] == setting) & (table["path"] == path)].dropna(subset=column)
+            ax.set(
+                title=f"{setting}, converted on the {path}", xlabel="nonzeros", ylabel=text, xscale="log", yscale="log"
+            )
+            if part.empty:
+                ax.text(0.5, 0.5, "not measured", transform=ax.transAxes, ha="center")
+                continue
+            style.scatter(ax, part, "nnz", column, shown)
+            named = part[part["matrix"].isin(ringed)]
+            ax.scatter(named["nnz"], named[column], s=45, facecolors="none", edgecolors="black", linewidths=0.7)
+            ax.axhline(1, color="black", linewidth=1)
+            style.count_ticks(ax.xaxis)
+            style.plain_ticks(ax.yaxis)
+    style.legend(figure, shown)
+    return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """Two panels a setting and path."""
+    long = table.melt(["setting", "path", "label", "matrix"], list(_AGAINST), "against", "value").dropna(subset="value")
+    where = long["setting"].astype(str) + ", converted on the " + long["path"]
+    shown = charts.panels(long, where + ", " + long["against"].map(_AGAINST))
+    up = charts.axis("value", "SpMVs", ticks="count") | {"one": True}
+    return charts.points(charts.NNZ, up, shown[["panel", "label", "matrix", "value"]])

@@ -1,0 +1,57 @@
+"""Fig. 9: the 16 representative matrices, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.cases import hot
+from spmvbench.analysis.ranking import ranked
+from spmvbench.matrices.sets import members
+from spmvbench.reports import charts, style
+from spmvbench.reports.figures import LeftOut, Options, absent
+from spmvbench.reports.figures.tilespmv import RIVALS, SET, compared, marks_in
+
+name = "tilespmv-representative"
+title = "TileSpMV, Fig. 9: 16 representative matrices"
+caption = (
+    "GFLOPS on the matrices of the paper's Table II, in its order. The paper, in double precision on an A100: 288 "
+    "GFLOPS on TSOPF_RS_b2383, 1.88 times those of merge-csr and 1.63 times those of csr5."
+)
+papers = "Niu et al. 2021, Figure 9"
+order = 240
+performance = True
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """Columns setting, matrix, label, nnz, gflops. Raises LeftOut where the run holds none of the matrices."""
+    ours, rivals = compared(rows)
+    table = ranked(hot(rows[rows["label"].isin([*ours, *rivals])]))
+    table = table[table["matrix"].isin(members(SET))]
+    if table.empty:
+        raise LeftOut(f"no right row of a matrix of the set {SET}")
+    return table[["setting", "matrix", "label", "nnz", "gflops"]]
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A panel a setting, a group of bars a matrix, a bar a method."""
+    wanted = members(SET)
+    matrices = [matrix for matrix in wanted if matrix in set(table["matrix"])]
+    shown = marks_in(table, options)
+    settings = list(table["setting"].unique())
+    figure, axes = style.grid(len(settings), 1, height=2.6)
+    for ax, setting in zip(axes, settings, strict=True):
+        rates = table[table["setting"] == setting].pivot(index="matrix", columns="label", values="gflops")
+        style.bars(ax, rates.reindex(matrices), shown)
+        ax.set(title=str(setting), ylabel="GFLOPS")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown))
+    style.missing(figure, [*absent(RIVALS, shown), *(matrix for matrix in wanted if matrix not in matrices)])
+    return figure
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """A panel a setting."""
+    return charts.rates(table)

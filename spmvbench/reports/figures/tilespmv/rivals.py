@@ -1,0 +1,42 @@
+"""Fig. 8: against merge-based CSR, CSR5 and BSR."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from spmvbench.analysis.cases import alike, hot
+from spmvbench.reports import duels
+from spmvbench.reports.figures import Options, absent
+from spmvbench.reports.figures.tilespmv import RIVALS, compared, marks_in
+
+name = "tilespmv-rivals"
+title = "TileSpMV, Fig. 8: against merge path, CSR5 and BSR"
+caption = (
+    "GFLOPS, and the speed-up of TileSpMV over each rival: above the line TileSpMV is faster. The paper, in double "
+    "precision: faster than merge-csr on 1,813, than csr5 on 2,040 and than cuSPARSE's BSR of 4 x 4 blocks on 1,638 of "
+    "2,757 matrices, up to 2.61 (exdata_1), 3.96 (rel8) and 426.59 times (lp_osa_60); at most 288 GFLOPS on an A100 "
+    "(TSOPF_RS_b2383), where merge-csr stays below 200 and csr5 reaches 210."
+)
+papers = "Niu et al. 2021, Figure 8"
+order = 230
+performance = True
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """As `duels.table`, the most advanced tile method over each rival. Raises LeftOut without either."""
+    ours, rivals = compared(rows)
+    return duels.table(hot(rows), [*ours, *rivals], alike(ours, rivals))
+
+
+def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
+    """A row a setting: GFLOPS, then a panel a rival."""
+    return duels.draw(table, marks_in(table, options), absent(RIVALS, table["label"]))
+
+
+def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """As the figure."""
+    return duels.chart(table)

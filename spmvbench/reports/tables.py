@@ -1,0 +1,343 @@
+"""The page's tables: what stands in each cell, and by what it is sorted."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from spmvbench import untrusted
+from spmvbench.analysis.coverage import coverage
+from spmvbench.analysis.ranking import REACH, TIE
+from spmvbench.analysis.reasons import first_line, in_common, kind
+from spmvbench.rows.schema import STATUSES, rate_unit
+
+NONE = "-"
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """A number for people: `digits` significant ones, thousands apart, a dash where there is none."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return NONE
+    if isinstance(value, float) and math.isinf(value):
+        return "never" if value > 0 else NONE
+    if isinstance(value, float) and 0 < abs(value) < 10**digits - 0.5:
+        return f"{value:#.{digits}g}".rstrip(".")
+    return f"{value:,.0f}"
+
+
+def seconds(value: float) -> str:
+    """A time for people: 411 ms, 20.3 us."""
+    unit, size = next((part for part in (("s", 1.0), ("ms", 1e-3)) if value >= part[1]), ("us", 1e-6))
+    return f"{number(value / size)} {unit}"
+
+
+def size(value: float) -> str:
+    """A count of bytes for people, in decimal units: 135 GB."""
+    power = min(int(math.log10(max(value, 1)) / 3), 4)
+    return f"{number(value / 1000**power)} {['B', 'kB', 'MB', 'GB', 'TB'][power]}"
+
+
+def percent(value: float) -> str:
+    """A share in percent, never 100 % unless it is whole."""
+    return NONE if math.isnan(value) else f"{math.floor(value * 1000) / 10:g} %"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table. show: text of a cell; None leaves words as they are and sorts them as words."""
+
+    field: str
+    heading: str
+    show: Callable[[Any], str] | None = None
+    about: str = ""
+
+
+class Cell(NamedTuple):
+    """What stands in a place of a table. best: to be highlighted. note: the mark of a note. about: for who asks."""
+
+    text: str
+    key: Any
+    best: bool = False
+    note: str = ""
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table ready for the template. The first cell of each row names it. notes: (mark, text) to stand below."""
+
+    caption: str
+    columns: Sequence[Column]
+    rows: list[list[Cell]]
+    notes: Sequence[tuple[str, str]] = ()
+
+
+def table(caption: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Table:
+    """A table of a frame's columns, in the frame's order."""
+
+    def cell(column: Column, value: Any) -> Cell:
+        return Cell(str(value), str(value)) if column.show is None else Cell(column.show(value), _key(value))
+
+    values = zip(*(frame[column.field] for column in columns), strict=True)
+    return Table(caption, columns, [[cell(c, v) for c, v in zip(columns, row, strict=True)] for row in values])
+
+
+def _key(value: Any) -> Any:
+    """What a number is sorted by, as JavaScript reads it."""
+    value = float(value)
+    return "" if math.isnan(value) else "Infinity" if math.isinf(value) else value
+
+
+def by_matrix(
+    caption: str,
+    cases: pd.DataFrame,
+    value: str,
+    labels: Sequence[str],
+    *,
+    show: Callable[[Any], str] = number,
+    best: str = "",
+    winner: str = "",
+    tie: float = 1.0,
+) -> Table:
+    """A row a matrix and a column a format, as papers print their results.
+
+    cases: columns matrix, label, `value`, status and reason, one row a pair, matrices in the order of the table.
+    labels: the columns to show. A dash carries the mark of a note with its reason; where there was no case the place is
+    empty. best: "max" or "min" highlights the best of a row and those within a factor `tie` of it, and a column
+    `winner` names them, the best first, be they shown or not. Where cases have the column same_as
+    (`analysis.programs`), what is another's name carries a note that says so, and wins nothing.
+    """
+    labels = list(labels)
+    cases = cases if "same_as" in cases else cases.assign(same_as="")
+    held = cases[(cases["status"] == "ok") & cases[value].notna() & (cases["same_as"] == "")]
+    top = held.groupby("matrix")[value].agg(best) if best else pd.Series(dtype=float)
+
+    def leads(matrix: str, found: float) -> bool:
+        return bool(best) and top[matrix] / tie <= found <= top[matrix] * tie
+
+    first = [case for case in held.itertuples() if leads(case.matrix, getattr(case, value))]
+    first.sort(key=lambda case: (-getattr(case, value) if best == "max" else getattr(case, value), case.label))
+    winners: dict[str, str] = {}
+    for case in first:
+        winners[case.matrix] = f"{winners[case.matrix]}, {case.label}" if case.matrix in winners else case.label
+    notes: dict[str, tuple[str, str]] = {}
+
+    def cell(matrix: str, case: Any) -> Cell:
+        if case is None:
+            return Cell("", "")
+        found = getattr(case, value)
+        right = case.status == "ok" and not math.isnan(found)
+        if right and not case.same_as:
+            return Cell(show(found), _key(found), best=leads(matrix, found))
+        reason = f"{case.status}: {first_line(case.reason)}" if case.status != "ok" else "not measured"
+        reason = f"= {case.same_as} here" if right else reason
+        mark, _ = notes.setdefault(reason, (_letter(len(notes)), reason))
+        said, key = (show(found), _key(found)) if right else (NONE, "")
+        return Cell(said, key, note=mark, about=reason)
+
+    tried = {(case.matrix, case.label): case for case in cases[cases["label"].isin(labels)].itertuples()}
+    rows = []
+    for matrix in cases["matrix"].unique():
+        fastest = winners.get(matrix, NONE)
+        named = [Cell(matrix, matrix), *([Cell(fastest, fastest)] if best else [])]
+        rows.append([*named, *(cell(matrix, tried.get((matrix, label))) for label in labels)])
+    columns = [Column("matrix", "Matrix"), *([Column("label", winner)] if best else [])]
+    return Table(caption, [*columns, *(Column(label, label, show) for label in labels)], rows, list(notes.values()))
+
+
+def _letter(place: int) -> str:
+    return string.ascii_lowercase[place] if place < 26 else f"{_letter(place // 26 - 1)}{_letter(place % 26)}"
+
+
+_OUTCOME = [
+    Column("label", "Format"),
+    Column(
+        "kernel",
+        "Kernel",
+        about="own: this project's, where a paper has another or none; =: the same program on every matrix as",
+    ),
+    Column("cases", "Matrices", number, "matrices tried"),
+    Column("coverage", "Right", percent, "share of the matrices that the format held and got right"),
+]
+_SPEED = [
+    Column(
+        "behind",
+        "Behind best",
+        lambda v: NONE if math.isnan(v) else f"{v:.2f}x",
+        f"geometric mean over all matrices of time over the best time, {REACH:g} where that is more or none was right; "
+        "the order of this table",
+    ),
+    Column("wins", "Wins", number, f"matrices on which no other program came within {100 * (TIE - 1):.1f} %"),
+    Column(
+        "ties",
+        "Ties",
+        number,
+        f"matrices on which the fastest formats lie within {100 * (TIE - 1):.1f} %, this one among them",
+    ),
+    Column("gflops", "GFLOPS", number, "geometric mean over the matrices it got right: compare only at equal coverage"),
+    Column(
+        "slowdown", "Worst", lambda v: NONE if math.isnan(v) else f"{number(v)}x", "largest time over the best time"
+    ),
+    Column("worst", "Worst on"),
+]
+_REST = [
+    Column("bytes_per_nnz", "Bytes/nnz", number, "geometric mean of the footprint over the nonzeros"),
+    Column("skipped", "Skipped", number),
+    Column("wrong", "Wrong", number),
+    Column("failed", "Failed", number, "out of memory, timeout, crash or error"),
+    Column("error_ratio", "Error/bound", number, "largest error over its bound; at most 1 is right"),
+]
+
+
+def formats(rows: pd.DataFrame, *, speed: bool) -> list[Table]:
+    """A table a setting, a row a format. speed: with the columns that rest on times."""
+    columns = _OUTCOME + (_SPEED if speed else []) + _REST
+    found = []
+    for setting, part in rows.groupby("setting", observed=True):
+        counts = coverage(part.assign(device=""))  # several GPUs of one kind share the work
+        if not speed:  # nor may the order tell times
+            counts = counts.sort_values(["coverage", "label"], ascending=[False, True])
+        if len(counts):
+            unit = rate_unit(str(setting))
+            named = [replace(column, heading=unit) if column.field == "gflops" else column for column in columns]
+            found.append(table(str(setting), counts, named))
+    return found
+
+
+def shared_programs(found: pd.DataFrame) -> Table:
+    """Which labels are another's name on which share of the matrices; found: as `programs.shared`."""
+    columns = [
+        Column("label", "Format"),
+        Column("same_as", "Same as", about="the label that stands for the program in wins and rankings"),
+        Column("share", "On", percent, "share of the cases that the format got right"),
+        Column("cases", "Cases", number, "matrices in each type and mode on which both are one program"),
+        Column("of", "Right", number, "cases that the format got right and of which the program is known"),
+        Column("matrices", "Matrices", number, "different matrices of these cases"),
+    ]
+    return table("Formats that are one program", found, columns)
+
+
+def programs_on_a_matrix(found: pd.DataFrame) -> Table:
+    """How many programs the formats are on a matrix; found: as `programs.counts`."""
+    columns = [
+        Column("setting", "Setting"),
+        Column("matrices", "Matrices", number),
+        Column("names", "Formats", number, "median over the matrices of the formats that are right there"),
+        Column("fewest", "Fewest programs", number, "on a matrix"),
+        Column("median", "Median", number),
+        Column("most", "Most", number),
+    ]
+    return table("Programs on a matrix", found, columns)
+
+
+def reasons(rows: pd.DataFrame) -> Table:
+    """Why cases are not ok: a row for each format, status and kind of reason, most frequent first.
+
+    Of reasons of one kind the numbers that differ are left out: each would be that of one matrix alone.
+    """
+    failed = rows[(rows["status"] != "ok") & (rows["matrix_sha256"] != "")]
+    failed = failed.assign(reason=failed["reason"].map(first_line))
+    groups = failed.assign(kind=failed["reason"].map(kind)).groupby(["label", "status", "kind"], as_index=False)
+    found = groups.agg(
+        cases=("reason", "size"), matrices=("matrix", "nunique"), on=("matrix", "first"), reason=("reason", in_common)
+    )
+    urgency = {
+        status: place
+        for place, status in enumerate(["wrong", "implausible", "crashed", "error", "oom", "timeout", "skipped"])
+    }
+    found = found.assign(urgency=found["status"].map(urgency)).sort_values(
+        ["urgency", "cases", "label"], ascending=[True, False, True], kind="stable"
+    )
+    columns = [
+        Column("label", "Format"),
+        Column("status", "Status"),
+        Column("cases", "Cases", number),
+        Column("matrices", "Matrices", number),
+        Column("reason", "Reason"),
+        Column("on", "First"),
+    ]
+    return table("Cases that are not ok, and why", found, columns)
+
+
+def unread(rows: pd.DataFrame) -> Table | None:
+    """Matrices that could not be read; they count for no format."""
+    found = rows[rows["matrix_sha256"] == ""].drop_duplicates("matrix")
+    if found.empty:
+        return None
+    columns = [Column("matrix", "Matrix"), Column("status", "Status"), Column("reason", "Reason")]
+    return table("Matrices that could not be read", found, columns)
+
+
+def statuses(rows: pd.DataFrame) -> list[tuple[str, int, str]]:
+    """(status, cases, meaning) of every status that occurs."""
+    counts = rows.groupby("status")["cases"].sum()
+    return [(status, int(counts[status]), meaning) for status, meaning in STATUSES.items() if status in counts]
+
+
+def sources(rows: pd.DataFrame) -> Table:
+    """What was measured: the hash of each format's sources, its parameters, and the clocks meanwhile."""
+    found = rows.groupby(["label", "source_hash", "params"], as_index=False).agg(
+        cases=("label", "size"),
+        low=("sm_clock_mhz", "min"),
+        high=("sm_clock_mhz", "max"),
+        thrown=("n_throttled", "sum"),
+        first=("started_at", "min"),
+        last=("started_at", "max"),
+    )
+    columns = [
+        Column("label", "Format"),
+        Column("source_hash", "Sources"),
+        Column("params", "Parameters"),
+        Column("cases", "Cases", number),
+        Column("low", "Lowest clock, MHz", number),
+        Column("high", "Highest clock, MHz", number),
+        Column("thrown", "Samples thrown away", number, "taken while the device lowered its clocks"),
+        Column("first", "First"),
+        Column("last", "Last"),
+    ]
+    day = {name: found[name].str.slice(0, 19).str.replace("T", " ") for name in ("first", "last")}
+    return table("Sources, clocks and time", found.assign(**day), columns)
+
+
+def facts(record: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:
+    """A nested record as (dotted name, text), as far as there is something to say; no one's folders."""
+    found: list[tuple[str, str]] = []
+    for name, value in record.items():
+        key = f"{above}{name}".replace("_", " ")
+        if name.endswith("_bytes") and value:
+            found.append((key.removesuffix(" bytes"), size(value)))
+        elif name == "command" and value:
+            words = [word.rpartition("/")[2] if word.startswith("/") else word for word in value[1:]]
+            found.append((key, shlex.join(["spmvbench", *words])))
+        elif isinstance(value, Mapping):
+            found += facts(value, f"{key}: ")
+        elif isinstance(value, float):
+            found.append((key, f"{value:.6g}"))
+        elif value not in (None, "", []):
+            found.append((key, " ".join(map(str, value)) if isinstance(value, list) else str(value)))
+    return found
+
+
+def csv(table: pd.DataFrame, float_format: str | None = None) -> str:
+    """A table as CSV whose texts no spreadsheet computes, see `untrusted.cell`."""
+    cells = {
+        untrusted.cell(name): table[name]
+        if pd.api.types.is_numeric_dtype(table[name])
+        else table[name].map(untrusted.cell)
+        for name in table
+    }
+    return pd.DataFrame(cells).to_csv(index=False, float_format=float_format, lineterminator="\n")
+
+
+def script_json(value: Any) -> str:
+    """JSON that can stand inside a script element whatever its texts hold."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return re.sub("[<>&\u2028\u2029]", lambda m: f"\\u{ord(m[0]):04x}", text)

@@ -1,0 +1,116 @@
+"""The table by which `cocktail` chooses: how fast each of its formats is on a device, by rows and by entries a row.
+
+    python -m spmvbench.runner.cocktail --device cuda:0 > my-gpu.csv
+    spmvbench run ... --formats 'cocktail[table=my-gpu.csv]'
+
+takes about a minute. What ships is in configs/cocktail, a file a device.
+"""
+
+from __future__ import annotations
+
+import csv
+import multiprocessing
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, NamedTuple
+
+import click
+import numpy as np
+
+from spmvbench.devices import Device, open_device
+from spmvbench.devices.cuda import Cuda, compiled
+from spmvbench.formats import Csr, kernel_path
+from spmvbench.formats.base import Format, Launch
+from spmvbench.formats.hybrid.cocktail import FORMATS, SHAPES, Point
+
+ROWS = tuple(1 << power for power in (10, 13, 16, 18, 20, 21))
+WIDTHS = {  # entries of a row; of a block row, in tiles
+    "dia": (1, 3, 7, 15, 31, 63),
+    "ell": (1, 2, 4, 8, 16, 32, 64, 128),
+    "sell": (1, 2, 4, 8, 16, 32, 64, 128),
+    "csr": (2, 8, 32, 128, 512, 2048),
+    "coo": (1, 2, 4, 8, 16, 32, 64, 128),
+    "sbell": (1, 3, 9, 27),
+}
+MOST = 1 << 25  # entries of a matrix
+REPLAYS, ROUNDS = 20, 3
+
+
+def band(xp: Any, rows: int, width: int, tile: tuple[int, int], dtype: np.dtype) -> Csr:
+    """Rows x rows, `width` neighbouring dense tiles in each block row, about the diagonal."""
+    r, c = tile
+    block_row = xp.arange(rows, dtype=np.int32) // np.int32(r)
+    begin = xp.clip(block_row * np.int32(r) // np.int32(c) - np.int32(width // 2), 0, rows // c - width) * np.int32(c)
+    col_idx = (begin[:, None] + xp.arange(width * c, dtype=np.int32)).reshape(-1)
+    row_ptr = xp.arange(rows + 1, dtype=np.int64) * (width * c)
+    return Csr((rows, rows), row_ptr.astype(np.int32), col_idx, xp.ones(len(col_idx), dtype=dtype))
+
+
+class Case(NamedTuple):
+    """One measurement to take."""
+
+    name: str
+    tile: tuple[int, int]
+    rows: int
+    width: int
+    dtype: np.dtype
+
+    def part(self, xp: Any) -> Format:
+        """A matrix of the case's size in its format."""
+        a = band(xp, self.rows, self.width, self.tile, self.dtype)
+        settings = {"r": self.tile[0], "c": self.tile[1]} if self.name == "sbell" else {}
+        return FORMATS[self.name].converted(a, **settings)
+
+
+def cases(dtype: np.dtype) -> Iterator[Case]:
+    """All that a table holds for a type."""
+    for name, widths in WIDTHS.items():
+        for tile in SHAPES if name == "sbell" else ((1, 1),):
+            for rows in ROWS:
+                for width in widths:
+                    if width * tile[1] <= rows and rows * width * tile[1] <= MOST:
+                        yield Case(name, tile, rows, width, dtype)
+
+
+def gflops(case: Case, device: Device) -> float:
+    """2 slots / time, the least of some rounds of replays."""
+    fmt = case.part(device.xp)
+    x, y = (device.to_device(np.ones(case.rows, dtype=case.dtype)) for _ in range(2))
+    replay = device.capture(device.compile(fmt.launches(x, y)), REPLAYS)
+    device.elapsed(replay)
+    seconds = min(device.elapsed(replay) for _ in range(ROUNDS)) / REPLAYS
+    return 2e-9 * case.rows * case.width * case.tile[1] / seconds
+
+
+def compile_all(kernels: set[tuple[str, str]], arch: str, cuda: int) -> None:
+    """Compile kernels, (source, kernel), on all cores, to be found in the cache."""
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        for done in [pool.submit(compiled, kernel_path(source), kernel, arch, cuda) for source, kernel in kernels]:
+            done.result()
+
+
+@click.command()
+@click.option("--device", "name", default="cuda:0", help="The GPU to measure.", show_default=True)
+def main(name: str) -> None:
+    """Write the table of a GPU to standard output."""
+    device = open_device(name)
+    assert isinstance(device, Cuda), "a table is measured on a GPU"
+    todo = [case for dtype in ("float64", "float32") for case in cases(np.dtype(dtype))]
+    kernels = set()
+    for case in todo:
+        x = device.xp.zeros(case.rows, dtype=case.dtype)
+        steps = case.part(device.xp).launches(x, x)
+        kernels |= {(step.source, step.kernel) for step in steps if isinstance(step, Launch)}
+    compile_all(kernels, device._arch, device._cuda)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(Point._fields)
+    for case in todo:
+        r, c = case.tile
+        point = Point(case.dtype.name, case.name, r, c, case.rows, case.width, round(gflops(case, device), 2))
+        writer.writerow(point)
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""How long a run will take, from rows of a sample of its matrices: a line through them, and how sure it is.
+
+The mean time of a case on a matrix is taken as constant + slope * entries, fitted to relative deviations over the
+matrices of the sample; a session's time beside its cases (reading, right answers, starts) is a share of theirs. The
+error is the bootstrap's: the sample's matrices are drawn again and again with replacement, every matrix of the run is
+off the line by as much as one of them. The logarithm's standard deviation, by Student's t, gives an interval of 95 %.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spmvbench.matrices import Matrix
+from spmvbench.measure.cases import Case, Group
+from spmvbench.rows import store
+from spmvbench.runner.costs import Costs, entries, shards
+
+FEWEST = 3  # matrices that a line and its error can be taken from
+DRAWS = 400
+STEPS = 4  # of the fit
+NOT_BESIDE = ("compiling ahead",)  # of a session: once a host, whatever the run's size
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Mean seconds of a case by matrix. beside: seconds of a session for each of its cases'. labels: formats seen."""
+
+    entries: np.ndarray
+    seconds: np.ndarray
+    cases: int
+    beside: float
+    labels: frozenset[str]
+
+    @classmethod
+    def of(cls, runs: Sequence[Path], cases: Sequence[Case]) -> Sample | None:
+        """What runs tell of cases like these: formats, types and modes; None where there are too few matrices."""
+        import pandas as pd
+
+        rows = pd.concat([store.load(run) for run in runs]) if runs else pd.DataFrame(columns=["matrix_sha256"])
+        rows = rows[rows["matrix_sha256"] != ""]
+        for name in ("label", "dtype", "mode"):
+            if len(rows):
+                rows = rows[rows[name].isin({getattr(case, name) for case in cases})]
+        rows = rows[rows["t_case"] > 0] if len(rows) else rows
+        if not len(rows) or rows["matrix_sha256"].nunique() < FEWEST:
+            return None
+        # A format that only some matrices were given must not make those look slow.
+        usual = rows.groupby("label")["t_case"].transform("mean")
+        by_matrix = rows.assign(usual=usual).groupby("matrix_sha256")
+        relative = by_matrix["t_case"].sum() / by_matrix["usual"].sum()
+        labels = frozenset(rows["label"])
+        mean = rows.groupby("label")["t_case"].mean().mean()
+        seconds = (relative * mean).to_numpy()
+        return cls(by_matrix["nnz"].first().to_numpy(float), seconds, len(rows), _beside(runs), labels)
+
+    def drawn(self, rng: np.random.Generator) -> Sample:
+        """A sample of as many of its matrices, some twice."""
+        places = rng.integers(len(self.seconds), size=len(self.seconds))
+        return Sample(self.entries[places], self.seconds[places], self.cases, self.beside, self.labels)
+
+    def costs(self) -> Costs:
+        """The line, what goes on beside the cases in it."""
+        constant, slope = self.line * (1 + self.beside)
+        return Costs(0.0, 0.0, float(constant), float(slope))
+
+    @cached_property
+    def line(self) -> np.ndarray:
+        """Constant and slope, neither negative. Deviations are relative to the line itself: to the times they would
+        pull it down.
+        """
+        from scipy.optimize import nnls
+
+        terms = np.stack([np.ones_like(self.entries), self.entries], axis=1)
+        weights = 1 / self.seconds
+        for _ in range(STEPS):
+            line = nnls(terms * weights[:, None], self.seconds * weights)[0]
+            weights = 1 / (terms @ line)
+        return line
+
+    @property
+    def off(self) -> np.ndarray:
+        """Times over what the line says."""
+        return self.seconds / (self.line[0] + self.line[1] * self.entries)
+
+
+def _beside(runs: Sequence[Path]) -> float:
+    """What the sessions of some runs spent beside their cases, as a share of the time of these."""
+    spent = in_cases = 0.0
+    for run in runs:
+        sessions = store.environment(run)["sessions"]
+        seconds: list[dict[str, float]] = [session.get("seconds") or {} for session in sessions]
+        spent += sum(sum(s for stage, s in stages.items() if stage not in NOT_BESIDE) for stages in seconds)
+        in_cases += float(store.load(run)["t_case"].sum())
+    return max(spent / in_cases - 1, 0.0) if in_cases else 0.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds on one GPU and on many, each with the ends of its 95 % interval. longest: part of many, over the mean."""
+
+    one: tuple[float, float, float]
+    many: tuple[float, float, float]
+    longest: float
+
+
+def estimate(sample: Sample, groups: Sequence[Group], gpus: int, seed: int = 0) -> Estimate:
+    """How long groups take on so many GPUs, each with its part of them."""
+    from scipy.stats import t
+
+    runs = np.array([sum(not case.refusal for case in group.cases) for group in groups], float)
+    sizes = np.array([entries(group.matrix, group.seed) for group in groups], float)
+    rng = np.random.default_rng(seed)
+
+    def total(of: Sample, off: np.ndarray) -> float:
+        costs = of.costs()
+        return float(runs @ ((costs.case + costs.case_entry * sizes) * rng.choice(off, len(sizes))))
+
+    costs = sample.costs()
+    whole = total(sample, np.ones(1))
+    drawn = [total(sample.drawn(rng), sample.off) for _ in range(DRAWS)]
+    free = len(sample.seconds) - 2
+    width = math.exp(t.ppf(0.975, free) * np.std(np.log(drawn)) * math.sqrt(1 + 2 / free))
+    one = (whole, whole / width, whole * width)
+    loads = [sum(map(costs.of_group, part)) for part in shards(groups, gpus, costs)]
+    longest = max(loads) / (whole / gpus) if whole else 1.0
+    return Estimate(one, tuple(seconds * longest / gpus for seconds in one), longest)  # type: ignore[arg-type]
+
+
+def spread(matrices: Sequence[Matrix], count: int, seed: int) -> list[Matrix]:
+    """So many of the matrices, one at random from each of as many classes of size; in their order."""
+    ranked = sorted(matrices, key=lambda matrix: (entries(matrix, seed), matrix.id))
+    rng, count = np.random.default_rng(seed), min(count, len(ranked))
+    ends = [math.floor(part * len(ranked) / count) for part in range(count + 1)]
+    chosen = {ranked[int(rng.integers(low, high))].id for low, high in itertools.pairwise(ends)}
+    return [matrix for matrix in matrices if matrix.id in chosen]
+
+
+def clock(seconds: float) -> str:
+    """A length of time in two figures or so: 40 s, 12 min, 5.3 h, 3.1 days."""
+    for size, unit in ((86400 * 2, "days"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            value: Any = seconds / (86400 if unit == "days" else size)
+            return f"{value:.{1 if value < 10 else 0}f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,84 @@
+"""The cases of a run: every matrix in every format, type and mode; those still to be measured; their groups."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from spmvbench import formats
+from spmvbench.errors import UsageError
+from spmvbench.formats import Format
+from spmvbench.matrices import Matrix
+from spmvbench.measure import operations
+from spmvbench.measure.cases import PATTERN, Case, Group, device_kind
+
+
+def choose_formats(text: str | None, device: str, ops: Sequence[str] = ()) -> list[tuple[type[Format], dict[str, Any]]]:
+    """The formats of a list, or without one every format that the device's kind can run, as far as they run `ops`.
+
+    ops: names of operations; without any, formats are taken as `formats.parse` says. Raises UsageError.
+    """
+    wanted = {operations.get(op).key for op in ops}
+    found = formats.parse("all" if text is None else text, wanted or None)
+    if missing := sorted(wanted - {cls.op for cls, _ in found}):
+        raise UsageError(f"no format of {text or 'all'} runs {' or '.join(missing)}: see spmvbench formats")
+    return [(cls, params) for cls, params in found if text is not None or device_kind(device) in cls.devices]
+
+
+def cross(
+    matrices: Sequence[Matrix],
+    chosen: Sequence[tuple[type[Format], Mapping[str, Any]]],
+    dtypes: Sequence[str],
+    modes: Sequence[str],
+    device: str,
+    seed: int,
+    ops: Sequence[str] = (),
+) -> list[Case]:
+    """Every matrix in every type, operation, format that runs it, and mode, in the order in which they are measured.
+
+    ops: names of operations, those of one kind together; without any, all that the formats run.
+    """
+    ops = ops or operations.parse(dict.fromkeys(cls.op for cls, _ in chosen))
+    name = device.partition(":")[0]
+    return [
+        Case(matrix, seed, cls.key, params, dtype, mode, name, _refusal(cls, mode, device), op)
+        for matrix in matrices
+        for first, same in _by_kind(ops)
+        for dtype in ((PATTERN,) if first.pattern else dtypes)
+        for cls, params in chosen
+        if cls.op == first.key
+        for op in same
+        for mode in modes
+    ]
+
+
+def _by_kind(ops: Sequence[str]) -> list[tuple[operations.Operation, list[str]]]:
+    """The names of each kind, behind the first of them as an operation."""
+    alike = [list(names) for _, names in itertools.groupby(ops, key=operations.kind)]
+    return [(operations.get(names[0]), names) for names in alike]
+
+
+def _refusal(cls: type[Format], mode: str, device: str) -> str:
+    kind = device_kind(device)
+    if kind not in cls.devices:
+        return f"runs on {' and '.join(cls.devices)} only"
+    if mode == "cold" and kind == "emulated":
+        return "the emulated device has no cache to flush"
+    return ""
+
+
+def pending(cases: Iterable[Case], measured: Mapping[str, str]) -> list[Case]:
+    """The cases without a row, or whose row was measured from other sources. measured: source hash by case_id."""
+    return [case for case in cases if measured.get(case.case_id) != case.source_hash]
+
+
+def grouped(cases: Iterable[Case]) -> list[Group]:
+    """Cases in the groups that share a reading; cases that belong together must stand together."""
+    groups = []
+    shared = itertools.groupby(cases, key=lambda case: (case.matrix.id, case.dtype, operations.kind(case.op)))
+    for _, together in shared:
+        by_format = tuple(tuple(alike) for _, alike in itertools.groupby(together, key=lambda case: case.label))
+        first = by_format[0][0]
+        groups.append(Group(first.matrix, first.seed, first.dtype, by_format))
+    return groups

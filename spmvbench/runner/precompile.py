@@ -1,0 +1,123 @@
+"""Compiling ahead: what a run's formats will need on a GPU, made on all cores before the first case.
+
+A format's first conversion compiles CuPy's kernels and those of its converter, its first launches ours; one after the
+other that is most of a minute for all formats. Here processes of their own convert a few tiny matrices, each its share
+of the formats, and what they compile stays in the caches on disk, where the measuring process finds it. They time
+nothing, and one that dies costs nothing but time: whatever is missing then is compiled in the case's own turn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from spmvbench import formats, paths
+from spmvbench.devices import cuda, open_device
+from spmvbench.formats import Call, Csr, single_steps
+from spmvbench.formats.conversion import converting_for
+from spmvbench.formats.vectors import moved
+from spmvbench.matrices import synthetic
+from spmvbench.measure import operations, verify
+from spmvbench.measure.cases import DTYPES, Case, Group
+from spmvbench.runner.supervisor import Supervised
+
+LIMIT = 120.0  # seconds
+FEW = 4  # formats and types that are not worth starting processes for
+DEVICE_BYTES = 2e9  # of the device's memory that a process may take: its context, CuPy's pool
+# Rows short, long and even, short and random, of all lengths, one full: what rules choose kernels by.
+TINY = ("pde:6", "fem:4:3", "uniform:400:12", "rmat:8:16", "denserow:300")
+
+Task = tuple[str, dict[str, Any], str]  # key, parameters, type
+
+
+def compile_ahead(groups: Sequence[Group], device: str, log: IO[bytes], stopping: Callable[[], bool]) -> None:
+    """Compile what the groups' formats need on a CUDA device and no run before has compiled, once a host.
+
+    log: where the processes write. stopping: asked all the while; True ends it. It only saves time: whatever goes wrong
+    is logged, every case compiles what it lacks, or says why it cannot.
+    """
+    try:
+        with paths.turn(paths.home() / "ahead.lock", stopping) as had:  # who waited finds it all done
+            if had:
+                _compile(groups, device, log, stopping)
+    except Exception as error:
+        log.write(f"Nothing compiled ahead: {type(error).__name__}: {error}\n".encode())
+        log.flush()
+
+
+def _compile(groups: Sequence[Group], device: str, log: IO[bytes], stopping: Callable[[], bool]) -> None:
+    began = time.monotonic()
+    ordinal = int(device.partition(":")[2])
+    if cuda.why_unavailable(ordinal):
+        return  # the worker says why
+    tasks = _missing([modes[0] for group in groups for modes in group.formats], cuda.toolchain(ordinal))
+    count = min(os.cpu_count() or 1, len(tasks), int(cuda.memory_bytes(ordinal) / DEVICE_BYTES))
+    if len(tasks) <= FEW or count < 2:
+        return
+    done = [tasks[first::count] for first in range(count)]
+    running = [_start(device, list(share.values()), log) for share in map(dict, done)]
+    try:
+        while any(process.poll() is None for process in running):
+            if stopping() or time.monotonic() > began + LIMIT:
+                break
+            time.sleep(0.05)
+    finally:
+        for process, share in zip(running, done, strict=True):
+            if process.poll() == 0:
+                for mark, _ in share:
+                    mark.parent.mkdir(parents=True, exist_ok=True)
+                    mark.touch()
+            process.end()
+
+
+def _missing(cases: Sequence[Case], toolchain: str) -> list[tuple[Path, Task]]:
+    """What nothing has been compiled for yet, each with the file that will say that it has been."""
+    found: dict[Path, Task] = {}
+    for case in cases:
+        if not case.refusal:
+            task = (case.format, dict(case.params), case.dtype)
+            text = json.dumps([case.source_hash, *task, toolchain], sort_keys=True)
+            found[paths.home() / "ahead" / hashlib.sha256(text.encode()).hexdigest()[:32]] = task
+    return [(mark, task) for mark, task in found.items() if not mark.exists()]
+
+
+def _start(device: str, tasks: list[Task], log: IO[bytes]) -> Supervised:
+    command = [sys.executable, "-P", "-m", "spmvbench.runner.precompile", device]
+    process = Supervised(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):
+        process.stdin.write(json.dumps(tasks).encode())
+        process.stdin.close()
+    return process
+
+
+def main() -> None:
+    """`python -m spmvbench.runner.precompile DEVICE`: compile for the tasks that stdin gives as JSON."""
+    device = open_device(sys.argv[1])
+    tasks: list[Task] = json.load(sys.stdin)
+    tiny = [Csr.of(synthetic.generate(spec)) for spec in TINY]
+    for key, params, dtype in tasks:
+        for a in tiny:
+            # Whatever goes wrong goes wrong again in the case's own turn, whose row tells of it.
+            with suppress(Exception), converting_for(device.limits):
+                op = operations.get(operations.instances(formats.get(key).op)[0])
+                host = op.matrix(a.astype(DTYPES[dtype]))
+                x, y = (moved(vector, device.to_device) for vector in op.vectors(host))
+                a_device = host.on(device.xp)
+                fmt = formats.get(key).converted(a_device, **params)
+                launches = fmt.launches(x, y)
+                device.compile([step for step in single_steps(launches) if not isinstance(step, Call)])
+                verify.decoding_difference(fmt, a_device)
+    device.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Runs to be checked: a published one, and one that this version has measured on the emulated device."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spmvbench.bundles import check
+from spmvbench.rows import store
+from spmvbench.rows.schema import arrow_schema
+
+PUBLISHED = Path(__file__).parents[2] / "results/published"
+
+
+def published(name, folder):
+    """A copy of a published run without its pages."""
+    return Path(shutil.copytree(PUBLISHED / name, folder, ignore=shutil.ignore_patterns("report")))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A copy of a published run of an old version, to be altered."""
+    return published("h200-survey", tmp_path / "run")
+
+
+@pytest.fixture
+def searched(tmp_path, altered):
+    """Part of a published run: rows of y = A x, of a sparse x and of searches, on a GPU with roofs."""
+    folder = published("h200-tilespmspv", tmp_path / "run")
+    return altered(folder, lambda rows: rows[rows["name"].isin(["wiki-Vote", "fem:40:3"])])
+
+
+@pytest.fixture(scope="session")
+def measured_once(tmp_path_factory):
+    """A run of this version: y = A x, a sparse x and searches, and what was skipped, of two small matrices."""
+    from spmvbench.cli import main
+
+    folder = tmp_path_factory.mktemp("measured")
+    words = "run poisson2d:8 rect:9:14:3 --formats csr-scalar,spmspv-bucket,bfs-push,cusparse-csr-alg1 --dtype f64"
+    words += f" --op spmv,spmspv@0.1,bfs@0,bfs@1 --device emulated --run mine --results {folder}"
+    with pytest.raises(SystemExit) as stopped:
+        main(words.split())
+    assert stopped.value.code == 0
+    return folder / "mine"
+
+
+@pytest.fixture
+def measured(measured_once, tmp_path):
+    """A copy of that run, to be altered."""
+    return Path(shutil.copytree(measured_once, tmp_path / "mine"))
+
+
+@pytest.fixture
+def altered():
+    """Writes the rows of a run anew after a change, in place or given back, and the records of its sessions."""
+
+    def alter(folder, change=lambda rows: None, record=None):
+        rows = store.load(folder)
+        found = change(rows)
+        rows = rows if found is None else found
+        pq.write_table(pa.Table.from_pandas(rows, arrow_schema(), preserve_index=False), folder / store.ROWS)
+        if record:
+            written = json.loads((folder / store.ENVIRONMENT).read_text())
+            for session in written["sessions"]:
+                record(session)
+            (folder / store.ENVIRONMENT).write_text(json.dumps(written))
+        return folder
+
+    return alter
+
+
+@pytest.fixture
+def verdicts(tmp_path):
+    """The findings on a run or a bundle by check; no matrix is made again unless there is time for it."""
+
+    def found(path, seconds=0.0, run_sources=False):
+        with check.opened(path, tmp_path / "home") as content:
+            findings = [f for one in check.checks(seconds, run_sources, lambda text: None) for f in one(content)]
+        return {name: [f for f in findings if f.check == name] for name in dict.fromkeys(f.check for f in findings)}
+
+    return found
+
+
+@pytest.fixture
+def failed(verdicts):
+    """The checks that a run or a bundle has failed."""
+
+    def names(path, seconds=0.0):
+        found = verdicts(path, seconds)
+        return {name for name, findings in found.items() if any(f.verdict == check.FAILED for f in findings)}
+
+    return names
+
+
+@pytest.fixture
+def invoke(command):
+    """Runs a command line that has to end with an exit code, and gives what it printed."""
+
+    def run(*args, code=0):
+        result = command(*args)
+        assert result.code == code, result.out + result.err
+        return result.out
+
+    return run

@@ -1,0 +1,302 @@
+"""Bundles: what is packed, what is left out, and what a check finds."""
+
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from spmvbench import formats
+from spmvbench.bundles import check, pack, sources
+from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.matrices import suitesparse
+from spmvbench.rows import store
+
+ROOT = Path(__file__).parents[2]
+PUBLISHED = ROOT / "results/published"
+
+
+def test_a_run_is_packed_and_passes(measured, tmp_path, monkeypatch, invoke):
+    monkeypatch.chdir(tmp_path)
+    assert "10 cases" in invoke("bundle", measured)
+    shown = invoke("check", "mine.spmvbench.zip")
+    assert "mine.spmvbench.zip passes." in shown
+    assert "2 of 2 matrices made again" in shown
+    with check.opened(tmp_path / "mine.spmvbench.zip", tmp_path) as content:
+        pd.testing.assert_frame_equal(content.rows, store.load(measured))
+        assert content.manifest["division"] == "closed"
+
+
+def test_no_names_and_paths_leave_unless_asked(run, tmp_path, altered):
+    def private(rows):
+        rows.loc[0, ["status", "reason"]] = "error", "cannot read /home/ann/secret/own.cu (line 3)"
+        rows["host"] = ["anns-box", *["0123456789abcdef"] * (len(rows) - 1)]
+
+    altered(run, private, lambda session: session.update(host="anns-box", command=["/home/ann/bin/spmvbench", "run"]))
+    for identify in (False, True):
+        pack.pack(run, tmp_path / "b.zip", identify=identify)
+        with check.opened(tmp_path / "b.zip", tmp_path) as content:
+            text = json.dumps(content.sessions) + " ".join([*content.rows["reason"], *content.rows["host"]])
+            assert "0123456789abcdef" in text
+            assert [word in text for word in ("anns-box", "/home/ann")] == [identify] * 2
+            assert "own.cu (line 3)" in text
+            assert content.sessions[0]["command"][1] == "run"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("/home/ann/a.mtx", "a.mtx"),
+        ("--results=/tmp/x/res", "--results=res"),
+        ("~/runs/one", "one"),
+        ("https://sparse.tamu.edu/files", "https://sparse.tamu.edu/files"),
+        ("12.5 GB/s and 1/2", "12.5 GB/s and 1/2"),
+        ("HB/1138_bus", "HB/1138_bus"),
+    ],
+)
+def test_paths_are_cut_to_their_last_part(text, kept):
+    assert pack.redacted({"a": [text]}) == {"a": [kept]}
+
+
+def tampered(source, target, change):
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            for kept, content in change(name, old.read(name)):
+                new.writestr(kept, content)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda name, content: [(name, content[:-1] if name == store.ENVIRONMENT else content)],
+            "run.json is not what",
+        ),
+        (lambda name, content: [(name, content), *([("more", b"")] if name == store.ROWS else [])], "does not hold"),
+        (
+            lambda name, content: [] if name == pack.MANIFEST else [(name, content)],
+            "neither a run's folder nor a bundle",
+        ),
+    ],
+)
+def test_damaged_bundles_are_one_line(run, tmp_path, change, words):
+    pack.pack(run, tmp_path / "b.zip")
+    tampered(tmp_path / "b.zip", tmp_path / "c.zip", change)
+    with pytest.raises(SpmvbenchError, match=words), check.opened(tmp_path / "c.zip", tmp_path):
+        pass
+
+
+def test_what_is_no_bundle_is_said(tmp_path):
+    (tmp_path / "text.zip").write_text("no archive")
+    with (
+        pytest.raises(UsageError, match="neither a run's folder nor a bundle"),
+        check.opened(tmp_path / "text.zip", tmp_path),
+    ):
+        pass
+
+
+def rewritten(source, target, **changes):
+    """A bundle whose manifest has other values; one that is None goes."""
+
+    def change(name, content):
+        if name == pack.MANIFEST:
+            content = json.dumps(json.loads(content) | changes).encode()
+        return [(name, content)]
+
+    tampered(source, target, change)
+
+
+SHAPES = [
+    {"formats": None}, {"formats": [1]}, {"formats": [{"format": 1, "source_hash": "", "from": ""}]}, {"files": None},
+    {"files": [1]}, {"files": {"rows.parquet": 1}}, {"bundle": "1"}, {"bundle": None},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", SHAPES, ids=map(str, SHAPES))
+def test_a_manifest_of_another_shape_is_damaged(run, tmp_path, invoke, changes, capsys):
+    pack.pack(run, tmp_path / "b.zip")
+    rewritten(tmp_path / "b.zip", tmp_path / "c.zip", **changes)
+    with (
+        pytest.raises(SpmvbenchError, match=r"its bundle\.json is not one"),
+        check.opened(tmp_path / "c.zip", tmp_path / "home"),
+    ):
+        pass
+    invoke("check", tmp_path / "c.zip", code=1)
+
+
+@pytest.mark.parametrize("manifest", [b"[" * 100_000, b"[1]", b"null", b"\xff", b'"text"'])
+def test_a_manifest_that_is_none_is_one_sentence(run, tmp_path, manifest):
+    pack.pack(run, tmp_path / "b.zip")
+    tampered(
+        tmp_path / "b.zip",
+        tmp_path / "c.zip",
+        lambda name, content: [(name, manifest if name == pack.MANIFEST else content)],
+    )
+    with pytest.raises(SpmvbenchError), check.opened(tmp_path / "c.zip", tmp_path / "home"):
+        pass
+
+
+def patched(path, find, offset, value):
+    """Other bytes at an offset behind each header of a ZIP archive."""
+    content = bytearray(path.read_bytes())
+    place = content.find(find)
+    while place >= 0:
+        content[place + offset : place + offset + len(value)] = value
+        place = content.find(find, place + 4)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("at_file", "at_directory", "value", "words"),
+    [(6, 8, b"\x01\x00", "is encrypted"), (8, 10, b"\x63\x00", "cannot be unpacked")],
+    ids=["encrypted", "unknown compression"],
+)
+def test_a_bundle_that_cannot_be_unpacked_is_one_sentence(run, tmp_path, invoke, at_file, at_directory, value, words):
+    path = tmp_path / "b.zip"
+    pack.pack(run, path)
+    patched(path, b"PK\x03\x04", at_file, value)
+    patched(path, b"PK\x01\x02", at_directory, value)
+    with pytest.raises(SpmvbenchError, match=words), check.opened(path, tmp_path / "home"):
+        pass
+    invoke("check", path, code=1)
+
+
+@pytest.mark.parametrize(
+    "junk", [{"seed": "x"}, {"launch_floor": {"hot": "x"}}, {"roofs": {"read": [1]}}, {"properties": [1]}], ids=str
+)
+def test_junk_in_a_record_is_one_sentence(run, tmp_path, invoke, altered, junk):
+    altered(run, lambda rows: None, lambda session: session.update(junk))
+    for words in (["check", run], ["bundle", run, "--out", tmp_path / "b.zip"]):
+        invoke(*words, code=1)
+        with pytest.raises(SpmvbenchError, match=r"run\.json is damaged"):
+            store.environment(run)
+    assert not (tmp_path / "b.zip").exists()
+
+
+def test_rows_that_cannot_be_fail_the_check(run, altered, verdicts):
+    def change(rows):
+        rows.loc[3, "t_parts"] = "[1]"
+
+    altered(run, change)
+    found = verdicts(run)
+    assert any(
+        "left out 1 of 113 rows" in finding.text for finding in found["schema"] if finding.verdict == check.FAILED
+    )
+
+
+def test_a_run_of_which_no_row_can_be_fails_the_check(run, altered, failed):
+    def change(rows):
+        rows["t_parts"] = "[1]"
+
+    assert "schema" in failed(altered(run, change))
+
+
+def test_a_bundle_names_no_file_outside_of_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
+    (tmp_path / "secret.tar.gz").write_bytes(b"")
+    assert not suitesparse.at_hand("..", "../secret") and not suitesparse.at_hand("/tmp", "secret")
+
+
+@pytest.mark.parametrize(
+    ("unconfined", "typed", "allowed", "asked"),
+    [([], "y", True, 1), ([], "n", False, 1), (["write"], "yn", False, 2), (["write"], "yy", True, 2)],
+)
+def test_a_strangers_program_is_asked_about(monkeypatch, capsys, unconfined, typed, allowed, asked):
+    from spmvbench.bundles import confined
+    from spmvbench.cli import check as command
+
+    answers = iter(typed)
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda *_: next(answers))
+    monkeypatch.setattr(confined, "unconfined", lambda: unconfined)
+    assert command._allowed([Path("evil.py")], False) is allowed
+    said = capsys.readouterr().out
+    assert "evil.py" in said and ("cannot confine" in said) == bool(unconfined)
+    assert list(answers) == [] and asked == len(typed)
+    assert command._allowed([], True) is False
+
+
+def test_released_sources_hold_every_published_format():
+    for path in PUBLISHED.glob("*/rows.parquet"):
+        pairs = pd.read_parquet(path, columns=["format", "source_hash"]).drop_duplicates()
+        assert all(sources.known(key, digest) for key, digest in pairs.itertuples(index=False)), path.parent.name
+
+
+def test_the_table_of_sources_keeps_what_it_holds():
+    text = sources.with_installed("abc")
+    lines = text.splitlines()
+    assert lines[1:] == sorted(lines[1:])
+    assert len(lines) > len(sources.released())
+    assert all(f"{key},{digest},{revision}" in lines for (key, digest), revision in sources.released().items())
+    assert f"csr5,{formats.source_hash(formats.get('csr5'))}," in text
+
+
+def test_what_a_format_of_ones_own_reaches_goes_along(tmp_path, monkeypatch):
+    module = """
+from pathlib import Path
+from spmvbench.formats.csr.csr import CsrScalar
+from bundled_rules.widths import WIDTH
+class Own(CsrScalar):
+    key, kernel = "own", Path(__file__).with_name("own.cu")
+"""
+    texts = {
+        "own_bundled.py": module,
+        "bundled_rules/widths.py": "WIDTH = 4",
+        "own.cu": '#include "parts/own.h"',
+        "parts/own.h": "int own;",
+        "unused.h": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    cls = importlib.import_module("own_bundled").Own
+    monkeypatch.setattr(formats, "keys", lambda: ["own"])
+    monkeypatch.setattr(formats, "get", lambda key: cls)
+    monkeypatch.setattr(sources, "known", lambda key, digest: "")
+    digest = formats.source_hash(cls)
+    origins, own = pack._origins([("own", digest)])
+    assert origins == [{"format": "own", "source_hash": digest, "from": "bundle"}]
+    assert {name: text.decode() for name, text in own.items()} == {k: v for k, v in texts.items() if k != "unused.h"}
+
+
+@pytest.mark.slow
+def test_a_format_of_ones_own_goes_along_and_runs_once_allowed(tmp_path):
+    here = tmp_path / "own"
+    shutil.copytree(ROOT / "docs/example", here)
+    environment = os.environ | {"SPMVBENCH_FORMATS": str(here / "csr_padded.py")}
+
+    def spmvbench(*args, code=0, **more):
+        ran = subprocess.run(
+            [sys.executable, "-m", "spmvbench", *args],
+            cwd=tmp_path,
+            env=more.get("env"),
+            capture_output=True,
+            text=True,
+        )
+        assert ran.returncode == code, ran.stdout + ran.stderr
+        return ran.stdout
+
+    spmvbench(
+        "run", "poisson2d:16", "--formats", "csr-padded,ell", "--device", "emulated", "--run", "mine", env=environment
+    )
+    assert "open division" in spmvbench("bundle", "mine", env=environment)
+    assert "not run: csr_padded.py" in spmvbench("check", "mine.spmvbench.zip", code=4)
+    shown = spmvbench("check", "mine.spmvbench.zip", "--run-sources", "--yes")
+    assert "The bundle's sender wrote csr_padded.py" in shown
+    assert "csr-padded: the source of the bundle, right on the emulated device" in shown
+    (here / "csr_padded.cu").write_text("#define CHANGED\n" + (here / "csr_padded.cu").read_text())
+    ran = subprocess.run(
+        [sys.executable, "-m", "spmvbench", "bundle", "mine"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 2
+    assert "csr-padded" in ran.stderr

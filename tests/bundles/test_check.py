@@ -1,0 +1,480 @@
+"""What a check finds: tampered rows fail, and what was not verified is open."""
+
+import json
+import math
+import shutil
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spmvbench.bundles import check, derived, matrices, pack
+from spmvbench.bundles.findings import held
+from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.matrices import Matrix
+from spmvbench.measure.cases import Case
+from spmvbench.paths import configs
+from spmvbench.rows import store
+
+PUBLISHED = configs().parent / "results/published"
+RUNS = sorted(path.parent.name for path in PUBLISHED.glob("*/run.json"))
+ALL = {"schema", "record", "names", "cases", "verdicts", "samples", "rates", "bytes", "floor", "matrices", "formats"}
+
+
+def opened(findings):
+    """The texts of what is open."""
+    return [f.text for held in findings.values() for f in held if f.verdict == check.OPEN]
+
+
+def loaded(folder):
+    return check.Bundle(folder, None, store.load(folder), store.environment(folder)["sessions"])
+
+
+# --- honest runs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
+def test_what_is_published_passes(name, verdicts):
+    found = verdicts(PUBLISHED / name)
+    assert [f.text for held in found.values() for f in held if f.verdict == check.FAILED] == []
+    assert found.keys() == ALL | {"bounds"}
+
+
+@pytest.mark.slow
+def test_matrices_of_published_runs_are_made_again():
+    """Of every generator the smallest, and whatever is small: those beyond take minutes by the same code."""
+    runs = [loaded(PUBLISHED / name) for name in RUNS]
+    rows = pd.concat([run.rows for run in runs])
+    rows = rows[rows["group"] == "synthetic"].drop_duplicates("matrix_sha256").sort_values("nnz")
+    generator = rows["name"].str.partition(":")[0]
+    chosen = rows[(rows["nnz"] <= 2_500_000) | ~generator.duplicated()]
+    sessions = [session for run in runs for session in run.sessions]
+    bundle = check.Bundle(PUBLISHED, None, chosen, sessions)
+    found = list(check.matrices(bundle, math.inf, lambda text: None))
+    total = len(chosen)
+    assert total > generator.nunique() > 20
+    assert [(f.verdict, f.text) for f in found] == [
+        (check.PASSED, f"{total} of {total} matrices made again: rows say what they are")
+    ]
+
+
+def test_all_is_verified_of_a_run_of_this_version(measured, verdicts, invoke):
+    found = verdicts(measured, math.inf)
+    assert found.keys() == ALL
+    assert {f.verdict for held in found.values() for f in held} == {check.PASSED}
+    assert "passes" in invoke("check", measured)
+
+
+@pytest.mark.parametrize("op", ["spmv", "spmspv", "bfs"])
+def test_rows_of_one_operation_alone_are_checked(op, searched, altered, failed):
+    altered(searched, lambda rows: rows[rows["op"].str.partition("@")[0] == op])
+    assert failed(searched) == set()
+
+
+@pytest.mark.parametrize("op", ["spmspv", "bfs"])
+def test_emulated_rows_of_one_operation_alone_pass(op, measured, altered, invoke):
+    altered(measured, lambda rows: rows[(rows["op"].str.partition("@")[0] == op) & (rows["name"] == "poisson2d:8")])
+    invoke("check", measured)
+
+
+@pytest.mark.parametrize("name", ["measured", "searched"])
+def test_a_run_without_a_right_row_is_checked(name, request, altered, failed):
+    def refuse(rows):
+        rows["status"], rows["reason"] = "skipped", "too large"
+
+    folder = altered(request.getfixturevalue(name), refuse)
+    assert failed(folder) == set()
+
+
+def test_a_run_without_rows_fails(measured, altered, invoke):
+    altered(measured, lambda rows: rows.head(0))
+    assert "there are no rows" in invoke("check", measured, code=1)
+
+
+def test_a_run_of_an_old_version_says_what_its_rows_do_not_tell(run, verdicts, failed):
+    assert failed(run) == set()
+    text = "\n".join(opened(verdicts(run)))
+    for words in (
+        "run.json held nothing of cusparse, ecc, gpu, roofs",
+        "work is that of the entries: cannot be verified of 111 of 111 rows",
+        "the bounds are those of the device's roofs: cannot be verified of 111 of 111 rows",
+        "each row has a place of its own: cannot be verified of 113 of 113 rows",
+    ):
+        assert words in text
+
+
+# --- what was not verified
+
+
+class Clock:
+    """Time that passes when it is asked for."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        self.now += 1
+        return self.now
+
+
+def test_matrices_that_time_did_not_suffice_for_are_open(measured):
+    found = list(check.matrices(loaded(measured), 2, lambda text: None, Clock()))
+    assert [(f.verdict, f.text) for f in found] == [
+        (check.PASSED, "1 of 2 matrices made again: rows say what they are"),
+        (check.OPEN, "1 of 2 matrices not made again in 2 s (--seconds): poisson2d:8"),
+    ]
+
+
+def test_no_time_is_no_pass(measured, invoke):
+    shown = invoke("check", measured, "--seconds", "0", code=4)
+    assert "2 of 2 matrices not made again" in shown
+    assert "not verified" in shown
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"group": "nowhere"}, "they are not here"),
+        ({"group": "../..", "name": "../etc/passwd"}, "they are not here"),
+        ({"group": "file", "file_sha256": "0" * 64}, "they were given as files"),
+        ({"name": "/etc/passwd"}, "their names are no generator's"),
+        ({"name": "unheard:8"}, "there is no generator 'unheard'"),
+    ],
+)
+def test_matrices_that_cannot_be_had_are_open(columns, words, measured, altered, invoke):
+    def rename(rows):
+        for name, value in columns.items():
+            rows[name] = value
+        rows["case_id"] = [identity(row) for row in rows.itertuples(index=False)]
+        return rows[(rows["format"] == "csr-scalar")].head(1)
+
+    altered(measured, rename)
+    for table in measured.glob(store.MATRICES):
+        table.unlink()
+    assert words in invoke("check", measured, code=4)
+
+
+def identity(row):
+    """The hash of the case of a row, as this version takes it."""
+    hashes = {"file_sha256": row.file_sha256, "generator_hash": row.generator_hash}
+    matrix = Matrix(row.group, row.name, row.kind, "", **hashes)
+    told = row.format, json.loads(row.params), row.dtype, row.mode, row.device.partition(":")[0]
+    return Case(matrix, 0, *told, op=row.op).case_id
+
+
+def test_a_right_row_has_the_hash_of_a_matrix(measured, altered, failed):
+    def empty(rows):
+        rows["matrix_sha256"] = ""
+
+    assert "verdicts" in failed(altered(measured, empty), math.inf)
+
+
+def test_sources_of_no_release_are_open(run, tmp_path, altered, verdicts):
+    def own(rows):
+        rows.loc[rows["format"] == "csr5", "source_hash"] = "f" * 16
+
+    found = verdicts(altered(run, own))
+    assert [f.text for f in found["formats"] if f.verdict == check.OPEN] == ["sources of no known release: csr5"]
+    with pytest.raises(UsageError, match="csr5"):
+        pack.pack(run, tmp_path / "b.zip")
+
+
+# --- rows that cannot be
+
+
+def only(rows, words):
+    """Which rows are of an operation."""
+    return (rows["op"].str.partition("@")[0] == words) & (rows["status"] == "ok")
+
+
+def faster(rows):
+    rows.loc[rows["status"] == "ok", "t_median"] *= 0.99
+
+
+def consistently_faster(share):
+    def change(rows):
+        for name in ("t_median", "t_q1", "t_q3"):
+            rows[name] *= share
+        rows["samples"] = [[s * share for s in taken] for taken in rows["samples"]]
+        for name in ("gflops", "gbps"):
+            rows[name] /= share
+
+    return change
+
+
+def constant(rows):
+    rows["samples"] = [[median] * 10 for median in rows["t_median"]]
+    rows["t_q1"] = rows["t_q3"] = rows["t_median"]
+    rows["n_samples"] = 10
+
+
+def no_samples(rows):
+    rows["samples"], rows["n_samples"] = [[]] * len(rows), 0
+
+
+def too_long(rows):
+    rows["t_case"] = 1e-9
+
+
+def ten_times(op):
+    def change(rows):
+        rows.loc[only(rows, op), "gflops"] *= 10
+
+    return change
+
+
+def ten_times_the_work(op):
+    def change(rows):
+        rows.loc[only(rows, op), ["gflops", "work"]] *= 10
+
+    return change
+
+
+def more_entries(rows):
+    """All that follows from the entries is altered with them."""
+    rows[["nnz", "work"]] *= 2
+    rows["gflops"] *= 2
+    rows["bytes_per_nnz"] /= 2
+
+
+def setting(name, value):
+    def change(rows):
+        rows[name] = value
+
+    return change
+
+
+def in_detail(name, value):
+    def change(rows):
+        rows["detail"] = [json.dumps(json.loads(text or "{}") | {name: value}) for text in rows["detail"]]
+
+    return change
+
+
+def times(name, factor):
+    def change(rows):
+        rows.loc[rows["status"] == "ok", name] *= factor
+
+    return change
+
+
+def more_arrays(rows):
+    rows["bytes_arrays"] = ['{"values": 7}'] * len(rows)
+
+
+def unmarked(rows):
+    rows["near_launch_floor"] = ~rows["near_launch_floor"]
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (faster, {"samples", "rates"}),
+        (constant, {"samples"}),
+        (no_samples, {"samples"}),
+        (too_long, {"samples"}),
+        (setting("repeats", 0), {"samples"}),
+        (ten_times("spmv"), {"rates"}),
+        (ten_times("spmspv"), {"rates"}),
+        (ten_times("bfs"), {"rates"}),
+        (ten_times_the_work("spmspv"), {"rates"}),
+        (ten_times_the_work("bfs"), {"rates"}),
+        (times("gbps", 2), {"rates"}),
+        (more_entries, {"matrices", "rates"}),
+        (setting("rows", 12), {"matrices", "bytes"}),
+        (setting("row_len_max", 12), {"matrices"}),
+        (setting("x_lines", 0.25), {"matrices"}),
+        (in_detail("products", 3), {"matrices"}),
+        (in_detail("source", 3), {"matrices"}),
+        (in_detail("arcs", 3), {"matrices", "rates", "bytes"}),
+        (setting("error_ratio", 1e9), {"verdicts"}),
+        (setting("error_ratio", math.nan), {"verdicts"}),
+        (setting("error_ratio", -1.0), {"verdicts"}),
+        (setting("launches", 0), {"verdicts"}),
+        (times("bytes_format", 2), {"bytes"}),
+        (times("bytes_per_nnz", 2), {"bytes"}),
+        (more_arrays, {"bytes"}),
+        (setting("bytes_arrays", "none"), {"bytes"}),
+        (times("model_bytes", 9), {"rates", "bytes"}),
+        (setting("label", "csr"), {"names"}),
+        (setting("family", "COO"), {"names"}),
+        (setting("own_kernel", True), {"names"}),
+        (setting("params", '{"lanes":0}'), {"names", "cases"}),
+        (setting("op", "spmm"), {"names", "cases", "rates"}),
+        (setting("dtype", "f16"), {"names", "cases"}),
+        (setting("mode", "lukewarm"), {"names", "cases"}),
+        (setting("case_id", "0" * 16), {"cases"}),
+        (setting("sequence", 7), {"cases"}),
+        (setting("status", "splendid"), {"schema"}),
+        (setting("reason", ""), {"schema"}),
+        (unmarked, {"floor"}),
+        (setting("device_name", "another"), {"record"}),
+        (setting("gpu", "another"), {"record"}),
+    ],
+)
+def test_rows_that_cannot_be_are_found(measured, altered, failed, change, found):
+    def square(rows):
+        change(rows)
+        return rows[(rows["name"] == "poisson2d:8")]
+
+    seen = failed(altered(measured, square), math.inf)
+    assert seen >= found or seen == {"schema"}  # what no row can hold is left out, and that is a failure
+
+
+@pytest.mark.parametrize(("program", "fine"), [("p", True), ("", False)])
+def test_a_program_of_two_names_takes_its_time_once(measured, altered, failed, program, fine):
+    def named_twice(rows):
+        rows["program"] = program
+        one = rows[rows["format"] == "csr-scalar"].head(1)
+        return pd.concat([one, one.assign(label="twin", t_case=1e-12, case_id="f" * 16)])
+
+    assert ("samples" not in failed(altered(measured, named_twice))) == fine
+
+
+@pytest.mark.parametrize("seconds", [0, math.inf])
+def test_twice_the_entries_and_the_rate_never_pass(measured, altered, command, seconds):
+    def double(rows):
+        rows["nnz"] *= 2
+        rows["gflops"] *= 2
+
+    altered(measured, double)
+    (measured / store.MATRICES).unlink()
+    assert command("check", measured, "--seconds", seconds).code in (1, 4)
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_every_row_twice_is_found(measured, renamed, failed):
+    table = pq.read_table(measured / store.ROWS)
+    again = table
+    if renamed:
+        ids = [f"{place:016x}" for place in range(len(table))]
+        again = table.set_column(table.column_names.index("case_id"), "case_id", pa.array(ids))
+    pq.write_table(pa.concat_tables([table, again]), measured / store.ROWS)
+    assert failed(measured) == ({"cases"} if renamed else {"schema"})
+
+
+@pytest.mark.parametrize("share", [0.3, 1e-3])
+def test_times_below_what_the_device_reads_are_implausible(searched, altered, failed, share):
+    assert "bounds" in failed(altered(searched, consistently_faster(share)))
+
+
+def test_times_without_roofs_are_found(searched, altered, failed):
+    def forget(session):
+        for name in ("roofs", "launch_floor", "read_bandwidth_gbps"):
+            session.pop(name)
+        session["workers"] = []
+
+    altered(searched, consistently_faster(1e-3), forget)
+    assert failed(searched) >= {"record", "bounds"}
+
+
+def test_old_times_without_any_bandwidth_are_open(run, altered, verdicts, failed):
+    altered(run, consistently_faster(1e-3), lambda session: session.pop("read_bandwidth_gbps"))
+    assert failed(run) >= {"record", "floor"}
+    assert any("no time is below that of reading" in text for text in opened(verdicts(run)))
+
+
+def test_another_bound_than_that_of_the_roofs_is_found(tmp_path, altered, failed):
+    folder = tmp_path / "run"
+    shutil.copytree(PUBLISHED / "h200-irregular", folder, ignore=shutil.ignore_patterns("report"))
+    altered(folder, lambda rows: rows.head(3))
+    assert failed(folder) == set()
+    assert failed(altered(folder, times("bound_gflops", 1.5))) == {"bounds"}
+
+
+def test_a_format_may_pass_over_padding(searched, altered, verdicts, failed):
+    """Between the tolerance of the roofs and what padding has made of honest rows, a time is open and no failure."""
+    row = next(loaded(searched).right.loc[lambda rows: rows["op"] == "spmv"].itertuples(index=False))
+    seconds = derived._fastest(store.environment(searched)["sessions"][0])
+    reads = derived._read(row) + row.rows * derived.itemsize(row)
+    share = seconds(reads) / row.t_median / 1.1
+
+    def change(rows):
+        few = rows[rows["case_id"] == row.case_id].copy()
+        consistently_faster(share)(few)
+        return few
+
+    altered(searched, change)
+    assert "bounds" not in failed(searched)
+    assert [text for text in opened(verdicts(searched)) if text.startswith("implausible")]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        lambda session: session["properties"].pop("driver"),
+        lambda session: session["properties"].pop("multiprocessors"),
+        lambda session: session.pop("launch_floor"),
+        lambda session: session.pop("roofs"),
+        lambda session: session["roofs"].pop("lines"),
+        lambda session: session.pop("read_bandwidth_gbps"),
+        lambda session: session.update(kind="abacus"),
+    ],
+)
+def test_a_record_tells_all_that_rows_are_held_to(searched, altered, failed, record):
+    assert "record" in failed(altered(searched, record=record))
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        {"roofs": {"read": "fast", "sectors": [], "lines": []}},
+        {"properties": [], "launch_floor": 7, "workers": [1], "seed": "none"},
+    ],
+    ids=str,
+)
+def test_a_record_of_other_shapes_is_damaged(searched, altered, failed, junk):
+    altered(searched, record=lambda session: session.update(junk))
+    with pytest.raises(SpmvbenchError, match=r"run\.json is damaged"):
+        failed(searched)
+
+
+def test_rows_outside_of_all_sessions_are_open(measured, altered, verdicts):
+    altered(measured, setting("started_at", "2001-01-01T00:00:00.000000+00:00"))
+    assert any("outside of all sessions" in text for text in opened(verdicts(measured)))
+
+
+def test_a_matrix_is_described_as_its_rows_say(measured, altered, failed):
+    def more(rows):
+        rows["nnz"] += 1
+
+    assert "matrices" in failed(altered(measured, more))
+
+
+def test_another_matrix_under_a_name_is_found(measured, altered, verdicts):
+    def swap(rows):
+        rows.loc[rows["name"] == "poisson2d:8", "matrix_sha256"] = "0" * 64
+
+    found = verdicts(altered(measured, swap), math.inf)["matrices"]
+    texts = [f.text for f in found if f.verdict == check.FAILED]
+    assert texts == ["1 of 2 are not what their names say: poisson2d:8: matrix_sha256"]
+
+
+def test_a_search_of_what_is_no_graph_is_found(measured, altered, verdicts):
+    def searched(rows):
+        at = (rows["name"] == "rect:9:14:3") & (rows["format"] == "bfs-push")
+        rows.loc[at, ["status", "reason", "detail", "t_median"]] = "ok", "", '{"arcs": 3}', 1e-6
+
+    found = verdicts(altered(measured, searched), math.inf)["matrices"]
+    assert any("bfs@0, which it cannot have" in f.text for f in found if f.verdict == check.FAILED)
+
+
+def test_real_matrices_are_read_from_a_mirror(mirror, tmp_path):
+    rows = store.load(PUBLISHED / "h200-tilespmspv")
+    rows = rows[rows["name"] == "wiki-Vote"]
+    sessions = store.environment(PUBLISHED / "h200-tilespmspv")["sessions"]
+    (finding,) = matrices.matrices(check.Bundle(tmp_path, None, rows, sessions), math.inf, lambda text: None)
+    assert (finding.verdict, finding.text) == (check.PASSED, "1 of 1 matrices made again: rows say what they are")
+    rows = rows.assign(work=rows["work"] + (rows["op"] == "bfs@1") * 2)
+    (finding,) = matrices.matrices(check.Bundle(tmp_path, None, rows, sessions), math.inf, lambda text: None)
+    assert finding.text.endswith("SNAP/wiki-Vote: work")
+
+
+def test_what_is_listed_is_counted(measured):
+    rows = pd.concat([store.load(measured)] * 3)
+    (finding,) = held("rates", rows, np.ones(len(rows), bool), "a rule")
+    assert finding.text.startswith("a rule: not so in 30 of 30 rows: ")
+    assert finding.text.endswith(" and 25 more")

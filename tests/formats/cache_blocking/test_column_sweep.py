@@ -1,0 +1,93 @@
+"""Row blocks with y in shared memory: how they are cut, that stretches fill chunks, and that kernels convert alike."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from spmvbench import load, testing
+from spmvbench.formats import Csr, get
+from spmvbench.formats.cache_blocking import column_sweep
+from spmvbench.formats.cache_blocking.column_sweep import CONTINUED, Cut
+
+
+def with_lengths(lengths, cols=500):
+    rng = np.random.default_rng(1)
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    columns = np.concatenate([np.sort(rng.choice(cols, n, replace=False)) for n in lengths]) if len(lengths) else []
+    return Csr.of(sparse.csr_array((rng.uniform(1, 2, len(rows)), (rows, columns)), shape=(len(lengths), cols)))
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.integers(1, 9))
+@settings(max_examples=60)
+def test_blocks_are_a_cut_of_rows_and_entries_that_fits(lengths, blocks):
+    a = with_lengths(lengths)
+    most = 3 + -(-int(1.25 * a.rows) // blocks)
+    cut = Cut.of(a, blocks, most)
+    assert cut.entry[0] == 0
+    assert cut.entry[-1] == a.nnz
+    assert cut.row[0] == 0
+    assert cut.row[-1] == a.rows
+    assert (np.diff(cut.entry) >= 0).all()
+    row_ptr = np.append(a.row_ptr, a.nnz)
+    assert (row_ptr[cut.row] <= cut.entry).all()
+    assert (cut.entry[:-1] <= row_ptr[cut.row[:-1] + 1]).all()
+    continued = cut.entry[1:] > row_ptr[cut.row[1:]]
+    assert (cut.row[1:] + continued - cut.row[:-1] <= most).all()
+
+
+@pytest.mark.parametrize("name", ["power law", "long rows among empty", "no entries", "0x5", "tall"])
+def test_a_kernel_cuts_as_arrays_do(name, checking):
+    a = Csr.of(testing.hard_matrices()[name])
+    for blocks, weight in ((1, 1), (7, 1), (7, 5), (60, 1)):
+        cut = Cut.by_kernel(a, blocks, weight, lambda launch: checking.compile([launch]).run())
+        assert [part.tolist() for part in cut] == [part.tolist() for part in Cut.by_arrays(a, blocks, weight)]
+
+
+def test_a_long_row_lies_in_several_blocks():
+    fmt = get("column-sweep").from_csr(with_lengths([3, 400, 2] + [0] * 5), sms=4, shared_bytes=1024)
+    assert len(fmt.row_start) == 2  # few entries: one block
+    a = Csr.of(sparse.csr_array(np.ones((1, 30_000))))
+    fmt = get("column-sweep").from_csr(a, sms=4)
+    assert fmt.row_start.tolist() == [0, CONTINUED, CONTINUED, CONTINUED, 1]
+
+
+def test_a_stretch_ends_where_16_bits_of_columns_do():
+    row = sparse.csr_array((np.ones(4), ([0, 0, 0, 0], [0, 65_535, 65_536, 200_000])), shape=(1, 200_001))
+    fmt = get("column-sweep").from_csr(row)
+    assert fmt.panel.tolist() == [0, 1, 3]
+    assert fmt.chunk_start.tolist() == [0, 3]
+    assert np.count_nonzero(fmt.places >> 16 != column_sweep.PADDING) == 4
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ["power law", "wide", "long rows among empty", "no entries"])
+def test_kernels_convert_as_arrays_do(name, dtype, checking, same_arrays):
+    a = Csr.of(testing.hard_matrices()[name]).astype(dtype)
+    cut = Cut.of(a, 3, 4 * a.rows)
+    found = column_sweep.by_kernels(a, cut, lambda launch: checking.compile([launch]).run())
+    same_arrays(found, column_sweep.sorted_entries(a, cut), name)
+
+
+def test_kernels_sort_several_tiles(checking, same_arrays):
+    a = Csr.of(load("uniform:2000:6")).astype(np.float32)
+    cut = Cut.of(a, 2, 4 * a.rows)  # 6,000 entries each
+    found = column_sweep.by_kernels(a, cut, lambda launch: checking.compile([launch]).run())
+    same_arrays(found, column_sweep.sorted_entries(a, cut), "two tiles")
+
+
+def test_kernels_sort_columns_of_many_bits(checking, same_arrays):
+    rng = np.random.default_rng(2)
+    a = Csr.of(sparse.random_array((30, 2**29 + 3), density=1e-7, rng=rng, format="csr"))
+    cut = Cut.of(a, 2, 4 * a.rows)
+    found = column_sweep.by_kernels(a, cut, lambda launch: checking.compile([launch]).run())
+    same_arrays(found, column_sweep.sorted_entries(a, cut), "five passes")
+
+
+@pytest.mark.parametrize("spec", ["column-sweep[sms=3,shared_bytes=1024]", "column-sweep[sms=7,parts=3,chunks=1]"])
+@pytest.mark.parametrize("name", ["power law", "tall", "long rows among empty"])
+def test_many_blocks_and_parts_of_them(spec, name, emulated):
+    a = testing.hard_matrices()[name]
+    testing.check_conversion(spec, a)
+    testing.check_product(spec, a, emulated)

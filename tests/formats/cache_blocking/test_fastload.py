@@ -1,0 +1,124 @@
+"""FastLoad: blocks by hand, formats of blocks, conversion by kernels, footprints; the two phases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import formats, testing
+from spmvbench.devices import open_device
+from spmvbench.errors import UsageError
+from spmvbench.formats import Csr
+from spmvbench.formats.cache_blocking import fastload
+from spmvbench.formats.csc.csc import by_columns
+
+HARD = testing.hard_matrices()
+SOME = ("5x0", "no entries", "1xN", "one full column", "power law", "wide", "duplicates")
+
+
+@pytest.fixture(scope="module", params=["emulated", "emulated-check"])
+def device(request):
+    return open_device(request.param)
+
+
+def with_column_lengths(lengths, rows=40):
+    """Columns of these lengths, filled from the first row on."""
+    counts = np.asarray(lengths)
+    cols = np.repeat(np.arange(len(counts)), counts)
+    inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return sparse.csr_array((np.arange(1.0, 1 + len(cols)), (inside, cols)), shape=(rows, len(counts)))
+
+
+# ptr, col, length, height of every block of columns of 3, 1, 0, 3, 1, 5, 3 entries, four columns to a block. Sorted
+# they are columns 2 (empty), 1, 4, 0, 3, 6, 5: six have a first entry, four two more, one two more again.
+BY_HAND = {
+    "1": [(0, 1, 4, 1), (4, 5, 2, 1), (6, 3, 4, 1), (10, 3, 4, 1), (14, 6, 1, 1), (15, 6, 1, 1)],
+    "none": [(0, 1, 4, 1), (4, 5, 2, 1), (6, 3, 4, 2), (14, 6, 1, 2)],
+}
+
+
+@pytest.mark.parametrize("height", BY_HAND)
+def test_blocks_by_hand(height, monkeypatch):
+    monkeypatch.setattr(fastload, "LENGTH", 4)
+    fmt = testing.convert(f"fastload[height={height}]", with_column_lengths([3, 1, 0, 3, 1, 5, 3]))
+    assert fmt.col_order.tolist() == [2, 1, 4, 0, 3, 6, 5]
+    table = zip(fmt.block_ptr[:-1], fmt.block_col, fmt.block_length, fmt.block_height, strict=True)
+    assert [tuple(map(int, block)) for block in table] == BY_HAND[height]
+    assert fmt.block_ptr[-1] == 16
+    # The first entries of six columns, then the second and third of four, then the rest of the longest.
+    assert fmt.row_idx.tolist() == [0] * 6 + [1] * 4 + [2] * 4 + [3, 4]
+    assert fmt.columns.tolist() == [1, 4, 0, 3, 6, 5] + [0, 3, 6, 5] * 2 + [5, 5]
+
+
+@pytest.mark.parametrize(("height", "blocks"), [("1", 12), ("2", 6), ("4", 4), ("8", 2), ("16", 2), ("none", 2)])
+def test_height_limits_the_blocks_of_a_strip(height, blocks):
+    fmt = testing.convert(f"fastload[height={height}]", with_column_lengths([6] * 64))
+    assert len(fmt.block_col) == blocks
+    assert fmt.block_height.max() == min(6, fastload.Levels.of(np.array([6]), height).limit)
+    assert fmt.nbytes == 12 * 384 + 16 * blocks + 4 + 4 * 64
+    assert fmt.detail == {"blocks": blocks, "slots_in_use": 1.0}
+
+
+def test_formats_of_blocks():
+    # Rows of the first entries of 72 columns: 32 times row 0; then rows 1 and 2 by turns; then 8 columns are left.
+    rows = np.array([0] * 32 + [1, 2] * 16 + [0] * 8)
+    a = sparse.csr_array((np.ones(72), (rows, np.arange(72))), shape=(3, 72))
+    assert testing.convert("fastload[optimized=true]", a).block_format.tolist() == [1, 2, 0]
+    assert testing.convert("fastload", a).block_format.tolist() == []
+
+
+@pytest.mark.parametrize("lengths", [[32], [31], [33], [1, 2, 3] * 40, [64, 7, 64], [5, 40, 5, 1, 1, 12]])
+def test_runs_of_equal_rows_are_added_up(lengths, device):
+    """Rows as long as these lengths, one behind another: every first entry of a block's columns is in a run."""
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    a = sparse.csr_array((np.linspace(-1, 1, len(rows)), (rows, np.arange(len(rows)))))
+    testing.check_product("fastload[optimized=true]", a, device)
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_kernels_convert_as_arrays_do(name, device, same_arrays):
+    a = Csr.of(HARD[name])
+
+    def run(launch):
+        device.compile([launch]).run()
+
+    col_ptr, order = by_columns(a)
+    for height in ("1", "4", "none"):
+        for pointers, places in ((col_ptr, order), (a.row_ptr, None)):
+            lengths = np.diff(pointers)
+            levels = fastload.Levels.of(np.sort(lengths), height)
+            args = levels, pointers, lengths.argsort(kind="stable").astype(np.int32), places
+            same_arrays(fastload.by_kernels(*args, run), fastload.by_arrays(*args))
+    fmt = testing.convert("fastload[optimized=true]", a)
+    np.testing.assert_array_equal(fastload.formats_by_kernel(fmt.block_ptr, fmt.row_idx, run), fmt.block_format)
+
+
+def test_equal_rows_are_added_up_in_blocks_of_height_1_alone():
+    with pytest.raises(UsageError, match="height 1 alone, not 2"):
+        formats.parse("fastload[optimized=true,height=2]")
+    with pytest.raises(UsageError, match="height takes 1, 2, 4, 8, 16, 32, none, not '3'"):
+        formats.parse("fastload[height=3]")
+    assert formats.get("fastload").resolve({"height": 4})["height"] == "4"
+
+
+def test_parts_are_named_in_the_order_of_the_launches():
+    a = HARD["stencil"]
+    x, y = np.zeros(a.shape[1]), np.zeros(a.shape[0])
+    parts = {
+        "fastload": ["clear", "gather", "multiply"],
+        "two-phase": ["clear", "gather", "multiply", "rearrange", "add"],
+        "csc-vector": ["multiply", "collect"],
+    }
+    for key, expected in parts.items():
+        assert [launch.part for launch in testing.convert(key, a).launches(x, y)] == expected
+
+
+def test_two_phases_hold_every_entry_in_both_orders():
+    a = with_column_lengths([3, 1, 0, 3, 1, 5, 3])
+    fmt = testing.convert("two-phase", a)
+    assert sorted(fmt.place) == list(range(16))
+    rows, cols, values = fmt.to_coo()
+    np.testing.assert_array_equal(sparse.csr_array((values, (rows, cols)), shape=a.shape).toarray(), a.toarray())
+    assert fmt.rows.col_order[-5:].tolist() == [3, 4, 1, 2, 0]  # rows of 1, 1, 4, 4 and 6 entries
+    assert formats.get("two-phase").experiment and not formats.get("fastload").experiment

@@ -1,0 +1,77 @@
+"""Windows on x and y: how rows and columns are cut, and what is packed into them."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import load, testing
+from spmvbench.formats import Csr, get
+from spmvbench.formats.cache_blocking.tile_composite import Workloads
+from spmvbench.formats.cache_blocking.tjad import jagged_columns
+from spmvbench.formats.conversion import Limits, converting_for
+
+
+def test_slices_are_a_multiple_of_what_runs_at_once_and_copies_have_the_rest_of_the_room():
+    a = load("tridiag:20000")
+    with converting_for(Limits(multiprocessors=4, shared_bytes=49152)):
+        fmt = get("scoo").from_csr(a)
+    # Three blocks each of 4; room for 6,144 rows.
+    assert fmt.detail == {"slices": 12, "rows_of_slice": 1667, "copies": 2, "rows_cut": 0}
+
+
+def test_slices_have_few_rows_where_rows_are_long_and_the_longest_lie_in_several():
+    lengths = np.full(3000, 2)
+    lengths[:64], lengths[1000] = 500, 20000
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    columns = np.concatenate([np.arange(n) for n in lengths])
+    a = Csr.of(sparse.csr_array((np.ones(len(columns)), columns, starts), shape=(3000, 20000)))
+    with converting_for(Limits(multiprocessors=4, shared_bytes=49152)):
+        fmt = get("scoo").from_csr(a)
+    assert fmt.detail["rows_cut"] == 1
+    height, entries = np.diff(fmt.slice_row), np.diff(fmt.slice_ptr)
+    assert height[0] < 10
+    assert fmt.slice_copies[0] == 512
+    assert fmt.slice_row.tolist().count(1000) == 10  # 2,048 entries a slice
+    assert entries.max() <= 2 * 2048
+    assert fmt.slice_copies[-1] == 4  # 1,214 rows
+
+
+def test_columns_of_a_block_are_jagged_by_length():
+    a = Csr.of(sparse.csr_array(np.array([[1, 2, 0], [3, 0, 0], [0, 4, 0], [5, 6, 7]], dtype=float)))
+    found = jagged_columns(a, 2)
+    assert found["column"].tolist() == [0, 1, 1, 0, 2]
+    assert found["diagonal"].tolist() == [0, 2, 3, 6, 7]
+    assert found["values"].tolist() == [1, 2, 3, 4, 5, 7, 6]
+    assert found["row_idx"].tolist() == [0, 0, 1, 0, 1, 1, 1]
+
+
+def test_a_segment_is_padded_by_its_last_column():
+    row = sparse.csr_array((np.ones(3), ([0, 0, 0], [1, 5, 1030])), shape=(1, 2000))
+    fmt = get("pcsr").from_csr(row, width=1024)
+    assert fmt.tile.tolist() == [0, 1]
+    assert fmt.col_idx.tolist() == [1, 5, 5, 5, 6, 6, 6, 6]
+    assert fmt.detail == {"x_bytes_copied": 2 * 1024 * 8}
+
+
+def test_workloads_are_rows_of_one_width_that_fill_the_capacity():
+    found = Workloads.of(np.array([40, 20, 10, 10, 1, 1, 3]), np.array([0, 6, 7]), 32)
+    assert found.tile.tolist() == [0, 0, 0, 1]
+    assert found.width.tolist() == [40, 20, 1, 3]
+    assert found.height.tolist() == [1, 3, 2, 1]
+    assert found.offset.tolist() == [0, 64, 160, 192, 224]
+
+
+def test_tiles_end_where_columns_have_one_entry():
+    a = sparse.csr_array(np.array([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0]], dtype=float))
+    fmt = get("tile-composite").from_csr(sparse.csr_array(sparse.hstack([a] * 12)), width=32)
+    assert fmt.tile_start == (0, 32, 60)
+    assert fmt.columns.dtype == np.uint16
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "spec", ["scoo[copies=2]", "tjad", "btjad[rows=40]", "pcsr[width=1024]", "tile-composite[width=32]"]
+)
+def test_kernels_stay_in_bounds(spec, checking):
+    for name in ("power law", "wide"):
+        testing.check_product(spec, testing.hard_matrices()[name], checking)

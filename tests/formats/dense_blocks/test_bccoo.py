@@ -1,0 +1,186 @@
+"""BCCOO: the storage by hand, columns by differences, groups that wait for one another, slices, the search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import spmvbench
+from spmvbench import formats, testing
+from spmvbench.errors import UsageError
+from spmvbench.formats import Csr, Skip
+from spmvbench.formats.dense_blocks import bccoo
+from spmvbench.formats.dense_blocks.bccoo import Plan, loads_for, steps_for
+from spmvbench.formats.dense_blocks.blocks import MarkedTiles, SortedTiles
+
+HARD = testing.hard_matrices()
+
+
+def by_thread(fmt, array):
+    """A format's (T / across, steps, across, ...) array as (T, steps, ...)."""
+    return np.moveaxis(array, 1, 2).reshape(-1, fmt.plan.steps, *array.shape[3:])
+
+
+@pytest.mark.parametrize("across", [0, 32])
+def test_a_small_matrix_by_hand(across):
+    dense = np.zeros((5, 5))
+    dense[0, 0], dense[0, 4], dense[1, 1], dense[4, 3] = 1, 2, 3, 4
+    fmt = testing.convert(f"bccoo[h=2,w=2,steps=8,group=64,across={across}]", sparse.csr_array(dense))
+    # Blocks (0, 0), (0, 2), a dummy in block row 1, (2, 1): all of the first thread's.
+    assert fmt.values.size == 64 * 8 * 4
+    assert by_thread(fmt, fmt.block_col)[0].tolist() == [0, 2, 65535, 1, *[65535] * 4]
+    assert (by_thread(fmt, fmt.block_col)[1:] == 65535).all()
+    lines = [by_thread(fmt, line)[0] for line in fmt.values]
+    assert lines[0][:4].tolist() == [[1, 0], [2, 0], [0, 0], [0, 4]]
+    assert lines[1][:4].tolist() == [[0, 3], [0, 0], [0, 0], [0, 0]]
+    assert fmt.flags.dtype == np.uint8
+    assert fmt.flags[:2].tolist() == [0b11110001, 0xFF]
+    assert fmt.first_row.tolist() == [0, *[3] * 64]
+    assert fmt.need_scan.tolist() == [1]
+    assert len(fmt.delta_col) == 0
+    assert fmt.detail["fill"] == 4 / fmt.values.size
+
+
+def test_columns_by_differences():
+    columns = [0, 5, 70_000, 70_001, 102_768, 135_536]  # differences of 32,767 fit, 32,768 and 69,995 do not
+    a = sparse.csr_array((np.ones(6), (np.zeros(6, dtype=int), columns)), shape=(2, 140_000))
+    fmt = testing.convert("bccoo[h=1,w=1,steps=8]", a)
+    full = -32768
+    assert by_thread(fmt, fmt.delta_col)[0].tolist() == [full, 5, full, 1, 32767, full, full, full]
+    assert by_thread(fmt, fmt.block_col)[0].tolist() == [*columns, -1, -1]  # the second row's dummy comes last
+    assert fmt.escapes == 2
+    assert fmt.narrow  # beside all that fills up
+    wide = testing.convert("bccoo[h=1,w=1,delta=false]", a)
+    assert len(wide.delta_col) == 0
+    assert wide.block_col.dtype == np.int32
+    assert testing.convert("bccoo[h=1,w=4]", a).block_col.dtype == np.uint16
+    threads = len(fmt.flags)
+    assert fmt.nbytes - fmt.bytes_read == 4 * (fmt.block_col.size - threads - 2)  # first ones and escapes are read
+    assert wide.bytes_read == wide.nbytes
+
+
+@pytest.mark.parametrize("spec", ["bccoo[h=1,w=1]", "bccoo[h=1,w=1,kernel=paper]", "bccoo[h=2,w=2,across=32]"])
+def test_differences_are_read_where_they_fit(spec, emulated):
+    rng = np.random.default_rng(0)
+    first = np.tile(np.sort(rng.integers(0, 140_000, 750)), 4)
+    a = sparse.csr_array((rng.uniform(1, 2, 3000), (np.arange(3000), first)), shape=(3000, 150_000))
+    a = sparse.csr_array(a + 2 * sparse.csr_array((a.data, a.indices + 9, a.indptr), shape=a.shape))
+    fmt = testing.convert(spec, a)
+    assert fmt.narrow
+    assert fmt.escapes > 0
+    testing.check_product(spec, a, emulated)
+
+
+@pytest.mark.parametrize("h", [1, 3])
+@pytest.mark.parametrize("kernel", ["fast", "paper"])
+def test_rows_over_many_groups(kernel, h, checking):
+    lengths = np.array([3, 2500, 0, 1, 1200, 5, 0, 0])
+    columns = np.concatenate([np.arange(n) for n in lengths])
+    values = np.random.default_rng(1).uniform(1, 2, len(columns))
+    a = sparse.csr_array((values, columns, np.append(0, np.cumsum(lengths))), shape=(8, 2500))
+    testing.check_product(f"bccoo[h={h},w=1,steps=8,group=64,kernel={kernel}]", a, checking)
+
+
+def test_groups_know_whether_they_need_a_scan():
+    fmt = testing.convert("bccoo[h=1,w=1,steps=8,group=64]", sparse.csr_array(np.ones((64 * 8, 1))))
+    assert fmt.need_scan.tolist() == [0]
+    assert (fmt.flags == 0).all()
+    assert fmt.first_row.tolist() == list(range(0, 64 * 8 + 1, 8))
+
+
+def test_the_shape_with_the_fewest_bytes_to_read():
+    for shape in ((3, 1), (2, 2), (4, 4), (1, 2)):
+        a = sparse.csr_array(sparse.kron(spmvbench.load("uniform:96:3"), np.ones(shape)))
+        assert testing.convert("bccoo", a).plan[:2] == shape
+    assert testing.convert("bccoo", spmvbench.load("fem:5:3")).plan[:2] == (3, 1)
+    assert testing.convert("bccoo[h=2]", spmvbench.load("fem:5:3")).plan.h == 2
+
+
+def test_slices_stand_one_below_the_other():
+    a = Csr.of(sparse.csr_array(np.arange(1, 27.0).reshape(2, 13)))
+    tall = bccoo.BccooPlus.stacked(a, 0, 0, slices=2)
+    expected = np.zeros((24, 13))
+    dense = np.arange(1, 27.0).reshape(2, 13)
+    expected[0:2, :4], expected[12:14, 4:] = dense[:, :4], dense[:, 4:]
+    assert tall.shape == (24, 13)
+    stacked = sparse.csr_array((tall.values, tall.col_idx, tall.row_ptr), shape=tall.shape)
+    np.testing.assert_array_equal(stacked.toarray(), expected)
+    assert tall.row_ptr[-1] == 26
+
+
+def ways(device):
+    """What runs a launch on a device, for conversions by kernels."""
+    return lambda launch: device.compile([launch]).run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [{}, {"h": 3, "w": 2, "steps": 5, "across": 32}, {"delta": False, "steps": 32}])
+def test_kernels_deal_out_the_same_arrays(given, checking):
+    params = bccoo.PlainBccoo.resolve(given | {"group": 64})
+    for name in ("power law", "empty rows and columns", "3x3 blocks", "wide", "1xN", "no entries", "stored zeros"):
+        a = Csr.of(HARD[name]).astype(np.float32)
+        if name == "power law":
+            a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
+        choices = bccoo.PlainBccoo.choices(params["h"], params["w"])
+        by_arrays, by_kernels = (
+            bccoo.PlainBccoo.dealt(tiles, Plan(*shape, 5, 64), counts, a.nnz, **params)
+            for tiles in (SortedTiles(a), MarkedTiles(a, choices, ways(checking)))
+            for *shape, counts in [bccoo.PlainBccoo.chosen(tiles, params["h"], params["w"], params["delta"])]
+        )
+        assert by_arrays.keys() == by_kernels.keys()
+        for field, array in by_arrays.items():
+            np.testing.assert_array_equal(by_kernels[field], array, err_msg=f"{name}: {field}")
+            assert getattr(by_kernels[field], "dtype", None) == getattr(array, "dtype", None)
+
+
+@pytest.mark.parametrize("slices", [1, 4, 32])
+def test_kernels_cut_the_same_slices(slices, checking):
+    for name in ("power law", "empty rows and columns", "1xN", "Nx1", "no entries", "full"):
+        a = Csr.of(HARD[name])
+        cut = slices, max(a.cols // (4 * slices) * 4, 4), bccoo.BccooPlus.slice_height(a.rows)
+        by_arrays, by_kernels = bccoo.sliced_by_arrays(a, *cut), bccoo.sliced_by_kernels(a, *cut, ways(checking))
+        assert by_arrays.shape == by_kernels.shape
+        for field in ("row_ptr", "col_idx", "values"):
+            np.testing.assert_array_equal(getattr(by_kernels, field), getattr(by_arrays, field), err_msg=name)
+
+
+def test_blocks_a_thread():
+    assert [steps_for(blocks, 10) for blocks in (0, 34, 36, 74, 76, 240, 250)] == [8, 8, 4, 7, 8, 24, 8]
+    assert steps_for(0, 0) == 8
+    assert testing.convert("bccoo", spmvbench.load("pde:8")).plan == (1, 1, 6, 256)
+
+
+def test_too_many_slices_are_refused():
+    a = Csr((2**27, 1), np.broadcast_to(np.int32(0), 2**27 + 1), np.empty(0, np.int32), np.empty(0))
+    with pytest.raises(Skip, match="32 slices of 134,217,728 rows"):
+        bccoo.BccooPlus.stacked(a, 0, 0, slices=32)
+
+
+def test_the_search_keeps_the_shortest(monkeypatch):
+    timed = []
+
+    def seconds(launches):
+        timed.append(launches[-1].kernel)
+        return 1.0 if len(timed) == 5 else 2.0
+
+    monkeypatch.setattr(bccoo, "seconds", seconds)
+    a = Csr.of(spmvbench.load("fem:4:3"))
+    tiles = bccoo.tiles_of(a, bccoo.PlainBccoo.choices(0, 0))
+    params = bccoo.PlainBccoo.resolve({"tune": True})
+    found = bccoo.PlainBccoo.tuned(a, tiles, **params)
+    assert len(timed) == 4 * 3 * 2
+    assert found["plan"] == (3, 1, 32, 128)  # the third number of blocks, the first of threads
+    assert found["search_seconds"] > 0
+    again = bccoo.PlainBccoo.tuned(a, tiles, **params | {"h": 1, "w": 2, "steps": 8, "group": 64})
+    assert again["plan"] == (1, 2, 8, 64)
+
+
+def test_steps_on_their_way():
+    assert [loads_for(values, 8) for values in (1, 2, 3, 4, 6, 8, 16)] == [8, 4, 2, 2, 1, 1, 1]
+
+
+@pytest.mark.parametrize("bad", ["bccoo[h=5]", "bccoo[w=3]", "bccoo[steps=33]", "bccoo-plus[slices=3]"])
+def test_bad_parameters(bad):
+    with pytest.raises(UsageError, match="takes"):
+        formats.parse(bad)

@@ -1,0 +1,105 @@
+"""Block CSR and blocked COO: the tiles that a name may have, who takes them, and storages by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import spmvbench
+from spmvbench import formats, testing
+from spmvbench.errors import UsageError
+from spmvbench.formats.dense_blocks.bcsr import lanes_for, loads_for
+
+HARD = testing.hard_matrices()
+DENSE = np.array([[1.0, 0, 0, 0, 2], [0, 3, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 4, 0, 0], [5, 0, 0, 6, 7]])
+
+
+def test_a_small_matrix_by_hand():
+    a = sparse.csr_array(DENSE)
+    fmt = testing.convert("bsr[block=2]", a)
+    assert fmt.slice_ptr.tolist() == [0, 2, 3, 6]
+    assert fmt.block_col[:, 0].tolist() == [0, 2, 1, 0, 1, 2]
+    assert fmt.values.tolist() == [[1, 0, 0, 3], [2, 0, 0, 0], [0, 0, 4, 0], [5, 0, 0, 0], [0, 6, 0, 0], [7, 0, 0, 0]]
+    pairs = testing.convert("bcsr-buatois", a)
+    assert pairs.block_range.tolist() == [[0, 2], [2, 3], [3, 6]]
+    assert pairs.values.tolist() == fmt.values.tolist()
+    assert testing.convert("bcoo[r=2,c=2]", a).block_row.tolist() == [0, 0, 1, 2, 2, 2]
+    assert testing.convert("bcsr-verschoor[block=2,sort=length]", a).perm.tolist() == [2, 0, 1]
+
+
+def test_rows_of_blocks_in_bins():
+    fmt = testing.convert("bin-bcsr[block=2]", sparse.csr_array(DENSE))
+    assert fmt.slice_ptr.tolist() == [0, 3]
+    assert fmt.block_col[:, :5].T.tolist() == [[0, 2, -1], [0, 2, -1], [1, -1, -1], [1, -1, -1], [0, 1, 2]]
+    rows = fmt.values.reshape(3, 2, 32)[:, :, :5].transpose(2, 0, 1).reshape(5, 6)
+    assert rows[0].tolist() == [1, 0, 2, 0, 0, 0]
+    assert rows[1].tolist() == [0, 3, 0, 0, 0, 0]
+    assert rows[4].tolist() == [5, 0, 0, 6, 7, 0]
+    assert not fmt.values.reshape(3, 2, 32)[:, :, 5:].any()
+
+
+def test_interleaved_block_rows_are_blocked_sliced_ellpack():
+    a = spmvbench.load("fem:4:3")
+    ours = testing.convert("bcsr-verschoor[rows=8,sort=length,order=interleaved]", a)
+    theirs = testing.convert("bellpack[r=3,c=3,C=8]", a)
+    assert ours.tile == (3, 3)
+    for name, array in theirs.arrays().items():
+        np.testing.assert_array_equal(ours.arrays()[name], array)
+    x, y = (np.zeros(side) for side in a.shape)
+    assert [launch.source for launch in ours.launches(x, y)] == ["dense_blocks/block_sell.cu"]
+
+
+@pytest.mark.parametrize(
+    ("key", "sides"),
+    [("bsr", (2, 3, 4)), ("bin-bcsr", (2, 3, 4)), ("bcsr-xu", (2, 3, 4)), ("bcsr-verschoor", (2, 3, 4))],
+)
+def test_squares_by_their_bytes(key, sides):
+    for a in (HARD["power law"], HARD["3x3 blocks"], HARD["stencil"]):
+        sizes = {side: testing.convert(f"{key}[block={side}]", a).nbytes for side in sides}
+        fmt = testing.convert(key, a)
+        assert fmt.nbytes == min(sizes.values())
+        assert sizes[fmt.tile[1]] == fmt.nbytes
+
+
+def test_rectangles_by_their_bytes():
+    found = testing.convert("bcsr-choi", sparse.csr_array(sparse.kron(sparse.eye_array(40), np.ones((2, 8)))))
+    assert found.tile == (2, 8)
+    assert found.detail == {"r": 2, "c": 8, "fill": 1}
+
+
+def test_lanes():
+    assert [lanes_for(mean, 2) for mean in (0, 31, 63, 64, 1000)] == [8, 8, 16, 32, 32]
+    assert [lanes_for(0, c) for c in (8, 16)] == [8, 16]
+
+
+def test_loads():
+    assert loads_for(27, 3, 3, 32, 1) == 9
+    assert [loads_for(mean, 2, 2, 32, 1) for mean in (0, 8, 9, 33, 1000)] == [1, 1, 2, 6, 12]
+    assert loads_for(27, 3, 3, 32, 2) == 6
+    assert [loads_for(100, b, b, 32, 1) for b in (8, 16)] == [6, 1]
+
+
+@pytest.mark.parametrize("shape", [(1, 8), (8, 1), (3, 8), (8, 3), (8, 8), (1, 1), (3, 4)])
+def test_every_way_to_deal_out_a_tile(shape, emulated):
+    for name in ("long rows among empty", "3x3 blocks", "one full row"):  # 8, 16 and 32 lanes
+        testing.check_product(f"bcsr-choi[r={shape[0]},c={shape[1]}]", HARD[name], emulated)
+
+
+def test_squares_wider_than_a_warp_has_lanes(emulated):
+    for name in ("full", "wide", "1xN"):
+        testing.check_product("bsr[block=16]", HARD[name], emulated)
+
+
+def test_infinities_stay_where_they_belong(emulated):
+    a = sparse.csr_array(np.diag([1.0, 2, 3, 4, 5, 6]))
+    x, y = np.array([1, 1, np.inf, 1, 1, 1]), np.empty(6)
+    for spec in ("bsr[block=2]", "bcsr-buatois", "bcoo[r=2,c=2]", "bcsr-verschoor[block=2,order=interleaved]"):
+        emulated.compile(testing.convert(spec, a).launches(x, y)).run()
+        assert y[[0, 1, 4, 5]].tolist() == [1, 2, 5, 6], spec  # rows 2 and 3 share a tile with the infinity
+
+
+@pytest.mark.parametrize("bad", ["bsr[block=6]", "bcsr-choi[r=6]", "bcsr-buatois[block=3]", "bcsr-verschoor[order=x]"])
+def test_bad_parameters(bad):
+    with pytest.raises(UsageError, match="takes"):
+        formats.parse(bad)

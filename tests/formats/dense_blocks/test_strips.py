@@ -1,0 +1,99 @@
+"""Blocks in strips: which a sweep closes and which are kept, the storage by hand, the shape with the fewest bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import spmvbench
+from spmvbench import testing
+from spmvbench.formats import Csr
+from spmvbench.formats.dense_blocks.strips import SHAPES, Cover, Strips, Sweep
+
+HARD = testing.hard_matrices()
+
+
+def swept(a, r, c):
+    """The first rows and columns of the blocks, by a walk over every block row."""
+    found = []
+    coo = sparse.coo_array(a)
+    for first in range(0, a.shape[0], r):
+        columns = np.unique(coo.coords[1][coo.coords[0] // r * r == first])
+        end = 0
+        for column in columns:
+            if column >= end:
+                found.append((first, int(column)))
+                end = column + c
+    return found
+
+
+@pytest.mark.parametrize("shape", SHAPES.values())
+def test_the_sweep(shape):
+    for name in ("power law", "full", "no entries", "empty rows and columns", "1xN", "Nx1", "stencil", "one full row"):
+        a = Csr.of(HARD[name])
+        cover = Cover.of(a, *shape)
+        assert list(zip(cover.row.tolist(), cover.col.tolist(), strict=True)) == swept(HARD[name], *shape), name
+        assert (a.row_idx // shape[0] * shape[0] == cover.row[cover.block]).all()
+        behind = a.col_idx - cover.col[cover.block]
+        assert ((behind >= 0) & (behind < shape[1])).all()
+
+
+# A sweep of every height; widths are no template arguments.
+WIDTHS = [pytest.param(shape, marks=[pytest.mark.slow] * (shape[1] == 4)) for shape in SHAPES.values()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", WIDTHS)
+def test_kernels_sweep_and_store_alike(shape, checking):
+    def run(launch):
+        checking.compile([launch]).run()
+
+    for name in ("power law", "no entries", "empty rows and columns", "1xN", "stencil", "3x3 blocks"):
+        a = Csr.of(HARD[name]).astype(np.float32)
+        if name == "stencil":
+            a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
+        for fewest in (1, 2, 3):
+            by_arrays, by_kernels = Sweep(a, *shape, fewest, None), Sweep(a, *shape, fewest, run)
+            assert by_arrays.counted() == by_kernels.counted(), name
+            np.testing.assert_array_equal(by_arrays.held(), by_kernels.held())
+        stored, by_kernels = Strips.by_arrays(a, *shape), Strips.by_kernels(a, *shape, run)
+        for field, array in stored.items():
+            np.testing.assert_array_equal(by_kernels[field], array, err_msg=f"{name}: {field}")
+            assert by_kernels[field].dtype == array.dtype
+
+
+def test_strips_by_hand():
+    dense = np.zeros((34, 6))
+    dense[0, 1:3], dense[1, 2], dense[2, 5], dense[33, 4] = (1, 2), 3, 4, 5
+    fmt = Strips.from_csr(sparse.csr_array(dense), r=2, c=2)
+    assert fmt.strip_ptr.tolist() == [0, 2, 3]
+    assert fmt.block_row.tolist() == [0, 2, 0]
+    assert fmt.block_col.tolist() == [1, 5, 4]
+    assert fmt.values.tolist() == [1, 4, 2, 0, 0, 0, 3, 0, 0, 0, 5, 0]
+
+
+def test_blocks_that_do_not_pay_go_to_ellpack():
+    dense = np.zeros((8, 40))
+    dense[0:2, 3:5] = 1  # all of a block
+    dense[0:2, 10:12] = np.eye(2)  # 2 of 4: 24 bytes against 37
+    dense[4:6, 21:23] = [[1, 1], [1, 0]]  # 3 of 4: 36 bytes
+    fmt = testing.convert("bcoo-bcsr[block=2x2]", sparse.csr_array(dense))
+    assert fmt.parts["blocks"].block_col.tolist() == [3]
+    assert dict(fmt.entries) == {"ell": 5, "blocks": 4}
+    assert (fmt.detail["r"], fmt.detail["c"]) == (2, 2)
+
+
+def test_the_shape_with_the_fewest_bytes():
+    for a in (HARD["power law"], HARD["3x3 blocks"], spmvbench.load("fem:4:4"), HARD["full"]):
+        sizes = {block: testing.convert(f"bcoo-bcsr[block={block}]", a).nbytes for block in SHAPES}
+        assert testing.convert("bcoo-bcsr", a).nbytes == min(sizes.values())
+    assert testing.convert("bcoo-bcsr", spmvbench.load("fem:4:4")).detail["r"] == 4
+
+
+def test_strips_alone_give_all_of_y(emulated):
+    fmt = testing.convert("bcoo-bcsr[block=4x4]", sparse.csr_array(np.ones((36, 8))))
+    assert list(fmt.parts) == ["blocks"]
+    y = np.full(36, np.nan)
+    emulated.compile(fmt.launches(np.ones(8), y)).run()
+    assert (y == 8).all()

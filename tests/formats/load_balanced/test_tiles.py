@@ -1,0 +1,111 @@
+"""Tiles of entries and blocks of rows: where they begin, and what their kernels do with rows that they cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from spmvbench import testing
+from spmvbench.formats import Csr
+from spmvbench.formats.arrays import chain
+from spmvbench.formats.load_balanced.adaptive import region_cuts, row_blocks
+from spmvbench.formats.load_balanced.tiles import equal_cuts, tile_rows
+
+
+def with_lengths(lengths, cols=9000):
+    """A matrix with rows of these lengths, every value different."""
+    row_ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    col_idx = np.concatenate([np.empty(0, np.int32), *(np.arange(n, dtype=np.int32) for n in lengths)])
+    return sparse.csr_array((np.sin(np.arange(1, row_ptr[-1] + 1)), col_idx, row_ptr), shape=(len(lengths), cols))
+
+
+lengths = st.lists(st.one_of(st.integers(0, 4), st.integers(0, 200)), min_size=1, max_size=60)
+
+
+@given(lengths=lengths, tile=st.integers(1, 64))
+def test_every_row_ends_in_the_tile_of_its_last_entry(lengths, tile):
+    row_ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    cuts = equal_cuts(int(row_ptr[-1]), tile)
+    found = tile_rows(row_ptr, cuts)
+    ended = [0, *(sum(1 for end in row_ptr[1:] if end <= cut) for cut in cuts[1:])]
+    assert found.tolist() == ended[: len(cuts)]
+
+
+@given(lengths=lengths, entries=st.integers(1, 64), regions=st.booleans())
+def test_blocks_of_rows_are_those_of_the_loop(lengths, entries, regions):
+    a = Csr.of(with_lengths(lengths))
+    blocks, held, long = [0], 0, False
+    for row, n in enumerate(lengths):
+        was, long = long, n > 128 or (long and n >= 32)
+        if row > blocks[-1] and (held + n > entries or (regions and long != was)):
+            blocks.append(row)
+            held = 0
+        held += n
+    assert row_blocks(a, entries, regions).tolist() == [*blocks, len(lengths)]
+
+
+def test_regions_change_above_128_and_below_32():
+    assert region_cuts(np.array([1, 128, 129, 50, 32, 31, 100, 500])).tolist() == [2, 5, 7]
+
+
+def test_a_chain_of_steps():
+    assert chain(np.array([2, 2, 3, 6, 6, 6, 6], np.int32)).tolist() == [0, 2, 3, 6]
+    assert chain(np.array([0], np.int32)).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "lengths", "kernels"),
+    [
+        ("csr-flat", [3] * 9, ["tile_starts", "flat"]),
+        ("csr-entry-tiles", [3] * 9, ["sum_tiles"]),  # one tile cuts no row
+        ("csr-entry-tiles", [3] * 900, ["zero_cut_rows", "sum_tiles"]),
+        ("csr-line-enhance", [3] * 900, ["line_enhance"]),
+        ("csr-adaptive", [3] * 900 + [5000], ["adaptive"]),
+        ("csr-adaptive-l", [3] * 900, ["adaptive_long"]),
+        ("csr-adaptive-l", [3] * 900 + [3073], ["zero_cut_rows", "adaptive_long"]),
+        ("csr-row-tiles", [3] * 900 + [1023], ["sum_tiles"]),
+        ("csr-row-tiles", [3] * 900 + [1024], ["zero_cut_rows", "sum_tiles"]),
+    ],
+)
+def test_launches(spec, lengths, kernels):
+    a = with_lengths(lengths)
+    launches = testing.convert(spec, a).launches(np.zeros(a.shape[1]), np.zeros(a.shape[0]))
+    assert [launch.kernel.partition("<")[0] for launch in launches if launch.grid] == kernels
+
+
+@pytest.mark.parametrize(
+    ("lengths", "lanes"), [([32] * 10, 1), ([1] * 10 + [33] * 10, 4), ([65] * 10 + [1] * 10, 16), ([33, 0, 0], 4)]
+)
+def test_flat_s_lanes_go_by_the_half_with_the_longer_rows(lengths, lanes):
+    assert testing.convert("csr-flat", with_lengths(lengths)).detail == {"lanes": lanes}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *("csr-flat[block=64]", "csr-flat[block=64,lanes=4]", "csr-entry-tiles[block=64]", "csr-stream[block=32]"),
+        *("csr-line-enhance[block=64]", "csr-line-enhance[block=64,items=0,rows=0,lanes=0]", "csr-adaptive[block=32]"),
+        *("csr-adaptive-l[block=64]", "csr-adaptive-l[block=128,items=4]", "csr-row-tiles[block=64]", "hola[block=64]"),
+    ],
+)
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        [511, 512, 513, 1, 510],  # tiles end on, before and behind the row's end
+        [1, 7000, 0, 0, 2, 1500, 3],
+        [0] * 1500 + [500] + [0] * 1500,  # more row ends than a tile has entries
+        [13] * 69,  # odd first entries
+        [8, 8, 150, 8, 8, 150] * 20,  # rows of two and of three in a block, lanes beyond a warp
+        [2] * 100 + [300] + [2] * 100,  # one row long beside the others of its tile
+        [700],  # a single row, cut in the middle and at an odd place
+        [341, 341, 1],
+    ],
+    ids=["ends", "cut rows", "mostly empty", "odd", "wide groups", "uneven", "one row", "lone last entry"],
+)
+def test_rows_that_tiles_cut(spec, lengths, checking):
+    a = with_lengths(lengths)
+    testing.check_conversion(spec, a)
+    testing.check_product(spec, a, checking)

@@ -1,0 +1,191 @@
+import gzip
+import io
+import os
+import tarfile
+
+import pytest
+
+from spmvbench.matrices import archive
+
+TEXT = b"%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1.5\n2 2 -3\n"
+
+
+def member(name, data=TEXT, kind=tarfile.REGTYPE, link=""):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.size = kind, link, len(data)
+    return info, data
+
+
+def pack(path, *members):
+    with tarfile.open(path, "w:gz") as tar:
+        for info, data in members:
+            tar.addfile(info, io.BytesIO(data))
+    return path
+
+
+def read(path, name):
+    with archive.open_matrix(path, name) as file:
+        return file.read()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "tiny.tar.gz"
+
+
+COMPANIONS = ["tiny/tiny_b.mtx", "tiny/tiny_x.mtx", "tiny/tiny_coord.mtx", "tiny/tiny_nodename.txt", "tiny/a.mtx"]
+
+
+def test_main_matrix_is_found_among_companions_in_any_order(path):
+    others = [member(name, b"other") for name in COMPANIONS]
+    for order in ([member("tiny/tiny.mtx"), *others], [*others, member("tiny/tiny.mtx")]):
+        pack(path, *order)
+        archive.check(path, "tiny")
+        assert read(path, "tiny") == TEXT
+
+
+def test_renamed_archive_is_read_by_the_name_its_companions_share(path):
+    pack(path, member("wave/wave_b.mtx", b"other"), member("wave/wave.mtx"), member("wave/wave_x.mtx", b"other"))
+    archive.check(path, "tiny")
+    assert read(path, "tiny") == TEXT
+
+
+def test_folder_members_and_dot_paths_are_fine(path):
+    pack(path, member("./tiny", b"", tarfile.DIRTYPE), member("./tiny/tiny.mtx"))
+    archive.check(path, "tiny")
+    assert read(path, "tiny") == TEXT
+
+
+def test_reading_is_a_stream(path):
+    body = TEXT + os.urandom(3 << 20)
+    pack(path, member("tiny/tiny.mtx", body))
+    with archive.open_matrix(path, "tiny") as file:
+        assert file.readline() == TEXT.splitlines(keepends=True)[0]
+        assert file.peek(1)
+        assert len(file.read()) + len(TEXT.splitlines(keepends=True)[0]) == len(body)
+
+
+@pytest.mark.parametrize(
+    ("hostile", "reason"),
+    [
+        (member("../tiny.mtx"), "leads out of its folder"),
+        (member("tiny/../../tiny.mtx"), "leads out of its folder"),
+        (member("/etc/tiny.mtx"), "leads out of its folder"),
+        (member("tiny\\..\\tiny.mtx"), "leads out of its folder"),
+        (member("tiny/link", b"", tarfile.SYMTYPE, "/etc/passwd"), "link or device"),
+        (member("tiny/tiny.mtx", b"", tarfile.SYMTYPE, "../../etc/passwd"), "link or device"),
+        (member("tiny/hard", b"", tarfile.LNKTYPE, "tiny/tiny.mtx"), "link or device"),
+        (member("tiny/null", b"", tarfile.CHRTYPE), "link or device"),
+        (member("tiny/pipe", b"", tarfile.FIFOTYPE), "link or device"),
+    ],
+)
+def test_hostile_members_are_refused(path, hostile, reason):
+    pack(path, hostile, member("tiny/tiny.mtx"))
+    with pytest.raises(archive.BadArchive, match=reason):
+        archive.check(path, "tiny")
+    with pytest.raises(archive.BadArchive, match=reason):
+        read(path, "tiny")
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(path, monkeypatch):
+    monkeypatch.setattr(archive, "MIN_LIMIT", 1 << 20)
+    pack(path, member("tiny/tiny.mtx", TEXT + bytes(64 << 20)))
+    assert path.stat().st_size < 100_000
+    given = []
+    read_of = archive._Bounded.read
+    monkeypatch.setattr(archive._Bounded, "read", lambda self, size: given.append(read_of(self, size)) or given[-1])
+    with pytest.raises(archive.BadArchive, match="300 times its size"):
+        archive.check(path, "tiny")
+    assert sum(map(len, given)) <= 300 * path.stat().st_size
+    with pytest.raises(archive.BadArchive, match="300 times its size"):
+        read(path, "tiny")
+
+
+def test_too_many_members_are_refused(path, monkeypatch):
+    monkeypatch.setattr(archive, "MAX_MEMBERS", 5)
+    pack(path, *(member(f"tiny/{i}") for i in range(6)))
+    with pytest.raises(archive.BadArchive, match="over 5 members"):
+        archive.check(path, "tiny")
+
+
+def test_every_truncation_is_refused(path):
+    pack(path, member("tiny/tiny.mtx", TEXT + os.urandom(3000)))
+    whole = path.read_bytes()
+    for size in [
+        0,
+        1,
+        2,
+        9,
+        10,
+        11,
+        60,
+        len(whole) // 2,
+        len(whole) - 9,
+        len(whole) - 8,
+        len(whole) - 4,
+        len(whole) - 1,
+    ]:
+        path.write_bytes(whole[:size])
+        with pytest.raises(archive.BadArchive, match=r"tiny\.tar\.gz"):
+            archive.check(path, "tiny")
+
+
+def test_a_flipped_bit_is_refused(path):
+    pack(path, member("tiny/tiny.mtx", TEXT + os.urandom(3000)))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+    with pytest.raises(archive.BadArchive, match="damaged"):
+        archive.check(path, "tiny")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "empty"),
+        (b"<!DOCTYPE html><html>Not here</html>", "an HTML page"),
+        (TEXT, "no gzip file"),
+        (gzip.compress(TEXT, mtime=0), "damaged or no archive"),
+    ],
+)
+def test_other_files_are_refused_by_what_they_are(path, data, reason):
+    path.write_bytes(data)
+    with pytest.raises(archive.BadArchive, match=reason):
+        archive.check(path, "tiny")
+    with pytest.raises(archive.BadArchive, match=reason):
+        read(path, "tiny")
+
+
+def test_archive_without_the_matrix_is_refused(path):
+    pack(path, member("tiny/readme.txt"))
+    for do in (archive.check, read):
+        with pytest.raises(archive.BadArchive, match=r"no tiny/tiny\.mtx .*readme\.txt"):
+            do(path, "tiny")
+    pack(path, member("tiny/one.mtx"), member("tiny/two.mtx"))
+    with pytest.raises(archive.BadArchive, match=r"no tiny/tiny\.mtx"):
+        archive.check(path, "tiny")
+
+
+def test_main_member_must_be_matrix_market(path):
+    pack(path, member("tiny/tiny.mtx", b"1 2 3\n"))
+    with pytest.raises(archive.BadArchive, match="not in Matrix Market format"):
+        archive.check(path, "tiny")
+
+
+def test_missing_file_is_a_plain_os_error(path):
+    with pytest.raises(FileNotFoundError):
+        archive.check(path, "tiny")
+
+
+@pytest.mark.skipif(
+    "SPMVBENCH_MIRROR" not in os.environ,
+    reason="needs real matrices (SPMVBENCH_MIRROR=folder laid out as the SuiteSparse site)",
+)
+def test_real_archives_with_their_companions_pass():
+    from pathlib import Path
+
+    for group, name in [("HB", "1138_bus"), ("AG-Monien", "bfly"), ("DRIVCAV", "cavity14"), ("Pajek", "Journals")]:
+        path = Path(os.environ["SPMVBENCH_MIRROR"]) / "MM" / group / f"{name}.tar.gz"
+        archive.check(path, name)
+        with archive.open_matrix(path, name) as file:
+            assert file.readline().startswith(b"%%MatrixMarket matrix coordinate")

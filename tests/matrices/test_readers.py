@@ -1,0 +1,323 @@
+"""Files that lie: read right, or refused in one sentence, in bounded memory, and never computed with unchecked."""
+
+import gzip
+import io
+import resource
+import struct
+import subprocess
+import sys
+import tarfile
+import zipfile
+import zlib
+from contextlib import suppress
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+from spmvbench.errors import SpmvbenchError
+from spmvbench.matrices import archive, files
+
+REAL = "%%MatrixMarket matrix coordinate real general\n"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
+
+
+def refused(path, match=None):
+    with pytest.raises(SpmvbenchError, match=match) as caught:
+        files.read(path)
+    assert path.name in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+# --- Matrix Market
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["1 1 2,5", "1 1 0x10", "1 1 1.2.3", "1 1 1e5e6", "1 1 1e", "1 1 1-3", "1 1 nana", "1 1 7 8", "1 1 2 % two"],
+)
+def test_half_a_number_is_not_taken_for_it(write, entry):
+    refused(write("a.mtx", REAL + f"2 2 2\n2 2 1\n{entry}\n"), entry)
+
+
+@pytest.mark.parametrize(("field", "entry"), [("integer", "1 1 1.5"), ("pattern", "1 1.5"), ("pattern", "1 1 3")])
+def test_a_number_of_another_kind_is_not_cut(write, field, entry):
+    refused(write("a.mtx", REAL.replace("real", field) + f"2 2 1\n{entry}\n"), entry)
+
+
+@pytest.mark.parametrize("exponent", ["D+3", "d3", "E+03", "e3"])
+def test_exponents_of_fortran_are_read_right(write, exponent):
+    text = REAL + f"3 3 3\n1 1 1.5{exponent}\n\n2 2 -.25D-1  \r\n3 3 1.\n"
+    np.testing.assert_array_equal(files.read(write("a.mtx", text)).data, [1500, -0.025, 1])
+
+
+def test_what_numbers_may_look_like(write, monkeypatch):
+    """The cheap rules and the exact ones agree, wherever the text is cut into chunks."""
+    numbers = ["1", "-1", "1.", ".5", "-.5e-3", "1E5", "1.25e+07", "007", "nan", "-inf", "Infinity"]
+    text = REAL + f"1 {len(numbers)} {len(numbers)}\n" + "".join(f"1 {k + 1}  {x}\t\n" for k, x in enumerate(numbers))
+    expected = [float(x) for x in numbers]
+    for chunk in (1, 2, 3, 7, 1 << 17):
+        monkeypatch.setattr(files.matrix_market, "CHUNK", chunk)
+        name = f"{chunk}.mtx"
+        np.testing.assert_array_equal(files.read(write(name, text[:-1])).toarray()[0], expected)
+
+
+@pytest.mark.parametrize(
+    "text", ["2 2 2\n1 1 1\x00\n2 2 2\n", "2 2 1\n\x001 1 1\n", "2 2 1\n1 1 1\n\x00", "2 2 1\x00\n"]
+)
+def test_a_nul_ends_no_process(write, text):
+    refused(write("a.mtx", REAL + text))
+
+
+def test_both_triangles_are_not_added(write):
+    symmetric = REAL.replace("general", "symmetric")
+    refused(write("a.mtx", symmetric + "3 3 3\n1 1 1\n1 2 5\n2 1 5\n"), "both triangles")
+    mixed = files.read(write("b.mtx", symmetric + "3 3 3\n1 1 1\n1 2 5\n3 2 6\n")).toarray()
+    np.testing.assert_array_equal(mixed, [[1, 5, 0], [5, 0, 6], [0, 6, 0]])
+
+
+@pytest.mark.parametrize("sizes", ["2 3", "3 2"])
+@pytest.mark.parametrize("symmetry", ["symmetric", "skew-symmetric", "hermitian"])
+def test_only_a_square_array_is_symmetric(write, symmetry, sizes):
+    field = "complex" if symmetry == "hermitian" else "real"
+    text = f"%%MatrixMarket matrix array {field} {symmetry}\n{sizes}\n" + "1 0\n" * 6
+    refused(write("a.mtx", text), f"is {symmetry} but")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        REAL + "9 9 81000000\n1 1 1\n",
+        "%%MatrixMarket matrix array real general\n30000 30000\n1\n",
+        REAL + "2000000000 2 1\n1 1 1\n",
+        REAL + "2 2 99999999999999999\n1 1 1\n",
+    ],
+)
+def test_sizes_that_the_bytes_cannot_hold(write, text):
+    refused(write("a.mtx", text))
+    refused(write("a.mtx.gz", gzip.compress(text.encode())))
+
+
+def peak_of(path, limit=1 << 31):
+    """What a fresh process says that reads the file with 2 GB of address space."""
+    code = f"""
+from spmvbench.matrices import files
+from spmvbench.errors import SpmvbenchError
+try:
+    print(files.read({str(path)!r}).shape)
+except SpmvbenchError as error:
+    print("refused:", error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        env={"OPENBLAS_NUM_THREADS": "1", "SPMVBENCH_HOME": str(path.parent / "home")},
+    )  # fmt: skip
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_long_comment_takes_no_memory(write):
+    packed = zlib.compressobj(9, zlib.DEFLATED, 31)
+    spaces = bytes(b" " * (1 << 20))
+    data = packed.compress(REAL.encode() + b"%")
+    data += b"".join(packed.compress(spaces) for _ in range(60))
+    data += packed.compress(b"\n2 3 1\n1 1 1\n") + packed.flush()
+    path = write("a.mtx.gz", data)
+    assert peak_of(path) == "(2, 3)\n"
+    more = zlib.compressobj(9, zlib.DEFLATED, 31)
+    path.write_bytes(more.compress(REAL.encode() + b"%") + b"".join(more.compress(spaces) for _ in range(80)))
+    assert "over 300 times its size" in peak_of(path)
+
+
+# --- Harwell-Boeing
+
+
+def test_a_format_of_many_fields_takes_no_memory(write):
+    lines = [
+        "title".ljust(80),
+        "".join(f"{n:14d}" for n in (3, 1, 1, 1)),
+        "RUA".ljust(14) + "".join(f"{n:14d}" for n in (1, 1, 1, 0)),
+    ]
+    forms = "(999999999I8)".ljust(16) * 2 + "(4E20.12)".ljust(20)
+    path = write("a.rua", "\n".join([*lines, forms, f"{1:8d}{2:8d}", f"{1:8d}", f"{'2.5D+0':>20}"]) + "\n")
+    assert peak_of(path) == "(1, 1)\n"
+    assert files.read(path).data[0] == 2.5
+    wide = path.read_text().replace("(999999999I8)   ", "(9I99999999)    ")
+    refused(write("b.rua", wide), "format")
+
+
+@pytest.mark.parametrize("bad", ["0x1", "1_0", "1,5", "nan"])
+def test_a_field_that_python_would_read_and_fortran_not(write, bad):
+    lines = [
+        "title".ljust(80),
+        "".join(f"{n:14d}" for n in (3, 1, 1, 1)),
+        "IUA".ljust(14) + "".join(f"{n:14d}" for n in (1, 1, 1, 0)),
+    ]
+    forms = "(2I8)".ljust(16) * 2 + "(4I8)".ljust(20)
+    refused(write("a.rua", "\n".join([*lines, forms, f"{1:8d}{2:8d}", f"{1:8d}", f"{bad:>8}"]) + "\n"))
+
+
+# --- SciPy's .npz
+
+
+def npz(**arrays):
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def saved(layout):
+    file = io.BytesIO()
+    sp.save_npz(file, sp.csr_array(np.arange(24.0).reshape(4, 6) % 5).asformat(layout))
+    return dict(np.load(io.BytesIO(file.getvalue())))
+
+
+def put(array, place, value):
+    changed = array.copy()
+    changed[place] = value
+    return changed
+
+
+HOSTILE = [
+    ("csr", {"indices": lambda a: put(a, 3, 6)}),
+    ("csr", {"indices": lambda a: put(a, 3, -1)}),
+    ("csr", {"indices": lambda a: put(a, 3, 1 << 30)}),
+    ("csr", {"indices": lambda a: a.astype(float)}),
+    ("csr", {"indptr": lambda a: put(a, 2, a[3] + 1)}),
+    ("csr", {"indptr": lambda a: put(a, 2, -5)}),
+    ("csr", {"indptr": lambda a: put(a, 0, 1)}),
+    ("csr", {"indptr": lambda a: put(a, -1, 1 << 30)}),
+    ("csr", {"indptr": lambda a: a[:-1]}),
+    ("csr", {"data": lambda a: a[:-1]}),
+    ("csr", {"data": lambda a: a[None]}),
+    ("csr", {"data": lambda a: a.astype("S8")}),
+    ("csr", {"shape": lambda a: put(a, 1, 3)}),
+    ("csr", {"shape": lambda a: put(a, 1, -6)}),
+    ("csr", {"shape": lambda a: np.array([4, 6, 1])}),
+    ("csr", {"shape": lambda a: a.astype(float)}),
+    ("csr", {"format": lambda a: np.array("lil")}),
+    ("csr", {"format": lambda a: np.array(["csr", "csr"])}),
+    ("csc", {"indices": lambda a: put(a, 3, 4)}),
+    ("csc", {"indptr": lambda a: put(a, 2, 99)}),
+    ("coo", {"row": lambda a: put(a, 3, 4)}),
+    ("coo", {"col": lambda a: put(a, 3, -1)}),
+    ("coo", {"col": lambda a: a[:-1]}),
+    ("coo", {"shape": lambda a: np.array([1 << 40, 6])}),
+    ("bsr", {"indices": lambda a: put(a, 0, 1 << 30)}),
+    ("bsr", {"indptr": lambda a: put(a, 1, 99)}),
+    ("bsr", {"data": lambda a: a[:, :0]}),
+    ("dia", {"offsets": lambda a: put(a, 0, 1 << 30)}),
+    ("dia", {"offsets": lambda a: put(a, 0, a[1])}),
+    ("dia", {"offsets": lambda a: a.astype("S9")}),
+    ("dia", {"offsets": lambda a: a[:-1]}),
+]
+
+
+@pytest.mark.parametrize(("layout", "change"), HOSTILE)
+def test_npz_is_checked_before_scipy_computes_with_it(write, layout, change):
+    arrays = saved(layout)
+    files.read(write("good.npz", npz(**arrays)))
+    arrays |= {key: turn(arrays[key]) for key, turn in change.items()}
+    refused(write("a.npz", npz(**arrays)))
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo", "bsr", "dia"])
+def test_every_layout_of_npz_is_read(write, layout):
+    expected = np.arange(24.0).reshape(4, 6) % 5
+    for name, turn in {"a": lambda a: a, "b": lambda a: a.astype(a.dtype.newbyteorder(">")), "c": np.float16}.items():
+        arrays = saved(layout)
+        arrays["data"] = turn(arrays["data"]) if name != "c" else arrays["data"].astype(np.float16)
+        np.testing.assert_array_equal(files.read(write(f"{name}.npz", npz(**arrays))).toarray(), expected)
+
+
+def test_npz_with_objects_or_without_arrays(write):
+    refused(write("a.npz", npz(**saved("csr") | {"data": np.array([{}] * 19, dtype=object)})))
+    arrays = saved("csr")
+    del arrays["indptr"]
+    refused(write("b.npz", npz(**arrays)), "indptr")
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as packed:
+        packed.writestr("format.npy", b"\x93NUMPY\x01\x00\x10\x00{'descr': (((((\n")
+    refused(write("c.npz", file.getvalue()))
+
+
+# --- MATLAB
+
+
+def matlab(**variables):
+    file = io.BytesIO()
+    scipy.io.savemat(file, variables)
+    return file.getvalue()
+
+
+A = sp.csc_array(np.arange(24.0).reshape(4, 6) % 5)
+
+
+@pytest.mark.parametrize(
+    ("part", "place", "value"),
+    [
+        ("indices", 3, 4),
+        ("indices", 3, -1),
+        ("indices", 3, 1 << 30),
+        ("indptr", 2, 1 << 30),
+        ("indptr", 2, -5),
+        ("indptr", 6, 1 << 20),
+        ("indptr", 0, 1),
+    ],
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_mat_is_checked_before_scipy_computes_with_it(write, part, place, value, inside):
+    data = matlab(Problem={"A": A}) if inside else matlab(A=A)
+    array = getattr(A, part).astype("<i4")
+    assert data.count(array.tobytes()) == 1
+    refused(write("a.mat", data.replace(array.tobytes(), put(array, place, value).tobytes())))
+
+
+def test_mat_at_any_cut_and_with_any_byte_wrong(write):
+    """What is not refused is a matrix of the right shape: SciPy's own reader ends the process on some of these."""
+    data = matlab(Problem={"A": A, "Zeros": A})
+    for k in range(0, len(data), 7):
+        for damaged in (
+            data[:k],
+            data[:k] + b"\xff" + data[k + 1 :],
+            data[:k] + struct.pack("<I", 1 << 31) + data[k + 4 :],
+        ):
+            path = write("a.mat", damaged)
+            with suppress(SpmvbenchError):
+                a = files.read(path)
+                a.check_format(full_check=True)
+                assert a.shape == A.shape or k < 900
+
+
+@pytest.mark.parametrize("options", [{"do_compression": True}, {"format": "4"}, {"long_field_names": True}])
+def test_mat_of_every_version(tmp_path, options):
+    scipy.io.savemat(tmp_path / "a.mat", {"text": "words", "A": A, "dense": np.ones((2, 2))}, **options)
+    np.testing.assert_array_equal(files.read(tmp_path / "a.mat").toarray(), A.toarray())
+
+
+def test_mat_of_complex_and_of_truth_values(tmp_path):
+    scipy.io.savemat(tmp_path / "c.mat", {"A": A * (1 + 2j)})
+    np.testing.assert_array_equal(files.read(tmp_path / "c.mat", complex_values="real").toarray(), A.toarray())
+    scipy.io.savemat(tmp_path / "l.mat", {"A": A.astype(bool)})
+    assert (np.abs(files.read(tmp_path / "l.mat").data) >= 0.5).all()
+    scipy.io.savemat(tmp_path / "d.mat", {"Problem": {"A": A.toarray()}})
+    np.testing.assert_array_equal(files.read(tmp_path / "d.mat").toarray(), A.toarray())
+
+
+# --- archives
+
+
+def test_a_matrix_in_an_archive_is_checked_too(tmp_path):
+    text = (REAL + "2 2 1\n1 1 2,5\n").encode()
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as tar:
+        info = tarfile.TarInfo("a/a.mtx")
+        info.size = len(text)
+        tar.addfile(info, io.BytesIO(text))
+    archive.check(tmp_path / "a.tar.gz", "a")
+    refused(tmp_path / "a.tar.gz", "2,5")

@@ -1,0 +1,189 @@
+import shutil
+
+import numpy as np
+import pytest
+
+import spmvbench
+from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.matrices import Matrix, load, resolve, sources, suitesparse
+from spmvbench.matrices.download import Unreachable
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("SPMVBENCH_MIRROR", raising=False)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def offline(home, monkeypatch):
+    """No index here and nobody to ask."""
+
+    def search(*_, **__):
+        raise Unreachable("no network")
+
+    monkeypatch.setattr(suitesparse, "search", search)
+    monkeypatch.setattr(suitesparse, "index", lambda network: [])
+
+
+@pytest.fixture
+def collection(home, mirror, monkeypatch):
+    """The mirror's index, and three of its matrices fetched."""
+    monkeypatch.setenv("SPMVBENCH_MIRROR", str(mirror))
+    for group, name in [("HB", "1138_bus"), ("HB", "west0479"), ("Pajek", "GD96_c")]:
+        target = suitesparse.location(group, name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(mirror / "MM" / group / f"{name}.tar.gz", target)
+
+
+def ids(found):
+    return [matrix.id for matrix in found]
+
+
+def test_generated_and_files_need_no_index(offline, tmp_path):
+    path = tmp_path / "own.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate real general\n1 2 1\n1 2 2.5\n")
+    found, missing = resolve(["pde:3", str(path), "pde:3"], sets=["demo"])
+    assert ids(found)[:2] == ["synthetic/pde:3", "file/own.mtx"]
+    assert len(found) == len(set(ids(found)))
+    assert "synthetic/pde:12" in ids(found)
+    assert not missing
+    assert found[0].kind == "pde"
+    np.testing.assert_array_equal(found[1].read().toarray(), [[0, 2.5]])
+    assert load("pde:3").shape == (27, 27)
+    assert spmvbench.load(str(path)).nnz == 1
+
+
+def test_files_of_one_name_are_matrices_of_their_own(offline, tmp_path):
+    paths = [tmp_path / folder / "m.mtx" for folder in ("a", "b", "x/c", "y/c")]
+    for number, path in enumerate(paths):
+        path.parent.mkdir(parents=True)
+        path.write_text(f"%%MatrixMarket matrix coordinate real general\n1 1 1\n1 1 {number // 2}\n")
+    found, _ = resolve([*map(str, paths), str(paths[0].parent / ".." / "a" / "m.mtx")])
+    assert ids(found) == ["file/a/m.mtx", "file/b/m.mtx", "file/x/c/m.mtx", "file/y/c/m.mtx"]
+    assert [matrix.read().data.tolist() for matrix in found] == [[0], [0], [1], [1]]
+    assert len({matrix.file_sha256 for matrix in found}) == 2
+    assert resolve([str(paths[0])])[0][0].id == "file/m.mtx"
+
+
+def test_a_file_edited_after_it_was_named_is_not_read_as_what_it_was(offline, tmp_path):
+    path = tmp_path / "m.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate real general\n1 1 1\n1 1 1\n")
+    ((matrix,), _) = resolve([str(path)])
+    assert matrix.read().data.tolist() == [1]
+    path.write_text("%%MatrixMarket matrix coordinate real general\n1 1 1\n1 1 12\n")
+    with pytest.raises(SpmvbenchError, match=r"m\.mtx was edited after the run began"):
+        matrix.read()
+    assert resolve([str(path)])[0][0].read().data.tolist() == [12]
+
+
+def test_conditions_hold_for_generated_matrices_and_files(offline, tmp_path):
+    path, bad = tmp_path / "own.mtx", tmp_path / "bad.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate real symmetric\n2 2 3\n1 1 2\n2 1 -1\n2 2 1\n")
+    bad.write_text("nothing of the kind")
+    named = ["synthetic/pde:3", str(path), "poisson2d:4", "denserow:90"]
+
+    def chosen(*more, **conditions):
+        return [matrix.name for matrix in resolve([*named, *more], **conditions)[0]]
+
+    assert chosen() == ["pde:3", "own.mtx", "poisson2d:4", "denserow:90"]
+    assert chosen(max_nnz=64) == ["own.mtx", "poisson2d:4"]
+    assert chosen(min_nnz=64, max_nnz=135) == ["pde:3", "poisson2d:4"]
+    assert chosen(kind="DE") == ["pde:3", "denserow:90"]
+    assert chosen(spd=True) == ["own.mtx", "poisson2d:4"]
+    assert chosen(spd=False) == ["pde:3", "denserow:90"]
+    assert chosen(str(bad), spd=False) == ["pde:3", "denserow:90", "bad.mtx"]  # whoever reads it says what is wrong
+    assert chosen(max_nnz=1) == []
+
+
+def test_names_without_index_are_missing_unless_they_are_here(offline):
+    here = suitesparse.location("G", "here")
+    here.parent.mkdir(parents=True)
+    here.write_bytes(b"")
+    found, missing = resolve(["G/away", "G/here"], sets=["survey34"])
+    assert found[0] == Matrix("G", "here", "", "suitesparse", here, None)
+    assert ids(found)[1:] == ["synthetic/pde:60", "synthetic/pde:80", "synthetic/pde:100"]
+    assert missing[0] == "G/away"
+    assert len(missing) == 32
+    with pytest.raises(Unreachable):
+        resolve(["away"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("pdf:3", "did you mean pde"),
+        ("pde:x", "write pde:N"),
+        ("pde:0", "pde:0 has no rows"),
+        ("rect:5:0:0", "empty:R:C"),
+        ("band:5:9:1", "K of at most W"),
+        ("no/such.mtx", r"no file no/such\.mtx"),
+    ],
+)
+def test_mistyped_specs_and_files(offline, text, message):
+    with pytest.raises(UsageError, match=message):
+        resolve([text])
+
+
+def test_nothing_named(offline):
+    with pytest.raises(UsageError, match="no matrix is named"):
+        resolve()
+    with pytest.raises(UsageError, match="there is no set 'dmo'; did you mean demo"):
+        resolve(sets=["dmo"])
+
+
+def test_names_keep_their_order(collection):
+    found, missing = resolve(["HB/west0479", "pde:2", "HB/bcsstk01", "HB/1138_bus", "HB/west0479"])
+    assert ids(found) == ["HB/west0479", "synthetic/pde:2", "HB/1138_bus"]
+    assert missing == ["HB/bcsstk01"]
+    assert (found[0].nnz, found[0].kind) == (1910, "chemical process simulation problem")
+
+
+def test_globs_groups_and_conditions(collection):
+    found, missing = resolve(["HB/w*"])
+    assert ids(found) == ["HB/west0479"]
+    assert "HB/west0067" in missing
+    found, missing = resolve(groups=["HB"])
+    assert ids(found) == ["HB/1138_bus", "HB/west0479"]
+    assert len(found) + len(missing) == 292
+    found, missing = resolve(["HB/1138_bus", "pde:2"], groups=["HB"], max_nnz=100)
+    assert ids(found) == ["synthetic/pde:2"]  # 32 entries
+    assert "HB/bcsstm01" in missing
+    found, _ = resolve(kind="power network")
+    assert ids(found) == ["HB/1138_bus"]
+    found, missing = resolve(groups=["HB"], limit=3)
+    assert len(found) + len(missing) == 3
+    assert ids(resolve(["west0479"])[0]) == ["HB/west0479"]
+
+
+def test_mistyped_names_of_the_collection(collection):
+    with pytest.raises(UsageError, match="did you mean HB/1138_bus"):
+        resolve(["HB/1138_bsu"])
+    with pytest.raises(UsageError, match="no group HP"):
+        resolve(groups=["HP"])
+    with pytest.raises(UsageError, match="no matrix of the collection matches"):
+        resolve(["HB/zzz*"])
+
+
+def test_a_set_is_the_same_whatever_was_fetched(collection):
+    found, missing = resolve(sets=["demo"])
+    assert len(found) == 14 and {matrix.source for matrix in found} == {"synthetic"}
+    assert not missing
+
+
+def test_load_fetches_what_is_not_here(collection):
+    assert suitesparse.cached("HB", "nos4") is None
+    assert load("HB/nos4").shape == (100, 100)
+    assert suitesparse.cached("HB", "nos4")
+    with pytest.raises(SpmvbenchError, match="cannot fetch Boeing/pwtk"):
+        load("Boeing/pwtk")
+    with pytest.raises(UsageError, match="is a glob"):
+        sources.obtain("HB/*")
+
+
+def test_seed_and_real_part_reach_the_reader(collection):
+    assert (load("Pajek/GD96_c", seed=1).data != load("Pajek/GD96_c").data).all()
+    with pytest.raises(SpmvbenchError, match="is complex"):
+        load("Bai/dwg961b")
+    assert load("Bai/dwg961b", complex_values="real").nnz == 10591

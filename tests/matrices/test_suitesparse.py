@@ -1,0 +1,850 @@
+import contextlib
+import fcntl
+import gc
+import gzip
+import hashlib
+import io
+import os
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from base64 import b64encode
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from urllib3.util import connection
+
+from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.matrices import suitesparse
+from spmvbench.matrices.download import NoSpace, Retry, Stopped, Unreachable, transfer
+from spmvbench.matrices.sources import resolve
+from spmvbench.matrices.suitesparse import Entry, fetch
+
+QUICK = Retry(tries=4, backoff=0.01, connect=2, read=0.3)
+
+INDEX = """7
+08-Oct-2020 17:09:58
+HB,ant,10,10,30,1,0,0,1,1,1,power network problem,30
+HB,bee,20,20,60,1,0,1,0,1,0.5,structural problem,64
+HB,bear,30,40,90,0,0,0,0,0,0,least squares problem,90
+Bai,ant,10,10,31,1,0,0,0,1,1,power network problem,31
+Bai,cat,50,50,500,1,1,0,0,1,1,undirected graph,500
+Zoo,dog,60,60,600,1,0,0,1,1,1,thermal problem,600
+Zoo,eel_1,70,70,700,1,0,0,0,1,1,thermal problem,700
+"""
+
+
+def pack(name, body=b"", extra=None, size=b"10 10 30", kind=b"coordinate real general"):
+    """An archive of a matrix that ends after its sizes, as bytes; `extra` is one more member."""
+    text = b"%%MatrixMarket matrix " + kind + b"\n%" + body + b"\n" + size + b"\n"
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        info = tarfile.TarInfo(f"{name}/{name}.mtx")
+        info.size = len(text)
+        tar.addfile(info, io.BytesIO(text))
+        if extra:
+            tar.addfile(extra)
+    return gzip.compress(file.getvalue(), mtime=0)
+
+
+def url_path(entry):
+    return f"/MM/{entry.group}/{entry.name}.tar.gz"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Serves `server.files`; for a path in `server.plan`, its next step decides what goes wrong."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def do_GET(self):
+        server, path = self.server, self.path
+        steps = server.plan.get(path, [])
+        step = steps.pop(0) if steps else None
+        wanted = self.headers.get("Range")
+        if callable(step):
+            self.close_connection = True
+            return step(self)
+        if isinstance(step, bytes):
+            server.files[path] = step  # the file changes before this answer
+        data = server.files.get(path)
+        status = step if isinstance(step, int) else 404 if data is None else 200
+        start = 0
+        etag = f'"{hashlib.md5(data or b"").hexdigest()}"'
+        if status == 200 and wanted and server.ranges and self.headers.get("If-Range") == etag:
+            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+            status = 206 if start < len(data) else 416
+        server.log.append((path, wanted, status))
+        if status not in (200, 206):
+            self.send_response(status)
+            if status == 416:
+                self.send_header("Content-Range", f"bytes */{len(data)}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        body = data[start:]
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        if server.ranges:
+            self.send_header("ETag", etag)
+        if status == 206:
+            self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
+        self.end_headers()
+        if step == "cut":
+            self.wfile.write(body[: len(body) // 2])
+            self.close_connection = True
+        elif step == "stall":
+            self.wfile.write(body[: len(body) // 2])
+            self.wfile.flush()
+            server.released.wait(5)
+            self.close_connection = True
+        elif step == "slow":
+            for i in range(0, len(body), len(body) // 8):
+                self.wfile.write(body[i : i + len(body) // 8])
+                self.wfile.flush()
+                time.sleep(0.05)
+        else:
+            self.wfile.write(body)
+
+
+@pytest.fixture
+def server():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.files, server.plan, server.log, server.ranges = {"/files/ssstats.csv": INDEX.encode()}, {}, [], True
+        server.released = threading.Event()
+        server.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        yield server
+        server.released.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("SPMVBENCH_MIRROR", raising=False)
+    monkeypatch.setattr(suitesparse, "_sha256", lambda: {})
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A mirror that is a folder."""
+    mirror = tmp_path / "mirror"
+    (mirror / "files").mkdir(parents=True)
+    (mirror / "files/ssstats.csv").write_text(INDEX)
+    return mirror
+
+
+@pytest.fixture
+def nowhere():
+    """An address at which nothing listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{free.getsockname()[1]}"
+
+
+ANT = Entry("HB", "ant")
+
+
+def get(server, entry=ANT, **options):
+    return fetch([entry], mirror=server.url, retry=QUICK, progress=False, **options)
+
+
+def kept(entry=ANT):
+    return suitesparse.location(entry.group, entry.name).read_bytes()
+
+
+def litter(home):
+    return [path for path in home.rglob("*") if ".part" in path.name]
+
+
+# --- search
+
+
+def ids(*args, **options):
+    return [entry.id for entry in suitesparse.search(*args, **options)]
+
+
+@pytest.fixture
+def mirrored(folder, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_MIRROR", str(folder))
+    return folder
+
+
+def test_an_entry_holds_what_the_index_says(mirrored):
+    assert suitesparse.search(["HB/bee"]) == [
+        Entry("HB", "bee", 20, 20, 60, "real", True, False, 1.0, 0.5, "structural problem", stored=64)
+    ]
+    assert [entry.dtype for entry in suitesparse.search(["HB/bear", "Bai/cat"])] == ["complex", "binary"]
+
+
+def test_a_column_more_in_the_index_is_no_fault(mirrored):
+    index = mirrored / "files/ssstats.csv"
+    known = suitesparse.search()
+    index.write_text(INDEX.replace(",30\n", ",30,new\n"))
+    assert suitesparse.search() == known
+
+
+def test_patterns_and_groups(mirrored):
+    assert ids() == ["HB/ant", "HB/bee", "HB/bear", "Bai/ant", "Bai/cat", "Zoo/dog", "Zoo/eel_1"]
+    assert ids(["HB/be*"]) == ["HB/bee", "HB/bear"]
+    assert ids(["*/ant"]) == ids(["an?"]) == ["HB/ant", "Bai/ant"]
+    assert ids(["cat"]) == ["Bai/cat"]
+    assert ids(["HB/bee", "HB/b*"], groups=["Zoo"]) == ["HB/bee", "HB/bear", "Zoo/dog", "Zoo/eel_1"]
+
+
+def test_conditions(mirrored):
+    assert ids(kind="thermal") == ["Zoo/dog", "Zoo/eel_1"]
+    assert ids(kind="Thermal P") == ["Zoo/dog", "Zoo/eel_1"]
+    assert ids(kind="it's") == ids(kind="th%l") == []
+    assert ids(min_nnz=60, max_nnz=500) == ["HB/bee", "HB/bear", "Bai/cat"]
+    assert ids(spd=True) == ["HB/ant", "Zoo/dog"]
+    assert ids(groups=["HB"], spd=False, limit=1) == ["HB/bee"]
+    assert ids(max_nnz=0) == []
+
+
+@pytest.mark.parametrize(
+    ("patterns", "groups", "message"),
+    [
+        ([], ["Zooo"], "no group Zooo; did you mean Zoo"),
+        (["Zooo/dog"], [], "no group Zooo; did you mean Zoo"),
+        (["HB/bea"], [], "no matrix bea; did you mean HB/bear"),
+        (["dogg"], [], "no matrix dogg; did you mean dog"),
+        (["ant"], [], "HB/ant or Bai/ant"),
+        (["HB"], [], "--group HB"),
+        (["HB/x*"], [], "matches HB/x"),
+        (["HB/eel%1"], [], "no matrix eel%1"),
+    ],
+)
+def test_unknown_names_get_a_hint(mirrored, patterns, groups, message):
+    with pytest.raises(UsageError, match=message):
+        suitesparse.search(patterns, groups=groups)
+
+
+def test_group_larger_than_ten_is_whole(mirrored):
+    more = "".join(f"Big,m{i},1,1,1,1,0,0,0,1,1,x,1\n" for i in range(25))
+    (mirrored / "files/ssstats.csv").write_text(INDEX + more)
+    assert len(ids(groups=["Big"])) == len(ids(kind="x", groups=["Big"])) == 25
+
+
+def test_matrices_that_only_the_folder_or_the_cache_holds(mirrored, monkeypatch):
+    path = mirrored / "MM/Own/mine.tar.gz"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(pack("mine"))
+    (mine,) = suitesparse.search(["Own/mine"])
+    assert mine == Entry("Own", "mine")
+    assert ids(min_nnz=0, groups=["Own"]) == []
+    assert fetch([mine]).fetched == [mine]
+    monkeypatch.delenv("SPMVBENCH_MIRROR")
+    assert ids(groups=["Own"], network=False) == ["Own/mine"]
+    assert suitesparse.cached_names() == [("Own", "mine")]
+
+
+# --- the index
+
+
+def test_index_is_fetched_once_and_renewed_when_old(server, home, monkeypatch):
+    monkeypatch.setattr(suitesparse, "SITE", server.url)
+    assert len(suitesparse.index()) == len(suitesparse.index()) == 7
+    assert len(server.log) == 1
+    copy = home / "files/ssstats.csv"
+    os.utime(copy, (0, 0))
+    server.files["/files/ssstats.csv"] += b"Zoo,fox,1,1,1,1,0,0,0,1,1,x,1\n"
+    assert len(suitesparse.index()) == 8
+    assert len(server.log) == 2
+
+
+def test_an_old_index_does_without_network(server, home, monkeypatch, caplog, nowhere):
+    monkeypatch.setattr(suitesparse, "SITE", server.url)
+    suitesparse.index()
+    os.utime(home / "files/ssstats.csv", (time.time() - 40 * 86400,) * 2)
+    server.plan["/files/ssstats.csv"] = [503]
+    assert len(suitesparse.index()) == 7
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Cannot renew the collection's index from {server.url}, so a copy of 40 days ago is used"
+    ]
+    assert len(suitesparse.index(mirror=nowhere)) == 7
+
+
+def test_no_network_and_no_index_names_the_ways_on(nowhere, home):
+    with pytest.raises(Unreachable, match=r"--mirror.*cached.*generated") as failure:
+        suitesparse.index(nowhere, retry=QUICK)
+    assert f"cannot reach {nowhere}/files/ssstats.csv" in str(failure.value)
+    assert "Connection refused" in str(failure.value)
+    assert suitesparse.index(nowhere, network=False) == []
+
+
+@pytest.mark.parametrize("answer", [b"", b"<html>sign in</html>\n" * 9, INDEX.encode()[:-20], b"\xff\xfe" * 500])
+def test_an_answer_that_is_no_index_is_refused_and_the_old_one_stays(server, home, answer):
+    good = server.files["/files/ssstats.csv"]
+    server.files["/files/ssstats.csv"] = answer
+    with pytest.raises(suitesparse.Failed, match="not the collection's index"):
+        suitesparse.index(server.url)
+    assert litter(home) == []
+    server.files["/files/ssstats.csv"] = good
+    assert len(suitesparse.index(server.url)) == 7
+
+
+def test_searching_touches_neither_the_network_nor_the_users_home(folder, tmp_path):
+    code = f"""
+import socket, sys
+socket.getaddrinfo = socket.socket.connect = None
+from spmvbench.matrices import suitesparse
+assert not any(name in sys.modules for name in ("requests", "urllib3")), "imported before it is needed"
+assert len(suitesparse.search(kind="problem", mirror={str(folder)!r})) == 6
+"""
+    user = tmp_path / "user"
+    user.mkdir()
+    subprocess.run([sys.executable, "-c", code], env=os.environ | {"HOME": str(user)}, check=True)
+    assert list(user.iterdir()) == []
+
+
+def test_the_shipped_hashes_cover_the_collection(monkeypatch):
+    monkeypatch.undo()
+    table = suitesparse._sha256()
+    assert len(table) == 2893
+    assert table["ACUSIM/Pres_Poisson"] == "2d97853e5a7de6376a4fde49a44256c747c694833b897cee25ae46b12c5411e6"
+    assert {len(digest) for digest in table.values()} == {64}
+
+
+# --- the mirror
+
+
+@pytest.mark.parametrize("form", [str, lambda path: path.as_uri(), lambda path: f"{path}/"])
+def test_folders_and_file_addresses(folder, form, home):
+    (folder / "MM/HB").mkdir(parents=True)
+    (folder / "MM/HB/ant.tar.gz").write_bytes(pack("ant"))
+    entries = suitesparse.search(groups=["HB"], mirror=form(folder))
+    outcome = fetch(entries, mirror=form(folder))
+    assert [entry.id for entry in outcome.fetched] == ["HB/ant"]
+    assert [entry.id for entry in outcome.missing] == ["HB/bee", "HB/bear"]
+    assert fetch(entries, mirror=form(folder)).present == outcome.fetched
+    assert suitesparse.cached("HB", "ant").read_bytes() == pack("ant")
+    assert suitesparse.cached("HB", "bee") is None
+    assert litter(home) == []
+
+
+@pytest.mark.parametrize("mirror", ["/no/such/folder", "ftp://host/x"])
+def test_a_wrong_mirror_is_a_usage_error(mirror):
+    with pytest.raises(UsageError, match="the mirror"):
+        fetch([ANT], mirror=mirror)
+
+
+# --- downloads and what can go wrong
+
+
+def test_parallel_download_of_many(server):
+    entries = [Entry("G", f"m{i}") for i in range(30)]
+    server.files |= {url_path(entry): pack(entry.name) for entry in entries}
+    outcome = fetch([*entries, *entries], mirror=server.url, jobs=8, progress=False)
+    assert outcome.fetched == entries
+    assert all(kept(entry) == pack(entry.name) for entry in entries)
+    assert len(server.log) == 30
+
+
+def test_404_is_missing_and_not_tried_again(server, home):
+    assert get(server).missing == [ANT]
+    assert len(server.log) == 1
+    assert litter(home) == []
+
+
+def test_500_then_success(server):
+    server.files[url_path(ANT)] = pack("ant")
+    server.plan[url_path(ANT)] = [500, 503, 429]
+    assert get(server).fetched == [ANT]
+    assert [status for *_, status in server.log] == [500, 503, 429, 200]
+
+
+def test_500_for_good_fails_with_the_reason(server, home):
+    server.plan[url_path(ANT)] = [500] * 9
+    ((entry, reason),) = get(server).failed
+    assert entry == ANT
+    assert "HTTP 500" in reason
+    assert "4 tries" in reason
+    assert len(server.log) == 4
+    assert litter(home) == []
+
+
+def test_403_is_not_tried_again(server):
+    server.plan[url_path(ANT)] = [403]
+    assert "HTTP 403" in get(server).failed[0][1]
+    assert len(server.log) == 1
+
+
+def test_slow_but_steady_is_waited_for(server):
+    server.files[url_path(ANT)] = pack("ant", os.urandom(5000).hex().encode())
+    server.plan[url_path(ANT)] = ["slow"]
+    assert get(server).fetched == [ANT]
+    assert len(server.log) == 1
+
+
+def test_a_stalled_connection_is_given_up_and_continued(server):
+    server.files[url_path(ANT)] = data = pack("ant", os.urandom(5000).hex().encode())
+    server.plan[url_path(ANT)] = ["stall"]
+    assert get(server).fetched == [ANT]
+    assert kept() == data
+    assert server.log[1] == (url_path(ANT), f"bytes={len(data) // 2}-", 206)
+
+
+def test_a_cut_download_is_continued(server):
+    server.files[url_path(ANT)] = data = pack("ant", os.urandom(5000).hex().encode())
+    server.plan[url_path(ANT)] = ["cut"] * 7  # more than `tries`, but each gets further
+    assert get(server).fetched == [ANT]
+    assert kept() == data
+    assert [status for *_, status in server.log] == [200] + [206] * 7
+
+
+def test_a_server_without_ranges_starts_again(server):
+    server.ranges = False
+    server.files[url_path(ANT)] = data = pack("ant", os.urandom(5000).hex().encode())
+    server.plan[url_path(ANT)] = ["cut"]
+    assert get(server).fetched == [ANT]
+    assert kept() == data
+    assert [wanted for _, wanted, _ in server.log] == [None, None]
+
+
+def test_a_file_that_changed_meanwhile_is_not_spliced(server):
+    server.files[url_path(ANT)] = pack("ant", os.urandom(5000).hex().encode())
+    new = pack("ant", os.urandom(6000).hex().encode())
+    server.plan[url_path(ANT)] = ["cut", new]
+    assert get(server).fetched == [ANT]
+    assert kept() == new
+    assert [status for *_, status in server.log] == [200, 200]
+
+
+def test_a_part_left_behind_is_continued_by_the_next_fetch(server, home):
+    server.files[url_path(ANT)] = data = pack("ant", os.urandom(5000).hex().encode())
+    server.plan[url_path(ANT)] = ["cut", 500, 500, 500, 500]
+    assert "HTTP 500" in get(server).failed[0][1]
+    assert len(litter(home)) == 2
+    server.plan.clear()
+    server.log.clear()
+    assert get(server).fetched == [ANT]
+    assert server.log == [(url_path(ANT), f"bytes={len(data) // 2}-", 206)]
+    assert kept() == data
+    assert litter(home) == []
+
+
+def test_a_whole_part_left_behind_is_taken_as_it_is(server, home):
+    server.files[url_path(ANT)] = data = pack("ant")
+    target = suitesparse.location("HB", "ant")
+    target.parent.mkdir(parents=True)
+    target.with_name("ant.tar.gz.part").write_bytes(data)
+    target.with_name("ant.tar.gz.part.etag").write_text(f'"{hashlib.md5(data).hexdigest()}"')
+    assert get(server).fetched == [ANT]
+    assert [status for *_, status in server.log] == [416]
+    assert kept() == data
+
+
+def test_no_network_ends_the_whole_fetch(nowhere, home, monkeypatch):
+    tried, connect = [], connection.create_connection
+    monkeypatch.setattr(connection, "create_connection", lambda *a, **more: (tried.append(a), connect(*a, **more))[1])
+    entries = [Entry("G", f"m{i}") for i in range(200)]
+    with pytest.raises(Unreachable, match=f"cannot reach {nowhere}/MM/G/m"):
+        fetch(entries, mirror=nowhere, retry=QUICK, progress=False)
+    assert 0 < len(tried) < len(entries)  # of each that was under way, not of those that waited
+    assert litter(home) == []
+
+
+def link(kind, name, target):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def bomb():
+    file = io.BytesIO()
+    with gzip.GzipFile(fileobj=file, mode="wb") as packed:
+        packed.write(gzip.decompress(pack("ant")))
+        for _ in range(20):
+            packed.write(bytes(1 << 20))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"<html><body>Please sign in</body></html>", "HTML page"),
+        (b"", "empty"),
+        (b"%%MatrixMarket", "no gzip file"),
+        (pack("ant")[:-5], "cut short"),
+        (pack("bee"), None),  # another folder, but one matrix only: taken for it
+        (pack("ant", extra=tarfile.TarInfo("../../evil.mtx")), "leads out of its folder"),
+        (pack("ant", extra=link(tarfile.SYMTYPE, "ant/b", "/etc/passwd")), "link or device"),
+        (pack("ant", extra=link(tarfile.LNKTYPE, "ant/b", "ant/ant.mtx")), "link or device"),
+    ],
+)
+def test_what_is_no_sound_archive_is_refused_with_its_reason(server, home, data, reason):
+    server.files[url_path(ANT)] = data
+    outcome = get(server)
+    if reason is None:
+        assert outcome.fetched == [ANT]
+    else:
+        assert reason in outcome.failed[0][1]
+        assert suitesparse.cached_names() == []
+    assert litter(home) == []
+    assert len(server.log) == 1
+
+
+def test_a_bomb_is_refused(server, home, monkeypatch):
+    monkeypatch.setattr(suitesparse.archive, "MIN_LIMIT", 1 << 20)
+    server.files[url_path(ANT)] = bomb()
+    assert "refused" in get(server).failed[0][1]
+    assert suitesparse.cached_names() == litter(home) == []
+
+
+def test_the_sites_file_with_another_hash_goes_to_quarantine(server, home, monkeypatch):
+    monkeypatch.setattr(suitesparse, "SITE", server.url)
+    monkeypatch.setattr(suitesparse, "_sha256", lambda: {"HB/ant": "0" * 64})
+    server.files[url_path(ANT)] = pack("ant")
+    ((entry, reason),) = get(server).failed
+    assert entry == ANT
+    assert "SHA-256" in reason
+    assert "--no-verify" in reason
+    assert (home / "quarantine/HB/ant.tar.gz").read_bytes() == pack("ant")
+    assert suitesparse.cached_names() == litter(home) == []
+    assert get(server, verify=False).fetched == [ANT]
+
+
+def test_the_sites_file_with_the_right_hash_is_taken(server, monkeypatch):
+    data = pack("ant")
+    monkeypatch.setattr(suitesparse, "SITE", server.url)
+    monkeypatch.setattr(suitesparse, "_sha256", lambda: {"HB/ant": hashlib.sha256(data).hexdigest()})
+    server.files[url_path(ANT)] = data
+    outcome = get(server)
+    assert (outcome.fetched, outcome.differing) == ([ANT], [])
+
+
+def test_a_mirrors_file_with_another_hash_is_taken_and_noted(server, monkeypatch):
+    monkeypatch.setattr(suitesparse, "_sha256", lambda: {"HB/ant": "0" * 64})
+    server.files[url_path(ANT)] = pack("ant")
+    outcome = get(server)
+    assert outcome.fetched == outcome.differing == [ANT]
+
+
+# --- answers that lie
+
+
+def answer(*headers, status=200, body=b""):
+    """A step of the server's plan: these headers, then this body."""
+
+    def give(handler):
+        handler.send_response(status)
+        for name, value in headers:
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    return give
+
+
+LIES = [
+    answer(("Content-Length", "abc")),
+    answer(("Content-Length", "-5")),
+    answer(("Content-Length", "9" * 400)),
+    answer(("Content-Length", "1_0"), body=bytes(10)),
+    answer(("Content-Length", "5, 6"), body=bytes(10)),
+    answer(("Location", "http://[::1"), status=302),
+    answer(("Location", "http://" + "a" * 300 + ".example"), status=302),
+    answer(("Location", "http://host:999999/"), status=301),
+    answer(("Location", "file:///etc/passwd"), status=302),
+    answer(("Location", "http://127.0.0.1:9/ant.tar.gz"), status=302),
+    answer(("Location", "http://..."), status=307),
+    answer(("Location", "\xff\xfe"), status=302),
+    answer(("Transfer-Encoding", "chunked"), body=b"zz\r\nno chunk\r\n"),
+    answer(("Content-Range", "bytes x-y/z"), status=206),
+]
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # urllib3 leaves the socket of a bad header to be collected
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lying_answer_fails_one_file_and_the_rest_is_fetched(server, home, lie):
+    others = [Entry("G", f"m{i}") for i in range(3)]
+    server.files |= {url_path(entry): pack(entry.name) for entry in others}
+    server.plan[url_path(ANT)] = [lie] * 9
+    outcome = fetch([ANT, *others], mirror=server.url, retry=QUICK, progress=False)
+    assert outcome.fetched == others
+    assert [entry for entry, _ in outcome.failed] == [ANT]
+    assert litter(home) == []
+    del outcome
+    gc.collect()
+
+
+def endless(handler):
+    """A body without a length, for as long as anyone reads."""
+    answer()(handler)
+    with contextlib.suppress(OSError):
+        while not handler.server.released.is_set():
+            handler.wfile.write(bytes(1 << 16))
+
+
+def trickle(handler):
+    """A byte now and then, for ever."""
+    answer()(handler)
+    with contextlib.suppress(OSError):
+        while not handler.server.released.wait(0.02):
+            handler.wfile.write(b"x")
+            handler.wfile.flush()
+
+
+SMALL = Entry("HB", "ant", 10, 10, 30, stored=30)
+
+
+def test_an_endless_body_ends_at_what_the_index_allows(server, home, monkeypatch):
+    monkeypatch.setattr(Entry, "most_bytes", 1 << 20)
+    server.plan[url_path(ANT)] = [endless]
+    assert "over 1,048,576 bytes" in get(server, SMALL).failed[0][1]
+    server.plan[url_path(ANT)] = [answer(("Content-Length", str(1 << 40)))]
+    assert "over 1,048,576 bytes" in get(server, SMALL).failed[0][1]
+    assert litter(home) == []
+    assert len(server.log) == 0
+
+
+def test_what_the_index_allows_grows_with_the_matrix():
+    small, large = (Entry("A", "a", n, n, 9 * n, stored=10 * n).most_bytes for n in (10, 10**6))
+    assert 1 << 24 < small < 1 << 27
+    assert 500 * 10**6 < large - small < 2 * 10**9
+    assert Entry("A", "a").most_bytes > large
+
+
+def test_an_index_of_any_length_ends(server, monkeypatch):
+    monkeypatch.setattr(suitesparse, "INDEX_MOST", 1 << 20)
+    server.plan["/files/ssstats.csv"] = [endless]
+    with pytest.raises(suitesparse.Failed, match="over 1,048,576 bytes"):
+        suitesparse.index(server.url, retry=QUICK)
+
+
+def trickle_after(start):
+    """Steps of the plan that begin an answer and never end a line of it."""
+
+    def give(handler):
+        handler.wfile.write(start)
+        with contextlib.suppress(OSError):
+            while not handler.server.released.wait(0.02):
+                handler.wfile.write(b"0")
+                handler.wfile.flush()
+
+    return give
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        trickle,
+        trickle_after(b""),
+        trickle_after(b"HTTP/1.1 200 OK\r\nX: "),
+        trickle_after(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        trickle_after(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;"),
+    ],
+    ids=["body", "status", "header", "chunk length", "chunk extension"],
+)
+def test_a_trickle_ends(server, home, step):
+    quick = Retry(tries=2, backoff=0.01, connect=2, read=0.3, patience=0.2, slowest=1e6)
+    server.plan[url_path(ANT)] = [step] * 2
+    ((_, reason),) = fetch([ANT], mirror=server.url, retry=quick, progress=False).failed
+    if step is trickle:
+        assert "less than 1,000,000 bytes a second" in reason
+        assert len(litter(home)) >= 1, "what came is kept"
+
+
+@pytest.mark.parametrize(
+    ("held", "kind", "taken"),
+    [
+        (b"10 10 30", b"coordinate real general", True),
+        (b"10 10 20", b"coordinate real symmetric", True),  # 10 of the 20 on the diagonal
+        (b"10 10 15", b"coordinate pattern skew-symmetric", True),
+        (b"10 10", b"array real general", True),
+        (b"10 10 30", b"coordinate real symmetric", False),
+        (b"10 10 14", b"coordinate real symmetric", False),
+        (b"10 10 29", b"coordinate real general", False),
+        (b"11 10 30", b"coordinate real general", False),
+        (b"10 11 30", b"coordinate real general", False),
+        (b"5 5", b"array real general", False),
+        (b"10 10", b"coordinate real general", False),
+    ],
+)
+def test_another_matrix_under_a_name_is_refused(server, home, held, kind, taken):
+    server.files[url_path(ANT)] = pack("ant", size=held, kind=kind)
+    outcome = get(server, SMALL)
+    assert bool(outcome.fetched) == taken
+    if not taken:
+        assert "matrix" in outcome.failed[0][1]
+        assert suitesparse.cached_names() == litter(home) == []
+
+
+# --- names and indices that lie
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [
+        ("/abs", "ant"), ("..", "ant"), ("../..", "ant"), ("HB", "../../ant"), ("HB", "a/b"), ("", "ant"), ("HB", ""),
+        ("HB", "."), ("HB", ".hidden"), ("HB", "-rf"), ("HB", "a\x00b"), ("HB", "a\n"), ("HB", "a$b$"), ("HB", "ä"),
+        ("HB", "a b"), ("HB", "a\\b"), ("HB", "x" * 101), ("file", "ant"), ("synthetic", "pde"), ("HB", "\udcff"),
+    ],
+)  # fmt: skip
+def test_what_is_no_name_enters_nowhere(folder, home, group, name, monkeypatch):
+    with pytest.raises(UsageError, match="no matrix of the collection"):
+        Entry(group, name)
+    monkeypatch.setenv("SPMVBENCH_MIRROR", str(folder))
+    if group and name and not {"\x00", "\udcff"} & {*name}:
+        with pytest.raises(UsageError):
+            resolve([f"{group}/{name}"])
+        row = f'"{group}","{name}",10,10,30,1,0,0,1,1,1,x,30\n'
+        (folder / "files/ssstats.csv").write_text(INDEX + row)
+        with pytest.raises(suitesparse.Failed, match="not the collection's index"):
+            suitesparse.index()
+    assert not home.exists() or [path.name for path in home.rglob("*") if path.is_file()] == []
+
+
+def test_every_name_of_the_collection_is_one(monkeypatch):
+    monkeypatch.undo()
+    assert [Entry(*name.split("/")).id for name in suitesparse._sha256()] == list(suitesparse._sha256())
+
+
+def test_a_folder_s_files_of_other_names_are_not_the_collections(mirrored):
+    for path in ("MM/Own/mine.tar.gz", "MM/a b/c.tar.gz", "MM/Own/-x.tar.gz", "MM/Own/.tar.gz", "MM/file/a.tar.gz"):
+        (mirrored / path).parent.mkdir(parents=True, exist_ok=True)
+        (mirrored / path).write_bytes(pack("mine"))
+    assert ids()[7:] == ["Own/mine"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "HB,fox,1,1,1,1,0,0,0,1,1,\0,1",
+        "HB,fox,1,1,1,1,0,0,0,1,1," + "x" * 200_000 + ",1",
+        "HB,fox,1,1,1,1,0,0,0,1,1," + "x" * 201 + ",1",
+        "HB,fox,1,1,1,1,0,0,0,1,1,\x1b[2J,1",
+        f"HB,fox,{1 << 63},1,1,1,0,0,0,1,1,x,1",
+        f"HB,fox,1,1,{1 << 70},1,0,0,0,1,1,x,1",
+        f"HB,fox,1,1,1,1,0,0,0,1,1,x,{'9' * 5000}",
+        "HB,fox,-1,1,1,1,0,0,0,1,1,x,1",
+        "HB,fox,1,1,1,1,0,0,0,1,1,x",
+        '"HB,fox',
+    ],
+)
+def test_an_index_that_lies_is_one_sentence(server, row):
+    server.files["/files/ssstats.csv"] = (INDEX + row + "\n").encode()
+    with pytest.raises(suitesparse.Failed, match="not the collection's index") as caught:
+        suitesparse.index(server.url, retry=QUICK)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_damaged_copy_of_the_index_names_itself(mirrored, home):
+    suitesparse.index()
+    copy = next(home.rglob("ssstats.csv"))
+    for path in (copy, mirrored / "files/ssstats.csv"):
+        path.write_bytes(INDEX.encode() + b"\0\n")
+    with pytest.raises(suitesparse.Failed, match=f"{copy} is not the collection's index .*: remove it"):
+        suitesparse.index()
+
+
+# --- passwords
+
+
+@pytest.mark.parametrize("login", ["me:secret", "secret", "me:s%3Aecret"])
+def test_a_password_logs_in_and_is_never_shown(server, home, login, caplog):
+    server.files[url_path(ANT)] = pack("ant")
+    asked = []
+    server.plan["/files/ssstats.csv"] = [lambda handler: asked.append(handler.headers) or answer(status=500)(handler)]
+    address = server.url.replace("//", f"//{login}@")
+    suitesparse.index(address, retry=QUICK)
+    user, _, password = login.replace("%3A", ":").partition(":")
+    assert asked[0]["Authorization"] == "Basic " + b64encode(f"{user}:{password}".encode()).decode()
+    assert fetch([ANT], mirror=address, retry=QUICK, progress=False).fetched == [ANT]
+    server.plan |= {"/MM/HB/bee.tar.gz": [500] * 9, "/MM/HB/bear.tar.gz": [LIES[5]] * 9}
+    outcome = fetch([Entry("HB", "bee"), Entry("HB", "bear")], mirror=address, retry=QUICK, progress=False)
+    shown = caplog.text + repr(outcome) + "".join(str(path) for path in home.rglob("*"))
+    assert "secret" not in shown
+    assert "ecret" not in shown
+
+
+@pytest.mark.parametrize(
+    "mirror",
+    ["http://me:secret@[::1", "ftp://me:secret@host/x", "http://me:secret@host:port/", "https://me:secret@",
+     "me:secret@host/mirror", "http://me:secret@127.0.0.1:9/", "http://me:secret@host/?a=b"],
+)  # fmt: skip
+def test_an_address_that_cannot_be_is_shown_without_its_password(mirror):
+    with pytest.raises(SpmvbenchError) as caught:
+        suitesparse.index(mirror, retry=QUICK)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mirror", ["~nobody-of-this-name/x", "http://", "http:///x", "https://host#x"])
+def test_a_mirror_that_cannot_be_is_a_usage_error(mirror):
+    with pytest.raises(UsageError, match="the mirror"):
+        suitesparse.index(mirror)
+
+
+def test_a_mirror_that_holds_a_device_is_not_read(folder, home):
+    (folder / "MM/HB").mkdir(parents=True)
+    os.mkfifo(folder / "MM/HB/ant.tar.gz")
+    ((_, reason),) = fetch([ANT], mirror=str(folder)).failed
+    assert "is no file" in reason
+
+
+def test_two_fetches_at_once_share_the_work(server, home):
+    entries = [Entry("G", f"m{i}") for i in range(6)]
+    server.files |= {url_path(entry): pack(entry.name, os.urandom(2000).hex().encode()) for entry in entries}
+    server.plan |= {url_path(entry): ["slow"] for entry in entries}
+    outcomes = []
+    threads = [
+        threading.Thread(target=lambda: outcomes.append(fetch(entries, mirror=server.url, progress=False)))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(entry.id for outcome in outcomes for entry in outcome.fetched) == [entry.id for entry in entries]
+    assert [len(outcome.fetched) + len(outcome.present) for outcome in outcomes] == [6, 6, 6]
+    assert len(server.log) == 6
+    assert all(kept(entry) == server.files[url_path(entry)] for entry in entries)
+    assert litter(home) == []
+
+
+def test_stopping_lets_a_waiting_fetch_go(tmp_path):
+    target, stop = tmp_path / "ant.tar.gz", threading.Event()
+    with open(tmp_path / "ant.tar.gz.part", "wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        stop.set()
+        with pytest.raises(Stopped):
+            transfer(tmp_path / "source", target, accept=lambda part: None, stop=stop)
+
+
+def test_a_full_disk_is_one_clear_line_and_leaves_nothing(server, home):
+    server.files[url_path(ANT)] = pack("ant", os.urandom(200_000).hex().encode())
+    code = f"""
+import resource
+from spmvbench.matrices.suitesparse import Entry, fetch
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+fetch([Entry("HB", "ant")], mirror={server.url!r}, progress=False)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"{NoSpace.__module__}.NoSpace: no space left for {home}")
+    assert "SPMVBENCH_HOME" in last
+    assert suitesparse.cached_names() == litter(home) == []
+
+
+@pytest.mark.skipif(
+    "SPMVBENCH_MIRROR" not in os.environ,
+    reason="needs real matrices (SPMVBENCH_MIRROR=folder laid out as the SuiteSparse site)",
+)
+def test_original_archives_of_the_collection_have_the_shipped_hash(monkeypatch):
+    monkeypatch.undo()
+    mirror = Path(os.environ["SPMVBENCH_MIRROR"])
+    for group, name in [("HB", "1138_bus"), ("AG-Monien", "bfly"), ("Bates", "Chem97Zt")]:
+        with open(mirror / "MM" / group / f"{name}.tar.gz", "rb") as file:
+            assert hashlib.file_digest(file, "sha256").hexdigest() == suitesparse._sha256()[f"{group}/{name}"]

@@ -1,0 +1,145 @@
+"""False verdicts on times: every format is converted once and its time judged several times over.
+
+    python tests/measure/false_verdicts.py --device cuda:0 --times 5 [--set h200] [--dtype f64,f32] [--seconds 500]
+
+Prints how many cases were `wrong` or `implausible` for their times, and how near the others came to it: the largest
+ratios of the time with a changing x to that without, and of the time that the bytes take at least to the time measured.
+Exit code 1 where there is a false verdict.
+"""
+
+from __future__ import annotations
+
+import collections
+import secrets
+import sys
+import time
+from dataclasses import replace
+
+import click
+import numpy as np
+
+from spmvbench import formats
+from spmvbench.devices import open_device
+from spmvbench.formats.conversion import converting_for
+from spmvbench.matrices import sets, sources
+from spmvbench.measure import bounds, operations, protocol, row, stages, timing
+from spmvbench.measure.cases import DTYPES, Settings
+from spmvbench.measure.device_limits import probe
+from spmvbench.measure.reading import read
+from spmvbench.measure.references import Shared
+from spmvbench.runner import plan, precompile
+
+
+class Silent:
+    """A pipe that nobody reads."""
+
+    def send(self, message: object) -> None:
+        pass
+
+    def recv(self) -> bool:
+        return True
+
+
+@click.command()
+@click.option("--device", "device_name", default="cuda:0", show_default=True)
+@click.option("--set", "set_name", default="h200", show_default=True)
+@click.option("--matrices", default="", help="Specs in place of a set, separated by blanks.")
+@click.option("--formats", "specs", default="all,-ehyb*", show_default=True)
+@click.option("--dtype", "dtypes", default="f64", show_default=True)
+@click.option("--times", default=5, show_default=True)
+@click.option("--seconds", default=500.0, help="No format is begun after these.", show_default=True)
+def main(device_name: str, set_name: str, matrices: str, specs: str, dtypes: str, times: int, seconds: float) -> None:
+    """Judge times several times over."""
+    began = time.monotonic()
+    device = open_device(device_name)
+    settings = Settings(device.name, convert="device")
+    facts = probe(device, settings)
+    rule = replace(timing.RULES[device.kind], rounds=1, budget=timing.RULES[device.kind].budget / 10)
+    names = matrices.split() or sets.members(set_name)
+    chosen = plan.choose_formats(specs, device.name, ["spmv"])
+    every = plan.cross([sources.obtain(names[0])], chosen, dtypes.split(","), ["hot"], device.name, 0, ["spmv"])
+    precompile.compile_ahead(plan.grouped(every), device.name, sys.stderr.buffer, lambda: False)
+    print(f"compiled after {time.monotonic() - began:.0f} s", flush=True)
+    false, judged, left = [], 0, 0
+    slower: dict[str, float] = collections.defaultdict(float)
+    faster: dict[str, float] = collections.defaultdict(float)
+    spent: dict[str, float] = collections.Counter()
+    for name in names:
+        matrix = sources.obtain(name)
+        for dtype in dtypes.split(","):
+            ops = {"spmv": operations.get("spmv")}
+            a = read(matrix, 0, False)[0].astype(DTYPES[dtype])
+            shared = Shared.of(a, ops, device, 0, secrets.randbits(63))
+            fetched = bounds.Fetched.by(shared.device_a, device.limits.multiprocessors)
+            link = protocol.Link(Silent())  # type: ignore[arg-type]
+            context = stages.Context(link, device, settings, facts, rule, ops, shared, fetched, lambda s=shared: s)
+            for case in plan.cross([matrix], chosen, [dtype], ["hot"], device.name, 0, ["spmv"]):
+                if time.monotonic() > began + seconds:
+                    left += 1
+                    continue
+                task = stages.Task(0, (case,))
+                what = f"{name} {dtype} {case.label}"
+                try:
+                    with converting_for(device.limits):
+                        converted = stages.convert(
+                            context, task, stages.convert_on_host(context, task), stages.Proof(True)
+                        )
+                    start = time.perf_counter()
+                    stages.decode(context, task, converted.fmt)
+                    spent["decoding"] += time.perf_counter() - start
+                    bound = stages.bind(context, task, converted.fmt, "spmv", warm=True)
+                except (formats.Skip, MemoryError) as refused:
+                    print(what, "skipped:", str(refused)[:80])
+                    continue
+                except Exception as error:
+                    false.append(f"{what}: {type(error).__name__} {error}")
+                    continue
+                known = row.bound_columns(context, "spmv", stages.Proof(True), bound)
+                for _ in range(times):
+                    series = stages.prepare_series(context, task, converted.fmt, bound, case)
+                    start = time.perf_counter()
+                    try:
+                        stages.take_samples(context, task, converted.fmt, case, series)
+                        middle = time.perf_counter()
+                        changed = stages.vary_x(context, task, converted.fmt, bound, case, series)
+                        spent["sampling"] += middle - start
+                        spent["changing x"] += time.perf_counter() - middle
+                    except stages.Wrong as wrong:
+                        false.append(f"{what}: {wrong}")
+                        continue
+                    columns = known | row.timed_columns(context, case, series, known)
+                    verdict = row.implausible(context, case, columns)
+                    if verdict:
+                        false.append(f"{what}: {verdict.reason}")
+                    judged += 1
+                    median = columns["t_median"]
+                    slower[what] = max(slower[what], changed / median)
+                    if "roofs" not in facts:
+                        continue
+                    x_bytes = context.x["spmv"].nbytes
+                    least = bounds.least_seconds(facts["roofs"], known["model_bytes"] - x_bytes, "hot")
+                    faster[what] = max(faster[what], least / median)
+                del converted, bound
+            print(f"{name} {dtype}: {judged} judged, {len(false)} false, {time.monotonic() - began:.0f} s", flush=True)
+            del context, shared
+            if device.kind == "cuda":
+                device.xp.get_default_memory_pool().free_all_blocks()
+    print(
+        f"judged {judged} times, {len(slower)} cases; false {len(false)}; not reached {left}; "
+        f"{time.monotonic() - began:.0f} s"
+    )
+    print("seconds:", {name: round(value, 1) for name, value in spent.items()})
+    for title, found in (("x changes / not", slower), ("bytes' time / time", faster)):
+        ratios = np.array(sorted(found.values()))
+        if len(ratios):
+            quantiles = np.round(np.percentile(ratios, [50, 95, 99, 100]), 3).tolist()
+            print(title, "50 95 99 100 %:", quantiles)
+        for what in sorted(found, key=found.__getitem__, reverse=True)[:8]:
+            print(f"  {found[what]:.3f} {what}")
+    for line in false[:40]:
+        print("FALSE", line[:200])
+    sys.exit(bool(false))
+
+
+if __name__ == "__main__":
+    main()

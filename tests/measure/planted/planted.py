@@ -1,0 +1,84 @@
+"""CSR with one fault each: what the bench has to find. Every key is a fault; `planted-none` has none.
+
+Over any matrices, on any device, `SPMVBENCH_FORMATS=tests/measure/planted/planted.py spmvbench run MATRICES --formats
+'planted-*'` has to give no row that is ok but those of planted-none.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from spmvbench.formats import Csr, Launch, Skip, register
+from spmvbench.formats.arrays import on_host
+from spmvbench.formats.base import ctype, per_thread
+from spmvbench.formats.csr.csr import CsrArrays
+from spmvbench.measure.verify import references
+
+KERNEL = str(Path(__file__).with_name("planted.cu"))
+IN_KERNEL = (
+    "none", "last-entry", "one-in-1000", "twice", "neighbour", "finite-returns", "adds", "remembers", "one-run-in-50",
+    "beyond-x", "beyond-y", "into-x",
+)  # fmt: skip
+IN_CONVERSION = ("narrow", "loses-small", "poisons")
+
+
+class Planted(CsrArrays):
+    """CSR with one fault."""
+
+    family = "CSR"
+    reference = "none"
+    fault = "none"
+
+    @classmethod
+    def convert(cls, a, **params):
+        found = super().convert(a, **params)
+        values = found["values"]
+        longest = int(a.row_lengths.argmax()) if a.nnz else 0
+        lost = {
+            "last-entry": slice(int(a.row_ptr[longest + 1]) - 1, int(a.row_ptr[longest + 1])),
+            "one-in-1000": slice(min(1000, a.nnz) - 1, None, min(1000, max(a.nnz, 1))),
+        }
+        if (
+            not a.nnz
+            or (cls.fault == "neighbour" and a.cols == 1)
+            or not values[lost.get(cls.fault, slice(None))].any()
+        ):
+            raise Skip("the fault has nothing to show itself on")
+        if cls.fault == "narrow":  # every value off by one part in a thousand, the whole numbers of the twin excepted
+            whole = values == a.xp.rint(values)
+            if whole.all():
+                raise Skip("all values are whole numbers")
+            found["values"] = a.xp.where(whole, values, values * a.dtype.type(1 + 2**-10))
+        if cls.fault == "loses-small":  # the smallest that is not zero
+            size = a.xp.abs(values)
+            place = int(a.xp.where(size > 0, size, np.inf).argmin())
+            found["values"] = values.copy()
+            found["values"][place] = 0
+        if cls.fault == "poisons":
+            shared = a.values
+            while isinstance(shared.base, a.xp.ndarray):  # the view handed out refuses it on the host
+                shared = shared.base
+            shared.reshape(-1).view(a.dtype)[-1] += 1
+        return found
+
+    def launches(self, x, y):
+        rows, cols = self.shape
+        if not rows or not len(self.values):
+            return []
+        host = Csr(self.shape, *(on_host(array) for array in (self.row_ptr, self.col_idx, self.values)))
+        known = references(host, 0)[0].y.astype(host.dtype)
+        longest, step = int(host.row_lengths.argmax()), min(1000, host.nnz)
+        number = IN_KERNEL.index(self.fault) if self.fault in IN_KERNEL else 0
+        kernel = f"planted<{ctype(self.values)}, {ctype(self.row_ptr)}>"
+        sizes = (np.int32(n) for n in (number, rows, cols, longest, step))
+        arrays = (self.row_ptr, self.col_idx, self.values, self.xp.asarray(known), x, y, self.xp.zeros(1, np.int32))
+        found = [Launch(KERNEL, kernel, *per_thread(rows, 128), (*sizes, *arrays))]
+        if self.fault == "into-x":
+            found.append(Launch(KERNEL, f"spoil<{ctype(x)}>", 1, 1, (np.int32(cols), x)))
+        return found
+
+
+for name in (*IN_KERNEL, *IN_CONVERSION):
+    register(type(f"Planted{name}", (Planted,), {"__module__": __name__, "key": f"planted-{name}", "fault": name}))

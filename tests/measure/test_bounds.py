@@ -1,0 +1,94 @@
+"""The two roofs: sectors of x counted as a loop counts them, and which roof is the lower."""
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from spmvbench import load
+from spmvbench.formats import Csr
+from spmvbench.measure.bounds import ERROR, Fetched, columns, least_seconds
+from spmvbench.measure.device_limits import kept_shares
+
+ROOFS = {
+    "read": [(1000, 1e-6), (100_000, 1e-5)],
+    "sectors": [(1000, 0.5e-9), (100_000, 4e-9)],
+    "lines": [(1000, 1e-9), (100_000, 1e-8)],
+}
+
+
+@given(st.integers(0, 5), st.integers(1, 5), st.sampled_from([np.float64, np.float32]))
+@settings(max_examples=40)
+def test_sectors_are_those_that_a_loop_counts(seed, shares, dtype):
+    a = Csr.of(sparse.random_array((30, 70), density=0.1, rng=seed, format="csr")).astype(dtype)
+    bounds = [a.nnz * i // shares for i in range(shares + 1)]
+    for found, size in zip(Fetched.by(a, shares), (32, 128), strict=True):
+        each = size // np.dtype(dtype).itemsize
+        expected = sum(len({c // each for c in a.col_idx[b:e].tolist()}) for b, e in pairwise(bounds))
+        assert found == expected / a.nnz
+
+
+def test_without_entries_there_are_no_sectors():
+    assert all(map(math.isnan, Fetched.by(Csr.of(sparse.csr_array((3, 3))), 4)))
+
+
+def test_neighbours_share_sectors_and_strangers_do_not():
+    assert Fetched.by(Csr.of(load("tridiag:4000")), 4).sectors < 0.1
+    assert min(Fetched.by(Csr.of(load("uniform:100000:1")), 100)) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("sectors", "lines", "sizes", "seconds"),
+    [
+        (0.001, 0.001, (1000, 1000), 1e-6),  # reading is the lower roof
+        (0.001, 0.001, (10_000, 1000), math.sqrt(1e-6 * 1e-5)),  # halfway by logarithm
+        (0.01, 0.01, (1_000_000, 1000), 1e-4),  # beyond what was measured: in proportion
+        (1.0, 1.0, (1000, 10**9), 4e-3),  # gathering is: a sector of every line
+        (1.0, 0.25, (1000, 10**9), 2.5e-3),  # whole lines
+        (0.5, 0.5, (1000, 10), 0.25e-3),
+    ],
+)
+def test_the_lower_roof_counts(sectors, lines, sizes, seconds):
+    given = {"fetched": Fetched(sectors, lines), "model_bytes": sizes[0], "x_bytes": sizes[1]}
+    assert columns(ROOFS, nnz=10**6, **given)["bound_gflops"] == pytest.approx(2e-3 / seconds)
+
+
+def test_without_roofs_there_is_no_bound():
+    assert columns({}, nnz=10, fetched=Fetched(1.0, 1.0), model_bytes=10, x_bytes=10) == {}
+
+
+@pytest.mark.parametrize(
+    ("size", "shares"),
+    [
+        (10, {0.0}),  # L2 holds all of it, whatever a read asks for
+        (40, {0.0, 1.0}),  # it could hold all
+        (120, {0.0, 5 / 12, 7.5 / 12, 10 / 12}),
+        (100_000, {0.0, 0.0005, 0.00075, 0.001}),  # however much larger it is than L2
+    ],
+)
+def test_what_a_loop_may_keep_in_l2_is_tried(size, shares):
+    assert sorted(kept_shares(size, 100)) == pytest.approx(sorted(shares))
+
+
+def test_no_published_time_is_faster_than_its_bytes_allow():
+    """Rows of two formats are left out: they counted padding that kernels pass over."""
+    published, looked_at = Path(__file__).parents[2] / "results" / "published", 0
+    for folder in sorted(path.parent for path in published.glob("*/rows.parquet")):
+        sessions = json.loads((folder / "run.json").read_text())["sessions"]
+        found = next((session["roofs"] for session in sessions if session.get("roofs")), None)
+        if found is None:
+            continue
+        rows = pd.read_parquet(folder / "rows.parquet")
+        rows = rows[(rows["status"] == "ok") & (rows["op"] == "spmv") & ~rows["format"].isin(["bsellpack", "bin-bcsr"])]
+        size = rows["model_bytes"] - rows["cols"] * rows["dtype"].map({"f64": 8, "f32": 4})
+        least = [least_seconds(found, *of) for of in zip(size, rows["mode"], strict=True)]
+        looked_at += len(rows)
+        assert (rows["t_median"] >= np.array(least) / (1 + ERROR)).all(), folder.name
+    assert looked_at > 10_000

@@ -1,0 +1,97 @@
+"""Which matrix a row is of: what changes under a matrix's name is measured again, and never silently."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from spmvbench import formats
+from spmvbench.formats import Csr
+from spmvbench.matrices import Matrix, synthetic
+from spmvbench.matrices.sources import obtain
+from spmvbench.measure.cases import Settings
+from spmvbench.measure.reading import digest
+from spmvbench.rows import store
+from spmvbench.rows.schema import blank_row
+from spmvbench.runner import plan, session
+
+SETTINGS = Settings("emulated", max_bytes=10**9)
+TEXT = "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1.0\n2 2 {}\n"
+
+
+def cross(matrix):
+    chosen = formats.parse("csr-scalar,ell")
+    return plan.cross([matrix], chosen, ["f64"], ["hot"], "emulated", 0)
+
+
+def measured(folder, cases, sha256, started):
+    for place, case in enumerate(cases, start=1):
+        facts = {"matrix_sha256": sha256, "started_at": started, "status": "ok", "sequence": place, "t_median": 1e-6}
+        store.append(folder, blank_row() | case.columns() | facts)
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """A matrix of the collection, as far as a case asks, and what its hash is."""
+    path = tmp_path / "m.mtx"
+    path.write_text(TEXT.format("2.0"))
+    matrix = Matrix("G", "m", "", "suitesparse", path, 2)
+    return matrix, digest(Csr.of(matrix.read()).astype(np.float64))
+
+
+def test_an_archive_that_was_replaced_is_measured_again(archive, tmp_path):
+    matrix, sha256 = archive
+    cases, folder = cross(matrix), tmp_path / "run"
+    assert session.pending(folder, cases, SETTINGS) == cases
+    measured(folder, cases, sha256, store.now())
+    assert session.pending(folder, cases, SETTINGS) == []
+    matrix.path.write_text(TEXT.format("3.0"))
+    os.utime(matrix.path, (0, 0))  # as copies that keep their times; when it came here tells
+    assert session.pending(folder, cases, SETTINGS) == cases
+    measured(folder, cases[:1], digest(Csr.of(matrix.read()).astype(np.float64)), store.now())
+    assert session.pending(folder, cases, SETTINGS) == cases[1:]
+    matrix.path.write_text("nothing")
+    assert session.pending(folder, cases, SETTINGS) == cases
+    matrix.path.unlink()  # elsewhere, on the hosts of a scheduler, it may be
+    assert session.pending(folder, cases, SETTINGS) == []
+
+
+def test_an_archive_that_came_again_unchanged_is_not_measured_again(archive, tmp_path):
+    matrix, sha256 = archive
+    cases, folder = cross(matrix), tmp_path / "run"
+    measured(folder, cases, sha256, "2000-01-01T00:00:00.000000+00:00")
+    assert session.pending(folder, cases, SETTINGS) == []
+
+
+def test_an_archive_older_than_its_rows_is_not_read(archive, tmp_path, monkeypatch):
+    matrix, _ = archive
+    cases, folder = cross(matrix), tmp_path / "run"
+    measured(folder, cases, "another", store.now())
+    monkeypatch.setattr(Matrix, "read", None)
+    assert session.pending(folder, cases, SETTINGS) == []
+
+
+def test_the_cases_of_an_edited_generator_are_others(monkeypatch):
+    matrix = obtain("pde:4")
+    before = {case.case_id for case in cross(matrix)}
+    assert before == {case.case_id for case in cross(obtain("pde:04"))}
+    monkeypatch.setattr(synthetic, "generator_hash", lambda kind: "edited")
+    assert before & {case.case_id for case in cross(obtain("pde:4"))} == set()
+
+
+def test_a_run_with_two_matrices_of_one_name_says_so(archive, tmp_path):
+    folder = tmp_path / "run"
+    measured(folder, cross(archive[0]), "a" * 64, store.now())
+    measured(folder, cross(obtain("pde:4")), "b" * 64, store.now())
+    assert store.mixed(store.load(folder)) == ""
+    edited = cross(obtain("pde:4"))
+    for case in edited:
+        object.__setattr__(case, "matrix", Matrix("synthetic", "pde:4", "pde", "synthetic", generator_hash="edited"))
+    measured(folder, edited, "c" * 64, store.now())
+    said = store.mixed(store.load(folder))
+    assert "different matrices under one name" in said and ": synthetic/pde:4. " in said and "--fresh" in said
+    measured(folder, cross(Matrix("file", "f.mtx", "", "file", tmp_path, file_sha256="1")), "d" * 64, store.now())
+    measured(folder, cross(Matrix("file", "f.mtx", "", "file", tmp_path, file_sha256="2")), "e" * 64, store.now())
+    assert store.mixed(store.load(folder)) == said

@@ -1,0 +1,122 @@
+"""Kernels and conversions with a fault each: the bench finds every one, and charges nobody else."""
+
+import importlib.util
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import formats
+from spmvbench.devices import open_device
+from spmvbench.matrices import sources
+from spmvbench.measure import protocol, reading, timing, worker
+from spmvbench.measure.cases import Settings
+from spmvbench.runner import plan
+
+PLANTED = Path(__file__).parent / "planted" / "planted.py"
+
+
+class Recorder:
+    """Both ends of the pipe: keeps the rows and always wants more."""
+
+    def __init__(self):
+        self.rows = {}
+
+    def send(self, message):
+        if message[0] == "row":
+            self.rows[message[1]] = message[2]
+
+    def recv(self):
+        return True
+
+
+class LongRow:
+    """Short rows and one of 5,000 entries, too long for float32 to show an entry among the rounding errors."""
+
+    id, group, name, kind, source, file_sha256, generator_hash = "G/m", "G", "m", "test", "generated", "", ""
+
+    def read(self, seed, complex_values):
+        rng = np.random.default_rng(1)
+        a = sparse.random_array((300, 6000), density=2e-3, rng=rng, data_sampler=lambda size: rng.uniform(0.5, 1, size))
+        a = a.tolil()
+        a[150, :5000] = rng.uniform(0.5, 1, 5000) * rng.choice([-1, 1], 5000)
+        return a.tocsr()
+
+
+@pytest.fixture
+def planted(monkeypatch):
+    """The planted formats by name, known for the time of a test."""
+    formats.keys()  # every format is known before the registry is kept
+    registry = dict(formats.base.REGISTRY)
+    spec = importlib.util.spec_from_file_location("planted", PLANTED)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "planted", module)
+    spec.loader.exec_module(module)
+    yield sorted(set(formats.base.REGISTRY) - set(registry))
+    formats.base.REGISTRY.clear()
+    formats.base.REGISTRY.update(registry)
+
+
+def rows_of(keys, device, dtype, monkeypatch, matrix=None):
+    """The rows of one group: every format named, in this order."""
+    chosen = [(formats.get(key), {}) for key in keys]
+    cases = plan.cross([matrix or LongRow()], chosen, [dtype], ["hot"], device.name, 0)
+    (group,) = plan.grouped(cases)
+    reading.read.cache_clear()
+    pipe, settings = Recorder(), Settings(device.name, budget=0.01, convert="device")
+    rule = timing.RULES[device.kind]
+    monkeypatch.setitem(timing.RULES, device.kind, replace(rule, judged=(60, 1e6)))  # however slow the machine is
+    monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its number is asked for
+    worker.measure(group, device, settings, {"launch_floor": {"hot": 1e-6}}, protocol.Link(pipe))
+    return {case.format: pipe.rows[case.case_id] for case in cases}
+
+
+def check(rows):
+    """Every fault is found, and every format that stands between the faulty ones is right.
+
+    A fault that has nothing to show itself on is skipped, and one that meets memory that is read-only is an error.
+    """
+    for key, row in rows.items():
+        right = not key.startswith("planted-") or key == "planted-none"
+        expected = (
+            ("ok",) if right else ("wrong", "skipped", "error") if key == "planted-poisons" else ("wrong", "skipped")
+        )
+        assert row["status"] in expected, (key, row.get("reason"), row.get("error_ratio"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_every_planted_fault_is_found_and_nobody_else_is_charged(planted, dtype, monkeypatch):
+    others = ["csr-scalar", "ell", "coo-atomic"]
+    device = open_device("emulated")
+    rows = rows_of([key for pair in zip(planted, others * 9, strict=False) for key in pair], device, dtype, monkeypatch)
+    assert len(rows) == len(planted) + len(others) == 18
+    check(rows)
+    assert all(rows[key]["status"] == "wrong" for key in planted if key != "planted-none")
+    reasons = {key.removeprefix("planted-"): row.get("reason") for key, row in rows.items()}
+    assert reasons["beyond-x"].startswith("wrote beyond x while")
+    assert reasons["beyond-y"].startswith("wrote beyond y while")
+    assert reasons["into-x"].startswith("x[5999] is 0")
+    assert reasons["poisons"].startswith("changed the shared values while")
+    assert reasons["last-entry"].endswith("exactly (whole numbers)")
+    assert reasons["loses-small"].startswith("y[")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["HB/494_bus", "HB/west0479", "FIDAP/ex1", "Bai/olm1000"])
+def test_every_planted_fault_is_found_on_real_matrices(planted, name, mirror, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_MIRROR", str(mirror))
+    for dtype in ("f32", "f64"):
+        rows = rows_of([*planted, "csr-scalar"], open_device("emulated"), dtype, monkeypatch, sources.obtain(name))
+        check(rows)
+        assert sum(row["status"] == "wrong" for row in rows.values()) >= len(planted) - 3
+
+
+@pytest.mark.gpu
+@pytest.mark.timing
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_every_planted_fault_is_found_on_a_gpu(planted, dtype, monkeypatch):
+    check(rows_of([*planted, "csr-scalar", "ell"], open_device("cuda:0"), dtype, monkeypatch))

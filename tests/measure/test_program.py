@@ -1,0 +1,183 @@
+"""Two formats are one program where one SpMV runs the same on the same, whatever things are called."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spmvbench import formats, testing
+from spmvbench.devices import open_device
+from spmvbench.formats import Call, Format, Launch, Loop
+from spmvbench.formats.base import in_part
+from spmvbench.measure.program import program_hash
+
+DEVICE = open_device("emulated")
+X, Y = np.ones(6), np.zeros(6)
+POINTERS, VALUES = np.array([0, 2, 5], np.int32), np.array([1.0, 2.0, 3.0])
+
+
+class Stored(Format):
+    """Two arrays."""
+
+    one: object
+    two: object
+
+
+class Renamed(Format):
+    """The same two under other names, and one more that nothing takes."""
+
+    b: object
+    a: object
+    unused: object
+
+
+class Ordered(Stored):
+    """The same with x in another order."""
+
+    order: object
+
+    @property
+    def x_order(self):
+        return self.order
+
+
+def stored(**fields):
+    return Stored(shape=(2, 6), params={}, **{"one": POINTERS, "two": VALUES} | fields)
+
+
+def launch(fmt=None, **changes):
+    fmt = fmt or stored()
+    args = (np.int32(2), fmt.one, fmt.two, np.zeros(4), X, Y)
+    return replace(Launch("csr/csr.cu", "csr_scalar<double, int>", 4, 128, args), **changes)
+
+
+def found(fmt, launches, code="a", x=X, y=Y):
+    return program_hash(fmt, launches, DEVICE, x, y, code)
+
+
+PLAIN = found(stored(), [launch()])
+
+
+def test_names_parts_places_in_memory_and_what_does_nothing_do_not_count():
+    other = Renamed(shape=(2, 6), params={"p": 3}, b=POINTERS.copy(), a=VALUES.copy(), unused=np.ones(3))
+    same = launch(args=(np.int32(2), other.b, other.a, np.full(4, 7.0), X, Y), grid=(4, 1), block=(128, 1, 1))
+    nothing = launch(grid=(0, 5))
+    assert found(other, in_part("rows", [nothing, same])) == PLAIN
+    assert len(PLAIN) == 16
+    assert found(stored(), [launch()]) == PLAIN
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kernel": "csr_scalar<double, int, 2>"},
+        {"grid": 5},
+        {"block": 64},
+        {"block": (64, 2)},
+        {"shared_bytes": 8},
+        {"args": (np.int32(3), POINTERS, VALUES, np.zeros(4), X, Y)},
+        {"args": (np.int64(2), POINTERS, VALUES, np.zeros(4), X, Y)},
+        {"args": (np.int32(2), POINTERS, VALUES, np.zeros(5), X, Y)},  # more scratch space
+        {"args": (np.int32(2), POINTERS, VALUES, np.zeros(4, np.float32), X, Y)},
+        {"args": (np.int32(2), POINTERS, VALUES, np.zeros(4), Y, X)},
+        {"args": (np.int32(2), POINTERS, VALUES[:2], np.zeros(4), X, Y)},
+        {"args": (np.int32(2), POINTERS, VALUES, np.zeros(4), X, Y, VALUES)},
+    ],
+)
+def test_what_a_launch_does_counts(changes):
+    assert found(stored(), [launch(**changes)]) != PLAIN
+
+
+def test_contents_of_stored_arrays_count_those_of_scratch_x_and_y_do_not():
+    for field, array in (("one", POINTERS + 1), ("two", VALUES[::-1].copy()), ("two", VALUES.reshape(1, 3))):
+        fmt = stored(**{field: array})
+        assert found(fmt, [launch(fmt)]) != PLAIN
+    args = (np.int32(2), POINTERS, VALUES, np.full(4, np.nan), X + 1, Y + 1)
+    assert found(stored(), [launch(args=args)], x=args[4], y=args[5]) == PLAIN
+
+
+TABLE_KERNEL = """
+// __global__ void reads(float* not, float* this, float* one);
+template <typename V, typename I = Pair<int, int>>
+__global__ void __launch_bounds__(128)
+reads(const V* __restrict__ table, /* of, b */ V const* carries, V* __restrict__ y) {}
+template <typename V>
+__global__ void writes(Pair<const int*, V> pair, V* carries) {}
+"""
+
+
+def test_a_table_made_for_a_launch_counts_and_what_a_step_may_write_to_does_not(tmp_path):
+    source = tmp_path / "kernels.cu"
+    source.write_text(TABLE_KERNEL)
+
+    def run(table, carries, *more):
+        reads = Launch(str(source), "reads<double, int>", 1, 32, (table, carries, Y))
+        return found(stored(), [*more, reads], code="")
+
+    table, other, carries, later = (np.full(4, value) for value in (1.0, 2.0, 3.0, 4.0))
+    assert run(table, carries) == run(table.copy(), carries.copy())
+    assert len({run(table, carries), run(other, carries), run(table, later)}) == 3
+
+    def written(array, grid=1):
+        return Launch(str(source), "writes<double>", grid, 32, (np.int32(1), array))
+
+    assert run(table, carries, written(carries)) == run(table, later, written(later))
+    assert run(table, carries, written(carries)) != run(other, carries, written(carries))
+    assert run(table, carries, written(carries, 0)) != run(table, later, written(later, 0))  # which does nothing
+    call = Call("make", lambda stream: None, (carries,))
+    assert run(table, carries, call) == run(table, later, replace(call, args=(later,)))
+    whole, another = np.zeros(8), np.ones(8)
+    assert run(table, whole[4:], written(whole)) == run(table, another[4:], written(another))  # a part of it
+
+
+def test_an_array_taken_twice_is_not_two_equal_ones():
+    twice = stored(two=POINTERS.copy())
+    assert found(twice, [launch(twice)]) != found(stored(two=POINTERS), [launch(stored(two=POINTERS))])
+    scratch = np.zeros(4)
+
+    def scratched(first, second):
+        return found(stored(), [launch(args=(first, second, Y))])
+
+    assert scratched(scratch, scratch) != scratched(scratch, np.zeros(4))
+
+
+def test_steps_count_in_their_order_with_their_turns():
+    steps = [launch(), launch(grid=2)]
+    more = np.zeros(1, np.int32)
+    loops = [Loop(tuple(steps), more, 10), Loop(tuple(steps), more, 11), Loop((steps[0],), more, 10)]
+    every = [[*steps], steps[::-1], [*steps, steps[0]], *([loop] for loop in loops)]
+    assert len({found(stored(), chosen) for chosen in every}) == len(every)
+
+
+def test_the_code_counts_or_the_text_of_its_files():
+    assert found(stored(), [launch()], code="b") != PLAIN
+    texts = {found(stored(), [launch(source=source)], code="") for source in ("csr/csr.cu", "vector.cu", "csr/csr.cu")}
+    assert len(texts) == 2
+
+
+def test_the_order_of_x_counts():
+    orders = [np.arange(6), np.arange(6)[::-1].copy(), np.arange(6, dtype=np.int32)]
+    kept = [Ordered(shape=(2, 6), params={}, one=POINTERS, two=VALUES, order=order) for order in orders]
+    assert len({PLAIN, *(found(fmt, [launch(fmt)]) for fmt in kept)}) == 4
+
+
+def test_a_library_is_told_by_its_name_and_the_formats_parameters():
+    def called(name, **params):
+        fmt = Stored(shape=(2, 6), params=params, one=POINTERS, two=VALUES)
+        return found(fmt, [Call(name, lambda stream: None, (POINTERS, VALUES, X, Y))], code="")
+
+    assert called("spmv", a=1, b=2) == called("spmv", b=2, a=1)
+    assert len({called("spmv", a=1), called("spmv", a=2), called("spmm", a=1)}) == 3
+
+
+def of(spec, a):
+    ((cls, _),) = formats.parse(spec)
+    x, y = testing.vectors(cls, formats.Csr.of(a))
+    fmt = testing.convert(spec, a)
+    return program_hash(fmt, fmt.launches(x, y), DEVICE, x, y)
+
+
+def test_formats_of_several_rules_are_one_program_where_the_rules_meet():
+    diagonal, power_law = (testing.hard_matrices()[name] for name in ("diagonal", "power law"))
+    assert of("ell", diagonal) == of("hyb", diagonal) == of("hec", diagonal) != of("csr-scalar", diagonal)
+    assert of("ell", power_law) != of("hyb", power_law)

@@ -1,0 +1,177 @@
+import math
+
+import numpy as np
+import pytest
+
+from spmvbench.measure import timing
+from spmvbench.measure.timing import RULES, Rule, Series, relative_spread, repeats_for, summary, take_round
+
+
+class StreamDevice:
+    """Gives the times of a list, one after the other, on a clock that only they move."""
+
+    def __init__(self, seconds, throttled=()):
+        self.seconds, self.samples, self.clock, self.flushed = iter(seconds), 0, 0.0, []
+        self.emptied = []  # before which samples
+        self.throttled_at = set(throttled)
+
+    def elapsed(self, work, *, flush=False):
+        work()
+        self.flushed.append(flush)
+        self.samples += 1
+        seconds = next(self.seconds)
+        self.clock += seconds
+        return seconds
+
+    def empty_cache(self):
+        self.emptied.append(self.samples)
+
+    def capture(self, program, repeats):
+        return lambda: program.append(repeats)
+
+    def throttled(self):
+        return self.samples in self.throttled_at
+
+    def sm_clock_mhz(self):
+        return 1980.0
+
+    def now(self):
+        return self.clock
+
+
+def endless(values):
+    while True:
+        yield from values
+
+
+def a_round(device, rule, repeats=1):
+    series = Series(lambda: None, repeats, flush=False)
+    take_round(series, device, rule, device.now)
+    return series
+
+
+def exact_coverage(n, k):
+    """Chance that the median lies between the k-th smallest and the k-th largest of n samples."""
+    return 1 - 2 * sum(math.comb(n, i) for i in range(k)) / 2**n
+
+
+@pytest.mark.parametrize("n", [6, 7, 10, 25, 60, 199])
+def test_median_rank_is_the_narrowest_that_covers_95_percent(n):
+    k = timing._median_rank(n)
+    assert exact_coverage(n, k) >= 0.95 > exact_coverage(n, k + 1)
+
+
+def test_median_rank_is_zero_where_no_interval_exists():
+    assert [timing._median_rank(n) for n in (1, 2, 5)] == [0, 0, 0]
+
+
+def test_median_rank_is_continuous_where_the_normal_approximation_takes_over():
+    assert 0 <= timing._median_rank(201) - timing._median_rank(200) <= 1
+
+
+def test_spread_of_ten_known_samples():
+    samples = [1.00, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08, 1.09]
+    # ranks 2 and 9 of 10 cover the median at 97.9 %
+    assert relative_spread(samples[::-1]) == pytest.approx((1.08 - 1.01) / 2 / 1.045)
+
+
+def test_spread_ignores_single_outliers_but_not_two_halves():
+    assert relative_spread([1.0] * 30 + [50.0]) == 0
+    assert relative_spread([1.0] * 20 + [2.0] * 20) > 0.2
+
+
+@pytest.mark.parametrize("samples", [[], [1.0], [0.0] * 20])
+def test_spread_is_infinite_where_it_says_nothing(samples):
+    assert relative_spread(samples) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("seconds", "sample", "repeats"),
+    [(3e-6, 1e-3, 334), (3e-4, 1e-3, 4), (0.5, 1e-3, 1), (1e-9, 1e-3, timing.MAX_REPEATS), (0.0, 1e-3, 4000)],
+)
+def test_repeats_fill_a_sample(seconds, sample, repeats):
+    assert repeats_for(seconds, sample) == repeats
+
+
+def test_steady_stream_stops_at_the_least_number_of_samples():
+    rule = Rule(rounds=3, budget=30.0, sample=1e-3, min_samples=10)
+    series = a_round(StreamDevice(endless([1e-3])), rule)
+    assert series.seconds == [1e-3] * 10
+
+
+def test_noisy_stream_stops_when_its_share_of_the_budget_is_spent():
+    rule = Rule(rounds=2, budget=2.0, sample=1e-3, min_samples=10)
+    device = StreamDevice(endless([0.01, 0.02]))
+    series = a_round(device, rule)
+    assert 1.0 <= device.clock < 1.03
+    assert len(series.seconds) > 60
+
+
+def test_spread_goal_is_met_when_sampling_stops_early():
+    rng = np.random.default_rng(1)
+    rule = Rule(rounds=1, budget=1e9, sample=1e-3, min_samples=10)
+    series = a_round(StreamDevice(rng.normal(1e-3, 2e-5, 100_000)), rule)
+    assert 10 < len(series.seconds) < 10_000
+    assert relative_spread(series.seconds) <= 0.005
+    assert np.median(series.seconds) == pytest.approx(1e-3, rel=0.01)
+
+
+def test_one_sample_is_taken_even_beyond_the_budget():
+    series = a_round(StreamDevice([7.0]), RULES["emulated"])
+    assert series.seconds == [7.0]
+
+
+def test_throttled_samples_are_thrown_away_and_counted():
+    rule = Rule(rounds=1, budget=1.0, sample=0.0, min_samples=4)
+    # throttled() is asked after samples 2 and 3: samples 2 and 3 ended, 3 and 4 began, in a slow state
+    series = a_round(StreamDevice([1.0e-3, 9e-3, 9e-3, 9e-3] + [1.0e-3] * 3, throttled=[2, 3]), rule)
+    assert series.seconds == [1e-3] * 4
+    assert series.throttled == 3
+
+
+def test_a_device_that_is_always_throttled_ends_with_the_budget_and_no_sample():
+    rule = Rule(rounds=1, budget=1.0, sample=0.0, min_samples=3)
+    series = a_round(StreamDevice(endless([0.1]), throttled=range(100)), rule)
+    assert series.seconds == []
+    assert series.throttled >= 10
+    assert math.isnan(summary(series)["t_median"])
+
+
+def test_samples_are_per_spmv_and_add_up_over_rounds():
+    rule = Rule(rounds=2, budget=1e9, sample=1e-3, min_samples=10)
+    series = Series(lambda: None, 4, flush=False)
+    device = StreamDevice(endless([1e-3]))
+    take_round(series, device, rule, device.now)
+    take_round(series, device, rule, device.now)
+    assert series.seconds == [2.5e-4] * 20
+    assert device.samples == 22  # each round warms up once
+    assert device.emptied == [0, 11]  # and begins with an empty cache
+
+
+def test_a_sample_that_flushes_by_itself_needs_no_empty_cache():
+    device = StreamDevice(endless([1e-3]))
+    take_round(Series(lambda: None, 1, flush=True), device, RULES["cuda"], device.now)
+    assert device.emptied == [] and all(device.flushed)
+
+
+def test_hot_replays_a_graph_that_fills_a_sample_and_cold_flushes_before_one_spmv():
+    ran = []
+    hot = timing.prepare(ran, StreamDevice(endless([1e-5])), "hot", RULES["cuda"])
+    cold = timing.prepare(ran, StreamDevice(endless([1e-5])), "cold", RULES["cuda"])
+    emulated = timing.prepare(ran, StreamDevice(endless([1e-5])), "hot", RULES["emulated"])
+    assert (hot.repeats, cold.repeats, emulated.repeats) == (100, 1, 1)
+    ran.clear()
+    hot.work()
+    cold.work()
+    assert ran == [100, 1]
+    device = StreamDevice(endless([1e-5]))
+    take_round(cold, device, RULES["cuda"], device.now)
+    assert all(device.flushed)
+    assert not hot.flush
+
+
+def test_summary_of_known_samples():
+    row = summary(Series(lambda: None, 8, False, seconds=[4.0, 1.0, 3.0, 2.0, 5.0], throttled=2, sm_clock_mhz=1980.0))
+    assert (row["t_q1"], row["t_median"], row["t_q3"]) == (2.0, 3.0, 4.0)
+    assert (row["n_samples"], row["n_throttled"], row["repeats"], row["sm_clock_mhz"]) == (5, 2, 8, 1980.0)
+    assert row["samples"] == [4.0, 1.0, 3.0, 2.0, 5.0]

@@ -1,0 +1,433 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from spmvbench import formats, testing
+from spmvbench.devices import open_device
+from spmvbench.errors import SpmvbenchError
+from spmvbench.formats import Csr, Launch, Skip
+from spmvbench.formats.arrays import nonzero_mask
+from spmvbench.formats.base import per_thread
+from spmvbench.formats.csr.csr import CsrScalar
+from spmvbench.matrices import load
+from spmvbench.measure import verify
+from spmvbench.measure.verify import judge, references, run_and_judge, sparse_references
+
+KEYS = formats.keys()
+
+
+@pytest.fixture(scope="module")
+def emulated():
+    return open_device("emulated")
+
+
+def matrix(rows, cols, seed=0, density=0.2, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    a = sparse.random_array((rows, cols), density=density, rng=rng, data_sampler=lambda size: rng.normal(size=size))
+    return Csr.of(a).astype(dtype)
+
+
+def shuffled_product(a, x, rng):
+    """Y = A x with every row's products summed one by one in the matrix's type, in a random order."""
+    y = np.zeros(a.rows, a.dtype)
+    for row in range(a.rows):
+        for k in rng.permutation(np.arange(a.row_ptr[row], a.row_ptr[row + 1])):
+            y[row] += a.values[k] * x[a.col_idx[k]]
+    return y
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32), st.sampled_from([np.float32, np.float64]), st.integers(-30, 30))
+def test_any_order_of_summation_is_right(seed, dtype, exponent):
+    a = matrix(12, 40, seed, density=0.5, dtype=dtype)
+    a = Csr(a.shape, a.row_ptr, a.col_idx, a.values * dtype(10.0**exponent))
+    reference = references(a, seed)[0]
+    verdict = judge(shuffled_product(a, reference.x, np.random.default_rng(seed)), reference)
+    assert verdict.ratio <= 1, str(verdict)
+
+
+def test_products_in_the_subnormal_range_are_right():
+    a = matrix(20, 20, dtype=np.float32)
+    tiny = Csr(a.shape, a.row_ptr, a.col_idx, np.full(a.nnz, 1e-42, np.float32))
+    reference = references(tiny, 0)[0]
+    assert judge(shuffled_product(tiny, reference.x, np.random.default_rng(0)), reference).right
+
+
+def test_a_dropped_entry_is_wrong():
+    a = matrix(30, 30)
+    reference = references(a, 0)[0]
+    y = reference.y.copy()
+    row = int(np.argmax(a.row_lengths))
+    k = a.row_ptr[row]
+    y[row] -= a.values[k] * reference.x[a.col_idx[k]]
+    verdict = judge(y, reference)
+    assert not verdict.right
+    assert verdict.row == row
+    assert f"y[{row}]" in str(verdict)
+
+
+def test_float32_accumulation_of_float64_values_is_wrong():
+    a = matrix(50, 50)
+    reference = references(a, 0)[0]
+    assert not judge(reference.y.astype(np.float32), reference).right
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_not_finite_is_infinitely_wrong(bad):
+    reference = references(matrix(30, 30), 0)[0]
+    y = reference.y.copy()
+    y[4] = bad
+    assert judge(y, reference).ratio == math.inf
+    assert judge(y, reference).row == 4
+
+
+def test_an_empty_row_must_be_exactly_zero():
+    a = Csr.of(sparse.csr_array(([1.0], ([0], [0])), shape=(2, 2)))
+    reference = references(a, 0)[0]
+    assert reference.bound[1] == 0
+    right = np.array([a.values[0] * reference.x[0], 0.0])
+    assert judge(right, reference).ratio == 0
+    assert judge(right + np.array([0, 1e-300]), reference).ratio == math.inf
+
+
+def test_a_matrix_without_rows_is_right():
+    a = Csr.of(sparse.csr_array((0, 3)))
+    assert judge(np.empty(0), references(a, 0)[0]).right
+
+
+def test_x_has_both_signs_differs_and_repeats_by_seed():
+    a = matrix(5, 400)
+    first, second, thin = references(a, 7)
+    assert 0 < np.count_nonzero(thin.x) < 100
+    again = references(a, 7)[0]
+    assert (first.x < 0).any()
+    assert (first.x > 0).any()
+    assert not np.array_equal(first.x, second.x)
+    np.testing.assert_array_equal(first.x, again.x)
+    assert not np.array_equal(first.x, references(a, 8)[0].x)
+
+
+def test_the_reference_uses_the_values_as_stored():
+    a = matrix(40, 40)
+    narrow = a.astype(np.float32)
+    reference = references(narrow, 0)[0]
+    exact = sparse.csr_array((narrow.values.astype(np.float64), a.col_idx, a.row_ptr), shape=a.shape)
+    assert reference.x.dtype == np.float32
+    np.testing.assert_array_equal(reference.y, exact @ reference.x.astype(np.float64))
+
+
+@pytest.mark.parametrize(("value", "words"), [(np.inf, "not finite"), (np.nan, "not finite"), (3e38, "overflow")])
+def test_a_matrix_without_a_right_answer_is_refused(value, words):
+    a = matrix(20, 20, density=0.9, dtype=np.float32)
+    with pytest.raises(Skip, match=words):
+        references(Csr(a.shape, a.row_ptr, a.col_idx, np.full(a.nnz, value, np.float32)), 0)
+
+
+class HostDevice:
+    def synchronize(self):
+        pass
+
+    def to_host(self, array):
+        return array
+
+
+class Backwards(CsrScalar):
+    """Takes x and gives y in reverse."""
+
+    @property
+    def x_order(self):
+        return np.arange(self.shape[1])[::-1]
+
+    @property
+    def y_order(self):
+        return np.arange(self.shape[0])[::-1]
+
+
+def check(product, a, cls=CsrScalar):
+    x, y = np.zeros(a.cols), np.zeros(a.rows)
+
+    class Program:
+        def run(self):
+            product(x, y)
+
+    return run_and_judge(cls.from_csr(a), Program(), HostDevice(), x, y, references(a, 0))
+
+
+def test_run_and_judge_accepts_a_right_product_and_finds_stale_results():
+    a = matrix(30, 30)
+    right = sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape)
+
+    def skips_a_row(x, y):
+        y[1:] = (right @ x)[1:]
+
+    def adds_to_old(x, y):
+        y += right @ x
+
+    first = right @ references(a, 0)[0].x
+
+    def remembers_the_first_x(x, y):
+        y[:] = first
+
+    def multiplies(x, y):
+        y[:] = right @ x
+
+    assert check(multiplies, a).right
+    for wrong in (skips_a_row, adds_to_old, remembers_the_first_x):
+        assert not check(wrong, a).right, wrong.__name__
+
+
+def test_a_format_with_orders_of_its_own_is_judged_in_the_matrix_s():
+    a = matrix(30, 20)
+    right = sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape)
+
+    def in_order(x, y):
+        y[:] = right @ x
+
+    def backwards(x, y):
+        y[::-1] = right @ x[::-1]
+
+    assert check(backwards, a, Backwards).right
+    assert not check(backwards, a).right
+    assert not check(in_order, a, Backwards).right
+
+
+def long_row(entries, dtype, values):
+    """A row of so many entries between rows of three."""
+    rng = np.random.default_rng(5)
+    a = sparse.random_array((40, entries + 100), density=3 / (entries + 100), rng=rng).tolil()
+    a[17, :entries] = values(rng, entries)
+    return Csr.of(a.tocsr()).astype(dtype)
+
+
+def hidden_entries(a, found):
+    """Entries whose loss no reference of `found` shows: y without their product is still within the bound."""
+    rng, hidden = np.random.default_rng(0), []
+    for k in rng.choice(np.arange(a.row_ptr[17], a.row_ptr[18]), 300, replace=False):
+        for reference in found:
+            product = float(a.values[k]) * reference.whole_x(a.cols)[a.col_idx[k]]
+            place = 17 if reference.rows is None else int(np.flatnonzero(reference.rows == 17)[0])
+            y = reference.y.copy()
+            y[place] -= product
+            if not judge(spread(y, reference, a.rows), reference).right:
+                break
+        else:
+            hidden.append(k)
+    return hidden
+
+
+def spread(y, reference, rows):
+    """An answer for some rows as one for all; what is not judged is anything."""
+    if reference.rows is None:
+        return y
+    whole = np.full(rows, 1e9)
+    whole[reference.rows] = y
+    return whole
+
+
+@pytest.mark.parametrize("values", [lambda rng, n: rng.uniform(0.5, 1, n), lambda rng, n: rng.normal(size=n)])
+def test_entries_of_long_rows_show_in_sparse_checks_where_dense_ones_hide_them(values):
+    a = long_row(6000, np.float32, values)
+    dense = references(a, 0, 1)
+    thin = sparse_references(a, dense, np.random.default_rng(2))
+    assert len(hidden_entries(a, dense[:2])) > 200
+    assert hidden_entries(a, [*dense, *thin]) == []
+    assert 2 < len(thin) <= verify.SPARSE_CHECKS
+    assert all((reference.rows == [17]).all() for reference in thin)
+
+
+def test_entries_far_smaller_than_their_rows_show_in_sparse_checks():
+    a = matrix(60, 60, density=0.2)
+    a.values[::7] *= 1e-20
+    dense = references(a, 0, 1)
+    found = [*dense, *sparse_references(a, dense, np.random.default_rng(2))]
+    for k in range(a.nnz):
+        told = []
+        for reference in found:
+            row = a.row_idx[k] if reference.rows is None else np.searchsorted(reference.rows, a.row_idx[k])
+            told.append(abs(a.values[k] * reference.whole_x(60)[a.col_idx[k]]) > 2 * reference.bound[row])
+        assert any(told), k
+
+
+def test_the_answers_of_sparse_checks_are_right_in_any_order_of_summation():
+    a = long_row(3000, np.float32, lambda rng, n: rng.normal(size=n))
+    rng = np.random.default_rng(3)
+    for reference in sparse_references(a, references(a, 0, 1), rng):
+        assert judge(shuffled_product(a, reference.whole_x(a.cols), rng), reference).right
+
+
+def test_ordinary_matrices_need_no_sparse_checks():
+    a = matrix(300, 300)
+    assert sparse_references(a, references(a, 0, 1), np.random.default_rng(0)) == []
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_whole_numbers_are_exact_in_any_order_and_show_every_lost_or_doubled_entry(dtype):
+    a = long_row(5000, dtype, lambda rng, n: 1e-30 * rng.normal(size=n))
+    twin, rng = verify.twin(a), np.random.default_rng(4)
+    for reference in verify.whole_references(a, rng):
+        y = shuffled_product(twin, reference.x, rng)
+        assert judge(y, reference).ratio == 0
+        for k in rng.integers(0, a.nnz, 50):
+            product = twin.values[k] * reference.x[twin.col_idx[k]]
+            for wrong in (y[a.row_idx[k]] - product, y[a.row_idx[k]] + product):
+                changed = y.copy()
+                changed[a.row_idx[k]] = wrong
+                assert judge(changed, reference).ratio == math.inf
+
+
+def test_the_twin_has_the_same_entries_is_symmetric_where_they_are_and_stays_exact():
+    a = Csr.of(sparse.csr_array(np.ones((30, 30))))
+    twin = verify.twin(a)
+    dense = twin.values.reshape(30, 30)
+    assert (dense == dense.T).all()
+    assert set(dense.ravel()) == {1, 2, 3, 4}
+    assert twin.row_ptr is a.row_ptr and twin.col_idx is a.col_idx
+    for length, value, largest in ((4, 4, 1000), (2**14, 4, 256), (2**22, 4, 1), (2**23, 2, 1), (2**24 + 1, 0, 0)):
+        single = a.astype(np.float32)
+        single.__dict__["row_len_max"] = length
+        assert verify._whole_limits(single) == (value, largest)
+        assert value * largest * length <= 2**24
+    assert verify.twin(single) is None
+    assert verify.whole_references(single, np.random.default_rng(0)) == []
+
+
+def test_a_y_that_is_left_from_before_is_found_whatever_it_held():
+    a = matrix(30, 30)
+    right = sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape)
+
+    def returns_where_finite(x, y):
+        if not np.isfinite(y).all():
+            y[:] = right @ x
+
+    def adds_where_finite(x, y):
+        y[:] = np.where(np.isfinite(y), y, 0) + right @ x
+
+    def spoils_x(x, y):
+        y[:] = right @ x
+        x[7] = 0
+
+    assert "y[" in str(check(returns_where_finite, a))
+    assert not check(adds_where_finite, a).right
+    verdict = check(spoils_x, a)
+    assert not verdict.right
+    assert str(verdict).startswith("x[7] is 0, expected ")
+
+
+@pytest.mark.parametrize("cls", [CsrScalar, Backwards])
+def test_one_wrong_run_among_many_is_found(cls):
+    a = matrix(30, 30)
+    right = sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape)
+    x, y, runs = np.zeros(30), np.zeros(30), []
+
+    class Program:
+        def run(self):
+            runs.append(1)
+            backwards = slice(None, None, -1 if cls is Backwards else 1)
+            y[backwards] = right @ x[backwards]
+            if len(runs) == wrong:
+                y[4] = 2 * y[4] + 1
+
+    def verdict(most):
+        runs.clear()
+        fmt, reference = cls.from_csr(a), references(a, 0)[0]
+        return verify.repeat_and_judge(fmt, Program(), HostDevice(), x, y, reference, most, 100.0)
+
+    wrong = 50
+    assert not verdict(60).right
+    assert verdict(60).row == (25 if cls is Backwards else 4)
+    assert verdict(49).right
+    assert len(runs) == 49
+
+
+TINY = 1e-40  # a subnormal in single precision, of 17 bits
+
+
+def tiny(rows=50, seed=3):
+    """A matrix in single precision all whose values, and products with an x below 1, are subnormal."""
+    a = matrix(rows, rows, seed=seed)
+    return Csr(a.shape, a.row_ptr, a.col_idx, np.copysign(TINY, a.values).astype(np.float32))
+
+
+def test_references_keep_subnormals_and_bounds_allow_for_atomics_that_flush_them():
+    a = tiny()
+    right = sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape)
+    for reference in references(a, 0):
+        y = right @ reference.x
+        assert (abs(y[y != 0]) < np.finfo(np.float32).tiny).all()
+        np.testing.assert_allclose(reference.y, right.astype(np.float64) @ reference.x.astype(np.float64))
+        assert (reference.y[a.row_lengths > 0] != 0).any()
+        assert judge(y, reference).right and judge(np.zeros_like(y), reference).right
+        assert not judge(y + np.float32(1e-30), reference).right
+
+
+@pytest.mark.parametrize("key", ["csr-scalar", "coo-flat", "dia"])
+def test_formats_pass_with_subnormals(key, emulated):
+    a = tiny()
+    testing.check_conversion(key, a)
+    assert testing.check_product(key, a, emulated) <= 1
+
+
+SPECIAL = np.array(
+    [0, 1e-45, 3e-45, 1e-40, 1.1754942e-38, 1.1754944e-38, 1.0, 3.4028235e38, np.inf, np.nan], dtype=np.float32
+)
+
+
+def special():
+    """Single precision numbers of every kind, of both signs."""
+    return np.concatenate([SPECIAL, -SPECIAL, np.random.default_rng(0).integers(0, 2**32, 5000, np.uint32).view("f4")])
+
+
+def test_exact_conversion_of_single_precision(tmp_path, emulated):
+    source = tmp_path / "exact.cu"
+    kernel = "if (global_thread() < n) found[global_thread()] = exact(values[global_thread()]);"
+    head = "__global__ void convert(int n, const float* values, double* found)"
+    source.write_text(f'#include "spmv.cuh"\n{verify.EXACT}\n{head} {{ {kernel} }}\n')
+    values = special()
+    found = np.zeros(len(values))
+    args = np.int32(len(values)), values, found
+    emulated.compile([Launch(str(source), "convert", *per_thread(len(values)), args)]).run()
+    with np.errstate(invalid="ignore"):
+        expected = values.astype(np.float64)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+@pytest.mark.gpu
+def test_subnormals_are_kept_on_a_gpu():
+    import cupy
+
+    values = special()
+    with np.errstate(invalid="ignore"):
+        expected = values.astype(np.float64)
+    on_device = cupy.asarray(values)
+    np.testing.assert_array_equal(verify.exact(on_device).get(), expected)
+    np.testing.assert_array_equal(nonzero_mask(on_device).get(), values != 0)
+    finite = np.isfinite(values)
+    bound = cupy.zeros(int(finite.sum()))
+    assert judge(on_device[finite], verify.Reference(None, cupy.asarray(expected[finite]), bound)).ratio == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("key", [key for key in KEYS if formats.get(key).op == "spmv"])
+def test_formats_pass_with_subnormals_on_a_gpu(key):
+    device, a = open_device("cuda:0"), tiny(96)
+    try:
+        testing.check_conversion(key, a, device.xp)
+        assert testing.check_product(key, a, device) <= 1
+    except Skip as skip:
+        pytest.skip(skip.reason)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("key", ["csr-scalar", "csr5", "ell", "hyb", "cusparse-csr-alg1"])
+def test_hang_glider_is_multiplied_right_in_single_precision(key, mirror, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_MIRROR", str(mirror))
+    try:
+        a = Csr.of(load("VDOL/hangGlider_2")).astype(np.float32)
+    except SpmvbenchError as error:
+        pytest.skip(f"VDOL/hangGlider_2 is not in the mirror: {error}")
+    assert testing.check_product(key, a, open_device("cuda:0")) <= 1

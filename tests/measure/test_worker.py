@@ -1,0 +1,665 @@
+"""The worker's turns, on a device that stands in for a GPU: order of turns, memory, transfer and conversion times."""
+
+import itertools
+import json
+import time
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import formats
+from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
+from spmvbench.formats import Launch, register
+from spmvbench.formats.base import in_part
+from spmvbench.formats.conversion import EMULATED
+from spmvbench.formats.csr.csr import CsrArrays
+from spmvbench.measure import protocol, reading, stages, worker
+from spmvbench.measure.cases import Settings
+from spmvbench.runner import plan
+
+
+class HostProgram(Program):
+    compile_seconds = 0.25
+
+    def __init__(self, launches):
+        self.launches = launches
+
+    def run(self):
+        for launch in self.launches:
+            if launch.kernel.startswith("reflect"):
+                x, total, _ = launch.args
+                np.subtract(total, x, out=x)
+            else:
+                launch.args[0](*launch.args[1:])
+
+
+class HostCuda(Device):
+    """Runs a launch's first argument, a function, on the host, and counts memory as a GPU would."""
+
+    kind, name, xp, default_max_bytes = "cuda", "cuda:0", np, 10**12
+    limits = EMULATED
+
+    def __init__(self, seconds=2e-3):
+        self.flushes, self.seconds = 0, seconds
+
+    def compile(self, launches):
+        return HostProgram(launches)
+
+    def capture(self, program, repeats):
+        return lambda: [program.run() for _ in range(repeats)]
+
+    def elapsed(self, work, *, flush=False):
+        work()
+        self.flushes += flush
+        return self.seconds
+
+    def synchronize(self):
+        pass
+
+    def properties(self):
+        return {}
+
+    def memory_free(self):
+        return 10**9
+
+    def memory_peak(self):
+        return 1000
+
+    def sm_clock_mhz(self):
+        return 1234.0
+
+
+class Recorder:
+    """Both ends of the pipe: keeps what the worker sends and always wants more."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send(self, message):
+        self.sent.append(message)
+
+    def recv(self):
+        return True
+
+    @property
+    def rows(self):
+        return {message[1]: message[2] for message in self.sent if message[0] == "row"}
+
+    @property
+    def stages(self):
+        return [(m[1], m[2]) for m in self.sent if m[0] == "begin" and m[1] is not None]
+
+
+class Right(CsrArrays):
+    """CSR multiplied by SciPy."""
+
+    reference = "none"
+    devices = ("cuda",)
+    scale = 1.0
+
+    def launches(self, x, y):
+        matrix = sparse.csr_array((self.values, self.col_idx, self.row_ptr), shape=self.shape)
+
+        def multiply(x, y, carry):
+            y[:] = self.scale * (matrix @ x)
+
+        return [Launch("vector.cu", "none", 1, 1, (multiply, x, y, np.empty(16)))]
+
+
+class OnDevice:
+    id, group, name, kind, file_sha256, generator_hash = "G/m", "G", "m", "test", "", ""
+
+    def read(self, seed, complex_values):
+        assert complex_values == "refuse"
+        return sparse.random_array((50, 40), density=0.1, rng=np.random.default_rng(3))
+
+
+@pytest.fixture
+def measure(monkeypatch):
+    """Measures formats made for the test; gives (pipe, the cases' rows by format and mode, device).
+
+    A class with `program` runs the program of that name, as far as the bench can know.
+    """
+    monkeypatch.setattr(stages, "program_hash", lambda fmt, *rest: getattr(fmt, "program", ""))
+    formats.keys()  # every format is known before the registry is kept
+    registry = dict(formats.base.REGISTRY)
+
+    matrix = OnDevice()
+
+    def run(*classes, modes=("hot", "cold"), device=None, dtype="f64", held=None, facts=None, **settings):
+        for cls in classes:
+            cls.key = cls.key or cls.__name__.lower()
+            register(cls)
+        chosen = [(formats.get(cls.key), {}) for cls in classes]
+        cases = plan.cross([matrix], chosen, [dtype], modes, "cuda:0", 0)
+        (group,) = plan.grouped(cases)
+        pipe, device = Recorder(), device or HostCuda()
+        reading.read.cache_clear()
+        settings = Settings("cuda:0", budget=1e-6, **settings)
+        known = {"launch_floor": {"hot": 1e-3, "cold": 1e-6}} | (facts or {})
+        worker.measure(group, device, settings, known, protocol.Link(pipe), held)
+        return pipe, {(case.format, case.mode): pipe.rows[case.case_id] for case in cases}, device
+
+    monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its file number is asked for
+    yield run
+    formats.base.REGISTRY.clear()
+    formats.base.REGISTRY.update(registry)
+
+
+def variant(name, **members):
+    return type(name, (Right,), {"__module__": __name__, "key": f"test-{name.lower()}", **members})
+
+
+def test_a_group_that_goes_on_with_the_last_ones_matrix_takes_over_its_right_answers(measure, monkeypatch):
+    made, of = [], worker.Shared.of
+    monkeypatch.setattr(worker.Shared, "of", lambda *args: made.append(args) or of(*args))
+    held, seeds = worker.Held(), []
+    for name, dtype in (("A", "f64"), ("B", "f64"), ("C", "f32"), ("D", "f64")):
+        _, rows, _ = measure(variant(name), held=held, dtype=dtype, modes=("hot",))
+        ((_, row),) = rows.items()
+        assert row["status"] == "ok", row["reason"]
+        seeds.append(held.columns["x_seed"])
+    assert len(made) == 3
+    assert seeds[0] == seeds[1] and len(set(seeds)) == 3
+
+
+def test_every_timed_conversion_starts_from_a_matrix_without_statistics(measure):
+    kept = []
+
+    def convert(cls, a, **params):
+        kept.append(set(vars(a)) - {"shape", "row_ptr", "col_idx", "values"})
+        a.row_idx, a.diagonals  # noqa: B018 - computed and kept, for the next format to find
+        return {"row_ptr": a.row_ptr, "col_idx": a.col_idx, "values": a.values}
+
+    _, rows, _ = measure(*(variant(name, convert=classmethod(convert)) for name in "AB"))
+    assert {row["status"] for row in rows.values()} == {"ok"}
+    assert kept == [set()] * 10  # each format once on the host, four times on the device
+
+
+def test_the_hosts_conversion_can_be_left_out(measure):
+    converted = []
+
+    def convert(cls, a, **params):
+        converted.append(a)
+        return {"row_ptr": a.row_ptr, "col_idx": a.col_idx, "values": a.values}
+
+    pipe, rows, _ = measure(variant("A", convert=classmethod(convert)), modes=("hot",), convert="device")
+    row = rows["test-a", "hot"]
+    assert row["status"] == "ok"
+    assert len(converted) == 4  # on the device, where the median of all but the first counts
+    assert row["t_convert_device"] > 0
+    assert "t_convert_host" not in row
+    assert "t_transfer" not in row
+    assert not any("host" in stage or "moving" in stage for _, stage in pipe.stages)
+
+
+def test_a_format_too_large_is_refused_without_the_hosts_conversion_too(measure):
+    def convert(cls, a, **params):
+        raise AssertionError("converted")
+
+    large = variant("A", convert=classmethod(convert), estimate=classmethod(lambda cls, a, **params: 10**13))
+    _, rows, _ = measure(large, modes=("hot",), convert="device")
+    assert rows["test-a", "hot"]["status"] == "skipped"
+    assert rows["test-a", "hot"]["bytes_needed"] == 10**13
+
+
+def test_formats_take_turns_and_rows_come_after_the_last_round(measure):
+    pipe, rows, device = measure(variant("A"), variant("B"))
+    timing = [(index, stage) for index, stage in pipe.stages if stage in ("timing hot", "timing cold")]
+    timing = [key for key, _ in itertools.groupby(timing)]  # the first round prepares, too
+    one_round = [(0, "timing hot"), (0, "timing cold"), (1, "timing hot"), (1, "timing cold")]
+    assert timing == one_round * 3
+    assert [m[0] for m in pipe.sent[-4:]].count("row") == 2  # the last format's, after those of the first
+    assert {row["status"] for row in rows.values()} == {"ok"}
+    assert all(row["n_samples"] == 3 for row in rows.values())
+    changing = 2 * stages.X_CHANGED_PAIRS
+    assert device.flushes == 2 * (3 * 2 + changing)  # two formats, three rounds of a warm-up and a sample
+
+
+def test_a_row_holds_what_was_timed_apart(measure):
+    _, rows, _ = measure(variant("A"))
+    row = rows["test-a", "hot"]
+    assert row["t_median"] == pytest.approx(2e-3)
+    assert row["repeats"] == 1
+    assert row["sm_clock_mhz"] == 1234.0
+    assert row["t_compile"] == 2 * 0.25  # the twin's and the matrix's own
+    assert row["t_convert_host"] > 0
+    assert row["t_convert_device"] > 0
+    assert row["t_transfer"] > 0
+    assert row["t_setup"] > 0  # making the launches
+    assert row["decoded"] == "yes" and row["t_decode"] > 0
+    assert row["bytes_workspace"] == 16 * 8
+    nnz = 200
+    assert row["bytes_format"] == 12 * nnz + 4 * 51
+    assert row["bytes_peak"] == row["bytes_format"]  # nothing beyond the input was allocated
+    assert row["model_bytes"] == row["bytes_format"] + 8 * (50 + 40)
+    assert row["gflops"] == pytest.approx(2 * nnz / 2e-3 / 1e9)
+    assert 0 <= row["error_ratio"] <= 1
+
+
+def test_work_kept_from_before_the_conversion_counts_as_setup(measure):
+    _, rows, _ = measure(variant("A", setup_seconds=1.5))
+    assert rows["test-a", "hot"]["t_setup"] > 1.5  # and making the launches
+
+
+def test_one_spmv_of_the_host_is_timed_in_the_type_of_the_case(measure, monkeypatch):
+    types = []
+    monkeypatch.setattr(worker, "host_spmv", lambda a: types.append(a.dtype) or 0.5)
+    pipe, _, _ = measure(variant("A"), dtype="f32")
+    assert types == [np.float32]
+    assert [message[1].get("t_spmv_host") for message in pipe.sent if message[0] == "matrix"][-1] == 0.5
+    monkeypatch.undo()
+    a = formats.Csr.of(sparse.random_array((50, 40), density=0.1, rng=np.random.default_rng(3)))
+    assert 0 < reading.host_spmv(a) < 1
+
+
+@pytest.mark.parametrize(("seconds", "near"), [(1.9e-3, True), (2.1e-3, False)])
+def test_near_the_launch_floor_is_within_twice_of_it(measure, seconds, near):
+    _, rows, _ = measure(variant("A"), modes=("hot",), device=HostCuda(seconds))
+    assert rows["test-a", "hot"]["near_launch_floor"] == near
+
+
+class InParts(Right):
+    key = "test-inparts"
+
+    def launches(self, x, y):
+        (launch,) = super().launches(x, y)
+        idle = Launch("vector.cu", "none", 1, 1, (lambda: None,))
+        empty = Launch("vector.cu", "none", (4, 0), 1, (lambda: None,))
+        return [idle, *in_part("clear", [idle]), *in_part("nothing", [empty]), *in_part("multiply", [launch, idle])]
+
+
+def test_named_parts_are_timed_apart_in_hot_rows(measure):
+    pipe, rows, _ = measure(InParts, variant("A"))
+    assert json.loads(rows["test-inparts", "hot"]["t_parts"]) == {"clear": 2e-3, "multiply": 2e-3}
+    assert not rows["test-inparts", "cold"].get("t_parts")
+    assert "t_parts" not in rows["test-a", "hot"]
+    stages = [stage for index, stage in pipe.stages if index == 0]
+    assert stages[-3:] == ["timing clear", "timing multiply", "checking again"]
+    assert {row["status"] for row in rows.values()} == {"ok"}
+
+
+def test_parts_are_timed_only_beside_a_hot_case(measure):
+    _, rows, _ = measure(InParts, modes=("cold",))
+    assert not rows["test-inparts", "cold"].get("t_parts")
+    assert rows["test-inparts", "cold"]["status"] == "ok"
+
+
+def test_results_that_spoil_during_timing_are_wrong_and_keep_their_times(measure):
+    class Spoils(Right):
+        key = "test-spoils"
+
+        def launches(self, x, y):
+            runs = []
+            (launch,) = super().launches(x, y)
+
+            def multiply(x, y, carry):
+                runs.append(1)
+                launch.args[0](x, y, carry)
+                if len(runs) > 5:  # the twin has five runs, the matrix three before it is timed
+                    y[3] += 1
+
+            return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+
+    _, rows, _ = measure(Spoils, variant("A"))
+    assert {rows["test-spoils", mode]["status"] for mode in ("hot", "cold")} == {"wrong"}
+    assert "y[3]" in rows["test-spoils", "hot"]["reason"]
+    assert rows["test-spoils", "hot"]["reason"].endswith("(left by a sample, hot)")
+    assert rows["test-spoils", "hot"]["n_samples"] == 1
+    assert rows["test-a", "hot"]["status"] == "ok"
+
+
+def test_a_conversion_that_writes_to_the_matrix_is_an_error_and_harms_nobody(measure):
+    def convert(cls, a, **params):
+        a.col_idx.sort()
+        return CsrArrays.convert.__func__(cls, a)
+
+    _, rows, _ = measure(variant("A"), variant("Sorts", convert=classmethod(convert)), variant("B"), modes=("hot",))
+    assert [row["status"] for row in rows.values()] == ["ok", "error", "ok"]
+    assert "read-only" in rows["test-sorts", "hot"]["reason"]
+
+
+def test_every_group_draws_x_anew_and_its_rows_say_from_which_seed(measure):
+    drawn = []
+
+    class Sees(Right):
+        key = "test-sees"
+
+        def launches(self, x, y):
+            (launch,) = super().launches(x, y)
+            return [
+                Launch(
+                    "vector.cu",
+                    "none",
+                    1,
+                    1,
+                    (lambda *args: drawn.append(x[0]) or launch.args[0](*args), *launch.args[1:]),
+                )
+            ]
+
+    pipe, _, _ = measure(Sees, modes=("hot",))
+    first, seeds = set(drawn), [message[1]["x_seed"] for message in pipe.sent if message[0] == "matrix"]
+    assert len(first) >= 4  # two dense, two of whole numbers
+    assert len(set(seeds)) == 1
+    again, _, _ = measure(Sees, modes=("hot",))
+    assert again.sent[1][1]["x_seed"] != seeds[0]
+    assert len(set(drawn) - first) >= 1
+    assert len(set(drawn) & first) >= 1  # that of the run's own seed
+
+
+def test_a_format_that_does_not_fit_beside_the_others_is_measured_alone(measure):
+    tries = []
+
+    def convert(cls, a, **params):
+        tries.append(1)
+        if len(tries) == 1:
+            raise MemoryError("full")
+        return CsrArrays.convert.__func__(cls, a)
+
+    pipe, rows, _ = measure(variant("A"), variant("Large", convert=classmethod(convert)), variant("C"), modes=("hot",))
+    assert {row["status"] for row in rows.values()} == {"ok"}
+    order = [m[1] for m in pipe.sent if m[0] in ("row", "begin") and (m[0] == "row" or m[2].startswith("conv"))]
+    assert order.index(0) < order.index(1)
+    first_row = next(i for i, m in enumerate(pipe.sent) if m[0] == "row")
+    conversions = [i for i, m in enumerate(pipe.sent) if m[0] == "begin" and m[1] == 1 and "on the host" in m[2]]
+    assert conversions[0] < first_row < conversions[1]
+
+
+def test_a_format_that_never_fits_is_out_of_memory(measure):
+    def convert(cls, a, **params):
+        raise OutOfDeviceMemory("80 GB asked, 10 GB free")
+
+    _, rows, _ = measure(variant("A"), variant("Huge", convert=classmethod(convert)), modes=("hot",))
+    assert rows["test-huge", "hot"]["status"] == "oom"
+    assert "80 GB asked" in rows["test-huge", "hot"]["reason"]
+    assert rows["test-a", "hot"]["status"] == "ok"
+
+
+@pytest.mark.parametrize("sticky", [True, False])
+def test_a_fault_is_a_row_and_breaks_the_worker_only_where_it_is_sticky(measure, sticky):
+    class Faults(Right):
+        key = "test-faults"
+
+        def launches(self, x, y):
+            def multiply(x, y):
+                raise DeviceFault("illegal address", sticky=sticky)
+
+            return [Launch("vector.cu", "none", 1, 1, (multiply, x, y))]
+
+    if sticky:
+        with pytest.raises(DeviceFault, match="illegal address"):
+            measure(Faults, variant("A"))
+    else:
+        _, rows, _ = measure(Faults, variant("A"))
+        assert rows["test-faults", "cold"]["status"] == "crashed"
+        assert "illegal address" in rows["test-faults", "cold"]["reason"]
+        assert rows["test-a", "cold"]["status"] == "ok"
+
+
+def test_entries_that_overflow_the_type_are_skipped(measure, monkeypatch):
+    monkeypatch.setattr(OnDevice, "read", lambda self, seed, values: sparse.csr_array([[1e200, 1.0]]))
+    _, rows, _ = measure(variant("A"), dtype="f32")
+    assert {(row["status"], row["reason"]) for row in rows.values()} == {
+        ("skipped", "entries are not finite in float32")
+    }
+
+
+class Clocked(HostCuda):
+    """Time is what the kernels say that they take."""
+
+    def __init__(self):
+        super().__init__()
+        self.clock = 0.0
+
+    def elapsed(self, work, *, flush=False):
+        began = self.clock
+        work()
+        return self.clock - began
+
+
+def timed_variant(name, device, seconds, multiply, **members):
+    """A format whose SpMV does `multiply(honest product, x, y)`, which may return seconds in place of `seconds`."""
+
+    def launches(self, x, y):
+        (honest,) = Right.launches(self, x, y)
+        state = {}
+
+        def run(x, y, carry):
+            taken = multiply(lambda: honest.args[0](x, y, carry), x, y, state)
+            device.clock += seconds if taken is None else taken
+
+        return [Launch("vector.cu", "none", 1, 1, (run, *honest.args[1:]))]
+
+    return variant(name, launches=launches, **members)
+
+
+def honest(product, x, y, state):
+    product()
+
+
+def skips_while_x_is_the_same(product, x, y, state):
+    if np.array_equal(state.get("x"), x) and np.array_equal(state.get("y"), y):
+        return 1e-4
+    product()
+    state["x"], state["y"] = x.copy(), y.copy()
+    return None
+
+
+@pytest.mark.parametrize("mode", ["hot", "cold"])
+def test_work_that_is_skipped_while_x_is_the_same_is_found(measure, mode):
+    device = Clocked()
+    classes = [timed_variant("Honest", device, 7e-4, honest)]
+    classes.append(timed_variant("Skips", device, 7e-4, skips_while_x_is_the_same))
+    _, rows, _ = measure(*classes, modes=(mode,), device=device)
+    assert rows["test-honest", mode]["status"] == "ok"
+    assert rows["test-honest", mode]["t_x_changed"] == pytest.approx(7e-4)
+    skips = rows["test-skips", mode]
+    assert skips["status"] == "wrong"
+    assert "work is skipped" in skips["reason"] and "0.0007 s while x changes" in skips["reason"]
+    assert skips["t_median"] == pytest.approx(1e-4)
+
+
+def test_a_neighbour_that_slows_two_series_down_charges_nobody(measure):
+    class Neighbour(Clocked):
+        """Somebody else is at work while the first two series with a changing x are taken."""
+
+        slowed: ClassVar[list] = []
+        series = 0
+
+        def capture(self, program, repeats):
+            work = super().capture(program, repeats)
+            if len(program.launches) > 1:
+                self.series += 1
+                if self.series <= 2:
+                    self.slowed.append(work)
+            return work
+
+        def elapsed(self, work, *, flush=False):
+            return super().elapsed(work, flush=flush) * (3 if work in self.slowed else 1)
+
+    device = Neighbour()
+    _, rows, _ = measure(timed_variant("Honest", device, 7e-4, honest), modes=("hot",), device=device)
+    assert rows["test-honest", "hot"]["status"] == "ok"
+    assert device.series == 3
+
+
+class Capturing(HostCuda):
+    """Knows which capture it replays; 0 where work is enqueued one by one."""
+
+    captures = replaying = 0
+
+    def capture(self, program, repeats):
+        self.captures += 1
+        number = self.captures
+
+        def work():
+            self.replaying = number
+            for _ in range(repeats):
+                program.run()
+            self.replaying = 0
+
+        return work
+
+
+def test_a_call_that_works_only_while_it_is_captured_first_is_found(measure):
+    device, first = Capturing(), []
+
+    def launches(self, x, y):
+        (launch,) = Right.launches(self, x, y)
+
+        def multiply(x, y, carry):
+            if device.replaying:
+                first.append(device.replaying)
+            if device.replaying in (0, first[0] if first else 0):
+                launch.args[0](x, y, carry)
+
+        return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+
+    _, rows, _ = measure(variant("Once", launches=launches), device=device, modes=("hot",))
+    assert rows["test-once", "hot"]["status"] == "wrong"
+    assert rows["test-once", "hot"]["reason"].endswith("(while x changes, hot)")
+
+
+def test_work_done_while_launches_are_made_counts_as_setup(measure):
+    class Converts(Right):
+        key = "test-converts"
+
+        def launches(self, x, y):
+            began = time.perf_counter()
+            while time.perf_counter() < began + 0.01:
+                pass
+            return super().launches(x, y)
+
+    _, rows, _ = measure(Converts, modes=("hot",))
+    assert rows["test-converts", "hot"]["t_setup"] >= 0.01
+
+
+def test_a_conversion_that_loses_an_entry_is_wrong_whatever_its_kernel_does(measure):
+    def convert(cls, a, **params):
+        found = CsrArrays.convert.__func__(cls, a)
+        found["values"] = found["values"].copy()
+        found["values"][7] *= 2
+        return found
+
+    class Lies(Right):
+        key = "test-lies"
+
+        def launches(self, x, y):
+            return Right.holding(self.shape, self.arrays() | {"values": lies["values"]}).launches(x, y)
+
+    lies = {}
+
+    def remembers(cls, a, **params):
+        lies["values"] = a.values
+        return convert(cls, a)
+
+    Lies.convert = classmethod(remembers)
+    _, rows, _ = measure(Lies, variant("A"), modes=("hot",))
+    row = rows["test-lies", "hot"]
+    assert row["status"] == "wrong"
+    assert row["reason"].startswith("the value ") and row["reason"].endswith("(decoded)")
+    assert rows["test-a", "hot"]["decoded"] == "yes"
+
+
+def test_a_matrix_too_large_is_not_decoded_and_says_so(measure, monkeypatch):
+    monkeypatch.setattr(stages, "DECODED_ENTRIES", 199)
+    _, rows, _ = measure(variant("A"), modes=("hot",))
+    assert rows["test-a", "hot"]["status"] == "ok"
+    assert rows["test-a", "hot"]["decoded"] == "no: over 199 entries"
+
+
+def test_names_of_one_program_are_timed_once_and_have_its_times(measure):
+    first, second = variant("First", program="p"), variant("Second", program="p")
+    pipe, rows, _ = measure(first, second, variant("Third", program="q"), modes=("hot",))
+    timed = {index for index, stage in pipe.stages if stage.startswith("timing")}
+    assert timed == {0, 2}
+    assert {row["status"] for row in rows.values()} == {"ok"}
+    one, other = rows["test-first", "hot"], rows["test-second", "hot"]
+    assert one["program"] == other["program"] == "p" != rows["test-third", "hot"]["program"]
+    for column in ("t_median", "samples", "gflops", "t_x_changed", "error_ratio"):
+        assert one[column] == other[column]
+    assert other["decoded"] == "yes" and other["t_convert_device"] != one["t_convert_device"]
+
+
+def test_a_name_of_a_program_that_is_wrong_is_wrong_too(measure):
+    def launches(self, x, y):
+        runs = []
+        (launch,) = Right.launches(self, x, y)
+
+        def multiply(x, y, carry):
+            runs.append(1)
+            launch.args[0](x, y, carry)
+            if len(runs) > 5:
+                y[3] += 1
+
+        return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+
+    classes = [variant(name, program="p", launches=launches) for name in ("First", "Second")]
+    _, rows, _ = measure(*classes, modes=("hot",))
+    assert {row["status"] for row in rows.values()} == {"wrong"}
+    assert rows["test-second", "hot"]["reason"].startswith("runs the program of test-first, y[3] is")
+
+
+def test_who_overwrites_anothers_arrays_is_wrong_and_the_other_is_right(measure):
+    """With several rounds the arrays of all formats are on the device: an innocent one has to stay `ok`."""
+    seen = []
+
+    class Victim(Right):
+        key = "test-victim"
+
+        def launches(self, x, y):
+            seen.append(self.values)
+            return super().launches(x, y)
+
+    class Zeroes(Right):
+        key = "test-zeroes"
+
+        def launches(self, x, y):
+            (launch,) = super().launches(x, y)
+
+            def multiply(x, y, carry):
+                launch.args[0](x, y, carry)
+                seen[-1][...] = 0
+
+            return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
+
+    for order in ((Victim, Zeroes, variant("A")), (variant("B"), Victim, variant("C"), Zeroes)):
+        seen.clear()
+        _, rows, _ = measure(*order, modes=("hot",))
+        found = {key: (row["status"], row.get("reason", "")) for (key, _), row in rows.items()}
+        status, reason = found.pop("test-zeroes")
+        assert status == "wrong"
+        assert reason.startswith("changed arrays of test-victim while timing hot")
+        assert {status for status, _ in found.values()} == {"ok"}
+
+
+ROOFS = {"read": [(2**16, 3e-3), (2**30, 2e-1)], "sectors": [(2**16, 1e-12), (2**30, 2e-12)]}
+ROOFS |= {"lines": ROOFS["sectors"]}
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(2.9e-3, "ok"), (2.8e-3, "implausible")])
+def test_a_time_below_that_of_reading_the_arrays_is_implausible(measure, seconds, status):
+    _, rows, _ = measure(variant("A"), modes=("hot",), device=HostCuda(seconds), facts={"roofs": ROOFS})
+    row = rows["test-a", "hot"]
+    assert row["status"] == status
+    assert row["t_median"] == seconds
+    if status != "ok":
+        assert row["reason"].startswith("0.0028 s is less than the 0.003 s that reading its arrays and writing y takes")
+
+
+def test_a_launch_from_a_file_that_rows_do_not_know_is_an_error(measure, tmp_path):
+    other = tmp_path / "other.cu"
+    other.write_text("int other;")
+
+    def launches(self, x, y):
+        return [replace(launch, source=str(other)) for launch in Right.launches(self, x, y)]
+
+    _, rows, _ = measure(variant("Hidden", launches=launches), modes=("hot",))
+    ((_, row),) = rows.items()
+    assert row["status"] == "error"
+    assert (
+        "test-hidden launches none from" in row["reason"] and "other.cu, which no text in its modules" in row["reason"]
+    )

@@ -1,0 +1,92 @@
+"""What papers say beside what a run measured: pairs of kernels, fastest rivals, coverage."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from spmvbench import formats
+from spmvbench.reports import figures
+from spmvbench.reports.figures import claims
+
+TIMES = {  # of matrices of 1,000 and of 400,000 entries
+    "csr5": (1.0, 2.0),
+    "csr5[kernel=paper]": (2.0, 2.0),
+    "hyb": (3.0, 1.0),
+    "csr-vector": (2.0, 6.0),
+    "merge-csr": (1.0, 1.0),
+    "cusparse-csr-alg1": (2.0, 4.0),
+    "tile-deferred-coo": (0.5, np.nan),
+    "tile-deferred-coo[kernel=paper]": (1.0, 1.0),
+    "cusparse-coo": (1.0, 3.0),
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    found = [
+        {"matrix": f"a/{nnz}", "nnz": nnz, "label": label, "format": label.partition("[")[0], "t_median": times[k]}
+        for label, times in TIMES.items()
+        for k, nnz in enumerate((1_000, 400_000))
+    ]
+    rows = pd.DataFrame(found).assign(dtype="f64", mode="hot", setting="f64 hot")
+    return rows.assign(status=np.where(rows["t_median"].isna(), "skipped", "ok"))
+
+
+@pytest.fixture(scope="module")
+def table(rows):
+    return claims.data(rows, figures.Options(None, {}))
+
+
+def test_claims_name_formats_and_their_sources():
+    found = claims.claims()
+    for claim in found.itertuples():
+        assert {claim.format, *claim.baselines.replace("|", " ").split()} <= set(formats.keys())
+        assert claim.source
+        assert claim.dtype in ("f64", "f32", "")
+        assert np.isnan(claim.mean) or claim.mean > 0.5
+    assert set(found["paper"]) == {"CSR5", "Merge path", "TileSpMV", "EHYB", "FastLoad", "DASP", "MERBIT"}
+
+
+def test_a_kernel_meets_the_same_kind_of_its_rivals(table):
+    tile = table[table["over"] == "CSR5"].set_index("label")
+    assert dict(tile["rival"]) == {
+        "tile-deferred-coo": "csr5",
+        "tile-deferred-coo[kernel=paper]": "csr5[kernel=paper]",
+    }
+    assert tile.loc["tile-deferred-coo", ["geomean", "most", "compared", "coverage"]].tolist() == [2.0, 2.0, 1, 0.5]
+    assert tile.loc["tile-deferred-coo[kernel=paper]", ["geomean", "won", "compared"]].tolist() == [2.0, 1.0, 2]
+
+
+def test_the_fastest_of_several_rivals(table):
+    (own, paper) = table[table["paper"] == "CSR5"].itertuples()
+    assert (own.rival, own.geomean, own.median) == ("fastest of 3", pytest.approx(1.0), 1.25)
+    assert paper.geomean == pytest.approx(0.5**0.5)
+
+
+def test_the_fastest_is_of_all_rivals_that_the_run_has(rows):
+    one = (rows["label"] == "hyb") & (rows["nnz"] == 1_000)
+    options = figures.Options(None, {})
+    for left, compared in ((rows[~one], 1), (rows.assign(status=rows["status"].mask(one, "skipped")), 2)):
+        found = claims.data(left, options)
+        assert set(found.loc[found["paper"] == "CSR5", "compared"]) == {compared}
+
+
+def test_matrices_that_are_too_small_for_the_claim(table):
+    whole, large = table[table["paper"] == "Merge path"].itertuples()
+    assert (whole.compared, whole.geomean) == (2, pytest.approx(8**0.5))
+    assert (large.compared, large.geomean, large.coverage) == (1, 4.0, 0.5)
+
+
+def test_the_page_shows_them(table):
+    (shown,) = claims.show(table, {}, figures.Options(None, {}))
+    assert shown.caption == "f64 hot"
+    texts = [[cell.text for cell in row] for row in shown.rows]
+    assert any(
+        row[:2] == ["CSR5", "the best of 11 others, on 10 irregular matrices"] and row[4] == "1.285 arithmetic"
+        for row in texts
+    )
+
+
+def test_a_run_without_any(rows):
+    with pytest.raises(figures.LeftOut):
+        claims.data(rows[rows["label"] == "hyb"], figures.Options(None, {}))

@@ -1,0 +1,93 @@
+"""The figures of EHYB: what they compare, and what they say of what the run lacks."""
+
+import pandas as pd
+import pytest
+
+from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.speedup import duel_summary
+from spmvbench.reports import figures, page, style
+
+
+@pytest.fixture(scope="module")
+def measured(ehyb_rows):
+    return prepared(ehyb_rows)
+
+
+@pytest.fixture(scope="module")
+def options():
+    return figures.Options("csr-vector", style.marks(["csr-vector", "csr5", "ehyb"], "csr-vector"))
+
+
+def figure_of(name):
+    (figure,) = figures.choose([f"ehyb-{name}"])
+    return figure
+
+
+@pytest.mark.slow
+def test_family_is_drawn_whole(unrendered, ehyb_rows, environment, tmp_path):
+    report = page.write(ehyb_rows, environment, tmp_path, names=["ehyb"], images=[])
+    assert [drawn.name for drawn in report.drawn] == [
+        f"ehyb-{name}" for name in ("lines", "bars", "speedups", "preprocessing")
+    ]
+    assert report.left_out == {}
+
+
+def test_run_without_ehyb_or_its_matrices_leaves_all_out_for_one_reason(rows, measured, environment, tmp_path):
+    without = measured[~measured["format"].str.startswith("ehyb")]
+    reasons = {"no right row of ehyb, ehyb-rcm": without, "the run holds none of the 92 matrices of EHYB's paper": rows}
+    for said, held in reasons.items():
+        report = page.write(held, environment, tmp_path, names=["ehyb"])
+        ((reason, names),) = report.left_out.items()
+        assert reason.startswith(said) and len(names) == 4
+
+
+def test_matrices_rise_by_nonzeros_and_are_those_that_ehyb_holds(measured, options):
+    table = figure_of("lines").data(measured, options)
+    ours = measured[measured["format"].str.startswith("ehyb") & (measured["status"] == "ok")]
+    assert set(table["matrix"]) == set(ours.loc[ours["mode"] == "hot", "matrix"])
+    assert set(table["label"]) == {"ehyb", "ehyb-rcm", "csr5", "cusparse-csr-alg1"}
+    for _, part in table.groupby("setting", observed=True):
+        assert part["nnz"].is_monotonic_increasing
+
+
+@pytest.mark.parametrize("name", ["lines", "bars"])
+def test_figures_say_what_is_missing(name, measured, options, environment):
+    figure = figure_of(name)
+    with style.theme():
+        picture = figure.draw(figure.data(measured, options), environment, options)
+    above = picture.get_suptitle().replace("\n", " ")
+    assert "Of the paper's 92 matrices the run holds 2." in above
+    assert "No right row in this run: merge-csr, cusparse-csr-alg2." in above
+
+
+def test_lines_show_both_kernels_of_ehyb_and_of_rivals(measured, options):
+    labels = {
+        "ehyb": ("ehyb[kernel=paper]", "ehyb[kernel=paper,order=native]", "ehyb[order=native]"),
+        "csr5": ("csr5[kernel=paper]",),
+    }
+    more = [measured[measured["label"] == key].assign(label=label) for key in labels for label in labels[key]]
+    both = pd.concat([measured, *more], ignore_index=True)
+    shown = {"ehyb[order=native]", "ehyb[kernel=paper,order=native]", "ehyb-rcm"}
+    rivals = {"csr5", "csr5[kernel=paper]", "cusparse-csr-alg1"}
+    assert set(figure_of("lines").data(both, options)["label"]) == shown | rivals
+    assert set(figure_of("speedups").data(both, options)["over"]) == rivals
+
+
+def test_bars_prefer_the_matrices_of_the_paper(measured, options):
+    table = figure_of("bars").data(measured, options)
+    assert {"DNVS/ship_003", "Janna/Hook_1498"} <= set(table["matrix"])
+    assert table.groupby("setting", observed=True)["matrix"].nunique().max() == 16
+
+
+def test_steps_of_preprocessing_are_in_spmvs(measured, options):
+    table = figure_of("preprocessing").data(measured, options)
+    assert table["partitioning"].to_numpy() == pytest.approx(400)
+    assert table["reordering"].to_numpy() == pytest.approx(50)
+
+
+def test_statistics_of_duels():
+    table = pd.DataFrame(
+        {"setting": "f64 hot", "label": "ehyb", "over": "csr5", "matrix": list("abcd"), "speedup": [2.0, 0.5, 1.0, 1.5]}
+    )
+    (row,) = duel_summary(table).itertuples(index=False)
+    assert (row.matrices, row.won, row.max, row.min, row.mean) == (4, 0.5, 2.0, 0.5, 1.25)

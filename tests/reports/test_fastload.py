@@ -1,0 +1,147 @@
+"""The figures of FastLoad: what they compare, what they leave out, and what they say of what the run lacks."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from spmvbench.analysis.cases import prepared
+from spmvbench.reports import figures, page, style
+from spmvbench.reports.figures.fastload import four
+
+NAMES = ["groups", "two-phase", "rivals", "variation", "heights", "matrices", "preprocessing", "memory"]
+IMPROVED = "fastload[optimized=true]"
+
+
+@pytest.fixture(scope="module")
+def loaded(fastload_rows):
+    return prepared(fastload_rows)
+
+
+@pytest.fixture(scope="module")
+def options():
+    return figures.Options("csr-vector", style.marks(["csr-vector", "csr5", "fastload"], "csr-vector"))
+
+
+def table_of(name, rows, options):
+    (figure,) = figures.choose([f"fastload-{name}"])
+    return figure.data(rows, options)
+
+
+def texts(name, rows, options, environment):
+    """All words of the figure."""
+    (figure,) = figures.choose([f"fastload-{name}"])
+    with style.theme():
+        picture = figure.draw(figure.data(rows, options), environment, options)
+        picture.canvas.draw()
+        ticks = [tick.get_text() for ax in picture.axes for tick in (*ax.get_xticklabels(), *ax.get_yticklabels())]
+        return "\n".join(
+            [picture.get_suptitle(), *(text.get_text() for ax in picture.axes for text in ax.texts), *ticks]
+        )
+
+
+@pytest.mark.slow
+def test_family_is_drawn_whole(unrendered, fastload_rows, environment, tmp_path):
+    report = page.write(fastload_rows, environment, tmp_path, names=["fastload"], images=[])
+    assert [drawn.name for drawn in report.drawn] == [f"fastload-{name}" for name in NAMES]
+    assert report.left_out == {}
+    assert all("paper" in drawn.caption.lower() for drawn in report.drawn)
+
+
+def test_run_without_fastload_leaves_all_out_and_says_why(rows, environment, tmp_path):
+    report = page.write(rows, environment, tmp_path, names=["fastload"])
+    assert report.drawn == []
+    assert report.left_out["no right row of fastload, fastload-opt"] == [
+        f"fastload-{n}" for n in NAMES if n != "two-phase"
+    ]
+    assert report.left_out["no right row of two-phase with the times of its parts"] == ["fastload-two-phase"]
+
+
+def test_the_authors_kernel_of_a_rival_stands_beside_the_paper_s_numbers(loaded, options):
+    theirs = loaded[loaded["label"] == "csr5"].assign(label="csr5[kernel=paper]")
+    table = table_of("groups", pd.concat([loaded, theirs], ignore_index=True), options)
+    published = table.groupby("label")["published_microseconds"].agg(lambda s: s.notna().all())
+    assert published["csr5[kernel=paper]"] and not published["csr5"]
+
+
+def test_groups_are_means_over_matrices_that_all_got_right_beside_the_paper_s(loaded, options, environment):
+    table = table_of("groups", loaded, options)
+    assert set(table["group"]) == {"HB", "Bai"}  # not the generated matrices
+    assert list(table["group"].unique()) == ["HB", "Bai"]  # as the paper orders them
+    rows = loaded[(loaded["setting"] == "f64 hot") & (loaded["group"] == "Bai") & (loaded["status"] == "ok")]
+    rows = rows[rows["label"].isin(table["label"])]
+    wrong = "Bai/matrix0007"  # csr5 is wrong there
+    assert (rows.groupby("matrix")["label"].nunique() == table["label"].nunique()).sum() == 7
+    rows = rows[(rows["matrix"] != wrong) & (rows["label"] == IMPROVED)]
+    cell = table[(table["setting"] == "f64 hot") & (table["group"] == "Bai") & (table["label"] == IMPROVED)].iloc[0]
+    assert cell["matrices"] == 7 and cell["published_matrices"] == 78
+    assert cell["microseconds"] == pytest.approx(1e6 * np.exp(np.log(rows["t_median"]).mean()))
+    assert cell["published_microseconds"] == 6.3013
+    assert "Bai (7 of 78)" in texts("groups", loaded, options, environment)
+    with pytest.raises(figures.LeftOut, match="Pajek"):
+        table_of("groups", loaded[loaded["group"] == "synthetic"], options)
+
+
+def test_two_phases_are_rated_by_the_phases_that_the_paper_counts(loaded, options):
+    table = table_of("two-phase", loaded, options)
+    assert set(table["label"]) == {"two-phase", "csr5", "cusparse-csr-alg1", "tile-deferred-coo"}
+    one = table[(table["label"] == "two-phase") & (table["setting"] == "f64 hot")].iloc[0]
+    row = loaded[(loaded["setting"] == "f64 hot") & (loaded["label"] == "two-phase")].set_index("matrix")
+    row = row.loc[one["matrix"]]
+    assert one["gflops"] == pytest.approx(2e-9 * row["nnz"] / (0.5 * row["t_median"]))
+    assert set(table["setting"].astype(str)) == {"f64 hot", "f32 hot"}
+
+
+@pytest.mark.slow
+def test_rivals_are_compared_with_the_most_advanced_fastload(loaded, options, environment):
+    table = table_of("rivals", loaded, options)
+    duels = table[table["over"] != ""]
+    assert set(duels["label"]) == {IMPROVED}
+    assert set(duels["over"]) == {"cusparse-csr-alg1", "csc-warp", "csr5", "tile-deferred-coo"}
+    said = texts("rivals", loaded, options, environment)
+    assert "Shown are 16 matrices of the collection, in the paper all 2,757." in said
+    assert "No right row" not in said
+    fewer = loaded[~loaded["format"].isin(["csr5", "csc-warp"])]
+    assert "No right row in this run: basic CSC, CSR5." in texts("rivals", fewer, options, environment)
+    only = loaded[loaded["format"] == "fastload"]
+    with pytest.raises(figures.LeftOut, match="cusparse-csr-alg1, csc-warp, csr5, tile-deferred-coo"):
+        table_of("rivals", only, options)
+
+
+def test_speed_ups_stand_at_the_variation_of_the_matrix(loaded, options):
+    table = table_of("variation", loaded, options)
+    known = loaded.drop_duplicates("matrix").set_index("matrix")["row_len_cv"]
+    assert (table["row_len_cv"] == table["matrix"].map(known)).all()
+    assert set(table["method"]) == {"cuSPARSE", "basic CSC", "CSR5", "TileSpMV"}
+
+
+def test_heights_stand_in_the_paper_s_order_beside_its_numbers(loaded, options):
+    table = table_of("heights", loaded, options)
+    assert list(table["height"].unique()) == ["none", "1", "2", "8", "improved"]
+    some = table[(table["setting"] == "f64 hot") & (table["over"] == "csr5")].set_index("height")
+    assert some["matrices"].tolist() == [23] * 5 and some["collection"].tolist() == [15] * 5
+    assert some.loc["none", "speedup"] == pytest.approx(some.loc["1", "speedup"] / 3)
+    assert some.loc["improved", "speedup"] == pytest.approx(some.loc["1", "speedup"] / 0.8)
+    assert (some.loc["8", "published_speedup"], some.loc["8", "published_faster"]) == (2.72, 0.92)
+    assert np.isnan(some.loc["improved", "published_speedup"])
+
+
+def test_four_matrices_are_the_largest_of_their_kinds():
+    kinds = {"a": ("x", 5), "b": ("x", 9), "c": ("y", 1), "d": ("z", 7), "e": ("u", 2), "f": ("v", 3)}
+    rows = pd.DataFrame([{"matrix": name, "kind": kind, "nnz": nnz} for name, (kind, nnz) in kinds.items()])
+    assert four(pd.concat([rows, rows])) == ["e", "f", "d", "b"]
+    assert four(rows[rows["kind"] == "x"]) == ["b"]
+
+
+def test_memory_needs_a_conversion_on_a_device(loaded, options):
+    table = table_of("memory", loaded, options)
+    assert (table["bytes_peak"] == 3 * table["bytes_format"]).all()
+    assert table.groupby("dtype")["matrix"].nunique().tolist() == [3, 3]  # the rows hold three kinds
+    with pytest.raises(figures.LeftOut, match="no conversion on a device"):
+        table_of("memory", loaded.assign(bytes_peak=0), options)
+
+
+def test_preprocessing_keeps_host_and_device_apart(loaded, options):
+    table = table_of("preprocessing", loaded, options)
+    assert set(table["label"]) == {IMPROVED, "csr5", "tile-deferred-coo"}
+    assert set(table["path"]) == {"host", "device"}
+    assert not table.duplicated(["matrix", "label", "dtype", "path"]).any()

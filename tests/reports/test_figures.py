@@ -1,0 +1,280 @@
+"""Every figure, found as the report finds them: what it draws is what its table holds."""
+
+import itertools
+import json
+import math
+import re
+
+import pandas as pd
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+from matplotlib.ticker import LogFormatter
+
+from spmvbench.analysis.cases import prepared
+from spmvbench.errors import UsageError
+from spmvbench.reports import charts, figures, page, published, style, tables
+
+EVERY = figures.every()
+TILESPMV = ("methods", "shares", "rivals", "representative", "space", "preprocessing")
+
+
+@pytest.fixture(scope="module")
+def ready(rows):
+    return prepared(rows)
+
+
+@pytest.fixture(scope="module")
+def tiled(tile_rows):
+    return prepared(tile_rows)
+
+
+@pytest.fixture(scope="module")
+def loaded(fastload_rows):
+    return prepared(fastload_rows)
+
+
+@pytest.fixture(scope="module")
+def surveyed(survey_rows):
+    return prepared(survey_rows)
+
+
+@pytest.fixture(scope="module")
+def partitioned(ehyb_rows):
+    return prepared(ehyb_rows)
+
+
+@pytest.fixture(scope="module")
+def sparse(sparse_rows):
+    return prepared(sparse_rows)
+
+
+@pytest.fixture
+def about(figure, ready, tiled, loaded, surveyed, partitioned, sparse):
+    """Rows that hold what a figure is about."""
+    families = {
+        "tilespmv": tiled, "fastload": loaded, "survey": surveyed, "ehyb": partitioned, "tilespmspv": sparse,
+    }  # fmt: skip
+    return next((rows for family, rows in families.items() if figure in figures.known()[family]), ready)
+
+
+@pytest.fixture(scope="module")
+def options(matrices):
+    marks = style.marks(["csr-vector", "csr5", "hyb", "ell"], "csr-vector")
+    return figures.Options("csr-vector", marks, matrices, [published.get("survey-k40m")])
+
+
+def test_modules_are_complete_and_their_names_differ():
+    for figure in EVERY:
+        assert figure.title and figure.caption.endswith(".") and isinstance(figure.performance, bool)
+    assert len({figure.name for figure in EVERY}) == len({figure.order for figure in EVERY}) == len(EVERY)
+
+
+def test_unknown_figure_names_the_nearest():
+    with pytest.raises(UsageError, match=r"'rofline'; did you mean roofline"):
+        figures.choose(["rofline"])
+
+
+def test_family_chooses_all_of_its_figures_and_goes_with_others():
+    chosen = [figure.name for figure in figures.choose(["tilespmv", "bytes", "tilespmv-space"])]
+    assert chosen == ["bytes", *(f"tilespmv-{name}" for name in TILESPMV)]
+    assert {figure.name for figure in figures.choose(None)} >= set(chosen)
+
+
+def test_chosen_figures_stand_in_the_order_of_the_page():
+    assert [figure.name for figure in figures.choose(["bytes", "profile"])] == ["profile", "bytes"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("figure", EVERY, ids=lambda f: f.name)
+def test_figure_draws_its_table(figure, about, options, environment):
+    about = about.assign(program=about["label"].str[:3])  # some names of each family are one program
+    table = figure.data(about, options)
+    assert len(table) and set(table.get("label", [])) - {""} <= set(about["label"])
+    assert "Broken/archive" not in set(table.get("matrix", []))
+    assert hasattr(figure, "draw") or hasattr(figure, "show")
+    if hasattr(figure, "draw"):
+        with style.theme():
+            picture = figure.draw(table, environment, options)
+            assert apart(picture) == []
+        panels = [ax for ax in picture.axes if ax.get_visible() and ax.get_label() != "<colorbar>"]
+        assert panels
+        for ax in panels:
+            assert ax.get_title(loc="left") and ax.get_xlabel()
+            assert min(ax.get_window_extent().size) >= 8, "pressed flat by what stands beside it"
+            assert ax.lines or ax.collections or ax.patches or ax.images
+        formatters = [axis.get_major_formatter() for ax in picture.axes for axis in (ax.xaxis, ax.yaxis)]
+        assert not any(isinstance(found, LogFormatter) for found in formatters), "formulas are not drawn"
+    if hasattr(figure, "show"):
+        shown = figure.show(table, environment, options)
+        assert shown and len({part.caption for part in shown}) == len(shown)
+        for part in shown:
+            assert part.rows and {len(row) for row in part.rows} == {len(part.columns)}
+
+
+def apart(picture):
+    """Which texts of a figure meet another text of the same panel, or leave the figure.
+
+    Lines to them do not count, nor do letters beside points.
+    """
+    renderer = FigureCanvasAgg(picture).get_renderer()
+    picture.draw_without_rendering()  # lays out as drawing does
+    inside = picture.bbox.padded(2)
+    found = []
+    for ax in [ax for ax in picture.axes if ax.get_visible()]:
+        texts = [*ax.texts, *ax.get_xticklabels(), *ax.get_yticklabels(), ax.title, ax._left_title]
+        low, high = ax.get_xlim(), ax.get_ylim()
+        kept = [tick for axis, (a, b) in ((ax.xaxis, low), (ax.yaxis, high)) for tick in axis.get_major_ticks()
+                if min(a, b) <= tick.get_loc() <= max(a, b)]  # fmt: skip
+        ticks = {id(text) for tick in kept for text in (tick.label1, tick.label2)}
+        texts = [text for text in texts if text.get_text().strip() and text.get_visible()]
+        labels = {*map(id, ax.get_xticklabels()), *map(id, ax.get_yticklabels())}
+        texts = [text for text in texts if id(text) not in labels or id(text) in ticks]
+        boxes = [(text.get_text(), Text.get_window_extent(text, renderer), text.get_rotation()) for text in texts]
+        found += [f"{text!r} leaves the figure" for text, box, _ in boxes if not inside.contains(*box.min)]
+        found += [f"{text!r} leaves the figure" for text, box, _ in boxes if not inside.contains(*box.max)]
+        straight = [(text, box.padded(-1)) for text, box, angle in boxes if angle % 90 == 0]
+        found += [
+            f"{one!r} meets {other!r}"
+            for (one, box), (other, its) in itertools.combinations(straight, 2)
+            if box.overlaps(its) and len(one + other) > 2
+        ]
+    return found
+
+
+@pytest.mark.parametrize("figure", [f for f in EVERY if hasattr(f, "chart")], ids=lambda f: f.name)
+def test_charts_are_whole(figure, about, options, environment):
+    chart = figure.chart(figure.data(about, options), environment, options)
+    data = charts.page_data(about, about, options, {figure.name: chart})
+    found = json.loads(tables.script_json(data))["charts"][figure.name]
+    assert found["kind"] in ("points", "curves", "spans", "shares", "cells")
+    if "columns" in found:
+        columns = found["columns"]
+        lengths = {len(column["at"] if isinstance(column, dict) else column) for column in columns.values()}
+        assert len(lengths) == 1 and lengths.pop() > 0 and "panel" in columns
+        assert all(
+            0 <= at < len(column["of"])
+            for column in columns.values()
+            if isinstance(column, dict)
+            for at in column["at"]
+        )
+        fields = {found[axis]["field"] for axis in "xy" if axis in found and "field" in found[axis]}
+        assert fields <= set(columns) | {"nnz", "mean", "cv"}
+        assert not found.get("ups") or set(found["ups"]) == set(columns["panel"]["of"])
+
+
+def test_texts_that_meet_or_leave_are_found():
+    with style.theme():
+        figure, (axes,) = style.grid(1, 1)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.text(0.5, 0.5, "one")
+        axes.text(0.51, 0.5, "other")
+        axes.text(3, 0.5, "gone", in_layout=False)
+        assert apart(figure) == ["'gone' leaves the figure"] * 2 + ["'one' meets 'other'"]
+
+
+@pytest.mark.slow
+def test_a_format_keeps_its_mark_over_a_whole_report(monkeypatch, unrendered, survey_rows, environment, tmp_path):
+    drawn = []
+    monkeypatch.setattr(style, "legend", lambda figure, shown, *args, **more: drawn.append(dict(shown)))
+    report = page.write(survey_rows, environment, tmp_path, published=[published.get("survey-k40m")])
+    given = {}
+    for shown in drawn:
+        for label, mark in shown.items():
+            label = re.sub(r".* \((.*)\)$", r"\1", label).lower()  # the survey's name, and ours in brackets
+            assert given.setdefault(label, mark) == mark, label
+    assert len(given) > 8 and len(report.drawn) > 10
+
+
+def test_marks_of_all_differ_and_those_of_one_figure_by_colour_too():
+    labels = [f"format{i}" for i in range(150)]
+    beside = labels[100:107]
+    found = style.marks_of_all([*labels, "format100[k=1]"], style.marks(labels, "format3"), [beside])
+    assert len({(mark.color, mark.marker, mark.filled) for mark in found.values()}) == len(found) == 151
+    assert len({found[label].color for label in beside}) == len(beside)
+    assert found["format3"] is style.BASELINE
+
+
+def test_names_with_dollar_signs_are_drawn_as_they_are():
+    name = "a$b_{c$.mtx"
+    with style.theme():
+        figure, (axes,) = style.grid(1, 1)
+        axes.plot([0, 1], [1, 2], label=name)
+        axes.set(title=name, xlabel=name)
+        axes.text(0, 1, name)
+        style.names_below(axes, [f"file/{name}", "HB/1138_bus"])
+        style.missing(figure, [name])
+        style.legend(figure, style.marks([name]))
+        figure.draw_without_rendering()
+    assert sum(text.get_text() == name for text in figure.findobj(Text)) >= 4
+
+
+@pytest.mark.parametrize("figure", [f for f in EVERY if f.performance], ids=lambda f: f.name)
+def test_wrong_rows_are_nowhere(figure, about, options):
+    table = figure.data(about, options)
+    if "matrix" in table:
+        right = table[table["status"] == "ok"] if "status" in table else table  # else it is there by its status alone
+        assert not ((right["matrix"] == "Oberwolfach/matrix0007") & (right.get("label") == "csr5")).any()
+    assert not (table.select_dtypes("number") == 9999.0).any(axis=None)
+
+
+def test_profile_keeps_settings_apart_and_levels_at_coverage(ready, options):
+    (profile,) = figures.choose(["profile"])
+    table = profile.data(ready, options)
+    assert list(table["setting"].unique()) == ["f64 hot", "f64 cold", "f32 hot", "f32 cold"]
+    right = ready[(ready["setting"] == "f64 hot") & (ready["status"] == "ok")]
+    level = table[table["setting"] == "f64 hot"].groupby("label")["rho"].max()
+    assert level.to_dict() == pytest.approx((right.groupby("label").size() / 30).to_dict())
+
+
+def test_roofline_without_bandwidth_is_left_out(ready, options):
+    (roofline,) = figures.choose(["roofline"])
+    with pytest.raises(figures.LeftOut, match="no measured bandwidth"):
+        roofline.draw(roofline.data(ready, options), {}, options)
+
+
+def test_roofline_on_an_unknown_device_still_has_its_roof(ready, options):
+    (roofline,) = figures.choose(["roofline"])
+    picture = roofline.draw(roofline.data(ready, options), {"read_bandwidth_gbps": 100.0}, options)
+    assert not any("multiprocessor" in text.get_text() for ax in picture.axes for text in ax.texts)
+
+
+def test_marks_are_told_apart_by_colour_and_by_marker_and_by_line():
+    found = style.marks([f"format{i}" for i in range(70)], "format3")
+    assert len(found) == 9 and next(iter(found)) == "format3"
+    for part in ("color", "marker"):
+        assert len({getattr(mark, part) for mark in found.values()}) == len(found)
+    others = [mark for mark in found.values() if mark is not style.BASELINE]
+    assert len({str(mark.line) for mark in others}) == len(others)
+
+
+def test_parts_that_differ_by_a_width_are_one(ready, options):
+    known = ready[ready["t_parts"] != ""].copy()
+    known["t_parts"] = json.dumps({"ell_22": 2e-6, "ell_32": 1e-6, "csr_52": 1e-6, "csr": 0.0})
+    (parts,) = figures.choose(["parts"])
+    table = parts.data(known, options)
+    found = table[["label", "part", "share"]].drop_duplicates().to_numpy().tolist()
+    assert found == [["hyb", "ell", 0.75], ["hyb", "csr", 0.25]]
+
+
+def test_break_even_that_never_comes_is_kept_as_infinite(ready, options):
+    (breakeven,) = figures.choose(["breakeven"])
+    table = breakeven.data(ready, options)
+    assert math.isinf(table["break_even"].max())
+    assert set(table["setting"].astype(str)) == {"f64 hot", "f32 hot"}
+    assert set(table["path"]) == {"device"}
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
+def test_files_repeat_byte_for_byte(ready, options, environment, suffix):
+    (coverage,) = figures.choose(["coverage"])
+    with style.theme():
+        pictures = [coverage.draw(coverage.data(ready, options), environment, options) for _ in range(2)]
+        one, other = (style.rendered(picture, suffix) for picture in pictures)
+    assert one == other
+
+
+def test_coarse_keeps_the_last_of_each_part():
+    values = pd.Series([1.0, 1.1, 1.2, 5.0, 9.9]).to_numpy()
+    assert style.coarse(values, 1.0, 10.0, parts=9).tolist() == [2, 3, 4]

@@ -1,0 +1,160 @@
+"""The figures of TileSpMV: what they compare, and what they say of what the run lacks."""
+
+import pandas as pd
+import pytest
+
+from spmvbench.analysis.cases import prepared
+from spmvbench.matrices import sets
+from spmvbench.reports import figures, page, style
+
+
+@pytest.fixture(scope="module")
+def tiled(tile_rows):
+    return prepared(tile_rows)
+
+
+@pytest.fixture(scope="module")
+def options():
+    return figures.Options("csr-vector", style.marks(["csr-vector", "csr5", "tile"], "csr-vector"))
+
+
+def table_of(name, rows, options):
+    (figure,) = figures.choose([f"tilespmv-{name}"])
+    return figure.data(rows, options)
+
+
+def texts(name, rows, options, environment):
+    """All words of the figure."""
+    (figure,) = figures.choose([f"tilespmv-{name}"])
+    with style.theme():
+        picture = figure.draw(figure.data(rows, options), environment, options)
+        picture.canvas.draw()
+        above = [picture.get_suptitle()]
+        labels = [tick.get_text() for ax in picture.axes for tick in ax.get_xticklabels()]
+        return "\n".join([*above, *(text.get_text() for ax in picture.axes for text in ax.texts), *labels])
+
+
+def without(rows, *formats):
+    return rows[~rows["format"].isin(formats)]
+
+
+@pytest.mark.slow
+def test_family_is_drawn_whole(unrendered, tile_rows, environment, tmp_path):
+    report = page.write(tile_rows, environment, tmp_path, names=["tilespmv"], images=[])
+    names = ["methods", "shares", "rivals", "representative", "space", "preprocessing"]
+    assert [drawn.name for drawn in report.drawn] == [f"tilespmv-{name}" for name in names]
+    assert report.left_out == {}
+    for drawn in report.drawn:
+        assert "paper" in drawn.caption.lower()
+
+
+def test_run_without_tiles_leaves_all_out_for_one_reason(rows, environment, tmp_path):
+    report = page.write(rows, environment, tmp_path, names=["tilespmv"])
+    ((reason, names),) = report.left_out.items()
+    assert reason == "no right row of tile-csr, tile, tile-deferred-coo"
+    assert len(names) == 6
+
+
+def test_each_method_is_compared_with_the_one_before(tiled, options):
+    table = table_of("methods", tiled, options)
+    pairs = set(table.loc[table["over"] != "", ["label", "over"]].itertuples(index=False, name=None))
+    assert pairs == {("tile", "tile-csr"), ("tile-deferred-coo", "tile")}
+    assert set(table["setting"].astype(str)) == {"f64 hot", "f32 hot"}
+    some = table[(table["setting"] == "f64 hot") & (table["matrix"] == "Williams/cant")].set_index(["label", "over"])
+    rate = some["gflops"]
+    assert some.loc[("tile", "tile-csr"), "speedup"] == pytest.approx(rate["tile", ""] / rate["tile-csr", ""])
+
+
+def test_methods_that_the_run_lacks_are_named(tiled, options, environment):
+    assert "No right row in this run: tile." in texts("methods", without(tiled, "tile"), options, environment)
+    with pytest.raises(figures.LeftOut, match="no right row of tile-csr, tile-deferred-coo"):
+        table_of("methods", without(tiled, "tile-csr", "tile-deferred-coo"), options)
+
+
+def test_the_authors_kernels_meet_the_authors(tiled, options):
+    theirs = [
+        tiled[tiled["label"] == key].assign(label=f"{key}[kernel=paper]") for key in ("tile-deferred-coo", "csr5")
+    ]
+    table = table_of("rivals", pd.concat([tiled, *theirs], ignore_index=True), options)
+    pairs = set(table.loc[table["over"] != "", ["label", "over"]].itertuples(index=False, name=None))
+    rivals = ("merge-csr", "cusparse-bsr")
+    assert pairs == {
+        *(("tile-deferred-coo", rival) for rival in (*rivals, "csr5")),
+        *(("tile-deferred-coo[kernel=paper]", rival) for rival in (*rivals, "csr5[kernel=paper]")),
+    }
+
+
+def test_rivals_are_compared_with_the_most_advanced_method(tiled, options, environment):
+    table = table_of("rivals", without(tiled, "tile-deferred-coo", "merge-csr"), options)
+    assert set(table.loc[table["over"] != "", "label"]) == {"tile"}
+    assert set(table["over"]) == {"", "csr5", "cusparse-bsr"}
+    with pytest.raises(figures.LeftOut, match="no right row of merge-csr, csr5, cusparse-bsr"):
+        table_of("rivals", without(tiled, "merge-csr", "csr5", "cusparse-bsr"), options)
+
+
+def test_rivals_figure_says_wins_and_the_largest_speed_up(tiled, options, environment):
+    table = table_of("rivals", tiled, options)
+    duel = table[(table["over"] == "csr5") & (table["setting"] == "f64 hot")]
+    assert len(duel) == 23  # csr5 is wrong on one of 24
+    best = duel.loc[duel["speedup"].idxmax()]
+    name = best["matrix"].split("/")[1]
+    said = f"faster on {(duel['speedup'] > 1).sum()} of 23\nat most {best['speedup']:.2f}x ({name})"
+    assert said in texts("rivals", tiled, options, environment)
+
+
+def test_rival_of_one_type_only_leaves_its_other_panel_empty(tiled, options, environment):
+    rows = tiled[(tiled["format"] != "cusparse-bsr") | (tiled["dtype"] == "f64")]
+    assert texts("rivals", rows, options, environment).count("no matrix in common") == 1
+
+
+def test_shares_add_up_and_come_from_the_classification_before_deferring(tiled, options):
+    for rows, label in ((tiled, "tile"), (without(tiled, "tile"), "tile-deferred-coo")):
+        table = table_of("shares", rows, options)
+        assert set(table["label"]) == {label}
+        assert table.groupby("matrix")[["tiles", "nonzeros"]].sum().to_numpy() == pytest.approx(1.0)
+        assert table["nnz"].is_monotonic_increasing
+
+
+def test_matrices_of_the_set_that_are_missing_are_named(tiled, options, environment):
+    members = sets.members("tilespmv16")
+    said = texts("representative", tiled, options, environment)
+    measured = ["TSOPF/TSOPF_RS_b2383", "Williams/cant", "GHS_indef/exdata_1", "Andrianov/mip1"]
+    assert set(table_of("representative", tiled, options)["matrix"]) == set(measured)
+    for matrix in set(members) - set(measured):
+        assert matrix in said
+    for matrix in measured:
+        assert matrix not in said and matrix.split("/")[1] in said
+    with pytest.raises(figures.LeftOut, match="tilespmv16"):
+        table_of("representative", tiled[~tiled["matrix"].isin(members)], options)
+
+
+def test_space_is_over_plain_csr(tiled, options):
+    table = table_of("space", tiled, options)
+    assert set(table["label"]) == {"csr-vector", "tile-csr", "tile"}
+    assert set(table.loc[table["label"] == "csr-vector", "ratio"]) == {1.0}
+    with pytest.raises(figures.LeftOut, match="cusparse-csr-alg1"):
+        table_of("space", without(tiled, "csr-vector"), options)
+
+
+def test_rows_older_than_the_time_of_the_host_say_so(tiled, options, environment):
+    old = tiled.assign(t_spmv_host=float("nan"))
+    assert texts("preprocessing", old, options, environment).count("not measured") == 4
+    assert "not measured" not in texts("preprocessing", tiled, options, environment)
+
+
+def test_marks_are_those_of_the_report_and_differ_in_a_figure():
+    shown = style.marks(["a", "b", "c", "d", "e", "f", "g", "h"], "csr")
+    found = style.marks_of(["x", "b", "csr", "y"], shown)
+    assert list(found) == ["x", "b", "csr", "y"]
+    assert found["b"] is shown["b"] and found["csr"] is shown["csr"]
+    assert len({mark.color for mark in found.values()}) == 4
+    few = style.marks(["a", "b"])
+    assert style.marks_of(["x"], few)["x"] not in few.values()
+
+
+@pytest.mark.slow
+def test_a_run_with_tiles_in_one_type_only_is_drawn_whole(unrendered, tile_rows, environment, tmp_path):
+    tiles = tile_rows["format"].str.startswith("tile")
+    report = page.write(tile_rows[~tiles | (tile_rows["dtype"] == "f64")], environment, tmp_path, names=["tilespmv"])
+    assert report.left_out == {}
+    assert "f32" not in (tmp_path / "figures" / "tilespmv-space.csv").read_text()

@@ -1,0 +1,445 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.rows import store
+from spmvbench.rows.schema import COLUMNS, MATRIX_COLUMNS, SCHEMA_VERSION, arrow_schema, blank_row
+
+
+def row(case_id, **columns):
+    return blank_row() | {"case_id": case_id, "status": "skipped"} | columns
+
+
+def about(sha, **columns):
+    return blank_row(MATRIX_COLUMNS) | {"matrix_sha256": sha} | columns
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "results" / "a-run"
+
+
+def test_every_column_survives_the_round_trip(folder):
+    values = {
+        "str": "text ∞",
+        "int": 2**40 + 1,
+        "float": 1.25e-6,
+        "bool": True,
+        "floats": np.array([1e-6, 3.3e-6], np.float32).tolist(),
+    }
+    words = {"status": "ok", "dtype": "f64", "mode": "hot", "op": "spmv", "device": "cuda:0"}
+    words |= {"started_at": "2026-01-01T10:00:00", "t_parts": '{"text": 1.5}'}
+    words |= dict.fromkeys(["params", "bytes_arrays", "detail"], "{}") | {"schema_version": SCHEMA_VERSION}
+    written = {name: values[kind] for name, (kind, _) in COLUMNS.items()} | words
+    store.append(folder, written)
+    for _ in range(2):  # as a part, then merged
+        loaded = store.load(folder)
+        assert list(loaded.columns) == list(COLUMNS)
+        got = loaded.iloc[0].to_dict()
+        assert got.pop("samples").tolist() == written["samples"]
+        assert got == {name: value for name, value in written.items() if name != "samples"}
+        store.compact(folder)
+    schema = pq.read_schema(folder / "rows.parquet")
+    assert schema.metadata == {b"schema_version": str(SCHEMA_VERSION).encode()}
+    assert {field.name: field.metadata[b"meaning"].decode() for field in schema} == {
+        name: meaning for name, (_, meaning) in COLUMNS.items()
+    }
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_column_that_came_later_is_empty_in_older_files(folder, merged):
+    for case, seconds in (("a", 1.0), ("b", 2.0)):
+        store.append(folder, row(case, t_spmv_host=seconds, detail="{}"))
+    old = folder / "parts/a.parquet"
+    pq.write_table(pq.read_table(old).drop_columns(["t_spmv_host", "detail"]), old)
+    if merged:
+        old.rename(folder / "rows.parquet")
+    loaded = store.load(folder)
+    assert list(loaded.columns) == list(COLUMNS)
+    assert loaded["t_spmv_host"].fillna(-1).tolist() == [-1, 2.0]
+    assert loaded["detail"].tolist() == ["", "{}"]
+    store.compact(folder)
+    assert store.load(folder)["t_spmv_host"].fillna(-1).tolist() == [-1, 2.0]
+
+
+def test_what_an_older_row_holds_as_null_is_empty(folder):
+    store.append(folder, row("a") | dict.fromkeys(("reason", "nnz", "t_median", "experiment", "samples")))
+    for _ in range(2):  # as a part, then merged
+        (found,) = store.load(folder).to_dict("records")
+        assert [found[name] for name in ("reason", "nnz", "experiment")] == ["", 0, False]
+        assert np.isnan(found["t_median"]) and list(found["samples"]) == []
+        store.compact(folder)
+
+
+def test_missing_times_stay_nan_and_empty_samples_stay_lists(folder):
+    store.append(folder, row("a"))
+    loaded = store.load(folder)
+    assert np.isnan(loaded["t_median"][0])
+    assert loaded["samples"][0].tolist() == []
+
+
+@pytest.mark.parametrize("clock", ["2030-01-01", "1999-12-31"])
+def test_the_row_written_last_counts_whatever_the_clock_says(folder, clock):
+    today = {"started_at": "2024-01-01T00:00:00.000000+00:00"}
+    store.append(folder, row("b", sequence=1, reason="old", **today))
+    store.append(folder, row("a", sequence=2, **today))
+    store.compact(folder)
+    assert store.next_sequence(folder) == 3
+    store.append(folder, row("b", sequence=3, reason="new", started_at=f"{clock}T00:00:00.000000+00:00"))
+    for _ in range(2):  # as a part, then merged
+        assert store.load(folder)[["case_id", "reason"]].to_numpy().tolist() == [["a", ""], ["b", "new"]]
+        store.compact(folder)
+    store.describe(folder, about("m", sequence=7))
+    assert store.next_sequence(folder) == 8
+
+
+def test_a_part_of_a_version_that_counted_no_rows_is_later_than_what_is_merged(folder):
+    store.append(folder, row("a", sequence=5, reason="old"))
+    store.compact(folder)
+    store.append(folder, row("a", reason="new"))
+    assert store.load(folder)["reason"].tolist() == ["new"]
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_a_reader_misses_no_row_while_another_process_compacts(folder, monkeypatch, after):
+    """The compaction comes after so many files were read."""
+    store.append(folder, row("a"))
+    store.compact(folder)
+    for case in "bc":
+        store.append(folder, row(case))
+    read, seen = store._table, []
+
+    def table(path, kept):
+        if len(seen) == after:
+            seen.append(None)
+            store.compact(folder)
+        seen.append(path)
+        return read(path, kept)
+
+    monkeypatch.setattr(store, "_table", table)
+    assert store.load(folder)["case_id"].tolist() == ["a", "b", "c"]
+
+
+def test_a_kill_between_merging_and_removing_parts_doubles_nothing(folder, monkeypatch):
+    for case in "abc":
+        store.append(folder, row(case))
+    with monkeypatch.context() as patch:
+        patch.setattr(store.Path, "unlink", lambda self, **_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            store.compact(folder)
+    assert len(list((folder / "parts").iterdir())) == 3
+    assert store.load(folder)["case_id"].tolist() == ["a", "b", "c"]
+    store.compact(folder)
+    assert store.load(folder)["case_id"].tolist() == ["a", "b", "c"]
+    assert list((folder / "parts").iterdir()) == []
+
+
+def test_a_damaged_part_is_named_and_its_case_measured_again(folder, capsys):
+    for case in "ab":
+        store.append(folder, row(case, source_hash="s", matrix_sha256="m"))
+    damaged = folder / "parts" / "a.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    assert store.measured(folder) == {"b": "s"}
+    assert str(damaged) in capsys.readouterr().err
+    store.compact(folder)
+    assert damaged.exists()
+    store.append(folder, row("a", source_hash="t", matrix_sha256="m"))
+    assert store.measured(folder) == {"a": "t", "b": "s"}
+
+
+def test_cases_whose_matrix_could_not_be_read_are_not_measured(folder):
+    store.append(folder, row("a", source_hash="s", status="skipped"))
+    store.append(folder, row("b", source_hash="s", status="skipped", matrix_sha256="m"))
+    assert store.measured(folder) == {"b": "s"}
+
+
+def test_what_failed_is_not_settled(folder):
+    for case, status in zip("abcdefg", ("ok", "skipped", "wrong", "oom", "timeout", "crashed", "error"), strict=True):
+        store.append(folder, row(case, source_hash="s", status=status, matrix_sha256="m", t_median=1e-5))
+    assert list(store.measured(folder)) == list("abcdefg")
+    assert list(store.measured(folder, settled=True)) == ["a", "b"]
+
+
+def test_what_was_too_large_is_due_once_it_has_room(folder):
+    skipped = {"source_hash": "s", "status": "skipped", "matrix_sha256": "m"}
+    store.append(folder, row("a", **skipped, bytes_needed=1000, bytes_limit=500))
+    store.append(folder, row("b", **skipped, bytes_needed=10**6, bytes_limit=500))
+    store.append(folder, row("c", **skipped, bytes_needed=800))  # the format itself refused it
+    assert list(store.measured(folder, max_bytes=999)) == ["a", "b", "c"]
+    assert list(store.measured(folder, max_bytes=1000)) == ["b", "c"]
+    assert list(store.measured(folder)) == ["c"]  # the device's own limit is not known
+    store.append_session(folder, {"started": "1", "default_max_bytes": 2000})
+    store.append_session(folder, {"started": "2", "default_max_bytes": None})
+    assert list(store.measured(folder)) == ["b", "c"]
+
+
+def test_a_foreign_parquet_file_among_the_parts_is_ignored(folder, capsys):
+    store.append(folder, row("a"))
+    pq.write_table(arrow_schema().empty_table().select(["name"]).replace_schema_metadata(), folder / "parts/b.parquet")
+    assert store.load(folder)["case_id"].tolist() == ["a"]
+    assert "b.parquet" in capsys.readouterr().err
+
+
+def test_damaged_merged_rows_stop_everything(folder):
+    store.append(folder, row("a"))
+    store.compact(folder)
+    (folder / "rows.parquet").write_bytes(b"no parquet")
+    with pytest.raises(SpmvbenchError, match=r"rows\.parquet is damaged"):
+        store.load(folder)
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_rows_of_a_newer_version_are_refused(folder, monkeypatch, merged):
+    newer = arrow_schema().with_metadata({"schema_version": str(SCHEMA_VERSION + 1)})
+    monkeypatch.setitem(vars(store._CASES), "schema", newer)
+    store.append(folder, row("a"))
+    if merged:
+        (folder / "parts/a.parquet").rename(folder / "rows.parquet")
+    monkeypatch.undo()
+    with pytest.raises(SpmvbenchError, match="newer spmvbench"):
+        store.load(folder)
+
+
+def test_half_written_files_are_no_rows_and_are_cleared(folder):
+    store.append(folder, row("a"))
+    leftover = folder / "parts" / ".b.parquet.tmp"
+    leftover.write_bytes(b"PAR1")
+    assert store.load(folder)["case_id"].tolist() == ["a"]
+    merging = folder / ".rows.parquet.tmp"
+    merging.write_bytes(b"PAR1")
+    with store.lock(folder):
+        assert not leftover.exists() and not merging.exists()
+
+
+def test_a_run_is_found_by_name_and_by_path_and_missed_with_a_hint(folder):
+    store.append(folder, row("a"))
+    store.append_session(folder, {"started": "1"})
+    results = folder.parent
+    assert store.folder("a-run", results) == folder
+    assert store.folder(folder) == folder
+    with pytest.raises(UsageError, match="did you mean a-run"):
+        store.load("a-rum", results)
+    with pytest.raises(UsageError, match="spmvbench run --set demo"):
+        store.load("anything", results / "nowhere")
+
+
+def test_runs_are_listed_newest_first(tmp_path):
+    import os
+
+    for age, name in enumerate(["new", "old", "older"]):
+        store.append(tmp_path / name, row("a"))
+        store.append_session(tmp_path / name, {"started": "1"})
+        os.utime(tmp_path / name / "run.json", (1e9 - age, 1e9 - age))
+    (tmp_path / "no-run").mkdir()
+    assert [path.name for path in store.runs(tmp_path)] == ["new", "old", "older"]
+    assert store.runs(tmp_path / "nowhere") == []
+
+
+def test_sessions_add_up_and_the_last_one_is_the_environment(folder):
+    store.append(folder, row("a"))
+    assert store.environment(folder) == {"sessions": []}
+    store.append_session(folder, {"started": "1", "device": "emulated"})
+    store.append_session(folder, {"started": "2", "device": "cuda:0", "ended": None})
+    store.append_session(folder, {"started": "2", "device": "cuda:0", "ended": "3"})
+    environment = store.environment(folder)
+    assert environment["device"] == "cuda:0"
+    assert [session.get("ended") for session in environment["sessions"]] == [None, "3"]
+    assert json.loads((folder / "run.json").read_text())["schema_version"] == SCHEMA_VERSION
+    (folder / "run.json").write_text("{")
+    with pytest.raises(SpmvbenchError, match=r"run\.json is damaged"):
+        store.environment(folder)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "null",
+        "[]",
+        '{"sessions": null}',
+        '{"sessions": 1}',
+        '{"sessions": [null]}',
+        '{"sessions": [{"started": null}]}',
+        '{"sessions": [{"started": "1", "properties": [1]}]}',
+        '{"sessions": [{"started": "1", "properties": {"multiprocessors": "many"}}]}',
+        '{"sessions": [{"started": "1", "read_bandwidth_gbps": NaN}]}',
+        '{"sessions": [{"started": "1", "default_max_bytes": "2GB"}]}',
+        '{"sessions": ' + "[" * 100_000,
+        "9" * 10_000,
+        "\udcff",
+    ],
+    ids=lambda text: ascii(text)[:60],
+)
+def test_a_record_that_is_none_is_damaged(folder, text):
+    store.append(folder, row("a"))
+    (folder / "run.json").write_bytes(text.encode(errors="surrogateescape"))
+    for look in (store.environment, store.measured):
+        with pytest.raises(SpmvbenchError, match=r"run\.json is damaged"):
+            look(folder)
+
+
+def test_what_a_record_holds_as_null_is_missing(folder):
+    store.append(folder, row("a"))
+    nothing = dict.fromkeys(("properties", "read_bandwidth_gbps", "default_max_bytes", "device"))
+    store.append_session(folder, {"started": "1", **nothing})
+    assert set(store.environment(folder)) == {"started", "sessions"}
+    assert store.measured(folder) == {}
+
+
+def test_who_writes_is_told_that_the_folder_is_gone(folder):
+    folder.mkdir(parents=True)
+    with store.standing(folder) as ask:
+        ask()
+        folder.rename(folder.with_name("elsewhere"))
+        with pytest.raises(SpmvbenchError, match="a-run was removed or moved"):
+            ask()
+        folder.mkdir()
+        with pytest.raises(SpmvbenchError, match="a-run was removed or moved"):
+            ask()
+
+
+def test_descriptions_of_matrices_are_kept_beside_the_rows(folder):
+    store.append(folder, row("a"))
+    assert store.matrices(folder).empty and store.described(folder) == set()
+    picture = {"row_lengths": np.array([2, 7]), "row_counts": [5, 1], "density": np.array([0.25, 1.0])}
+    store.describe(folder, about("m", group="G", name="n", down=1, across=2, **picture))
+    for _ in range(2):  # as a part, then merged
+        found = store.matrices(folder)
+        assert list(found.columns) == list(MATRIX_COLUMNS)
+        assert found.loc[0, ["matrix_sha256", "name", "across"]].tolist() == ["m", "n", 2]
+        assert [found.loc[0, name].tolist() for name in picture] == [[2, 7], [5, 1], [0.25, 1.0]]
+        assert found.loc[0, "zoom_density"].tolist() == []
+        assert store.described(folder) == {"m"}
+        store.compact(folder)
+    assert list((folder / "matrices").iterdir()) == []
+    assert store.load(folder)["case_id"].tolist() == ["a"]
+    schema = pq.read_schema(folder / "matrices.parquet")
+    assert schema.field("density").metadata[b"meaning"].decode() == MATRIX_COLUMNS["density"][1]
+    aside = store.set_aside(folder)
+    assert store.described(aside) == {"m"} and store.described(folder) == set()
+
+
+def test_a_kill_while_merging_loses_and_doubles_no_description(folder, monkeypatch):
+    for sha in "mn":
+        store.describe(folder, about(sha))
+    store.append(folder, row("a"))
+    (folder / "matrices" / ".o.parquet.tmp").write_bytes(b"PAR1")
+    with monkeypatch.context() as patch:
+        patch.setattr(store.Path, "unlink", lambda self, **_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            store.compact(folder)
+    with store.lock(folder):
+        assert not (folder / "matrices" / ".o.parquet.tmp").exists()
+    for _ in range(2):
+        assert store.matrices(folder)["matrix_sha256"].tolist() == ["m", "n"]
+        assert store.load(folder)["case_id"].tolist() == ["a"]
+        store.compact(folder)
+
+
+def test_two_processes_cannot_work_on_one_folder(folder):
+    hold = "import sys; from spmvbench.rows.store import *\nwith lock(Path(sys.argv[1])): print(1, flush=True), input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "1\n"
+        with pytest.raises(SpmvbenchError, match=rf"process {other.pid}\).*another --run"), store.lock(folder):
+            pass
+        other.kill()
+    with store.lock(folder):
+        pass
+
+
+def test_what_is_set_aside_is_still_a_run(folder):
+    assert store.set_aside(folder) is None
+    store.append(folder, row("a"))
+    store.append_session(folder, {"started": "1"})
+    aside = store.set_aside(folder)
+    assert store.load(aside)["case_id"].tolist() == ["a"]
+    assert store.measured(folder) == {}
+    with pytest.raises(UsageError):
+        store.load(folder)
+
+
+@pytest.mark.parametrize("name", [".lock", "worker.log", "parts", "matrices"])
+def test_a_session_writes_to_no_link(folder, name):
+    """A run's folder may come from somebody else."""
+    store.append(folder, row("a"))
+    store.append_session(folder, {"started": "1"})
+    store.compact(folder)
+    elsewhere = folder.parent / "elsewhere"
+    if name in ("parts", "matrices"):
+        elsewhere.mkdir()
+        (elsewhere / ".x.parquet.tmp").write_text("a user's")
+        if (folder / name).is_dir():
+            (folder / name).rmdir()
+    else:
+        elsewhere.write_text("a user's")
+    (folder / name).symlink_to(elsewhere)
+    with pytest.raises(SpmvbenchError, match=f"{name} is a symbolic link"), store.lock(folder):
+        pass
+    held = elsewhere / ".x.parquet.tmp" if elsewhere.is_dir() else elsewhere
+    assert held.read_text() == "a user's" and store.load(folder)["case_id"].tolist() == ["a"]
+
+
+def test_a_lock_or_log_with_a_second_name_is_not_written_to(folder):
+    """As an archive may bring it."""
+    store.append(folder, row("a"))
+    precious = folder.parent / "precious"
+    precious.write_text("a user's")
+    for name in (".lock", "worker.log"):
+        (folder / name).hardlink_to(precious)
+    with pytest.raises(OSError, match="second name"), store.lock(folder):
+        pass
+    with pytest.raises(OSError, match="second name"):
+        store.opened_log(folder)
+    assert precious.read_text() == "a user's"
+
+
+def test_links_under_the_names_of_temporaries_and_logs_are_not_written_to(folder):
+    store.append(folder, row("a"))
+    precious = folder.parent / "precious"
+    precious.write_text("a user's")
+    for name in ("parts/.b.parquet.tmp", ".rows.parquet.tmp", "run.json.of-others"):
+        (folder / name).symlink_to(precious)
+    (folder / "run.json").symlink_to(folder.parent / "none")
+    store.append(folder, row("b"))
+    store.compact(folder)
+    store.append_session(folder, {"started": "1"})
+    assert precious.read_text() == "a user's" and not (folder.parent / "none").exists()
+    assert sorted(store.load(folder)["case_id"]) == ["a", "b"]
+    (folder / "worker.log").symlink_to(precious)
+    with pytest.raises(OSError, match="symbolic link is not followed"):
+        store.opened_log(folder)
+    (folder / "worker.log").unlink()
+    for text in (b"one", b"two"):
+        with store.opened_log(folder) as log:
+            log.write(text)
+    assert (folder / "worker.log").read_bytes() == b"onetwo"
+
+
+def test_what_is_no_process_number_is_not_said_of_a_lock(folder):
+    with store.lock(folder):
+        (folder / ".lock").write_text("\x1b[31mred")
+        with pytest.raises(SpmvbenchError, match=r"^another spmvbench is working on"), store.lock(folder):
+            pass
+
+
+def test_a_name_is_looked_for_under_results_and_anything_else_is_a_path(folder, monkeypatch):
+    store.append(folder, row("a"))
+    results = folder.parent
+    (results / "inside").mkdir()
+    monkeypatch.chdir(folder)
+    assert store.folder(".") == Path(".")
+    for run in ("..", "../inside", "", "parts", f"../{folder.name}x"):
+        with pytest.raises(UsageError):
+            store.folder(run, results / "inside")
+    assert store.folder(f"../{folder.name}", results / "inside").samefile(folder)
+    assert store.name_of("ünï-2.a+b_c") == "ünï-2.a+b_c"
+    (results / ".trash").mkdir()
+    (results / ".trash" / "run.json").touch()
+    assert store.runs(results) == []

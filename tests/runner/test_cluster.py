@@ -1,0 +1,437 @@
+"""Runs on several workers, all emulated: whole processes, killed ones, and the scripts of docs/cluster.md."""
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import psutil
+import pytest
+
+import spmvbench
+from spmvbench import formats
+from spmvbench.errors import SpmvbenchError
+from spmvbench.matrices import Matrix
+from spmvbench.measure.cases import Settings
+from spmvbench.rows import store
+from spmvbench.runner import costs, driver, plan
+from spmvbench.runner.session import Watcher
+
+pytest.importorskip("distributed")
+from distributed import Client, Security
+
+from spmvbench.runner.cluster import remote, workers
+from spmvbench.runner.cluster.scheduling import Deal
+from spmvbench.runner.cluster.session import REFUSALS, Flight, Session
+
+CHAOS = Path(__file__).with_name("chaos.py")
+PAGE = Path(spmvbench.__file__).parents[1] / "docs" / "cluster.md"
+BIN = Path(sys.executable).parent
+
+
+@pytest.fixture
+def environment(tmp_path, slow_format):
+    (tmp_path / "slow.py").write_text(slow_format(0.4))
+    return os.environ | {"SPMVBENCH_FORMATS": str(tmp_path / "slow.py"), "PATH": f"{BIN}:{os.environ['PATH']}"}
+
+
+def of(process, mark):
+    """The descendants of a process whose command line holds a word."""
+    found = []
+    for child in process.children(recursive=True):
+        with suppress(psutil.Error):  # it has ended meanwhile
+            if mark in " ".join(child.cmdline()):
+                found.append(child)
+    return found
+
+
+def alive(pid):
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def until(condition):
+    while not (found := condition()):
+        time.sleep(0.02)
+    return found
+
+
+MATRICES = [f"tridiag:{n}" for n in range(20, 26)]
+LOCAL = ["--device", "emulated", "--scheduler", "local", "--workers", "2"]
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_costs_nothing_but_time_and_the_run_stops_and_goes_on(spmvbench_run, tmp_path):
+    args = [*MATRICES, "--formats", "slow,csr-vector", *LOCAL, "--run", "r"]
+    folder, process = tmp_path / "results" / "r", spmvbench_run(*args)
+    until(lambda: len(list(folder.glob("parts/*"))) >= 2)
+    of(process, "bench.cluster.remote")[0].kill()
+    before = store.load(folder).set_index("case_id")["started_at"].to_dict()
+    until(lambda: len(list(folder.glob("parts/*"))) >= 4)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130, err
+    assert "The same command continues" in err
+    again = spmvbench_run(*args)
+    out, err = again.communicate()
+    assert again.returncode == 0, err
+    assert re.search(r"[1-9]\d* measured already", out)
+    rows = store.load(folder)
+    assert len(rows) == rows["case_id"].nunique() == 12
+    assert set(rows["status"]) == {"ok"}
+    assert rows["run_id"].eq("r").all() and sorted(rows["sequence"]) == sorted(set(rows["sequence"]))
+    after = rows.set_index("case_id")["started_at"].to_dict()
+    assert {case: after[case] for case in before} == before  # none was measured again
+    assert len(store.matrices(folder)) == 6
+    session = store.environment(folder)["sessions"][-1]
+    assert sum(worker["rows"] for worker in session["workers"]) == session["rows"]
+    assert session["wall"] > 0 and session["launch_floor"]["hot"] > 0
+    log = (folder / "worker.log").read_text()
+    assert "was lost with" in log and "the worker sent" not in log
+    together = Path(os.environ["SPMVBENCH_HOME"]) / "together"
+    assert not list(together.iterdir())  # the last worker has cleared what they shared
+
+
+@pytest.mark.slow
+def test_a_worker_keeps_its_measuring_process_from_job_to_job_however_long_a_case_takes(
+    spmvbench_run, slow_format, tmp_path
+):
+    (tmp_path / "slow.py").write_text(slow_format(1.5 * driver.LOOK))
+    run = spmvbench_run(*MATRICES[:2], "--formats", "slow", *LOCAL[:-1], "1", "--run", "long")
+    _, err = run.communicate()
+    assert run.returncode == 0, err
+    folder = tmp_path / "results" / "long"
+    assert "was lost" not in (folder / "worker.log").read_text()
+    session = store.environment(folder)
+    (worker,) = session["workers"]
+    first = pd.Timestamp(store.load(folder)["started_at"].min()) - pd.Timestamp(session["started"])
+    assert 0 < worker["seconds"]["starting"] < worker["ready"] < first.total_seconds()
+
+
+@pytest.fixture
+def session(tmp_path):
+    """A session of two cases whose workers are pretended. Its answers, notices and rows are kept."""
+    kept = SimpleNamespace(told=[], answered=[], rows=[], described=[])
+    queue = SimpleNamespace(close=lambda: None)
+    matrix = Matrix("synthetic", "tridiag:9", "tridiag", "synthetic")
+    (group,) = plan.grouped(plan.cross([matrix], formats.parse("ell,coo-flat"), ["f64"], ["hot"], "emulated", 0))
+    settings = Settings("emulated")
+    workers = SimpleNamespace(queue=lambda name: queue, put=lambda queue, value: kept.answered.append(value))
+    writer = SimpleNamespace(row=lambda row: not kept.rows.append(row), description=kept.described.append)
+    with open(tmp_path / "log", "wb") as log:
+        deal, watcher = Deal([group], costs.prior(settings)), Watcher(on_notice=kept.told.append)
+        made = Session(workers, deal, settings, writer, None, watcher, log, (group,))
+        made.kept, made.cases = kept, group.cases
+
+        def fly(number, worker="tcp://a"):
+            """Have a worker take all that is left, in one job."""
+            left = [case for group in made.deal.left for case in group.cases]
+            made.deal.left.clear()
+            future = SimpleNamespace(cancel=lambda: None, done=lambda: False)
+            flown = plan.grouped(sorted(left, key=group.cases.index))[0]
+            made.flights[number] = Flight(flown, worker, future, queue, {case.case_id: case for case in left})
+
+        made.fly = fly
+        yield made
+
+
+def left_of(session):
+    return {case.case_id for group in session.deal.left for case in group.cases}
+
+
+def test_a_worker_that_refuses_is_given_up_and_named(session):
+    for number in range(REFUSALS):
+        session.fly(number)
+        session.take([number, "end", {"refused": "no driver", "log": ""}])
+    assert session.kept.told == ["tcp://a gets no more work: no driver"]
+    assert left_of(session) == {case.case_id for case in session.cases}
+    with pytest.raises(SpmvbenchError, match="no worker can measure: no driver"):
+        session.deal_out(["tcp://a"])
+
+
+ROW = {"case_id": "FIRST", "status": "ok"}
+LIES = {
+    "a row of an unknown case": ("row", ROW | {"case_id": "0123456789abcdef"}),
+    "a row of no case": ("row", {"status": "ok"}),
+    "a row of what is no text": ("row", ROW | {"case_id": ["x"]}),
+    "a row of an unknown column": ("row", ROW | {"colour": "red"}),
+    "a row of an unknown status": ("row", ROW | {"status": "fine"}),
+    "a row that is none": ("row", [1]),
+    "a description that is none": ("description", "x"),
+    "a description without a hash": ("description", {"down": 1}),
+    "facts without a host": ("facts", {"device": "emulated", "properties": {}}),
+    "facts of no properties": ("facts", {"device": "emulated", "properties": 7, "host_id": "x"}),
+    "an end without a log": ("end", {}),
+    "an end with seconds that are none": ("end", {"log": "", "seconds": {"reading": "long"}}),
+    "an end that refuses without a reason": ("end", {"log": "", "refused": None}),
+    "an unknown kind": ("hello", {}),
+    "a kind that is none": (["row"], ROW),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_what_fits_no_case_is_the_workers_fault_and_only_its(session, lie):
+    kind, content = LIES[lie]
+    first, second = session.cases
+    if isinstance(content, dict) and content.get("case_id") == "FIRST":
+        content = content | {"case_id": first.case_id}
+    session.fly(0, "tcp://liar")
+    session.take([0, kind, content])
+    assert not session.flights and not session.kept.rows and not session.kept.answered and not session.kept.described
+    assert left_of(session) == {first.case_id, second.case_id}  # dealt again, to whoever comes
+    session.take([0, "row", ROW | {"case_id": first.case_id}])  # what it sends later is nobody's
+    session.fly(1)
+    for case in session.cases:
+        session.take([1, "row", ROW | {"case_id": case.case_id, "label": "best", "t_case": 1.0}])
+    session.take([1, "end", {"log": "", "seconds": {"reading": 1}, "t_job": 2.0, "reading": ()}])
+    assert [(row["case_id"], row["label"]) for row in session.kept.rows] == [
+        (first.case_id, "ell"),
+        (second.case_id, "coo-flat"),
+    ]
+    assert session.kept.answered == [True] * 3 and not session.deal and session.kept.told == []
+    session.log.flush()
+    assert re.match(r"tcp://liar: the worker sent (what|a|that) \w+", Path(session.log.name).read_text())
+
+
+def test_what_a_worker_is_still_reading_is_not_read_by_another(session):
+    session.fly(0)
+    (flight,) = session.flights.values()
+    what = flight.group.matrix, flight.group.seed
+    session.members["tcp://a"].ahead.add(what)
+    session.deal.reading.add(what)
+    session.take((0, "end", {"log": "", "reading": (remote.named(what),)}))  # as Dask hands lists over
+    assert session.deal.reading == {what}
+    session.fly(1)
+    session.take((1, "end", {"log": "", "reading": ()}))
+    assert session.deal.reading == set()
+
+
+def test_a_worker_that_lies_again_gets_no_more_work(session):
+    for number in range(REFUSALS):
+        session.fly(number, "tcp://liar")
+        session.take([number, "row", ROW | {"case_id": "x"}])
+    assert session.kept.told == [
+        "tcp://liar gets no more work: the worker sent a row of a case that it was not to measure"
+    ]
+
+
+@pytest.mark.parametrize("message", [None, [], [0, "row"], [[], "row", ROW], [7, "row", ROW], "row"])
+def test_a_message_of_no_job_is_left_lying(session, message):
+    session.fly(0)
+    session.take(message)
+    assert list(session.flights) == [0] and not session.kept.rows
+
+
+@pytest.fixture
+def local():
+    """The address of a session's scheduler on this host, and all processes that the session is made of."""
+    with workers.local([None, None]) as made:
+        until(lambda: len(made.present()) == 2)
+        yield made.client.scheduler.address, [psutil.Process(), *psutil.Process().children(recursive=True)]
+
+
+def answer(address, context=None):
+    """What a stranger who asks for a page, or in whatever other way, is told."""
+    with suppress(OSError), socket.create_connection(address) as plain:
+        stranger = context.wrap_socket(plain) if context else plain
+        with stranger:
+            stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            return b"".join(iter(lambda: stranger.recv(4096), b""))
+    return b""
+
+
+def test_a_local_session_is_reached_by_nobody_else(local):
+    address, processes = local
+    listening = [
+        socket.laddr for process in processes for socket in process.net_connections(kind="inet") if not socket.raddr
+    ]
+    assert len(listening) == 3  # a scheduler and its two workers, and no HTTP
+    assert {where.ip for where in listening} == {"127.0.0.1"}
+    lines = " ".join(word for process in processes for word in process.cmdline())
+    assert address in lines and "PRIVATE" not in lines
+    blind = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
+    for where in listening:
+        socket.create_connection(where).close()  # somebody is there
+        assert answer(where) == answer(where, blind) == b""
+    of_another = Security.temporary()
+    for url, security in [(address, of_another), (address.replace("tls", "tcp"), None)]:
+        with pytest.raises(OSError), workers._quiet():
+            Client(url, security=security, timeout=2, set_as_default=False).close()
+
+
+def test_a_local_session_needs_a_key(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(SpmvbenchError, match=r"needs cryptography: pip install 'spmvbench\[cluster\]'"):
+        workers.local([None]).__enter__()
+
+
+HIDES = """
+import os, subprocess
+from pathlib import Path
+from spmvbench.formats import register
+from spmvbench.formats.csr.csr import CsrScalar
+
+@register
+class Hides(CsrScalar):
+    key = "hides"
+    reference = "none"
+    survey_name = ""
+
+    @classmethod
+    def convert(cls, a, **params):
+        child = subprocess.Popen(["sleep", "3600"], start_new_session=True)
+        with open(Path(__file__).with_name("hidden"), "a") as file:
+            print(child.pid, file=file)
+        return super().convert(a)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", [LOCAL, LOCAL[:2]], ids=["local", "alone"])
+def test_workers_and_what_formats_hide_end_with_a_client_that_is_killed(spmvbench_run, tmp_path, where):
+    (tmp_path / "slow.py").write_text((tmp_path / "slow.py").read_text() + HIDES)
+    run = spmvbench_run(*MATRICES, "--formats", "hides,slow", *where, "--run", "k")
+    until(lambda: (tmp_path / "hidden").exists() and (tmp_path / "hidden").read_text())
+    until(lambda: len(of(run, "spmvbench.measure.worker")) >= (4 if where == LOCAL else 2))  # with their supervisors
+    there = run.children(recursive=True)
+    run.kill()
+    run.communicate()
+    ids = {process.pid for process in there} | {int(pid) for pid in (tmp_path / "hidden").read_text().split()}
+    until(lambda: not any(map(alive, ids)))
+    assert int((tmp_path / "hidden").read_text().split()[0]) in ids
+
+
+def block(name):
+    """A script of the page."""
+    return re.search(rf'^```sh title="{name}"\n(.*?)^```', PAGE.read_text(encoding="utf-8"), re.M | re.S)[1]
+
+
+@pytest.fixture
+def slurm(tmp_path, environment):
+    """A folder in which the page's scripts run as SLURM would run them: srun runs what it is given, `tasks` times."""
+    tools = {
+        "srun": 'for more in $(seq 2 ${TASKS:-1}); do "$@" & done; exec "$@"',
+        "scontrol": 'echo "$@" >> requeued',
+        "hostname": "echo 127.0.0.1",
+        "spmvbench": f'exec {sys.executable} -m spmvbench "$@"',
+        "dask": f'exec {sys.executable} -m dask "$@"',
+    }
+    (tmp_path / "bin").mkdir()
+    for name, script in tools.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{script}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    environment["PATH"] = f"{tmp_path / 'bin'}:{environment['PATH']}"
+    for name in ("tls.sh", "dask.sh", "array.sh"):
+        (tmp_path / name).write_text(block(name))
+    return environment
+
+
+@pytest.mark.slow
+def test_a_job_array_measures_every_case_once_and_a_requeued_task_goes_on(start, slurm, tmp_path):
+    slurm |= {"SLURM_ARRAY_TASK_COUNT": "2", "SLURM_ARRAY_JOB_ID": "7"}
+    args = [*MATRICES[:4], "--formats", "slow,csr-vector", "--device", "emulated", "--run", "s"]
+    parts = [tmp_path / "results" / f"s.shard-{number}-of-2" for number in (1, 2)]
+    slurm["SLURM_ARRAY_TASK_ID"] = "1"
+    task = start("bash", "array.sh", *args)
+    until(lambda: list(parts[0].glob("parts/*")))
+    of(task, "-m spmvbench run")[-1].send_signal(signal.SIGTERM)
+    task.communicate()
+    assert task.returncode == 130
+    assert (tmp_path / "requeued").read_text() == "requeue 7_1\n"
+    for number in ("1", "2"):
+        slurm["SLURM_ARRAY_TASK_ID"] = number
+        task = start("bash", "array.sh", *args)
+        assert task.communicate() and task.returncode == 0
+    held = [set(store.load(part)["case_id"]) for part in parts]
+    assert len(held[0]) == len(held[1]) == 4 and not held[0] & held[1]
+    merged = start("spmvbench", "runs", "merge", *parts, "--into", "s")
+    assert merged.communicate() and merged.returncode == 0
+    whole = start("spmvbench", "run", *args)
+    assert "8 measured already, 0 to measure" in whole.communicate()[0]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
+def test_the_job_with_a_scheduler_and_workers_ends_with_the_rows(start, slurm, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    (tmp_path / "dask.sh").write_text(block("dask.sh").replace("8786", port))
+    slurm["TASKS"] = "2"
+    job = start("bash", "dask.sh", *MATRICES, "--formats", "slow,csr-vector", "--run", "d")
+    until(lambda: len(list((tmp_path / "results" / "d" / "parts").glob("*"))) >= 2)
+    (key,) = tmp_path.glob("tls-*/key")
+    assert key.parent.stat().st_mode & 0o077 == 0
+    assert answer(("127.0.0.1", int(port))) == b""
+    listening = [
+        socket.laddr
+        for process in job.children(recursive=True)
+        for socket in process.net_connections(kind="inet")
+        if not socket.raddr
+    ]
+    pages = [answer((where.ip, where.port)) for where in listening if where.ip == "127.0.0.1"]
+    assert all(page == b"" or page.startswith(b"HTTP/1.1 404") for page in pages)
+    with pytest.raises(OSError), workers._quiet():
+        Client(f"tls://127.0.0.1:{port}", security=Security.temporary(), timeout=2, set_as_default=False).close()
+    _, err = job.communicate()
+    assert job.returncode == 0, err
+    assert "The workers emulate a GPU" in err and "has no TLS" not in err
+    assert not list(tmp_path.glob("tls-*"))
+    rows = store.load(tmp_path / "results" / "d")
+    assert len(rows) == 12 and set(rows["status"]) == {"ok"}
+    assert "the worker sent" not in (tmp_path / "results" / "d" / "worker.log").read_text()
+    assert len(store.environment(tmp_path / "results" / "d")["workers"]) == 2
+
+
+@pytest.mark.slow
+def test_no_scheduler_and_workers_with_other_formats_are_said_in_one_line(spmvbench_run, start, slurm, tmp_path):
+    nobody = spmvbench_run("tridiag:9", "--device", "emulated", "--scheduler", "tcp://127.0.0.1:1")
+    _, err = nobody.communicate()
+    assert nobody.returncode == 1 and err.startswith("Error: no scheduler answers at tcp://127.0.0.1:1")
+    assert err.count("\n") == 1
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    start("dask", "scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
+    environment = dict(slurm)
+    slurm.pop("SPMVBENCH_FORMATS")
+    start("dask", "worker", f"tcp://127.0.0.1:{port}", "--nthreads", 1, "--resources", "GPU=1", "--no-nanny")
+    slurm |= environment
+    refused = spmvbench_run("tridiag:9", "--formats", "slow", "--scheduler", f"tcp://127.0.0.1:{port}")
+    _, err = refused.communicate()
+    assert refused.returncode == 1
+    assert f"tcp://127.0.0.1:{port} has no TLS: whoever reaches it can run programs" in err
+    assert "no worker can measure" in err and "set SPMVBENCH_FORMATS alike" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_killing_everything_at_random_loses_doubles_and_blames_nothing(start, tmp_path):
+    cases = ["--matrices", *MATRICES[:4], "--faults", "hang=1,lie=1", "--options", "--dtype f64 --timeout 10"]
+    run = start(sys.executable, CHAOS, "--moments", 4, "--pause", 3, *cases)  # one of each kind
+    out, err = run.communicate()
+    assert run.returncode == 0, out + err
+    assert "lost 0, doubled 0, without a row 0" in out
+
+
+def test_chaos_counts_what_is_doubled(tmp_path):
+    spec = importlib.util.spec_from_file_location("chaos", CHAOS)
+    chaos = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(chaos)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"case_id": ["a", "b", "a", "c"]}), tmp_path / store.ROWS)
+    assert chaos.doubled(tmp_path) == 1

@@ -1,0 +1,137 @@
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+
+from spmvbench import formats
+from spmvbench.errors import UsageError
+from spmvbench.measure.cases import DTYPES
+from spmvbench.runner import plan
+
+
+@dataclasses.dataclass(frozen=True)
+class Named:
+    """As much of a collection.Matrix as planning looks at."""
+
+    name: str
+    group: str = "G"
+    kind: str = "test"
+    file_sha256: str = ""
+    generator_hash: str = ""
+
+    @property
+    def id(self):
+        return f"{self.group}/{self.name}"
+
+
+def cross(device="emulated", text="csr-scalar,ell,ell[threads=2]", modes=("hot",), dtypes=("f64",), names="ab", seed=0):
+    return plan.cross([Named(name) for name in names], formats.parse(text), dtypes, modes, device, seed)
+
+
+def test_the_cross_holds_every_combination_once():
+    cases = cross("cuda:0", modes=("hot", "cold"), dtypes=("f64", "f32"))
+    assert len(cases) == 2 * 3 * 2 * 2
+    assert len({case.case_id for case in cases}) == len(cases)
+    assert not any(case.refusal for case in cases)
+
+
+def test_case_ids_are_stable_and_tell_everything_apart():
+    (case,) = cross(text="ell[threads=2]", names="a")
+    # A change of this value makes every run measured before start anew.
+    assert case.case_id == "272ab7a1c16062ab"
+    others = [
+        *cross(text="ell", names="a"),
+        *cross(text="ell[threads=2]", names="b"),
+        *cross(text="ell[threads=2]", names="a", seed=1),
+        *cross(text="ell[threads=2]", names="a", dtypes=("f32",)),
+        *cross(text="ell[threads=2]", names="a", device="emulated-check"),
+        *cross(text="ell[threads=2]", names="a", device="cuda:0"),
+        dataclasses.replace(case, mode="cold"),
+    ]
+    assert case.case_id not in {other.case_id for other in others}
+    (on_another_gpu,) = cross("cuda:1", text="ell", names="a")
+    assert on_another_gpu.case_id == cross("cuda:0", text="ell", names="a")[0].case_id
+
+
+def test_what_a_file_holds_makes_another_case():
+    cases = [
+        plan.cross([Named("a.mtx", "file", file_sha256=sha)], formats.parse("ell"), ["f64"], ["hot"], "emulated", 0)[0]
+        for sha in ("", "ab", "cd")
+    ]
+    assert len({case.case_id for case in cases}) == 3
+    assert [case.columns()["file_sha256"] for case in cases] == ["", "ab", "cd"]
+
+
+def test_case_survives_the_pipe():
+    case = cross()[0]
+    assert pickle.loads(pickle.dumps(case)).case_id == case.case_id
+
+
+def test_formats_without_a_list_are_those_of_the_device():
+    keys = {cls.key for cls, _ in plan.choose_formats(None, "emulated")}
+    assert "csr-scalar" in keys
+    assert not any(key.startswith("cusparse") for key in keys)
+    spmv = {key for key in formats.keys() if formats.get(key).op == "spmv"}  # noqa: SIM118 - a function of the module
+    assert {cls.key for cls, _ in plan.choose_formats(None, "cuda:3")} == spmv
+
+
+def test_unknown_formats_are_refused_with_the_nearest():
+    with pytest.raises(UsageError, match="csr-scalar"):
+        plan.choose_formats("csr-scaler", "emulated")
+
+
+def test_what_the_emulated_device_cannot_do_is_planned_as_a_refusal():
+    cases = cross(text="cusparse-csr-alg1,ell", modes=("hot", "cold"), names="a")
+    assert [bool(case.refusal) for case in cases] == [True, True, False, True]
+    assert "cuda only" in cases[0].refusal
+    assert "flush" in cases[3].refusal
+
+
+def test_pending_drops_what_was_measured_from_the_same_sources():
+    cases = cross()
+    measured = {case.case_id: case.source_hash for case in cases[:4]}
+    measured[cases[2].case_id] = "other sources"
+    assert plan.pending(cases, measured) == [cases[2], *cases[4:]]
+
+
+def test_groups_share_matrix_and_type_and_keep_modes_together():
+    cases = cross("cuda:0", modes=("hot", "cold"), dtypes=("f64", "f32"))
+    groups = plan.grouped(cases)
+    assert [(group.matrix.name, group.dtype) for group in groups] == [
+        ("a", "f64"),
+        ("a", "f32"),
+        ("b", "f64"),
+        ("b", "f32"),
+    ]
+    assert [[case.mode for case in modes] for modes in groups[0].formats] == [["hot", "cold"]] * 3
+    assert [case for group in groups for case in group.cases] == cases
+
+
+def test_a_group_of_only_some_cases_drops_the_others():
+    (group,) = plan.grouped(cross("cuda:0", modes=("hot", "cold"), names="a"))
+    kept = [group.formats[0][1].case_id, *(case.case_id for case in group.formats[2])]
+    left = group.only(kept)
+    assert [[case.mode for case in modes] for modes in left.formats] == [["cold"], ["hot", "cold"]]
+    assert group.only([]).formats == ()
+
+
+def test_columns_of_a_case():
+    (case,) = cross(text="ell[threads=2]", names="a", dtypes=("f32",))
+    columns = case.columns()
+    assert columns["label"] == "ell[threads=2]"
+    assert columns["family"] == "ELLPACK"
+    assert columns["params"] == '{"threads": 2}'
+    assert (columns["group"], columns["name"], columns["kind"]) == ("G", "a", "test")
+    assert (columns["dtype"], columns["op"], columns["mode"]) == ("f32", "spmv", "hot")
+    assert DTYPES["f32"] == np.float32
+
+
+def test_a_case_says_whether_it_is_an_experiment():
+    cases = cross(text="two-phase,ell", names="a")
+    assert [case.columns()["experiment"] for case in cases] == [True, False]
+
+
+def test_a_case_says_whose_kernel_it_runs():
+    cases = cross(text="csr5,csr5[kernel=paper],ell", names="a")
+    assert [case.columns()["own_kernel"] for case in cases] == [True, False, False]

@@ -1,0 +1,80 @@
+"""What is compiled before the first case, by processes that may fail."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from spmvbench import formats, paths
+from spmvbench.devices import cuda
+from spmvbench.matrices import resolve
+from spmvbench.runner import plan, precompile
+from spmvbench.runner.supervisor import Supervised
+
+
+def test_a_process_compiles_for_its_share_and_leaves_what_fails_to_the_cases(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_COMPILED", str(tmp_path))
+    tasks = [("no-such-format", {}, "f64"), ("csr-scalar", formats.get("csr-scalar").resolve({}), "f32")]
+    command = [sys.executable, "-P", "-m", "spmvbench.runner.precompile", "emulated"]
+    subprocess.run(command, input=json.dumps(tasks).encode(), check=True)
+    assert list((tmp_path / "emulated").glob("*.so"))
+
+
+@pytest.fixture
+def started(monkeypatch, tmp_path):
+    """A machine with a GPU and three cores whose processes end with 0, but those that have `ell` to compile for."""
+    shares = []
+
+    def start(device, tasks, log):
+        shares.append(tasks)
+        return Supervised(["/bin/sh", "-c", "exit 1" if "ell" in [key for key, _, _ in tasks] else ""])
+
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path))
+    monkeypatch.setattr(precompile, "_start", start)
+    monkeypatch.setattr(precompile.os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(cuda, "why_unavailable", lambda ordinal: None)
+    monkeypatch.setattr(cuda, "toolchain", lambda ordinal: "sm_90")
+    monkeypatch.setattr(cuda, "memory_bytes", lambda ordinal: 1e11)
+    return shares
+
+
+def groups(keys):
+    matrices, _ = resolve(["pde:4", "pde:5"])
+    cases = plan.cross(matrices, plan.choose_formats(keys, "cuda:0"), ("f64", "f32"), ("hot", "cold"), "cuda:0", 0)
+    return plan.grouped(cases)
+
+
+def test_every_format_and_type_is_dealt_once_and_what_is_compiled_is_not_compiled_again(started, tmp_path):
+    def compile_ahead():
+        started.clear()
+        precompile.compile_ahead(
+            groups("csr-scalar,csr-vector,ell,coo-flat"), "cuda:0", subprocess.DEVNULL, lambda: False
+        )
+        return sorted((key, dtype) for share in started for key, _, dtype in share)
+
+    keys = ("coo-flat", "csr-scalar", "csr-vector", "ell")
+    assert compile_ahead() == [(key, dtype) for key in keys for dtype in ("f32", "f64")]
+    assert len(started) == 3
+    compiled = {tuple(task[::2]) for share in started for task in share if "ell" not in [key for key, _, _ in share]}
+    assert len(list((paths.home() / "ahead").iterdir())) == len(compiled)
+    left = compile_ahead()  # the shares that failed, unless they are too few to be worth it
+    assert not set(left) & compiled
+
+
+def test_few_formats_are_compiled_in_their_turn(started):
+    precompile.compile_ahead(groups("ell,coo-flat"), "cuda:0", subprocess.DEVNULL, lambda: False)
+    assert started == []
+
+
+def test_asked_to_stop_it_kills_what_it_started(started, monkeypatch):
+    running = []
+
+    def start(device, tasks, log):
+        running.append(Supervised(["/bin/sh", "-c", "sleep 60"]))
+        return running[-1]
+
+    monkeypatch.setattr(precompile, "_start", start)
+    precompile.compile_ahead(groups("csr-scalar,csr-vector,ell"), "cuda:0", subprocess.DEVNULL, lambda: True)
+    assert [process.returncode for process in running] == [-9] * 3
+    assert not (paths.home() / "ahead").exists()

@@ -1,0 +1,112 @@
+"""Costs, shards, and who measures what next: every case once, whatever is lost."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spmvbench import formats
+from spmvbench.matrices import Matrix
+from spmvbench.runner import costs, plan
+from spmvbench.runner.cluster.scheduling import LOSSES, Deal, subject
+
+PRICES = costs.Costs(1.0, 1e-7, 0.1, 1e-9)
+
+
+def groups(entries, keys="csr-scalar,csr-vector,ell,coo-flat,hyb,dia", dtypes=("f64", "f32")):
+    matrices = [Matrix("G", f"m{number}", "", "suitesparse", None, nnz) for number, nnz in enumerate(entries)]
+    return plan.grouped(plan.cross(matrices, formats.parse(keys), dtypes, ["hot"], "emulated", 0))
+
+
+def ids(parts):
+    return [case.case_id for group in parts for case in group.cases]
+
+
+def test_costs_are_of_what_is_run_and_an_entry_costs_the_same_in_every_group():
+    (small, *_), (large, *_) = groups([1000]), groups([10**9])
+    assert PRICES.of_reading(large) == pytest.approx(101)
+    assert PRICES.of_group(large) == pytest.approx(101 + 6 * 1.1)
+    assert PRICES.of_group(small) == pytest.approx(1.6, rel=1e-3)
+    (refused,) = plan.grouped(
+        plan.cross([small.matrix], formats.parse("cusparse-coo"), ["f64"], ["hot"], "emulated", 0)
+    )
+    assert PRICES.of_cases(refused.cases, refused) == 0
+    learned = costs.Costs(1.0, 1e-7, 0.1, 1e-9)
+    learned.learn("ell", 10**8, 0.6)
+    learned.learn("ell", 10**8, 1.0)
+    (ell,) = (modes for modes in small.formats if modes[0].label == "ell")
+    assert learned.of_cases(ell, small) == pytest.approx(0.1 * 4, rel=1e-3)
+
+
+def test_entries_are_known_without_making_the_matrix(tmp_path):
+    (tmp_path / "a.mtx").write_text("1 1 1.0\n" * 100)
+    file, spec, listed = (
+        Matrix("file", "a.mtx", "", "file", tmp_path / "a.mtx"),
+        Matrix("synthetic", "tridiag:5", "tridiag", "synthetic"),
+        Matrix("synthetic", "stokes:5", "stokes", "synthetic"),
+    )
+    assert costs.entries(file, 0) == 800 // costs.BYTES_PER_ENTRY
+    assert costs.entries(spec, 0) == 13
+    assert costs.entries(listed, 0) == 43848896
+    assert costs.entries(Matrix("file", "b.mtx", "", "file", tmp_path / "b.mtx"), 0) == 0
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=12), st.integers(1, 9))
+def test_shards_hold_every_case_once_and_none_has_much_more_than_its_share(entries, count):
+    whole = groups(entries)
+    parts = costs.shards(whole, count, PRICES)
+    assert len(parts) == count
+    assert sorted(ids(piece for part in parts for piece in part)) == sorted(ids(whole))
+    loads = [sum(map(PRICES.of_group, part)) for part in parts]
+    most = max(PRICES.of_group(piece) for part in parts for piece in part)
+    assert max(loads) <= sum(loads) / count + most
+    assert sum(loads) <= (1 + 1 / costs.WORTH) * sum(map(PRICES.of_group, whole))  # readings are repeated for a reason
+
+
+def test_two_processes_cut_the_same_shards():
+    first, second = (costs.shards(groups([10**8, 5, 10**6, 10**7]), 3, PRICES) for _ in range(2))
+    assert [ids(part) for part in first] == [ids(part) for part in second]
+
+
+def test_the_largest_come_first_the_last_in_pieces_and_a_worker_goes_on_with_what_it_has():
+    cheap = costs.Costs(0.001, 0.0, 0.1, 1e-9)
+    deal = Deal(groups([10, 10**9], dtypes=("f64",)), cheap)
+    first = deal.take(2)
+    assert first.matrix.name == "m1" and len(first.formats) < 6
+    other = deal.take(2)
+    assert other.matrix.name == "m0"  # nobody has begun it
+    assert deal.take(2, (first.matrix, 0, "f64")).matrix.name == "m1"
+    assert Deal(groups([10**9]), PRICES).take(8).formats == groups([10**9])[0].formats  # not worth a second reading
+
+
+def test_nobody_waits_for_a_large_matrix_while_there_is_something_else():
+    deal = Deal(groups([10**6, 10**9, 10**8, 10**7], dtypes=("f64",)), costs.Costs(0.0, 1e-7, 10.0, 0.0))
+    first = deal.take(1)
+    assert first.matrix.name == "m0"  # read soonest
+    largest = deal.following(1)
+    assert largest == (Matrix("G", "m1", "", "suitesparse", None, 10**9), 0)
+    second = deal.take(1, subject(first))
+    assert second.matrix.name == "m3"  # the largest is still being read
+    assert deal.following(1)[0].name == "m2" and deal.following(1) is None  # enough is being read
+    deal.reading.discard(largest)
+    assert deal.take(1, subject(second)).matrix.name == "m1"
+    assert deal.take(1).matrix.name == "m2"  # nothing else is left
+    assert not deal
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 4))
+def test_every_case_is_done_once_whatever_is_lost_and_only_the_culprit_is_charged(rng: random.Random, workers):
+    whole = groups([10, 10**6, 10**8])
+    culprit = rng.choice(ids(whole))
+    deal = Deal(whole, costs.Costs(0.0, 0.0, 0.1, 0.0))
+    done, charged = [], []
+    while deal:
+        group = deal.take(workers)
+        accident = rng.random() < 0.1 and deal.losses[group.cases[0].case_id] < LOSSES - 1
+        if culprit in ids([group]) or accident:
+            charged += [case.case_id for case in deal.lost(group)]
+        else:
+            done += ids([group])
+    assert charged == [culprit]
+    assert sorted(done + charged) == sorted(ids(whole))

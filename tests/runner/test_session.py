@@ -1,0 +1,815 @@
+"""Whole runs in processes of their own: what fails becomes a row, what was stopped goes on."""
+
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from spmvbench import formats
+from spmvbench.devices import pseudonym
+from spmvbench.errors import SpmvbenchError
+from spmvbench.measure.cases import Settings
+from spmvbench.rows import store
+from spmvbench.runner import driver, plan, session
+
+KERNELS = """
+extern "C" unsigned sleep(unsigned);  // a kernel of the emulated device is a program of the host
+template <int UNUSED> __global__ void hang(double* y) { while (true) sleep(1); }
+template <int UNUSED> __global__ void segv(double* y) { *reinterpret_cast<volatile double*>(8) = y[0]; }
+template <int UNUSED> __global__ void ones(double* y, int n) { if (threadIdx.x < n) y[threadIdx.x] = 1; }
+"""
+
+FORMATS = """
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+
+from spmvbench.formats import Launch, Skip, register
+from spmvbench.formats.csr.csr import CsrArrays, CsrScalar
+
+KERNELS = str(Path(__file__).with_name("bad.cu"))
+
+
+class Bad(CsrArrays):
+    reference = "none"
+    kernel = ""
+
+    def launches(self, x, y):
+        return [Launch(KERNELS, self.kernel, 1, 1, (y,))]
+
+
+@register
+class Hang(Bad):
+    key, kernel = "bad-hang", "hang<0>"
+
+
+@register
+class Segv(Bad):
+    key, kernel = "bad-segv", "segv<0>"
+
+
+@register
+class Wrong(Bad):
+    key = "bad-wrong"
+
+    def launches(self, x, y):
+        return [Launch(KERNELS, "ones<0>", 1, 256, (y, np.int32(len(y))))]
+
+
+@register
+class Uncompilable(Bad):
+    key, kernel = "bad-compile", "no_such_kernel<0>"
+
+
+@register
+class Memory(Bad):
+    key = "bad-memory"
+
+    @classmethod
+    def convert(cls, a, **params):
+        return {"row_ptr": np.empty(1 << 46), "col_idx": a.col_idx, "values": a.values}
+
+
+@register
+class Big(Bad):
+    key = "bad-big"
+
+    @classmethod
+    def estimate(cls, a, **params):
+        return 10**15
+
+
+@register
+class Raises(Bad):
+    key = "bad-raise"
+
+    @classmethod
+    def convert(cls, a, **params):
+        return {}["missing"]
+
+
+@register
+class Refuses(Bad):
+    key = "bad-skip"
+
+    @classmethod
+    def convert(cls, a, **params):
+        raise Skip("not this one", 123)
+
+
+@register
+class Killed(Bad):
+    key = "bad-killed"
+
+    @classmethod
+    def convert(cls, a, **params):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@register
+class Once(CsrScalar):
+    key = "dies-once"
+    reference = "none"
+    survey_name = ""
+
+    @classmethod
+    def convert(cls, a, **params):
+        died = Path(__file__).with_name("died")
+        if not died.exists():
+            died.touch()
+            os.abort()
+        return super().convert(a)
+
+
+@register
+class Endless(Bad):
+    key = "row-endless"
+
+    @classmethod
+    def estimate(cls, a, **params):
+        return float("inf")
+
+
+@register
+class Unprintable(Bad):
+    key = "row-unprintable"
+
+    @classmethod
+    def convert(cls, a, **params):
+        raise Skip("not \\udcff this one")
+
+
+class TwoWords(Exception):
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+@register
+class NoText(Bad):
+    key = "row-no-text"
+
+    @classmethod
+    def convert(cls, a, **params):
+        raise Skip(TwoWords("pickle", "refuses"))
+
+
+@register
+class Yes(CsrScalar):
+    key = "row-yes"
+    reference = "none"
+    experiment = "yes"
+    survey_name = ""
+
+"""
+
+
+@pytest.fixture
+def bad_formats(tmp_path, slow_format):
+    """The test's own formats and kernels, in a folder of this test."""
+    (tmp_path / "bad.cu").write_text(KERNELS)
+    (tmp_path / "bad.py").write_text(FORMATS + slow_format(0.1))
+    return tmp_path / "bad.py"
+
+
+@pytest.fixture
+def environment(bad_formats):
+    return os.environ | {"SPMVBENCH_FORMATS": str(bad_formats)}
+
+
+@pytest.fixture
+def begin(spmvbench_run):
+    """Starts a run on the emulated device."""
+    return lambda *args: spmvbench_run("--device", "emulated", *args)
+
+
+@pytest.fixture
+def run(begin):
+    def to_the_end(*args):
+        process = begin(*args)
+        process.out, process.err = process.communicate()
+        return process
+
+    return to_the_end
+
+
+@pytest.fixture
+def run_here(command, tmp_path, monkeypatch):
+    """A run whose driver is this process: a start less where no format is the test's own."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *args: command("run", "--device", "emulated", *args)
+
+
+def until(condition):
+    while not condition():
+        time.sleep(0.01)
+
+
+def parts(folder):
+    return len(list(folder.glob("parts/*.parquet")))
+
+
+def running_workers(folder):
+    """Ids of worker processes whose output goes to the folder's log."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/fd/2"):
+        try:
+            if link.readlink() == folder / "worker.log":
+                found.append(int(link.parts[2]))
+        except OSError:
+            continue
+    return found
+
+
+def test_formats_that_fail_leave_their_rows_and_the_run_goes_on(run, tmp_path):
+    formats = "csr-scalar,bad-*,csr-vector"
+    # Seconds that a busy machine can take away from a case which hangs no more than any other.
+    done = run("poisson2d:12", "--formats", formats, "--timeout", "6", "--run", "r", "--max-bytes", "1TB")
+    rows = store.load(tmp_path / "results" / "r")
+    assert len(rows) == 11, done.err
+    expected = {
+        "csr-scalar": ("ok", ""),
+        "csr-vector": ("ok", ""),
+        "bad-hang": ("timeout", "no end after 6 s, while checking"),
+        "bad-segv": ("crashed", "killed by SIGSEGV while checking"),
+        "bad-killed": ("crashed", "killed by SIGKILL while converting on the host"),
+        "bad-wrong": ("wrong", r"^y\[\d+\] is 1, expected \d+ exactly \(whole numbers\)$"),
+        "bad-memory": ("oom", "out of memory while converting on the host"),
+        "bad-big": ("skipped", "1e\\+03 TB for .* nonzeros, over the limit of 1 TB"),
+        "bad-raise": ("error", r"KeyError while converting on the host: 'missing' \(bad\.py:\d+\)"),
+        "bad-skip": ("skipped", "^not this one$"),
+        "bad-compile": ("error", "(?s)while compiling: .*no_such_kernel"),
+    }
+    for row in rows.itertuples():
+        status, reason = expected[row.label]
+        assert row.status == status, (row.label, row.reason)
+        assert re.search(reason, row.reason), (row.label, row.reason)
+    assert (rows["matrix_sha256"] != "").all()
+    assert rows.set_index("label").loc[["bad-skip", "bad-big"], "bytes_needed"].tolist() == [123, 10**15]
+    assert (rows.loc[rows["label"] == "bad-wrong", "error_ratio"] > 1).all()
+    assert (rows.loc[rows["status"] == "ok", "error_ratio"] <= 1).all()
+    assert done.returncode == 1
+    assert "EMULATED" in done.out
+    assert "timeout: synthetic/poisson2d:12 bad-hang f64 hot" in done.out
+    said = re.search(
+        "^error: synthetic/poisson2d:12 bad-compile f64 hot: .* does not compile .*", done.out, re.MULTILINE
+    )
+    assert "no_such_kernel" in said[0]  # the compiler's first error, and its whole log where there is room
+    log = (tmp_path / "results" / "r" / "worker.log").read_text()
+    assert rows.set_index("label").loc["bad-compile", "reason"] in log
+    assert "7 cases failed; the same command with --retry measures them again." in done.out
+    assert "Traceback" not in done.err + done.out
+    assert "spmvbench report r" in done.out
+    assert running_workers(tmp_path / "results" / "r") == []
+
+
+@pytest.mark.slow
+def test_a_case_that_dies_is_charged_only_after_a_second_try_alone(run, tmp_path):
+    done = run("tridiag:20", "--formats", "csr-scalar,dies-once,bad-killed,csr-vector", "--run", "r")
+    rows = store.load(tmp_path / "results" / "r").set_index("label")
+    statuses = {"csr-scalar": "ok", "dies-once": "ok", "bad-killed": "crashed", "csr-vector": "ok"}
+    assert rows["status"].to_dict() == statuses, done.err
+    order = rows["started_at"].sort_values().index.tolist()
+    assert order.index("dies-once") < order.index("bad-killed") < order.index("csr-vector")
+
+
+class DyingWorker:
+    """Says what it is told to say, then dies."""
+
+    def __init__(self, *messages):
+        self.messages, self.connection = list(messages), self
+
+    def send(self, message):
+        pass
+
+    def receive(self, deadline, limit, stage):
+        if self.messages:
+            return self.messages.pop(0)
+        raise driver.Died("crashed", f"died while {stage}", driver.TRIES)
+
+
+def test_a_group_whose_reading_dies_is_tried_again_as_a_whole_and_then_charged(tmp_path):
+    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", file_sha256="", generator_hash="")
+    cases = plan.cross([matrix], formats.parse("csr-scalar,csr-vector"), ["f64"], ["hot"], "emulated", 0)
+    (group,) = plan.grouped(cases)
+    written = []
+    facts = {"device": "emulated", "properties": {"device_name": "none"}}
+    keep = lambda row: written.append(row) is None  # noqa: E731
+    measuring = driver.Driver(Settings("emulated"), None, keep, facts=facts)
+    reading = ("begin", None, "reading the matrix", 0)
+    assert measuring.follow(DyingWorker(reading), group) == [group]
+    assert not written
+    (alone, rest) = measuring.follow(DyingWorker(reading, ("begin", 1, "checking", 0)), group)
+    assert [case.format for part in (alone, rest) for case in part.cases] == ["csr-vector", "csr-scalar"]
+    assert not written
+    assert measuring.follow(DyingWorker(reading), group) == []
+    assert [(row["status"], row["reason"]) for row in written] == [("crashed", "died while reading the matrix")] * 2
+
+
+class LyingWorker(DyingWorker):
+    """Is ended for what it says."""
+
+    ended = False
+    fault = driver.Worker.fault
+
+    def kill(self):
+        self.ended = True
+
+
+@pytest.fixture
+def group():
+    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", file_sha256="", generator_hash="")
+    cases = plan.cross([matrix], formats.parse("csr-scalar,csr-vector"), ["f64"], ["hot"], "emulated", 0)
+    return plan.grouped(cases)[0]
+
+
+OK, FITTING = {"status": "ok"}, ("begin", 0, "checking", 0)
+LIES = {
+    "a row of an unknown case": ("row", "0123456789abcdef", OK),
+    "a row of what is no text": ("row", ["x"], OK),
+    "a row of no columns": ("row", "FIRST", None),
+    "a row of an unknown column": ("row", "FIRST", OK | {"colour": "red"}),
+    "a row of an unknown status": ("row", "FIRST", {"status": "fine"}),
+    "a row of a status that is a list": ("row", "FIRST", {"status": []}),
+    "a short row": ("row", "FIRST"),
+    "a long row": ("row", "FIRST", OK, OK),
+    "a kind that there is not": ("hello",),
+    "a format that there is not": ("begin", 2, "checking", 0),
+    "a format from behind": ("begin", -1, "checking", 0),
+    "half a format": ("begin", 0.0, "checking", 0),
+    "a stage that is no text": ("begin", 0, None, 0),
+    "a place in the log before it": ("begin", 0, "checking", -1),
+    "a matrix that is none": ("matrix", 7),
+    "a matrix of unknown columns": ("matrix", {"colour": "red"}),
+    "a description without a hash": ("description", {"down": 1}),
+    "a description with a hash that is none": ("description", {"matrix_sha256": []}),
+    "a description of unknown columns": ("description", {"matrix_sha256": "x", "colour": "red"}),
+    "an end before all is done": ("done",),
+    "a fault without a reason": ("broken",),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_what_fits_no_case_is_the_workers_fault_and_only_its(group, lie):
+    """The case in flight is tried once more, alone, then charged with it; the other is measured."""
+    first, second = group.cases
+    message = tuple(first.case_id if part == "FIRST" else part for part in LIES[lie])
+    written, described = [], []
+    facts = {"device": "emulated", "properties": {"device_name": "none"}}
+    keep = lambda row: not written.append(row)  # noqa: E731
+    measuring = driver.Driver(Settings("emulated"), None, keep, described.append, facts=facts)
+    liar = LyingWorker(FITTING, message, ("row", second.case_id, OK), ("done",))
+    alone, rest = measuring.follow(liar, group)
+    assert liar.ended and not written and not described
+    assert (alone.cases, rest.cases) == ([first], [second])
+    assert measuring.follow(LyingWorker(FITTING, message), alone) == []
+    assert measuring.follow(LyingWorker(FITTING, ("row", second.case_id, OK), ("done",)), rest) == []
+    assert [(row["case_id"], row["status"]) for row in written] == [(first.case_id, "crashed"), (second.case_id, "ok")]
+    assert re.fullmatch("the worker sent (what|a|that) .*, while checking", written[0]["reason"])
+
+
+def test_a_second_row_of_a_case_is_a_fault_that_costs_no_row(group):
+    first, second = group.cases
+    written, row = [], ("row", first.case_id, OK)
+    keep = lambda row: not written.append(row)  # noqa: E731
+    measuring = driver.Driver(Settings("emulated"), None, keep, facts={"device": "emulated", "properties": {}})
+    assert [part.cases for part in measuring.follow(LyingWorker(FITTING, row, row), group)] == [[second]]
+    assert [row["case_id"] for row in written] == [first.case_id]
+
+
+def test_a_row_is_of_its_case_whatever_the_worker_says_of_it(group):
+    first, second = group.cases
+    written, described = [], []
+    keep = lambda row: not written.append(row)  # noqa: E731
+    facts = {"device": "emulated", "properties": {"gpu": "mine"}}
+    measuring = driver.Driver(Settings("emulated"), None, keep, described.append, facts=facts)
+    other = {"case_id": second.case_id, "label": "best", "name": "other", "device": "cuda:0", "gpu": "yours", "nnz": 5}
+    rows = [("row", case.case_id, OK | other) for case in group.cases]
+    about = ("description", {"matrix_sha256": "x", "group": "H", "name": "n"})
+    assert measuring.follow(LyingWorker(FITTING, about, *rows, ("done",)), group) == []
+    assert [(row["case_id"], row["label"], row["name"]) for row in written] == [
+        (first.case_id, "csr-scalar", "m"),
+        (second.case_id, "csr-vector", "m"),
+    ]
+    assert {(row["device"], row["gpu"], row["nnz"]) for row in written} == {("emulated", "mine", 5)}
+    assert described == [{"matrix_sha256": "x", "group": "G", "name": "m"}]
+
+
+WRITES = """
+import os, sys, time
+from multiprocessing.connection import Connection
+pipe = Connection(int(sys.argv[1]))
+pipe.recv_bytes()
+{first}
+os.write(pipe.fileno(), {content})
+time.sleep(600)
+"""
+READY = 'pipe.send(("ready", {}))'
+
+
+@pytest.mark.parametrize(
+    ("content", "died"),
+    [
+        (b"\0\0\0\x05abcde", ("crashed", "the worker sent a message that cannot be read (UnpicklingError), while")),
+        (b"\0\0\0\x03K\x01.", ("crashed", "the worker sent what is no message, while checking")),
+        (b"\0\0\0\x02).", ("crashed", "the worker sent what is no message, while checking")),
+        (b"\0\0\0\0", ("crashed", "the worker sent a message that cannot be read (EOFError), while checking")),
+        (b"\x7f\xff\xff\xff", ("crashed", "the worker sent what is no message, while checking")),
+        (b"\xff\xff\xff\xff", ("crashed", "the worker sent what is no message, while checking")),
+        (b"\0\0\0\x05ab", ("timeout", "no end after 0.1 s, while checking")),
+        (b"\0", ("timeout", "no end after 0.1 s, while checking")),
+    ],
+)
+def test_bytes_that_are_no_message_keep_nobody_waiting(monkeypatch, tmp_path, content, died):
+    monkeypatch.setattr(driver.Worker, "program", ("-S", "-c", WRITES.format(first=READY, content=content)))
+    with open(tmp_path / "log", "wb") as log:
+        worker = driver.Worker(Settings("emulated"), log)
+        until(lambda: worker.inbox.held or worker.connection.poll())
+        with pytest.raises(driver.Died, match=re.escape(died[1])) as raised:
+            worker.receive(time.monotonic() + 0.1, 0.1, "checking")
+    assert raised.value.status == died[0]
+    assert worker.process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("first", ['pipe.send("ready")', 'pipe.send(("ready", 1))', 'pipe.send(("refused", 1, 1))'])
+def test_a_worker_that_begins_with_nonsense_did_not_start(monkeypatch, tmp_path, first):
+    monkeypatch.setattr(driver.Worker, "program", ("-S", "-c", WRITES.format(first=first, content=b"")))
+    with (
+        open(tmp_path / "log", "wb") as log,
+        pytest.raises(SpmvbenchError, match="the measuring process did not start"),
+    ):
+        driver.Worker(Settings("emulated"), log)
+
+
+CLOSES_ITS_PIPE = """
+import sys, time
+from multiprocessing.connection import Connection
+pipe = Connection(int(sys.argv[1]))
+pipe.recv()
+pipe.send(("ready", {}))
+pipe.close()
+time.sleep(600)
+"""
+
+
+def test_a_worker_that_closes_its_pipe_and_goes_on_is_killed(monkeypatch, tmp_path):
+    monkeypatch.setattr(driver, "ENDING", 0.1)
+    monkeypatch.setattr(driver.Worker, "program", ("-c", CLOSES_ITS_PIPE))
+    with open(tmp_path / "log", "wb") as log:
+        worker = driver.Worker(Settings("emulated"), log)
+        with pytest.raises(driver.Died, match=r"closed its pipe while checking, and did not end in 0\.1 s"):
+            worker.receive(time.monotonic() + 60, 60, "checking")
+    assert worker.process.returncode == -signal.SIGKILL
+
+
+def test_waiting_for_others_to_convert_takes_nothing_of_a_cases_time(monkeypatch):
+    """And a case whose worker was killed is tried twice more."""
+    clock = [100.0]
+    monkeypatch.setattr(driver.time, "monotonic", lambda: clock[0])
+    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", file_sha256="", generator_hash="")
+    (group,) = plan.grouped(plan.cross([matrix], formats.parse("csr-scalar"), ["f64"], ["hot"], "emulated", 0))
+    (case,) = group.cases
+    asked, written = [], []
+
+    class SlowWorker(DyingWorker):
+        def receive(self, deadline, limit, stage):
+            asked.append((stage, deadline - clock[0], limit))
+            clock[0] += 1000 if stage == driver.WAITING else 1
+            return super().receive(deadline, limit, stage)
+
+    facts = {"device": "emulated", "properties": {"device_name": "none"}}
+    settings = Settings("emulated", timeout=5.0)
+    measuring = driver.Driver(settings, None, lambda row: not written.append(row), facts=facts)
+    stages = ("converting on the host", driver.WAITING, "converting on the host", "checking")
+    messages = [("begin", 0, stage, 0) for stage in stages]
+    measuring.follow(SlowWorker(*messages, ("row", case.case_id, {"status": "ok"}), ("done",)), group)
+    assert [row["status"] for row in written] == ["ok"]
+    assert asked[2:5] == [
+        (driver.WAITING, driver.READ_LIMIT - 1, driver.READ_LIMIT),
+        ("converting on the host", 4.0, 5.0),
+        ("checking", 3.0, 5.0),
+    ]
+    monkeypatch.setattr(driver, "TRIES", driver.TRIES_IF_KILLED)  # what DyingWorker says that it takes
+    for again in ([group], [group], []):
+        assert measuring.follow(DyingWorker(messages[0]), group) == again
+    assert [row["status"] for row in written] == ["ok", "crashed"]
+
+
+@pytest.mark.slow
+def test_rows_that_cannot_be_stored_are_errors_and_the_run_goes_on(run, tmp_path):
+    args = ["poisson2d:12", "--formats", "row-*,csr-scalar", "--run", "r"]
+    done = run(*args)
+    assert done.returncode == 1 and "4 cases failed" in done.out, done.err
+    rows = store.load(tmp_path / "results" / "r").set_index("label")
+    assert rows.loc["csr-scalar", "status"] == "ok"
+    words = {
+        "row-endless": r"bytes_needed inf; the case was skipped: inf TB",
+        "row-unprintable": r"reason 'not \udcff this one'; the case was skipped",
+        "row-no-text": r"reason TwoWords('pickle and refuses')",
+        "row-yes": r"experiment 'yes'; the case was ok",
+    }
+    for label, said in words.items():
+        assert rows.loc[label, "status"] == "error"
+        assert said in rows.loc[label, "reason"]
+    assert "5 measured already, 0 to measure" in run(*args).out
+
+
+@pytest.mark.gpu
+def test_formats_that_fail_on_a_gpu_leave_their_rows_and_the_run_goes_on(run, tmp_path):
+    formats = "csr-scalar,bad-hang,bad-segv,bad-wrong,bad-memory,bad-compile,csr-vector"
+    args = ("--formats", formats, "--mode", "hot", "--timeout", "20", "--run", "r", "--max-bytes", "1TB")
+    done = run("poisson2d:12", "--device", "cuda:0", *args)
+    rows = store.load(tmp_path / "results" / "r").set_index("label")
+    assert rows["status"].to_dict() == {
+        "csr-scalar": "ok",
+        "csr-vector": "ok",
+        "bad-hang": "timeout",
+        "bad-segv": "crashed",
+        "bad-wrong": "wrong",
+        "bad-memory": "oom",
+        "bad-compile": "error",
+    }, done.err
+    assert "illegal" in rows.loc["bad-segv", "reason"].lower()
+    assert done.returncode == 1
+    assert running_workers(tmp_path / "results" / "r") == []
+
+
+MATRICES = [f"tridiag:{n}" for n in range(20, 28)]
+
+
+@pytest.mark.slow
+def test_a_run_killed_in_the_middle_ends_with_the_rows_of_an_unbroken_one(begin, run, tmp_path):
+    args = [*MATRICES, "--formats", "slow,csr-vector", "--run"]
+    whole, broken = tmp_path / "results" / "whole", tmp_path / "results" / "broken"
+    assert run(*args, "whole").returncode == 0
+    process = begin(*args, "broken")
+    until(lambda: parts(broken) >= 5)
+    process.kill()
+    process.communicate()
+    until(lambda: not running_workers(broken))  # the worker does not outlive its parent
+    before = store.measured(broken)
+    assert 5 <= len(before) < 16
+
+    finished = run(*args, "broken")
+    assert finished.returncode == 0
+    assert f"{len(before)} measured already, {16 - len(before)} to measure" in finished.out
+    rows = store.load(broken)
+    assert sorted(rows["case_id"]) == sorted(store.load(whole)["case_id"])
+    assert not rows["case_id"].duplicated().any()
+    assert (rows["status"] == "ok").all()
+    assert parts(broken) == 0
+    hashes = [sorted(store.matrices(folder)["matrix_sha256"]) for folder in (broken, whole)]
+    assert hashes[0] == hashes[1] == sorted(set(rows["matrix_sha256"]))
+    assert len(store.environment(broken)["sessions"]) == 2
+
+    assert "0 to measure" in run(*args, "broken").out
+    assert len(store.environment(broken)["sessions"]) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_after_the_current_case(begin, run, tmp_path, number):
+    args = [*MATRICES, "--formats", "slow", "--run", "r"]
+    folder = tmp_path / "results" / "r"
+    process = begin(*args)
+    until(lambda: parts(folder) >= 1)
+    process.send_signal(number)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert "The same command continues" in err
+    assert 1 <= len(store.load(folder)) < 8
+    assert running_workers(folder) == []
+
+    assert run(*args).returncode == 0
+    assert len(store.load(folder)) == 8
+
+
+def test_a_second_signal_stops_at_once(begin, tmp_path):
+    process = begin("tridiag:20", "--run", "r", "--formats", "bad-hang")
+    folder = tmp_path / "results" / "r"
+    until(lambda: (folder / "run.json").exists())
+    process.send_signal(signal.SIGINT)
+    assert any("once more stops at once" in line for line in process.stderr)  # two at once would be one
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert err.endswith("Stopped.\n")
+    assert running_workers(folder) == []
+
+
+@pytest.mark.slow
+def test_a_second_run_on_the_same_folder_is_refused_in_one_line(begin, run, tmp_path):
+    args = [*MATRICES, "--formats", "slow", "--run", "r"]
+    first = begin(*args)
+    until(lambda: parts(tmp_path / "results" / "r") >= 1)
+    first.send_signal(signal.SIGSTOP)  # else it might be done before the second has even begun
+    second = run(*args)
+    assert second.returncode == 1
+    assert second.err.count("\n") == 1
+    assert f"process {first.pid}" in second.err
+    assert run(*args, "--dry-run").returncode == 0
+    first.send_signal(signal.SIGCONT)
+    first.communicate()
+    assert first.returncode == 0
+
+
+@pytest.mark.slow
+def test_what_is_damaged_changed_or_unwanted_is_measured_again(run, tmp_path, bad_formats):
+    args = ["tridiag:30", "--formats", "csr-scalar,bad-skip,slow", "--run", "r"]
+    folder = tmp_path / "results" / "r"
+    assert run(*args).returncode == 0
+    first = store.load(folder).set_index("label")
+
+    bad_formats.write_text(bad_formats.read_text() + "changed = True\n")
+    damaged = folder / "parts" / "damaged.parquet"
+    damaged.write_bytes(b"PAR1")
+    again = run(*args)
+    assert "1 measured already, 2 to measure" in again.out
+    assert again.err.count(str(Path("results/r/parts/damaged.parquet"))) >= 1
+    second = store.load(folder).set_index("label")
+    assert len(second) == 3
+    assert second.loc["csr-scalar", "started_at"] == first.loc["csr-scalar", "started_at"]
+    assert second.loc["slow", "started_at"] > first.loc["slow", "started_at"]
+    assert second.loc["slow", "source_hash"] != first.loc["slow", "source_hash"]
+
+    fresh = run(*args, "--fresh")
+    assert "3 to measure" in fresh.out
+    (aside,) = (tmp_path / "results").glob("r.before-*")
+    assert sorted(store.load(aside)["case_id"]) == sorted(store.load(folder)["case_id"])
+
+
+@pytest.mark.slow
+def test_what_failed_is_measured_again_on_demand(run, tmp_path):
+    args = ["tridiag:30", "--formats", "csr-scalar,bad-skip,bad-raise", "--run", "r"]
+    first, second = run(*args), run(*args)
+    assert "1 case failed" in first.out
+    assert "3 measured already, 0 to measure" in second.out
+    before = store.load(tmp_path / "results" / "r").set_index("label")
+    assert "2 measured already, 1 to measure" in run(*args, "--retry").out
+    after = store.load(tmp_path / "results" / "r").set_index("label")
+    assert len(after) == 3
+    assert after.loc["bad-raise", "started_at"] > before.loc["bad-raise", "started_at"]
+    assert after.loc["csr-scalar", "started_at"] == before.loc["csr-scalar", "started_at"]
+
+
+@pytest.mark.slow
+def test_a_case_skipped_for_its_size_is_measured_where_there_is_room(run, tmp_path):
+    args = ["poisson2d:12", "--formats", "csr-scalar,bad-skip,bad-big", "--run", "r", "--max-bytes"]
+    assert "0 measured already" not in run(*args, "5kB").out
+    rows = store.load(tmp_path / "results" / "r").set_index("label")
+    assert rows.loc["csr-scalar", ["status", "bytes_limit"]].tolist() == ["skipped", 5000]
+    assert "3 measured already, 0 to measure" in run(*args, "6kB").out
+    assert "1 measured already, 2 to measure" in run(*args[:-1]).out  # the device's own limit, which is recorded
+    rows = store.load(tmp_path / "results" / "r").set_index("label")
+    assert rows["status"].to_dict() == {"bad-skip": "skipped", "bad-big": "skipped", "csr-scalar": "ok"}
+    assert "3 measured already, 0 to measure" in run(*args[:-1]).out
+    assert "2 measured already, 1 to measure" in run(*args, "1000TB", "--dry-run").out
+
+
+@pytest.mark.slow
+def test_a_file_is_measured_again_once_it_was_edited(run_here, tmp_path):
+    file, args = tmp_path / "own.mtx", ["own.mtx", "--formats", "csr-scalar", "--run", "r"]
+    for number, entries in enumerate(["1 1 1.0", "2 1 3.0", "1 1 1.0"]):
+        file.write_text(f"%%MatrixMarket matrix coordinate real general\n2 2 1\n{entries}\n")
+        os.utime(file, (10**9, 10**9))  # neither size nor time tells
+        assert ("1 measured already" if number == 2 else "1 to measure") in run_here(*args).out
+    rows = store.load(tmp_path / "results" / "r")
+    assert rows["matrix_sha256"].nunique() == rows["file_sha256"].nunique() == len(rows) == 2
+
+
+@pytest.mark.slow
+def test_files_of_one_name_are_told_apart(run, tmp_path):
+    for folder, size in (("x", 2), ("y", 3)):
+        (tmp_path / folder).mkdir()
+        file = tmp_path / folder / "m.mtx"
+        file.write_text(f"%%MatrixMarket matrix coordinate real general\n{size} 2 1\n1 1 1.0\n")
+    done = run("x/m.mtx", "y/m.mtx", "--formats", "csr-scalar,bad-raise", "--run", "r")
+    assert "2 matrices x 2 formats" in done.out, done.err
+    rows = store.load(tmp_path / "results" / "r")
+    assert rows.groupby("name")["rows"].agg(set).to_dict() == {"x/m.mtx": {2}, "y/m.mtx": {3}}
+    assert "error: file/x/m.mtx bad-raise" in done.out
+
+
+KILL_AT_THE_END = """
+import os, signal, sys
+from spmvbench import cli, store
+compact = store._write
+def killed(table, path, **options):
+    if path.name == "rows.parquet":
+        os.kill(os.getpid(), signal.SIGKILL)
+    compact(table, path, **options)
+store._write = killed
+cli.main(sys.argv[1:])
+"""
+
+
+@pytest.mark.slow
+def test_a_run_killed_while_it_merges_its_rows_merges_them_when_it_is_repeated(run_here, tmp_path):
+    args = ["tridiag:30", "--formats", "csr-scalar", "--run", "r"]
+    command = [sys.executable, "-c", KILL_AT_THE_END, "run", "--device", "emulated", *args]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == -signal.SIGKILL
+    assert parts(tmp_path / "results" / "r") == 1
+    again = run_here(*args)
+    assert "1 measured already, 0 to measure" in again.out
+    assert parts(tmp_path / "results" / "r") == 0
+    printed = re.search(r"^Rows: (.*)$", again.out, re.M)[1]
+    assert (tmp_path / printed).is_file()
+
+
+@pytest.mark.parametrize("gone", ["removed", pytest.param("moved", marks=pytest.mark.slow)])
+def test_a_folder_that_goes_away_ends_the_run_in_one_line(begin, tmp_path, gone):
+    folder = tmp_path / "results" / "r"
+    process = begin(*MATRICES, "--formats", "slow", "--run", "r")
+    until(lambda: parts(folder) >= 1)
+    folder.rename(tmp_path / "elsewhere")
+    if gone == "removed":
+        shutil.rmtree(tmp_path / "elsewhere")
+    _, err = process.communicate()
+    assert process.returncode == 1
+    assert (
+        err
+        == "Error: results/r was removed or moved while the run wrote into it: run the command again to start anew\n"
+    )
+    assert not folder.exists()
+
+
+@pytest.mark.slow
+def test_a_matrix_that_cannot_be_read_gives_a_row_for_each_case(run_here, tmp_path):
+    (tmp_path / "broken.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 9\n1 1 1.0\n")
+    (tmp_path / "complex.mtx").write_text("%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 1.0 2.0\n")
+    done = run_here("broken.mtx", "complex.mtx", "tridiag:9", "--formats", "ell,csr-scalar", "--run", "r")
+    assert done.code == 1, done.err  # they were named, and were not measured
+    rows = store.load(tmp_path / "results" / "r")
+    assert rows.groupby("name")["status"].agg(set).to_dict() == {
+        "broken.mtx": {"error"},
+        "complex.mtx": {"error"},
+        "tridiag:9": {"ok"},
+    }
+    assert rows.loc[rows["name"] == "complex.mtx", "reason"].str.contains("complex").all()
+    assert done.out.count("not read: ") == 2
+    assert "1/1" in done.out  # a matrix that cannot be read counts for no format
+    done = run_here("complex.mtx", "--formats", "ell,csr-scalar", "--run", "r", "--real-part")
+    assert "2 to measure" in done.out
+    rows = store.load(tmp_path / "results" / "r")
+    assert (rows.loc[rows["name"] == "complex.mtx", "status"] == "ok").all()
+    assert len(rows) == 6
+
+
+def test_what_a_row_of_a_measured_case_holds(run_here, tmp_path):
+    run_here("pde:6", "--formats", "hyb,cusparse-csr-alg1", "--dtype", "f64,f32", "--mode", "hot,cold", "--run", "r")
+    rows = store.load(tmp_path / "results" / "r")
+    assert len(rows) == 8
+    skipped = rows[(rows["mode"] == "cold") | (rows["format"] != "hyb")]
+    assert (skipped["status"] == "skipped").all()
+    assert set(skipped["reason"]) == {
+        "the emulated device has no cache to flush",
+        "runs on cuda only",
+    }
+    for dtype, row in rows[rows["status"] == "ok"].set_index("dtype").iterrows():
+        itemsize = {"f64": 8, "f32": 4}[dtype]
+        assert (row["rows"], row["cols"], row["nnz"]) == (216, 216, 1296)
+        assert row["t_q1"] <= row["t_median"] <= row["t_q3"]
+        assert row["n_samples"] == len(row["samples"]) >= 1
+        assert row["gflops"] == pytest.approx(2 * row["nnz"] / row["t_median"] / 1e9)
+        assert row["model_bytes"] == row["bytes_format"] + 2 * 216 * itemsize
+        assert row["gbps"] == pytest.approx(row["model_bytes"] / row["t_median"] / 1e9)
+        assert row["bytes_per_nnz"] == row["bytes_format"] / row["nnz"]
+        assert row["error_ratio"] <= 1
+        assert row["launches"] >= 1
+        assert row["t_convert_host"] > 0
+        assert row["t_case"] > row["t_convert_host"]
+        assert (row["run_id"], row["device"], row["op"]) == ("r", "emulated", "spmv")
+        assert (row["gpu"], row["host"]) == ("", pseudonym(platform.node()))
+    (matrix,) = store.matrices(tmp_path / "results" / "r").to_dict("records")  # one, for both types
+    assert matrix["matrix_sha256"] == rows["matrix_sha256"][0]
+    assert (matrix["group"], matrix["name"]) == ("synthetic", "pde:6")
+    assert dict(zip(matrix["row_lengths"], matrix["row_counts"], strict=True)) == {4: 8, 5: 48, 6: 96, 7: 64}
+    assert len(matrix["density"]) == matrix["down"] * matrix["across"] == 128**2
+    environment = store.environment(tmp_path / "results" / "r")
+    assert environment["launch_floor"]["hot"] > 0
+    assert environment["device"] == "emulated"
+    assert environment["ended"] > environment["started"]
+    assert environment["rows"] == 8
+    assert {"numpy", "scipy"} <= set(environment["packages"])
+
+
+def test_a_record_tells_what_ran_where_no_revision_does(monkeypatch, tmp_path):
+    def hashed(text):
+        kernels = tmp_path / "kernels"
+        kernels.mkdir(exist_ok=True)
+        (kernels / "a.cu").write_text(text)
+        monkeypatch.setattr(session.paths, "kernels", lambda: kernels)
+        return session.package_hash()
+
+    assert session.host()["package"] == session.package_hash()
+    assert hashed("// 1") != hashed("// 2")
+    assert hashed("// 1") == hashed("// 1")

@@ -1,0 +1,145 @@
+"""What a supervised process leaves behind when it ends, is ended, or who started it is killed: nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from spmvbench.runner.supervisor import Supervised
+
+# Starts what hides: a child in a session of its own, an orphan in another, one that ignores signals. Tells their ids.
+HIDES = """
+import os, signal, subprocess, sys, time
+folder = sys.argv[1]
+quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+stubborn = subprocess.Popen(["/bin/sh", "-c", "trap '' TERM HUP; exec sleep 3600"], **quiet)
+two = "import subprocess; print(subprocess.Popen(['sleep', '3600'], stdout=2, start_new_session=True).pid)"
+orphan = subprocess.run([sys.executable, "-S", "-c", two], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        with open(folder + "/daemon", "w") as file:
+            print(os.getpid(), file=file)
+        os.rename(folder + "/daemon", folder + "/forked")
+        time.sleep(3600)
+    os._exit(0)
+os.wait()
+while not os.path.exists(folder + "/forked"):
+    time.sleep(0.01)
+with open(folder + "/started", "w") as file:
+    print(os.getpid(), stubborn.pid, int(orphan), file=file)
+os.rename(folder + "/started", folder + "/all")
+exec(sys.argv[2])
+"""
+
+
+def alive(pid):
+    """Whether a process is there, and does more than wait to be buried."""
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def until(condition):
+    while not (found := condition()):
+        time.sleep(0.01)
+    return found
+
+
+@pytest.fixture
+def hidden(tmp_path):
+    """The ids of what HIDES has started, itself among them, once all have started; killed at the end."""
+    found = []
+
+    def ids():
+        until((tmp_path / "all").exists)
+        words = [(tmp_path / name).read_text().split() for name in ("all", "forked")]
+        found[:] = [int(word) for line in words for word in line]
+        assert len(set(found)) == 4
+        return found
+
+    yield ids
+    for pid in found:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+ENDINGS = {
+    "exits": ("sys.exit(7)", 7),
+    "faults": ("os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV),
+    "is killed": ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+    "goes on": ("time.sleep(3600)", -signal.SIGKILL),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_nothing_outlives_a_command(hidden, tmp_path, ending):
+    last, code = ENDINGS[ending]
+    process = Supervised([sys.executable, "-S", "-c", HIDES, str(tmp_path), last])
+    ids = hidden()
+    if ending == "goes on":
+        assert all(map(alive, ids))
+        process.send_signal(signal.SIGSTOP)  # whoever does that keeps nobody waiting
+        process.end()
+    assert process.wait() == code
+    assert [pid for pid in ids if alive(pid)] == []
+    process.end()
+    assert process.returncode == code
+
+
+STARTER = """
+import os, subprocess, sys, time
+from spmvbench.runner.supervisor import Supervised
+process = Supervised([sys.executable, "-S", "-c", sys.argv[1], sys.argv[2], "time.sleep(3600)"])
+if os.fork() == 0:
+    time.sleep(3600)  # it holds the leash
+with open(sys.argv[2] + "/supervisor", "w") as file:
+    print(process.pid, file=file)
+time.sleep(3600)
+"""
+
+
+def test_nothing_outlives_who_started_it_even_where_another_holds_the_leash(hidden, tmp_path):
+    with subprocess.Popen([sys.executable, "-c", STARTER, HIDES, str(tmp_path)], start_new_session=True) as starter:
+        ids = hidden()
+        until((tmp_path / "supervisor").exists)
+        starter.kill()
+        until(lambda: not any(map(alive, ids)))
+        with suppress(ProcessLookupError):
+            os.killpg(starter.pid, signal.SIGKILL)
+
+
+def test_a_thread_that_ends_takes_nothing_with_it(tmp_path):
+    """The system tells of a thread's end as of a parent's."""
+    started = []
+    thread = threading.Thread(
+        target=lambda: started.append(Supervised(["/bin/sh", "-c", "read line; exit 5"], stdin=subprocess.PIPE))
+    )
+    thread.start()
+    thread.join()
+    (process,) = started
+    assert process.communicate(b"go on\n") and process.returncode == 5
+    process.end()
+
+
+def test_a_file_that_is_handed_over_is_the_commands_alone():
+    theirs, ours = os.pipe()
+    with open(theirs, "rb") as pipe:
+        process = Supervised(["/bin/sh", "-c", f"exec {ours}>&-; read line"], pass_fds=(ours,), stdin=subprocess.PIPE)
+        os.close(ours)
+        assert pipe.read() == b""  # its end has come while the command goes on
+        assert process.poll() is None
+        process.end()
+    process.stdin.close()
+
+
+def test_what_cannot_be_started_ends_at_once():
+    process = Supervised(["/no/such/program"])
+    assert process.wait() == 127
+    process.end()
