@@ -3,7 +3,7 @@
 // threads share the arcs of hubs and of leaves alike; visited vertices are bits. Nobody waits for a host: each kernel
 // reads from the frontier's own notes what is to be done with it.
 #include "search.cuh"
-#include "traversal.cuh"
+#include "bfs.cuh"
 
 // A frontier, one of three that take turns: while one is expanded, the next is made and the one after that cleared.
 // sizes: its quads in the low half, its vertices in the high half. notes: four numbers each, as below.

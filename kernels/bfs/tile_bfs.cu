@@ -5,7 +5,7 @@
 // Bits are three arrays of `words`: of visited vertices; then two that take turns, with those of the frontier, once it
 // is SETTLED, and with what is found. rows: of each row of tiles its first chunk, how many it has, and the bits, in two
 // words, of the vertices that have quads.
-#include "traversal.cuh"
+#include "bfs.cuh"
 
 // A frontier, one of three that take turns: while one is expanded, the next is made and the one after that cleared.
 constexpr int FRONTIERS = 3;

@@ -300,7 +300,7 @@ def _written(path: Path, content: bytes) -> Path:
 
 def sources() -> dict[str, str]:
     """What every page needs: the library that draws, the page's script and its style, by the names of their files."""
-    package = resources.files("spmvbench.report")
+    package = resources.files("spmvbench.reports")
     texts = {name: (package / folder / name).read_text(encoding="utf-8") for folder, name in _SOURCES}
     return {
         "library.js": texts["d3.min.js"] + texts["plot.min.js"],
@@ -318,13 +318,13 @@ def write_shared(folder: Path) -> None:
     inside(folder.parent, folder.name).mkdir(parents=True, exist_ok=True)
     for name, text in sources().items():
         _written(folder / name, text.encode())
-    licences = (resources.files("spmvbench.report") / "library" / "LICENSES").read_bytes()
+    licences = (resources.files("spmvbench.reports") / "library" / "LICENSES").read_bytes()
     _written(folder / "LICENSES", licences)
 
 
 def templates() -> jinja2.Environment:
     """The pages' templates."""
-    loader = jinja2.PackageLoader("spmvbench.report", "templates")
+    loader = jinja2.PackageLoader("spmvbench.reports", "templates")
     return jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from tests.bench.test_worker import Recorder
 
 import spmvbench
 from spmvbench import devices, formats, testing
@@ -24,6 +23,7 @@ from spmvbench.measure.cases import Settings
 from spmvbench.measure.verify import judge
 from spmvbench.rows.store import load
 from spmvbench.runner import plan
+from tests.measure.test_worker import Recorder
 
 PUBLISHED = Path(spmvbench.__file__).parents[1] / "results" / "published"
 TINY = Path(__file__).parent / "tiny" / "tiny.py"

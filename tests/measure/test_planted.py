@@ -16,7 +16,7 @@ from spmvbench.measure import protocol, reading, timing, worker
 from spmvbench.measure.cases import Settings
 from spmvbench.runner import plan
 
-PLANTED = Path(__file__).parent / "planted" / "planted.py"
+PLANTED = Path(__file__).parents[1] / "planted" / "planted.py"
 
 
 class Recorder:

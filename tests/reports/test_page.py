@@ -49,7 +49,7 @@ DRAWS = """
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from spmvbench.report import page
+from spmvbench.reports import page
 
 if __name__ == "__main__":
     with ProcessPoolExecutor(2, get_context("spawn"), initializer=page._take, initargs=(None,)) as pool:
@@ -115,7 +115,7 @@ def test_page_needs_nothing_from_elsewhere(report, text):
 
 
 def test_the_library_is_what_its_table_says():
-    folder = resources.files("spmvbench.report") / "library"
+    folder = resources.files("spmvbench.reports") / "library"
     said = dict(re.findall(r"^\| `(\S+)` .* `([0-9a-f]{64})` \|$", (folder / "README.md").read_text(), re.M))
     found = {
         file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir() if file.suffix == ".js"

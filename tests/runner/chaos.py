@@ -26,7 +26,7 @@ import psutil
 
 from spmvbench.rows import store
 
-FAULTS = Path(__file__).parent / "planted" / "faults.py"
+FAULTS = Path(__file__).parents[1] / "planted" / "faults.py"
 VERDICTS = {"fault-hang": "timeout", "fault-fault": "crashed", "fault-lie": "wrong", "fault-hungry": "oom"}
 MARKS = {  # what a process's command line says
     "child": "spmvbench.measure.worker",

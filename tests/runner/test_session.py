@@ -701,7 +701,8 @@ def test_files_of_one_name_are_told_apart(run, tmp_path):
 
 KILL_AT_THE_END = """
 import os, signal, sys
-from spmvbench import cli, store
+from spmvbench import cli
+from spmvbench.rows import store
 compact = store._write
 def killed(table, path, **options):
     if path.name == "rows.parquet":

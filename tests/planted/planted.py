@@ -1,6 +1,6 @@
 """CSR with one fault each: what the bench has to find. Every key is a fault; `planted-none` has none.
 
-Over any matrices, on any device, `SPMVBENCH_FORMATS=tests/measure/planted/planted.py spmvbench run MATRICES --formats
+Over any matrices, on any device, `SPMVBENCH_FORMATS=tests/planted/planted.py spmvbench run MATRICES --formats
 'planted-*'` has to give no row that is ok but those of planted-none.
 """
 
