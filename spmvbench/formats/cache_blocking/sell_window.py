@@ -1,0 +1,248 @@
+"""Sliced ELLPACK with windows of x in shared memory and columns in few bits."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, offsets, on_host
+from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, register
+from spmvbench.formats.compressed.bits import WORD, pack, unpack
+from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
+
+GROUP = 8  # positions whose columns a thread loads together
+WIDE = 32  # bits of a column whose x lies in global memory
+BITS = (4, 8, 12, 16)  # of a column that is counted from the slice's first
+WIDTH_UNIT = 64  # a slice's width is stored times this, its bits below
+SPARE_SLOTS = 1.25  # slots an entry in the rows' own order, up to which sigma -1 keeps it
+SORTED_ROWS = 256  # that sigma -1 sorts else
+STATIC_BYTES = 1024  # of a block's shared memory that CUDA takes for itself, rounded up
+
+
+class Layout(NamedTuple):
+    """Where everything lies, known before it is allocated."""
+
+    perm: Array  # (rows,), int32: row of each place; (0,) where rows keep their order
+    place: Array  # (rows,): place of each row
+    position: Array  # (slices + 1,), int64: positions before each slice
+    word: Array  # (slices + 1,), int64: words of a thread before each slice
+    low: Array  # (slices,), int64: first column; 0 where columns are whole
+    bits: Array  # (slices,), int64: of a column
+    chunks: Array  # (chunks, 4), int32: first slice, end, first column of the window, its columns
+
+    @property
+    def slots(self) -> int:
+        """Values stored, padding included."""
+        return int(self.position[-1]) * WARP
+
+    @property
+    def words(self) -> int:
+        """Words of all threads' columns."""
+        return int(self.word[-1]) * WARP
+
+    def nbytes(self, itemsize: int) -> int:
+        """Of the arrays of the format."""
+        tables = 16 * len(self.bits) + self.chunks.nbytes + self.perm.nbytes
+        return self.slots * itemsize + 4 * self.words + tables
+
+
+def layout_of(a: Csr, window: int, chunks: int, sigma: int) -> Layout:
+    """Slices of 32 rows, the bits of each, and chunks of about as many slots each whose columns fit a window.
+
+    window: columns. chunks: at least so many where there are as many slices. sigma: as the parameter says.
+    """
+    xp, slices = a.xp, cdiv(a.rows, WARP)
+    perm = sorted_rows(a, sigma) if sigma >= 0 else None
+    if sigma < 0 and _widths(a, None).sum() * WARP > SPARE_SLOTS * a.nnz:
+        perm = sorted_rows(a, SORTED_ROWS)
+    width = _widths(a, perm)
+    ordered = perm if perm is not None else xp.arange(a.rows, dtype=np.int32)
+    low, high = (xp.full(slices * WARP, fill, dtype=np.int64) for fill in (INT32_MAX, -1))
+    used = xp.flatnonzero(a.row_lengths[ordered])
+    low[used] = a.col_idx[a.row_ptr[ordered[used]]]
+    high[used] = a.col_idx[a.row_ptr[ordered[used] + 1] - 1]
+    low, high = low.reshape(-1, WARP).min(axis=1), high.reshape(-1, WARP).max(axis=1)
+    span = xp.where(high >= 0, high - low + 1, 0)
+    bits = xp.full(slices, WIDE, dtype=np.int64)
+    for width_in_bits in reversed(BITS):
+        bits[span < 2**width_in_bits] = width_in_bits  # all ones are padding
+    bits[span > window] = WIDE
+    low[(bits == WIDE) | (high < 0)] = 0
+    whole, rest = width // GROUP, width % GROUP
+    words = whole * (GROUP * bits // WORD) + cdiv(rest * bits, WORD)
+    far = bits == WIDE
+    narrow_low, narrow_high = xp.where(far | (high < 0), INT32_MAX, low), xp.where(far, -1, high)
+    sizes = on_host(width), on_host(narrow_low), on_host(narrow_high)
+    place = ordered if perm is None else xp.empty(a.rows, dtype=np.int32)
+    if perm is not None:
+        place[perm] = xp.arange(a.rows, dtype=np.int32)
+    return Layout(
+        xp.empty(0, dtype=np.int32) if perm is None else perm,
+        place,
+        offsets(width).astype(np.int64),
+        offsets(words).astype(np.int64),
+        low,
+        bits,
+        xp.asarray(_chunks(*sizes, window, chunks)),
+    )
+
+
+def _widths(a: Csr, perm: Array | None) -> Array:
+    """Positions of each slice, int64: its longest row."""
+    lengths = a.xp.zeros(cdiv(a.rows, WARP) * WARP, dtype=np.int64)
+    lengths[: a.rows] = a.row_lengths if perm is None else a.row_lengths[perm]
+    return lengths.reshape(-1, WARP).max(axis=1) if len(lengths) else lengths
+
+
+def _chunks(width: np.ndarray, low: np.ndarray, high: np.ndarray, window: int, least: int) -> np.ndarray:
+    """`Layout.chunks`: equal shares of the slots, halved until each one's columns fit the window."""
+    slices = len(width)
+    if not slices:
+        return np.zeros((0, 4), dtype=np.int32)
+    ends = np.cumsum(width + 1)  # empty slices count, too: their rows of y are written
+    share = np.linspace(0, ends[-1], min(least, slices) + 1)[1:-1]
+    begin = np.unique(np.concatenate([[0], np.searchsorted(ends, share, side="right")]))
+    while True:
+        begin = begin[begin < slices]
+        end = np.append(begin[1:], slices)
+        first, last = np.minimum.reduceat(low, begin), np.maximum.reduceat(high, begin)
+        columns = np.where(last >= 0, last - first + 1, 0)
+        too_wide = columns > window
+        if not too_wide.any():
+            break
+        begin = np.unique(np.concatenate([begin, (begin[too_wide] + end[too_wide]) // 2]))
+    return np.stack([begin, end, np.where(columns > 0, first, 0), columns], axis=1).astype(np.int32)
+
+
+@register
+class SellWindow(Format):
+    """Slices of 32 rows that take x from a window in shared memory; columns in 4, 8, 12 or 16 bits.
+
+    A thread block computes a chunk, slices that follow each other and whose columns fit its window. It copies that part
+    of x to shared memory once, so no entry asks the L1 cache for x, which is what bounds every other format on banded
+    matrices. A column is counted from its slice's first one in as few of these bits as the slice allows. A slice whose
+    columns span more than a window, or than 16 bits, has columns in 32 bits and takes x from global memory: any matrix
+    fits. Eight positions of a row share whole words, and their values are loaded in vectors of 16 bytes.
+    """
+
+    key = "sell-window"
+    family = "ELLPACK"
+    reference = "this project; x in shared memory after Chen, Explicit caching HYB, 2022"
+    core = "sliced ELLPACK: C=32, columns in 4 to 16 bits, windows of x"
+    own = True
+
+    window = Parameter(0, "KiB of x in shared memory; 0: two blocks share a multiprocessor", low=0, high=227)
+    blocks = Parameter(4, "thread blocks for each multiprocessor at least", low=1, high=64)
+    threads = Parameter(512, "threads of a block", choices=(128, 256, 512, 1024))
+    team = Parameter(0, "warps that share a slice; 0: by the slices for each warp", choices=(0, 1, 2, 4, 8))
+    sigma = Parameter(
+        -1,
+        "rows of a window that is sorted by length; 0: all, 1: none, -1: 256 where more than a fifth of the slots were "
+        "padding else",
+        low=-1,
+    )
+
+    chunks: Array  # (chunks, 4), int32: first slice, end, first column of the window, its columns
+    slices: (
+        Array  # (slices, 4), int32: first position, first word of a thread, column in the window, width and bits
+    )
+    words: Array  # (words,), uint32: columns in bits, word by word for the 32 threads of a slice
+    values: Array  # (slots,); 0 in padding
+    perm: Array  # (rows,), int32: row of each place; (0,) where rows keep their order
+    warps: int  # that share a slice
+    columns: int  # of the largest window
+
+    @classmethod
+    def _layout(cls, a: Csr, window: int, blocks: int, threads: int, sigma: int) -> Layout:
+        limits = device_limits(a)
+        room = min(window * 1024 or limits.shared_bytes // 2, limits.shared_bytes)
+        columns = max(room - STATIC_BYTES - threads * a.dtype.itemsize, 1024) // a.dtype.itemsize
+        return layout_of(a, columns, blocks * limits.multiprocessors, sigma)
+
+    @classmethod
+    def estimate(cls, a: Csr, *, team: int, **params: Any) -> int:
+        return cls._layout(a, **params).nbytes(a.dtype.itemsize)
+
+    @classmethod
+    def convert(cls, a: Csr, *, team: int, threads: int, **params: Any) -> dict[str, Any]:
+        xp, at = a.xp, cls._layout(a, threads=threads, **params)
+        width = xp.diff(at.position)
+        most = max(int(at.position[-1]), int(at.word[-1]), int(width.max(initial=0)) * WIDTH_UNIT)
+        if most > INT32_MAX:
+            raise Skip("positions, words or a slice's width exceed 32 bits")
+        slices = xp.zeros((len(at.bits), 4), dtype=np.int32)
+        chunk = expand(xp.append(at.chunks[:, 0], np.int32(len(at.bits))), len(at.bits))
+        slices[:, 0], slices[:, 1] = at.position[:-1], at.word[:-1]
+        if len(chunk):
+            slices[:, 2] = xp.where((at.bits == WIDE) | (width == 0), 0, at.low - at.chunks[chunk, 2])
+        slices[:, 3] = width * WIDTH_UNIT + at.bits
+        words, values = xp.zeros(at.words, dtype=np.uint32), xp.zeros(at.slots, dtype=a.dtype)
+        # By place in a slice, then lane, padding is all ones.
+        field = expand(at.position, int(at.position[-1])).astype(np.int64).repeat(WARP)
+        width_of = at.bits[field]
+        code = (np.int64(1) << width_of) - 1
+        place = at.place[a.row_idx].astype(np.int64)
+        slice_, position = place // WARP, a.rank_in_row.astype(np.int64)
+        code[(at.position[slice_] + position) * WARP + place % WARP] = a.col_idx - at.low[slice_]
+        values[_slots(slice_, position, place % WARP, slices, a.dtype)] = a.values
+        bit = (xp.arange(at.slots) // WARP - at.position[field]) * width_of
+        pack(words, code, width_of, at.word[field] * WARP + xp.arange(at.slots) % WARP, bit, WARP, most_first=False)
+        per_warp = len(at.bits) * WARP / max(len(at.chunks) * threads, 1)
+        by_rule = next((size for size in (1, 2, 4) if per_warp * size >= 2), 8)
+        return {
+            "chunks": at.chunks,
+            "slices": slices,
+            "words": words,
+            "values": values,
+            "perm": at.perm,
+            "warps": min(team or by_rule, threads // WARP),
+            "columns": int(at.chunks[:, 3].max(initial=0)),
+        }
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        xp = self.xp
+        width, bits = self.slices[:, 3] // WIDTH_UNIT, self.slices[:, 3] % WIDTH_UNIT
+        slice_ = expand(offsets(width), len(self.values) // WARP).astype(np.int64).repeat(WARP)
+        slot = xp.arange(len(self.values))
+        position, lane = slot // WARP - self.slices[slice_, 0], slot % WARP
+        bits = bits[slice_].astype(np.int64)
+        word = self.slices[slice_, 1].astype(np.int64) * WARP + lane
+        code = unpack(self.words, bits, word, position * bits, WARP, most_first=False)
+        used = xp.flatnonzero(code != (np.int64(1) << bits) - 1)
+        slice_, position, lane = slice_[used], position[used], lane[used]
+        chunk = expand(xp.append(self.chunks[:, 0], np.int32(len(self.slices))), len(self.slices))
+        first = xp.where(bits[used] == WIDE, 0, self.chunks[chunk[slice_], 2] + self.slices[slice_, 2])
+        place = slice_ * WARP + lane
+        row = self.perm[place] if len(self.perm) else place
+        values = self.values[_slots(slice_, position, lane, self.slices, self.values.dtype)]
+        return row, (code[used] + first).astype(np.int32), values
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        chunks, sorted_ = len(self.chunks), cbool(len(self.perm) > 0)
+        window = self.columns * x.dtype.itemsize
+        kernel = f"sell_window_spmv<{ctype(x)}, {self.threads}, {self.warps}, {sorted_}>"
+        args = (np.int32(self.shape[0]), self.chunks, self.slices, self.words, self.values, self.perm, x, y)
+        return [Launch("cache_blocking/sell_window.cu", kernel, chunks, self.threads, args, window)]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        width, bits = self.slices[:, 3] // WIDTH_UNIT, self.slices[:, 3] % WIDTH_UNIT
+        slots = max(int(width.sum()), 1)
+        return {
+            "chunks": len(self.chunks),
+            "warps": self.warps,
+            "sorted": len(self.perm) > 0,
+            "window_columns": self.columns,
+            "share_by_bits": {str(size): round(float(width[bits == size].sum()) / slots, 4) for size in (*BITS, WIDE)},
+        }
+
+
+def _slots(slice_: Array, position: Array, lane: Array, slices: Array, dtype: Any) -> Array:
+    """Where values lie: by vectors of 16 bytes for each thread in whole groups of positions, singly behind them."""
+    xp, vector = array_module(slices), 16 // np.dtype(dtype).itemsize
+    whole = slices[slice_, 3] // (WIDTH_UNIT * GROUP) * GROUP
+    inside = position // vector * (vector * WARP) + lane * vector + position % vector
+    begin = slices[slice_, 0].astype(np.int64) * WARP
+    return begin + xp.where(position < whole, inside, position * WARP + lane)
