@@ -145,9 +145,7 @@ class SellWindow(Format):
     )
 
     chunks: Array  # (chunks, 4), int32: first slice, end, first column of the window, its columns
-    slices: (
-        Array  # (slices, 4), int32: first position, first word of a thread, column in the window, width and bits
-    )
+    slices: Array  # (slices, 4), int32: first position, first word of a thread, column in the window, width and bits
     words: Array  # (words,), uint32: columns in bits, word by word for the 32 threads of a slice
     values: Array  # (slots,); 0 in padding
     perm: Array  # (rows,), int32: row of each place; (0,) where rows keep their order
@@ -169,11 +167,12 @@ class SellWindow(Format):
     def convert(cls, a: Csr, *, team: int, threads: int, **params: Any) -> dict[str, Any]:
         xp, at = a.xp, cls._layout(a, threads=threads, **params)
         width = xp.diff(at.position)
-        most = max(int(at.position[-1]), int(at.word[-1]), int(width.max(initial=0)) * WIDTH_UNIT)
+        widest = int(width.max()) if len(width) else 0
+        most = max(int(at.position[-1]), int(at.word[-1]), widest * WIDTH_UNIT)
         if most > INT32_MAX:
             raise Skip("positions, words or a slice's width exceed 32 bits")
         slices = xp.zeros((len(at.bits), 4), dtype=np.int32)
-        chunk = expand(xp.append(at.chunks[:, 0], np.int32(len(at.bits))), len(at.bits))
+        chunk = expand(xp.append(at.chunks[:, 0], xp.full(1, len(at.bits), dtype=np.int32)), len(at.bits))
         slices[:, 0], slices[:, 1] = at.position[:-1], at.word[:-1]
         if len(chunk):
             slices[:, 2] = xp.where((at.bits == WIDE) | (width == 0), 0, at.low - at.chunks[chunk, 2])
@@ -198,7 +197,7 @@ class SellWindow(Format):
             "values": values,
             "perm": at.perm,
             "warps": min(team or by_rule, threads // WARP),
-            "columns": int(at.chunks[:, 3].max(initial=0)),
+            "columns": int(at.chunks[:, 3].max()) if len(at.chunks) else 0,
         }
 
     def to_coo(self) -> tuple[Array, Array, Array]:
@@ -212,7 +211,7 @@ class SellWindow(Format):
         code = unpack(self.words, bits, word, position * bits, WARP, most_first=False)
         used = xp.flatnonzero(code != (np.int64(1) << bits) - 1)
         slice_, position, lane = slice_[used], position[used], lane[used]
-        chunk = expand(xp.append(self.chunks[:, 0], np.int32(len(self.slices))), len(self.slices))
+        chunk = expand(xp.append(self.chunks[:, 0], xp.full(1, len(self.slices), dtype=np.int32)), len(self.slices))
         first = xp.where(bits[used] == WIDE, 0, self.chunks[chunk[slice_], 2] + self.slices[slice_, 2])
         place = slice_ * WARP + lane
         row = self.perm[place] if len(self.perm) else place
