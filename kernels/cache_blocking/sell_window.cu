@@ -17,6 +17,13 @@ struct VectorOf<float> {
   using type = float4;
 };
 
+// Asks for a line that will be loaded soon.
+__device__ __forceinline__ void prefetch_l2(const void* p) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+#endif
+}
+
 template <typename V>
 __device__ __forceinline__ void load_values(const V* __restrict__ values, V* loaded) {
   using Vector = typename VectorOf<V>::type;
@@ -33,31 +40,49 @@ __device__ __forceinline__ unsigned field(const unsigned* words, int i) {
   return found & ((1u << BITS) - 1);
 }
 
-// A thread's share of a slice: positions of the groups `team`, team + TEAM, ... A column of all ones is padding, whose x is
-// not used, so that an infinite one does no harm.
-template <int BITS, int TEAM, typename V>
-__device__ __forceinline__ V window_sum(int team, int width, const unsigned* __restrict__ words,
-                                        const V* __restrict__ values, const V* window) {
+// The products of GROUPS groups of positions, each TEAM behind the one before; all are loaded before the first is used. A
+// column of all ones is padding, whose x is not used, so that an infinite one does no harm.
+template <int BITS, int TEAM, int GROUPS, typename V>
+__device__ __forceinline__ V groups_sum(int group, const unsigned* __restrict__ words, const V* __restrict__ values,
+                                        const V* window) {
   constexpr int WORDS = GROUP * BITS / 32, VECTOR = 16 / sizeof(V);
-  constexpr unsigned PADDING = (1u << BITS) - 1;
   const int lane = lane_id();
+  unsigned packed[GROUPS][WORDS];
+  alignas(16) V loaded[GROUPS][GROUP];
+#pragma unroll
+  for (int g = 0; g < GROUPS; ++g) {
+    const unsigned* const from = words + static_cast<long long>(group + g * TEAM) * (WORDS * WARP) + lane;
+    const V* const first = values + static_cast<long long>(group + g * TEAM) * (GROUP * WARP) + lane * VECTOR;
+#pragma unroll
+    for (int i = 0; i < WORDS; ++i) packed[g][i] = load_stream(from + i * WARP);
+#pragma unroll
+    for (int i = 0; i < GROUP; i += VECTOR) load_values(first + i * WARP, loaded[g] + i);
+  }
   V sum = 0;
-  const int whole = width / GROUP;
-  for (int group = team; group < whole; group += TEAM) {
-    unsigned packed[WORDS];
-    alignas(16) V loaded[GROUP];
-    const unsigned* from = words + static_cast<long long>(group) * (WORDS * WARP) + lane;
-    const V* const first = values + static_cast<long long>(group) * (GROUP * WARP) + lane * VECTOR;
 #pragma unroll
-    for (int i = 0; i < WORDS; ++i) packed[i] = load_stream(from + i * WARP);
-#pragma unroll
-    for (int i = 0; i < GROUP; i += VECTOR) load_values(first + i * WARP, loaded + i);
+  for (int g = 0; g < GROUPS; ++g) {
 #pragma unroll
     for (int i = 0; i < GROUP; ++i) {
-      const unsigned column = field<BITS>(packed, i);
-      if (column != PADDING) sum += loaded[i] * window[column];
+      const unsigned column = field<BITS>(packed[g], i);
+      if (column != (1u << BITS) - 1) sum += loaded[g][i] * window[column];
     }
   }
+  return sum;
+}
+
+// A thread's share of a slice: the groups `team`, team + TEAM, ..., and the rest of less than a group.
+template <int BITS, int TEAM, int BATCH, typename V>
+__device__ __forceinline__ V window_sum(int team, int width, const unsigned* __restrict__ words,
+                                        const V* __restrict__ values, const V* window) {
+  constexpr int WORDS = GROUP * BITS / 32;
+  constexpr unsigned PADDING = (1u << BITS) - 1;
+  const int lane = lane_id(), whole = width / GROUP;
+  V sum = 0;
+  int group = team;
+  for (; group + (BATCH - 1) * TEAM < whole; group += BATCH * TEAM) {
+    sum += groups_sum<BITS, TEAM, BATCH>(group, words, values, window);
+  }
+  for (; BATCH > 1 && group < whole; group += TEAM) sum += groups_sum<BITS, TEAM, 1>(group, words, values, window);
   const int rest = width % GROUP;
   if (rest != 0 && whole % TEAM == team) {
     unsigned packed[WORDS];
@@ -104,18 +129,18 @@ __device__ __forceinline__ V global_sum(int team, int width, const int* __restri
   return sum;
 }
 
-template <int TEAM, typename V>
+template <int TEAM, int BATCH, typename V>
 __device__ __forceinline__ V slice_sum(int bits, int team, int width, const unsigned* __restrict__ words,
                                        const V* __restrict__ values, const V* window, const V* __restrict__ x) {
   switch (bits) {
     case 4:
-      return window_sum<4, TEAM>(team, width, words, values, window);
+      return window_sum<4, TEAM, BATCH>(team, width, words, values, window);
     case 8:
-      return window_sum<8, TEAM>(team, width, words, values, window);
+      return window_sum<8, TEAM, BATCH>(team, width, words, values, window);
     case 12:
-      return window_sum<12, TEAM>(team, width, words, values, window);
+      return window_sum<12, TEAM, BATCH>(team, width, words, values, window);
     case 16:
-      return window_sum<16, TEAM>(team, width, words, values, window);
+      return window_sum<16, TEAM, BATCH>(team, width, words, values, window);
     default:
       return global_sum<TEAM>(team, width, reinterpret_cast<const int*>(words), values, x);
   }
@@ -124,7 +149,7 @@ __device__ __forceinline__ V slice_sum(int bits, int team, int width, const unsi
 // A block a chunk {first slice, end, first column of the window, its columns}. A slice is {its first position / 1, its first
 // word / 32, the first column less the window's, width * 64 + bits}; TEAM warps share it. SORTED: `perm` holds the row of
 // each place.
-template <typename V, int THREADS, int TEAM, bool SORTED>
+template <typename V, int THREADS, int TEAM, int BATCH, bool PREFETCH, bool SORTED>
 __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     sell_window_spmv(int rows, const int4* __restrict__ chunks, const int4* __restrict__ slices,
                      const unsigned* __restrict__ words, const V* __restrict__ values, const int* __restrict__ perm,
@@ -138,6 +163,15 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
   const int warp = threadIdx.x / WARP, team = warp % TEAM, lane = lane_id();
   int s = chunk.x + warp / TEAM;
   int4 slice = s < chunk.y ? __ldg(slices + s) : int4{0, 0, 0, 0};
+  if (PREFETCH && s < chunk.y) {
+    const int bytes = (slice.w >> 6) * (WARP * sizeof(V));
+    const char* const begin = reinterpret_cast<const char*>(values + static_cast<long long>(slice.x) * WARP);
+    for (int i = (team * WARP + lane) * 128; i < bytes; i += TEAM * WARP * 128) prefetch_l2(begin + i);
+    const char* const column = reinterpret_cast<const char*>(words + static_cast<long long>(slice.y) * WARP);
+    for (int i = (team * WARP + lane) * 128; i < (slice.w >> 6) * (slice.w & 63) * 4; i += TEAM * WARP * 128) {
+      prefetch_l2(column + i);
+    }
+  }
   await_copies();
   __syncthreads();
   for (int first = chunk.x; first < chunk.y; first += THREADS / WARP / TEAM) {
@@ -145,8 +179,8 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     const int4 coming = next < chunk.y ? __ldg(slices + next) : int4{0, 0, 0, 0};
     V sum = 0;
     if (s < chunk.y) {
-      sum = slice_sum<TEAM>(slice.w & 63, team, slice.w >> 6, words + static_cast<long long>(slice.y) * WARP,
-                            values + static_cast<long long>(slice.x) * WARP, window + slice.z, x);
+      sum = slice_sum<TEAM, BATCH>(slice.w & 63, team, slice.w >> 6, words + static_cast<long long>(slice.y) * WARP,
+                                   values + static_cast<long long>(slice.x) * WARP, window + slice.z, x);
     }
     if (TEAM > 1) {
       __shared__ V partial[THREADS];

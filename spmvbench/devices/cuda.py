@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 # A queue held back longer than this means that the host could not enqueue: the sample would hold launch latency.
 HOLD_CYCLES = 4_000_000_000
-MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUfunction_attribute
+SHARED_SIZE_BYTES, MAX_DYNAMIC_SHARED_SIZE_BYTES = 1, 8  # CUfunction_attribute
 DEFAULT_SHARED_BYTES = 48 * 1024
 # Errors that leave the context unusable (CUDA driver API, CUresult): addresses, instructions, time-outs, asserts, ECC.
 STICKY = {214, 220, 226, *range(700, 720)} - {701, 704, 705, 708, 709, 712, 713}
@@ -210,7 +210,8 @@ def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
     ]
     addresses = [c.ctypes.data if isinstance(c, np.ndarray) else ctypes.addressof(c) for c in cells]
     pointers = (ctypes.c_void_p * len(cells))(*addresses)
-    if launch.shared_bytes > DEFAULT_SHARED_BYTES:
+    # What the kernel declares itself counts, too.
+    if launch.shared_bytes + driver.funcGetAttribute(SHARED_SIZE_BYTES, function.ptr) > DEFAULT_SHARED_BYTES:
         # Other programs may hold the same function and need more.
         held = driver.funcGetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES, function.ptr)
         driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED_SIZE_BYTES, max(held, launch.shared_bytes))

@@ -134,9 +134,11 @@ class SellWindow(Format):
     own = True
 
     window = Parameter(0, "KiB of x in shared memory; 0: two blocks share a multiprocessor", low=0, high=227)
-    blocks = Parameter(4, "thread blocks for each multiprocessor at least", low=1, high=64)
+    blocks = Parameter(2, "thread blocks for each multiprocessor at least", low=1, high=64)
     threads = Parameter(512, "threads of a block", choices=(128, 256, 512, 1024))
     team = Parameter(0, "warps that share a slice; 0: by the slices for each warp", choices=(0, 1, 2, 4, 8))
+    batch = Parameter(1, "groups of eight positions that a thread loads together", choices=(1, 2, 3))
+    prefetch = Parameter(True, "ask for the first slices while the window is filled")
     sigma = Parameter(
         -1,
         "rows of a window that is sorted by length; 0: all, 1: none, -1: 256 where more than a fifth of the slots were "
@@ -160,11 +162,11 @@ class SellWindow(Format):
         return layout_of(a, columns, blocks * limits.multiprocessors, sigma)
 
     @classmethod
-    def estimate(cls, a: Csr, *, team: int, **params: Any) -> int:
+    def estimate(cls, a: Csr, *, team: int, batch: int, prefetch: bool, **params: Any) -> int:
         return cls._layout(a, **params).nbytes(a.dtype.itemsize)
 
     @classmethod
-    def convert(cls, a: Csr, *, team: int, threads: int, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *, team: int, threads: int, batch: int, prefetch: bool, **params: Any) -> dict[str, Any]:
         xp, at = a.xp, cls._layout(a, threads=threads, **params)
         width = xp.diff(at.position)
         widest = int(width.max()) if len(width) else 0
@@ -221,7 +223,7 @@ class SellWindow(Format):
     def launches(self, x: Array, y: Array) -> list[Launch]:
         chunks, sorted_ = len(self.chunks), cbool(len(self.perm) > 0)
         window = self.columns * x.dtype.itemsize
-        kernel = f"sell_window_spmv<{ctype(x)}, {self.threads}, {self.warps}, {sorted_}>"
+        kernel = f"sell_window_spmv<{ctype(x)}, {self.threads}, {self.warps}, {self.batch}, {cbool(self.prefetch)}, {sorted_}>"
         args = (np.int32(self.shape[0]), self.chunks, self.slices, self.words, self.values, self.perm, x, y)
         return [Launch("cache_blocking/sell_window.cu", kernel, chunks, self.threads, args, window)]
 
