@@ -17,6 +17,13 @@ struct VectorOf<float> {
   using type = float4;
 };
 
+// Asks for a line that will be loaded soon.
+__device__ __forceinline__ void prefetch_l2(const void* p) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+#endif
+}
+
 template <typename V>
 __device__ __forceinline__ void load_values(const V* __restrict__ values, V* loaded) {
   using Vector = typename VectorOf<V>::type;
@@ -33,178 +40,159 @@ __device__ __forceinline__ unsigned field(const unsigned* words, int i) {
   return found & ((1u << BITS) - 1);
 }
 
-// Columns and values of eight positions of a slice, of one thread. Columns in 32 bits are not among them.
-template <typename V>
-struct Group {
-  unsigned packed[GROUP * 16 / 32];
-  alignas(16) V values[GROUP];
-};
-
-// A slice's first position, first word / 32, first column in the window, and its width and the bits of a column.
-struct Slice {
-  int4 stored;
-  __device__ __forceinline__ int first() const { return stored.x; }
-  __device__ __forceinline__ int base() const { return stored.z; }
-  __device__ __forceinline__ int width() const { return stored.w >> 6; }
-  __device__ __forceinline__ int bits() const { return stored.w & 63; }
-  __device__ __forceinline__ int groups() const { return (width() + GROUP - 1) / GROUP; }
-  __device__ __forceinline__ const unsigned* words(const unsigned* words, int group) const {
-    return words + (static_cast<long long>(stored.y) + group * (GROUP * bits() / 32)) * WARP + lane_id();
-  }
-};
-
-// What a thread needs of a group of a slice; positions behind the slice's last one are 0.
-template <typename V>
-__device__ __forceinline__ void load_group(Slice slice, int group, const unsigned* __restrict__ words,
-                                           const V* __restrict__ values, Group<V>& found) {
-  constexpr int VECTOR = 16 / sizeof(V);
-  const int left = slice.width() - group * GROUP, bits = slice.bits(), lane = lane_id();
-  const unsigned* const from = slice.words(words, group);
-  const V* const begin = values + (static_cast<long long>(slice.first()) + group * GROUP) * WARP;
-  if (bits <= 16) {
-    const int count = min(left, GROUP) * bits;
+// The products of GROUPS groups of positions, each TEAM behind the one before; all are loaded before the first is used. A
+// column of all ones is padding, whose x is not used, so that an infinite one does no harm.
+template <int BITS, int TEAM, int GROUPS, typename V>
+__device__ __forceinline__ V groups_sum(int group, const unsigned* __restrict__ words, const V* __restrict__ values,
+                                        const V* window) {
+  constexpr int WORDS = GROUP * BITS / 32, VECTOR = 16 / sizeof(V);
+  const int lane = lane_id();
+  unsigned packed[GROUPS][WORDS];
+  alignas(16) V loaded[GROUPS][GROUP];
 #pragma unroll
-    for (int i = 0; i < GROUP * 16 / 32; ++i) {
-      if (i * 32 < count) found.packed[i] = load_stream(from + i * WARP);
+  for (int g = 0; g < GROUPS; ++g) {
+    const unsigned* const from = words + static_cast<long long>(group + g * TEAM) * (WORDS * WARP) + lane;
+    const V* const first = values + static_cast<long long>(group + g * TEAM) * (GROUP * WARP) + lane * VECTOR;
+#pragma unroll
+    for (int i = 0; i < WORDS; ++i) packed[g][i] = load_stream(from + i * WARP);
+#pragma unroll
+    for (int i = 0; i < GROUP; i += VECTOR) load_values(first + i * WARP, loaded[g] + i);
+  }
+  V sum = 0;
+#pragma unroll
+  for (int g = 0; g < GROUPS; ++g) {
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) {
+      const unsigned column = field<BITS>(packed[g], i);
+      if (column != (1u << BITS) - 1) sum += loaded[g][i] * window[column];
     }
   }
-  if (left >= GROUP) {
-#pragma unroll
-    for (int i = 0; i < GROUP; i += VECTOR) load_values(begin + i * WARP + lane * VECTOR, found.values + i);
-  } else {
-#pragma unroll
-    for (int i = 0; i < GROUP; ++i) found.values[i] = i < left ? load_stream(begin + i * WARP + lane) : V(0);
-  }
+  return sum;
 }
 
-// A column of all ones is padding, whose x is not used, so that an infinite one does no harm.
-template <int BITS, typename V>
-__device__ __forceinline__ V window_sum(const Group<V>& group, int left, const V* window) {
+// A thread's share of a slice: the groups `team`, team + TEAM, ..., and the rest of less than a group.
+template <int BITS, int TEAM, int BATCH, typename V>
+__device__ __forceinline__ V window_sum(int team, int width, const unsigned* __restrict__ words,
+                                        const V* __restrict__ values, const V* window) {
+  constexpr int WORDS = GROUP * BITS / 32;
+  constexpr unsigned PADDING = (1u << BITS) - 1;
+  const int lane = lane_id(), whole = width / GROUP;
   V sum = 0;
+  int group = team;
+  for (; group + (BATCH - 1) * TEAM < whole; group += BATCH * TEAM) {
+    sum += groups_sum<BITS, TEAM, BATCH>(group, words, values, window);
+  }
+  for (; BATCH > 1 && group < whole; group += TEAM) sum += groups_sum<BITS, TEAM, 1>(group, words, values, window);
+  const int rest = width % GROUP;
+  if (rest != 0 && whole % TEAM == team) {
+    unsigned packed[WORDS];
+    V loaded[GROUP];
+    const unsigned* from = words + static_cast<long long>(whole) * (WORDS * WARP) + lane;
+    const V* const first = values + static_cast<long long>(whole) * (GROUP * WARP) + lane;
 #pragma unroll
-  for (int i = 0; i < GROUP; ++i) {
-    const unsigned column = field<BITS>(group.packed, i);
-    if (i < left && column != (1u << BITS) - 1) sum += group.values[i] * window[column];
+    for (int i = 0; i < WORDS; ++i) packed[i] = i * 32 < rest * BITS ? load_stream(from + i * WARP) : 0u;
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) loaded[i] = i < rest ? load_stream(first + i * WARP) : V(0);
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) {
+      const unsigned column = field<BITS>(packed, i);
+      if (i < rest && column != PADDING) sum += loaded[i] * window[column];
+    }
   }
   return sum;
 }
 
-// The sum of a thread's products of a group.
-template <typename V>
-__device__ __forceinline__ V group_products(Slice slice, int number, const Group<V>& group,
-                                            const unsigned* __restrict__ words, const V* window,
-                                            const V* __restrict__ x) {
-  const V* const near = window + slice.base();
-  const int left = slice.width() - number * GROUP;
-  switch (slice.bits()) {
+// The same of whole columns, whose x lies in global memory; -1 is padding.
+template <int TEAM, typename V>
+__device__ __forceinline__ V global_sum(int team, int width, const int* __restrict__ columns,
+                                        const V* __restrict__ values, const V* __restrict__ x) {
+  constexpr int VECTOR = 16 / sizeof(V);
+  const int lane = lane_id(), whole = width / GROUP * GROUP;
+  V sum = 0;
+  for (int begin = team * GROUP; begin < width; begin += TEAM * GROUP) {
+    int at[GROUP];
+    V loaded[GROUP];
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) {
+      const int position = begin + i;
+      const long long slot = begin < whole ? static_cast<long long>(begin) * WARP + i / VECTOR * (VECTOR * WARP) +
+                                                 lane * VECTOR + i % VECTOR
+                                           : static_cast<long long>(position) * WARP + lane;
+      at[i] = position < width ? load_stream(columns + static_cast<long long>(position) * WARP + lane) : -1;
+      loaded[i] = position < width ? load_stream(values + slot) : V(0);
+    }
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) {
+      if (at[i] >= 0) sum += loaded[i] * load_x(x, at[i]);
+    }
+  }
+  return sum;
+}
+
+template <int TEAM, int BATCH, typename V>
+__device__ __forceinline__ V slice_sum(int bits, int team, int width, const unsigned* __restrict__ words,
+                                       const V* __restrict__ values, const V* window, const V* __restrict__ x) {
+  switch (bits) {
     case 4:
-      return window_sum<4>(group, left, near);
+      return window_sum<4, TEAM, BATCH>(team, width, words, values, window);
     case 8:
-      return window_sum<8>(group, left, near);
+      return window_sum<8, TEAM, BATCH>(team, width, words, values, window);
     case 12:
-      return window_sum<12>(group, left, near);
+      return window_sum<12, TEAM, BATCH>(team, width, words, values, window);
     case 16:
-      return window_sum<16>(group, left, near);
+      return window_sum<16, TEAM, BATCH>(team, width, words, values, window);
+    default:
+      return global_sum<TEAM>(team, width, reinterpret_cast<const int*>(words), values, x);
   }
-  const int* const columns = reinterpret_cast<const int*>(slice.words(words, number));
-  int at[GROUP];
-#pragma unroll
-  for (int i = 0; i < GROUP; ++i) at[i] = i < left ? load_stream(columns + i * WARP) : -1;
-  V sum = 0;
-#pragma unroll
-  for (int i = 0; i < GROUP; ++i) {
-    if (at[i] >= 0) sum += group.values[i] * load_x(x, at[i]);
-  }
-  return sum;
 }
 
-// A block a chunk {first slice, end, first column of the window, its columns}. Its warps take equal shares of the
-// positions: a group is its warp's in whose share its first position lies. A warp loads a group while it computes the one
-// before. The parts of a slice that several warps share are added in their order. SORTED: `perm` holds the row of each place.
-template <typename V, int THREADS, bool SORTED>
+// A block a chunk {first slice, end, first column of the window, its columns}. A slice is {its first position / 1, its first
+// word / 32, the first column less the window's, width * 64 + bits}; TEAM warps share it. SORTED: `perm` holds the row of
+// each place.
+template <typename V, int THREADS, int TEAM, int BATCH, bool PREFETCH, bool SORTED>
 __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     sell_window_spmv(int rows, const int4* __restrict__ chunks, const int4* __restrict__ slices,
                      const unsigned* __restrict__ words, const V* __restrict__ values, const int* __restrict__ perm,
                      const V* __restrict__ x, V* __restrict__ y) {
-  constexpr int WARPS = THREADS / WARP, NONE = -1;
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  __shared__ V heads[WARPS][WARP];  // of a slice that an earlier warp begins
-  __shared__ int head_slice[WARPS];
   V* const window = reinterpret_cast<V*>(dynamic_shared);
   const int4 chunk = chunks[blockIdx.x];
   for (int i = threadIdx.x; i < chunk.w; i += THREADS) {
     copy_async<sizeof(V)>(window + i, x + chunk.z + i, sizeof(V));
   }
-  const int warp = threadIdx.x / WARP, lane = lane_id();
-  const Slice last{__ldg(slices + chunk.y - 1)};
-  const int begin = __ldg(&slices[chunk.x].x), positions = last.first() + last.width() - begin;
-  const int from = begin + static_cast<int>(static_cast<long long>(positions) * warp / WARPS);
-  const int end =
-      warp + 1 < WARPS ? begin + static_cast<int>(static_cast<long long>(positions) * (warp + 1) / WARPS) : 0x7fffffff;
-  // The first slice that has a group from `from` on, or none and begins there.
-  int s = chunk.x, behind = chunk.y;
-  while (s < behind) {
-    const int middle = (s + behind) / 2;
-    const Slice slice{__ldg(slices + middle)};
-    if (slice.first() < from && slice.first() + (slice.groups() - 1) * GROUP < from) {
-      s = middle + 1;
-    } else {
-      behind = middle;
-    }
+  const int warp = threadIdx.x / WARP, team = warp % TEAM, lane = lane_id();
+  int s = chunk.x + warp / TEAM;
+  int4 slice = s < chunk.y ? __ldg(slices + s) : int4{0, 0, 0, 0};
+  if (PREFETCH && s < chunk.y) {
+    const int positions = min(slice.w >> 6, GROUP * TEAM);
+    const char* const begin = reinterpret_cast<const char*>(values + static_cast<long long>(slice.x) * WARP);
+    const int at = (team * WARP + lane) * 128;
+    if (at < positions * static_cast<int>(WARP * sizeof(V))) prefetch_l2(begin + at);
+    const char* const column = reinterpret_cast<const char*>(words + static_cast<long long>(slice.y) * WARP);
+    if (at < positions * (slice.w & 63) * 4) prefetch_l2(column + at);
   }
-  const auto slice_at = [=](int s) { return Slice{s < chunk.y ? __ldg(slices + s) : int4{0x7fffffff, 0, 0, 0}}; };
-  Slice slice = slice_at(s);
-  int group = slice.first() < from ? (from - slice.first() + GROUP - 1) / GROUP : 0;
-  const int head = s < chunk.y && group > 0 ? s : NONE;
-  bool more = slice.first() + group * GROUP < end && s < chunk.y;
-  Group<V> current, next;
-  if (more) load_group(slice, group, words, values, current);
-  if (lane == 0) head_slice[warp] = more ? head : NONE;
   await_copies();
   __syncthreads();
-
-  Slice coming = slice_at(s + 1);
-  V sum = 0;
-  int open = NONE;  // the last slice, where later warps have parts of it
-  while (more) {
-    Slice following = slice;
-    int t = s, number = group + 1;
-    if (number >= slice.groups()) {
-      t = s + 1;
-      number = 0;
-      following = coming;
-      coming = slice_at(t + 1);
+  for (int first = chunk.x; first < chunk.y; first += THREADS / WARP / TEAM) {
+    const int next = s + THREADS / WARP / TEAM;
+    const int4 coming = next < chunk.y ? __ldg(slices + next) : int4{0, 0, 0, 0};
+    V sum = 0;
+    if (s < chunk.y) {
+      sum = slice_sum<TEAM, BATCH>(slice.w & 63, team, slice.w >> 6, words + static_cast<long long>(slice.y) * WARP,
+                                   values + static_cast<long long>(slice.x) * WARP, window + slice.z, x);
     }
-    more = t < chunk.y && following.first() + number * GROUP < end;
-    if (more) load_group(following, number, words, values, next);
-    if (slice.width() > 0) sum += group_products(slice, group, current, words, window, x);
-    if (t != s) {
-      const int place = s * WARP + lane;
-      if (s == head) {
-        heads[warp][lane] = sum;
-      } else if (place < rows) {
-        y[SORTED ? perm[place] : place] = sum;
+    if (TEAM > 1) {
+      __shared__ V partial[THREADS];
+      partial[threadIdx.x] = sum;
+      __syncthreads();
+      if (team == 0) {
+        for (int other = 1; other < TEAM; ++other) sum += partial[threadIdx.x + other * WARP];
       }
-      sum = 0;
-    } else if (!more) {
-      if (s == head) {
-        heads[warp][lane] = sum;
-      } else {
-        open = s;
-      }
+      __syncthreads();
     }
-    s = t;
-    slice = following;
-    group = number;
-    current = next;
-  }
-  __syncthreads();
-  if (open != NONE) {
-    // A warp between may have no group, where shares are smaller than one.
-    for (int other = warp + 1; other < WARPS; ++other) {
-      if (head_slice[other] == open) sum += heads[other][lane];
-    }
-    const int place = open * WARP + lane;
-    if (place < rows) y[SORTED ? perm[place] : place] = sum;
+    const int place = s * WARP + lane;
+    if (s < chunk.y && team == 0 && place < rows) y[SORTED ? perm[place] : place] = sum;
+    s = next;
+    slice = coming;
   }
 }

@@ -136,6 +136,9 @@ class SellWindow(Format):
     window = Parameter(0, "KiB of x in shared memory; 0: two blocks share a multiprocessor", low=0, high=227)
     blocks = Parameter(2, "thread blocks for each multiprocessor at least", low=1, high=64)
     threads = Parameter(512, "threads of a block", choices=(128, 256, 512, 1024))
+    team = Parameter(0, "warps that share a slice; 0: by the slices for each warp", choices=(0, 1, 2, 4, 8))
+    batch = Parameter(1, "groups of eight positions that a thread loads together", choices=(1, 2, 3))
+    prefetch = Parameter(True, "ask for the first slices while the window is filled")
     sigma = Parameter(
         -1,
         "rows of a window that is sorted by length; 0: all, 1: none, -1: 256 where more than a fifth of the slots were "
@@ -148,21 +151,22 @@ class SellWindow(Format):
     words: Array  # (words,), uint32: columns in bits, word by word for the 32 threads of a slice
     values: Array  # (slots,); 0 in padding
     perm: Array  # (rows,), int32: row of each place; (0,) where rows keep their order
+    warps: int  # that share a slice
     columns: int  # of the largest window
 
     @classmethod
     def _layout(cls, a: Csr, window: int, blocks: int, threads: int, sigma: int) -> Layout:
         limits = device_limits(a)
         room = min(window * 1024 or limits.shared_bytes // 2, limits.shared_bytes)
-        columns = max(room - STATIC_BYTES - threads * (a.dtype.itemsize + 1), 1024) // a.dtype.itemsize
+        columns = max(room - STATIC_BYTES - threads * a.dtype.itemsize, 1024) // a.dtype.itemsize
         return layout_of(a, columns, blocks * limits.multiprocessors, sigma)
 
     @classmethod
-    def estimate(cls, a: Csr, **params: Any) -> int:
+    def estimate(cls, a: Csr, *, team: int, batch: int, prefetch: bool, **params: Any) -> int:
         return cls._layout(a, **params).nbytes(a.dtype.itemsize)
 
     @classmethod
-    def convert(cls, a: Csr, *, threads: int, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *, team: int, threads: int, batch: int, prefetch: bool, **params: Any) -> dict[str, Any]:
         xp, at = a.xp, cls._layout(a, threads=threads, **params)
         width = xp.diff(at.position)
         widest = int(width.max()) if len(width) else 0
@@ -186,12 +190,15 @@ class SellWindow(Format):
         values[_slots(slice_, position, place % WARP, slices, a.dtype)] = a.values
         bit = (xp.arange(at.slots) // WARP - at.position[field]) * width_of
         pack(words, code, width_of, at.word[field] * WARP + xp.arange(at.slots) % WARP, bit, WARP, most_first=False)
+        per_warp = len(at.bits) * WARP / max(len(at.chunks) * threads, 1)
+        by_rule = next((size for size in (1, 2, 4) if per_warp * size >= 2), 8)
         return {
             "chunks": at.chunks,
             "slices": slices,
             "words": words,
             "values": values,
             "perm": at.perm,
+            "warps": min(team or by_rule, threads // WARP),
             "columns": int(at.chunks[:, 3].max()) if len(at.chunks) else 0,
         }
 
@@ -216,7 +223,7 @@ class SellWindow(Format):
     def launches(self, x: Array, y: Array) -> list[Launch]:
         chunks, sorted_ = len(self.chunks), cbool(len(self.perm) > 0)
         window = self.columns * x.dtype.itemsize
-        kernel = f"sell_window_spmv<{ctype(x)}, {self.threads}, {sorted_}>"
+        kernel = f"sell_window_spmv<{ctype(x)}, {self.threads}, {self.warps}, {self.batch}, {cbool(self.prefetch)}, {sorted_}>"
         args = (np.int32(self.shape[0]), self.chunks, self.slices, self.words, self.values, self.perm, x, y)
         return [Launch("cache_blocking/sell_window.cu", kernel, chunks, self.threads, args, window)]
 
@@ -226,6 +233,7 @@ class SellWindow(Format):
         slots = max(int(width.sum()), 1)
         return {
             "chunks": len(self.chunks),
+            "warps": self.warps,
             "sorted": len(self.perm) > 0,
             "window_columns": self.columns,
             "share_by_bits": {str(size): round(float(width[bits == size].sum()) / slots, 4) for size in (*BITS, WIDE)},
