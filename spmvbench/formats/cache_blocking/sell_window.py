@@ -48,7 +48,7 @@ class Layout(NamedTuple):
         return self.slots * itemsize + 4 * self.words + tables
 
 
-def layout_of(a: Csr, window: int, chunks: int, sigma: int) -> Layout:
+def layout_of(a: Csr, window: int, chunks: int, sigma: int, tail: int, pieces: int) -> Layout:
     """Slices of 32 rows, the bits of each, and chunks of about as many slots each whose columns fit a window.
 
     window: columns. chunks: at least so many where there are as many slices. sigma: as the parameter says.
@@ -85,7 +85,7 @@ def layout_of(a: Csr, window: int, chunks: int, sigma: int) -> Layout:
         offsets(words).astype(np.int64),
         low,
         bits,
-        xp.asarray(_chunks(*sizes, window, chunks)),
+        xp.asarray(_chunks(*sizes, window, chunks, tail / 100, pieces)),
     )
 
 
@@ -96,13 +96,17 @@ def _widths(a: Csr, perm: Array | None) -> Array:
     return lengths.reshape(-1, WARP).max(axis=1) if len(lengths) else lengths
 
 
-def _chunks(width: np.ndarray, low: np.ndarray, high: np.ndarray, window: int, least: int) -> np.ndarray:
+def _chunks(
+    width: np.ndarray, low: np.ndarray, high: np.ndarray, window: int, least: int, tail: float, pieces: int
+) -> np.ndarray:
     """`Layout.chunks`: equal shares of the slots, halved until each one's columns fit the window."""
     slices = len(width)
     if not slices:
         return np.zeros((0, 4), dtype=np.int32)
     ends = np.cumsum(width + 1)  # empty slices count, too: their rows of y are written
-    share = np.linspace(0, ends[-1], min(least, slices) + 1)[1:-1]
+    count = min(least, slices)
+    sizes = np.concatenate([np.full(count, (1 - tail) / count), np.full(count * pieces, tail / (count * pieces))])
+    share = np.cumsum(sizes)[:-1] * ends[-1]
     begin = np.unique(np.concatenate([[0], np.searchsorted(ends, share, side="right")]))
     while True:
         begin = begin[begin < slices]
@@ -137,7 +141,9 @@ class SellWindow(Format):
     blocks = Parameter(2, "thread blocks for each multiprocessor at least", low=1, high=64)
     threads = Parameter(512, "threads of a block", choices=(128, 256, 512, 1024))
     team = Parameter(0, "warps that share a slice; 0: by the slices for each warp", choices=(0, 1, 2, 4, 8))
-    batch = Parameter(1, "groups of eight positions that a thread loads together", choices=(1, 2, 3))
+    tail = Parameter(20, "percent of the slots in the last, smaller chunks", low=0, high=90)
+    pieces = Parameter(1, "smaller chunks for each larger one", low=1, high=16)
+    batch = Parameter(2, "groups of eight positions that a thread loads together", choices=(1, 2, 3))
     prefetch = Parameter(True, "ask for the first slices while the window is filled")
     sigma = Parameter(
         -1,
@@ -155,11 +161,11 @@ class SellWindow(Format):
     columns: int  # of the largest window
 
     @classmethod
-    def _layout(cls, a: Csr, window: int, blocks: int, threads: int, sigma: int) -> Layout:
+    def _layout(cls, a: Csr, window: int, blocks: int, threads: int, sigma: int, tail: int, pieces: int) -> Layout:
         limits = device_limits(a)
         room = min(window * 1024 or limits.shared_bytes // 2, limits.shared_bytes)
         columns = max(room - STATIC_BYTES - threads * a.dtype.itemsize, 1024) // a.dtype.itemsize
-        return layout_of(a, columns, blocks * limits.multiprocessors, sigma)
+        return layout_of(a, columns, blocks * limits.multiprocessors, sigma, tail, pieces)
 
     @classmethod
     def estimate(cls, a: Csr, *, team: int, batch: int, prefetch: bool, **params: Any) -> int:
