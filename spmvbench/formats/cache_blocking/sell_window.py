@@ -48,7 +48,7 @@ class Layout(NamedTuple):
         return self.slots * itemsize + 4 * self.words + tables
 
 
-def layout_of(a: Csr, window: int, chunks: int, sigma: int, tail: int, pieces: int) -> Layout:
+def layout_of(a: Csr, window: int, chunks: int, sigma: int) -> Layout:
     """Slices of 32 rows, the bits of each, and chunks of about as many slots each whose columns fit a window.
 
     window: columns. chunks: at least so many where there are as many slices. sigma: as the parameter says.
@@ -85,7 +85,7 @@ def layout_of(a: Csr, window: int, chunks: int, sigma: int, tail: int, pieces: i
         offsets(words).astype(np.int64),
         low,
         bits,
-        xp.asarray(_chunks(*sizes, window, chunks, tail / 100, pieces)),
+        xp.asarray(_chunks(*sizes, window, chunks)),
     )
 
 
@@ -96,17 +96,13 @@ def _widths(a: Csr, perm: Array | None) -> Array:
     return lengths.reshape(-1, WARP).max(axis=1) if len(lengths) else lengths
 
 
-def _chunks(
-    width: np.ndarray, low: np.ndarray, high: np.ndarray, window: int, least: int, tail: float, pieces: int
-) -> np.ndarray:
+def _chunks(width: np.ndarray, low: np.ndarray, high: np.ndarray, window: int, least: int) -> np.ndarray:
     """`Layout.chunks`: equal shares of the slots, halved until each one's columns fit the window."""
     slices = len(width)
     if not slices:
         return np.zeros((0, 4), dtype=np.int32)
     ends = np.cumsum(width + 1)  # empty slices count, too: their rows of y are written
-    count = min(least, slices)
-    sizes = np.concatenate([np.full(count, (1 - tail) / count), np.full(count * pieces, tail / (count * pieces))])
-    share = np.cumsum(sizes)[:-1] * ends[-1]
+    share = np.linspace(0, ends[-1], min(least, slices) + 1)[1:-1]
     begin = np.unique(np.concatenate([[0], np.searchsorted(ends, share, side="right")]))
     while True:
         begin = begin[begin < slices]
@@ -141,10 +137,6 @@ class SellWindow(Format):
     blocks = Parameter(2, "thread blocks for each multiprocessor at least", low=1, high=64)
     threads = Parameter(512, "threads of a block", choices=(128, 256, 512, 1024))
     team = Parameter(0, "warps that share a slice; 0: by the slices for each warp", choices=(0, 1, 2, 4, 8))
-    tail = Parameter(20, "percent of the slots in the last, smaller chunks", low=0, high=90)
-    pieces = Parameter(1, "smaller chunks for each larger one", low=1, high=16)
-    batch = Parameter(2, "groups of eight positions that a thread loads together", choices=(1, 2, 3))
-    prefetch = Parameter(True, "ask for the first slices while the window is filled")
     sigma = Parameter(
         -1,
         "rows of a window that is sorted by length; 0: all, 1: none, -1: 256 where more than a fifth of the slots were "
@@ -161,18 +153,18 @@ class SellWindow(Format):
     columns: int  # of the largest window
 
     @classmethod
-    def _layout(cls, a: Csr, window: int, blocks: int, threads: int, sigma: int, tail: int, pieces: int) -> Layout:
+    def _layout(cls, a: Csr, window: int, blocks: int, threads: int, sigma: int) -> Layout:
         limits = device_limits(a)
         room = min(window * 1024 or limits.shared_bytes // 2, limits.shared_bytes)
         columns = max(room - STATIC_BYTES - threads * a.dtype.itemsize, 1024) // a.dtype.itemsize
-        return layout_of(a, columns, blocks * limits.multiprocessors, sigma, tail, pieces)
+        return layout_of(a, columns, blocks * limits.multiprocessors, sigma)
 
     @classmethod
-    def estimate(cls, a: Csr, *, team: int, batch: int, prefetch: bool, **params: Any) -> int:
+    def estimate(cls, a: Csr, *, team: int, **params: Any) -> int:
         return cls._layout(a, **params).nbytes(a.dtype.itemsize)
 
     @classmethod
-    def convert(cls, a: Csr, *, team: int, threads: int, batch: int, prefetch: bool, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *, team: int, threads: int, **params: Any) -> dict[str, Any]:
         xp, at = a.xp, cls._layout(a, threads=threads, **params)
         width = xp.diff(at.position)
         widest = int(width.max()) if len(width) else 0
@@ -229,7 +221,7 @@ class SellWindow(Format):
     def launches(self, x: Array, y: Array) -> list[Launch]:
         chunks, sorted_ = len(self.chunks), cbool(len(self.perm) > 0)
         window = self.columns * x.dtype.itemsize
-        kernel = f"sell_window_spmv<{ctype(x)}, {self.threads}, {self.warps}, {self.batch}, {cbool(self.prefetch)}, {sorted_}>"
+        kernel = f"sell_window_spmv<{ctype(x)}, {self.threads}, {self.warps}, {sorted_}>"
         args = (np.int32(self.shape[0]), self.chunks, self.slices, self.words, self.values, self.perm, x, y)
         return [Launch("cache_blocking/sell_window.cu", kernel, chunks, self.threads, args, window)]
 

@@ -1,0 +1,55 @@
+"""Sliced ELLPACK with windows of x: chunks, windows and the bits of columns."""
+
+import numpy as np
+import pytest
+
+from spmvbench import formats
+from spmvbench.formats import Csr
+from spmvbench.formats.cache_blocking.sell_window import WIDE, WIDTH_UNIT
+from spmvbench.formats.conversion import Limits, converting_for
+from spmvbench.matrices.synthetic import generate
+
+
+def converted(spec, shared_bytes=227 * 1024, **params):
+    a = Csr.of(generate(spec, 1)).astype(np.float64)
+    with converting_for(Limits(4, shared_bytes)):
+        return a, formats.get("sell-window").from_csr(a, **params)
+
+
+@pytest.mark.parametrize(
+    ("spec", "bits"), [("tridiag:2000", 8), ("band:2000:5:60", 8), ("band:9000:9:500", 12), ("band:20000:9:3000", 16)]
+)
+def test_a_slice_has_as_few_bits_as_its_columns_span(spec, bits):
+    _, fmt = converted(spec)
+    found = fmt.slices[:, 3] % WIDTH_UNIT
+    assert found.max() == bits
+    assert fmt.detail["share_by_bits"][str(bits)] > 0.8
+
+
+def test_every_slice_lies_in_one_chunk_whose_window_holds_its_columns():
+    a, fmt = converted("band:30000:7:900", shared_bytes=64 * 1024)
+    begin, end, first, columns = fmt.chunks.T
+    assert (begin[1:] == end[:-1]).all() and begin[0] == 0 and end[-1] == len(fmt.slices)
+    assert columns.max() == fmt.columns <= 32 * 1024 // 8
+    for place in range(len(fmt.chunks)):
+        inside = a.col_idx[a.row_ptr[32 * begin[place]] : a.row_ptr[min(32 * end[place], a.rows)]]
+        assert first[place] <= inside.min() and inside.max() < first[place] + columns[place]
+
+
+def test_chunks_have_equal_shares_of_the_slots_where_windows_allow():
+    _, fmt = converted("tridiag:100000", blocks=2)
+    slots = np.array([(fmt.slices[begin:end, 3] // WIDTH_UNIT).sum() for begin, end, *_ in fmt.chunks])
+    assert len(slots) == 8 and slots.max() - slots.min() <= 2 * 3
+
+
+def test_slices_that_span_more_than_a_window_have_whole_columns():
+    _, fmt = converted("uniform:20000:4", shared_bytes=16 * 1024)
+    assert set(fmt.slices[:, 3] % WIDTH_UNIT) == {WIDE}
+    assert fmt.columns == 0  # nothing is staged for them
+
+
+def test_rows_of_very_different_lengths_are_sorted():
+    _, fmt = converted("powerlaw:3000:4")
+    assert len(fmt.perm) == 3000
+    _, kept = converted("powerlaw:3000:4", sigma=1)
+    assert len(kept.perm) == 0 and len(kept.values) > len(fmt.values)
