@@ -225,7 +225,8 @@ def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
 def three(extent: int | tuple[int, ...]) -> tuple[int, int, int]:
     """A grid or block extent in three dimensions."""
     given = extent if isinstance(extent, tuple) else (extent,)
-    return (*given, 1, 1, 1)[:3]  # type: ignore[return-value]
+    x, y, z = (*given, 1, 1, 1)[:3]
+    return x, y, z
 
 
 class Cuda(Device):
