@@ -16,7 +16,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-comp
 
 help:
 	@echo "make demo    install into $(VENV), run a small set of matrices, write tables and figures to results/demo"
-	@echo "make test    install into $(VENV), check style, run the tests that need no GPU"
+	@echo "make test    install into $(VENV), check style and types, run the tests that need no GPU"
 	@echo "make audit   look up known vulnerabilities of what is installed in $(VENV), with pip-audit and a service of the network"
 	@echo "make test-all  the same, once what its tests can do with is installed: Chromium, Clang, LLVM (apt-get)"
 	@echo "make gpu     install into $(VENV), run the tests that need a GPU"
@@ -34,6 +34,7 @@ test: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(CPP_FILES) | xargs $(BIN)/clang-format --dry-run --Werror
+	$(BIN)/mypy spmvbench docs/example/csr_*.py
 	$(BIN)/python -m pytest -m 'not gpu' $(PYTEST_ARGS)
 
 # pip-audit has an environment of its own: what it needs is not audited as if it were needed here.

@@ -10,7 +10,7 @@ import numpy as np
 
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program, pseudonym
 from spmvbench.errors import UsageError, did_you_mean
-from spmvbench.formats.arrays import array_module
+from spmvbench.formats.arrays import array_module, ordinal
 from spmvbench.formats.base import Format, Skip
 from spmvbench.formats.vectors import SparseVector, in_order, orders, restored
 
@@ -80,7 +80,7 @@ def multiply(fmt: Format, x: Any, device: str | Device | None = None) -> Any:
     """
     arrays = fmt.arrays().values()
     if device is None:
-        device = "emulated" if fmt.xp is np else f"cuda:{next(iter(arrays)).device.id}"
+        device = "emulated" if fmt.xp is np else f"cuda:{ordinal(next(iter(arrays)))}"
     opened = _kept(device) if isinstance(device, str) else device
     if opened.kind not in fmt.devices:
         raise Skip(f"{fmt.key} runs on {' and '.join(fmt.devices)} only")

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from spmvbench.errors import SpmvbenchError
-from spmvbench.formats.base import Call, Launch, Loop
+from spmvbench.formats.arrays import Array, ArrayModule
+from spmvbench.formats.base import Step
 from spmvbench.formats.conversion import Limits
 
 
@@ -82,12 +83,12 @@ class Device(ABC):
 
     name: str
     kind: str
-    xp: Any
+    xp: ArrayModule
     default_max_bytes: int
     limits: Limits
 
     @abstractmethod
-    def compile(self, launches: Sequence[Launch | Call | Loop]) -> Program:
+    def compile(self, launches: Sequence[Step]) -> Program:
         """Compile and bind. Launches with an empty grid are dropped. Raises DeviceFault with the compiler's words."""
 
     @abstractmethod
@@ -128,19 +129,19 @@ class Device(ABC):
         """Clock of the multiprocessors now, in MHz; NaN where there is none."""
         return float("nan")
 
-    def to_device(self, array: np.ndarray) -> Any:
+    def to_device(self, array: np.ndarray) -> Array:
         """A copy (or the array itself) in device memory."""
         return self.xp.asarray(array)
 
-    def to_host(self, array: Any) -> np.ndarray:
+    def to_host(self, array: Array) -> np.ndarray:
         """A NumPy array of device memory."""
         return np.asarray(array)
 
-    def checksums(self, arrays: Sequence[Any]) -> Callable[[], list[int]]:
+    def checksums(self, arrays: Sequence[Array]) -> Callable[[], list[int]]:
         """A function that gives 64 bits for each array: others where a byte is another. The arrays have no gaps."""
 
-        def of(array: Any) -> int:
-            return int.from_bytes(hashlib.blake2b(array.reshape(-1).view(np.uint8), digest_size=8).digest())
+        def of(array: Array) -> int:
+            return int.from_bytes(hashlib.blake2b(array.reshape(-1).view(np.uint8).data, digest_size=8).digest())
 
         return lambda: [of(array) for array in arrays]
 

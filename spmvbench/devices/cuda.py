@@ -20,8 +20,8 @@ import numpy as np
 from spmvbench import paths
 from spmvbench.devices import driver, loops, nvrtc
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program, pseudonym
-from spmvbench.formats.arrays import LINE_BYTES, cdiv
-from spmvbench.formats.base import Call, Launch, Loop, single_steps
+from spmvbench.formats.arrays import LINE_BYTES, Array, address, cdiv
+from spmvbench.formats.base import Call, Launch, Loop, Step, single_steps
 from spmvbench.formats.conversion import cuda_limits
 from spmvbench.formats.kernels import headers, kernel_path
 
@@ -95,7 +95,7 @@ def _peak_memory() -> Any:
     """
     from cupy.cuda.memory_hook import MemoryHook
 
-    class PeakMemory(MemoryHook):
+    class PeakMemory(MemoryHook):  # type: ignore[misc]  # CuPy has no types
         name = "spmvbench"
         used = peak = 0
 
@@ -114,7 +114,7 @@ def _peak_memory() -> Any:
 class CudaProgram(Program):
     """Launches with their arguments in the driver's form, made once."""
 
-    def __init__(self, device: Cuda, launches: Sequence[Launch | Call | Loop]):
+    def __init__(self, device: Cuda, launches: Sequence[Step]):
         began = time.perf_counter()
         steps = [step for step in launches if _has_work(step)]
         kernels = [step for step in single_steps(steps) if isinstance(step, Launch) and _has_work(step)]
@@ -148,7 +148,7 @@ class CudaProgram(Program):
             getattr(step, "record", step)(self._stream)
 
 
-def _has_work(step: Launch | Call | Loop) -> bool:
+def _has_work(step: Step) -> bool:
     if isinstance(step, Loop):
         return any(map(_has_work, step.steps))
     return isinstance(step, Call) or min(three(step.grid)) > 0
@@ -167,10 +167,10 @@ class _BoundLoop:
             step(stream)
 
     def __call__(self, stream: int) -> None:
-        runtime = self._device.xp.cuda.runtime
+        runtime, more = self._device.xp.cuda.runtime, address(self._loop.more)
         for _ in range(self._loop.limit):
             self._turn(stream)
-            runtime.memcpyAsync(self._seen.ctypes.data, self._loop.more.data.ptr, 4, runtime.memcpyDefault, stream)
+            runtime.memcpyAsync(self._seen.ctypes.data, more, 4, runtime.memcpyDefault, stream)
             runtime.streamSynchronize(stream)
             if not self._seen[0]:
                 return
@@ -226,7 +226,8 @@ def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
 def three(extent: int | tuple[int, ...]) -> tuple[int, int, int]:
     """A grid or block extent in three dimensions."""
     given = extent if isinstance(extent, tuple) else (extent,)
-    return (*given, 1, 1, 1)[:3]  # type: ignore[return-value]
+    x, y, z = (*given, 1, 1, 1)[:3]
+    return x, y, z
 
 
 class Cuda(Device):
@@ -254,7 +255,7 @@ class Cuda(Device):
         major, minor = divmod(int(self._device.compute_capability), 10)
         self._arch = f"sm_{major}{minor}"
         self._cuda = cupy.cuda.runtime.driverGetVersion() // 1000
-        self._attribute = lambda number: cupy.cuda.runtime.deviceGetAttribute(number, ordinal)
+        self._attribute: Callable[[int], int] = lambda number: cupy.cuda.runtime.deviceGetAttribute(number, ordinal)
         self.default_max_bytes = self._device.mem_info[1] // 4
         self.limits = cuda_limits(ordinal)
         self._functions: dict[tuple[str, str], Any] = {}
@@ -295,7 +296,7 @@ class Cuda(Device):
         self._modules.append(module)
         return module.get_function(name)
 
-    def compile(self, launches: Sequence[Launch | Call | Loop]) -> CudaProgram:
+    def compile(self, launches: Sequence[Step]) -> CudaProgram:
         return CudaProgram(self, launches)
 
     def capture(self, program: Program, repeats: int) -> Callable[[], None]:
@@ -341,7 +342,7 @@ class Cuda(Device):
             end.synchronize()
             if self._release[1]:
                 raise DeviceFault("the host could not enqueue the work in time to measure it")
-            return self.xp.cuda.get_elapsed_time(begin, end) * 1e-3
+            return float(self.xp.cuda.get_elapsed_time(begin, end)) * 1e-3
 
     def _flush(self) -> None:
         if self._flush_buffer is None:
@@ -396,10 +397,10 @@ class Cuda(Device):
 
     def memory_free(self) -> int:
         with _faults():
-            return self._device.mem_info[0] + self.xp.get_default_memory_pool().free_bytes()
+            return int(self._device.mem_info[0] + self.xp.get_default_memory_pool().free_bytes())
 
     def memory_peak(self) -> int:
-        return self._peak.peak
+        return int(self._peak.peak)
 
     def reset_memory_peak(self) -> None:
         self._peak.peak = self._peak.used
@@ -422,26 +423,26 @@ class Cuda(Device):
 
         return float(pynvml.nvmlDeviceGetClockInfo(self._nvml, pynvml.NVML_CLOCK_SM))
 
-    def to_device(self, array: np.ndarray) -> Any:
+    def to_device(self, array: np.ndarray) -> Array:
         with _faults():
             return self.xp.asarray(array)
 
-    def to_host(self, array: Any) -> np.ndarray:
+    def to_host(self, array: Array) -> np.ndarray:
         with _faults():
-            return self.xp.asnumpy(array)
+            return np.asarray(self.xp.asnumpy(array))
 
-    def checksums(self, arrays: Sequence[Any]) -> Callable[[], list[int]]:
-        spans = np.array([(array.data.ptr, array.nbytes) for array in arrays], np.uint64).reshape(-1, 2)
+    def checksums(self, arrays: Sequence[Array]) -> Callable[[], list[int]]:
+        spans = np.array([(address(array), array.nbytes) for array in arrays], np.uint64).reshape(-1, 2)
         addresses, sizes = (self.to_device(np.ascontiguousarray(column)) for column in spans.T)
         sums = self.xp.zeros(len(arrays), np.uint64)
         blocks = min(cdiv(int(spans[:, 1].max(initial=0)), 4 * 256), CHECKSUM_BLOCKS)
         grid = (blocks, len(arrays))
         program = self.compile([Launch("checksum.cu", "checksum<0>", grid, 256, (addresses, sizes, sums))])
 
-        def compute(keep: Any = arrays) -> list[int]:
+        def compute(keep: Sequence[Array] = arrays) -> list[int]:
             sums.fill(0)
             program.run()
-            return self.to_host(sums).tolist()
+            return list(map(int, self.to_host(sums)))
 
         return compute
 
@@ -468,7 +469,7 @@ def _cusparse_version() -> int | None:
     try:
         from cupy.cuda import cusparse, device
 
-        return cusparse.getVersion(device.get_cusparse_handle())
+        return int(cusparse.getVersion(device.get_cusparse_handle()))
     except (ImportError, AttributeError, OSError, RuntimeError):
         return None
 

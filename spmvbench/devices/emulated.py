@@ -16,14 +16,15 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program
 from spmvbench.devices.emulation import build
 from spmvbench.formats import kernel_path
-from spmvbench.formats.base import Call, Launch, Loop, single_steps
+from spmvbench.formats.arrays import ArrayModule
+from spmvbench.formats.base import Call, Launch, Loop, Step, single_steps
 from spmvbench.formats.conversion import EMULATED
 
 MAX_WORKERS = 16  # each maps some 2,000 regions of the 65,530 that Linux allows a process
@@ -230,7 +231,7 @@ class Emulated(Device):
     """
 
     kind = "emulated"
-    xp = np
+    xp = cast(ArrayModule, np)
     default_max_bytes = 512 * 2**20  # a padded gigabyte takes minutes to emulate
     limits = EMULATED
 
@@ -243,7 +244,7 @@ class Emulated(Device):
         self._made: dict[tuple[str, str], build.Instantiation] = {}  # as on a GPU: each source is read once
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="emulated")
 
-    def compile(self, launches: Sequence[Launch | Call | Loop]) -> EmulatedProgram:
+    def compile(self, launches: Sequence[Step]) -> EmulatedProgram:
         """Compile and bind. Raises DeviceFault for a vendor library's call, a source that does not compile or a launch
         that CUDA refuses, TypeError for arguments that are not what the kernel takes.
         """
@@ -251,12 +252,14 @@ class Emulated(Device):
             if isinstance(launch, Call):
                 raise DeviceFault(f"{launch.name} is a vendor library's call, the emulated device runs kernels only")
         started = time.perf_counter()
-        wanted = {(launch.source, launch.kernel) for launch in single_steps(launches) if all(_three(launch.grid))}
-        self.precompile(wanted)
 
-        def bind(steps: Sequence[Launch]) -> list[_Bound]:
-            kept = [launch for launch in steps if all(_three(launch.grid))]
-            return [_Bound(launch, self._made[launch.source, launch.kernel], self.seed) for launch in kept]
+        def kept(steps: Iterable[Launch | Call]) -> list[Launch]:
+            return [step for step in steps if isinstance(step, Launch) and all(_three(step.grid))]
+
+        self.precompile({(launch.source, launch.kernel) for launch in kept(single_steps(launches))})
+
+        def bind(steps: Iterable[Launch | Call]) -> list[_Bound]:
+            return [_Bound(launch, self._made[launch.source, launch.kernel], self.seed) for launch in kept(steps)]
 
         bound: list[_Bound | _BoundLoop] = []
         for step in launches:

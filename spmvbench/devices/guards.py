@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast, overload
 
 import numpy as np
 
 from spmvbench.devices.base import Device
-from spmvbench.formats.arrays import Array
+from spmvbench.formats.arrays import Array, address
 from spmvbench.formats.base import Format
 from spmvbench.formats.vectors import SparseVector
 
@@ -58,26 +58,31 @@ class Guards:
             return array
         xp = self.device.xp
         if xp is not np and self._has_room(array):
-            zones = (xp.ndarray(GUARD, np.uint8, array.data + offset) for offset in (-GUARD, array.nbytes))
-            self._zones[name] = before, behind = tuple(zones)
+            zones = (xp.ndarray(GUARD, np.uint8, cast(Any, array.data) + offset) for offset in (-GUARD, array.nbytes))
+            before, behind = zones
+            self._zones[name] = before, behind
             before[...] = behind[...] = FILL
             self._sums = None
             return array
         buffer = xp.full(2 * GUARD + ALIGNMENT + array.nbytes, FILL, np.uint8)
-        address = buffer.ctypes.data if xp is np else buffer.data.ptr
-        begin = GUARD + -address % ALIGNMENT
+        begin = GUARD + -address(buffer) % ALIGNMENT
         end = begin + array.nbytes
         self._zones[name] = buffer[:begin], buffer[end:]
         self._sums = None
         flat = buffer[begin:end].view(array.dtype)
-        copy = flat.reshape(array.shape) if array.flags.c_contiguous else flat.reshape(array.shape[::-1]).T
+        copy: Array = flat.reshape(array.shape) if array.flags.c_contiguous else flat.reshape(array.shape[::-1]).T
         copy[...] = array
         return copy
 
     def _has_room(self, array: Array) -> bool:
         """Whether a GPU's array is the whole of an allocation that was made within `leaving_room`."""
-        return array.data.ptr == array.data.mem.ptr + GUARD and self._roomy.get(array.data.ptr) == array.nbytes
+        begin, allocated = address(array), cast(Any, array.data).mem.ptr
+        return begin == int(allocated) + GUARD and self._roomy.get(begin) == array.nbytes
 
+    @overload
+    def hold_vector(self, name: str, vector: Array) -> Array: ...
+    @overload
+    def hold_vector(self, name: str, vector: SparseVector) -> SparseVector: ...
     def hold_vector(self, name: str, vector: Array | SparseVector) -> Array | SparseVector:
         """An x or y with every array between guards, in the device's memory."""
         if isinstance(vector, SparseVector):

@@ -11,7 +11,7 @@ import ctypes.util
 import importlib.util
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -31,7 +31,9 @@ def nvrtc_options(arch: str) -> list[str]:
     ]
 
 
-def compile(source: Path, expressions: Iterable[str], arch: str, *, newest: int | None = None) -> tuple[bytes, dict]:
+def compile(
+    source: Path, expressions: Iterable[str], arch: str, *, newest: int | None = None
+) -> tuple[bytes, dict[str, str]]:
     """Compile a .cu file with the instantiations wanted of it.
 
     expressions: name expressions such as ``ell_spmv<double, 2>``. arch: ``sm_90``. newest: the CUDA major version that
@@ -79,7 +81,7 @@ def _must(status: int) -> None:
         raise DeviceFault(f"NVRTC refused a call with status {status}")
 
 
-def _bytes(size_of, read, program: ctypes.c_void_p) -> bytes:
+def _bytes(size_of: Callable[..., int], read: Callable[..., int], program: ctypes.c_void_p) -> bytes:
     """What NVRTC hands out in two calls: first the size, then the content."""
     size = ctypes.c_size_t()
     _must(size_of(program, ctypes.byref(size)))

@@ -27,7 +27,8 @@ from typing import Any
 
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.formats import survey
-from spmvbench.formats.base import REGISTRY, Call, Csr, Format, Launch, Loop, Parameter, Skip, register, single_steps
+from spmvbench.formats.arrays import Csr
+from spmvbench.formats.base import REGISTRY, Call, Format, Launch, Loop, Parameter, Skip, register, single_steps
 from spmvbench.formats.dependencies import source_hash, sources
 from spmvbench.formats.kernels import kernel_options, kernel_path
 

@@ -6,37 +6,118 @@ Every function takes the array module from its arguments, so the same converter 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from types import ModuleType
+from typing import Any, Protocol, cast, overload
 
 import numpy as np
 
-Array = Any  # numpy.ndarray or cupy.ndarray
+# numpy.ndarray or cupy.ndarray. CuPy has no types: a type checker takes its arrays for NumPy's, which they behave like.
+Array = np.ndarray[Any, np.dtype[Any]]
 INT32_MAX = 2**31 - 1
 SECTOR_BYTES, LINE_BYTES = 32, 128  # what L2 hands out at least, and what a request to it may ask for
 
 
-def array_module(*arrays: Any) -> Any:
+class ArrayFunction(Protocol):
+    """A universal function of NumPy or CuPy, for type checkers."""
+
+    at: Callable[..., None]
+    accumulate: Callable[..., Array]
+
+    def __call__(self, *args: Any, **params: Any) -> Array:
+        """The function of each element."""
+        ...
+
+
+class ArrayModule(ModuleType):
+    """NumPy or CuPy, for type checkers: what most functions return. Arguments are not checked."""
+
+    ndarray: type[Array]
+
+    arange: Callable[..., Array]
+    append: Callable[..., Array]
+    argsort: Callable[..., Array]
+    array: Callable[..., Array]
+    asarray: Callable[..., Array]
+    ascontiguousarray: Callable[..., Array]
+    bincount: Callable[..., Array]
+    broadcast_to: Callable[..., Array]
+    clip: Callable[..., Array]
+    concatenate: Callable[..., Array]
+    copyto: Callable[..., None]
+    count_nonzero: Callable[..., Any]  # a number, with an axis an array
+    cumsum: Callable[..., Array]
+    diff: Callable[..., Array]
+    divmod: Callable[..., tuple[Array, Array]]
+    empty: Callable[..., Array]
+    empty_like: Callable[..., Array]
+    flatnonzero: Callable[..., Array]
+    full: Callable[..., Array]
+    isin: Callable[..., Array]
+    median: Callable[..., Any]  # likewise
+    nonzero: Callable[..., tuple[Array, ...]]
+    ones: Callable[..., Array]
+    repeat: Callable[..., Array]
+    searchsorted: Callable[..., Array]
+    sort: Callable[..., Array]
+    stack: Callable[..., Array]
+    unique: Callable[..., Any]  # an array, or where more is asked for a tuple of them
+    where: Callable[..., Array]
+    zeros: Callable[..., Array]
+    zeros_like: Callable[..., Array]
+
+    abs: ArrayFunction
+    add: ArrayFunction
+    bitwise_or: ArrayFunction
+    left_shift: ArrayFunction
+    log: ArrayFunction
+    log2: ArrayFunction
+    maximum: ArrayFunction
+    minimum: ArrayFunction
+    not_equal: ArrayFunction
+    right_shift: ArrayFunction
+    sqrt: ArrayFunction
+
+
+def array_module(*arrays: Any) -> ArrayModule:
     """NumPy, or CuPy where any of the arrays lives on a CUDA device; CuPy is never imported for NumPy input."""
     cupy = sys.modules.get("cupy")
     if cupy is not None and any(isinstance(array, cupy.ndarray) for array in arrays):
-        return cupy
-    return np
+        return cast(ArrayModule, cupy)
+    return cast(ArrayModule, np)
 
 
 def on_host(array: Array) -> np.ndarray:
     """The array in the host's memory, copied only where it has to move."""
-    return array if array_module(array) is np else array.get()
+    return array if array_module(array) is np else cast(Any, array).get()
 
 
-def cdiv(a: int, b: int) -> int:
+def address(array: Array) -> int:
+    """Where the array's first element lies, in the memory of the host or of the device that holds it."""
+    return int(array.ctypes.data if array_module(array) is np else cast(Any, array.data).ptr)
+
+
+def ordinal(array: Array) -> int:
+    """The number of the CUDA device that holds an array of CuPy."""
+    return int(cast(Any, array).device.id)
+
+
+@overload
+def cdiv(a: int, b: int) -> int: ...
+@overload
+def cdiv(a: Array, b: int | Array) -> Array: ...
+def cdiv(a: Any, b: Any) -> Any:
     """Ceiling of a / b for non-negative integers."""
     return -(-a // b)
 
 
-def round_up(a: int, multiple: int) -> int:
+@overload
+def round_up(a: int, multiple: int) -> int: ...
+@overload
+def round_up(a: Array, multiple: int | Array) -> Array: ...
+def round_up(a: Any, multiple: Any) -> Any:
     """The smallest multiple of `multiple` that is at least `a`."""
     return cdiv(a, multiple) * multiple
 
@@ -46,8 +127,7 @@ def aligned(array: Array, boundary: int = 16) -> Array:
 
     Kernels that load several elements at once need it. Allocations of NumPy and CuPy lie on multiples of 16.
     """
-    address = array.ctypes.data if array_module(array) is np else array.data.ptr
-    return array if address % boundary == 0 else array.copy()
+    return array if address(array) % boundary == 0 else array.copy()
 
 
 def index_dtype(largest: int) -> np.dtype:
@@ -102,7 +182,8 @@ def inverse(order: Array, n: int | None = None, dtype: Any = np.int32) -> Array:
 
 def nonzero_mask(values: Array) -> Array:
     """Which values are not zero, bool, by their bits: CuPy's comparisons take single precision subnormals for zero."""
-    return values.view(f"u{values.itemsize}") << 1 != 0
+    mask: Array = values.view(f"u{values.itemsize}") << 1 != 0
+    return mask
 
 
 def run_starts(keys: Array) -> Array:
@@ -134,7 +215,8 @@ def distinct_diagonals(diagonal: Array, shape: tuple[int, int]) -> Array:
     """The offsets that occur in `diagonal`, (n,) int32, each col - row: ascending, int32."""
     xp, (rows, cols) = array_module(diagonal), shape
     if not tabled(len(diagonal), rows + cols):
-        return xp.unique(diagonal)
+        found: Array = xp.unique(diagonal)
+        return found
     seen = xp.zeros(rows + cols - 1, dtype=bool)
     seen[diagonal + np.int32(rows - 1)] = True
     return (xp.flatnonzero(seen) - (rows - 1)).astype(np.int32)
@@ -291,7 +373,7 @@ class Csr:
         )
 
     @property
-    def xp(self) -> Any:
+    def xp(self) -> ArrayModule:
         """The array module that holds this matrix."""
         return array_module(self.values)
 
@@ -327,7 +409,7 @@ class Csr:
             import psutil
 
             return int(psutil.virtual_memory().available)
-        with self.values.device as device:
+        with cast(Any, self.values).device as device:
             return int(device.mem_info[0]) + int(self.xp.get_default_memory_pool().free_bytes())
 
     @cached_property
@@ -467,7 +549,7 @@ class Csr:
                 view.flags.writeable = False
         return Csr(self.shape, *views)
 
-    def on(self, xp: Any) -> Csr:
+    def on(self, xp: ModuleType) -> Csr:
         """The same matrix on another array module (copied only where it has to move)."""
         if xp is self.xp:
             return self

@@ -13,12 +13,21 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Generic, ParamSpec, Self, TypeVar, cast, dataclass_transform, overload
 
 import numpy as np
 
 from spmvbench.errors import UsageError, did_you_mean
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv
+from spmvbench.formats.arrays import Array, ArrayModule, Csr, array_module, cdiv
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def cached(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """`functools.cache` of a function of a format's class: mypy takes no class for hashable."""
+    return cast(Callable[Arguments, Result], cache(function))
+
 
 C_TYPES = {
     "float64": "double",
@@ -34,7 +43,7 @@ C_TYPES = {
 }
 
 
-def ctype(array: Any) -> str:
+def ctype(array: Array | np.generic | np.dtype) -> str:
     """The CUDA C++ name of an array's (or dtype's) element type, for name expressions."""
     return C_TYPES[np.dtype(getattr(array, "dtype", array)).name]
 
@@ -108,16 +117,27 @@ class Loop:
         return (*(arg for step in self.steps for arg in step.args), self.more)
 
 
-Step = TypeVar("Step", Launch, Call, Loop)
+Step = Launch | Call | Loop
+AnyStep = TypeVar("AnyStep", bound=Step)
 
 
-def single_steps(steps: Iterable[Launch | Call | Loop]) -> Iterator[Launch | Call]:
+def single_steps(steps: Iterable[Step]) -> Iterator[Launch | Call]:
     """The steps in order, those of a loop once in its place."""
     for step in steps:
         yield from step.steps if isinstance(step, Loop) else (step,)
 
 
-def in_part(part: str, launches: Iterable[Step]) -> list[Step]:
+def only_kernels(steps: Iterable[Step]) -> list[Launch]:
+    """The steps, all of them launches of kernels. Raises TypeError for a library's call and for a loop."""
+    launches = []
+    for step in steps:
+        if not isinstance(step, Launch):
+            raise TypeError(f"a {type(step).__name__} is no launch of a kernel")
+        launches.append(step)
+    return launches
+
+
+def in_part(part: str, launches: Iterable[AnyStep]) -> list[AnyStep]:
     """The launches as a named part of the SpMV: the bench times every part apart too, and rows tell where time goes."""
     return [replace(launch, part=part) for launch in launches]
 
@@ -136,7 +156,10 @@ def zero_fill(y: Array) -> Launch:
     return Launch("vector.cu", f"zero_fill<{ctype(y)}>", grid, block, (y, np.int32(len(y))))
 
 
-class Parameter:
+Setting = TypeVar("Setting", bound=bool | int | float | str)
+
+
+class Parameter(Generic[Setting]):
     """A typed setting of a format, written ``key[name=value]`` on the command line.
 
     The type is the default's: a truth value, a number below 2^63, or a text. Read from the class it is the Parameter
@@ -146,10 +169,10 @@ class Parameter:
 
     def __init__(
         self,
-        default: Any,
+        default: Setting,
         doc: str,
         *,
-        choices: Sequence[Any] = (),
+        choices: Sequence[Setting] = (),
         low: float | None = None,
         high: float | None = None,
     ):
@@ -161,10 +184,14 @@ class Parameter:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: Format, owner: type) -> Setting: ...
+    def __get__(self, instance: Format | None, owner: type | None = None) -> Any:
         return self if instance is None else instance.params[self.name]
 
-    def defaulting(self, default: Any) -> Parameter:
+    def defaulting(self, default: Setting) -> Parameter[Setting]:
         """The same parameter with another default, for a format that differs in nothing else."""
         return Parameter(default, self.doc, choices=self.choices, low=self.low, high=self.high)
 
@@ -179,7 +206,7 @@ class Parameter:
         high = "" if self.high is None else f" <= {self.high}"
         return f"{low}{type(self.default).__name__}{high}"
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Any) -> Setting:
         """The value in the parameter's type (text is parsed)."""
         kind, given = type(self.default), value
         try:
@@ -195,7 +222,7 @@ class Parameter:
         outside = (self.low is not None and value < self.low) or (self.high is not None and value > self.high)
         if outside or (self.choices and value not in self.choices):
             raise UsageError(f"parameter {self.name} takes {self.range}, not {reprlib.repr(given)}")
-        return value
+        return cast(Setting, value)
 
 
 FREE_SHARE = 4  # of the free memory a format may take a quarter: a conversion holds several arrays of its size
@@ -259,13 +286,14 @@ class Format:
             if name in own or inspect.getattr_static(cls, name, None) is not known:
                 raise TypeError(f"{cls.__name__} must not define {name}: {why}")
 
+    # Nobody passes `*_`: it lets type checkers accept overrides that name the parameters which they use.
     @classmethod
-    def estimate(cls, a: Csr, **params: Any) -> int:
+    def estimate(cls, a: Csr, *_: Any, **params: Any) -> int:
         """Bytes that the arrays will take, from the statistics of `a`, before anything is allocated."""
         raise NotImplementedError
 
     @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
         """The format's fields by name, made from canonical CSR on the array module of `a`.
 
         Raises Skip where the format cannot hold the matrix.
@@ -276,7 +304,7 @@ class Format:
         """(rows, cols, values) of every entry and no padding, in any order: proves that nothing was lost."""
         raise NotImplementedError
 
-    def launches(self, x: Array, y: Array) -> list[Launch | Call | Loop]:
+    def launches(self, x: Any, y: Array) -> Sequence[Step]:  # x: what `op` says, mostly an Array
         """Everything that one y = A x needs, in order, zeroing of y included. y holds anything before."""
         raise NotImplementedError
 
@@ -285,7 +313,7 @@ class Format:
         raise NotImplementedError(f"{type(self).__name__} does not add to y")
 
     @classmethod
-    def parameters(cls) -> dict[str, Parameter]:
+    def parameters(cls) -> dict[str, Parameter[Any]]:
         """The format's parameters by name."""
         return dict(_parameters(cls))
 
@@ -366,7 +394,7 @@ class Format:
             if isinstance(value, Format):
                 return value.with_arrays(change, f"{name}.")
             if isinstance(value, Mapping):
-                return type(value)({part: changed(prefix + part, inside) for part, inside in value.items()})
+                return cast(Any, type(value))({part: changed(prefix + part, inside) for part, inside in value.items()})
             return change(name, value) if isinstance(value, array_module(value).ndarray) else value
 
         found = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -391,7 +419,7 @@ class Format:
         return next(a.dtype for a in self.arrays().values() if a.dtype.kind == "f")
 
     @property
-    def xp(self) -> Any:
+    def xp(self) -> ArrayModule:
         """The array module that holds the arrays."""
         return array_module(*self.arrays().values())
 
@@ -416,7 +444,7 @@ class Format:
 
     __array_ufunc__ = None  # x @ fmt is no product: NumPy is not to try it entry by entry
 
-    def traced(self, x: Array, y: Array) -> tuple[list[Launch | Call | Loop], Array] | None:
+    def traced(self, x: Array, y: Array) -> tuple[Sequence[Step], Array] | None:
         """The launches of one search that also keep its levels, and where: (most levels, 2), int64. None: it cannot.
 
         Of each level the time when it was done, in nanoseconds of the device, and the number of the kernel that found
@@ -456,8 +484,8 @@ class Adding(Format):
         return self.product(x, y, add=True)
 
 
-@cache
-def _parameters(cls: type[Format]) -> dict[str, Parameter]:
+@cached
+def _parameters(cls: type[Format]) -> dict[str, Parameter[Any]]:
     # Kept: to look through all members takes as long as several SpMVs, and is part of every conversion.
     return {name: p for name, p in inspect.getmembers_static(cls) if isinstance(p, Parameter)}
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import Format, Launch
+from spmvbench.formats.arrays import Csr, ordinal
+from spmvbench.formats.base import Format, Launch, Step, only_kernels
 from spmvbench.formats.kernels import headers, kernel_options, kernel_path
 
 Run = Callable[[Launch], None]
@@ -51,7 +51,7 @@ def converting_for(limits: Limits, check: Callable[[list[Launch]], None] | None 
 
 def device_limits(a: Csr) -> Limits:
     """Of the device at hand: what `converting_for` says, else of that whose memory holds the matrix, else EMULATED."""
-    return _LIMITS.get() or (EMULATED if a.xp is np else cuda_limits(a.values.device.id))
+    return _LIMITS.get() or (EMULATED if a.xp is np else cuda_limits(ordinal(a.values)))
 
 
 @cache
@@ -77,10 +77,14 @@ def run(launch: Launch) -> None:
         _kernel(launch.source, launch.kernel)(grid, block, launch.args, shared_mem=launch.shared_bytes)
 
 
-def seconds(launches: list[Launch], times: int = 3) -> float:
-    """Mean time of the launches on CuPy's current device, over `times` runs after one that compiles and warms up."""
+def seconds(steps: Iterable[Step], times: int = 3) -> float:
+    """Mean time of the launches on CuPy's current device, over `times` runs after one that compiles and warms up.
+
+    Raises TypeError for steps that are no kernels.
+    """
     import cupy
 
+    launches = only_kernels(steps)
     begin, end = cupy.cuda.Event(), cupy.cuda.Event()
     for launch in launches:
         run(launch)
@@ -89,7 +93,7 @@ def seconds(launches: list[Launch], times: int = 3) -> float:
         run(launch)
     end.record()
     end.synchronize()
-    return 1e-3 * cupy.cuda.get_elapsed_time(begin, end) / times
+    return 1e-3 * float(cupy.cuda.get_elapsed_time(begin, end)) / times
 
 
 def one_by_one(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from spmvbench import paths
 from spmvbench.errors import UsageError
-from spmvbench.formats.base import Call, Format, Launch, Loop, single_steps
+from spmvbench.formats.base import Format, Launch, Step, cached, single_steps
 from spmvbench.formats.kernels import Read, code, headers, kernel_options, kernel_path, read
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -32,7 +32,7 @@ class _Module(NamedTuple):
     kernels: tuple[str, ...]
 
 
-@cache
+@cached
 def source_hash(cls: type[Format]) -> str:
     """SHA-256 (16 hex digits) of all that a row of this format depends on besides its matrix.
 
@@ -96,7 +96,7 @@ def kernel_files(cls: type[Format], read: Read = read) -> list[Path]:
     return list(dict.fromkeys(path for source in files for path in (source, *headers(source, read))))
 
 
-def check_sources(cls: type[Format], launches: Iterable[Launch | Call | Loop]) -> None:
+def check_sources(cls: type[Format], launches: Iterable[Step]) -> None:
     """Raise UsageError where a launch takes its kernel from a file that is not among `sources`: rows would not know."""
     for step in single_steps(launches):
         if isinstance(step, Launch) and not _known(cls, step.source):
@@ -106,7 +106,7 @@ def check_sources(cls: type[Format], launches: Iterable[Launch | Call | Loop]) -
             )
 
 
-@cache
+@cached
 def _known(cls: type[Format], source: str) -> bool:
     return os.path.realpath(kernel_path(source)) in {os.path.realpath(kernel_path(name)) for name in sources(cls)}
 
@@ -148,7 +148,7 @@ def _digest(text: str) -> str:
 @cache
 def _targets(path: Path, text: str, roots: Roots) -> tuple[Path, ...]:
     """The files behind the imports of a module's text."""
-    found = {}
+    found: dict[Path, None] = {}
     for level, name in _module(text).imports:
         parts = name.split(".") if name else []
         if level:

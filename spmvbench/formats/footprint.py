@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
-from spmvbench.formats.arrays import Array, array_module
-from spmvbench.formats.base import Call, Format, Launch, Loop, single_steps
+from spmvbench.formats.arrays import Array, address, array_module
+from spmvbench.formats.base import Format, Launch, Loop, Step, single_steps
 from spmvbench.formats.vectors import SparseVector, parts
 
 Span = tuple[int, int]  # addresses of the first byte and behind the last
@@ -15,7 +13,7 @@ Span = tuple[int, int]  # addresses of the first byte and behind the last
 
 def span(array: Array) -> Span:
     """Where an array lies in memory, gaps between its elements included."""
-    begin = array.ctypes.data if array_module(array) is np else array.data.ptr
+    begin = address(array)
     if not array.size:
         return begin, begin
     steps = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
@@ -32,9 +30,7 @@ def outside(array: Span, known: Iterable[Span]) -> list[Span]:
     return stretches
 
 
-def footprint(
-    fmt: Format, launches: Iterable[Launch | Call | Loop], x: Array | SparseVector, y: Array
-) -> dict[str, int]:
+def footprint(fmt: Format, launches: Iterable[Step], x: Array | SparseVector, y: Array) -> dict[str, int]:
     """Bytes by name of all that has to be on the device for the launches, without x and y.
 
     launches: as `fmt.launches(x, y)` gave them. First the stored arrays, by their names in `fmt.arrays()`; then the

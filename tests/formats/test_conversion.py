@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from spmvbench.formats import Csr, Format, Parameter, conversion
+from spmvbench.formats.base import Call, Launch, Loop, only_kernels
 from spmvbench.formats.conversion import EMULATED, Limits, converting_for, device_limits, one_by_one, tuned
 
 A = Csr((1, 1), np.array([0, 1], np.int32), np.zeros(1, np.int32), np.ones(1))
@@ -71,3 +72,12 @@ def test_a_gpu_tells_its_own_limits():
     assert device.limits == device_limits(A.on(device.xp))
     assert device.limits.multiprocessors == device.properties()["multiprocessors"]
     assert device.limits.shared_bytes >= 48 * 1024
+
+
+def test_steps_that_are_no_kernels_cannot_be_run_by_a_conversion():
+    kernel = Launch("vector.cu", "zero_fill<double>", 1, 1, ())
+    assert only_kernels(iter([kernel, kernel])) == [kernel, kernel]
+    with pytest.raises(TypeError, match="Call"):
+        only_kernels([kernel, Call("copy", print, ())])
+    with pytest.raises(TypeError, match="Loop"):
+        only_kernels([Loop((kernel,), np.zeros(1, np.int32), 1)])

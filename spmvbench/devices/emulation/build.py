@@ -126,7 +126,7 @@ class Library(ctypes.CDLL):
             found = symbols.places(path)
             self.place_names = {place.offset: place.name for place in found}
             self._places = (Place * len(found))(
-                *((place.offset, place.rank, place.loops, place.heads) for place in found)
+                *(Place(place.offset, place.rank, place.loops, place.heads) for place in found)
             )
             self.spmvbench_describe.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
             self.spmvbench_describe.restype = None
@@ -153,7 +153,7 @@ class Instantiation:
     @property
     def parameters(self) -> list[Parameter]:
         """What the kernel takes."""
-        return self.kernel.parameters[: self.kernel.count]
+        return list(self.kernel.parameters[: self.kernel.count])
 
 
 class Parameter(ctypes.Structure):

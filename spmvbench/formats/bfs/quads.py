@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, inverse, offsets, stable_order
-from spmvbench.formats.base import Format, Launch, Loop, Parameter, Skip, cbool, in_part, register
+from spmvbench.formats.base import Format, Launch, Loop, Parameter, Skip, cbool, in_part, only_kernels, register
 from spmvbench.formats.conversion import device_limits
 
 KERNEL = "bfs/bfs.cu"
@@ -88,6 +88,7 @@ def traced(
     if not launches:
         return None
     first, loop = launches
+    assert isinstance(first, Launch) and isinstance(loop, Loop)
     xp = array_module(loop.more)
     trace, noted = xp.zeros((TRACED, 2), np.int64), xp.zeros(1, np.int32)
 
@@ -95,7 +96,7 @@ def traced(
         return replace(note, args=(np.int32(turn), *note.args, trace, np.int32(TRACED), noted))
 
     steps = []
-    for step in loop.steps:
+    for step in only_kernels(loop.steps):
         steps.append(step)
         name = step.kernel.partition("<")[0]
         if name in ends:
@@ -165,8 +166,7 @@ class QuadSearch(Format):
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         row, col = from_quads(self.quad_ptr, self.neighbours)
-        if len(self.place):
-            by_place = self.y_order
+        if (by_place := self.y_order) is not None:
             row, col = by_place[row], by_place[col]
         return row, col, self.xp.ones(len(row))
 
@@ -192,7 +192,7 @@ class QuadSearch(Format):
         start = f"bfs_start<{cbool(len(self.place) > 0)}>"
         grid = min(most, cdiv(n, LARGE_BLOCK))
         numbers = (np.int32(n), np.int32(self.linked))
-        args = (x, self.place, *numbers, self.quad_ptr, y, visited, queue, sizes, notes)
+        args: tuple[Any, ...] = (x, self.place, *numbers, self.quad_ptr, y, visited, queue, sizes, notes)
         first = in_part("start", [Launch(KERNEL, start, grid, LARGE_BLOCK, args)])
 
         shared_of_one, kept = shared_of_small(words, self.shared_bytes)

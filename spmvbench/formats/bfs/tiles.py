@@ -243,7 +243,7 @@ class TileBfs(Format):
         inward = (into.piece_row, into.piece_ptr, into.tile_cols, into.masks, into.quad_ptr, into.neighbours)
         queued = (queue, np.int64(room))
 
-        args = (x, *vertices, np.int32(self.linked), out.rows, out.quad_ptr, y, bits, queue, numbers)
+        args: tuple[Any, ...] = (x, *vertices, np.int32(self.linked), out.rows, out.quad_ptr, y, bits, queue, numbers)
         start = Launch(KERNEL, f"tile_bfs_start<{nt}>", min(all_blocks, cdiv(n, LARGE_BLOCK)), LARGE_BLOCK, args)
 
         shared, kept = quads.shared_of_small(words, self.shared_bytes)

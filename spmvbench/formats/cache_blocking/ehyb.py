@@ -273,7 +273,7 @@ class Ehyb(Format):
     @property
     def natural(self) -> bool:
         """Whether x and y are in the matrix's order."""
-        return self.params["order"] == "natural"
+        return bool(self.params["order"] == "natural")
 
     @property
     def x_order(self) -> Array | None:
@@ -289,7 +289,9 @@ class Ehyb(Format):
         xp = self.xp
 
         def lane_of(slot: Array, ptr: Array) -> Array:
-            return HEIGHT * (xp.searchsorted(ptr, slot // HEIGHT, side="right") - 1) + slot % HEIGHT
+            slice_ = xp.searchsorted(ptr, slot // HEIGHT, side="right") - 1
+            lane: Array = HEIGHT * slice_ + slot % HEIGHT
+            return lane
 
         slot = xp.flatnonzero(self.local_columns != self.window)
         lane = lane_of(slot, self.slice_ptr)
@@ -316,11 +318,11 @@ class Ehyb(Format):
         if self.kernel == "paper":
             counters = self.xp.empty(self.partitions + 1, dtype=np.int32)
             sums = self.xp.empty(len(self.extra_rows), dtype=self.values.dtype)
-            extra = (np.int32(len(self.extra_ptr) - 1), self.extra_ptr, self.extra_columns, self.extra_values)
-            args, add = (*window, *extra, counters, x, sums, y), (np.int32(len(sums)), self.extra_rows, sums, y)
+            paper = (np.int32(len(self.extra_ptr) - 1), self.extra_ptr, self.extra_columns, self.extra_values)
+            both, add = (*window, *paper, counters, x, sums, y), (np.int32(len(sums)), self.extra_rows, sums, y)
             return [
                 zero_fill(counters),
-                Launch("cache_blocking/ehyb.cu", f"ehyb_paper{options}", self.blocks, THREADS, args, shared),
+                Launch("cache_blocking/ehyb.cu", f"ehyb_paper{options}", self.blocks, THREADS, both, shared),
                 Launch("cache_blocking/ehyb.cu", f"ehyb_add<{value}>", *per_thread(len(sums)), add),
             ]
         left = len(self.extra_ptr) - 1 - int(self.extra_begin[self.blocks])

@@ -155,7 +155,8 @@ class Blocks(Format):
         nnz = int(self.block_ptr[-1])
         block = expand(self.block_ptr, nnz)
         lane = (self.xp.arange(nnz) - self.block_ptr[block]) % self.block_length[block]
-        return self.col_order[self.block_col[block] + lane]
+        columns: Array = self.col_order[self.block_col[block] + lane]
+        return columns
 
     def gather(self, x: Array, sorted_x: Array) -> Launch:
         """The launch that sorts x as the columns are."""

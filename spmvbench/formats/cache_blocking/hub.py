@@ -47,12 +47,12 @@ class Csr5Hub(Format):
     csr5: Csr5
 
     @classmethod
-    def estimate(cls, a: Csr, *, above: float, **params: Any) -> int:
+    def estimate(cls, a: Csr, *_: Any, **params: Any) -> int:
         return 4 * len(a.used_columns[0]) + Csr5.estimate(a, kernel="fast", **params)
 
     @classmethod
-    def convert(cls, a: Csr, *, above: float, **params: Any) -> dict[str, Any]:
-        order = hub_order(a, above)
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
+        order = hub_order(a, params.pop("above"))
         renumbered = Csr((a.rows, len(order)), a.row_ptr, column_places(a.col_idx, order, a.cols), a.values)
         return {"order": order, "csr5": Csr5.converted(renumbered, kernel="fast", **params)}
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spmvbench.formats.arrays import SECTOR_BYTES, Array, Csr, cdiv, distinct_groups, round_up, tabled
-from spmvbench.formats.base import Format, Launch, ctype, per_thread, register
+from spmvbench.formats.base import Format, Launch, Step, ctype, per_thread, register
 from spmvbench.formats.cache_blocking.column_sweep import ColumnSweep
 from spmvbench.formats.cache_blocking.hub_cache import SHARE, HubCache
 from spmvbench.formats.conversion import Run, device_limits, runner
@@ -125,7 +126,7 @@ class Irregular(Format):
     def to_coo(self) -> tuple[Array, Array, Array]:
         return self.chosen.to_coo()
 
-    def launches(self, x: Array, y: Array) -> list[Launch]:
+    def launches(self, x: Array, y: Array) -> Sequence[Step]:
         return self.chosen.launches(x, y)
 
     @property

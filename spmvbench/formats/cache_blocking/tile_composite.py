@@ -8,6 +8,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import (
     Array,
+    ArrayModule,
     Csr,
     cdiv,
     column_places,
@@ -46,12 +47,16 @@ class Workloads(NamedTuple):
             while at < end:
                 wide = int(lengths[at])
                 high = min(max(capacity // wide, 1), end - at)
-                tile.append(t), row.append(at), width.append(wide), height.append(high)
+                tile.append(t)
+                row.append(at)
+                width.append(wide)
+                height.append(high)
                 at += high
-        wide, high = np.array(width, dtype=np.int64), np.array(height, dtype=np.int64)
-        slots = np.where(wide >= high, round_up(wide, WARP) * high, wide * round_up(high, WARP))
-        arrays = (np.array(list_, dtype=np.int32) for list_ in (tile, row, width, height))
-        return cls(*arrays, np.concatenate([[0], np.cumsum(slots, dtype=np.int64)]))
+        w, h = np.array(width, dtype=np.int64), np.array(height, dtype=np.int64)
+        slots = np.where(w >= h, round_up(w, WARP) * h, w * round_up(h, WARP))
+        offset = np.concatenate([[0], np.cumsum(slots, dtype=np.int64)])
+        tiles, rows, widths, heights = (np.array(list_, dtype=np.int32) for list_ in (tile, row, width, height))
+        return cls(tiles, rows, widths, heights, offset)
 
 
 class Layout(NamedTuple):
@@ -96,7 +101,7 @@ class Layout(NamedTuple):
         return cls(order, start, rows, workloads, sorted_, place[sorted_], inverse(ranked)[run], rank)
 
 
-def slots_of(xp: Any, w: dict[str, Array], owner: Array, row: Array, rank: Array) -> Array:
+def slots_of(xp: ArrayModule, w: dict[str, Array], owner: Array, row: Array, rank: Array) -> Array:
     """The slot of the rank-th entry of a workload's row (counted in the workload)."""
     wide, high = w["width"][owner].astype(np.int64), w["height"][owner].astype(np.int64)
     by_row = row * round_up(wide, WARP) + rank
@@ -211,7 +216,7 @@ class TileComposite(Format):
         return {"tiles": len(self.tile_start) - 1, "workloads": len(self.row)}
 
 
-def _inside(xp: Any, w: dict[str, Array], owner: Array, slot: Array) -> tuple[Array, Array]:
+def _inside(xp: ArrayModule, w: dict[str, Array], owner: Array, slot: Array) -> tuple[Array, Array]:
     """Row and rank of a slot in its workload; the row may lie behind the last."""
     wide, high = w["width"][owner].astype(np.int64), w["height"][owner].astype(np.int64)
     inside = slot - w["offset"][owner]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -66,10 +66,10 @@ class JaggedColumns(Format):
     values: Array  # (nnz,)
     height: int  # rows of a block
 
-    row_dtype = np.dtype(np.int32)
+    row_dtype: ClassVar[np.dtype] = np.dtype(np.int32)
 
     @classmethod
-    def _height(cls, a: Csr, **params: Any) -> int:
+    def _height(cls, a: Csr, *_: Any, **params: Any) -> int:
         """Rows of a block."""
         raise NotImplementedError
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, inverse, offsets, round_up
+from spmvbench.formats.arrays import Array, ArrayModule, Csr, cdiv, expand, index_dtype, inverse, offsets, round_up
 from spmvbench.formats.base import Adding, Format, Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.compressed.bits import WORD, bit_lengths, pack, unpack
 from spmvbench.formats.ellpack.sell_convert import sorted_rows
@@ -202,9 +202,9 @@ class BroCoo(Format):
         col_idx, values = xp.full(slots, -1, dtype=np.int32), xp.zeros(slots, dtype=a.dtype)
         col_idx[: a.nnz], values[: a.nnz] = a.col_idx, a.values
         if intervals:
-            where = _lane_streams(xp, intervals, steps, word_ptr, widths)
-            named = xp.flatnonzero(where[0] > 0)
-            pack(words, step.ravel()[named], *(array[named] for array in where), LANES, most_first=False)
+            width, word, bit = _lane_streams(xp, intervals, steps, word_ptr, widths)
+            named = xp.flatnonzero(width > 0)
+            pack(words, step.ravel()[named], width[named], word[named], bit[named], LANES, most_first=False)
         return {
             "base": rows[:, 0, 0].copy(),
             "widths": widths,
@@ -243,7 +243,9 @@ class BroCoo(Format):
         return {"row_bytes_per_slot": bytes_of_rows / max(len(self.values), 1)}
 
 
-def _lane_streams(xp: Any, intervals: int, steps: int, word_ptr: Array, widths: Array) -> tuple[Array, Array, Array]:
+def _lane_streams(
+    xp: ArrayModule, intervals: int, steps: int, word_ptr: Array, widths: Array
+) -> tuple[Array, Array, Array]:
     """Width, first word and bit of each slot's difference, by interval, step and lane."""
     shape = (intervals, steps, LANES)
     width = xp.broadcast_to(widths.astype(np.int64)[:, None, None], shape)

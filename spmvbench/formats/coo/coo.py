@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, index_dtype, round_up
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
+from spmvbench.formats.base import Format, Launch, Parameter, Step, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import device_limits
 
 
@@ -27,19 +28,20 @@ class Coo(Format):
         return a.nnz * (8 + a.dtype.itemsize)
 
     @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
         return {"row_idx": a.row_idx, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         return self.row_idx, self.col_idx, self.values
 
-    def launches(self, x: Array, y: Array) -> list[Launch]:
+    def launches(self, x: Array, y: Array) -> Sequence[Step]:
         return [zero_fill(y), *self.accumulate(x, y)]
 
     @property
     def _nnz(self) -> np.integer:
         """The number of entries in the type that counts them in the kernels."""
-        return index_dtype(len(self.values)).type(len(self.values))
+        nnz: np.integer = index_dtype(len(self.values)).type(len(self.values))
+        return nnz
 
 
 @register

@@ -30,7 +30,7 @@ class CsrVisited(CsrArrays):
     rows: Array  # (rows,), int32: the rows in the order of visits
 
     @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
         return {"row_ptr": a.row_ptr, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
 
 

@@ -22,11 +22,11 @@ class CsrArrays(Format):
     values: Array  # (nnz,)
 
     @classmethod
-    def estimate(cls, a: Csr, **params: Any) -> int:
+    def estimate(cls, a: Csr, *_: Any, **params: Any) -> int:
         return a.nbytes
 
     @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
         return {"row_ptr": a.row_ptr, "col_idx": a.col_idx, "values": a.values}
 
     def to_coo(self) -> tuple[Array, Array, Array]:

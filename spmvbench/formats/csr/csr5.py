@@ -275,7 +275,9 @@ class Csr5(Format):
         if self.kernel == "fast":
             types, warps, args = self.shares
             cuts = (np.int32(tiles + 1), self.tile_ptr, y)
-            zero_cuts = Launch("csr/csr5.cu", f"zero_cut_rows<{value}, unsigned int>", *per_thread(tiles + 1), cuts)
+            zero_cuts = Launch(
+                "csr/csr5.cu", f"zero_cut_rows<{value}, unsigned int>", *per_thread(int(tiles) + 1), cuts
+            )
             zero = [zero_fill(y)] if self.empty_rows else [zero_cuts] if tiles else []
             return [*zero, launch(f"csr5_fused<{value}, {types}>", warps, rows, *args, x, y)]
         descriptor = (self.tile_ptr, self.tile_desc, self.empty_ptr, self.empty_offset)

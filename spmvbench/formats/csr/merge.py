@@ -29,8 +29,8 @@ def tile_rows(row_ptr: Array, tile: int) -> Array:
 class Merged(CsrArrays):
     """CSR by tiles of block x items merge steps: what the paper's launches and ours share."""
 
-    items: ClassVar[Parameter]
-    block: ClassVar[Parameter]
+    items: ClassVar[Parameter[int]]
+    block: ClassVar[Parameter[int]]
 
     @classmethod
     def rule(cls, rows: int, nnz: int, dtype: np.dtype) -> tuple[int, int]:

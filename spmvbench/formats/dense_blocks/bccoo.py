@@ -159,7 +159,7 @@ class Bccoo(Format):
     search_seconds: float  # of the conversion that went into timing candidates
 
     @classmethod
-    def stacked(cls, a: Csr, h: int, w: int, **params: Any) -> Csr:
+    def stacked(cls, a: Csr, h: int, w: int, *_: Any, **params: Any) -> Csr:
         """The matrix whose blocks are stored."""
         return a
 
@@ -188,7 +188,11 @@ class Bccoo(Format):
     @classmethod
     def chosen(cls, tiles: SortedTiles | MarkedTiles, h: int, w: int, delta: bool) -> tuple[int, int, Array]:
         """The h and w with the fewest bytes, and the blocks of each block row."""
-        return best_shape(tiles, cls.choices(h, w), lambda *of: cls.read_bytes(tiles.a, *of, delta), index_bytes=2)
+
+        def footprint(counts: Array, r: int, c: int) -> int:
+            return cls.read_bytes(tiles.a, counts, r, c, delta)
+
+        return best_shape(tiles, cls.choices(h, w), footprint, index_bytes=2)
 
     @classmethod
     def estimate(cls, a: Csr, *, h: int, w: int, steps: int, group: int, delta: bool, **params: Any) -> int:
@@ -234,9 +238,12 @@ class Bccoo(Format):
         threads = blocks // steps
         deal = Deal(plan, threads, across or max(threads, 1), cls.column_dtype(tiles.a.cols, w), delta)
         arrays = ends, block_col.reshape(-1), values
-        by_kernel = isinstance(tiles, MarkedTiles) and blocks
         return {
-            **(deal.by_kernel(*arrays, tiles.run) if by_kernel else deal.by_arrays(*arrays)),
+            **(
+                deal.by_kernel(*arrays, tiles.run)
+                if isinstance(tiles, MarkedTiles) and blocks
+                else deal.by_arrays(*arrays)
+            ),
             "plan": plan,
             "block_rows": block_rows,
             "fill": nnz / values.size if nnz else 1.0,
@@ -380,9 +387,9 @@ def sliced_by_kernels(a: Csr, slices: int, width: int, height: int, run: Run) ->
     row_ptr[1:] = xp.cumsum(counts, dtype=index)
     col_idx, values = xp.empty_like(a.col_idx), xp.empty_like(a.values)
     sizes = np.int32(a.rows), index.type(a.nnz), *cut, np.int32(EACH)
-    args = *sizes, a.row_ptr, a.col_idx, a.values, firsts, row_ptr, col_idx, values
+    entries = *sizes, a.row_ptr, a.col_idx, a.values, firsts, row_ptr, col_idx, values
     name = f"slice_entries<{ctype(values)}, {ctype(index)}>"
-    run(Launch(source, name, *per_thread(cdiv(a.nnz, 32 * EACH) * 32), args))
+    run(Launch(source, name, *per_thread(cdiv(a.nnz, 32 * EACH) * 32), entries))
     return Csr((slices * height, a.cols), row_ptr, col_idx, values)
 
 

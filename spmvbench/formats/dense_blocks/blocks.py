@@ -61,7 +61,8 @@ def best_shape(
         parts = (cdiv(total * p * q, i * j) for (p, q), total in totals.items() if i % p == 0 and j % q == 0)
         return totals.get(shape, max(parts, default=0)) * (index_bytes + i * j * value), shape
 
-    best, best_counts = None, None
+    best: tuple[int, Shape] | None = None
+    best_counts: Array | None = None
     for shape in sorted(choices, key=least):
         if best is not None and least(shape) >= best:
             continue
@@ -71,6 +72,7 @@ def best_shape(
         found = footprint(counts, *shape), shape
         if best is None or found < best:
             best, best_counts = found, counts
+    assert best is not None and best_counts is not None, "there is no shape to choose"
     return *best[1], best_counts
 
 

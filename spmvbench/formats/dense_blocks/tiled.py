@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, inverse, nonzero_mask, offsets
+from spmvbench.formats.arrays import Array, ArrayModule, Csr, cdiv, expand, index_dtype, inverse, nonzero_mask, offsets
 from spmvbench.formats.base import Format
 from spmvbench.formats.dense_blocks.blocks import MarkedTiles, Shape, SortedTiles, best_shape, tiles_of, value_places
 
@@ -17,11 +17,12 @@ def values_together(load: int, dtype: np.dtype, r: int, c: int) -> int:
     return min(max(load // dtype.itemsize, 1), 1 << (r * c).bit_length() - 1)
 
 
-def steps_of_slices(counts: Array, xp: Any, height: int) -> Array:
+def steps_of_slices(counts: Array, xp: ArrayModule, height: int) -> Array:
     """Steps of each slice, (slices,), from the tiles of each block row in the order of storage."""
     padded = xp.zeros((cdiv(len(counts), height), height), dtype=counts.dtype)
     padded.reshape(-1)[: len(counts)] = counts
-    return padded.max(axis=1)
+    steps: Array = padded.max(axis=1)
+    return steps
 
 
 class Cut(NamedTuple):
@@ -50,7 +51,7 @@ class Tiled(Format):
     nnz: int  # entries of the matrix
 
     @classmethod
-    def cut(cls, **params: Any) -> Cut:
+    def cut(cls, *_: Any, **params: Any) -> Cut:
         """How these parameters cut and store a matrix."""
         raise NotImplementedError
 
@@ -107,7 +108,7 @@ class Tiled(Format):
     @property
     def height(self) -> int:
         """Block rows of a slice."""
-        return self.block_col.shape[1]
+        return int(self.block_col.shape[1])
 
     @property
     def together(self) -> int:

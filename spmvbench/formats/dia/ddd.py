@@ -216,7 +216,7 @@ class Ddd(Split):
     @property
     def detail(self) -> dict[str, Any]:
         part = self.parts.get("dia")
-        return {**super().detail, "diagonals": 0 if part is None else len(part.offset)}
+        return {**super().detail, "diagonals": 0 if part is None else len(part.arrays()["offset"])}
 
 
 @register

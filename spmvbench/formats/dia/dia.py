@@ -8,6 +8,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import (
     Array,
+    ArrayModule,
     Csr,
     cdiv,
     expand,
@@ -104,7 +105,7 @@ def hdi_by_kernels(a: Csr, footprint: str, run: Run) -> dict[str, Any]:
     return {"hack_ptr": hack_ptr, "offset": offset, "values": values}
 
 
-def offset_array(xp: Any, diagonals: int, footprint: str) -> Array:
+def offset_array(xp: ArrayModule, diagonals: int, footprint: str) -> Array:
     """`Hdi.offset`, all zero."""
     return xp.zeros(diagonals * (HACK if footprint == "psblas" else 1), dtype=np.int32)
 

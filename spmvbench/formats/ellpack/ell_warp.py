@@ -50,7 +50,8 @@ class Warps(NamedTuple):
         """The place of the first row of each warp, (NW,), int32."""
         xp = array_module(self.perm)
         before = xp.arange(len(self.group)) - self.first[self.group]  # warps of the group
-        return (WARP * self.group + before * (WARP // self.lanes[self.group])).astype(np.int32)
+        rows: Array = WARP * self.group + before * (WARP // self.lanes[self.group])
+        return rows.astype(np.int32)
 
     def slots_of(self, a: Csr) -> Array:
         """The slot of each entry, (nnz,), int64: a lane has neighbouring entries of its row, one a step of the warp."""
@@ -59,7 +60,8 @@ class Warps(NamedTuple):
         lanes, width = self.lanes[group], self.width[group]
         warp, row = self.first[group] + row * lanes // WARP, row % (WARP // lanes)
         lane, step = array_module(width).divmod(a.rank_in_row, width)
-        return self.ptr[warp] + WARP * step + row * lanes + lane
+        slot: Array = self.ptr[warp] + WARP * step + row * lanes + lane
+        return slot
 
 
 @register

@@ -60,10 +60,10 @@ class SlicedEll(Adding):
 
     family = "ELLPACK"
 
-    height: ClassVar[int | Parameter] = WARP
-    sigma: ClassVar[int | Parameter] = 1
-    threads: ClassVar[int | Parameter] = 1
-    align: ClassVar[int | Parameter] = 1
+    height: ClassVar[int | Parameter[int]] = WARP
+    sigma: ClassVar[int | Parameter[int]] = 1
+    threads: ClassVar[int | Parameter[int]] = 1
+    align: ClassVar[int | Parameter[int]] = 1
     interleaved: ClassVar[bool] = False
     stop: ClassVar[bool] = False
     whole_steps: ClassVar[bool] = False
@@ -108,7 +108,7 @@ class SlicedEll(Adding):
         return threads_by_size(a)
 
     @classmethod
-    def layout(cls, a: Csr, **params: Any) -> Layout:
+    def layout(cls, a: Csr, *_: Any, **params: Any) -> Layout:
         """The parameters, and what the name fixes, for a matrix."""
         layout = Layout(*(params.get(name, getattr(cls, name)) for name in Layout._fields))
         threads = layout.threads or cls.threads_by_rule(a, layout.height)
@@ -117,19 +117,20 @@ class SlicedEll(Adding):
     @classmethod
     def slices(cls, a: Csr, layout: Layout) -> Slices:
         """Where every slot will lie."""
-        perm = sorted_rows(a, layout.sigma, cls.drop_empty)
+        natural = layout.sigma == 1 and not cls.drop_empty
+        perm = None if natural else sorted_rows(a, layout.sigma, cls.drop_empty)
         lanes = layout.threads if cls.interleaved else 1
         if not layout.height:
             return Slices.whole(a, perm=perm, align=layout.align, lanes=lanes)
         return Slices.of(a, layout.height, runner(a), perm=perm, align=layout.align, lanes=lanes)
 
     @classmethod
-    def estimate(cls, a: Csr, **params: Any) -> int:
+    def estimate(cls, a: Csr, *_: Any, **params: Any) -> int:
         s = cls.slices(a, cls.layout(a, **params))
         return s.slots * (4 + a.dtype.itemsize) + s.nbytes + 4 * s.rows * cls.stop
 
     @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
         layout = cls.layout(a, **params)
         return cls.filled(a, layout, cls.slices(a, layout))
 

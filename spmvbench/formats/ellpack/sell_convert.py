@@ -23,14 +23,14 @@ BLOCK = 256  # threads of a conversion kernel's block; no slice of several has m
 WARP = 32
 
 
-def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array | None:
+def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array:
     """The row of each place, (n,), int32: rows in windows of `sigma` (0: all), each longest first, equal ones in order.
 
-    drop_empty: leave out rows without entries (sigma 0 or 1). None for sigma 1 alone, which changes nothing.
+    drop_empty: leave out rows without entries (sigma 0 or 1). sigma 1 alone changes nothing.
     """
     xp = a.xp
     if sigma == 1:
-        return xp.flatnonzero(a.row_lengths).astype(np.int32) if drop_empty else None
+        return xp.flatnonzero(a.row_lengths).astype(np.int32) if drop_empty else xp.arange(a.rows, dtype=np.int32)
     window = max(min(sigma or a.rows, a.rows), 1)
     group = xp.arange(a.rows, dtype=np.int64) // window
     perm = longest_first(a.row_lengths, a.row_len_max, group, cdiv(a.rows, window)).astype(np.int32)
@@ -107,7 +107,7 @@ class Slices(NamedTuple):
         """First slot of each slice and the end, of an only slice too, int64."""
         return self.ptr.astype(np.int64) if len(self.ptr) else array_module(self.ptr).array([0, self.slots])
 
-    def first_slot(self, place: Array) -> tuple[Array, Array]:
+    def first_slot(self, place: Array) -> tuple[Array, Array | np.int64]:
         """The slot of position 0 of some places, int64, and the slots from there to position `lanes`."""
         if len(self.first_row):
             slice_ = np.searchsorted(self.first_row, place, side="right") - 1
@@ -124,7 +124,8 @@ class Slices(NamedTuple):
             place = first + inside % (self.first_row[slice_ + 1] - first)
         else:
             place = slice_ * np.int64(self.height) + inside // self.lanes % max(self.height, 1)
-        return self.perm[place] if len(self.perm) else place
+        row: Array = self.perm[place] if len(self.perm) else place
+        return row
 
 
 def slots_of(a: Csr, s: Slices) -> Array:
@@ -135,8 +136,9 @@ def slots_of(a: Csr, s: Slices) -> Array:
         place[s.perm] = np.arange(s.rows)
     begin, stride = s.first_slot(place)
     row, position = a.row_idx, a.rank_in_row
-    step = stride[row] if stride.ndim else stride
-    return begin[row] + position // s.lanes * step + position % s.lanes
+    step = stride[row] if isinstance(stride, np.ndarray) else stride
+    slot: Array = begin[row] + position // s.lanes * step + position % s.lanes
+    return slot
 
 
 def fill(a: Csr, s: Slices, run: Run | None) -> dict[str, Any]:
@@ -155,7 +157,7 @@ def fill(a: Csr, s: Slices, run: Run | None) -> dict[str, Any]:
     if not len(s.ptr):
         grid = cdiv(s.height * s.lanes, BLOCK) if s.slots else 0
         kernel = f"ell_fill<{value}, {index}, {ordered}>"
-        args = (rows, np.int32(s.height), np.int32(s.width), lanes, s.perm, *arrays)
+        args: tuple[Any, ...] = (rows, np.int32(s.height), np.int32(s.width), lanes, s.perm, *arrays)
     elif len(s.first_row):
         grid = len(s.ptr) - 1
         kernel = f"sell_var_fill<{value}, {index}, {pointer}>"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, offsets, round_up
+from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, offsets
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, register
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
@@ -24,8 +24,7 @@ def slices_of(a: Csr, sigma: int) -> Slices:
     natural = Slices.of(a, WARP, runner(a))
     if sigma == BY_PADDING:
         sigma = 1 if natural.slots <= SPARE_SLOTS * a.nnz else WINDOW
-    perm = sorted_rows(a, sigma)
-    return natural if perm is None else Slices.of(a, WARP, runner(a), perm=perm)
+    return natural if sigma == 1 else Slices.of(a, WARP, runner(a), perm=sorted_rows(a, sigma))
 
 
 class Bases(NamedTuple):
@@ -53,10 +52,9 @@ class Bases(NamedTuple):
             args = (np.int32(a.rows), np.int32(slices), s.perm, a.row_ptr, a.col_idx, columns, wide, total)
             run(Launch("ellpack/sell_convert.cu", kernel, cdiv(slices * WARP, BLOCK), BLOCK, args))
             return cls(columns, wide, int(total[0]))
-        begin, length = (np.zeros(round_up(a.rows, WARP), dtype=np.int64) for _ in range(2))
+        begin, length = (np.zeros((cdiv(a.rows, WARP), WARP), dtype=np.int64) for _ in range(2))
         order = s.perm if ordered else slice(None)
-        begin[: a.rows], length[: a.rows] = a.row_ptr[:-1][order], a.row_lengths[order]
-        begin, length = begin.reshape(-1, WARP), length.reshape(-1, WARP)
+        begin.reshape(-1)[: a.rows], length.reshape(-1)[: a.rows] = a.row_ptr[:-1][order], a.row_lengths[order]
         width = length.max(axis=1, initial=0)
         half = cdiv(width, pieces)
         columns, wide = (np.zeros((slices, pieces), dtype=np.int32) for _ in range(2))

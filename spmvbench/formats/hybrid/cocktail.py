@@ -107,7 +107,7 @@ class ByBytes(Table):
     def gflops(self, dtype: Any, name: str, rows: int, width: float, tile: Shape = (1, 1)) -> float:
         value, of_row = np.dtype(dtype).itemsize, 8 if name == "csr" else 0  # a row number and a pointer
         columns = {"dia": 0, "coo": 8, "sbell": 4 / (tile[0] * tile[1])}.get(name, 4)
-        return 2e-9 / (value + columns + of_row / max(width, 1))
+        return float(2e-9 / (value + columns + of_row / max(width, 1)))
 
 
 def slug(device: str) -> str:
@@ -197,7 +197,7 @@ class Peeler:
 
     def blocks(self, a: Csr) -> tuple[Piece | None, Csr]:
         """The tiles that are worth to be stored whole, of the best of the eight shapes, and the rest."""
-        best = 1.02 * self.flat_seconds(a.nnz), None, None
+        best: tuple[float, Shape | None, Array | None] = 1.02 * self.flat_seconds(a.nnz), None, None
         for r, c in SHAPES:
             key, held = tiles_with_entries(a, r, c)
             size, rate = r * c, self.rate("sbell", a.nnz, (r, c))
@@ -209,7 +209,7 @@ class Peeler:
                 if time < best[0]:
                     best = time, (r, c), dense[key]
         _, tile, inside = best
-        if tile is None:
+        if tile is None or inside is None:
             return None, a
         settings = {"r": tile[0], "c": tile[1]}
         return Piece("sbell", Bsellpack, a.where(inside), settings), a.where(~inside)

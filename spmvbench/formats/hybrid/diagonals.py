@@ -41,12 +41,12 @@ class BesideDiagonals(Split):
     """
 
     @classmethod
-    def kept(cls, a: Csr, **params: Any) -> Array:
+    def kept(cls, a: Csr, *_: Any, **params: Any) -> Array:
         """The offsets of the diagonals that are dense arrays, ascending, int32."""
         raise NotImplementedError
 
     @classmethod
-    def other(cls, **params: Any) -> tuple[str, type[Format], dict[str, Any]]:
+    def other(cls, *_: Any, **params: Any) -> tuple[str, type[Format], dict[str, Any]]:
         """The name of the part with the other entries, its format, and parameters other than the defaults."""
         raise NotImplementedError
 
@@ -86,7 +86,8 @@ class Hdc(BesideDiagonals):
 
     @property
     def detail(self) -> dict[str, Any]:
-        return {**super().detail, "diagonals": len(self.parts["dia"].offset) if "dia" in self.parts else 0}
+        part = self.parts.get("dia")
+        return {**super().detail, "diagonals": 0 if part is None else len(part.arrays()["offset"])}
 
 
 @register

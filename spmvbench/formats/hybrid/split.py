@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from spmvbench.formats.arrays import Array, Csr, nonzero_mask
-from spmvbench.formats.base import Format, Launch, in_part
+from spmvbench.formats.base import Format, Launch, Step, in_part
 
 
 class Made(NamedTuple):
@@ -58,7 +58,7 @@ class Split(Format):
         cls.core = f"parts in other formats: {', '.join(part.key or part.__name__ for part in cls.formats)}"
 
     @classmethod
-    def split(cls, a: Csr, **params: Any) -> Iterator[Piece]:
+    def split(cls, a: Csr, *_: Any, **params: Any) -> Iterator[Piece]:
         """Every entry of the matrix in one of some pieces. Raises Skip where the hybrid cannot hold it."""
         raise NotImplementedError
 
@@ -74,7 +74,7 @@ class Split(Format):
         return sum(piece.nbytes for piece in cls.pieces(a, **params)[0])
 
     @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
         held, entries = cls.pieces(a, **params)
         return {"parts": {piece.name: piece.part for piece in held}, "entries": entries}
 
@@ -86,7 +86,7 @@ class Split(Format):
             rows, cols, values = rows[stored], cols[stored], values[stored]
         return rows, cols, values
 
-    def launches(self, x: Array, y: Array) -> list[Launch]:
+    def launches(self, x: Array, y: Array) -> Sequence[Step]:
         (name, first), *others = self.parts.items()
         added = [step for name, part in others for step in in_part(name, part.accumulate(x, y))]
         return [*in_part(name, first.launches(x, y)), *added]

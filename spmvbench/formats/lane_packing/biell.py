@@ -44,7 +44,9 @@ class Strips(NamedTuple):
             group += position >= self.covered[strip, g]
         inside = position - self.covered[strip, group]
         step = self.ptr[GROUPS * strip + group] + (inside >> group)
-        return WARP * step.astype(np.int64) + place % WARP + (inside - (inside >> group << group)) * (WARP >> group)
+        across = (inside - (inside >> group << group)) * (WARP >> group)
+        slot: Array = WARP * step.astype(np.int64) + place % WARP + across
+        return slot
 
 
 @register

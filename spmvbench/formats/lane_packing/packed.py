@@ -74,7 +74,7 @@ class CoAdEll(AdEll):
         found = AdEll.convert(a)
         packed = Packed.of(found["columns"], found["tile_ptr"])
         tables = packed.base.nbytes + packed.width.nbytes + packed.byte_ptr.nbytes + int(packed.byte_ptr[-1])
-        return super().estimate(a) - found["columns"].nbytes + tables
+        return int(super().estimate(a) - found["columns"].nbytes + tables)
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:

@@ -62,7 +62,8 @@ class Lanes(NamedTuple):
         else:
             lane, step = position // self.chunk[piece], position % self.chunk[piece]
         lane += self.first[piece]
-        return ptr[lane // WARP] + WARP * step.astype(np.int64) + lane % WARP
+        slot: Array = ptr[lane // WARP] + WARP * step.astype(np.int64) + lane % WARP
+        return slot
 
 
 def runs(lane_row: Array, rows: int) -> tuple[Array, Array]:
@@ -106,7 +107,7 @@ class LaneTiles(Format):
     missing: bool  # whether there are rows without entries, so that all of y is set to zero
 
     @classmethod
-    def lanes(cls, a: Csr, **params: Any) -> Lanes:
+    def lanes(cls, a: Csr, *_: Any, **params: Any) -> Lanes:
         """Which lanes take which entries."""
         raise NotImplementedError
 

@@ -34,7 +34,8 @@ class Steps(NamedTuple):
 
     def slots_of(self, place: Array, position: Array) -> Array:
         """The slots of some entries: the place of the row of each, and its position in the row."""
-        return self.first[self.of_slice[place // WARP] + position] + place % WARP
+        slot: Array = self.first[self.of_slice[place // WARP] + position] + place % WARP
+        return slot
 
     @property
     def slice_ptr(self) -> Array:

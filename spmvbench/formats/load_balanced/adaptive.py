@@ -21,7 +21,8 @@ def region_cuts(lengths: Array) -> Array:
     decisive = xp.flatnonzero((lengths > LONG_ON) | (lengths < LONG_OFF))
     long = lengths[decisive] > LONG_ON
     before = xp.append(xp.zeros(1, dtype=bool), long)[:-1]
-    return decisive[long != before]
+    changes: Array = decisive[long != before]
+    return changes
 
 
 def row_blocks(a: Csr, entries: int, regions: bool = False) -> Array:
@@ -103,14 +104,14 @@ class CsrAdaptive(RowBlocks):
 class CutRowBlocks(Tiled):
     """CSR by blocks of rows, the longest rows in several: what the paper's launch and ours share."""
 
-    block: ClassVar[Parameter]
+    block: ClassVar[Parameter[int]]
 
     row_blocks: Array  # (blocks + 1,), int32: first row of each block
     block_entry: Array  # (blocks + 1,), of row_ptr's type: first entry of each block, then nnz
     cut_rows: Array  # (rows in several blocks,), int32
 
     @classmethod
-    def _sizes(cls, **params: Any) -> tuple[int, int]:
+    def _sizes(cls, *_: Any, **params: Any) -> tuple[int, int]:
         """The most entries of a block of several rows, and the entries of a part of a longer row."""
         raise NotImplementedError
 

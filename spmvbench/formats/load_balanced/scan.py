@@ -75,7 +75,8 @@ def codes_by_arrays(row_ptr: Array, limits: Array, items: int) -> Array:
     latest = xp.maximum.accumulate(xp.where(flags > 0, thread, 0), axis=1)
     first = xp.minimum(xp.arange(tiles * THREADS, dtype=np.int64) * items, int(row_ptr[-1]))
     row = owners(row_ptr, first).reshape(tiles, THREADS) - (limits[:-1, None] & np.uint32(SPLIT - 1)).astype(np.int64)
-    return (flags | (thread - latest) << 13 | row << 20).astype(np.uint32).reshape(-1)
+    words: Array = flags | (thread - latest) << 13 | row << 20
+    return words.astype(np.uint32).reshape(-1)
 
 
 def codes_by_kernel(row_ptr: Array, limits: Array, items: int, run: Run) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv
+from spmvbench.formats.arrays import Array, ArrayModule, Csr, aligned, array_module, cdiv
 from spmvbench.formats.base import Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.csr.csr import CsrArrays
 
@@ -30,7 +30,7 @@ def tile_rows(row_ptr: Array, tile_entry: Array) -> Array:
     return rows
 
 
-def equal_cuts(nnz: int, tile: int, xp: Any = np) -> Array:
+def equal_cuts(nnz: int, tile: int, xp: ArrayModule) -> Array:
     """The first entry of each tile of `tile` entries, and nnz behind the last; (tiles + 1,), int64."""
     return xp.minimum(xp.arange(cdiv(nnz, tile) + 1, dtype=np.int64) * tile, nnz)
 
@@ -39,7 +39,7 @@ class Tiled(CsrArrays):
     """CSR that blocks of threads take in tiles of consecutive entries."""
 
     @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
         return {"row_ptr": a.row_ptr, "col_idx": aligned(a.col_idx), "values": aligned(a.values)}
 
     @property
@@ -49,7 +49,8 @@ class Tiled(CsrArrays):
     @property
     def _nnz(self) -> np.integer:
         """The number of entries in the type that counts them in the kernels."""
-        return self.row_ptr.dtype.type(len(self.values))
+        nnz: np.integer = self.row_ptr.dtype.type(len(self.values))
+        return nnz
 
     def _launch(self, kernel: str, grid: int, block: int, items: int, *args: Any, row_ends: int = 0) -> Launch:
         """A launch of a kernel, named without types, with shared memory for `items` products a thread and row ends."""

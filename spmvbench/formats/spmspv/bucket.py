@@ -69,7 +69,7 @@ class SpmspvBucket(SparseColumns):
         types = f"{ctype(self.values)}, {ctype(self.col_ptr)}"
 
         sizes = log_height, np.int32(buckets)
-        args = (*pieces, self.row_idx, self.values, *sizes, self.bucket_begin, cursors, *products)
+        args: tuple[Any, ...] = (*pieces, self.row_idx, self.values, *sizes, self.bucket_begin, cursors, *products)
         grid = self.grid(cdiv(self.pieces_expected(len(x), PIECE) * PIECE, ITEMS))
         kernel = f"fill_buckets<{types}, {PIECE}, {ITEMS}, {BLOCK}>"
         fill = Launch("spmspv/bucket.cu", kernel, grid, BLOCK, args, shared_bytes=8 * buckets)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from spmvbench.formats.arrays import Array, cdiv
@@ -34,7 +36,7 @@ class SpmspvSort(SparseColumns):
         here, there = ((xp.empty(nnz, dtype=np.int32), xp.empty_like(self.values)) for _ in range(2))
 
         kernel = f"expand_products<{value}, {ctype(self.col_ptr)}, {PIECE}, {BLOCK}>"
-        args = (*pieces, self.row_idx, self.values, total, *here)
+        args: tuple[Any, ...] = (*pieces, self.row_idx, self.values, total, *here)
         expand = Launch(SOURCE, kernel, self.grid(products), BLOCK, args)
 
         shares = max(min(cdiv(products, 4 * BLOCK), 2 * self.multiprocessors), 1)

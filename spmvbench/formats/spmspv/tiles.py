@@ -99,7 +99,7 @@ class TileSpmspv(Format):
     def estimate(cls, a: Csr, **params: Any) -> int:
         found, entry = cls._tiled(a, **params)
         pointers = (a.cols + 1) * a.row_ptr.itemsize if len(entry) and params["kernel"] != "paper" else 4 * len(entry)
-        return sum(array.nbytes for array in found.values()) + pointers
+        return int(sum(array.nbytes for array in found.values()) + pointers)
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
@@ -160,7 +160,8 @@ class TileSpmspv(Format):
         if not by_rows and len(extracted_col):
             extracted_col = expand(extracted_col, len(self.extracted_values))
         apart = self.extracted_row, extracted_col, self.extracted_values
-        return tuple(xp.concatenate(pair) for pair in zip((row, col, self.values), apart, strict=True))
+        rows, cols, values = (xp.concatenate(pair) for pair in zip((row, col, self.values), apart, strict=True))
+        return rows, cols, values
 
     def launches(self, x: SparseVector, y: Array) -> list[Launch]:
         xp, (rows, cols), nt, dtype = self.xp, self.shape, self.nt, self.values.dtype
@@ -170,7 +171,7 @@ class TileSpmspv(Format):
         gap = tile_cols // max(len(x), 1)  # of empty tiles between two entries of x, and lanes that set their words
         lanes = 1 if gap < 4 else 8 if gap < 32 else 32
         grid, block = per_thread(max((len(x) + 1) * lanes, cdiv(rows, ZEROS_EACH)), BLOCK)
-        args = (np.int32(len(x)), np.int32(rows), np.int32(cols), x.index, x.value, x_mask, x_tile, y)
+        args: tuple[Any, ...] = (np.int32(len(x)), np.int32(rows), np.int32(cols), x.index, x.value, x_mask, x_tile, y)
         tile = Launch(SOURCE, f"tile_x<{ctype(dtype)}, {nt}, {lanes}, {cbool(by_rows)}>", grid, block, args)
         tiled = self.tile_row, self.tile_col, self.tile_mask, self.tile_list, self.list_begin, self.local, self.values
         types = f"{ctype(dtype)}, {ctype(self.list_begin)}, {nt}"

@@ -7,11 +7,22 @@ matrix is empty.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, offsets, run_ptr, stable_order
+from spmvbench.formats.arrays import (
+    Array,
+    ArrayModule,
+    Csr,
+    array_module,
+    cdiv,
+    expand,
+    inverse,
+    offsets,
+    run_ptr,
+    stable_order,
+)
 
 TILE = 16
 NAMES = ("csr", "coo", "ell", "hyb", "dns", "dns_row", "dns_col")
@@ -93,7 +104,7 @@ class Tiles:
         return len(self.row)
 
     @property
-    def xp(self) -> Any:
+    def xp(self) -> ArrayModule:
         """The array module that holds the matrix."""
         return self.a.xp
 

@@ -21,12 +21,12 @@ SUMS = 4 * FORMATS + 2  # likewise
 class Room(NamedTuple):
     """What the tiles of a matrix come to. The first four by format, (7,) each.
 
-    values, index: value slots and units of what off2 counts, as they are stored. entries, tiles: of the matrix.
+    values, units: value slots and units of what off2 counts, as they are stored. entries, tiles: of the matrix.
     stored_entries, stored_tiles: what is not computed apart.
     """
 
     values: list[int]
-    index: list[int]
+    units: list[int]
     entries: list[int]
     tiles: list[int]
     stored_entries: int
@@ -36,7 +36,8 @@ class Room(NamedTuple):
     def of(cls, sums: list[int]) -> Room:
         """From the running sum over all groups of one kind of sum after the other, (SUMS + 1,)."""
         each = np.diff(sums).tolist()
-        return cls(*(each[f : f + FORMATS] for f in range(0, 4 * FORMATS, FORMATS)), *each[4 * FORMATS :])
+        values, units, entries, tiles = (each[f : f + FORMATS] for f in range(0, 4 * FORMATS, FORMATS))
+        return cls(values, units, entries, tiles, *each[4 * FORMATS :])
 
 
 class Packed(NamedTuple):
@@ -89,7 +90,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     room = Room.of(sums[::groups].tolist())
 
     stored = room.stored_tiles
-    offset = index_dtype(max(*room.values, *room.index, a.nnz))
+    offset = index_dtype(max(*room.values, *room.units, a.nnz))
     tile_row = empty(stored, np.int32)
     level1 = {
         "tile_col": empty(stored, np.int32),
@@ -106,10 +107,10 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     val = {name: empty(n, a.dtype) for name, n in zip(NAMES, room.values, strict=True)}
     val["csr"] = empty(round_up(room.values[CSR], 2), a.dtype)
     val["csr"][room.values[CSR] :] = 0
-    halves = {CSR: room.values[CSR], ELL: room.values[ELL], HYB: 2 * room.index[HYB]}
-    halves = {f: empty(n, np.uint8) for f, n in halves.items()}
-    csr_row_ptr, coo_idx = empty(room.index[CSR], np.uint8), empty(room.values[COO], np.uint8)
-    row_id, col_id = empty(room.index[DNS_ROW], np.uint8), empty(room.index[DNS_COL], np.uint8)
+    sizes = {CSR: room.values[CSR], ELL: room.values[ELL], HYB: 2 * room.units[HYB]}
+    halves = {f: empty(n, np.uint8) for f, n in sizes.items()}
+    csr_row_ptr, coo_idx = empty(room.units[CSR], np.uint8), empty(room.values[COO], np.uint8)
+    row_id, col_id = empty(room.units[DNS_ROW], np.uint8), empty(room.units[DNS_COL], np.uint8)
     launch(
         f"pack_tiles<{value}, {index}, {ctype(offset)}, {deferred}>",
         stored * TILE,

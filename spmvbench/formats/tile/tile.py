@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from spmvbench.formats.arrays import (
     offsets,
     round_up,
 )
-from spmvbench.formats.base import Call, Format, Launch, Parameter, cbool, ctype, register, zero_fill
+from spmvbench.formats.base import Format, Launch, Parameter, Step, cbool, ctype, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.coo.coo import CooFlat
 from spmvbench.formats.csr.csr5 import Csr5
@@ -31,7 +31,7 @@ from spmvbench.formats.tile.layout import Layout, pack_csr, unpack, unpack_csr
 
 SPLIT = np.int32(-(2**31))  # in chunk_row: the tile row has several chunks
 NEVER = 2**62
-REST = {"csr5": Csr5, "coo-flat": CooFlat}
+REST: dict[str, type[Format]] = {"csr5": Csr5, "coo-flat": CooFlat}
 
 
 class Preset(NamedTuple):
@@ -100,7 +100,7 @@ def chunks_of(tile_ptr: Array, tbalance: int, empty: bool) -> dict[str, Any]:
 
 def chunk_bytes(chunks: Mapping[str, Any]) -> int:
     """Bytes of the chunks that `chunks_of` makes."""
-    return chunks["chunk_ptr"].nbytes + chunks["chunk_row"].nbytes
+    return int(chunks["chunk_ptr"].nbytes + chunks["chunk_row"].nbytes)
 
 
 def census_of(tiles: list[int], entries: list[int]) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class Tiled(Format):
     def _tbalance(tiles: int, params: Mapping[str, Any]) -> int:
         """The most tiles of a chunk, for a matrix of so many."""
         if params["tbalance"]:
-            return params["tbalance"]
+            return int(params["tbalance"])
         if params["kernel"] == "paper":
             return PRESETS[params.get("preset", "paper")].tbalance
         # Long chunks keep more loads in flight and leave less to add up; short ones keep a small matrix on all SMs.
@@ -346,7 +346,7 @@ class Tile(Tiled):
     def _payload(self) -> tuple[Array, ...]:
         return tuple(getattr(self, name) for name in KERNEL_ARRAYS)
 
-    def launches(self, x: Array, y: Array) -> list[Launch | Call]:
+    def launches(self, x: Array, y: Array) -> Sequence[Step]:
         return [*self._tile_products(x, y, add=False)]
 
     @property
@@ -423,14 +423,14 @@ class TileDeferredCoo(Tile):
         rows, cols, values = (self.xp.concatenate(pair) for pair in parts)
         return rows, cols, values
 
-    def launches(self, x: Array, y: Array) -> list[Launch | Call]:
+    def launches(self, x: Array, y: Array) -> Sequence[Step]:
         if self.sparse is None:
             return super().launches(x, y)
         if self.kernel == "fast" and isinstance(self.sparse, Csr5) and len(self.chunk_row):
             return self._fused(self.sparse, x, y)
         return [*self.sparse.launches(x, y), *self._tile_products(x, y, add=True)]
 
-    def _fused(self, sparse: Csr5, x: Array, y: Array) -> list[Launch | Call]:
+    def _fused(self, sparse: Csr5, x: Array, y: Array) -> Sequence[Step]:
         """Zero y, then let the tiles and the rest add to it in one launch."""
         instance, warps, shares = sparse.shares
         mixed = 2 * self.census["deferred_share"] >= 1

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from collections.abc import Sequence
 from ctypes import byref, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
 from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, nonzero_mask, offsets, round_up
-from spmvbench.formats.base import Call, Format, Launch, Parameter, Skip, register, zero_fill
+from spmvbench.formats.arrays import Array, Csr, address, cdiv, expand, nonzero_mask, offsets, round_up
+from spmvbench.formats.base import Call, Format, Parameter, Skip, Step, register, zero_fill
 from spmvbench.formats.conversion import runner
 from spmvbench.formats.coo.coo import Coo
 from spmvbench.formats.csc.csc import CscArrays
@@ -77,7 +78,7 @@ def _version() -> int:
 
 
 def _pointer(array: Array) -> c_void_p:
-    return c_void_p(array.data.ptr)
+    return c_void_p(address(array))
 
 
 class _Product:
@@ -160,7 +161,7 @@ class Vendor(Format):
     product: ClassVar[type[_Product]] = _Product
 
     @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
         if a.row_ptr.dtype != np.int32:
             raise Skip("the library takes pointers of the indices' type, and this matrix needs 64 bits for them")
         return super().convert(a, **params)
@@ -169,7 +170,7 @@ class Vendor(Format):
         """Create the library's matrix descriptor."""
         raise NotImplementedError
 
-    def launches(self, x: Array, y: Array) -> list[Launch | Call]:
+    def launches(self, x: Array, y: Array) -> Sequence[Step]:
         if not len(x) or not len(y) or not len(self.arrays()["values"]):
             return [zero_fill(y)]  # the library refuses empty operands
         matrix = c_void_p()
@@ -324,7 +325,7 @@ class CusparseBsr(Vendor):
         first = expand(self.block_ptr, len(self.values))[block]
         return first * self.block + row, self.block_col[block] * self.block + col, self.values[block, row, col]
 
-    def launches(self, x: Array, y: Array) -> list[Launch | Call]:
+    def launches(self, x: Array, y: Array) -> Sequence[Step]:
         import cupy
 
         down, across = (round_up(side, self.block) for side in self.shape)
@@ -336,7 +337,7 @@ class CusparseBsr(Vendor):
             def enqueue(stream: int) -> None:
                 runtime = cupy.cuda.runtime
                 size = length * source.itemsize
-                runtime.memcpyAsync(target.data.ptr, source.data.ptr, size, runtime.memcpyDeviceToDevice, stream)
+                runtime.memcpyAsync(address(target), address(source), size, runtime.memcpyDeviceToDevice, stream)
 
             return Call("copy", enqueue, (source, target))
 

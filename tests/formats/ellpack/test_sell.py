@@ -129,7 +129,7 @@ def test_rows_are_sorted_within_windows_and_equal_ones_keep_their_order():
     assert sorted_rows(a, 0).tolist() == [8, 6, 1, 3, 5, 7, 0, 2, 4]
     assert sorted_rows(a, 100).tolist() == sorted_rows(a, 0).tolist()
     assert sorted_rows(a, 0, drop_empty=True).tolist() == [8, 6, 1, 3, 5, 7, 0, 2]
-    assert sorted_rows(a, 1) is None
+    assert sorted_rows(a, 1).tolist() == list(range(9))
 
 
 def test_warped_ell_has_the_arrays_of_sell_c_sigma():

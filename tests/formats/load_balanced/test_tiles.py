@@ -28,7 +28,7 @@ lengths = st.lists(st.one_of(st.integers(0, 4), st.integers(0, 200)), min_size=1
 @given(lengths=lengths, tile=st.integers(1, 64))
 def test_every_row_ends_in_the_tile_of_its_last_entry(lengths, tile):
     row_ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    cuts = equal_cuts(int(row_ptr[-1]), tile)
+    cuts = equal_cuts(int(row_ptr[-1]), tile, np)
     found = tile_rows(row_ptr, cuts)
     ended = [0, *(sum(1 for end in row_ptr[1:] if end <= cut) for cut in cuts[1:])]
     assert found.tolist() == ended[: len(cuts)]
