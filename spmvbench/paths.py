@@ -183,7 +183,7 @@ def is_own(status: os.stat_result) -> bool:
     return status.st_uid in (os.geteuid(), 0)
 
 
-def own(folder: Path) -> Path:
+def trusted_folder(folder: Path) -> Path:
     """A folder for what this program runs or trusts later: compiled kernels, shared matrices. Made if missing.
 
     Raises PermissionError if another user owns it or everybody may write to it.
@@ -225,16 +225,16 @@ def scratch(parent: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def common(folder: Path) -> Iterator[None]:
+def shared_folder(folder: Path) -> Iterator[None]:
     """A folder that processes share and the last of them removes; what killed ones left beside it goes, too.
 
     Beside it, only folders named by 16 hexadecimal digits are cleared. Raises OSError where it cannot be made, and
     where it or its parent is not this user's own.
     """
-    own(folder.parent)
+    trusted_folder(folder.parent)
     while True:
         try:
-            own(folder)
+            trusted_folder(folder)
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except FileNotFoundError:
             continue  # its last user was just leaving
@@ -252,7 +252,7 @@ def common(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def turn(path: Path, stopping: Callable[[], bool] = lambda: False) -> Iterator[bool]:
+def locked(path: Path, stopping: Callable[[], bool] = lambda: False) -> Iterator[bool]:
     """Wait for a turn at what only one process of the host may do at a time; `path` is the file of its lock.
 
     Yields False where `stopping`, asked while it waits, said True first. The lock goes with the process, however that
@@ -260,12 +260,12 @@ def turn(path: Path, stopping: Callable[[], bool] = lambda: False) -> Iterator[b
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(opened(path, os.O_RDWR | os.O_CREAT), "rb") as file:
-        while not (had := _locked(file)) and not stopping():
+        while not (had := _try_lock(file)) and not stopping():
             time.sleep(0.02)
         yield had
 
 
-def _locked(file: IO[bytes]) -> bool:
+def _try_lock(file: IO[bytes]) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -236,7 +236,7 @@ def _reason(skip: formats.Skip) -> str:
 
 def _checked(spec: str, op: str, a: formats.Csr, device: Device, seed: int, *, guarded: bool) -> float:
     from spmvbench.measure.operations import get
-    from spmvbench.measure.verify import Reference, run_and_judge, twin
+    from spmvbench.measure.verify import Reference, integer_matrix, run_and_verify
 
     operation = get(op)
     try:
@@ -256,15 +256,15 @@ def _checked(spec: str, op: str, a: formats.Csr, device: Device, seed: int, *, g
             x, y, fmt = guards.hold_vector("x", x), guards.hold_vector("y", y), guards.hold_format(fmt)
         guards.watch()
         program = device.compile(fmt.launches(x, y))
-        verdict = run_and_judge(fmt, program, device, x, y, references)
-        assert verdict.right, f"{spec}: {verdict} ({op})"
+        verdict = run_and_verify(fmt, program, device, x, y, references)
+        assert verdict.passed, f"{spec}: {verdict} ({op})"
         assert guards.trespassed() == [], f"{spec} writes beside its arrays"
         return verdict.ratio
 
     ratio = worst(shared, [*found.dense, found.dense[0], *found.sparse])
-    if found.whole:
+    if found.integer:
         with suppress(formats.Skip):  # a format may take a matrix for its values
-            worst(twin(shared), found.whole)
+            worst(integer_matrix(shared), found.integer)
     assert sums() == before, f"{spec} writes to the matrix"
     return ratio
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spmvbench import paths
-from spmvbench.paths import is_at, opened, output, own, scratch, turn, written_whole
+from spmvbench.paths import is_at, locked, opened, output, scratch, trusted_folder, written_whole
 
 WRITE = """
 import sys
@@ -98,8 +98,8 @@ def test_a_full_disk_is_named(tmp_path):
 TAKE_TURN = """
 import sys
 from pathlib import Path
-from spmvbench.paths import turn
-with turn(Path(sys.argv[1])) as had:
+from spmvbench.paths import locked
+with locked(Path(sys.argv[1])) as had:
     print(had, flush=True)
     input()
 """
@@ -110,10 +110,10 @@ def test_a_turn_is_one_process_at_a_time_and_ends_with_it(tmp_path):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", TAKE_TURN, lock], **pipes) as other:
         assert other.stdout.readline() == "True\n"
-        with turn(lock, lambda: True) as had:
+        with locked(lock, lambda: True) as had:
             assert not had
         other.kill()
-    with turn(lock) as had:
+    with locked(lock) as had:
         assert had
 
 
@@ -180,18 +180,18 @@ def test_another_user_s_temporaries_and_folders_are_not_this_user_s(tmp_path):
     with scratch(tmp_path):
         pass
     assert (tmp_path / ".scratch.0123abcd").is_dir()
-    folder = own(tmp_path / "new" / "cache")
+    folder = trusted_folder(tmp_path / "new" / "cache")
     given_away(folder)
     with pytest.raises(PermissionError, match="belongs to another user"):
-        own(folder)
+        trusted_folder(folder)
 
 
 def test_a_folder_that_everybody_may_write_to_is_no_own_one(tmp_path):
-    folder = own(tmp_path / "new" / "cache")
-    assert folder.is_dir() and own(folder) == folder
+    folder = trusted_folder(tmp_path / "new" / "cache")
+    assert folder.is_dir() and trusted_folder(folder) == folder
     folder.chmod(0o777)
     with pytest.raises(PermissionError, match="everybody may write"):
-        own(folder)
+        trusted_folder(folder)
 
 
 def test_locks_follow_no_link_and_are_regular_files(tmp_path):
@@ -200,7 +200,7 @@ def test_locks_follow_no_link_and_are_regular_files(tmp_path):
     (tmp_path / "dangling").symlink_to("new")
     os.mkfifo(tmp_path / "fifo")
     for name, said in (("link", "symbolic link"), ("dangling", "symbolic link"), ("fifo", "no regular file")):
-        with pytest.raises(OSError, match=said) as raised, turn(tmp_path / name):
+        with pytest.raises(OSError, match=said) as raised, locked(tmp_path / name):
             pass
         assert raised.value.filename == str(tmp_path / name)
     assert (tmp_path / "precious").read_text() == "a user's" and not (tmp_path / "new").exists()

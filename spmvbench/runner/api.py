@@ -1,4 +1,4 @@
-"""Measuring from Python: what `spmvbench run` does, for scripts and notebooks."""
+"""`spmvbench.run`: the command `spmvbench run` for scripts and notebooks."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def run(
     if not classes:
         raise UsageError("formats names no format: spmvbench.formats.keys() lists them")
     with tempfile.TemporaryDirectory() as kept:
-        found = _found(matrices, Path(kept))
+        found = _resolved(matrices, Path(kept))
         require_readable(found, seed, "real" if real_part else "refuse")
         cases = plan.cross(found, classes, dtypes, modes, device, seed, names)
         settings = Settings(device, max_bytes, budget, timeout, real_part, convert)
@@ -96,24 +96,28 @@ def _measured(folder: Path, todo: list[Case], settings: Settings, progress: bool
     from tqdm import tqdm
 
     with tqdm(total=len(todo), unit="case", disable=not progress or not todo, file=sys.stderr) as bar:
-        session.measure(folder, plan.grouped(todo), settings, session.Watcher(on_row=lambda row: bar.update()))
+
+        def count(row: dict[str, Any]) -> None:
+            bar.update()
+
+        session.measure(folder, plan.grouped(todo), settings, session.Watcher(on_row=count))
 
 
-def _found(given: Any, folder: Path) -> list[Matrix]:
-    """The matrices; those in memory are written to `folder`, from where the worker reads them.
+def _resolved(given: Any, folder: Path) -> list[Matrix]:
+    """The matrices; those in memory are written to `folder`, for the worker process.
 
-    The label of one in memory is its name in rows, and no file's name.
+    The name of a matrix in memory is its label.
     """
     from scipy import sparse
 
     if isinstance(given, str | Path) or sparse.issparse(given):
         given = [given]
     named = given if isinstance(given, Mapping) else {f"matrix-{place}": a for place, a in enumerate(given, start=1)}
-    names, labels = [], dict[Path, str]()
+    names, labels = list[str](), dict[Path, str]()
     for label, a in named.items():
         if sparse.issparse(a):
             text = _label(label, labels.values())
-            # The file's name is for messages of whoever reads it.
+            # The reader's messages contain the file's name.
             path = folder.resolve() / str(len(names)) / (re.sub(r"[^\w.+-]+", "_", text)[:60] + ".npz")
             path.parent.mkdir()
             labels[path] = text
@@ -132,7 +136,7 @@ def _found(given: Any, folder: Path) -> list[Matrix]:
 
 
 def _label(given: Any, taken: Container[str]) -> str:
-    """A matrix's label as rows hold it. Raises UsageError for one that is empty, long, not printable or there twice."""
+    """A matrix's label as rows contain it. Raises UsageError if it is empty, too long, not printable or used twice."""
     label = str(given)
     if not label.isprintable() or not 0 < len(label) <= LONGEST_LABEL:
         raise UsageError(f"{label[:40]!r} is no label of a matrix: give 1 to {LONGEST_LABEL} printable characters")

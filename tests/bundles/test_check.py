@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spmvbench.bundles import check, derived, matrices, pack
-from spmvbench.bundles.findings import held
+from spmvbench.bundles.findings import check_rows
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.matrices import Matrix
 from spmvbench.measure.cases import Case
@@ -20,7 +20,7 @@ from spmvbench.rows import store
 
 PUBLISHED = configs().parent / "results/published"
 RUNS = sorted(path.parent.name for path in PUBLISHED.glob("*/run.json"))
-ALL = {"schema", "record", "names", "cases", "verdicts", "samples", "rates", "bytes", "floor", "matrices", "formats"}
+ALL = set("schema metadata names cases verdicts samples rates bytes matrices formats".split()) | {"launch overhead"}
 
 
 def opened(findings):
@@ -57,7 +57,7 @@ def test_matrices_of_published_runs_are_made_again():
     total = len(chosen)
     assert total > generator.nunique() > 20
     assert [(f.verdict, f.text) for f in found] == [
-        (check.PASSED, f"{total} of {total} matrices made again: rows say what they are")
+        (check.PASSED, f"{total} of {total} matrices made again: their rows match")
     ]
 
 
@@ -99,7 +99,7 @@ def test_a_run_of_an_old_version_says_what_its_rows_do_not_tell(run, verdicts, f
     text = "\n".join(opened(verdicts(run)))
     for words in (
         "run.json held nothing of cusparse, ecc, gpu, roofs",
-        "work is that of the entries: cannot be verified of 111 of 111 rows",
+        "work follows from the entries: cannot be verified of 111 of 111 rows",
         "the bounds are those of the device's roofs: cannot be verified of 111 of 111 rows",
         "each row has a place of its own: cannot be verified of 113 of 113 rows",
     ):
@@ -123,7 +123,7 @@ class Clock:
 def test_matrices_that_time_did_not_suffice_for_are_open(measured):
     found = list(check.matrices(loaded(measured), 2, lambda text: None, Clock()))
     assert [(f.verdict, f.text) for f in found] == [
-        (check.PASSED, "1 of 2 matrices made again: rows say what they are"),
+        (check.PASSED, "1 of 2 matrices made again: their rows match"),
         (check.OPEN, "1 of 2 matrices not made again in 2 s (--seconds): poisson2d:8"),
     ]
 
@@ -140,7 +140,7 @@ def test_no_time_is_no_pass(measured, invoke):
         ({"group": "nowhere"}, "they are not here"),
         ({"group": "../..", "name": "../etc/passwd"}, "they are not here"),
         ({"group": "file", "file_sha256": "0" * 64}, "they were given as files"),
-        ({"name": "/etc/passwd"}, "their names are no generator's"),
+        ({"name": "/etc/passwd"}, "no generator has their names"),
         ({"name": "unheard:8"}, "there is no generator 'unheard'"),
     ],
 )
@@ -310,9 +310,9 @@ def unmarked(rows):
         (setting("sequence", 7), {"cases"}),
         (setting("status", "splendid"), {"schema"}),
         (setting("reason", ""), {"schema"}),
-        (unmarked, {"floor"}),
-        (setting("device_name", "another"), {"record"}),
-        (setting("gpu", "another"), {"record"}),
+        (unmarked, {"launch overhead"}),
+        (setting("device_name", "another"), {"metadata"}),
+        (setting("gpu", "another"), {"metadata"}),
     ],
 )
 def test_rows_that_cannot_be_are_found(measured, altered, failed, change, found):
@@ -368,12 +368,12 @@ def test_times_without_roofs_are_found(searched, altered, failed):
         session["workers"] = []
 
     altered(searched, consistently_faster(1e-3), forget)
-    assert failed(searched) >= {"record", "bounds"}
+    assert failed(searched) >= {"metadata", "bounds"}
 
 
 def test_old_times_without_any_bandwidth_are_open(run, altered, verdicts, failed):
     altered(run, consistently_faster(1e-3), lambda session: session.pop("read_bandwidth_gbps"))
-    assert failed(run) >= {"record", "floor"}
+    assert failed(run) >= {"metadata", "launch overhead"}
     assert any("no time is below that of reading" in text for text in opened(verdicts(run)))
 
 
@@ -387,7 +387,7 @@ def test_another_bound_than_that_of_the_roofs_is_found(tmp_path, altered, failed
 
 def test_a_format_may_pass_over_padding(searched, altered, verdicts, failed):
     """Between the tolerance of the roofs and what padding has made of honest rows, a time is open and no failure."""
-    row = next(loaded(searched).right.loc[lambda rows: rows["op"] == "spmv"].itertuples(index=False))
+    row = next(loaded(searched).verified.loc[lambda rows: rows["op"] == "spmv"].itertuples(index=False))
     seconds = derived._fastest(store.environment(searched)["sessions"][0])
     reads = derived._read(row) + row.rows * derived.itemsize(row)
     share = seconds(reads) / row.t_median / 1.1
@@ -415,7 +415,7 @@ def test_a_format_may_pass_over_padding(searched, altered, verdicts, failed):
     ],
 )
 def test_a_record_tells_all_that_rows_are_held_to(searched, altered, failed, record):
-    assert "record" in failed(altered(searched, record=record))
+    assert "metadata" in failed(altered(searched, record=record))
 
 
 @pytest.mark.parametrize(
@@ -434,7 +434,7 @@ def test_a_record_of_other_shapes_is_damaged(searched, altered, failed, junk):
 
 def test_rows_outside_of_all_sessions_are_open(measured, altered, verdicts):
     altered(measured, setting("started_at", "2001-01-01T00:00:00.000000+00:00"))
-    assert any("outside of all sessions" in text for text in opened(verdicts(measured)))
+    assert any("outside of all invocations" in text for text in opened(verdicts(measured)))
 
 
 def test_a_matrix_is_described_as_its_rows_say(measured, altered, failed):
@@ -450,7 +450,7 @@ def test_another_matrix_under_a_name_is_found(measured, altered, verdicts):
 
     found = verdicts(altered(measured, swap), math.inf)["matrices"]
     texts = [f.text for f in found if f.verdict == check.FAILED]
-    assert texts == ["1 of 2 are not what their names say: poisson2d:8: matrix_sha256"]
+    assert texts == ["1 of 2 do not match their names: poisson2d:8: matrix_sha256"]
 
 
 def test_a_search_of_what_is_no_graph_is_found(measured, altered, verdicts):
@@ -459,7 +459,7 @@ def test_a_search_of_what_is_no_graph_is_found(measured, altered, verdicts):
         rows.loc[at, ["status", "reason", "detail", "t_median"]] = "ok", "", '{"arcs": 3}', 1e-6
 
     found = verdicts(altered(measured, searched), math.inf)["matrices"]
-    assert any("bfs@0, which it cannot have" in f.text for f in found if f.verdict == check.FAILED)
+    assert any("bfs@0, which is not possible" in f.text for f in found if f.verdict == check.FAILED)
 
 
 def test_real_matrices_are_read_from_a_mirror(mirror, tmp_path):
@@ -467,7 +467,7 @@ def test_real_matrices_are_read_from_a_mirror(mirror, tmp_path):
     rows = rows[rows["name"] == "wiki-Vote"]
     sessions = store.environment(PUBLISHED / "h200-tilespmspv")["sessions"]
     (finding,) = matrices.matrices(check.Bundle(tmp_path, None, rows, sessions), math.inf, lambda text: None)
-    assert (finding.verdict, finding.text) == (check.PASSED, "1 of 1 matrices made again: rows say what they are")
+    assert (finding.verdict, finding.text) == (check.PASSED, "1 of 1 matrices made again: their rows match")
     rows = rows.assign(work=rows["work"] + (rows["op"] == "bfs@1") * 2)
     (finding,) = matrices.matrices(check.Bundle(tmp_path, None, rows, sessions), math.inf, lambda text: None)
     assert finding.text.endswith("SNAP/wiki-Vote: work")
@@ -475,6 +475,6 @@ def test_real_matrices_are_read_from_a_mirror(mirror, tmp_path):
 
 def test_what_is_listed_is_counted(measured):
     rows = pd.concat([store.load(measured)] * 3)
-    (finding,) = held("rates", rows, np.ones(len(rows), bool), "a rule")
-    assert finding.text.startswith("a rule: not so in 30 of 30 rows: ")
+    (finding,) = check_rows("rates", rows, np.ones(len(rows), bool), "a rule")
+    assert finding.text.startswith("a rule: violated in 30 of 30 rows: ")
     assert finding.text.endswith(" and 25 more")

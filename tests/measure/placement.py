@@ -21,7 +21,7 @@ from spmvbench.formats.conversion import converting_for
 from spmvbench.matrices import synthetic
 from spmvbench.measure import timing
 
-RULE = timing.Rule(rounds=1, budget=0.03, sample=1e-3, min_samples=10, look=0.02)
+RULE = timing.Rule(rounds=1, budget=0.03, sample=1e-3, min_samples=10, clock_check=0.02)
 PLACES = 16
 
 

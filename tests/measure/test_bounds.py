@@ -15,7 +15,7 @@ from scipy import sparse
 from spmvbench import load
 from spmvbench.formats import Csr
 from spmvbench.measure.bounds import ERROR, Fetched, columns, least_seconds
-from spmvbench.measure.device_limits import kept_shares
+from spmvbench.measure.device_limits import l2_shares
 
 ROOFS = {
     "read": [(1000, 1e-6), (100_000, 1e-5)],
@@ -74,7 +74,7 @@ def test_without_roofs_there_is_no_bound():
     ],
 )
 def test_what_a_loop_may_keep_in_l2_is_tried(size, shares):
-    assert sorted(kept_shares(size, 100)) == pytest.approx(sorted(shares))
+    assert sorted(l2_shares(size, 100)) == pytest.approx(sorted(shares))
 
 
 def test_no_published_time_is_faster_than_its_bytes_allow():

@@ -20,7 +20,7 @@ from spmvbench.formats import Csr, Skip
 from spmvbench.formats.vectors import SparseVector
 from spmvbench.measure import operations, protocol, reading, verify, worker
 from spmvbench.measure.cases import Settings
-from spmvbench.measure.verify import judge
+from spmvbench.measure.verify import compare
 from spmvbench.rows.store import load
 from spmvbench.runner import plan
 from tests.measure.test_worker import Recorder
@@ -84,9 +84,9 @@ def test_a_sparse_x_has_its_places_from_the_seed_and_answers_of_those_alone():
     assert len(untouched)
     assert (found.timed.y[untouched] == 0).all()
     y = found.timed.y.copy()
-    assert judge(y, found.timed).right
+    assert compare(y, found.timed).passed
     y[untouched[0]] = 1e-300
-    assert judge(y, found.timed).row == untouched[0]
+    assert compare(y, found.timed).row == untouched[0]
     assert found.work == 2 * csr.nnz
     assert found.facts == {"entries_x": 50, "products": int(np.isin(csr.col_idx, x.index).sum())}
     again = checks("spmspv@0.05", a.tocsr(), fresh=2)[1]
@@ -99,7 +99,7 @@ def test_a_sparse_x_has_its_places_from_the_seed_and_answers_of_those_alone():
 
 @pytest.mark.parametrize(("density", "entries", "met"), [(0.1, 10, 100), (0.001, 1, 16), (1, 100, 100)])
 def test_whole_numbers_meet_every_column_where_there_are_checks_enough(density, entries, met):
-    found = checks(f"spmspv@{density}", sparse.eye_array(100).tocsr())[1].whole
+    found = checks(f"spmspv@{density}", sparse.eye_array(100).tocsr())[1].integer
     assert {len(reference.x) for reference in found} == {entries}
     assert len(np.unique(np.concatenate([reference.x.index for reference in found]))) == met
 
@@ -109,12 +109,12 @@ def test_who_writes_to_a_sparse_x_is_found(part):
     a, found = checks("spmspv@0.1", sparse.eye_array(50).tocsr())
     fmt = testing.convert("csr-scalar", a)
     x, y = operations.get("spmspv@0.1").vectors(a)
-    placed = verify.put(fmt, found.timed, x)
+    placed = verify.set_x(fmt, found.timed, x)
     y[x.index] = x.value
-    assert verify.judge_left(fmt, x, y, placed, found.timed).right
+    assert verify.verify_result(fmt, x, y, placed, found.timed).passed
     getattr(x, part)[2] += 1
-    verdict = verify.judge_left(fmt, x, y, placed, found.timed)
-    assert (verdict.right, verdict.array, verdict.row) == (False, "x", 2)
+    verdict = verify.verify_result(fmt, x, y, placed, found.timed)
+    assert (verdict.passed, verdict.array, verdict.row) == (False, "x", 2)
 
 
 def by_hand(a, source):

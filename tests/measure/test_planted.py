@@ -68,7 +68,9 @@ def rows_of(keys, device, dtype, monkeypatch, matrix=None):
     reading.read.cache_clear()
     pipe, settings = Recorder(), Settings(device.name, budget=0.01, convert="device")
     rule = timing.RULES[device.kind]
-    monkeypatch.setitem(timing.RULES, device.kind, replace(rule, judged=(60, 1e6)))  # however slow the machine is
+    monkeypatch.setitem(
+        timing.RULES, device.kind, replace(rule, verified_runs=(60, 1e6))
+    )  # however slow the machine is
     monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its number is asked for
     worker.measure(group, device, settings, {"launch_floor": {"hot": 1e-6}}, protocol.Link(pipe))
     return {case.format: pipe.rows[case.case_id] for case in cases}
@@ -101,7 +103,7 @@ def test_every_planted_fault_is_found_and_nobody_else_is_charged(planted, dtype,
     assert reasons["beyond-y"].startswith("wrote beyond y while")
     assert reasons["into-x"].startswith("x[5999] is 0")
     assert reasons["poisons"].startswith("changed the shared values while")
-    assert reasons["last-entry"].endswith("exactly (whole numbers)")
+    assert reasons["last-entry"].endswith("exactly (exact integer test)")
     assert reasons["loses-small"].startswith("y[")
 
 

@@ -129,7 +129,7 @@ def measure(monkeypatch):
 
     matrix = OnDevice()
 
-    def run(*classes, modes=("hot", "cold"), device=None, dtype="f64", held=None, facts=None, **settings):
+    def run(*classes, modes=("hot", "cold"), device=None, dtype="f64", previous=None, facts=None, **settings):
         for cls in classes:
             cls.key = cls.key or cls.__name__.lower()
             register(cls)
@@ -140,7 +140,7 @@ def measure(monkeypatch):
         reading.read.cache_clear()
         settings = Settings("cuda:0", budget=1e-6, **settings)
         known = {"launch_floor": {"hot": 1e-3, "cold": 1e-6}} | (facts or {})
-        worker.measure(group, device, settings, known, protocol.Link(pipe), held)
+        worker.measure(group, device, settings, known, protocol.Link(pipe), previous)
         return pipe, {(case.format, case.mode): pipe.rows[case.case_id] for case in cases}, device
 
     monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its file number is asked for
@@ -154,14 +154,14 @@ def variant(name, **members):
 
 
 def test_a_group_that_goes_on_with_the_last_ones_matrix_takes_over_its_right_answers(measure, monkeypatch):
-    made, of = [], worker.Shared.of
+    made, of = [], worker.References.of
     monkeypatch.setattr(worker.Shared, "of", lambda *args: made.append(args) or of(*args))
-    held, seeds = worker.Held(), []
+    previous, seeds = worker.PreviousGroup(), []
     for name, dtype in (("A", "f64"), ("B", "f64"), ("C", "f32"), ("D", "f64")):
-        _, rows, _ = measure(variant(name), held=held, dtype=dtype, modes=("hot",))
+        _, rows, _ = measure(variant(name), previous=previous, dtype=dtype, modes=("hot",))
         ((_, row),) = rows.items()
         assert row["status"] == "ok", row["reason"]
-        seeds.append(held.columns["x_seed"])
+        seeds.append(previous.columns["x_seed"])
     assert len(made) == 3
     assert seeds[0] == seeds[1] and len(set(seeds)) == 3
 
@@ -342,7 +342,7 @@ def test_every_group_draws_x_anew_and_its_rows_say_from_which_seed(measure):
 
     pipe, _, _ = measure(Sees, modes=("hot",))
     first, seeds = set(drawn), [message[1]["x_seed"] for message in pipe.sent if message[0] == "matrix"]
-    assert len(first) >= 4  # two dense, two of whole numbers
+    assert len(first) >= 4  # two dense, two of integers
     assert len(set(seeds)) == 1
     again, _, _ = measure(Sees, modes=("hot",))
     assert again.sent[1][1]["x_seed"] != seeds[0]
@@ -565,7 +565,7 @@ def test_a_conversion_that_loses_an_entry_is_wrong_whatever_its_kernel_does(meas
 
 
 def test_a_matrix_too_large_is_not_decoded_and_says_so(measure, monkeypatch):
-    monkeypatch.setattr(stages, "DECODED_ENTRIES", 199)
+    monkeypatch.setattr(stages, "MAX_DECODED_ENTRIES", 199)
     _, rows, _ = measure(variant("A"), modes=("hot",))
     assert rows["test-a", "hot"]["status"] == "ok"
     assert rows["test-a", "hot"]["decoded"] == "no: over 199 entries"

@@ -26,7 +26,7 @@ from spmvbench.cli.against import PAIRS
 from spmvbench.matrices import resolve
 from spmvbench.measure.cases import Settings
 from spmvbench.runner import plan
-from spmvbench.runner.ab import HERE, PARTS, Pairs
+from spmvbench.runner.ab import HERE, PARTS, ABComparison
 
 SAMPLE, FEWEST = 2e-3, 60
 SLOWER = """
@@ -48,7 +48,7 @@ def planted(folder: Path, share: float) -> Path:
 def measured(new: Path, groups: list, pairs: int, repeats: int, sample: float, until: float, log: Path) -> pd.DataFrame:
     """The pairs, as far as the time goes; cases that could not be measured are named."""
     settings = Settings("cuda:0")
-    with open(log, "ab") as file, closing(Pairs((HERE, new), settings, pairs, file)) as both:
+    with open(log, "ab") as file, closing(ABComparison((HERE, new), settings, pairs, file)) as both:
         both.sample = sample or both.sample
         rows = []
         for row in both.measured(groups, repeats):

@@ -52,7 +52,7 @@ class Cluster:
         self.commands = [[*dask[:2], *command, "--no-dashboard"] for command in commands]
         self.processes: list[subprocess.Popen | None] = [None] * len(self.commands)
 
-    def tend(self) -> None:
+    def restart(self) -> None:
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         for place, process in enumerate(self.processes):
             if process is None or process.poll() is not None:
@@ -140,7 +140,7 @@ def main() -> int:
     lost = twice = missing = blamed = unjudged = rows = planted = 0
     try:
         while True:  # one run after the other until everything is killed that was to be
-            cluster.tend()
+            cluster.restart()
             if client is None:
                 folder = Path(args.results) / f"{args.run}-{number}"
                 log = Path(args.results) / f"{args.run}-{number}.txt"

@@ -16,7 +16,7 @@ from spmvbench.matrices import resolve
 from spmvbench.measure.cases import Settings
 from spmvbench.rows import store
 from spmvbench.runner import ab, plan
-from spmvbench.runner.ab_worker import Side
+from spmvbench.runner.ab_worker import ABWorker
 
 # Wilcoxon's signed ranks: the largest T with P(W <= T) <= 0.005 (any table of the test); k is one more.
 CRITICAL = {8: 0, 9: 1, 10: 3, 11: 5, 12: 7, 15: 15, 20: 37}
@@ -89,8 +89,8 @@ def groups(formats):
 
 def measured(old, formats, tmp_path, count):
     settings = Settings("emulated", budget=1e-4)
-    with open(tmp_path / "log", "wb") as log, closing(ab.Pairs((old, ab.HERE), settings, count, log)) as both:
-        return pd.DataFrame(both.measured(groups(formats)))
+    with open(tmp_path / "log", "wb") as log, closing(ab.ABComparison((old, ab.HERE), settings, count, log)) as both:
+        return pd.DataFrame(both.measure(groups(formats)))
 
 
 def test_pairs_take_turns(tmp_path):
@@ -110,33 +110,33 @@ def test_each_side_runs_its_own_build(tmp_path, other):
 
 
 def test_a_build_is_a_folder_a_revision_or_a_run(tmp_path):
-    with ab.build_of(str(ab.HERE)) as folder:
+    with ab.build_folder(str(ab.HERE)) as folder:
         assert folder == ab.HERE.resolve()
-    with pytest.raises(UsageError, match="no revision"), ab.build_of("no-such-thing"):
+    with pytest.raises(UsageError, match="no revision"), ab.build_folder("no-such-thing"):
         pass
     (tmp_path / "run" / "parts").mkdir(parents=True)
     store.append_session(tmp_path / "run", {"started": "1", "git": None})
-    with pytest.raises(UsageError, match="records no revision"), ab.build_of("run", tmp_path):
+    with pytest.raises(UsageError, match="records no revision"), ab.build_folder("run", tmp_path):
         pass
     if not (ab.HERE / ".git").exists():
         pytest.skip("not run from a clone")
     said = []
     store.append_session(tmp_path / "run", {"started": "2", "git": "HEAD-dirty"})
-    with ab.build_of("run", tmp_path, said.append) as folder:
+    with ab.build_folder("run", tmp_path, said.append) as folder:
         assert (folder / "kernels").is_dir() and (folder / "spmvbench" / "__init__.py").is_file()
-    assert "files that differ" in said[0] and said[1].endswith("was measured from HEAD")
+    assert "uncommitted changes" in said[0] and said[1].endswith("was measured from HEAD")
     assert not folder.exists()
     store.append_session(tmp_path / "run", {"started": "3", "git": f"--output={tmp_path / 'precious'}"})
-    with pytest.raises(UsageError, match="which is no revision"), ab.build_of("run", tmp_path):
+    with pytest.raises(UsageError, match="which is no revision"), ab.build_folder("run", tmp_path):
         pass
     assert not (tmp_path / "precious").exists()
 
 
 def test_a_y_in_the_order_of_the_format_is_judged_in_the_matrix_s():
-    side = Side(open_device("emulated"))
-    side.a = Csr.of(sparse.csr_array(np.triu(np.ones((9, 9)))))
-    side.load("dasp", {"order": "native"}, "hot", 0.0)
-    assert side.y_order.tolist() != list(range(9))
-    side.y[0] += 1
+    worker = ABWorker(open_device("emulated"))
+    worker.a = Csr.of(sparse.csr_array(np.triu(np.ones((9, 9)))))
+    worker.load("dasp", {"order": "native"}, "hot", 0.0)
+    assert worker.y_order.tolist() != list(range(9))
+    worker.y[0] += 1
     with pytest.raises(ArithmeticError, match="1 entries of y"):
-        side.judge()
+        worker.verify()

@@ -30,8 +30,8 @@ pytest.importorskip("distributed")
 from distributed import Client, Security
 
 from spmvbench.runner.cluster import remote, workers
-from spmvbench.runner.cluster.scheduling import Deal
-from spmvbench.runner.cluster.session import REFUSALS, Flight, Session
+from spmvbench.runner.cluster.scheduling import Schedule
+from spmvbench.runner.cluster.session import MAX_REFUSALS, Assignment, ClusterRun
 
 CHAOS = Path(__file__).with_name("chaos.py")
 PAGE = Path(spmvbench.__file__).parents[1] / "docs" / "cluster.md"
@@ -106,7 +106,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time_and_the_run_stops_and_go
 def test_a_worker_keeps_its_measuring_process_from_job_to_job_however_long_a_case_takes(
     spmvbench_run, slow_format, tmp_path
 ):
-    (tmp_path / "slow.py").write_text(slow_format(1.5 * driver.LOOK))
+    (tmp_path / "slow.py").write_text(slow_format(1.5 * driver.POLL_SECONDS))
     run = spmvbench_run(*MATRICES[:2], "--formats", "slow", *LOCAL[:-1], "1", "--run", "long")
     _, err = run.communicate()
     assert run.returncode == 0, err
@@ -121,7 +121,7 @@ def test_a_worker_keeps_its_measuring_process_from_job_to_job_however_long_a_cas
 @pytest.fixture
 def session(tmp_path):
     """A session of two cases whose workers are pretended. Its answers, notices and rows are kept."""
-    kept = SimpleNamespace(told=[], answered=[], rows=[], described=[])
+    kept = SimpleNamespace(notices=[], answered=[], rows=[], described=[])
     queue = SimpleNamespace(close=lambda: None)
     matrix = Matrix("synthetic", "tridiag:9", "tridiag", "synthetic")
     (group,) = plan.grouped(plan.cross([matrix], formats.parse("ell,coo-flat"), ["f64"], ["hot"], "emulated", 0))
@@ -129,34 +129,34 @@ def session(tmp_path):
     workers = SimpleNamespace(queue=lambda name: queue, put=lambda queue, value: kept.answered.append(value))
     writer = SimpleNamespace(row=lambda row: not kept.rows.append(row), description=kept.described.append)
     with open(tmp_path / "log", "wb") as log:
-        deal, watcher = Deal([group], costs.prior(settings)), Watcher(on_notice=kept.told.append)
-        made = Session(workers, deal, settings, writer, None, watcher, log, (group,))
+        schedule, watcher = Schedule([group], costs.default_costs(settings)), Watcher(on_notice=kept.notices.append)
+        made = ClusterRun(workers, schedule, settings, writer, None, watcher, log, (group,))
         made.kept, made.cases = kept, group.cases
 
         def fly(number, worker="tcp://a"):
             """Have a worker take all that is left, in one job."""
-            left = [case for group in made.deal.left for case in group.cases]
-            made.deal.left.clear()
+            left = [case for group in made.schedule.left for case in group.cases]
+            made.schedule.left.clear()
             future = SimpleNamespace(cancel=lambda: None, done=lambda: False)
             flown = plan.grouped(sorted(left, key=group.cases.index))[0]
-            made.flights[number] = Flight(flown, worker, future, queue, {case.case_id: case for case in left})
+            made.assignments[number] = Assignment(flown, worker, future, queue, {case.case_id: case for case in left})
 
         made.fly = fly
         yield made
 
 
 def left_of(session):
-    return {case.case_id for group in session.deal.left for case in group.cases}
+    return {case.case_id for group in session.schedule.left for case in group.cases}
 
 
 def test_a_worker_that_refuses_is_given_up_and_named(session):
-    for number in range(REFUSALS):
+    for number in range(MAX_REFUSALS):
         session.fly(number)
-        session.take([number, "end", {"refused": "no driver", "log": ""}])
-    assert session.kept.told == ["tcp://a gets no more work: no driver"]
+        session.receive([number, "end", {"refused": "no driver", "log": ""}])
+    assert session.kept.notices == ["tcp://a gets no more work: no driver"]
     assert left_of(session) == {case.case_id for case in session.cases}
     with pytest.raises(SpmvbenchError, match="no worker can measure: no driver"):
-        session.deal_out(["tcp://a"])
+        session.assign_work(["tcp://a"])
 
 
 ROW = {"case_id": "FIRST", "status": "ok"}
@@ -186,41 +186,43 @@ def test_what_fits_no_case_is_the_workers_fault_and_only_its(session, lie):
     if isinstance(content, dict) and content.get("case_id") == "FIRST":
         content = content | {"case_id": first.case_id}
     session.fly(0, "tcp://liar")
-    session.take([0, kind, content])
-    assert not session.flights and not session.kept.rows and not session.kept.answered and not session.kept.described
+    session.receive([0, kind, content])
+    assert (
+        not session.assignments and not session.kept.rows and not session.kept.answered and not session.kept.described
+    )
     assert left_of(session) == {first.case_id, second.case_id}  # dealt again, to whoever comes
-    session.take([0, "row", ROW | {"case_id": first.case_id}])  # what it sends later is nobody's
+    session.receive([0, "row", ROW | {"case_id": first.case_id}])  # what it sends later is nobody's
     session.fly(1)
     for case in session.cases:
-        session.take([1, "row", ROW | {"case_id": case.case_id, "label": "best", "t_case": 1.0}])
-    session.take([1, "end", {"log": "", "seconds": {"reading": 1}, "t_job": 2.0, "reading": ()}])
+        session.receive([1, "row", ROW | {"case_id": case.case_id, "label": "best", "t_case": 1.0}])
+    session.receive([1, "end", {"log": "", "seconds": {"reading": 1}, "t_job": 2.0, "reading": ()}])
     assert [(row["case_id"], row["label"]) for row in session.kept.rows] == [
         (first.case_id, "ell"),
         (second.case_id, "coo-flat"),
     ]
-    assert session.kept.answered == [True] * 3 and not session.deal and session.kept.told == []
+    assert session.kept.answered == [True] * 3 and not session.schedule and session.kept.notices == []
     session.log.flush()
     assert re.match(r"tcp://liar: the worker sent (what|a|that) \w+", Path(session.log.name).read_text())
 
 
 def test_what_a_worker_is_still_reading_is_not_read_by_another(session):
     session.fly(0)
-    (flight,) = session.flights.values()
-    what = flight.group.matrix, flight.group.seed
-    session.members["tcp://a"].ahead.add(what)
-    session.deal.reading.add(what)
-    session.take((0, "end", {"log": "", "reading": (remote.named(what),)}))  # as Dask hands lists over
-    assert session.deal.reading == {what}
+    (assignment,) = session.assignments.values()
+    what = assignment.group.matrix, assignment.group.seed
+    session.worker_records["tcp://a"].prefetching.add(what)
+    session.schedule.reading.add(what)
+    session.receive((0, "end", {"log": "", "reading": (remote.id_and_seed(what),)}))  # as Dask hands lists over
+    assert session.schedule.reading == {what}
     session.fly(1)
-    session.take((1, "end", {"log": "", "reading": ()}))
-    assert session.deal.reading == set()
+    session.receive((1, "end", {"log": "", "reading": ()}))
+    assert session.schedule.reading == set()
 
 
 def test_a_worker_that_lies_again_gets_no_more_work(session):
-    for number in range(REFUSALS):
+    for number in range(MAX_REFUSALS):
         session.fly(number, "tcp://liar")
-        session.take([number, "row", ROW | {"case_id": "x"}])
-    assert session.kept.told == [
+        session.receive([number, "row", ROW | {"case_id": "x"}])
+    assert session.kept.notices == [
         "tcp://liar gets no more work: the worker sent a row of a case that it was not to measure"
     ]
 
@@ -228,8 +230,8 @@ def test_a_worker_that_lies_again_gets_no_more_work(session):
 @pytest.mark.parametrize("message", [None, [], [0, "row"], [[], "row", ROW], [7, "row", ROW], "row"])
 def test_a_message_of_no_job_is_left_lying(session, message):
     session.fly(0)
-    session.take(message)
-    assert list(session.flights) == [0] and not session.kept.rows
+    session.receive(message)
+    assert list(session.assignments) == [0] and not session.kept.rows
 
 
 @pytest.fixture

@@ -45,29 +45,27 @@ def groups(keys):
     return plan.grouped(cases)
 
 
-def test_every_format_and_type_is_dealt_once_and_what_is_compiled_is_not_compiled_again(started, tmp_path):
-    def compile_ahead():
+def test_each_format_and_type_is_compiled_once(started, tmp_path):
+    def compiled_by_processes():
         started.clear()
-        precompile.compile_ahead(
-            groups("csr-scalar,csr-vector,ell,coo-flat"), "cuda:0", subprocess.DEVNULL, lambda: False
-        )
+        precompile.precompile(groups("csr-scalar,csr-vector,ell,coo-flat"), "cuda:0", subprocess.DEVNULL, lambda: False)
         return sorted((key, dtype) for share in started for key, _, dtype in share)
 
     keys = ("coo-flat", "csr-scalar", "csr-vector", "ell")
-    assert compile_ahead() == [(key, dtype) for key in keys for dtype in ("f32", "f64")]
+    assert compiled_by_processes() == [(key, dtype) for key in keys for dtype in ("f32", "f64")]
     assert len(started) == 3
     compiled = {tuple(task[::2]) for share in started for task in share if "ell" not in [key for key, _, _ in share]}
-    assert len(list((paths.home() / "ahead").iterdir())) == len(compiled)
-    left = compile_ahead()  # the shares that failed, unless they are too few to be worth it
+    assert len(list((paths.home() / "precompiled").iterdir())) == len(compiled)
+    left = compiled_by_processes()  # the shares that failed, unless they are too few to be worth it
     assert not set(left) & compiled
 
 
-def test_few_formats_are_compiled_in_their_turn(started):
-    precompile.compile_ahead(groups("ell,coo-flat"), "cuda:0", subprocess.DEVNULL, lambda: False)
+def test_few_formats_are_not_precompiled(started):
+    precompile.precompile(groups("ell,coo-flat"), "cuda:0", subprocess.DEVNULL, lambda: False)
     assert started == []
 
 
-def test_asked_to_stop_it_kills_what_it_started(started, monkeypatch):
+def test_stopping_kills_all_processes(started, monkeypatch):
     running = []
 
     def start(device, tasks, log):
@@ -75,6 +73,6 @@ def test_asked_to_stop_it_kills_what_it_started(started, monkeypatch):
         return running[-1]
 
     monkeypatch.setattr(precompile, "_start", start)
-    precompile.compile_ahead(groups("csr-scalar,csr-vector,ell"), "cuda:0", subprocess.DEVNULL, lambda: True)
+    precompile.precompile(groups("csr-scalar,csr-vector,ell"), "cuda:0", subprocess.DEVNULL, lambda: True)
     assert [process.returncode for process in running] == [-9] * 3
-    assert not (paths.home() / "ahead").exists()
+    assert not (paths.home() / "precompiled").exists()

@@ -8,6 +8,6 @@ from spmvbench.runner import prefetch
 def test_a_process_reads_ahead_and_what_is_there_or_cannot_be_read_ends_quietly(tmp_path):
     matrix = sources.obtain("tridiag:9")
     assert prefetch.start(tmp_path, matrix, 0, False).wait(60) == 0
-    assert matrix_cache.place(tmp_path, matrix, 0, False).is_dir()
+    assert matrix_cache.cache_path(tmp_path, matrix, 0, False).is_dir()
     assert prefetch.start(tmp_path, matrix, 0, False) is None
     assert prefetch.start(tmp_path, sources.Matrix("a", "b:1", "", "synthetic"), 0, False).wait(60) == 0

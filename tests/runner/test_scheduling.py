@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spmvbench import formats
 from spmvbench.matrices import Matrix
 from spmvbench.runner import costs, plan
-from spmvbench.runner.cluster.scheduling import LOSSES, Deal, subject
+from spmvbench.runner.cluster.scheduling import MAX_LOSSES, Schedule, matrix_and_type
 
 PRICES = costs.Costs(1.0, 1e-7, 0.1, 1e-9)
 
@@ -61,7 +61,9 @@ def test_shards_hold_every_case_once_and_none_has_much_more_than_its_share(entri
     loads = [sum(map(PRICES.of_group, part)) for part in parts]
     most = max(PRICES.of_group(piece) for part in parts for piece in part)
     assert max(loads) <= sum(loads) / count + most
-    assert sum(loads) <= (1 + 1 / costs.WORTH) * sum(map(PRICES.of_group, whole))  # readings are repeated for a reason
+    assert sum(loads) <= (1 + 1 / costs.MIN_READINGS) * sum(
+        map(PRICES.of_group, whole)
+    )  # readings are repeated for a reason
 
 
 def test_two_processes_cut_the_same_shards():
@@ -71,41 +73,43 @@ def test_two_processes_cut_the_same_shards():
 
 def test_the_largest_come_first_the_last_in_pieces_and_a_worker_goes_on_with_what_it_has():
     cheap = costs.Costs(0.001, 0.0, 0.1, 1e-9)
-    deal = Deal(groups([10, 10**9], dtypes=("f64",)), cheap)
-    first = deal.take(2)
+    schedule = Schedule(groups([10, 10**9], dtypes=("f64",)), cheap)
+    first = schedule.assign(2)
     assert first.matrix.name == "m1" and len(first.formats) < 6
-    other = deal.take(2)
+    other = schedule.assign(2)
     assert other.matrix.name == "m0"  # nobody has begun it
-    assert deal.take(2, (first.matrix, 0, "f64")).matrix.name == "m1"
-    assert Deal(groups([10**9]), PRICES).take(8).formats == groups([10**9])[0].formats  # not worth a second reading
+    assert schedule.assign(2, (first.matrix, 0, "f64")).matrix.name == "m1"
+    assert (
+        Schedule(groups([10**9]), PRICES).assign(8).formats == groups([10**9])[0].formats
+    )  # not worth a second reading
 
 
 def test_nobody_waits_for_a_large_matrix_while_there_is_something_else():
-    deal = Deal(groups([10**6, 10**9, 10**8, 10**7], dtypes=("f64",)), costs.Costs(0.0, 1e-7, 10.0, 0.0))
-    first = deal.take(1)
+    schedule = Schedule(groups([10**6, 10**9, 10**8, 10**7], dtypes=("f64",)), costs.Costs(0.0, 1e-7, 10.0, 0.0))
+    first = schedule.assign(1)
     assert first.matrix.name == "m0"  # read soonest
-    largest = deal.following(1)
+    largest = schedule.next_to_prefetch(1)
     assert largest == (Matrix("G", "m1", "", "suitesparse", None, 10**9), 0)
-    second = deal.take(1, subject(first))
+    second = schedule.assign(1, matrix_and_type(first))
     assert second.matrix.name == "m3"  # the largest is still being read
-    assert deal.following(1)[0].name == "m2" and deal.following(1) is None  # enough is being read
-    deal.reading.discard(largest)
-    assert deal.take(1, subject(second)).matrix.name == "m1"
-    assert deal.take(1).matrix.name == "m2"  # nothing else is left
-    assert not deal
+    assert schedule.next_to_prefetch(1)[0].name == "m2" and schedule.next_to_prefetch(1) is None  # enough is being read
+    schedule.reading.discard(largest)
+    assert schedule.assign(1, matrix_and_type(second)).matrix.name == "m1"
+    assert schedule.assign(1).matrix.name == "m2"  # nothing else is left
+    assert not schedule
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 4))
 def test_every_case_is_done_once_whatever_is_lost_and_only_the_culprit_is_charged(rng: random.Random, workers):
     whole = groups([10, 10**6, 10**8])
     culprit = rng.choice(ids(whole))
-    deal = Deal(whole, costs.Costs(0.0, 0.0, 0.1, 0.0))
+    schedule = Schedule(whole, costs.Costs(0.0, 0.0, 0.1, 0.0))
     done, charged = [], []
-    while deal:
-        group = deal.take(workers)
-        accident = rng.random() < 0.1 and deal.losses[group.cases[0].case_id] < LOSSES - 1
+    while schedule:
+        group = schedule.assign(workers)
+        accident = rng.random() < 0.1 and schedule.losses[group.cases[0].case_id] < MAX_LOSSES - 1
         if culprit in ids([group]) or accident:
-            charged += [case.case_id for case in deal.lost(group)]
+            charged += [case.case_id for case in schedule.lost(group)]
         else:
             done += ids([group])
     assert charged == [culprit]

@@ -242,7 +242,7 @@ def test_formats_that_fail_leave_their_rows_and_the_run_goes_on(run, tmp_path):
         "bad-hang": ("timeout", "no end after 6 s, while checking"),
         "bad-segv": ("crashed", "killed by SIGSEGV while checking"),
         "bad-killed": ("crashed", "killed by SIGKILL while converting on the host"),
-        "bad-wrong": ("wrong", r"^y\[\d+\] is 1, expected \d+ exactly \(whole numbers\)$"),
+        "bad-wrong": ("wrong", r"^y\[\d+\] is 1, expected \d+ exactly \(exact integer test\)$"),
         "bad-memory": ("oom", "out of memory while converting on the host"),
         "bad-big": ("skipped", "1e\\+03 TB for .* nonzeros, over the limit of 1 TB"),
         "bad-raise": ("error", r"KeyError while converting on the host: 'missing' \(bad\.py:\d+\)"),
@@ -294,7 +294,7 @@ class DyingWorker:
     def receive(self, deadline, limit, stage):
         if self.messages:
             return self.messages.pop(0)
-        raise driver.Died("crashed", f"died while {stage}", driver.TRIES)
+        raise driver.WorkerDied("crashed", f"died while {stage}", driver.MAX_TRIES)
 
 
 def test_a_group_whose_reading_dies_is_tried_again_as_a_whole_and_then_charged(tmp_path):
@@ -306,12 +306,12 @@ def test_a_group_whose_reading_dies_is_tried_again_as_a_whole_and_then_charged(t
     keep = lambda row: written.append(row) is None  # noqa: E731
     measuring = driver.Driver(Settings("emulated"), None, keep, facts=facts)
     reading = ("begin", None, "reading the matrix", 0)
-    assert measuring.follow(DyingWorker(reading), group) == [group]
+    assert measuring.measure_group(DyingWorker(reading), group) == [group]
     assert not written
-    (alone, rest) = measuring.follow(DyingWorker(reading, ("begin", 1, "checking", 0)), group)
+    (alone, rest) = measuring.measure_group(DyingWorker(reading, ("begin", 1, "checking", 0)), group)
     assert [case.format for part in (alone, rest) for case in part.cases] == ["csr-vector", "csr-scalar"]
     assert not written
-    assert measuring.follow(DyingWorker(reading), group) == []
+    assert measuring.measure_group(DyingWorker(reading), group) == []
     assert [(row["status"], row["reason"]) for row in written] == [("crashed", "died while reading the matrix")] * 2
 
 
@@ -368,13 +368,13 @@ def test_what_fits_no_case_is_the_workers_fault_and_only_its(group, lie):
     keep = lambda row: not written.append(row)  # noqa: E731
     measuring = driver.Driver(Settings("emulated"), None, keep, described.append, facts=facts)
     liar = LyingWorker(FITTING, message, ("row", second.case_id, OK), ("done",))
-    alone, rest = measuring.follow(liar, group)
+    alone, rest = measuring.measure_group(liar, group)
     assert liar.ended and not written and not described
     assert (alone.cases, rest.cases) == ([first], [second])
-    assert measuring.follow(LyingWorker(FITTING, message), alone) == []
-    assert measuring.follow(LyingWorker(FITTING, ("row", second.case_id, OK), ("done",)), rest) == []
+    assert measuring.measure_group(LyingWorker(FITTING, message), alone) == []
+    assert measuring.measure_group(LyingWorker(FITTING, ("row", second.case_id, OK), ("done",)), rest) == []
     assert [(row["case_id"], row["status"]) for row in written] == [(first.case_id, "crashed"), (second.case_id, "ok")]
-    assert re.fullmatch("the worker sent (what|a|that) .*, while checking", written[0]["reason"])
+    assert re.fullmatch("the worker sent (an?|that) .*, while checking", written[0]["reason"])
 
 
 def test_a_second_row_of_a_case_is_a_fault_that_costs_no_row(group):
@@ -382,7 +382,7 @@ def test_a_second_row_of_a_case_is_a_fault_that_costs_no_row(group):
     written, row = [], ("row", first.case_id, OK)
     keep = lambda row: not written.append(row)  # noqa: E731
     measuring = driver.Driver(Settings("emulated"), None, keep, facts={"device": "emulated", "properties": {}})
-    assert [part.cases for part in measuring.follow(LyingWorker(FITTING, row, row), group)] == [[second]]
+    assert [part.cases for part in measuring.measure_group(LyingWorker(FITTING, row, row), group)] == [[second]]
     assert [row["case_id"] for row in written] == [first.case_id]
 
 
@@ -395,7 +395,7 @@ def test_a_row_is_of_its_case_whatever_the_worker_says_of_it(group):
     other = {"case_id": second.case_id, "label": "best", "name": "other", "device": "cuda:0", "gpu": "yours", "nnz": 5}
     rows = [("row", case.case_id, OK | other) for case in group.cases]
     about = ("description", {"matrix_sha256": "x", "group": "H", "name": "n"})
-    assert measuring.follow(LyingWorker(FITTING, about, *rows, ("done",)), group) == []
+    assert measuring.measure_group(LyingWorker(FITTING, about, *rows, ("done",)), group) == []
     assert [(row["case_id"], row["label"], row["name"]) for row in written] == [
         (first.case_id, "csr-scalar", "m"),
         (second.case_id, "csr-vector", "m"),
@@ -420,11 +420,11 @@ READY = 'pipe.send(("ready", {}))'
     ("content", "died"),
     [
         (b"\0\0\0\x05abcde", ("crashed", "the worker sent a message that cannot be read (UnpicklingError), while")),
-        (b"\0\0\0\x03K\x01.", ("crashed", "the worker sent what is no message, while checking")),
-        (b"\0\0\0\x02).", ("crashed", "the worker sent what is no message, while checking")),
+        (b"\0\0\0\x03K\x01.", ("crashed", "the worker sent an unknown message, while checking")),
+        (b"\0\0\0\x02).", ("crashed", "the worker sent an unknown message, while checking")),
         (b"\0\0\0\0", ("crashed", "the worker sent a message that cannot be read (EOFError), while checking")),
-        (b"\x7f\xff\xff\xff", ("crashed", "the worker sent what is no message, while checking")),
-        (b"\xff\xff\xff\xff", ("crashed", "the worker sent what is no message, while checking")),
+        (b"\x7f\xff\xff\xff", ("crashed", "the worker sent an unknown message, while checking")),
+        (b"\xff\xff\xff\xff", ("crashed", "the worker sent an unknown message, while checking")),
         (b"\0\0\0\x05ab", ("timeout", "no end after 0.1 s, while checking")),
         (b"\0", ("timeout", "no end after 0.1 s, while checking")),
     ],
@@ -433,8 +433,8 @@ def test_bytes_that_are_no_message_keep_nobody_waiting(monkeypatch, tmp_path, co
     monkeypatch.setattr(driver.Worker, "program", ("-S", "-c", WRITES.format(first=READY, content=content)))
     with open(tmp_path / "log", "wb") as log:
         worker = driver.Worker(Settings("emulated"), log)
-        until(lambda: worker.inbox.held or worker.connection.poll())
-        with pytest.raises(driver.Died, match=re.escape(died[1])) as raised:
+        until(lambda: worker.inbox.buffer or worker.connection.poll())
+        with pytest.raises(driver.WorkerDied, match=re.escape(died[1])) as raised:
             worker.receive(time.monotonic() + 0.1, 0.1, "checking")
     assert raised.value.status == died[0]
     assert worker.process.returncode == -signal.SIGKILL
@@ -462,11 +462,11 @@ time.sleep(600)
 
 
 def test_a_worker_that_closes_its_pipe_and_goes_on_is_killed(monkeypatch, tmp_path):
-    monkeypatch.setattr(driver, "ENDING", 0.1)
+    monkeypatch.setattr(driver, "EXIT_LIMIT", 0.1)
     monkeypatch.setattr(driver.Worker, "program", ("-c", CLOSES_ITS_PIPE))
     with open(tmp_path / "log", "wb") as log:
         worker = driver.Worker(Settings("emulated"), log)
-        with pytest.raises(driver.Died, match=r"closed its pipe while checking, and did not end in 0\.1 s"):
+        with pytest.raises(driver.WorkerDied, match=r"closed its pipe while checking, and did not end in 0\.1 s"):
             worker.receive(time.monotonic() + 60, 60, "checking")
     assert worker.process.returncode == -signal.SIGKILL
 
@@ -491,16 +491,16 @@ def test_waiting_for_others_to_convert_takes_nothing_of_a_cases_time(monkeypatch
     measuring = driver.Driver(settings, None, lambda row: not written.append(row), facts=facts)
     stages = ("converting on the host", driver.WAITING, "converting on the host", "checking")
     messages = [("begin", 0, stage, 0) for stage in stages]
-    measuring.follow(SlowWorker(*messages, ("row", case.case_id, {"status": "ok"}), ("done",)), group)
+    measuring.measure_group(SlowWorker(*messages, ("row", case.case_id, {"status": "ok"}), ("done",)), group)
     assert [row["status"] for row in written] == ["ok"]
     assert asked[2:5] == [
         (driver.WAITING, driver.READ_LIMIT - 1, driver.READ_LIMIT),
         ("converting on the host", 4.0, 5.0),
         ("checking", 3.0, 5.0),
     ]
-    monkeypatch.setattr(driver, "TRIES", driver.TRIES_IF_KILLED)  # what DyingWorker says that it takes
+    monkeypatch.setattr(driver, "MAX_TRIES", driver.MAX_TRIES_IF_KILLED)  # what DyingWorker says that it takes
     for again in ([group], [group], []):
-        assert measuring.follow(DyingWorker(messages[0]), group) == again
+        assert measuring.measure_group(DyingWorker(messages[0]), group) == again
     assert [row["status"] for row in written] == ["ok", "crashed"]
 
 
