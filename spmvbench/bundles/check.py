@@ -189,7 +189,7 @@ def metadata(bundle: Bundle) -> Iterator[Finding]:
             continue
         missing |= {name for name in ("read_bandwidth_gbps", "copy_bandwidth_gbps") if not _positive(session.get(name))}
         older |= {name for name in LATER if name not in about}
-        if not derived.valid_roofs(session):
+        if not derived.valid_bounds(session):
             (missing if has_bounds or session.get("roofs") else older).add("roofs")
     if not bundle.sessions:
         missing.add("any invocation")

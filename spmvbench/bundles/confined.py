@@ -27,6 +27,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from spmvbench.runner.supervisor import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG
+
 MEMORY = 8 * 2**30  # bytes: of all processes together, and of each one's address space
 PROCESSES = 64
 TASKS = 4096  # threads and processes of the user; the system does not count those of root
@@ -37,7 +39,7 @@ POLL_SECONDS = 0.2  # between two checks of the limits
 KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE", "CXX")
 LIMIT_EXCEEDED = 125  # exit code of the supervisor if a limit was exceeded
 
-_NO_NEW_PRIVILEGES, _BOUNDING_DROP, _SECCOMP, _END_WITH_PARENT, _SUBREAPER = 38, 24, 22, 1, 36  # of prctl(2)
+_NO_NEW_PRIVILEGES, _BOUNDING_DROP, _SECCOMP = 38, 24, 22  # of prctl(2)
 _NEW_USERS, _NEW_PROCESSES = 0x10000000, 0x20000000  # of unshare(2)
 
 # Landlock: system calls (the same on every machine) and rights, linux/landlock.h.
@@ -243,12 +245,12 @@ def _kill_descendants() -> None:
 
 def _supervise(seconds: float, folder: Path, arguments: Sequence[str]) -> int:
     libc = _libc()
-    libc.prctl(_SUBREAPER, 1, 0, 0, 0)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(LIMIT_EXCEEDED))
     _new_namespaces(libc)
     child = os.fork()
     if not child:
-        libc.prctl(_END_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             _limits(seconds)

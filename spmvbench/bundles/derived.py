@@ -308,11 +308,11 @@ def bounded(bundle: Bundle) -> Iterator[Finding]:
     if not len(rows):
         return
     has_bound = where(rows, lambda row: bool(row.bound_by))
-    has_roofs = where(rows, lambda row: bool(_roofs(bundle, row)))
-    if (has_bound & ~has_roofs).any():
+    is_measured = where(rows, lambda row: bool(_sessions_with_bounds(bundle, row)))
+    if (has_bound & ~is_measured).any():
         text = "rows have bounds, but the metadata lacks the measurements for them"
-        yield Finding("bounds", FAILED, f"{text}: {cases(rows[has_bound & ~has_roofs])}")
-    wrong = has_bound & has_roofs & ~where(rows, lambda row: not row.bound_by or _bound_follows(bundle, row))
+        yield Finding("bounds", FAILED, f"{text}: {cases(rows[has_bound & ~is_measured])}")
+    wrong = has_bound & is_measured & ~where(rows, lambda row: not row.bound_by or _bound_follows(bundle, row))
     yield from check_rows("bounds", rows, wrong, "the bounds follow from the device's measurements", ~has_bound)
 
     fastest = {id(session): _fastest(session) for session in bundle.sessions}
@@ -328,7 +328,7 @@ def bounded(bundle: Bundle) -> Iterator[Finding]:
     yield from check_rows("bounds", rows, needed, text, unmeasured)
     ratios = (over(row, _read(row) + row.rows * itemsize(row)) for row in rows.itertuples(index=False))
     ratio = np.fromiter(ratios, float, len(rows))
-    beyond = has_roofs & (ratio > MAX_PADDING_RATIO)  # old versions, without bounds, counted all padding as read
+    beyond = is_measured & (ratio > MAX_PADDING_RATIO)  # old versions, without bounds, counted all padding as read
     near = (ratio > MAX_RATIO) & ~beyond
     text = "no time is implausible, below that of reading the arrays and writing y"
     yield from check_rows("bounds", rows[~near], beyond[~near], text, unmeasured[~near])
@@ -337,7 +337,7 @@ def bounded(bundle: Bundle) -> Iterator[Finding]:
         yield Finding("bounds", OPEN, f"{text}: {int(near.sum())} of {len(rows)} rows: {cases(rows[near])}")
 
 
-def valid_roofs(session: dict[str, Any]) -> dict[str, Any] | None:
+def valid_bounds(session: dict[str, Any]) -> dict[str, Any] | None:
     """The measured bounds of an invocation if `bounds.columns` accepts them: rising sizes, with times above 0."""
     found = mapping(session.get("roofs"))
     try:
@@ -352,14 +352,14 @@ def valid_roofs(session: dict[str, Any]) -> dict[str, Any] | None:
     return found
 
 
-def _roofs(bundle: Bundle, row: Any) -> list[dict[str, Any]]:
-    return [session for session in bundle.sessions_of(row) if valid_roofs(session)]
+def _sessions_with_bounds(bundle: Bundle, row: Any) -> list[dict[str, Any]]:
+    return [session for session in bundle.sessions_of(row) if valid_bounds(session)]
 
 
 def _bound_follows(bundle: Bundle, row: Any) -> bool:
     fetched = bounds.Fetched(row.x_sectors, row.x_lines)
     sizes = {"nnz": row.nnz, "model_bytes": row.model_bytes, "x_bytes": row.cols * itemsize(row)}
-    for session in _roofs(bundle, row):
+    for session in _sessions_with_bounds(bundle, row):
         found = bounds.columns(session["roofs"], fetched=fetched, **sizes)
         single = not isinstance(session.get("workers"), list)
         near = same(found["bound_gflops"], row.bound_gflops, TOLERANCE if single else WORKER_TOLERANCE)
@@ -370,7 +370,7 @@ def _bound_follows(bundle: Bundle, row: Any) -> bool:
 
 def _fastest(session: dict[str, Any]) -> Callable[[float], float] | None:
     """Minimum seconds to read so many bytes on an invocation's device; None if it was not measured."""
-    if found := valid_roofs(session):
+    if found := valid_bounds(session):
         return lambda size: bounds.read_seconds(found, size)
     rate, cache = session.get("read_bandwidth_gbps"), mapping(session.get("properties")).get("l2_bytes", math.inf)
     if not isinstance(rate, int | float) or not rate > 0:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench import formats, paths, untrusted
+from spmvbench import formats, paths, testing, untrusted
 from spmvbench.bundles import confined
 from spmvbench.bundles.findings import FAILED, OPEN, PASSED, Finding
 from spmvbench.devices import Device, open_device
@@ -34,13 +34,8 @@ MAX_ENTRIES = 9000  # of a matrix in a trial; also the maximum number of rows
 SECONDS = 600.0
 TASKS, SOURCES = "asked", "sources"  # files in the folder
 MAX_TEXT = 1 << 16  # bytes of a text from the child
-# Parameters of the operations in a trial.
-OPERATIONS = {
-    "spmv": ("spmv",),
-    "spmspv": ("spmspv@0.4", "spmspv@0.02"),
-    "bfs": ("bfs@0", "bfs@1"),
-    "bfs-directed": ("bfs-directed@1",),
-}
+# Parameters of the operations in a trial, by kind.
+OPERATIONS = testing.CHECKED | {"bfs": ("bfs@0", "bfs@1"), "bfs-directed": ("bfs-directed@1",)}
 
 
 @dataclass(frozen=True)
@@ -129,9 +124,7 @@ def run(
 
 def trial_matrices() -> dict[str, Any]:
     """The matrices of a trial: the small ones of the hard matrices."""
-    from spmvbench.testing import hard_graphs, hard_matrices
-
-    found = hard_matrices() | hard_graphs()
+    found = testing.hard_matrices() | testing.hard_graphs()
     return {name: a for name, a in found.items() if max(a.nnz, *a.shape) <= MAX_ENTRIES}
 
 
@@ -167,8 +160,8 @@ def _source_mismatch(folder: Path, key: str, measured: str, modules: Sequence[Pa
     return "" if found == measured else f"it was measured from {measured}, the bundle holds {found}"
 
 
-def _last_words(told: str) -> str:
-    last = next((line.strip() for line in reversed(told.split("\n")) if line.strip()), "")
+def _last_words(output: str) -> str:
+    last = next((line.strip() for line in reversed(output.split("\n")) if line.strip()), "")
     return f": {untrusted.text(last[:200])}" if last else ""
 
 

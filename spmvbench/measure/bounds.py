@@ -45,36 +45,37 @@ class Fetched(NamedTuple):
         return cls(*(sum(distinct_groups(columns, a.cols, w) for columns in shares_columns) / entries for w in widths))
 
 
-def columns(roofs: Mapping[str, Any], *, nnz: int, fetched: Fetched, model_bytes: int, x_bytes: int) -> dict[str, Any]:
-    """`bound_gflops` and `bound_by` of a row, from the larger of both lower bounds on time. Empty if the device's
-    limits were not measured.
+def columns(
+    measured: Mapping[str, Any], *, nnz: int, fetched: Fetched, model_bytes: int, x_bytes: int
+) -> dict[str, Any]:
+    """`bound_gflops` and `bound_by` of a row, from the larger of both bounds on time. Empty if nothing was measured.
 
-    roofs: ``read``: pairs of (bytes, seconds to read them); ``sectors`` and ``lines``: pairs of (bytes of x, seconds to
-    fetch one sector of a random line, or the whole line); all by rising bytes.
+    measured: ``read``: pairs of (bytes, seconds to read them); ``sectors`` and ``lines``: pairs of (bytes of x, seconds
+    to fetch one sector of a random line, or the whole line); all by rising bytes.
     """
-    if not roofs or not nnz:
+    if not measured or not nnz:
         return {}
-    one, four = (_interpolated(roofs[of], x_bytes) for of in ("sectors", "lines"))
+    one, four = (_interpolated(measured[of], x_bytes) for of in ("sectors", "lines"))
     sector = max(four - one, 0.0) / (LINE_BYTES // SECTOR_BYTES - 1)
     seconds = {
-        "bytes": read_seconds(roofs, model_bytes),
+        "bytes": read_seconds(measured, model_bytes),
         "gathers": nnz * (fetched.lines * (one - sector) + fetched.sectors * sector),
     }
-    lower = max(seconds, key=lambda roof: seconds[roof])
+    lower = max(seconds, key=lambda name: seconds[name])
     return {"bound_gflops": 2e-9 * nnz / seconds[lower], "bound_by": lower}
 
 
-def least_seconds(roofs: Mapping[str, Any], size: int, mode: str) -> float:
+def least_seconds(measured: Mapping[str, Any], size: int, mode: str) -> float:
     """Lower bound in seconds for an SpMV that moves so many bytes. Only in hot mode at the rate of L2, if they fit."""
     if mode == "hot":
-        return read_seconds(roofs, size)
-    largest, seconds = roofs["read"][-1]
+        return read_seconds(measured, size)
+    largest, seconds = measured["read"][-1]
     return float(seconds * size / largest)
 
 
-def read_seconds(roofs: Mapping[str, Any], size: float) -> float:
+def read_seconds(measured: Mapping[str, Any], size: float) -> float:
     """Lower bound in seconds for reading so many bytes."""
-    return _interpolated(roofs["read"], size) * max(float(size / roofs["read"][-1][0]), 1.0)
+    return _interpolated(measured["read"], size) * max(float(size / measured["read"][-1][0]), 1.0)
 
 
 def _interpolated(pairs: list[tuple[float, float]], at: float) -> float:

@@ -45,7 +45,7 @@ def measure_limits(device: Device, settings: Settings) -> dict[str, Any]:
         read = Launch("vector.cu", "read<double2>", 8192, 256, (source, target, np.int64(0), np.int64(pairs)))
         facts["copy_bandwidth_gbps"] = 2e-9 * source.nbytes / median(copy, "hot")
         facts["read_bandwidth_gbps"] = 1e-9 * source.nbytes / median(read, "hot")
-        facts["roofs"] = _roofs(device, replace(rule, rounds=1, budget=rule.budget / 20), source, target)
+        facts["roofs"] = _measured_bounds(device, replace(rule, rounds=1, budget=rule.budget / 20), source, target)
     return facts
 
 
@@ -58,7 +58,7 @@ def l2_shares(size: int, l2: int) -> set[float]:
     return {min(share * l2 / size, 1.0) for share in (0.0, *L2_SHARES)} if size > l2 / 4 else {0.0}
 
 
-def _roofs(device: Device, rule: timing.Rule, source: Any, target: Any) -> dict[str, list[tuple[int, float]]]:
+def _measured_bounds(device: Device, rule: timing.Rule, source: Any, target: Any) -> dict[str, list[tuple[int, float]]]:
     """Measured bounds in the form that `bounds.columns` takes, for sizes from 64 kB up to the size of `source` (zeros).
 
     Around the size of L2 there are four sizes per factor of two. From a quarter of L2 on, the fastest of several reads

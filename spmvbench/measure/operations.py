@@ -120,8 +120,7 @@ class Spmspv(Operation):
         return 2 * a.nnz, {"entries_x": self.entries(a.cols), "products": int(np.count_nonzero(met[a.col_idx]))}
 
     def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
-        """Two x with results by SciPy; then integer x at shuffled positions, which together cover as many columns as
-        possible.
+        """Two x with results by SciPy; then integer x at shuffled positions, which cover as many columns as possible.
 
         The positions of the timed x come from the run's seed; its values and all other x come from `fresh`.
         """

@@ -303,7 +303,7 @@ def verify_integers(context: Context, task: Task) -> IntegerTest:
         context.begin(task, COMPILING)
         program = context.device.compile(fmt.launches(context.x[op], context.y))
         compiling += program.compile_seconds
-        context.begin(task, "exact integer test", op)
+        context.begin(task, "checking integer products", op)
         cases = checks[op].integer
         arrays = fmt, program, context.device, context.x[op], context.y
         verdict = verify.run_and_verify(*arrays, cases, ("garbage", "stale"))

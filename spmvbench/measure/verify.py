@@ -404,8 +404,8 @@ def _keep_wrong(y: Array, expected: Array, bound: Array, wrong: Array, kept: Arr
 
 
 # CuPy compiles every kernel with -ftz=true, whatever options it is given: single precision subnormals become 0 in all
-# arithmetic and comparisons, and where they are converted to double as well. Formats' kernels keep them, as nvcc does,
-# so what they are judged by has to. Loads, moves and integers flush nothing: a subnormal is its integer times 2^-149.
+# arithmetic and comparisons, and in conversions to double as well. Formats' kernels keep them, as nvcc does,
+# so the checks have to as well. Loads, moves and integers flush nothing: a subnormal is its integer times 2^-149.
 EXACT = f"""
 __device__ double exact(double value) {{ return value; }}
 __device__ double exact(int value) {{ return value; }}

@@ -92,7 +92,7 @@ class ABComparison:
         self.facts: dict[str, Any] = {}
 
     def measure(self, groups: Sequence[Group], repeats: int = 1) -> Iterator[dict[str, Any]]:
-        """One row per pair: matrix, label, setting, pair, first (old or new), old and new (seconds); or status and
+        """Yield a row per pair: matrix, label, setting, pair, first (old or new), old and new (s); or status and
         reason.
 
         repeats: how often the pairs of each case are measured; the row contains the number of the repeat.
@@ -173,7 +173,8 @@ def build_folder(
     """The folder of a build: that of a checkout, or a temporary one with a revision of this checkout, or with a run's
     revision.
 
-    notify: is told which revision is used, if it is not the name itself. Raises UsageError if there is no such build.
+    notify: receives a line with the revision, if that is not the name itself. Raises UsageError if there is no such
+    build.
     """
     if (Path(name) / PARTS[0] / "__init__.py").is_file():
         yield Path(name).resolve()

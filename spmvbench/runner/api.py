@@ -46,22 +46,22 @@ def run(
     fresh: bool = False,
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Measure matrices in formats on a device. Returns the rows of these cases, as `spmvbench.load_run` gives them.
+    """Measure matrices in formats on a device. Returns the rows of these cases, in the form of `spmvbench.load_run`.
 
-    matrices: one or several of what `spmvbench run` takes (``"HB/1138_bus"``, fetched where it is not here; a glob;
-    ``"pde:16"``; a file), SciPy sparse matrices, or a mapping with labels for these: any printable text.
-    formats: such as ``"csr-*,ell[threads=2]"`` or a list; without, all that the device can run. op: operations,
-    ``"spmspv,bfs@0"`` or a list; without, those that the formats run. dtype: f64, f32. mode: hot, cold; both on a GPU
-    without. device: ``auto``, ``cuda:0``, ``emulated``.
+    matrices: one or several names as for `spmvbench run` (``"HB/1138_bus"``, downloaded if missing; a glob;
+    ``"pde:16"``; a file), SciPy sparse matrices, or a mapping from labels to these; a label is any printable text.
+    formats: for example ``"csr-*,ell[threads=2]"`` or a list; None: all that the device can run. op: operations,
+    ``"spmspv,bfs@0"`` or a list; empty: those that the formats run. dtype: f64, f32. mode: hot, cold; None: all of the
+    device. device: ``auto``, ``cuda:0``, ``emulated``.
 
-    run: the name under `results` that the rows are kept under: a case that is there is not measured again. budget:
-    sampling time of a case, seconds. timeout: seconds after which a case is given up. max_bytes: what a format may
-    take, a number or such as ``"2GB"``. seed: of x and of generated values. convert: both, or device, to leave out the
-    host's conversion. real_part: of complex matrices. retry: measure again what failed. fresh: start anew; what the run
-    holds is moved beside it. progress: a bar on stderr.
+    run: the name of the run's folder under `results`; cases with a row there are not measured again. budget: sampling
+    time of a case, seconds. timeout: seconds after which a case is aborted. max_bytes: limit on a format's footprint, a
+    number or for example ``"2GB"``. seed: of x and of generated values. convert: ``both``, or ``device`` to leave out
+    conversion on the host. real_part: take the real part of complex matrices. retry: measure failed cases again. fresh:
+    start a new run; the old folder is renamed. progress: show a bar on stderr.
 
-    A worker process measures, as for the command: a format of your own has to be in a file that SPMVBENCH_FORMATS
-    names. Raises UsageError for what is not known, SpmvbenchError where nothing can be measured.
+    A worker process measures, as for the command. A format outside of this package must therefore be in a file that
+    SPMVBENCH_FORMATS names. Raises UsageError for unknown names, SpmvbenchError if nothing can be measured.
     """
     device = chosen(device)
     names = operations.parse(op.split(",") if isinstance(op, str) else op)

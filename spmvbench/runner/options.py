@@ -7,8 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from spmvbench.errors import UsageError
+from spmvbench.measure import cases
+from spmvbench.measure.timing import MODES
 
-DTYPES, MODES, CONVERT = ("f64", "f32"), ("hot", "cold"), ("both", "device")
+__all__ = ["CONVERT", "DTYPES", "MAX_SEED", "MODES", "seconds", "seed", "size", "word", "words"]
+
+DTYPES, CONVERT = tuple(name for name in cases.DTYPES if name != cases.PATTERN), ("both", "device")
 MAX_SEED = 2**63 - 1
 
 

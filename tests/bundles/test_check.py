@@ -20,7 +20,8 @@ from spmvbench.rows import store
 
 PUBLISHED = configs().parent / "results/published"
 RUNS = sorted(path.parent.name for path in PUBLISHED.glob("*/run.json"))
-ALL = set("schema metadata names cases verdicts samples rates bytes matrices formats".split()) | {"launch overhead"}
+ALL = {"schema", "metadata", "names", "cases", "verdicts", "samples", "rates", "bytes", "matrices", "formats"}
+ALL |= {"launch overhead"}
 
 
 def opened(findings):

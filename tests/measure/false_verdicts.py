@@ -1,4 +1,4 @@
-"""False verdicts on times: every format is converted once and its time judged several times over.
+"""False verdicts on times: each format is converted once, and its time is checked several times.
 
     python tests/measure/false_verdicts.py --device cuda:0 --times 5 [--set h200] [--dtype f64,f32] [--seconds 500]
 
@@ -31,7 +31,7 @@ from spmvbench.runner import plan, precompile
 
 
 class Silent:
-    """A pipe that nobody reads."""
+    """A pipe without a reader."""
 
     def send(self, message: object) -> None:
         pass
@@ -49,7 +49,7 @@ class Silent:
 @click.option("--times", default=5, show_default=True)
 @click.option("--seconds", default=500.0, help="No format is begun after these.", show_default=True)
 def main(device_name: str, set_name: str, matrices: str, specs: str, dtypes: str, times: int, seconds: float) -> None:
-    """Judge times several times over."""
+    """Check times several times."""
     began = time.monotonic()
     device = open_device(device_name)
     settings = Settings(device.name, convert="device")

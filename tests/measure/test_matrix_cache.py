@@ -1,4 +1,4 @@
-"""What processes of one host read once for all of them."""
+"""The per-host matrix cache."""
 
 import subprocess
 import sys
@@ -24,11 +24,11 @@ def same(one, other):
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("row_ptr", "col_idx", "values"))
 
 
-def test_a_matrix_is_read_once_and_its_copies_are_nobody_elses(folder, monkeypatch):
+def test_a_matrix_is_read_once_and_each_process_has_a_private_copy(folder, monkeypatch):
     matrix = sources.obtain("uniform:50:3")
     read = reading.read.__wrapped__
     a, known, about = read(matrix, 1, False, str(folder))
-    monkeypatch.setattr(reading, "_read", None)  # nothing is read any more
+    monkeypatch.setattr(reading, "_read", None)  # nothing may be read now
     b, *facts = read(matrix, 1, False, str(folder))
     assert same(a, b) and b.shape == a.shape == (50, 50)
     assert facts[0] == known and facts[1].keys() == about.keys()
@@ -42,7 +42,7 @@ def test_a_matrix_is_read_once_and_its_copies_are_nobody_elses(folder, monkeypat
         read(matrix, 1, False, str(folder))
 
 
-def test_who_comes_second_waits_and_who_failed_leaves_the_turn(folder):
+def test_the_second_process_waits_and_a_failed_one_releases_the_lock(folder):
     target, made = folder / "x", []
     a = reading.read(sources.obtain("tridiag:9"), 0, False)
 
@@ -72,7 +72,7 @@ with shared_folder(Path(sys.argv[1])):
 """
 
 
-def test_the_folder_of_a_session_goes_with_its_last_process(tmp_path):
+def test_the_last_process_removes_the_shared_folder(tmp_path):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     one, two, three = (tmp_path / (digit * 16) for digit in "abc")
     foreign = [tmp_path / "mine", tmp_path / ("a" * 17), tmp_path / "ABCDEF0123456789"]
@@ -93,7 +93,7 @@ def test_the_folder_of_a_session_goes_with_its_last_process(tmp_path):
 
 
 def test_a_shared_folder_that_is_a_link_or_another_user_s_is_refused(tmp_path):
-    """What lies there is unpickled."""
+    """Its content is unpickled."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / ("a" * 16)).symlink_to("elsewhere")
     with pytest.raises(OSError, match="Not a directory"), paths.shared_folder(tmp_path / ("a" * 16)):

@@ -1,4 +1,4 @@
-"""Formats that hang, fault, lie or want more memory than there is; parameter `n` makes as many of each as are wanted.
+"""Formats that hang, fault, return a wrong result or exhaust memory; parameter `n` makes several of each.
 
 `python tests/runner/chaos.py` runs them beside formats that are right, and kills processes meanwhile.
 """
@@ -36,14 +36,14 @@ class Hang(Fault):
 
 @register
 class Faulting(Fault):
-    """A kernel that writes where it must not."""
+    """A kernel that writes to an invalid address."""
 
     key = "fault-fault"
 
 
 @register
 class Lie(Fault):
-    """A kernel that gives the same answer always."""
+    """A kernel that always returns the same result."""
 
     key = "fault-lie"
 
@@ -53,7 +53,7 @@ class Lie(Fault):
 
 @register
 class Hungry(Fault):
-    """A conversion that asks for 500 TB and says that it needs little."""
+    """A conversion that allocates 500 TB and estimates little."""
 
     key = "fault-hungry"
 

@@ -45,8 +45,8 @@ class Assignment:
 class WorkerRecord:
     """What is known of a worker that has measured.
 
-    last_read: the matrix and type in its memory. prefetching: matrices that it was told to prefetch and may still be
-    reading. ready: seconds from the beginning until its device was first open. busy: seconds with jobs. seconds: by
+    last_read: the matrix and type in its memory. prefetching: matrices that it is to prefetch and may still be reading.
+    ready: seconds from the beginning until its device was first open. busy: seconds with jobs. seconds: by
     stage.
     """
 
