@@ -1,4 +1,4 @@
-"""What a check finds: tampered rows fail, and what was not verified is open."""
+"""Findings of checks: tampered rows fail, and what was not verified is open."""
 
 import json
 import math
@@ -25,7 +25,7 @@ ALL |= {"launch overhead"}
 
 
 def opened(findings):
-    """The texts of what is open."""
+    """The texts of open findings."""
     return [f.text for held in findings.values() for f in held if f.verdict == check.OPEN]
 
 
@@ -33,12 +33,12 @@ def loaded(folder):
     return check.Bundle(folder, None, store.load(folder), store.environment(folder)["sessions"])
 
 
-# --- honest runs
+# --- genuine runs
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
-def test_what_is_published_passes(name, verdicts):
+def test_published_runs_pass(name, verdicts):
     found = verdicts(PUBLISHED / name)
     assert [f.text for held in found.values() for f in held if f.verdict == check.FAILED] == []
     assert found.keys() == ALL | {"bounds"}
@@ -46,7 +46,7 @@ def test_what_is_published_passes(name, verdicts):
 
 @pytest.mark.slow
 def test_matrices_of_published_runs_are_made_again():
-    """Of every generator the smallest, and whatever is small: those beyond take minutes by the same code."""
+    """The smallest of every generator, and all small ones; larger ones take minutes with the same code."""
     runs = [loaded(PUBLISHED / name) for name in RUNS]
     rows = pd.concat([run.rows for run in runs])
     rows = rows[rows["group"] == "synthetic"].drop_duplicates("matrix_sha256").sort_values("nnz")
@@ -62,7 +62,7 @@ def test_matrices_of_published_runs_are_made_again():
     ]
 
 
-def test_all_is_verified_of_a_run_of_this_version(measured, verdicts, invoke):
+def test_a_run_of_this_version_is_verified_completely(measured, verdicts, invoke):
     found = verdicts(measured, math.inf)
     assert found.keys() == ALL
     assert {f.verdict for held in found.values() for f in held} == {check.PASSED}
@@ -82,7 +82,7 @@ def test_emulated_rows_of_one_operation_alone_pass(op, measured, altered, invoke
 
 
 @pytest.mark.parametrize("name", ["measured", "searched"])
-def test_a_run_without_a_right_row_is_checked(name, request, altered, failed):
+def test_a_run_without_a_verified_row_is_checked(name, request, altered, failed):
     def refuse(rows):
         rows["status"], rows["reason"] = "skipped", "too large"
 
@@ -95,7 +95,7 @@ def test_a_run_without_rows_fails(measured, altered, invoke):
     assert "there are no rows" in invoke("check", measured, code=1)
 
 
-def test_a_run_of_an_old_version_says_what_its_rows_do_not_tell(run, verdicts, failed):
+def test_missing_columns_of_an_old_version_are_open(run, verdicts, failed):
     assert failed(run) == set()
     text = "\n".join(opened(verdicts(run)))
     for words in (
@@ -111,7 +111,7 @@ def test_a_run_of_an_old_version_says_what_its_rows_do_not_tell(run, verdicts, f
 
 
 class Clock:
-    """Time that passes when it is asked for."""
+    """A clock that advances with each call."""
 
     def __init__(self):
         self.now = 0.0
@@ -121,7 +121,7 @@ class Clock:
         return self.now
 
 
-def test_matrices_that_time_did_not_suffice_for_are_open(measured):
+def test_matrices_beyond_the_time_limit_are_open(measured):
     found = list(check.matrices(loaded(measured), 2, lambda text: None, Clock()))
     assert [(f.verdict, f.text) for f in found] == [
         (check.PASSED, "1 of 2 matrices made again: their rows match"),
@@ -129,7 +129,7 @@ def test_matrices_that_time_did_not_suffice_for_are_open(measured):
     ]
 
 
-def test_no_time_is_no_pass(measured, invoke):
+def test_without_time_no_matrix_passes(measured, invoke):
     shown = invoke("check", measured, "--seconds", "0", code=4)
     assert "2 of 2 matrices not made again" in shown
     assert "not verified" in shown
@@ -145,7 +145,7 @@ def test_no_time_is_no_pass(measured, invoke):
         ({"name": "unheard:8"}, "there is no generator 'unheard'"),
     ],
 )
-def test_matrices_that_cannot_be_had_are_open(columns, words, measured, altered, invoke):
+def test_unavailable_matrices_are_open(columns, words, measured, altered, invoke):
     def rename(rows):
         for name, value in columns.items():
             rows[name] = value
@@ -159,14 +159,14 @@ def test_matrices_that_cannot_be_had_are_open(columns, words, measured, altered,
 
 
 def identity(row):
-    """The hash of the case of a row, as this version takes it."""
+    """The hash of a row's case, as this version computes it."""
     hashes = {"file_sha256": row.file_sha256, "generator_hash": row.generator_hash}
     matrix = Matrix(row.group, row.name, row.kind, "", **hashes)
     told = row.format, json.loads(row.params), row.dtype, row.mode, row.device.partition(":")[0]
     return Case(matrix, 0, *told, op=row.op).case_id
 
 
-def test_a_right_row_has_the_hash_of_a_matrix(measured, altered, failed):
+def test_a_verified_row_has_the_hash_of_a_matrix(measured, altered, failed):
     def empty(rows):
         rows["matrix_sha256"] = ""
 
@@ -183,7 +183,7 @@ def test_sources_of_no_release_are_open(run, tmp_path, altered, verdicts):
         pack.pack(run, tmp_path / "b.zip")
 
 
-# --- rows that cannot be
+# --- invalid rows
 
 
 def only(rows, words):
@@ -235,7 +235,7 @@ def ten_times_the_work(op):
 
 
 def more_entries(rows):
-    """All that follows from the entries is altered with them."""
+    """Change the entries and all columns that follow from them."""
     rows[["nnz", "work"]] *= 2
     rows["gflops"] *= 2
     rows["bytes_per_nnz"] /= 2
@@ -316,17 +316,17 @@ def unmarked(rows):
         (setting("gpu", "another"), {"metadata"}),
     ],
 )
-def test_rows_that_cannot_be_are_found(measured, altered, failed, change, found):
+def test_invalid_rows_are_detected(measured, altered, failed, change, found):
     def square(rows):
         change(rows)
         return rows[(rows["name"] == "poisson2d:8")]
 
     seen = failed(altered(measured, square), math.inf)
-    assert seen >= found or seen == {"schema"}  # what no row can hold is left out, and that is a failure
+    assert seen >= found or seen == {"schema"}  # invalid rows are left out, which is a failure
 
 
 @pytest.mark.parametrize(("program", "fine"), [("p", True), ("", False)])
-def test_a_program_of_two_names_takes_its_time_once(measured, altered, failed, program, fine):
+def test_a_program_with_two_names_is_timed_once(measured, altered, failed, program, fine):
     def named_twice(rows):
         rows["program"] = program
         one = rows[rows["format"] == "csr-scalar"].head(1)
@@ -347,7 +347,7 @@ def test_twice_the_entries_and_the_rate_never_pass(measured, altered, command, s
 
 
 @pytest.mark.parametrize("renamed", [False, True])
-def test_every_row_twice_is_found(measured, renamed, failed):
+def test_doubled_rows_are_detected(measured, renamed, failed):
     table = pq.read_table(measured / store.ROWS)
     again = table
     if renamed:
@@ -358,11 +358,11 @@ def test_every_row_twice_is_found(measured, renamed, failed):
 
 
 @pytest.mark.parametrize("share", [0.3, 1e-3])
-def test_times_below_what_the_device_reads_are_implausible(searched, altered, failed, share):
+def test_times_shorter_than_reading_are_implausible(searched, altered, failed, share):
     assert "bounds" in failed(altered(searched, consistently_faster(share)))
 
 
-def test_times_without_roofs_are_found(searched, altered, failed):
+def test_times_without_measured_bounds_are_detected(searched, altered, failed):
     def forget(session):
         for name in ("roofs", "launch_floor", "read_bandwidth_gbps"):
             session.pop(name)
@@ -378,7 +378,7 @@ def test_old_times_without_any_bandwidth_are_open(run, altered, verdicts, failed
     assert any("no time is below that of reading" in text for text in opened(verdicts(run)))
 
 
-def test_another_bound_than_that_of_the_roofs_is_found(tmp_path, altered, failed):
+def test_a_bound_that_does_not_follow_is_detected(tmp_path, altered, failed):
     folder = tmp_path / "run"
     shutil.copytree(PUBLISHED / "h200-irregular", folder, ignore=shutil.ignore_patterns("report"))
     altered(folder, lambda rows: rows.head(3))
@@ -386,8 +386,8 @@ def test_another_bound_than_that_of_the_roofs_is_found(tmp_path, altered, failed
     assert failed(altered(folder, times("bound_gflops", 1.5))) == {"bounds"}
 
 
-def test_a_format_may_pass_over_padding(searched, altered, verdicts, failed):
-    """Between the tolerance of the roofs and what padding has made of honest rows, a time is open and no failure."""
+def test_a_format_may_skip_padding(searched, altered, verdicts, failed):
+    """A time above the tolerance but within the effect of padding is open, not a failure."""
     row = next(loaded(searched).verified.loc[lambda rows: rows["op"] == "spmv"].itertuples(index=False))
     seconds = derived._fastest(store.environment(searched)["sessions"][0])
     reads = derived._read(row) + row.rows * derived.itemsize(row)
@@ -415,7 +415,7 @@ def test_a_format_may_pass_over_padding(searched, altered, verdicts, failed):
         lambda session: session.update(kind="abacus"),
     ],
 )
-def test_a_record_tells_all_that_rows_are_held_to(searched, altered, failed, record):
+def test_missing_metadata_is_detected(searched, altered, failed, record):
     assert "metadata" in failed(altered(searched, record=record))
 
 
@@ -427,25 +427,25 @@ def test_a_record_tells_all_that_rows_are_held_to(searched, altered, failed, rec
     ],
     ids=str,
 )
-def test_a_record_of_other_shapes_is_damaged(searched, altered, failed, junk):
+def test_metadata_of_other_shapes_is_damaged(searched, altered, failed, junk):
     altered(searched, record=lambda session: session.update(junk))
     with pytest.raises(SpmvbenchError, match=r"run\.json is damaged"):
         failed(searched)
 
 
-def test_rows_outside_of_all_sessions_are_open(measured, altered, verdicts):
+def test_rows_outside_of_all_invocations_are_open(measured, altered, verdicts):
     altered(measured, setting("started_at", "2001-01-01T00:00:00.000000+00:00"))
     assert any("outside of all invocations" in text for text in opened(verdicts(measured)))
 
 
-def test_a_matrix_is_described_as_its_rows_say(measured, altered, failed):
+def test_descriptions_agree_with_rows(measured, altered, failed):
     def more(rows):
         rows["nnz"] += 1
 
     assert "matrices" in failed(altered(measured, more))
 
 
-def test_another_matrix_under_a_name_is_found(measured, altered, verdicts):
+def test_a_different_matrix_under_a_name_is_detected(measured, altered, verdicts):
     def swap(rows):
         rows.loc[rows["name"] == "poisson2d:8", "matrix_sha256"] = "0" * 64
 
@@ -454,7 +454,7 @@ def test_another_matrix_under_a_name_is_found(measured, altered, verdicts):
     assert texts == ["1 of 2 do not match their names: poisson2d:8: matrix_sha256"]
 
 
-def test_a_search_of_what_is_no_graph_is_found(measured, altered, verdicts):
+def test_a_search_in_a_matrix_that_is_no_graph_is_detected(measured, altered, verdicts):
     def searched(rows):
         at = (rows["name"] == "rect:9:14:3") & (rows["format"] == "bfs-push")
         rows.loc[at, ["status", "reason", "detail", "t_median"]] = "ok", "", '{"arcs": 3}', 1e-6
@@ -474,7 +474,7 @@ def test_real_matrices_are_read_from_a_mirror(mirror, tmp_path):
     assert finding.text.endswith("SNAP/wiki-Vote: work")
 
 
-def test_what_is_listed_is_counted(measured):
+def test_lists_have_the_number_of_the_others(measured):
     rows = pd.concat([store.load(measured)] * 3)
     (finding,) = check_rows("rates", rows, np.ones(len(rows), bool), "a rule")
     assert finding.text.startswith("a rule: violated in 30 of 30 rows: ")

@@ -143,7 +143,7 @@ def measure(monkeypatch):
         worker.measure(group, device, settings, known, protocol.Link(pipe), previous)
         return pipe, {(case.format, case.mode): pipe.rows[case.case_id] for case in cases}, device
 
-    monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its file number is asked for
+    monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its file number is used
     yield run
     formats.base.REGISTRY.clear()
     formats.base.REGISTRY.update(registry)
@@ -155,7 +155,7 @@ def variant(name, **members):
 
 def test_a_group_with_the_matrix_of_the_previous_one_reuses_its_references(measure, monkeypatch):
     made, of = [], worker.References.of
-    monkeypatch.setattr(worker.Shared, "of", lambda *args: made.append(args) or of(*args))
+    monkeypatch.setattr(worker.References, "of", lambda *args: made.append(args) or of(*args))
     previous, seeds = worker.PreviousGroup(), []
     for name, dtype in (("A", "f64"), ("B", "f64"), ("C", "f32"), ("D", "f64")):
         _, rows, _ = measure(variant(name), previous=previous, dtype=dtype, modes=("hot",))
@@ -171,7 +171,7 @@ def test_every_timed_conversion_starts_from_a_matrix_without_statistics(measure)
 
     def convert(cls, a, **params):
         kept.append(set(vars(a)) - {"shape", "row_ptr", "col_idx", "values"})
-        a.row_idx, a.diagonals  # noqa: B018 - computed and kept, for the next format to find
+        a.row_idx, a.diagonals  # noqa: B018 - computed and cached in the matrix
         return {"row_ptr": a.row_ptr, "col_idx": a.col_idx, "values": a.values}
 
     _, rows, _ = measure(*(variant(name, convert=classmethod(convert)) for name in "AB"))
@@ -632,7 +632,7 @@ def test_a_format_that_overwrites_anothers_arrays_is_wrong_and_the_other_is_ok(m
         found = {key: (row["status"], row.get("reason", "")) for (key, _), row in rows.items()}
         status, reason = found.pop("test-zeroes")
         assert status == "wrong"
-        assert reason.startswith("changed arrays of test-victim while timing hot")
+        assert reason.startswith("overwrote arrays of test-victim while timing hot")
         assert {status for status, _ in found.values()} == {"ok"}
 
 

@@ -1,6 +1,6 @@
 """Formats that hang, fault, return a wrong result or exhaust memory; parameter `n` makes several of each.
 
-`python tests/runner/chaos.py` runs them beside formats that are right, and kills processes meanwhile.
+`python tests/runner/chaos.py` runs them together with correct formats and kills processes meanwhile.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Faulting(Fault):
 
 
 @register
-class Lie(Fault):
+class Wrong(Fault):
     """A kernel that always returns the same result."""
 
-    key = "fault-lie"
+    key = "fault-wrong"
 
     def launches(self, x, y):
-        return [Launch(KERNELS, "lie<0>", *per_thread(len(y), 128), (y, np.int32(len(y))))]
+        return [Launch(KERNELS, "wrong<0>", *per_thread(len(y), 128), (y, np.int32(len(y))))]
 
 
 @register

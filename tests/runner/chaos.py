@@ -1,7 +1,7 @@
-"""A run on many workers whose processes are killed at random moments: what that loses, doubles, or blames on others.
+r"""A run on many workers whose processes are killed at random times: are cases lost, doubled or wrongly marked\?
 
     python tests/runner/chaos.py                                      # two emulated workers, a scheduler of their own
-    python tests/runner/chaos.py --device cuda:0 --workers 4 --local --faults hang=2,lie=9 --moments 12
+    python tests/runner/chaos.py --device cuda:0 --workers 4 --local --faults hang=2,wrong=9 --moments 12
 
 Kills a Dask worker, the measuring process of one, the scheduler or the client with SIGKILL, starts again what is gone,
 and counts at the end: rows lost (they were on disk at a kill and are not), doubled (measured again, or there twice),
@@ -27,8 +27,8 @@ import psutil
 from spmvbench.rows import store
 
 FAULTS = Path(__file__).parents[1] / "planted" / "faults.py"
-VERDICTS = {"fault-hang": "timeout", "fault-fault": "crashed", "fault-lie": "wrong", "fault-hungry": "oom"}
-MARKS = {  # what a process's command line says
+VERDICTS = {"fault-hang": "timeout", "fault-fault": "crashed", "fault-wrong": "wrong", "fault-hungry": "oom"}
+MARKS = {  # part of a process's command line
     "child": "spmvbench.measure.worker",
     "worker": ("distributed.cli.dask_worker", "spmvbench.runner.cluster.remote"),
     "scheduler": "distributed.cli.dask_scheduler",
@@ -37,7 +37,7 @@ MARKS = {  # what a process's command line says
 
 
 class Cluster:
-    """The scheduler and its workers, started again whenever they are gone; with `local`, the client has its own."""
+    """The scheduler and its workers, restarted when they end; with `local`, those of the client."""
 
     def __init__(self, workers: int, local: bool, env: dict[str, str]):
         with socket.socket() as free:
@@ -79,7 +79,7 @@ def victims(kind: str) -> list[psutil.Process]:
 
 
 def on_disk(folder: Path) -> dict[str, str]:
-    """When each case was measured, of those that have a row."""
+    """The time of measurement of each case with a row."""
     try:
         rows = store.load(folder)
     except Exception:
@@ -88,7 +88,7 @@ def on_disk(folder: Path) -> dict[str, str]:
 
 
 def doubled(folder: Path) -> int:
-    """Rows that stand twice in what was merged."""
+    """Rows that are twice in the merged file."""
     import pyarrow.parquet as pq
 
     ids = pq.read_table(folder / store.ROWS, columns=["case_id"])["case_id"].to_pylist()
@@ -103,7 +103,7 @@ def main() -> int:
     parser.add_argument("--device", default="emulated")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--local", action="store_true", help="run --scheduler local: no scheduler to kill")
-    parser.add_argument("--faults", default="", help="faulty cases of each matrix: hang=2,fault=2,lie=9,hungry=9")
+    parser.add_argument("--faults", default="", help="faulty cases of each matrix: hang=2,fault=2,wrong=9,hungry=9")
     parser.add_argument("--moments", type=int, default=30, help="processes to kill")
     parser.add_argument("--pause", type=float, default=5.0, help="seconds between kills, at most")
     parser.add_argument("--kinds", default="worker,child,scheduler,client")
@@ -135,11 +135,11 @@ def main() -> int:
     command += ["--formats", ",".join([*faulty, args.formats]), "--scheduler", cluster.address, *count]
     command += ["--results", args.results]
 
-    killed, seen = Counter(), {}  # how many of each kind; what was on disk at any kill, by run
+    killed, seen = Counter(), {}  # number of each kind; rows on disk at each kill, by run
     number, failures, client, output, began = 0, 0, None, "", time.monotonic()
     lost = twice = missing = blamed = unjudged = rows = planted = 0
     try:
-        while True:  # one run after the other until everything is killed that was to be
+        while True:  # one run after the other until all kills are done
             cluster.restart()
             if client is None:
                 folder = Path(args.results) / f"{args.run}-{number}"

@@ -1,4 +1,4 @@
-"""Two builds in pairs: the verdict on drawn times, and both builds measured on the emulated device."""
+"""A/B comparison: verdicts on random times, and two builds measured on the emulated device."""
 
 import shutil
 from contextlib import closing
@@ -23,11 +23,11 @@ CRITICAL = {8: 0, 9: 1, 10: 3, 11: 5, 12: 7, 15: 15, 20: 37}
 
 
 @pytest.mark.parametrize(("n", "critical"), CRITICAL.items())
-def test_ranks_are_those_of_the_tables(n, critical):
+def test_ranks_match_published_tables(n, critical):
     assert analysis._rank(n, 0.99) == critical + 1
 
 
-def test_too_few_pairs_tell_nothing():
+def test_too_few_pairs_give_no_verdict():
     assert analysis.least_pairs() == 8
     assert analysis.median_interval([0.1] * 7) == (-np.inf, 0.1, np.inf)
     low, middle, high = analysis.median_interval([0.1, 0.2] * 4)
@@ -45,21 +45,21 @@ def drawn(rng, cases, pairs, slower, noise, drift):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threshold", [0.0, analysis.THRESHOLD])
-def test_identical_builds_raise_few_alarms(threshold):
-    """At most 1 % even where nothing but the confidence holds them back; 1.5 % is 2000 draws' own spread."""
+def test_identical_builds_rarely_differ(threshold):
+    """At most 1 % from the confidence alone; 1.5 % allows for the spread of 2000 draws."""
     table = drawn(np.random.default_rng(1), 2000, 12, 1.0, 0.003, 0.02)
     alarms = analysis.judged(table, threshold)["verdict"].isin(["slower", "faster"]).mean()
     assert alarms <= (0.015 if threshold == 0 else 0.001)
 
 
 @pytest.mark.parametrize(("slower", "expected"), [(1.03, "slower"), (1 / 1.03, "faster"), (1.0, "same")])
-def test_three_per_cent_are_found(slower, expected):
+def test_three_percent_are_detected(slower, expected):
     table = drawn(np.random.default_rng(2), 300, 12, slower, 0.002, 0.02)
     assert (analysis.judged(table)["verdict"] == expected).mean() > (0.95 if slower != 1 else 0.5)
 
 
-def test_a_drift_that_is_steady_takes_no_side():
-    """Old, new, new, old: what every burst takes longer than the one before falls out."""
+def test_a_linear_drift_cancels():
+    """In the order old, new, new, old a constant increase from burst to burst cancels."""
     times = 1e-5 * 1.01 ** np.arange(4)
     order = np.array([0, 1, 1, 0])
     old, new = (np.exp(np.log(times[order == side]).mean()) for side in (0, 1))
@@ -93,7 +93,7 @@ def measured(old, formats, tmp_path, count):
         return pd.DataFrame(both.measure(groups(formats)))
 
 
-def test_pairs_take_turns(tmp_path):
+def test_pairs_alternate(tmp_path):
     rows = measured(ab.HERE, "ell,csc-atomic", tmp_path, 3)
     assert list(rows["label"]) == ["ell"] * 3 + ["csc-atomic"] * 3 and set(rows["status"]) == {"ok"}
     assert list(rows["first"]) == ["old", "new", "old"] * 2
@@ -101,7 +101,7 @@ def test_pairs_take_turns(tmp_path):
     assert list(analysis.judged(rows)["pairs"]) == [3, 3]
 
 
-def test_each_side_runs_its_own_build(tmp_path, other):
+def test_each_worker_runs_its_own_build(tmp_path, other):
     rows = measured(other, "csc-atomic,csr-vector,ell", tmp_path, 1).set_index("label")
     assert rows.loc["csc-atomic", "status"] == "error"
     assert rows.loc["csc-atomic", "reason"].startswith("old: UsageError: there is no format")
@@ -132,7 +132,7 @@ def test_a_build_is_a_folder_a_revision_or_a_run(tmp_path):
     assert not (tmp_path / "precious").exists()
 
 
-def test_a_y_in_the_order_of_the_format_is_judged_in_the_matrix_s():
+def test_a_permuted_y_is_verified_in_the_matrix_order():
     worker = ABWorker(open_device("emulated"))
     worker.a = Csr.of(sparse.csr_array(np.triu(np.ones((9, 9)))))
     worker.load("dasp", {"order": "native"}, "hot", 0.0)

@@ -1,4 +1,4 @@
-"""What is compiled before the first case, by processes that may fail."""
+"""Precompilation before the first case, by processes that may fail."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from spmvbench.runner import plan, precompile
 from spmvbench.runner.supervisor import Supervised
 
 
-def test_a_process_compiles_for_its_share_and_leaves_what_fails_to_the_cases(tmp_path, monkeypatch):
+def test_a_process_compiles_its_share_and_ignores_failures(tmp_path, monkeypatch):
     monkeypatch.setenv("SPMVBENCH_COMPILED", str(tmp_path))
     tasks = [("no-such-format", {}, "f64"), ("csr-scalar", formats.get("csr-scalar").resolve({}), "f32")]
     command = [sys.executable, "-P", "-m", "spmvbench.runner.precompile", "emulated"]
@@ -23,7 +23,7 @@ def test_a_process_compiles_for_its_share_and_leaves_what_fails_to_the_cases(tmp
 
 @pytest.fixture
 def started(monkeypatch, tmp_path):
-    """A machine with a GPU and three cores whose processes end with 0, but those that have `ell` to compile for."""
+    """A machine with a GPU and three cores whose processes succeed, except those whose share includes `ell`."""
     shares = []
 
     def start(device, tasks, log):
@@ -56,7 +56,7 @@ def test_each_format_and_type_is_compiled_once(started, tmp_path):
     assert len(started) == 3
     compiled = {tuple(task[::2]) for share in started for task in share if "ell" not in [key for key, _, _ in share]}
     assert len(list((paths.home() / "precompiled").iterdir())) == len(compiled)
-    left = compiled_by_processes()  # the shares that failed, unless they are too few to be worth it
+    left = compiled_by_processes()  # the shares that failed, unless they are too few
     assert not set(left) & compiled
 
 
