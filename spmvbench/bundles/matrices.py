@@ -34,7 +34,7 @@ def matrices(
     """
     rows = bundle.rows[bundle.rows["matrix_sha256"] != ""]
     until = clock() + seconds
-    total, right, wrong, late = 0, 0, [], []
+    total, passed, wrong, late = 0, 0, [], []
     unavailable: dict[str, list[str]] = {}
     for (group, name, _), group_rows in _by_matrix(rows):
         total += 1
@@ -51,12 +51,12 @@ def matrices(
             except SpmvbenchError as error:
                 unavailable.setdefault(str(error), []).append(shown)
                 continue
-            right += not wrong_columns
+            passed += not wrong_columns
             wrong += [f"{shown}: {', '.join(wrong_columns)}"] if wrong_columns else []
     if wrong:
         yield Finding("matrices", FAILED, f"{len(wrong)} of {total} do not match their names: {shortened(wrong)}")
-    if right:
-        yield Finding("matrices", PASSED, f"{right} of {total} matrices made again: their rows match")
+    if passed:
+        yield Finding("matrices", PASSED, f"{passed} of {total} matrices made again: their rows match")
     if late:
         text = f"{len(late)} of {total} matrices not made again in {seconds:g} s (--seconds): {shortened(late)}"
         yield Finding("matrices", OPEN, text)

@@ -177,9 +177,9 @@ def _verified(folder: Path, wanted: Sequence[Product], settings: int, last_words
                 refused.append(product.name)
                 continue
             if content is None or len(content) != y_bytes * len(product.references):
-                return Finding("formats", FAILED, f"no answer for {product.name}{last_words}")
-            answers = np.frombuffer(content, product.y_dtype).reshape(len(product.references), product.a.rows)
-            for y, reference in zip(answers, product.references, strict=True):
+                return Finding("formats", FAILED, f"no result for {product.name}{last_words}")
+            results = np.frombuffer(content, product.y_dtype).reshape(len(product.references), product.a.rows)
+            for y, reference in zip(results, product.references, strict=True):
                 verdict = verify.compare(y, reference)
                 if not verdict.passed:
                     text = f"wrong on the emulated device: {verdict} ({product.name}, {product.op})"

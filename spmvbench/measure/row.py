@@ -67,8 +67,8 @@ def bound_columns(context: Context, op: str, integer_test: IntegerTest, bound: B
 def finished_columns(case: Case, finished: Finished, known: Mapping[str, Any]) -> dict[str, Any]:
     """Columns of the stages after the last round."""
     found: dict[str, Any] = {"t_x_changed": finished.t_x_changed.get(case.mode, math.nan)}
-    if case.mode == "hot" and finished.t_parts:
-        found["t_parts"] = json.dumps(finished.t_parts)
+    if case.mode == "hot" and finished.t_kernels:
+        found["t_parts"] = json.dumps(finished.t_kernels)
     if finished.detail:
         found["detail"] = json.dumps(json.loads(known.get("detail") or "{}") | finished.detail)
     return found

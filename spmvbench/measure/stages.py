@@ -229,12 +229,13 @@ class Bound:
 
 @dataclass(frozen=True)
 class Finished:
-    """Results of one operation after the last round. t_parts: seconds by part. detail: levels of a search.
+    """Results of one operation after the last round. t_kernels: the kernel breakdown, seconds by part. detail: levels
+    of a search.
 
     t_x_changed: seconds of one SpMV by mode while x changes before each, without the time of the change itself.
     """
 
-    t_parts: dict[str, float]
+    t_kernels: dict[str, float]
     t_x_changed: dict[str, float]
     detail: dict[str, Any]
 
@@ -569,15 +570,15 @@ def finish(
         for case in task.cases
         if case.op == op
     }
-    seconds = time_parts(context, task, bound, op) if "hot" in series else {}
+    seconds = time_kernels(context, task, bound, op) if "hot" in series else {}
     context.begin(task, "checking again", op)
     error = check(context, fmt, bound, op, context.references.checks[op].dense, "after timing", ("garbage", "stale"))
     levels = trace_levels(context, task, fmt, op) if op.startswith("bfs") and op.endswith("@0") else {}
     return Finished(seconds, changed, levels), error
 
 
-def time_parts(context: Context, task: Task, bound: Bound, op: str) -> dict[str, float]:
-    """Seconds of each named part alone, hot, in a tenth of a case's budget. Leaves y undefined."""
+def time_kernels(context: Context, task: Task, bound: Bound, op: str) -> dict[str, float]:
+    """Kernel breakdown: seconds of each named part alone, hot, in a tenth of a case's budget. Leaves y undefined."""
     rule = replace(context.rule, rounds=1, budget=context.rule.budget / 10)
     found = {}
     for part, launches in by_part(bound.steps).items():

@@ -248,9 +248,7 @@ def integer_references(a: Csr, rng: np.random.Generator) -> list[Reference]:
 
 
 def largest_integer(a: Csr) -> int:
-    """The largest integer in an x whose products with the integer matrix of `a` are exact; 0 if there is no such
-    matrix.
-    """
+    """The largest integer in an x whose products with the integer matrix of `a` are exact; 0 without such a matrix."""
     return _integer_limits(a)[1]
 
 
@@ -367,8 +365,8 @@ def decoding_difference(fmt: Format, a: Csr) -> str:
     if values.dtype != a.dtype:
         return f"values of {values.dtype} in place of {a.dtype}"
     bits = np.dtype(f"u{a.dtype.itemsize}")
-    found, right = (xp.ascontiguousarray(array).view(bits) for array in (values[order], a.values[stored]))
-    off = xp.flatnonzero(found != right)
+    found, stored_bits = (xp.ascontiguousarray(array).view(bits) for array in (values[order], a.values[stored]))
+    off = xp.flatnonzero(found != stored_bits)
     if not len(off):
         return ""
     row, col = divmod(int(expected[off[0]]), a.cols)

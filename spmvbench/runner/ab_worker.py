@@ -117,11 +117,11 @@ class ABWorker:
 
         a = csr_array((self.a.values, self.a.col_idx, self.a.row_ptr), shape=self.a.shape).astype(np.float64)
         bound = (self.a.row_lengths + 2) * np.finfo(self.a.dtype).eps * (abs(a) @ abs(self.x.astype(np.float64)))
-        right, y = a @ self.x.astype(np.float64), self.device.to_host(self.y)
+        expected, y = a @ self.x.astype(np.float64), self.device.to_host(self.y)
         if self.y_order is not None:
             order = self.device.to_host(self.y_order)
-            right, bound = right[order], bound[order]
-        off = ~(abs(y - right) <= bound)
+            expected, bound = expected[order], bound[order]
+        off = ~(abs(y - expected) <= bound)
         if off.any():
             raise ArithmeticError(f"{off.sum()} entries of y are off by more than their bound")
 

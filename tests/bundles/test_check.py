@@ -101,8 +101,8 @@ def test_missing_columns_of_an_old_version_are_open(run, verdicts, failed):
     for words in (
         "run.json held nothing of cusparse, ecc, gpu, roofs",
         "work follows from the entries: cannot be verified of 111 of 111 rows",
-        "the bounds are those of the device's roofs: cannot be verified of 111 of 111 rows",
-        "each row has a place of its own: cannot be verified of 113 of 113 rows",
+        "the bounds follow from the device's measurements: cannot be verified of 111 of 111 rows",
+        "each row has a unique sequence number: cannot be verified of 113 of 113 rows",
     ):
         assert words in text
 

@@ -81,7 +81,7 @@ def test_the_hash_is_computed_from_the_files_here(module, hash_of):
         (
             "import json, os\nfiles = {'python': [__file__], 'kernels': [KERNEL]}\n"
             "open('sources', 'w').write(json.dumps(files)); os._exit(0)",
-            "no answer for stencil",
+            "no result for stencil",
         ),
         (
             "import json, os\nfiles = {'python': ['/etc/hostname'], 'kernels': []}\n"

@@ -137,7 +137,7 @@ def main() -> int:
 
     killed, seen = Counter(), {}  # number of each kind; rows on disk at each kill, by run
     number, failures, client, output, began = 0, 0, None, "", time.monotonic()
-    lost = twice = missing = blamed = unjudged = rows = planted = 0
+    lost = twice = missing = mismarked = unexpected = rows = planted = 0
     try:
         while True:  # one run after the other until all kills are done
             cluster.restart()
@@ -155,7 +155,7 @@ def main() -> int:
                 if "Rows: " not in output:
                     failures += 1
                     if failures > 10 + 3 * sum(killed.values()):
-                        print(f"the run does not come to its end: {output[-500:]}")
+                        print(f"the run does not end: {output[-500:]}")
                         return 2
                     time.sleep(0.2)
                     continue
@@ -167,12 +167,12 @@ def main() -> int:
                 labels = len(faulty) + len(args.formats.split(","))
                 types = found["dtype"].nunique()
                 missing += len(args.matrices) * labels * types - len(found)
-                guilty = found["format"].isin(list(VERDICTS))
-                blamed += int((~found["status"].isin(["ok", "skipped"]) & ~guilty).sum())
-                unjudged += int((found["format"].map(VERDICTS) != found["status"])[guilty].sum())
-                rows, planted = rows + len(found), planted + int(guilty.sum())
-                for row in found[~found["status"].isin(["ok", "skipped"]) & ~guilty].itertuples():
-                    print(f"blamed: {row.name} {row.label} {row.dtype}: {row.status}: {row.reason}", flush=True)
+                faulty_rows = found["format"].isin(list(VERDICTS))
+                mismarked += int((~found["status"].isin(["ok", "skipped"]) & ~faulty_rows).sum())
+                unexpected += int((found["format"].map(VERDICTS) != found["status"])[faulty_rows].sum())
+                rows, planted = rows + len(found), planted + int(faulty_rows.sum())
+                for row in found[~found["status"].isin(["ok", "skipped"]) & ~faulty_rows].itertuples():
+                    print(f"mismarked: {row.name} {row.label} {row.dtype}: {row.status}: {row.reason}", flush=True)
                 number += 1
                 if not order or time.monotonic() > deadline:
                     break
@@ -191,13 +191,14 @@ def main() -> int:
             client.kill()
             client.wait()
         cluster.end()
-    told = ", ".join(f"{count} {kind}" for kind, count in sorted(killed.items()))
-    print(f"SIGKILL {sum(killed.values())} times ({told}) over {number} runs, {time.monotonic() - began:.0f} s")
+    kills = ", ".join(f"{count} {kind}" for kind, count in sorted(killed.items()))
+    print(f"SIGKILL {sum(killed.values())} times ({kills}) over {number} runs, {time.monotonic() - began:.0f} s")
     print(f"rows {rows}, of them of faulty formats {planted}")
     print(
-        f"lost {lost}, doubled {twice}, without a row {missing}, innocent blamed {blamed}, faults misjudged {unjudged}"
+        f"lost {lost}, doubled {twice}, without a row {missing}, correct formats marked {mismarked}, "
+        f"faults with another status {unexpected}"
     )
-    return int(bool(lost or twice or missing or blamed or unjudged))
+    return int(bool(lost or twice or missing or mismarked or unexpected))
 
 
 if __name__ == "__main__":

@@ -415,7 +415,7 @@ def test_a_missing_scheduler_and_different_formats_are_one_line_errors(spmvbench
     refused = spmvbench_run("tridiag:9", "--formats", "slow", "--scheduler", f"tcp://127.0.0.1:{port}")
     _, err = refused.communicate()
     assert refused.returncode == 1
-    assert f"tcp://127.0.0.1:{port} has no TLS: whoever reaches it can run programs" in err
+    assert f"tcp://127.0.0.1:{port} has no TLS: anybody who can reach it can run programs" in err
     assert "no worker can measure" in err and "set SPMVBENCH_FORMATS alike" in err
     assert "Traceback" not in err
 
