@@ -1,26 +1,26 @@
-"""Errors that a user sees as one line; everything else is a defect and keeps its traceback."""
+"""Exceptions that are shown to the user as one line. All other exceptions are defects and keep their traceback."""
 
 from __future__ import annotations
 
 
 class SpmvbenchError(Exception):
-    """One sentence for the person at the terminal, and the exit code of the command.
+    """One sentence for the user, and the exit code of the command.
 
-    ``exit_code`` is 2 where the command itself was wrong (unknown name, bad option) and 1 where the job failed
-    (no network, unreadable file, no space).
+    ``exit_code`` is 2 if the command was wrong (unknown name, bad option) and 1 if the work failed (no network,
+    unreadable file, full disk).
     """
 
     exit_code = 1
 
 
 class UsageError(SpmvbenchError):
-    """The command or the arguments are wrong: an unknown format, a bad parameter, an unknown set."""
+    """The command or its arguments are wrong: an unknown format, a bad parameter, an unknown set."""
 
     exit_code = 2
 
 
 def did_you_mean(word: str, known: list[str], limit: int = 3) -> str:
-    """A hint such as ``; did you mean csr5 or csr-rg?`` for a mistyped word in any case, empty where none is near."""
+    """A hint such as ``; did you mean csr5 or csr-rg?`` for a mistyped word; empty if no known word is similar."""
     import difflib
 
     spelled = {name.lower(): name for name in reversed(known)}

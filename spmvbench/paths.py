@@ -1,4 +1,4 @@
-"""Where things live: kernels and configs that ship with the package, and the user's cache folder."""
+"""Paths and files: folders of kernels and configs, the user's cache, atomic writes, temporary folders and locks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO
 
-FULL = (errno.ENOSPC, errno.EDQUOT)  # of an OSError: the disk, or one's share of it, is full
+FULL = (errno.ENOSPC, errno.EDQUOT)  # errno of an OSError: the disk or the quota is full
 
 _PACKAGE = Path(__file__).resolve().parent
-_SESSION = re.compile("[0-9a-f]{16}")  # the names of folders that `common` shares and clears
+_SESSION = re.compile("[0-9a-f]{16}")  # names of folders that `shared_folder` removes
 
 
 def _shipped(folder: str) -> Path:
-    """`kernels` and `configs` stand inside the package in a wheel and beside it in a checkout."""
+    """`kernels` and `configs` are inside the package in a wheel, and next to it in a checkout."""
     inside = _PACKAGE / folder
     return inside if inside.is_dir() else _PACKAGE.parent / folder
 
@@ -46,7 +46,7 @@ def configs() -> Path:
 
 
 def home() -> Path:
-    """Matrices and caches: ``SPMVBENCH_HOME``, or the platform's cache folder."""
+    """Folder of matrices and caches: ``SPMVBENCH_HOME``, or the platform's cache folder."""
     chosen = os.environ.get("SPMVBENCH_HOME")
     if chosen:
         return Path(chosen).expanduser()
@@ -56,14 +56,14 @@ def home() -> Path:
 
 
 def compiled() -> Path:
-    """Compiled kernels: ``SPMVBENCH_COMPILED``, or the folder of everything else that is kept."""
+    """Folder of compiled kernels: ``SPMVBENCH_COMPILED``, or `home`."""
     chosen = os.environ.get("SPMVBENCH_COMPILED")
     return Path(chosen).expanduser() if chosen else home()
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """The error of a full disk, which names no file, names the one that was to be written."""
+    """Add the name of `path` to the error of a full disk, which names no file."""
     try:
         yield
     except OSError as error:
@@ -74,11 +74,11 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def written_whole(target: Path) -> Iterator[BinaryIO]:
-    """A binary file that takes the name `target` when the block ends well, and leaves nothing where it does not.
+    """A binary file that replaces `target` atomically if the block succeeds; if it fails, nothing is left.
 
-    What killed writers of the same target left behind goes, too. Makes the folder. A symbolic link at `target` is
-    replaced and not followed; see `output` for a file that a user names. Raises OSError where the folder cannot be
-    made, the writing or the renaming fails, and where `target` is a device, a FIFO or a socket.
+    Temporary files of killed writers of the same target are removed. Makes the folder. A symbolic link at `target` is
+    replaced and not followed; see `output` for a file that a user names. Raises OSError if the folder cannot be made,
+    or writing or renaming fails, and if `target` is a device, a FIFO or a socket.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     _replaceable(target)
@@ -104,12 +104,12 @@ def _replaceable(target: Path) -> None:
 
 @contextmanager
 def output(target: Path | str) -> Iterator[BinaryIO]:
-    """A binary file for what goes to `target`, which a user has named; nothing is written where the block fails.
+    """A binary file for output to `target`, which a user has named; nothing is written if the block fails.
 
-    A regular file is replaced whole and keeps its permissions; so is the target of a symbolic link, and the link stays.
-    A device, a FIFO and this process's own output, whatever its name, are written to; the text ``-`` is standard
-    output. Makes the folder of a new file. Raises OSError: among others for a block device, whose content is a file
-    system, and for a file without write permission.
+    A regular file is replaced atomically and keeps its permissions. The same holds for the target of a symbolic link;
+    the link stays. A device, a FIFO and this process's own output, under any name, are written to; the text ``-`` is
+    standard output. Makes the folder of a new file. Raises OSError, among others for a block device, whose content is a
+    file system, and for a file without write permission.
     """
     found = None if target == "-" else _status(target)
     descriptor = 1 if target == "-" else _own_output(found)
@@ -130,7 +130,7 @@ def output(target: Path | str) -> Iterator[BinaryIO]:
             raise OSError(errno.EBADF, "standard output is closed")
         sys.stdout.flush()
         left = content.getbuffer()
-        while left:  # where Python does not buffer (-u), a write may be of a part
+        while left:  # without buffering (python -u), a write may be partial
             left = left[sys.stdout.buffer.write(left) :]
         sys.stdout.flush()
         return
@@ -148,7 +148,9 @@ def _status(target: Path | str) -> os.stat_result | None:
 
 
 def _own_output(found: os.stat_result | None) -> int | None:
-    """The number of the standard stream that a file is: /dev/stdout may be a regular file, which others write too."""
+    """The number of the standard stream that a file is: /dev/stdout may be a regular file, which other processes write
+    too.
+    """
     for descriptor in (1, 2):
         with suppress(OSError):
             if found is not None and os.path.samestat(found, os.fstat(descriptor)):
@@ -159,11 +161,11 @@ def _own_output(found: os.stat_result | None) -> int | None:
 def opened(path: Path, flags: int = os.O_RDONLY) -> int:
     """The descriptor of a file that only this program writes: a lock, a log, a part, a cache.
 
-    Raises OSError for a symbolic link, which could lead to any file of the user's, for what is no regular file, and
-    for one to be written that has a second name: an archive may bring a hard link.
+    Raises OSError for a symbolic link, which could point to any file of the user, for anything but a regular file, and,
+    if it is opened for writing, for a file with a second hard link: an archive may contain one.
     """
     try:
-        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)  # opening a FIFO must not wait
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)  # opening a FIFO must not block
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise OSError(errno.ELOOP, "a symbolic link is not followed here: remove it", str(path)) from None
@@ -179,12 +181,12 @@ def opened(path: Path, flags: int = os.O_RDONLY) -> int:
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Whether a file or folder is this user's or root's: nobody else could have written what it holds."""
+    """Whether a file or folder belongs to this user or to root: nobody else could have written its content."""
     return status.st_uid in (os.geteuid(), 0)
 
 
-def own(folder: Path) -> Path:
-    """A folder for what this program runs or trusts later: compiled kernels, shared matrices. Made if missing.
+def trusted_folder(folder: Path) -> Path:
+    """A folder for files that this program executes or trusts: compiled kernels, shared matrices. Made if missing.
 
     Raises PermissionError if another user owns it or everybody may write to it.
     """
@@ -199,9 +201,9 @@ def own(folder: Path) -> Path:
 
 
 def inside(folder: Path, name: str) -> Path:
-    """The path of a folder to write to, in a folder that may come from somebody else.
+    """The path of a folder to write to, inside a folder that may come from somebody else.
 
-    Raises OSError for a symbolic link: what is written there would replace files elsewhere.
+    Raises OSError for a symbolic link: files elsewhere would be replaced.
     """
     found = folder / name
     if found.is_symlink():
@@ -211,9 +213,10 @@ def inside(folder: Path, name: str) -> Path:
 
 @contextmanager
 def scratch(parent: Path) -> Iterator[Path]:
-    """A new folder in `parent`, gone when the block ends; what killed processes left of theirs goes when it begins.
+    """A new folder in `parent`, removed when the block ends. Folders left by killed processes are removed at the
+    beginning.
 
-    Raises OSError where it cannot be made.
+    Raises OSError if it cannot be made.
     """
     _remove_abandoned(parent.glob(f".scratch.{'[0-9a-f]' * 8}"))
     folder, descriptor = _claimed(parent, ".scratch.", _new_folder)
@@ -225,19 +228,20 @@ def scratch(parent: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def common(folder: Path) -> Iterator[None]:
-    """A folder that processes share and the last of them removes; what killed ones left beside it goes, too.
+def shared_folder(folder: Path) -> Iterator[None]:
+    """A folder that several processes share; the last of them removes it, and folders next to it left by killed
+    processes.
 
-    Beside it, only folders named by 16 hexadecimal digits are cleared. Raises OSError where it cannot be made, and
-    where it or its parent is not this user's own.
+    Only folders named by 16 hexadecimal digits are removed there. Raises OSError if the folder cannot be made, or if it
+    or its parent does not belong to this user.
     """
-    own(folder.parent)
+    trusted_folder(folder.parent)
     while True:
         try:
-            own(folder)
+            trusted_folder(folder)
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except FileNotFoundError:
-            continue  # its last user was just leaving
+            continue  # its last user has just removed it
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_SH)
         if is_at(descriptor, folder):
@@ -252,20 +256,20 @@ def common(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def turn(path: Path, stopping: Callable[[], bool] = lambda: False) -> Iterator[bool]:
-    """Wait for a turn at what only one process of the host may do at a time; `path` is the file of its lock.
+def locked(path: Path, stopping: Callable[[], bool] = lambda: False) -> Iterator[bool]:
+    """Hold a lock that only one process of the host can hold at a time; `path` is its file.
 
-    Yields False where `stopping`, asked while it waits, said True first. The lock goes with the process, however that
-    ends; a file system without locks gives every process its turn at once. Makes the folder.
+    Yields False if `stopping`, called while waiting, has returned True before. The lock is released when the process
+    ends. On a file system without locks every process gets it at once. Makes the folder.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(opened(path, os.O_RDWR | os.O_CREAT), "rb") as file:
-        while not (had := _locked(file)) and not stopping():
+        while not (had := _try_lock(file)) and not stopping():
             time.sleep(0.02)
         yield had
 
 
-def _locked(file: IO[bytes]) -> bool:
+def _try_lock(file: IO[bytes]) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -276,14 +280,14 @@ def _locked(file: IO[bytes]) -> bool:
 
 
 def is_at(descriptor: int, path: Path) -> bool:
-    """Whether an open file or folder is what its path still names: others may have renamed or removed it."""
+    """Whether an open file or folder is still the one at its path: others may have renamed or removed it."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
         return False
 
 
-# Whoever uses a temporary holds a lock on it, which the system lets go of when the process ends, however it ends.
+# A process that uses a temporary file or folder holds a lock on it; the system releases it when the process ends.
 
 
 def _new_file(path: Path) -> int:
@@ -296,7 +300,7 @@ def _new_folder(path: Path) -> int:
 
 
 def _claimed(parent: Path, prefix: str, new: Callable[[Path], int]) -> tuple[Path, int]:
-    """The path and the descriptor of something new that is locked."""
+    """Path and descriptor of a new file or folder that is locked."""
     while True:
         path = parent / f"{prefix}{secrets.token_hex(4)}"
         try:
@@ -304,27 +308,27 @@ def _claimed(parent: Path, prefix: str, new: Callable[[Path], int]) -> tuple[Pat
         except FileNotFoundError:
             if not parent.is_dir():
                 raise
-            continue  # another process took the folder for abandoned before it was opened
-        with suppress(OSError):  # a file system without locks: then nothing there counts as abandoned, either
+            continue  # another process removed the folder as abandoned before it was opened
+        with suppress(OSError):  # a file system without locks: there nothing is removed as abandoned, either
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if is_at(descriptor, path):  # else another process took it for abandoned before it was locked
+        if is_at(descriptor, path):  # else another process removed it as abandoned before it was locked
             return path, descriptor
         os.close(descriptor)
 
 
 def _remove_abandoned(temporaries: Iterable[Path]) -> None:
     for temporary in temporaries:
-        with suppress(OSError):  # locked by a process that lives, or gone meanwhile
+        with suppress(OSError):  # locked by a running process, or removed meanwhile
             status = temporary.lstat()
             folder = stat.S_ISDIR(status.st_mode)
             if status.st_uid != os.geteuid() or not (folder or stat.S_ISREG(status.st_mode)):
-                continue  # none of this user's making
-            flags = os.O_RDONLY if folder else os.O_RDWR  # NFS locks what can be written
+                continue  # not made by this user
+            flags = os.O_RDONLY if folder else os.O_RDWR  # NFS requires write access for a lock
             descriptor = os.open(temporary, flags | os.O_NOFOLLOW)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if not is_at(descriptor, temporary):
-                    continue  # it has gone, and what has its name now is another's
+                    continue  # it was replaced by another one of the same name
                 if folder:
                     shutil.rmtree(temporary)
                 else:

@@ -1,14 +1,13 @@
-"""Hard matrices, and the checks that every format must pass on them; a new format can call them as its own test.
+"""Checks that every format must pass, and hard matrices for them; tests of a new format can call both.
 
 >>> from spmvbench import testing
 >>> for name, a in testing.hard_matrices().items():
 ...     testing.check_conversion("ell", a)
 ...     testing.check_product("ell", a, device)
 
-Where a format refuses a matrix, these raise its `Skip`; `skipping` and `over` make a skipped test of that, not a failed
-one.
+If a format refuses a matrix, the checks raise its `Skip`; `skipping` and `over` turn that into a skipped test.
 
-As a program, ``python -m spmvbench.testing ell --device cuda:0``, also under compute-sanitizer.
+As a program: ``python -m spmvbench.testing ell --device cuda:0``, also under compute-sanitizer.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from spmvbench.formats.base import Format
 from spmvbench.formats.conversion import converting_for, device_limits
 from spmvbench.formats.vectors import moved
 
-# With which parameters an operation is checked.
+# Parameters of the operations in checks.
 CHECKED = {
     "spmv": ("spmv",),
     "spmspv": ("spmspv@0.4", "spmspv@0.02"),
@@ -38,7 +37,7 @@ CHECKED = {
 
 
 def _from_lengths(lengths: Any, cols: int, rng: np.random.Generator) -> Any:
-    """A csr_array with these row lengths and random distinct columns."""
+    """A csr_array with these row lengths and distinct random columns."""
     from scipy import sparse
 
     lengths = np.minimum(np.asarray(lengths), cols)
@@ -50,11 +49,11 @@ def _from_lengths(lengths: Any, cols: int, rng: np.random.Generator) -> Any:
 
 
 def hard_matrices(seed: int = 0) -> dict[str, Any]:
-    """Small csr_arrays that break careless formats, by name.
+    """Small csr_arrays on which careless formats fail, by name.
 
-    Empty in every way, single rows and columns, empty rows and columns at either end and in blocks, one full row or
-    column, duplicates, a power law, dense blocks, rows longer than any tile, stored zeros, more than 65,535 columns
-    or rows, sides just beside multiples of 16 and 32.
+    Without rows or columns or entries, single rows and columns, empty rows and columns at either end and in blocks, one
+    full row or column, duplicates, a power law, dense blocks, rows longer than any tile, stored zeros, more than 65,535
+    columns or rows, sizes next to multiples of 16 and 32.
     """
     from scipy import sparse
 
@@ -99,9 +98,10 @@ def hard_matrices(seed: int = 0) -> dict[str, Any]:
 
 
 def hard_graphs(seed: int = 0) -> dict[str, Any]:
-    """Small square csr_arrays that break careless searches, by name: an arc from i to j for each entry (i, j).
+    """Small square csr_arrays on which careless searches fail, by name: an arc from i to j for each entry (i, j).
 
-    One vertex, no arcs, many levels, one way only, parts that nothing connects, vertices that lead to themselves alone.
+    One vertex, no arcs, many levels, arcs in one direction only, unconnected parts, vertices with only an arc to
+    themselves.
     """
     from scipy import sparse
 
@@ -131,7 +131,7 @@ def hard_graphs(seed: int = 0) -> dict[str, Any]:
 
 
 def suited(cls: type[Format], a: Any) -> formats.Csr:
-    """A matrix for a format: filled up with empty rows or columns where the format takes square matrices only."""
+    """A matrix for a format: padded with empty rows or columns if the format takes only square matrices."""
     csr = formats.Csr.of(a)
     side = max(csr.shape)
     if not cls.square_only or csr.rows == csr.cols:
@@ -141,7 +141,7 @@ def suited(cls: type[Format], a: Any) -> formats.Csr:
 
 
 def vectors(cls: type[Format], a: formats.Csr) -> tuple[Any, Any]:
-    """An x and a y on the host that the launches of a matrix in this format can be bound to."""
+    """An x and a y on the host that the launches of this format can be bound to."""
     from spmvbench.measure.operations import get
 
     return get(CHECKED[cls.op][0]).vectors(a)
@@ -150,7 +150,7 @@ def vectors(cls: type[Format], a: formats.Csr) -> tuple[Any, Any]:
 def convert(spec: str, a: Any, xp: Any = np, max_bytes: int | None = None, **params: Any) -> Format:
     """A matrix in the format that `spec` names (``ell[threads=2]``), converted on an array module.
 
-    max_bytes: refuse with Skip what would take more; without, nothing is refused for its size.
+    max_bytes: refuse larger footprints with Skip; None: no limit.
     """
     ((cls, values),) = formats.parse(spec)
     csr = formats.Csr.of(a).on(xp)
@@ -160,10 +160,10 @@ def convert(spec: str, a: Any, xp: Any = np, max_bytes: int | None = None, **par
 
 
 def check_conversion(spec: str, a: Any, xp: Any = np) -> None:
-    """Raise AssertionError unless decoding gives the matrix back, bit for bit, and the estimate is the footprint.
+    """Raise AssertionError unless decoding reproduces the matrix bit for bit and the estimate equals the footprint.
 
-    Formats that cannot tell stored zeros from padding are held to the entries that are not zero, those that keep the
-    pattern alone to the places. Raises Skip where the format refuses the matrix.
+    If a format cannot tell stored zeros from padding, only nonzero entries are compared; if it keeps only the pattern,
+    only positions. Raises Skip if the format refuses the matrix.
     """
     ((cls, values),) = formats.parse(spec)
     csr = suited(cls, a)
@@ -181,19 +181,19 @@ def check_conversion(spec: str, a: Any, xp: Any = np) -> None:
     if cls.keeps_values:
         assert decoded.dtype == expected.dtype, f"{spec} decodes {decoded.dtype} from {expected.dtype}"
         np.testing.assert_array_equal(decoded[order].view(bits), expected.view(bits), err_msg=f"{spec}: values")
-    with converting_for(device_limits(formats.Csr.of(csr).on(xp))):  # as the conversion was
+    with converting_for(device_limits(formats.Csr.of(csr).on(xp))):  # the same limits as in the conversion
         estimate = cls.estimate(csr, **values | fmt.in_use)
     assert estimate == fmt.nbytes, f"{spec}: the estimate is not the footprint"
 
 
 def check_product(spec: str, a: Any, device: Device, seed: int = 0, *, guarded: bool = True) -> float:
-    """The largest error over its bound of y on a device, over x of all kinds that the format's operation knows.
+    """The largest error of y on a device as a fraction of its bound, over x of all kinds of the format's operation.
 
-    Where an operation has a parameter, it is checked with those in CHECKED; a matrix that it refuses is passed by. Runs
-    start from a y of NaN, of garbage and of another x's answer. Raises AssertionError where an error is above its
-    bound, where the matrix is written to, or anything beside x, y or the format's arrays; these lie where they are made
-    without `guarded`, for tools that see an access beside an allocation by themselves. Raises Skip where the format
-    refuses the matrix.
+    An operation with a parameter is checked with those in CHECKED; 0 if it is not defined for the matrix. Runs start
+    from a y of NaN, of garbage and of the previous result. Raises AssertionError if an error exceeds its bound, or if
+    the matrix, or memory outside of x, y and the format's arrays, is written to. Without `guarded` the arrays are not
+    put between guards, for tools that detect out-of-bounds accesses themselves. Raises Skip if the format refuses the
+    matrix.
     """
     ((cls, _),) = formats.parse(spec)
     return max(_checked(spec, op, suited(cls, a), device, seed, guarded=guarded) for op in CHECKED[cls.op])
@@ -201,9 +201,9 @@ def check_product(spec: str, a: Any, device: Device, seed: int = 0, *, guarded: 
 
 @contextmanager
 def skipping() -> Iterator[None]:
-    """Within it, a matrix that the format refuses is a skipped test with the format's reason, for pytest and unittest.
+    """Turn a refused matrix into a skipped test with the format's reason, for pytest and unittest.
 
-    Raises unittest.SkipTest for Skip, AssertionError where that gives no reason.
+    Raises unittest.SkipTest for Skip, AssertionError if that has no reason.
     """
     try:
         yield
@@ -212,10 +212,10 @@ def skipping() -> Iterator[None]:
 
 
 def over(matrices: Mapping[str, Any], check: Callable[[Any], object]) -> None:
-    """Call a check on every matrix; one that the format refuses keeps no other from being checked.
+    """Call a check on every matrix, also if the format refuses some of them.
 
-    Raises AssertionError where a refusal gives no reason and where all are refused, for then nothing was checked;
-    at the end unittest.SkipTest, with the reasons, where some are.
+    Raises AssertionError if a refusal has no reason, and if all matrices are refused, because then nothing was checked;
+    at the end unittest.SkipTest, with the reasons, if some are refused.
     """
     refused = {}
     for name, matrix in matrices.items():
@@ -224,9 +224,9 @@ def over(matrices: Mapping[str, Any], check: Callable[[Any], object]) -> None:
         except formats.Skip as skip:
             refused[name] = _reason(skip)
     if refused:
-        told = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
-        assert len(refused) < len(matrices), f"every matrix is refused, so nothing was checked: {told}"
-        raise SkipTest(f"{len(refused)} of {len(matrices)} matrices are refused, the others pass: {told}")
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+        assert len(refused) < len(matrices), f"every matrix is refused, so nothing was checked: {reasons}"
+        raise SkipTest(f"{len(refused)} of {len(matrices)} matrices are refused, the others pass: {reasons}")
 
 
 def _reason(skip: formats.Skip) -> str:
@@ -236,7 +236,7 @@ def _reason(skip: formats.Skip) -> str:
 
 def _checked(spec: str, op: str, a: formats.Csr, device: Device, seed: int, *, guarded: bool) -> float:
     from spmvbench.measure.operations import get
-    from spmvbench.measure.verify import Reference, run_and_judge, twin
+    from spmvbench.measure.verify import Reference, integer_matrix, run_and_verify
 
     operation = get(op)
     try:
@@ -256,15 +256,15 @@ def _checked(spec: str, op: str, a: formats.Csr, device: Device, seed: int, *, g
             x, y, fmt = guards.hold_vector("x", x), guards.hold_vector("y", y), guards.hold_format(fmt)
         guards.watch()
         program = device.compile(fmt.launches(x, y))
-        verdict = run_and_judge(fmt, program, device, x, y, references)
-        assert verdict.right, f"{spec}: {verdict} ({op})"
-        assert guards.trespassed() == [], f"{spec} writes beside its arrays"
+        verdict = run_and_verify(fmt, program, device, x, y, references)
+        assert verdict.passed, f"{spec}: {verdict} ({op})"
+        assert guards.trespassed() == [], f"{spec} writes outside of its arrays"
         return verdict.ratio
 
     ratio = worst(shared, [*found.dense, found.dense[0], *found.sparse])
-    if found.whole:
-        with suppress(formats.Skip):  # a format may take a matrix for its values
-            worst(twin(shared), found.whole)
+    if found.integer:
+        with suppress(formats.Skip):  # a format may refuse the integer values
+            worst(integer_matrix(shared), found.integer)
     assert sums() == before, f"{spec} writes to the matrix"
     return ratio
 
@@ -279,7 +279,7 @@ def main(specs: str, device_name: str, largest: int) -> None:
     """Check formats (a list as `run --formats` takes it) over the hard matrices, in double and single precision."""
     device = open_device(device_name)
     if device.kind == "cuda":
-        device.xp.cuda.set_allocator(None)  # a pool would hide accesses just beyond an array from compute-sanitizer
+        device.xp.cuda.set_allocator(None)  # a pool would hide out-of-bounds accesses from compute-sanitizer
     matrices = {name: a for name, a in (hard_matrices() | hard_graphs()).items() if max(a.nnz, *a.shape) <= largest}
     failures = 0
     for cls, params in formats.parse(specs, CHECKED):

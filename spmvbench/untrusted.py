@@ -1,7 +1,7 @@
-"""Text from outside: names, reasons and records that a stranger may have written.
+"""Untrusted text: names, reasons and metadata that somebody else may have written.
 
-Whatever reaches a terminal, a table or a log goes through `text`: rows and records when they are read (`store`), and
-everything that the command line prints once more on its way out (`cli.terminal`).
+All text that reaches a terminal, a table or a log passes through `text`: rows and metadata when they are read
+(`store`), and all output of the command line once more (`cli.terminal`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 
 def text(value: str, keep: str = "") -> str:
-    """A text with every character that is not printable written as its escape, as Python's `repr` does.
+    """A text in which characters that are not printable are replaced by their escapes, as in Python's `repr`.
 
-    Control characters and so the sequences that steer terminals, line ends, marks that change the direction of writing,
-    characters without width and lone surrogates. keep: those that stay.
+    These are control characters and therefore terminal escape sequences, line ends, marks that change the direction of
+    writing, characters without width, and lone surrogates. keep: characters that are not replaced.
     """
     if value.isprintable():
         return value
@@ -24,20 +24,20 @@ def text(value: str, keep: str = "") -> str:
 
 
 def file_name(name: str) -> str:
-    """A file's name or path as `text`, in any locale: its bytes as UTF-8, those that are none by their numbers."""
+    """A file's name or path as `text`, in any locale: its bytes as UTF-8, invalid ones as escapes."""
     return text(os.fsencode(name).decode("utf-8", "backslashreplace"))
 
 
-MOST = 1_000  # characters of a text in a record
+MAX_CHARACTERS = 1_000  # of a text in metadata
 
 
 def tree(value: Any) -> Any:
-    """What JSON holds with all of its texts as `text` writes them and at most MOST long, the names of its values too.
+    """A JSON value whose texts, including names, are passed through `text` and cut to MAX_CHARACTERS.
 
-    Raises RecursionError for what is nested deeper than Python's stack.
+    Raises RecursionError for values nested deeper than Python's stack.
     """
     if isinstance(value, str):
-        return text(value) if len(value) <= MOST else f"{text(value[:MOST])}..."
+        return text(value) if len(value) <= MAX_CHARACTERS else f"{text(value[:MAX_CHARACTERS])}..."
     if isinstance(value, dict):
         return {tree(str(name)): tree(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -45,14 +45,14 @@ def tree(value: Any) -> Any:
     return value
 
 
-# How cells begin that spreadsheets compute: the last four are the wide forms of the first.
+# First characters of cells that spreadsheets evaluate; the last four are the full-width forms of the first four.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def cell(value: Any) -> Any:
-    """A cell of a CSV file: a text that a spreadsheet would compute has an apostrophe before it, which makes it text.
+    """A cell of a CSV file. Text that a spreadsheet would evaluate gets a leading apostrophe, which makes it text.
 
-    Numbers stay numbers, also those that are texts, and so does a dash alone.
+    Numbers are unchanged, also as text, and so is a single dash.
     """
     if not isinstance(value, str) or not value.startswith(_FORMULA) or value == "-":
         return value

@@ -139,7 +139,7 @@ def kept(kind, texts, files, make):
     for path in sorted(files):
         digest.update(b"\0" + path.name.encode() + b"\0" + path.read_bytes())
     path = paths.compiled() / kind / f"{digest.hexdigest()[:32]}.json"
-    with paths.turn(path.with_suffix(".lock")):
+    with paths.locked(path.with_suffix(".lock")):
         if not path.is_file():
             with paths.written_whole(path) as file:
                 file.write(json.dumps(make()).encode())

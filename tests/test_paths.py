@@ -1,4 +1,4 @@
-"""Files that are replaced whole: killed writers leave nothing for good, living ones are left alone."""
+"""Atomic writes, locks and folders: leftovers of killed processes are removed, those of running ones are kept."""
 
 import errno
 import fcntl
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spmvbench import paths
-from spmvbench.paths import is_at, opened, output, own, scratch, turn, written_whole
+from spmvbench.paths import is_at, locked, opened, output, scratch, trusted_folder, written_whole
 
 WRITE = """
 import sys
@@ -33,7 +33,7 @@ def writer(target):
     return process
 
 
-def test_what_killed_writers_left_goes_with_the_next_and_a_living_one_s_stays(tmp_path):
+def test_leftovers_of_killed_writers_are_removed_and_those_of_running_ones_stay(tmp_path):
     target, other = tmp_path / "in" / "a[1].csr", tmp_path / "in" / ".a[1].csr.txt"
     killed, living = [writer(target) for _ in range(3)], writer(target)
     for process in killed:
@@ -47,7 +47,7 @@ def test_what_killed_writers_left_goes_with_the_next_and_a_living_one_s_stays(tm
     assert target.read_bytes() == b"whole"
     assert len(list(target.parent.iterdir())) == 3
     living.communicate("\n")
-    assert target.read_bytes() == b"half"  # in its turn it was the last
+    assert target.read_bytes() == b"half"  # it was the last to finish
     assert sorted(target.parent.iterdir()) == sorted([target, other])
 
 
@@ -56,7 +56,7 @@ def fail(file):
     raise KeyboardInterrupt
 
 
-def test_who_fails_leaves_what_was_there(tmp_path):
+def test_a_failed_write_keeps_the_old_file(tmp_path):
     target = tmp_path / "a"
     target.write_bytes(b"before")
     with pytest.raises(KeyboardInterrupt), written_whole(target) as file:
@@ -95,25 +95,25 @@ def test_a_full_disk_is_named(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-TAKE_TURN = """
+HOLD_LOCK = """
 import sys
 from pathlib import Path
-from spmvbench.paths import turn
-with turn(Path(sys.argv[1])) as had:
+from spmvbench.paths import locked
+with locked(Path(sys.argv[1])) as had:
     print(had, flush=True)
     input()
 """
 
 
-def test_a_turn_is_one_process_at_a_time_and_ends_with_it(tmp_path):
+def test_a_lock_is_held_by_one_process_and_ends_with_it(tmp_path):
     lock = tmp_path / "new" / "lock"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", TAKE_TURN, lock], **pipes) as other:
+    with subprocess.Popen([sys.executable, "-c", HOLD_LOCK, lock], **pipes) as other:
         assert other.stdout.readline() == "True\n"
-        with turn(lock, lambda: True) as had:
+        with locked(lock, lambda: True) as had:
             assert not had
         other.kill()
-    with turn(lock) as had:
+    with locked(lock) as had:
         assert had
 
 
@@ -180,18 +180,18 @@ def test_another_user_s_temporaries_and_folders_are_not_this_user_s(tmp_path):
     with scratch(tmp_path):
         pass
     assert (tmp_path / ".scratch.0123abcd").is_dir()
-    folder = own(tmp_path / "new" / "cache")
+    folder = trusted_folder(tmp_path / "new" / "cache")
     given_away(folder)
     with pytest.raises(PermissionError, match="belongs to another user"):
-        own(folder)
+        trusted_folder(folder)
 
 
-def test_a_folder_that_everybody_may_write_to_is_no_own_one(tmp_path):
-    folder = own(tmp_path / "new" / "cache")
-    assert folder.is_dir() and own(folder) == folder
+def test_a_folder_that_everybody_may_write_to_is_not_trusted(tmp_path):
+    folder = trusted_folder(tmp_path / "new" / "cache")
+    assert folder.is_dir() and trusted_folder(folder) == folder
     folder.chmod(0o777)
     with pytest.raises(PermissionError, match="everybody may write"):
-        own(folder)
+        trusted_folder(folder)
 
 
 def test_locks_follow_no_link_and_are_regular_files(tmp_path):
@@ -200,7 +200,7 @@ def test_locks_follow_no_link_and_are_regular_files(tmp_path):
     (tmp_path / "dangling").symlink_to("new")
     os.mkfifo(tmp_path / "fifo")
     for name, said in (("link", "symbolic link"), ("dangling", "symbolic link"), ("fifo", "no regular file")):
-        with pytest.raises(OSError, match=said) as raised, turn(tmp_path / name):
+        with pytest.raises(OSError, match=said) as raised, locked(tmp_path / name):
             pass
         assert raised.value.filename == str(tmp_path / name)
     assert (tmp_path / "precious").read_text() == "a user's" and not (tmp_path / "new").exists()

@@ -1,4 +1,4 @@
-"""What a format refuses with a reason is a skipped test, not a failed one, and not one that passed."""
+"""A matrix that a format refuses with a reason is a skipped test, neither failed nor passed."""
 
 import subprocess
 import sys
@@ -75,7 +75,7 @@ def test_a_refusal_is_a_skipped_test_with_its_reason(refusing):
         check(MATRICES["wide"])
 
 
-def test_matrices_behind_a_refused_one_are_checked_all_the_same(refusing):
+def test_matrices_after_a_refused_one_are_checked(refusing):
     refusing(8)
     met = []
 
@@ -93,7 +93,7 @@ def test_matrices_behind_a_refused_one_are_checked_all_the_same(refusing):
     assert testing.over(backwards, noted) is None
 
 
-def test_a_wrong_answer_fails_whatever_is_refused(refusing):
+def test_a_wrong_result_fails_also_after_a_refusal(refusing):
     refusing(8)
 
     def wrong(a):
@@ -119,8 +119,8 @@ def test_a_refusal_without_a_reason_fails(refusing, reason):
         testing.over(MATRICES, check)
 
 
-@pytest.mark.slow  # a process of its own
-def test_the_suite_of_a_format_from_elsewhere_tells_what_it_refuses(tmp_path, monkeypatch):
+@pytest.mark.slow  # a separate process
+def test_the_suite_of_an_external_format_lists_refusals(tmp_path, monkeypatch):
     (tmp_path / "picky.py").write_text(PICKY)
     (tmp_path / "test_picky.py").write_text(TESTS)
     monkeypatch.setenv("SPMVBENCH_FORMATS", str(tmp_path / "picky.py"))

@@ -1,6 +1,6 @@
-"""Results that strangers hand in: a run in one file, and the checks that it has to pass.
+"""Bundles: runs that others submit as one file, and the checks that they must pass.
 
-`pack` writes a run's folder into a bundle, `check` holds a bundle (or a run's folder) to what can be verified without
-the GPU that measured it, `sources` knows which sources of formats were this project's.
-docs/submitting.md is the page for who hands in.
+`pack` writes a run's folder into a bundle. `check` verifies a bundle, or a run's folder, as far as possible without the
+GPU that measured it. `sources` knows the source hashes of this project's formats. `confined` and `trial` run submitted
+formats. docs/submitting.md explains how to submit.
 """

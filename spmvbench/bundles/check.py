@@ -1,7 +1,7 @@
-"""What can be verified of handed-in results without the GPU that measured them.
+"""Checks of submitted results, without the GPU that measured them.
 
-Each check yields findings; one that failed says what a reader has to know before believing the rows. What only the
-GPU could tell stays open: that these times were really measured.
+Each check yields findings. A finding that failed tells a reader what to know before believing the rows. Only the GPU
+could verify that these times were measured.
 """
 
 from __future__ import annotations
@@ -27,53 +27,55 @@ from spmvbench.bundles.findings import (
     Bundle,
     Finding,
     cases,
-    covers,
+    check_rows,
     devices,
-    held,
     mapping,
-    named,
     parsed,
+    shortened,
+    was_running,
 )
 from spmvbench.bundles.matrices import matrices
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.measure import operations
-from spmvbench.paths import own, scratch
+from spmvbench.paths import scratch, trusted_folder
 from spmvbench.rows import store
 from spmvbench.rows.schema import STATUSES
 
 __all__ = ["FAILED", "NOTE", "OPEN", "PASSED", "Bundle", "Finding", "checks", "matrices", "opened"]
 
-MOST_BYTES = 2**31  # of an unpacked bundle
+MAX_BYTES = 2**31  # of an unpacked bundle
 ENCRYPTED = 0x1  # flag of a file in a ZIP archive (APPNOTE.TXT, 4.4.4)
 
 
 @contextmanager
 def opened(path: Path, temporary: Path) -> Iterator[Bundle]:
-    """A bundle's or a run's content. Raises UsageError where it is neither, SpmvbenchError where it is damaged."""
+    """The content of a bundle or of a run's folder. Raises UsageError if it is neither, SpmvbenchError if it is
+    damaged.
+    """
     if path.is_dir():
         yield Bundle(path, None, store.load(path), store.environment(path)["sessions"])
         return
-    with scratch(own(temporary)) as folder:
+    with scratch(trusted_folder(temporary)) as folder:
         manifest = _unpacked(path, folder)
         yield Bundle(folder, manifest, store.load(folder), store.environment(folder)["sessions"])
 
 
 def _unpacked(path: Path, folder: Path) -> dict[str, Any]:
-    """Unpack a bundle, held to its manifest, and return that."""
+    """Unpack a bundle, verify it against its manifest, and return that."""
     try:
         with zipfile.ZipFile(path) as archive:
-            held = {info.filename: info.file_size for info in archive.infolist()}
-            if sum(held.values()) > MOST_BYTES:
-                raise SpmvbenchError(f"{path} unpacks to more than {MOST_BYTES >> 30} GiB")
+            sizes = {info.filename: info.file_size for info in archive.infolist()}
+            if sum(sizes.values()) > MAX_BYTES:
+                raise SpmvbenchError(f"{path} unpacks to more than {MAX_BYTES >> 30} GiB")
             if any(info.flag_bits & ENCRYPTED for info in archive.infolist()):
                 raise SpmvbenchError(f"{path} is encrypted: a bundle is not")
-            manifest = untrusted.tree(json.loads(archive.read(pack.MANIFEST)))
+            manifest: dict[str, Any] = untrusted.tree(json.loads(archive.read(pack.MANIFEST)))
             if not _is_manifest(manifest):
                 raise SpmvbenchError(f"{path} is damaged: its {pack.MANIFEST} is not one that spmvbench bundle writes")
             if manifest["bundle"] > pack.VERSION:
                 raise SpmvbenchError(f"{path} was written by a newer spmvbench: update spmvbench")
             files = manifest["files"]
-            if set(files) != set(held) - {pack.MANIFEST} or len(held) != len(archive.infolist()):
+            if set(files) != set(sizes) - {pack.MANIFEST} or len(sizes) != len(archive.infolist()):
                 raise SpmvbenchError(f"{path} is damaged: it does not hold the files that its {pack.MANIFEST} names")
             for name, digest in files.items():
                 content = archive.read(name)
@@ -94,7 +96,7 @@ def _unpacked(path: Path, folder: Path) -> dict[str, Any]:
 
 
 def _is_manifest(manifest: Any) -> bool:
-    """Whether this has the shape of what `pack` writes."""
+    """Whether this has the structure that `pack` writes."""
 
     def texts(value: Any, *names: str) -> bool:
         return isinstance(value, dict) and all(isinstance(value.get(name), str) for name in names)
@@ -111,17 +113,19 @@ def _is_manifest(manifest: Any) -> bool:
 def checks(
     seconds: float, run_sources: bool, progress: Callable[[str], None]
 ) -> list[Callable[[Bundle], Iterator[Finding]]]:
-    """Every check in order, each a function of the bundle. seconds: for matrices. run_sources: run what it brings."""
+    """All checks in order, each a function of the bundle. seconds: limit for matrices. run_sources: run included
+    formats.
+    """
     return [
         schema,
-        record,
+        metadata,
         derived.names,
         derived.identities,
         derived.verdicts,
         derived.samples,
         derived.rates,
         derived.footprints,
-        derived.floors,
+        derived.launch_overheads,
         derived.bounded,
         descriptions,
         lambda bundle: matrices(bundle, seconds, progress),
@@ -130,7 +134,7 @@ def checks(
 
 
 def schema(bundle: Bundle) -> Iterator[Finding]:
-    """Statuses that exist, cases that stand once, counts that the manifest tells."""
+    """Check that statuses exist, that no case has two rows, and that the number of rows is that of the manifest."""
     rows = bundle.rows
     if left_out := rows.attrs.get("left_out"):
         yield Finding("schema", FAILED, left_out)
@@ -138,20 +142,18 @@ def schema(bundle: Bundle) -> Iterator[Finding]:
         yield Finding("schema", FAILED, "there are no rows")
     for file, ids in _written(bundle.folder).items():
         if twice := len(ids) - len(set(ids)):
-            yield Finding("schema", FAILED, f"{file} holds {twice} rows of cases that it has rows of already")
+            yield Finding("schema", FAILED, f"{file} holds {twice} rows of cases that have a row already")
     unknown = sorted(set(rows["status"]) - set(STATUSES))
     if unknown:
-        yield Finding("schema", FAILED, f"there is no status {' or '.join(unknown)}")
+        yield Finding("schema", FAILED, f"unknown status {' or '.join(unknown)}")
     if bundle.manifest is not None and bundle.manifest.get("cases") != len(rows):
-        yield Finding(
-            "schema", FAILED, f"{pack.MANIFEST} tells of {bundle.manifest.get('cases')} cases, not {len(rows)}"
-        )
-    silent = (rows["status"] != "ok") & (rows["reason"] == "")
-    yield from held("schema", rows, silent.to_numpy(bool), "what is not right has a reason")
+        yield Finding("schema", FAILED, f"{pack.MANIFEST} lists {bundle.manifest.get('cases')} cases, not {len(rows)}")
+    unexplained = (rows["status"] != "ok") & (rows["reason"] == "")
+    yield from check_rows("schema", rows, unexplained.to_numpy(bool), "every row that is not ok has a reason")
 
 
 def _written(folder: Path) -> dict[str, list[str]]:
-    """The cases of the rows as they were written: `store.load` gives of several rows of a case the last."""
+    """Case ids of the rows as they were written; `store.load` keeps only the last row of a case."""
     import pyarrow.parquet as pq
 
     found = {}
@@ -160,18 +162,18 @@ def _written(folder: Path) -> dict[str, list[str]]:
     return found
 
 
-# What the record of a session tells of its device, by the device's kind.
+# Metadata of the device that must be present, by the device's kind.
 PROPERTIES = {
     "cuda": ("device_name", "driver", "max_sm_clock_mhz", "multiprocessors", "l2_bytes", "memory_bytes"),
     "emulated": ("device_name", "compiler"),
 }
-LATER = ("gpu", "ecc", "cusparse")  # of a GPU, what the first versions did not tell
+LATER = ("gpu", "ecc", "cusparse")  # of a GPU; missing in runs of the first versions
 
 
-def record(bundle: Bundle) -> Iterator[Finding]:
-    """What the record of each session has to tell: what ran, on which GPU, at which clocks, and what it measured."""
+def metadata(bundle: Bundle) -> Iterator[Finding]:
+    """Check the metadata of each invocation: what ran, on which GPU, at which clocks, and the measured limits."""
     missing, older = set(), set()
-    roofed = bool((bundle.rows["bound_by"] != "").any() or bundle.rows["x_sectors"].notna().any())
+    has_bounds = bool((bundle.rows["bound_by"] != "").any() or bundle.rows["x_sectors"].notna().any())
     for session in bundle.sessions:
         about, kind = mapping(session.get("properties")), session.get("kind")
         if not (session.get("git") or session.get("spmvbench")):
@@ -181,25 +183,25 @@ def record(bundle: Bundle) -> Iterator[Finding]:
             continue
         missing |= {name for name in PROPERTIES[kind] if not about.get(name)}
         modes = mapping(session.get("launch_floor"))
-        ran = set(bundle.right["mode"]) if len(bundle.sessions) == 1 else {"hot"}
+        ran = set(bundle.verified["mode"]) if len(bundle.sessions) == 1 else {"hot"}
         missing |= {f"launch_floor ({mode})" for mode in ran if not _positive(modes.get(mode))}
         if kind != "cuda":
             continue
         missing |= {name for name in ("read_bandwidth_gbps", "copy_bandwidth_gbps") if not _positive(session.get(name))}
         older |= {name for name in LATER if name not in about}
-        if not derived.sound_roofs(session):
-            (missing if roofed or session.get("roofs") else older).add("roofs")
+        if not derived.valid_bounds(session):
+            (missing if has_bounds or session.get("roofs") else older).add("roofs")
     if not bundle.sessions:
-        missing.add("any session")
+        missing.add("any invocation")
     yield from _devices(bundle)
     if missing:
-        yield Finding("record", FAILED, f"run.json lacks {', '.join(sorted(missing))}")
+        yield Finding("metadata", FAILED, f"run.json lacks {', '.join(sorted(missing))}")
     else:
         names = sorted({str(mapping(session.get("properties")).get("device_name")) for session in bundle.sessions})
-        yield Finding("record", PASSED, f"{len(bundle.sessions)} sessions on {', '.join(names)}")
+        yield Finding("metadata", PASSED, f"{len(bundle.sessions)} invocations on {', '.join(names)}")
     if older:
-        text = f"run.json held nothing of {', '.join(sorted(older))} yet: nothing is held to it"
-        yield Finding("record", OPEN, text)
+        text = f"run.json held nothing of {', '.join(sorted(older))} yet: not checked"
+        yield Finding("metadata", OPEN, text)
 
 
 def _positive(value: Any) -> bool:
@@ -207,52 +209,53 @@ def _positive(value: Any) -> bool:
 
 
 def _devices(bundle: Bundle) -> Iterator[Finding]:
-    """Every row was measured by a device, and at a time, that a session tells of."""
-    rows, told, complete = bundle.rows, [], True
+    """Check that every row belongs to a device, and a time, of an invocation."""
+    rows, known, complete = bundle.rows, list[dict[str, Any]](), True
     for session in bundle.sessions:
-        told += devices(session)
-        complete &= bool(session.get("ended"))  # a session that was killed has not told of all its workers
-    names, gpus = ({str(part.get(name) or "") for part in told} for name in ("device_name", "gpu"))
-    yield from held("record", rows, (~rows["device_name"].isin(names)).to_numpy(bool), "the device is a session's")
-    stranger = ~rows["gpu"].isin([*gpus, ""])
+        known += devices(session)
+        complete &= bool(session.get("ended"))  # if an invocation was killed, its metadata lacks workers
+    names, gpus = ({str(part.get(name) or "") for part in known} for name in ("device_name", "gpu"))
+    unknown = ~rows["device_name"].isin(names)
+    yield from check_rows("metadata", rows, unknown.to_numpy(bool), "the device is one of the run's")
+    unknown = ~rows["gpu"].isin([*gpus, ""])
     blank = (rows["gpu"] == "") & rows["device"].str.startswith("cuda")
-    wrong, unsaid = (stranger, blank) if complete else (stranger & False, stranger | blank)
-    yield from held("record", rows, wrong.to_numpy(bool), "the GPU is a session's", unsaid.to_numpy(bool))
-    within = derived.where(rows, lambda row: any(covers(session, row) for session in bundle.sessions))
+    wrong, missing = (unknown, blank) if complete else (unknown & False, unknown | blank)
+    yield from check_rows("metadata", rows, wrong.to_numpy(bool), "the GPU is one of the run's", missing.to_numpy(bool))
+    within = derived.where(rows, lambda row: any(was_running(session, row) for session in bundle.sessions))
     if not within.all():
-        text = (
-            f"{int((~within).sum())} of {len(rows)} rows were measured outside of all sessions, by their hosts' clocks"
-        )
-        yield Finding("record", OPEN, f"{text}: {cases(rows[~within])}")
+        text = f"{int((~within).sum())} of {len(rows)} rows were measured outside of all invocations (hosts' clocks)"
+        yield Finding("metadata", OPEN, f"{text}: {cases(rows[~within])}")
 
 
 def descriptions(bundle: Bundle) -> Iterator[Finding]:
-    """What is kept to draw a matrix has the rows and entries that its rows tell."""
+    """Check that the description of a matrix has the number of rows and entries that its rows have."""
     rows = bundle.rows.drop_duplicates("matrix_sha256").set_index("matrix_sha256")
-    told, wrong = store.matrices(bundle.folder), []
-    for about in told.itertuples(index=False):
+    descriptions, wrong = store.matrices(bundle.folder), []
+    for about in descriptions.itertuples(index=False):
         if about.matrix_sha256 in rows.index:
             row = rows.loc[about.matrix_sha256]
             entries = int((about.row_lengths * about.row_counts).sum())
             if (row["rows"], row["nnz"]) != (int(about.row_counts.sum()), entries):
                 wrong.append(f"{about.group}/{about.name}")
     if wrong:
-        yield Finding("matrices", FAILED, f"other sizes in {store.MATRICES} than in the rows: {named(wrong)}")
+        yield Finding("matrices", FAILED, f"other sizes in {store.MATRICES} than in the rows: {shortened(wrong)}")
 
 
-def brought(bundle: Bundle) -> list[Path]:
-    """The modules of formats that lie in a bundle, none in a run's folder: programs of whoever sent it."""
-    own = any(origin["from"] == "bundle" for origin in (bundle.manifest or {}).get("formats", []))
-    return sorted((bundle.folder / "sources").glob("*.py")) if own else []
+def included_modules(bundle: Bundle) -> list[Path]:
+    """Modules of formats that are in a bundle, none in a run's folder. They are untrusted programs."""
+    included = any(origin["from"] == "bundle" for origin in (bundle.manifest or {}).get("formats", []))
+    return sorted((bundle.folder / "sources").glob("*.py")) if included else []
 
 
 def formats_known(
     bundle: Bundle, run_sources: bool, progress: Callable[[str], None] = lambda text: None
 ) -> Iterator[Finding]:
-    """Every format's source is a release's, or lies in the bundle and is right on the emulated device."""
+    """Check that each format's source is a release's, or is in the bundle and gives verified results on the emulated
+    device.
+    """
     pairs = list(bundle.rows[["format", "source_hash"]].drop_duplicates().itertuples(index=False, name=None))
     unknown = sorted(pair for pair in pairs if not sources.known(*pair))
-    modules = brought(bundle)
+    modules = included_modules(bundle)
     if len(unknown) < len(pairs):
         yield Finding("formats", PASSED, f"{len(pairs) - len(unknown)} of {len(pairs)} formats have released sources")
     if not unknown:
@@ -263,11 +266,11 @@ def formats_known(
         return
     if not run_sources:
         names = ", ".join(path.name for path in modules)
-        yield Finding("formats", OPEN, f"not run: {names} of {keys}; read them, then --run-sources")
+        yield Finding("formats", OPEN, f"not run: {names} of {keys}; read them, then use --run-sources")
         return
     for key, measured in unknown:
         rows = bundle.rows[(bundle.rows["format"] == key) & (bundle.rows["source_hash"] == measured)]
         settings = [parsed(text) for text in sorted(rows["params"].unique())]
         progress(f"running {key}")
-        told = trial.run(key, measured, settings, sorted(rows["op"].map(operations.kind).unique()), modules)
-        yield Finding("formats", told.verdict, f"{key}: {told.text}")
+        finding = trial.run(key, measured, settings, sorted(rows["op"].map(operations.kind).unique()), modules)
+        yield Finding("formats", finding.verdict, f"{key}: {finding.text}")

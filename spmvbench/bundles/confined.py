@@ -1,16 +1,15 @@
-"""Runs a stranger's program: it can write in one folder alone, reach no network, and take so much time and memory.
+"""Runs an untrusted program with limits: it can write in one folder, has no network, and limited time and memory.
 
-`run` starts this module as a program. That supervises a child of its own, which gives up its rights and then becomes
-the stranger's program; when it ends, or goes beyond a limit, all that it has started is killed. What Linux gives for
-that without root:
+`run` starts this module as a program, the supervisor. Its child gives up its rights and becomes the untrusted program.
+When it ends or exceeds a limit, all processes that it has started are killed. It uses what Linux offers without root:
 
 - Landlock (landlock(7), since 6.2 with truncation): no file is written, made, renamed or removed outside of the folder;
-- a filter of system calls (seccomp(2)): no sockets of any kind, no change of owners, modes, times or attributes;
-- name spaces of users and processes (user_namespaces(7)), where the system allows them: no rights of root, no signals
-  to others, and nothing that was started outlives the first process;
-- limits of resources (setrlimit(2)), and a look at memory and processes together several times a second.
+- a filter of system calls (seccomp(2)): no sockets, no change of owners, modes, times or attributes;
+- name spaces of users and processes (user_namespaces(7)), if the system allows them: no rights of root, no signals to
+  other processes, and no process outlives the first one;
+- limits of resources (setrlimit(2)), and a check of total memory and processes several times per second.
 
-What the user may read, the program may read.
+The program can read what the user can read.
 """
 
 from __future__ import annotations
@@ -28,26 +27,28 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-MEMORY = 8 * 2**30  # bytes, of all processes together, and of addresses of each
-PROCESSES = 64
-TASKS = 4096  # threads and processes of the user, which the system counts at once and for no root
-FILE = 2**30  # bytes of a file
-SAID = 100_000  # characters of what it prints that are kept
-EVERY = 0.2  # seconds between two looks
-# Of the environment, what a compiler and Python need; not what may be secret.
-KEPT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE", "CXX")
-TOO_MUCH = 125  # exit code of the supervisor where a limit was reached
+from spmvbench.runner.supervisor import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG
 
-_NO_NEW_PRIVILEGES, _BOUNDING_DROP, _SECCOMP, _END_WITH_PARENT, _SUBREAPER = 38, 24, 22, 1, 36  # of prctl(2)
+MEMORY = 8 * 2**30  # bytes: of all processes together, and of each one's address space
+PROCESSES = 64
+TASKS = 4096  # threads and processes of the user; the system does not count those of root
+FILE = 2**30  # bytes of a file
+MAX_OUTPUT = 100_000  # characters of its output that are kept
+POLL_SECONDS = 0.2  # between two checks of the limits
+# Variables of the environment that a compiler and Python need; others may be secret.
+KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE", "CXX")
+LIMIT_EXCEEDED = 125  # exit code of the supervisor if a limit was exceeded
+
+_NO_NEW_PRIVILEGES, _BOUNDING_DROP, _SECCOMP = 38, 24, 22  # of prctl(2)
 _NEW_USERS, _NEW_PROCESSES = 0x10000000, 0x20000000  # of unshare(2)
 
 # Landlock: system calls (the same on every machine) and rights, linux/landlock.h.
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _LANDLOCK = 3  # the version that knows truncation
 _WRITE_FILE, _TRUNCATE, _DEVICE = 1 << 1, 1 << 14, 1 << 15
-_WRITE = _WRITE_FILE | sum(1 << bit for bit in range(4, 14)) | _TRUNCATE  # to remove, to make, to rename, too
+_WRITE = _WRITE_FILE | sum(1 << bit for bit in range(4, 14)) | _TRUNCATE  # includes rights to remove, make and rename
 
-# By machine: AUDIT_ARCH, and numbers of system calls: those refused, and those that change nothing and say so of none.
+# By machine: AUDIT_ARCH; numbers of refused system calls; of system calls that do nothing and report success.
 _CALLS = {
     "x86_64": (
         0xC000003E,
@@ -66,9 +67,9 @@ _CALLS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a program ended. code: its exit code, negative for a signal; out and err: the first SAID characters.
+    """How a program ended. code: its exit code, negative for a signal; out and err: the first MAX_OUTPUT characters.
 
-    limit: in words which limit it went beyond, empty where none.
+    limit: which limit it exceeded, as a sentence; empty if none.
     """
 
     code: int
@@ -78,7 +79,7 @@ class Outcome:
 
 
 def unconfined() -> list[str]:
-    """What a program started here could do all the same, in words; empty where everything is confined."""
+    """What a program could do here in spite of the limits, in words; empty if everything is confined."""
     can = []
     if _version() < _LANDLOCK:
         can.append("write wherever you can")
@@ -90,13 +91,13 @@ def unconfined() -> list[str]:
 def run(
     arguments: Sequence[str], folder: Path, seconds: float, environment: Mapping[str, str] | None = None
 ) -> Outcome:
-    """Run a program in a folder that is its own and made for it. Raises OSError where it cannot be started.
+    """Run a program in a folder that is made for it. Raises OSError if it cannot be started.
 
-    It sees of the environment what KEPT names and `environment`; its home and temporary folder are `folder`.
+    Its environment is that of KEPT_VARIABLES and `environment`; its home and temporary folder are `folder`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     folder = folder.resolve()
-    seen = {name: os.environ[name] for name in KEPT if name in os.environ}
+    seen = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     seen |= {"HOME": str(folder), "TMPDIR": str(folder), "SPMVBENCH_HOME": str(folder / "spmvbench")}
     seen |= {"PYTHONDONTWRITEBYTECODE": "1", **(environment or {})}
     command = [sys.executable, "-P", "-m", __name__, str(seconds), str(folder), *arguments]
@@ -108,17 +109,17 @@ def run(
         try:
             code = process.wait()
         finally:
-            if process.poll() is None:  # stopped from outside: it ends what it has started
+            if process.poll() is None:  # interrupted: the supervisor ends all processes
                 process.terminate()
                 process.wait()
-    told = [_beginning(log) for log in logs]
-    limit = told[1].rstrip("\n").rpartition("\n")[2] if code == TOO_MUCH else ""
-    return Outcome(code if code < 128 else 128 - code, *told, limit)
+    out_text, err_text = [_beginning(log) for log in logs]
+    limit = err_text.rstrip("\n").rpartition("\n")[2] if code == LIMIT_EXCEEDED else ""
+    return Outcome(code if code < 128 else 128 - code, out_text, err_text, limit)
 
 
 def _beginning(log: Path) -> str:
     with open(log, encoding="utf-8", errors="replace") as file:
-        return file.read(SAID)
+        return file.read(MAX_OUTPUT)
 
 
 def _libc() -> ctypes.CDLL:
@@ -137,9 +138,9 @@ def _checked(result: int) -> int:
 
 
 def restrict(folder: Path) -> None:
-    """Take from this process, and from all that it starts, what `unconfined` does not name. There is no way back."""
+    """Restrict this process, and all that it starts, except for what `unconfined` lists. It cannot be undone."""
     libc = _libc()
-    for capability in range(64):  # a program that root starts would have them again
+    for capability in range(64):  # otherwise a program that root starts would regain them
         libc.prctl(_BOUNDING_DROP, capability, 0, 0, 0)
     _checked(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     if (version := _version()) >= _LANDLOCK:
@@ -168,9 +169,9 @@ def _landlock(libc: ctypes.CDLL, version: int, folder: Path) -> None:
 def _filter(libc: ctypes.CDLL, machine: int, refused: Sequence[int], ignored: Sequence[int]) -> None:
     """A program of classic BPF over (number, machine, ...) of each system call, seccomp(2)."""
     load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
-    allow, refuse, ignore = 0x7FFF0000, 0x00050000 | 1, 0x00050000  # ERRNO, EPERM and 0: as if it had been done
+    allow, refuse, ignore = 0x7FFF0000, 0x00050000 | 1, 0x00050000  # ERRNO with EPERM, and with 0: reported as success
     steps = [(load, 0, 0, 4), (equal, 1, 0, machine), (give, 0, 0, refuse), (load, 0, 0, 0)]
-    steps += [(at_least, 0, 1, 0x40000000), (give, 0, 0, refuse)]  # x32, the same calls by other numbers
+    steps += [(at_least, 0, 1, 0x40000000), (give, 0, 0, refuse)]  # x32: the same calls with other numbers
     for number in refused:
         steps += [(equal, 0, 1, number), (give, 0, 0, refuse)]
     for number in ignored:
@@ -189,8 +190,8 @@ def _filter(libc: ctypes.CDLL, machine: int, refused: Sequence[int], ignored: Se
     _checked(libc.prctl(_SECCOMP, 2, ctypes.byref(held), 0, 0))
 
 
-def _apart(libc: ctypes.CDLL) -> None:
-    """Users and processes of its own for what this process starts, where the system allows it."""
+def _new_namespaces(libc: ctypes.CDLL) -> None:
+    """Start later children in name spaces of users and processes, if the system allows it."""
     user, group = os.getuid(), os.getgid()
     if libc.unshare(_NEW_USERS | _NEW_PROCESSES) == 0:
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
@@ -212,12 +213,12 @@ def _limits(seconds: float) -> None:
         resource.setrlimit(kind, (most, most))
 
 
-def _beyond(child: int, until: float) -> str:
-    """Which limit a process and those that it has started are beyond, in words; empty where none."""
+def _exceeded_limit(child: int, until: float) -> str:
+    """The limit that a process and its descendants exceed, as a sentence; empty if none."""
     import psutil
 
     if time.monotonic() > until:
-        return "it took longer than it may"
+        return "it exceeded its time limit"
     memory = processes = 0
     with suppress(psutil.Error):
         first = psutil.Process(child)
@@ -230,7 +231,7 @@ def _beyond(child: int, until: float) -> str:
 
 
 def _kill_descendants() -> None:
-    """All that is below this process, which is the parent of those whose own has ended."""
+    """Kill all processes below this one, which adopts orphans."""
     import psutil
 
     while left := psutil.Process().children(recursive=True):
@@ -244,17 +245,17 @@ def _kill_descendants() -> None:
 
 def _supervise(seconds: float, folder: Path, arguments: Sequence[str]) -> int:
     libc = _libc()
-    libc.prctl(_SUBREAPER, 1, 0, 0, 0)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TOO_MUCH))
-    _apart(libc)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(LIMIT_EXCEEDED))
+    _new_namespaces(libc)
     child = os.fork()
     if not child:
-        libc.prctl(_END_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             _limits(seconds)
             restrict(folder)
-            os.execvp(arguments[0], arguments)
+            os.execvp(arguments[0], list(arguments))
         except BaseException as error:
             print(f"it cannot be run confined: {error}", file=sys.stderr, flush=True)
         os._exit(127)
@@ -265,10 +266,10 @@ def _supervise(seconds: float, folder: Path, arguments: Sequence[str]) -> int:
             if ended:
                 code = os.waitstatus_to_exitcode(status)
                 return code if code >= 0 else 128 - code
-            if limit := _beyond(child, until):
+            if limit := _exceeded_limit(child, until):
                 print(f"\n{limit}", file=sys.stderr, flush=True)
-                return TOO_MUCH
-            time.sleep(EVERY)
+                return LIMIT_EXCEEDED
+            time.sleep(POLL_SECONDS)
     finally:
         _kill_descendants()
 

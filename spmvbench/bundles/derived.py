@@ -1,6 +1,6 @@
-"""Columns of a row that follow from others, or from the record of its session: all are computed again.
+"""Checks of derived columns: those that follow from other columns or from the metadata are computed again.
 
-Every rule yields its findings. A row of an older version may lack what a rule needs: then the rule is open for it.
+Each rule yields findings. If a row of an older version lacks a column that the rule needs, the rule is OPEN for it.
 """
 
 from __future__ import annotations
@@ -15,30 +15,31 @@ import pandas as pd
 
 from spmvbench import formats
 from spmvbench.bundles import sources
-from spmvbench.bundles.findings import FAILED, OPEN, Bundle, Finding, Flags, cases, devices, held, mapping, parsed
+from spmvbench.bundles.findings import FAILED, OPEN, Bundle, Finding, Flags, cases, check_rows, devices, mapping, parsed
 from spmvbench.errors import UsageError
 from spmvbench.matrices import Matrix
 from spmvbench.measure import bounds, operations
 from spmvbench.measure.cases import DTYPES, Case
+from spmvbench.measure.row import NEAR_LAUNCH_OVERHEAD
 from spmvbench.measure.timing import MODES
 
-# The floor and the roofs are measured themselves, and the floor's own samples spread by some hundredths.
-FLOOR, ROOF = 0.9, 1.05
-# A format may count padding as read that its kernels pass over: of 20,000 published rows none is above 1.18.
-CLAIMED = 1.25
-# The roofs of a session with several workers are those that one of them measured first; the others' differ by 3 %.
-ALIKE = 0.05
-EXACT = 1e-6
-SAMPLED = 1e-5  # samples are kept in single precision
+# Limits and launch overhead are measured with an error; samples of the launch overhead vary by a few percent.
+MIN_OVERHEAD_RATIO, MAX_RATIO = 0.9, 1 + bounds.ERROR
+# A format may count padding that its kernels skip: the maximum of 20,000 published rows is 1.18.
+MAX_PADDING_RATIO = 1.25
+# An invocation with several workers stores the bounds that the first one measured; those of the others differ by 3 %.
+WORKER_TOLERANCE = 0.05
+TOLERANCE = 1e-6
+SAMPLE_TOLERANCE = 1e-5  # samples are kept in single precision
 
 
-def same(found: float, expected: float, tolerance: float = EXACT) -> bool:
-    """Whether two numbers are one, both NaN included."""
+def same(found: float, expected: float, tolerance: float = TOLERANCE) -> bool:
+    """Whether two numbers are equal within the tolerance; two NaNs are equal."""
     return (math.isnan(found) and math.isnan(expected)) or math.isclose(found, expected, rel_tol=tolerance)
 
 
 def where(rows: pd.DataFrame, test: Callable[[Any], bool]) -> Flags:
-    """Which rows a test holds for, (rows,)."""
+    """For which rows a test holds, (rows,)."""
     return np.fromiter((bool(test(row)) for row in rows.itertuples(index=False)), bool, len(rows))
 
 
@@ -48,31 +49,33 @@ def kind(row: Any) -> str:
 
 
 def itemsize(row: Any) -> int:
-    """Bytes of a value; 0 for a type that there is not."""
-    return np.dtype(DTYPES[row.dtype]).itemsize if row.dtype in DTYPES else 0
+    """Bytes of a value; 0 for an unknown type."""
+    return DTYPES[row.dtype].itemsize if row.dtype in DTYPES else 0
 
 
 def entries(row: Any) -> float:
-    """Entries of what the format was made from: of a search the arcs of its graph; NaN where the row does not say."""
+    """Entries of the matrix that the format was made from, for searches the arcs of the graph; NaN if the row lacks
+    them.
+    """
     if not kind(row).startswith("bfs"):
         return float(row.nnz)
     arcs = parsed(row.detail).get("arcs")
     return float(arcs) if isinstance(arcs, int) else math.nan
 
 
-# --- what a row is called
+# --- names of a row
 
 
 def names(bundle: Bundle) -> Iterator[Finding]:
-    """Format, label, parameters, family, operation, type and mode fit each other."""
+    """Check that format, label, parameters, family, operation, type and mode agree."""
     rows = bundle.rows
-    yield from held("names", rows, ~where(rows, _operation_fits), "operation, type and mode exist and fit the format")
-    yield from held("names", rows, ~where(rows, _label_fits), "label and parameters agree")
+    yield from check_rows("names", rows, ~where(rows, _operation_fits), "operation, type and mode fit the format")
+    yield from check_rows("names", rows, ~where(rows, _label_fits), "label and parameters agree")
     wrong = where(rows, lambda row: _installed(row) and not _as_installed(row))
-    unsaid = where(rows, lambda row: not _installed(row) and bool(sources.known(row.format, row.source_hash)))
+    missing = where(rows, lambda row: not _installed(row) and bool(sources.known(row.format, row.source_hash)))
     by_source = rows.groupby(["format", "source_hash"])["family"].transform("nunique") > 1
-    text = "label, family and the like are those of the format's source"
-    yield from held("names", rows, wrong | by_source.to_numpy(bool), text, unsaid)
+    text = "label, family and other properties are those of the format's source"
+    yield from check_rows("names", rows, wrong | by_source.to_numpy(bool), text, missing)
 
 
 @cache
@@ -90,7 +93,9 @@ def _operation_fits(row: Any) -> bool:
 
 
 def _label_fits(row: Any) -> bool:
-    """Whether a label names the format and parameters that it has: as far as no default has to be known."""
+    """Whether a label agrees with the format and parameters of its row, as far as this is possible without the
+    defaults.
+    """
     params = parsed(row.params)
     if formats.params_text(params) != row.params:
         return False
@@ -108,9 +113,9 @@ def _as_installed(row: Any) -> bool:
     cls, params = formats.get(row.format), parsed(row.params)
     if set(params) != set(cls.parameters()):
         return False
-    told = row.label, row.experiment, row.own_kernel, row.alias_of
+    found = row.label, row.experiment, row.own_kernel, row.alias_of
     alias = cls.alias_of if params == cls.resolve({}) else ""
-    return row.family in (cls.family, "") and told == (
+    return row.family in (cls.family, "") and found == (
         formats.label(cls, params),
         cls.experiment,
         cls.own_kernel(params),
@@ -119,89 +124,93 @@ def _as_installed(row: Any) -> bool:
 
 
 def identities(bundle: Bundle) -> Iterator[Finding]:
-    """Each case stands once, under the hash of what it is."""
+    """Check that each case has one row, with the hash that follows from its columns."""
     rows = bundle.rows
 
     def known(row: Any) -> bool:
         hashes = {"file_sha256": row.file_sha256, "generator_hash": row.generator_hash}
         matrix = Matrix(row.group, row.name, row.kind, "", **hashes)
         device = row.device.partition(":")[0]
-        told = row.format, parsed(row.params), row.dtype, row.mode, device
-        return any(Case(matrix, seed, *told, op=row.op).case_id == row.case_id for seed in bundle.seeds)
+        case = row.format, parsed(row.params), row.dtype, row.mode, device
+        return any(Case(matrix, seed, *case, op=row.op).case_id == row.case_id for seed in bundle.seeds)
 
-    yield from held("cases", rows, ~where(rows, known), "the case's hash is that of what the row says")
+    yield from check_rows("cases", rows, ~where(rows, known), "the case's hash follows from the row")
     identity = ["group", "name", "file_sha256", "format", "params", "dtype", "op", "mode"]
     kinds = rows.assign(device=rows["device"].str.partition(":")[0]) if len(rows) else rows
     often = kinds.groupby([*identity, "device"])["case_id"].transform("size") > len(bundle.seeds)
-    yield from held("cases", rows, often.to_numpy(bool), "each case is there once")
-    placed = rows["sequence"] > 0
-    twice = placed & rows["sequence"].duplicated(keep=False)
-    yield from held("cases", rows, twice.to_numpy(bool), "each row has a place of its own", (~placed).to_numpy(bool))
+    yield from check_rows("cases", rows, often.to_numpy(bool), "each case has one row")
+    numbered = rows["sequence"] > 0
+    twice = numbered & rows["sequence"].duplicated(keep=False)
+    yield from check_rows(
+        "cases", rows, twice.to_numpy(bool), "each row has a unique sequence number", (~numbered).to_numpy(bool)
+    )
     matrix = [name for name in _OF_MATRIX if name in rows]
-    told = rows[rows["matrix_sha256"] != ""]
-    unlike = told.groupby("matrix_sha256")[matrix].transform("nunique", dropna=False).gt(1).any(axis=1)
-    yield from held("cases", told, unlike.to_numpy(bool), "rows of one matrix say the same of it")
+    hashed = rows[rows["matrix_sha256"] != ""]
+    differ = hashed.groupby("matrix_sha256")[matrix].transform("nunique", dropna=False).gt(1).any(axis=1)
+    yield from check_rows("cases", hashed, differ.to_numpy(bool), "rows of one matrix agree on it")
 
 
 _OF_MATRIX = ["group", "name", "rows", "cols", "nnz"]
 
 
-# --- what a verdict needs
+# --- conditions of status ok
 
 
 def verdicts(bundle: Bundle) -> Iterator[Finding]:
-    """What is right has errors within their bounds, samples, a matrix and launches."""
-    rows = bundle.right
+    """Check that verified rows have errors within their bounds, samples, a matrix and launches."""
+    rows = bundle.verified
     error = rows["error_ratio"]
-    yield from held("verdicts", rows, ~((error >= 0) & (error <= 1)).to_numpy(bool), "every error is within its bound")
-    yield from held("verdicts", rows, (rows["matrix_sha256"] == "").to_numpy(bool), "the matrix has a hash")
+    yield from check_rows(
+        "verdicts", rows, ~((error >= 0) & (error <= 1)).to_numpy(bool), "every error is within its bound"
+    )
+    yield from check_rows("verdicts", rows, (rows["matrix_sha256"] == "").to_numpy(bool), "the matrix has a hash")
     idle = (rows["launches"] < 1) & (rows["nnz"] > 0)
-    yield from held("verdicts", rows, idle.to_numpy(bool), "something was launched")
+    yield from check_rows("verdicts", rows, idle.to_numpy(bool), "something was launched")
 
 
 def samples(bundle: Bundle) -> Iterator[Finding]:
-    """Samples that look like time, and rows that are what their samples say."""
+    """Check that samples look like times, and that the statistics of a row follow from its samples."""
     rows = bundle.rows[(bundle.rows["status"] == "ok") | (bundle.rows["n_samples"] > 0)]
 
     def wrong(row: Any) -> bool:
         taken = np.asarray(row.samples, dtype=float)
         if len(taken) != row.n_samples or not len(taken) or not (taken > 0).all() or not np.isfinite(taken).all():
             return True
-        alike = len(taken) >= 10 and len(np.unique(taken)) < 3  # a clock never repeats itself
+        repeated = len(taken) >= 10 and len(np.unique(taken)) < 3  # measured times are never that equal
         quartiles = np.quantile(taken, [0.25, 0.5, 0.75])
-        told = np.array([row.t_q1, row.t_median, row.t_q3])
-        return alike or row.repeats < 1 or not np.allclose(told, quartiles, rtol=SAMPLED, atol=0)
+        stored = np.array([row.t_q1, row.t_median, row.t_q3])
+        return repeated or row.repeats < 1 or not np.allclose(stored, quartiles, rtol=SAMPLE_TOLERANCE, atol=0)
 
-    yield from held("samples", rows, where(rows, wrong), "median and quartiles are those of the samples")
-    # A program was timed once, in the time of one of its names: of those with its samples the one that took longest.
+    yield from check_rows("samples", rows, where(rows, wrong), "median and quartiles follow from the samples")
+    # A program is timed once for all of its names. Of those with the same samples, the longest case has timed it.
     taken = pd.Series([tuple(row) for row in rows["samples"]], rows.index, dtype=object)
     of_program = rows.assign(taken=taken)[rows["program"] != ""].sort_values("t_case", ascending=False, kind="stable")
     once = ["group", "name", "dtype", "op", "mode", "device", "gpu", "program", "taken"]
     rows = rows.drop(of_program.index[of_program.duplicated(once)])
-    # Operations of one format share their time, each row an equal part of it.
+    # Operations of one format share their time in equal parts.
     spent = [float(np.sum(row.samples, dtype=float)) * row.repeats for row in rows.itertuples(index=False)]
     shared = rows.assign(spent=spent, kind=[kind(row) for row in rows.itertuples(index=False)])
-    together = shared.groupby(["group", "name", "label", "dtype", "kind", "started_at"])[["spent", "t_case"]].transform(
+    sums = shared.groupby(["group", "name", "label", "dtype", "kind", "started_at"])[["spent", "t_case"]].transform(
         "sum"
     )
-    longer = ~(together["spent"] <= 2 * together["t_case"])
-    yield from held("samples", rows, longer.to_numpy(bool), "samples take no more time than their cases")
+    longer = ~(sums["spent"] <= 2 * sums["t_case"])
+    yield from check_rows("samples", rows, longer.to_numpy(bool), "samples take no more time than their cases")
 
 
 # --- rates and bytes
 
 
 def rates(bundle: Bundle) -> Iterator[Finding]:
-    """Work follows from the entries, GFLOPS and GB/s from work, bytes and time."""
+    """Check that work follows from the entries, and GFLOPS and GB/s from work, bytes and time."""
     rows = bundle.rows[(bundle.rows["status"] == "ok") | (bundle.rows["n_samples"] > 0)]
 
     def work(row: Any) -> float:
-        """What the rate counts, where entries alone tell it."""
+        """The work that the rate counts, if it follows from the entries alone."""
         return math.nan if kind(row).startswith("bfs") else 2.0 * row.nnz
 
     def too_much(row: Any) -> bool:
-        told = parsed(row.detail)
-        everything = told.get("reached") == row.rows  # then no arc is left out
+        detail = parsed(row.detail)
+        everything = detail.get("reached") == row.rows  # then every arc is counted
         arcs = entries(row)
         return math.isnan(arcs) or not 0 <= row.work <= arcs or (everything and row.work != arcs)
 
@@ -210,8 +219,8 @@ def rates(bundle: Bundle) -> Iterator[Finding]:
             return too_much(row)
         return bool(row.work) and row.work != work(row)
 
-    unsaid = where(rows, lambda row: not row.work and entries(row) != 0)
-    yield from held("rates", rows, ~unsaid & where(rows, wrong_work), "work is that of the entries", unsaid)
+    missing = where(rows, lambda row: not row.work and entries(row) != 0)
+    yield from check_rows("rates", rows, ~missing & where(rows, wrong_work), "work follows from the entries", missing)
 
     def wrong_rate(row: Any) -> bool:
         if not row.t_median > 0:
@@ -220,15 +229,15 @@ def rates(bundle: Bundle) -> Iterator[Finding]:
         moved = 1e-9 * row.model_bytes / row.t_median if row.op == "spmv" else math.nan
         return not (same(row.gflops, 1e-9 * done / row.t_median) and same(row.gbps, moved))
 
-    unsaid = where(rows, lambda row: not row.work and math.isnan(work(row)) and entries(row) != 0)
-    yield from held(
-        "rates", rows, ~unsaid & where(rows, wrong_rate), "GFLOPS and GB/s are work and bytes over time", unsaid
+    missing = where(rows, lambda row: not row.work and math.isnan(work(row)) and entries(row) != 0)
+    yield from check_rows(
+        "rates", rows, ~missing & where(rows, wrong_rate), "GFLOPS and GB/s are work and bytes over time", missing
     )
 
 
 def footprints(bundle: Bundle) -> Iterator[Finding]:
-    """The footprint is the sum of the arrays, bytes a nonzero follow, and what is read is no more."""
-    rows = bundle.right
+    """Check that the footprint is the sum of the arrays, that bytes per nonzero follow, and that no more is read."""
+    rows = bundle.verified
 
     def sums(row: Any) -> bool:
         found = parsed(row.bytes_arrays)
@@ -244,38 +253,45 @@ def footprints(bundle: Bundle) -> Iterator[Finding]:
             return bool(row.model_bytes == 0)
         return bool(0 <= _read(row) <= row.bytes_format)
 
-    yield from held("bytes", rows, ~where(rows, sums), "the footprint is the sum of the arrays")
-    yield from held("bytes", rows, ~where(rows, shares), "bytes a nonzero are the footprint over the entries")
-    yield from held("bytes", rows, ~where(rows, reads), "no more is read than the arrays, x and y")
+    yield from check_rows("bytes", rows, ~where(rows, sums), "the footprint is the sum of the arrays")
+    yield from check_rows("bytes", rows, ~where(rows, shares), "bytes a nonzero are the footprint over the entries")
+    yield from check_rows("bytes", rows, ~where(rows, reads), "no more is read than the arrays, x and y")
 
 
 def _read(row: Any) -> int:
-    """Bytes of its arrays that a format says it reads."""
+    """Bytes of its arrays that a format reads according to its row."""
     return int(row.model_bytes) - int(row.rows + row.cols) * itemsize(row)
 
 
-# --- times beside what the session has measured of its device
+# --- times and the measured limits of the device
 
 
-def floors(bundle: Bundle) -> Iterator[Finding]:
-    """No time below that of an empty kernel on the same device, and the mark of those near it."""
-    rows = bundle.right
-    known = where(rows, lambda row: bool(_floors(bundle, row)))
+def launch_overheads(bundle: Bundle) -> Iterator[Finding]:
+    """Check that no time is below the launch overhead of the same device, and that times near it are marked."""
+    rows = bundle.verified
+    known = where(rows, lambda row: bool(_launch_overheads(bundle, row)))
 
     def fast(row: Any) -> bool:
-        if row.device.startswith("emulated"):  # its times are the host's, and say nothing
+        if row.device.startswith("emulated"):  # times of the host have no such bound
             return False
-        return bool(row.nnz > 0 and row.t_median < FLOOR * min(_floors(bundle, row), default=0.0))
+        return bool(
+            row.nnz > 0 and row.t_median < MIN_OVERHEAD_RATIO * min(_launch_overheads(bundle, row), default=0.0)
+        )
 
     def unmarked(row: Any) -> bool:
-        return not any((row.t_median < 2 * floor) == row.near_launch_floor for floor in _floors(bundle, row))
+        return not any(
+            (row.t_median < NEAR_LAUNCH_OVERHEAD * floor) == row.near_launch_floor
+            for floor in _launch_overheads(bundle, row)
+        )
 
-    yield from held("floor", rows, where(rows, fast), "no time is below an empty kernel's", ~known)
-    yield from held("floor", rows, known & where(rows, unmarked), "times near an empty kernel's are marked", ~known)
+    yield from check_rows("launch overhead", rows, where(rows, fast), "no time is below the launch overhead", ~known)
+    yield from check_rows(
+        "launch overhead", rows, known & where(rows, unmarked), "times near the launch overhead are marked", ~known
+    )
 
 
-def _floors(bundle: Bundle, row: Any) -> list[float]:
-    """The times of an empty kernel that the row's session, or its worker in it, has measured."""
+def _launch_overheads(bundle: Bundle, row: Any) -> list[float]:
+    """Launch overheads that the row's invocation, or one of its workers, has measured."""
     found = []
     for session in bundle.sessions_of(row):
         for device in devices(session):
@@ -286,43 +302,43 @@ def _floors(bundle: Bundle, row: Any) -> list[float]:
 
 
 def bounded(bundle: Bundle) -> Iterator[Finding]:
-    """No row is faster than the device reads; the bounds that rows tell are those of the device's roofs."""
-    rows = bundle.right
+    """Check that no row is faster than the device can read, and that bounds follow from the device's measurements."""
+    rows = bundle.verified
     rows = rows[(rows["op"] == "spmv") & ~rows["device"].str.startswith("emulated") & (rows["nnz"] > 0)]
     if not len(rows):
         return
-    told = where(rows, lambda row: bool(row.bound_by))
-    roofed = where(rows, lambda row: bool(_roofs(bundle, row)))
-    if (told & ~roofed).any():
-        text = "rows have bounds, and no session of theirs has the roofs that these follow from"
-        yield Finding("bounds", FAILED, f"{text}: {cases(rows[told & ~roofed])}")
-    wrong = told & roofed & ~where(rows, lambda row: not row.bound_by or _bound_follows(bundle, row))
-    yield from held("bounds", rows, wrong, "the bounds are those of the device's roofs", ~told)
+    has_bound = where(rows, lambda row: bool(row.bound_by))
+    is_measured = where(rows, lambda row: bool(_sessions_with_bounds(bundle, row)))
+    if (has_bound & ~is_measured).any():
+        text = "rows have bounds, but the metadata lacks the measurements for them"
+        yield Finding("bounds", FAILED, f"{text}: {cases(rows[has_bound & ~is_measured])}")
+    wrong = has_bound & is_measured & ~where(rows, lambda row: not row.bound_by or _bound_follows(bundle, row))
+    yield from check_rows("bounds", rows, wrong, "the bounds follow from the device's measurements", ~has_bound)
 
     fastest = {id(session): _fastest(session) for session in bundle.sessions}
 
     def over(row: Any, size: float) -> float:
-        """The time that reading takes at least, over the row's; 0 where nobody has measured it."""
+        """The minimum time for reading, over the row's time; 0 if it was not measured."""
         known = [seconds(size) for session in bundle.sessions_of(row) if (seconds := fastest[id(session)])]
         return min(known, default=0.0) / row.t_median if row.t_median > 0 else math.inf
 
-    without = where(rows, lambda row: not any(fastest[id(session)] for session in bundle.sessions_of(row)))
-    needed = where(rows, lambda row: over(row, (row.nnz + row.rows) * itemsize(row)) > ROOF)
+    unmeasured = where(rows, lambda row: not any(fastest[id(session)] for session in bundle.sessions_of(row)))
+    needed = where(rows, lambda row: over(row, (row.nnz + row.rows) * itemsize(row)) > MAX_RATIO)
     text = "no time is below that of reading the values and writing y"
-    yield from held("bounds", rows, needed, text, without)
-    claims = (over(row, _read(row) + row.rows * itemsize(row)) for row in rows.itertuples(index=False))
-    claimed = np.fromiter(claims, float, len(rows))
-    beyond = roofed & (claimed > CLAIMED)  # before there were roofs, all padding counted as read
-    near = (claimed > ROOF) & ~beyond
+    yield from check_rows("bounds", rows, needed, text, unmeasured)
+    ratios = (over(row, _read(row) + row.rows * itemsize(row)) for row in rows.itertuples(index=False))
+    ratio = np.fromiter(ratios, float, len(rows))
+    beyond = is_measured & (ratio > MAX_PADDING_RATIO)  # old versions, without bounds, counted all padding as read
+    near = (ratio > MAX_RATIO) & ~beyond
     text = "no time is implausible, below that of reading the arrays and writing y"
-    yield from held("bounds", rows[~near], beyond[~near], text, without[~near])
+    yield from check_rows("bounds", rows[~near], beyond[~near], text, unmeasured[~near])
     if near.any():
-        text = "implausible: less time than reading all that the format says it reads takes; it may pass over padding"
+        text = "implausible: shorter than reading all arrays takes; the format may skip padding"
         yield Finding("bounds", OPEN, f"{text}: {int(near.sum())} of {len(rows)} rows: {cases(rows[near])}")
 
 
-def sound_roofs(session: dict[str, Any]) -> dict[str, Any] | None:
-    """The roofs of a session where they are what `roofs.columns` takes: rising sizes with times above 0."""
+def valid_bounds(session: dict[str, Any]) -> dict[str, Any] | None:
+    """The measured bounds of an invocation if `bounds.columns` accepts them: rising sizes, with times above 0."""
     found = mapping(session.get("roofs"))
     try:
         for name in ("read", "sectors", "lines"):
@@ -336,26 +352,26 @@ def sound_roofs(session: dict[str, Any]) -> dict[str, Any] | None:
     return found
 
 
-def _roofs(bundle: Bundle, row: Any) -> list[dict[str, Any]]:
-    return [session for session in bundle.sessions_of(row) if sound_roofs(session)]
+def _sessions_with_bounds(bundle: Bundle, row: Any) -> list[dict[str, Any]]:
+    return [session for session in bundle.sessions_of(row) if valid_bounds(session)]
 
 
 def _bound_follows(bundle: Bundle, row: Any) -> bool:
     fetched = bounds.Fetched(row.x_sectors, row.x_lines)
     sizes = {"nnz": row.nnz, "model_bytes": row.model_bytes, "x_bytes": row.cols * itemsize(row)}
-    for session in _roofs(bundle, row):
+    for session in _sessions_with_bounds(bundle, row):
         found = bounds.columns(session["roofs"], fetched=fetched, **sizes)
-        alone = not isinstance(session.get("workers"), list)
-        near = same(found["bound_gflops"], row.bound_gflops, EXACT if alone else ALIKE)
-        if near and (found["bound_by"] == row.bound_by or not alone):
+        single = not isinstance(session.get("workers"), list)
+        near = same(found["bound_gflops"], row.bound_gflops, TOLERANCE if single else WORKER_TOLERANCE)
+        if near and (found["bound_by"] == row.bound_by or not single):
             return True
     return False
 
 
 def _fastest(session: dict[str, Any]) -> Callable[[float], float] | None:
-    """Seconds that reading so many bytes takes at least on a session's device; None where it was not measured."""
-    if found := sound_roofs(session):
-        return lambda size: bounds.reading(found, size)
+    """Minimum seconds to read so many bytes on an invocation's device; None if it was not measured."""
+    if found := valid_bounds(session):
+        return lambda size: bounds.read_seconds(found, size)
     rate, cache = session.get("read_bandwidth_gbps"), mapping(session.get("properties")).get("l2_bytes", math.inf)
     if not isinstance(rate, int | float) or not rate > 0:
         return None

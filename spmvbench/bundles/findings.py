@@ -1,4 +1,4 @@
-"""What a check finds, and what it looks at: a bundle's rows and records, with what sessions say of their devices."""
+"""Findings of a check, and the data that is checked: rows and metadata of a bundle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Finding:
-    """check: what was looked at. verdict: PASSED, FAILED, OPEN (should be verified, and was not) or NOTE."""
+    """One result. check: its subject. verdict: PASSED, FAILED, OPEN (could not be verified) or NOTE."""
 
     check: str
     verdict: str
@@ -28,7 +28,7 @@ class Finding:
 
 @dataclass
 class Bundle:
-    """A bundle that was unpacked, or a run's folder. manifest: None for a folder."""
+    """An unpacked bundle, or a run's folder. manifest: None for a folder."""
 
     folder: Path
     manifest: dict[str, Any] | None
@@ -36,70 +36,74 @@ class Bundle:
     sessions: list[dict[str, Any]]
 
     @property
-    def right(self) -> pd.DataFrame:
-        """The rows that are ok."""
+    def verified(self) -> pd.DataFrame:
+        """The rows with status ok."""
         return self.rows[self.rows["status"] == "ok"]
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds of the sessions, each once."""
+        """The seeds of the invocations, without repeats."""
         seeds = {session.get("seed") or 0 for session in self.sessions}
         return sorted(seed for seed in seeds if isinstance(seed, int)) or [0]
 
     def sessions_of(self, row: Any) -> list[dict[str, Any]]:
-        """The sessions that may have measured a row: those that ran when it began; all where none did."""
-        return [session for session in self.sessions if covers(session, row)] or self.sessions
+        """The invocations that may have measured a row: those running when it began; all if there are none."""
+        return [session for session in self.sessions if was_running(session, row)] or self.sessions
 
 
-def covers(session: dict[str, Any], row: Any) -> bool:
-    """Whether a session ran when a row began, by the clocks of their hosts."""
+def was_running(session: dict[str, Any], row: Any) -> bool:
+    """Whether an invocation was running when a row began, by the clocks of their hosts."""
     return bool(str(session.get("started", "")) <= row.started_at <= str(session.get("ended") or "9"))
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """A part of a record that has to be a mapping; empty where a stranger's is none."""
+    """A part of untrusted metadata that should be a mapping; empty if it is none."""
     return value if isinstance(value, dict) else {}
 
 
 def devices(session: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a session says of each of its workers, itself first: name and GPU of the device, the time of nothing."""
+    """The devices of an invocation, first its own, then those of its workers: name, GPU, launch overhead."""
     workers = session.get("workers")
     itself = mapping(session.get("properties")) | {"launch_floor": session.get("launch_floor")}
     return [itself, *(mapping(worker) for worker in (workers if isinstance(workers, list) else []))]
 
 
 def parsed(text: Any) -> dict[str, Any]:
-    """A column of JSON as a mapping; empty where it holds none."""
+    """A column of JSON as a mapping; empty if it is none."""
     try:
         return mapping(json.loads(text))
     except (TypeError, ValueError, RecursionError):
         return {}
 
 
-def named(items: Sequence[str]) -> str:
-    """The first few of a list, and how many there are beyond."""
+def shortened(items: Sequence[str]) -> str:
+    """The first few of a list, and the number of the others."""
     more = f" and {len(items) - LISTED} more" if len(items) > LISTED else ""
     return f"{'; '.join(items[:LISTED])}{more}"
 
 
 def cases(rows: pd.DataFrame) -> str:
-    """The first few rows by matrix, format, type, operation and mode, and how many there are beyond."""
+    """The first few rows by matrix, format, type, operation and mode, and the number of the others."""
     few = rows.head(LISTED).itertuples(index=False)
     texts = [f"{row.name} {row.label} {row.dtype} {row.op} {row.mode}" for row in few]
-    return named([*texts, *[""] * (len(rows) - len(texts))])
+    return shortened([*texts, *[""] * (len(rows) - len(texts))])
 
 
-def held(check: str, rows: pd.DataFrame, bad: Flags, what: str, untold: Flags | None = None) -> Iterator[Finding]:
-    """What became of one rule over rows: FAILED with the first of the bad ones, OPEN with the number of the untold.
+def check_rows(
+    check: str, rows: pd.DataFrame, bad: Flags, what: str, unknown: Flags | None = None
+) -> Iterator[Finding]:
+    """Findings of one rule over rows: FAILED with the first bad rows, OPEN with the number of unknown ones.
 
-    bad, untold: (rows,). untold: rows that do not say what the rule is about. PASSED where all others keep the rule.
+    bad, unknown: (rows,). unknown: rows without the data that the rule needs. PASSED if all others obey the rule.
     """
     wrong = np.asarray(bad, dtype=bool)
-    unsaid = np.zeros(len(rows), bool) if untold is None else np.asarray(untold, dtype=bool) & ~wrong
+    missing = np.zeros(len(rows), bool) if unknown is None else np.asarray(unknown, dtype=bool) & ~wrong
     if wrong.any():
-        yield Finding(check, FAILED, f"{what}: not so in {int(wrong.sum())} of {len(rows)} rows: {cases(rows[wrong])}")
-    elif len(rows) > unsaid.sum():
-        yield Finding(check, PASSED, f"{what}: {len(rows) - int(unsaid.sum())} rows")
-    if unsaid.any():
-        text = f"{what}: cannot be verified of {int(unsaid.sum())} of {len(rows)} rows, which do not say enough"
+        yield Finding(
+            check, FAILED, f"{what}: violated in {int(wrong.sum())} of {len(rows)} rows: {cases(rows[wrong])}"
+        )
+    elif len(rows) > missing.sum():
+        yield Finding(check, PASSED, f"{what}: {len(rows) - int(missing.sum())} rows")
+    if missing.any():
+        text = f"{what}: cannot be verified of {int(missing.sum())} of {len(rows)} rows, which lack the columns"
         yield Finding(check, OPEN, text)

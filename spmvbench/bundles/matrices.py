@@ -1,4 +1,4 @@
-"""What rows say of their matrices, held to the matrices: generated again, or read where they are at hand."""
+"""Checks of matrices: each is generated or read again, and compared with its rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from spmvbench.bundles.derived import same
-from spmvbench.bundles.findings import FAILED, OPEN, PASSED, Bundle, Finding, mapping, named, parsed
+from spmvbench.bundles.findings import FAILED, OPEN, PASSED, Bundle, Finding, mapping, parsed, shortened
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Csr, Skip
 from spmvbench.formats.conversion import EMULATED
@@ -20,61 +20,61 @@ from spmvbench.matrices.features import features
 from spmvbench.measure import bounds, operations, reading
 from spmvbench.measure.cases import DTYPES
 
-# Columns that came later than the first runs: blank, 0 or NaN, in rows from before.
+# Columns that the first runs did not have: 0 or NaN in their rows.
 LATER = ("full_diagonals", "full_diagonal_share", "run_mean", "alike_rows", "col_step_log2", "slice_fill")
 
 
 def matrices(
     bundle: Bundle, seconds: float, progress: Callable[[str], None], clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Finding]:
-    """Make every matrix again and hold its rows to it, the smallest first, until the seconds are over.
+    """Make every matrix again and compare its rows with it, the smallest first, within the time limit.
 
-    What is not verified is open: matrices given as files, those that are not here, and those that time was too short
-    for. seconds: of the clock; 0 or less is no time at all.
+    OPEN: matrices given as files, those that are not available here, and those beyond the limit. seconds: of the clock;
+    0 or less allows none.
     """
     rows = bundle.rows[bundle.rows["matrix_sha256"] != ""]
     until = clock() + seconds
-    total, right, wrong, late = 0, 0, [], []
-    away: dict[str, list[str]] = {}
-    for (group, name, _), alike in _by_matrix(rows):
+    total, passed, wrong, late = 0, 0, [], []
+    unavailable: dict[str, list[str]] = {}
+    for (group, name, _), group_rows in _by_matrix(rows):
         total += 1
         shown = name if group == "synthetic" else f"{group}/{name}"
         matrix = _found(group, name)
         if isinstance(matrix, str):
-            away.setdefault(matrix, []).append(shown)
+            unavailable.setdefault(matrix, []).append(shown)
         elif clock() >= until:
             late.append(shown)
         else:
             progress(f"making {shown} again")
             try:
-                unlike = _unlike(matrix() if callable(matrix) else matrix, alike, bundle)
+                wrong_columns = _wrong_columns(matrix() if callable(matrix) else matrix, group_rows, bundle)
             except SpmvbenchError as error:
-                away.setdefault(str(error), []).append(shown)
+                unavailable.setdefault(str(error), []).append(shown)
                 continue
-            right += not unlike
-            wrong += [f"{shown}: {', '.join(unlike)}"] if unlike else []
+            passed += not wrong_columns
+            wrong += [f"{shown}: {', '.join(wrong_columns)}"] if wrong_columns else []
     if wrong:
-        yield Finding("matrices", FAILED, f"{len(wrong)} of {total} are not what their names say: {named(wrong)}")
-    if right:
-        yield Finding("matrices", PASSED, f"{right} of {total} matrices made again: rows say what they are")
+        yield Finding("matrices", FAILED, f"{len(wrong)} of {total} do not match their names: {shortened(wrong)}")
+    if passed:
+        yield Finding("matrices", PASSED, f"{passed} of {total} matrices made again: their rows match")
     if late:
-        text = f"{len(late)} of {total} matrices not made again in {seconds:g} s (--seconds): {named(late)}"
+        text = f"{len(late)} of {total} matrices not made again in {seconds:g} s (--seconds): {shortened(late)}"
         yield Finding("matrices", OPEN, text)
-    for reason, held in away.items():
-        yield Finding("matrices", OPEN, f"{len(held)} of {total} matrices not verified, {reason}: {named(held)}")
+    for reason, names in unavailable.items():
+        yield Finding("matrices", OPEN, f"{len(names)} of {total} matrices not verified, {reason}: {shortened(names)}")
 
 
 def _by_matrix(rows: pd.DataFrame) -> Sequence[tuple[tuple[str, str, str], pd.DataFrame]]:
     """Rows by group, name and hash of their matrix, the smallest first."""
     found = list(rows.groupby(["group", "name", "matrix_sha256"], sort=True))
-    return sorted(found, key=lambda held: int(held[1]["nnz"].min()))
+    return sorted(found, key=lambda item: int(item[1]["nnz"].min()))
 
 
 def _found(group: str, name: str) -> Callable[[], Matrix] | str:
-    """What gives a matrix, or why nothing here does. A name is a stranger's: it is no path."""
+    """A function that returns a matrix, or why it is not available. The name is untrusted and not used as a path."""
     if group == "synthetic":
         if not synthetic.is_spec(name):
-            return "their names are no generator's"
+            return "no generator has their names"
         return lambda: collected.obtain(name)
     if group == "file":
         return "they were given as files"
@@ -83,7 +83,7 @@ def _found(group: str, name: str) -> Callable[[], Matrix] | str:
     return lambda: collected.obtain(f"{group}/{name}")
 
 
-def _unlike(matrix: Matrix, rows: pd.DataFrame, bundle: Bundle) -> list[str]:
+def _wrong_columns(matrix: Matrix, rows: pd.DataFrame, bundle: Bundle) -> list[str]:
     """The columns in which rows differ from their matrix."""
     digest = rows["matrix_sha256"].iloc[0]
     for seed in bundle.seeds:
@@ -92,50 +92,50 @@ def _unlike(matrix: Matrix, rows: pd.DataFrame, bundle: Bundle) -> list[str]:
             break
     else:
         return ["matrix_sha256"]
-    unlike = _other_features(a, rows)
+    wrong_columns = _wrong_features(a, rows)
     processors = {mapping(session.get("properties")).get("multiprocessors") for session in bundle.sessions}
     counts = sorted(n for n in processors if isinstance(n, int) and n > 0)
-    unlike |= _other_fetches(a, rows, [*counts, EMULATED.multiprocessors])
-    return sorted(unlike | _other_work(a, rows, seed))
+    wrong_columns |= _wrong_fetches(a, rows, [*counts, EMULATED.multiprocessors])
+    return sorted(wrong_columns | _wrong_work(a, rows, seed))
 
 
-def _other_features(a: Csr, rows: pd.DataFrame) -> set[str]:
-    """The columns of the matrix that some row has another value in. A blank one is of before that column was."""
-    unlike = set()
+def _wrong_features(a: Csr, rows: pd.DataFrame) -> set[str]:
+    """The feature columns in which a row differs from the matrix. A blank one is from before the column existed."""
+    wrong_columns = set()
     for name, value in features(a).items():
         for found in map(float, rows[name].unique()):
             blank = name in LATER and (found == 0 or math.isnan(found))
             if not blank and not same(found, float(value)):
-                unlike.add(name)
-    return unlike
+                wrong_columns.add(name)
+    return wrong_columns
 
 
-def _other_fetches(a: Csr, rows: pd.DataFrame, processors: Sequence[int]) -> set[str]:
-    """Sectors and lines of x an entry: of one of the devices, in the types that rows have."""
-    unlike = set()
-    told = rows[rows["x_sectors"].notna() & rows["dtype"].isin(DTYPES)]
-    for dtype, alike in told.groupby("dtype"):
+def _wrong_fetches(a: Csr, rows: pd.DataFrame, processors: Sequence[int]) -> set[str]:
+    """Columns of sectors and lines of x per entry that fit none of the devices, in the types of the rows."""
+    wrong_columns = set()
+    with_sectors = rows[rows["x_sectors"].notna() & rows["dtype"].isin(DTYPES)]
+    for dtype, group_rows in with_sectors.groupby("dtype"):
         known = [bounds.Fetched.by(a.astype(DTYPES[dtype]), count) for count in processors]
-        for found in alike[["x_sectors", "x_lines"]].drop_duplicates().itertuples(index=False):
+        for found in group_rows[["x_sectors", "x_lines"]].drop_duplicates().itertuples(index=False):
             if not any(same(found.x_sectors, one.sectors) and same(found.x_lines, one.lines) for one in known):
-                unlike |= {"x_sectors", "x_lines"}
-    return unlike
+                wrong_columns |= {"x_sectors", "x_lines"}
+    return wrong_columns
 
 
-def _other_work(a: Csr, rows: pd.DataFrame, seed: int) -> set[str]:
-    """Work, and what `detail` says of an operation: sources, levels and arcs of a search, products of a sparse x."""
-    unlike: set[str] = set()
+def _wrong_work(a: Csr, rows: pd.DataFrame, seed: int) -> set[str]:
+    """Work, and details of an operation: sources, levels and arcs of a search, products of a sparse x."""
+    wrong_columns: set[str] = set()
     graphs: dict[str, Csr] = {}
-    for op, alike in rows[(rows["status"] == "ok") & (rows["op"] != "spmv")].groupby("op"):
+    for op, group_rows in rows[(rows["status"] == "ok") & (rows["op"] != "spmv")].groupby("op"):
         operation, family = operations.get(op), operations.kind(op)
         try:
             graphs[family] = graphs.get(family) or operation.matrix(a)
         except Skip:
-            unlike.add(f"{op}, which it cannot have")
+            wrong_columns.add(f"{op}, which is not possible")
             continue
-        work, facts = operation.told(graphs[family], seed)
-        for row in alike.itertuples(index=False):
-            told = parsed(row.detail)
-            unlike |= {"work"} if row.work not in (0, work) else set()
-            unlike |= {f"{name} in detail" for name, value in facts.items() if told.get(name, value) != value}
-    return unlike
+        work, facts = operation.work_and_details(graphs[family], seed)
+        for row in group_rows.itertuples(index=False):
+            detail = parsed(row.detail)
+            wrong_columns |= {"work"} if row.work not in (0, work) else set()
+            wrong_columns |= {f"{name} in detail" for name, value in facts.items() if detail.get(name, value) != value}
+    return wrong_columns

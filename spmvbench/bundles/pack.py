@@ -1,6 +1,6 @@
-"""A run's folder as one file: its rows, its record, the sources of formats that are nobody's but the sender's.
+"""Packs a run's folder into one file: its rows, its metadata, and the sources of formats that are not this project's.
 
-A bundle is a ZIP archive: ``bundle.json`` says what lies in it, with the SHA-256 of every file.
+A bundle is a ZIP archive; ``bundle.json`` lists its files with their SHA-256.
 """
 
 from __future__ import annotations
@@ -25,36 +25,35 @@ from spmvbench.rows.schema import MATRIX_COLUMNS, SCHEMA_VERSION, arrow_schema
 MANIFEST = "bundle.json"
 VERSION = 1
 SUFFIX = ".spmvbench.zip"
-# What a session's record says of its host that is nobody's business: its name, who works there, where files lie.
+# Metadata that is removed: the host's name. Paths, which may contain a user's name, are shortened.
 PRIVATE = ("host",)
 _PATH = re.compile(r"(?<![\w.:/])(?:~|/)[^\s,:;='\"]*/")
 
 
 def pack(run: Path, target: Path | str, *, identify: bool = False) -> dict[str, Any]:
-    """Write a bundle of a run's folder to `target`, as `paths.output` says, and return its manifest.
+    """Write a bundle of a run's folder to `target`, as `paths.output` does, and return its manifest.
 
-    identify: leave host names and paths in. Sources that are neither a release's nor this installation's go along where
-    SPMVBENCH_FORMATS names them. Raises UsageError where a format's source is not to be found, or is no longer the one
-    that was measured.
+    identify: keep host names and paths. Sources that are neither a release's nor this installation's are included from
+    SPMVBENCH_FORMATS. Raises UsageError if a format's source is missing or has changed since the measurement.
     """
     rows = store.load(run)
     if rows.empty:
-        raise UsageError(f"{run} holds no rows: there is nothing to hand in")
-    record = {"schema_version": SCHEMA_VERSION, "sessions": store.environment(run)["sessions"]}
+        raise UsageError(f"{run} holds no rows: there is nothing to submit")
+    metadata = {"schema_version": SCHEMA_VERSION, "sessions": store.environment(run)["sessions"]}
     measured = rows[["format", "source_hash"]].drop_duplicates().itertuples(index=False)
-    origins, own = _origins(measured)
+    origins, included = _origins(measured)
     files = {
         store.ROWS: _parquet(rows if identify else _anonymous(rows), arrow_schema()),
         store.MATRICES: _parquet(store.matrices(run), arrow_schema(MATRIX_COLUMNS)),
-        store.ENVIRONMENT: _json(record if identify else redacted(record)),
-        **{f"sources/{name}": content for name, content in own.items()},
+        store.ENVIRONMENT: _json(metadata if identify else redacted(metadata)),
+        **{f"sources/{name}": content for name, content in included.items()},
     }
     manifest = {
         "bundle": VERSION,
         "spmvbench": __version__,
         "packed": store.now(),
         "run": run.name,
-        "division": "open" if own else "closed",
+        "division": "open" if included else "closed",
         "cases": len(rows),
         "formats": origins,
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
@@ -66,8 +65,8 @@ def pack(run: Path, target: Path | str, *, identify: bool = False) -> dict[str, 
 
 
 def _origins(measured: Iterable[Any]) -> tuple[list[dict[str, str]], dict[str, bytes]]:
-    """Where the sources of the formats come from, and the files of those that go along, by name."""
-    origins, own = [], {}
+    """Where the sources of the formats come from, and the files to include, by name."""
+    origins, included = list[dict[str, str]](), dict[str, bytes]()
     here = {key: formats.get(key) for key in sorted(formats.keys())}
     outside = {key: cls for key, cls in here.items() if not sources.shipped(cls)}
     for key, source_hash in measured:
@@ -75,9 +74,9 @@ def _origins(measured: Iterable[Any]) -> tuple[list[dict[str, str]], dict[str, b
         if not origin:
             cls = outside.get(key)
             if cls is None or formats.source_hash(cls) != source_hash:
-                where = "is not here" if key not in here else "is another one now"
+                problem = "is missing" if key not in here else "has changed"
                 raise UsageError(
-                    f"the source of {key} that was measured ({source_hash}) {where}: check out what was measured, "
+                    f"the source of {key} that was measured ({source_hash}) {problem}: check out what was measured, "
                     "name it in SPMVBENCH_FORMATS, or measure again"
                 )
             origin = "bundle"
@@ -85,13 +84,13 @@ def _origins(measured: Iterable[Any]) -> tuple[list[dict[str, str]], dict[str, b
             for path in (*dependencies.python_files(cls), *dependencies.kernel_files(cls)):
                 if not path.is_relative_to(dependencies.PACKAGE) and not path.is_relative_to(paths.kernels()):
                     name = path.relative_to(home).as_posix() if path.is_relative_to(home) else path.name
-                    own[name] = path.read_bytes()
+                    included[name] = path.read_bytes()
         origins.append({"format": key, "source_hash": source_hash, "from": origin})
-    return sorted(origins, key=lambda origin: (origin["format"], origin["source_hash"])), own
+    return sorted(origins, key=lambda origin: (origin["format"], origin["source_hash"])), included
 
 
 def redacted(value: Any) -> Any:
-    """A record without names of hosts, and with paths cut to their last part."""
+    """Metadata without host names, and with paths shortened to their last part."""
     if isinstance(value, dict):
         return {name: redacted(part) for name, part in value.items() if name not in PRIVATE}
     if isinstance(value, list):
@@ -100,7 +99,7 @@ def redacted(value: Any) -> Any:
 
 
 def _anonymous(rows: Any) -> Any:
-    """The rows without paths in their reasons; a host's name that SPMVBENCH_IDENTIFY has let in goes, hashes stay."""
+    """The rows without paths in their reasons, and without host names in clear text; hashes stay."""
     hashed = rows["host"].str.fullmatch("[0-9a-f]{16}")
     return rows.assign(host=rows["host"].where(hashed, ""), reason=rows["reason"].map(redacted))
 

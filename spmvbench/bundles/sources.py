@@ -1,7 +1,7 @@
-"""Which sources of formats are this project's: the hashes of released revisions, kept in configs/sources.csv.
+"""Source hashes of this project's formats: those of released revisions are kept in configs/sources.csv.
 
-``python -m spmvbench.bundles.sources`` adds those of the checkout that it runs in: before a release, and before a run
-that will be published.
+``python -m spmvbench.bundles.sources`` adds those of the present checkout: before a release, and before a run that will
+be published.
 """
 
 from __future__ import annotations
@@ -9,19 +9,20 @@ from __future__ import annotations
 import csv
 import io
 from functools import cache
+from pathlib import Path
 
 from spmvbench import formats, paths
 
 FIELDS = ("format", "source_hash", "revision")
 
 
-def _path():
+def _path() -> Path:
     return paths.configs() / "sources.csv"
 
 
 @cache
 def released() -> dict[tuple[str, str], str]:
-    """The first revision that had a format, by key, with a source hash."""
+    """The first revision with a source, by the format's key and source hash."""
     try:
         with open(_path(), newline="", encoding="ascii") as file:
             return {(row["format"], row["source_hash"]): row["revision"] for row in csv.DictReader(file)}
@@ -30,18 +31,18 @@ def released() -> dict[tuple[str, str], str]:
 
 
 def shipped(cls: type[formats.Format]) -> bool:
-    """Whether a format is this package's, and none that SPMVBENCH_FORMATS adds."""
+    """Whether a format belongs to this package, not to SPMVBENCH_FORMATS."""
     return cls.__module__.startswith(f"{formats.__name__}.")
 
 
 @cache
 def installed() -> dict[str, str]:
-    """The source hash of every format of this installation, by key; those that SPMVBENCH_FORMATS adds are left out."""
+    """The source hash of every format of this installation by key, without those of SPMVBENCH_FORMATS."""
     return {cls.key: formats.source_hash(cls) for cls in map(formats.get, formats.keys()) if shipped(cls)}
 
 
 def known(key: str, source_hash: str) -> str:
-    """Where the source of a format comes from: a revision, ``this installation``, or nothing."""
+    """The origin of a format's source: a revision, ``this installation``, or empty."""
     return released().get((key, source_hash)) or ("this installation" if installed().get(key) == source_hash else "")
 
 

@@ -42,15 +42,15 @@ def compare_builds(
     pairs = pairs or PAIRS
     cases = sum(len(group.cases) for group in groups)
     click.echo(f"{folder}: {cases} case{'s' * (cases != 1)}, {pairs} pairs each, against {against}")
-    with measuring.build_of(against, folder.parent, lambda said: click.echo(said, err=True)) as root:
+    with measuring.build_folder(against, folder.parent, lambda said: click.echo(said, err=True)) as root:
         if dry_run:
             return 0
         with store.lock(folder), store.opened_log(folder) as log:
-            both = measuring.Pairs((root, measuring.HERE), settings, pairs, log)
+            both = measuring.ABComparison((root, measuring.HERE), settings, pairs, log)
             began = store.now()
             with closing(both), tqdm(total=cases, unit="case", leave=False, disable=None) as bar:
                 found = []
-                for row in both.measured(groups):
+                for row in both.measure(groups):
                     found.append(row)
                     bar.update(row["status"] != "ok" or row["pair"] == pairs - 1)
             rows = pd.DataFrame(found)

@@ -37,7 +37,7 @@ def command(bundle: Path, seconds: float, run_sources: bool, yes: bool) -> int:
         check.opened(bundle, paths.home() / "bundles") as content,
         tqdm(disable=None, leave=False, bar_format="{desc}") as bar,
     ):
-        run_sources = run_sources and _allowed(check.brought(content), yes)
+        run_sources = run_sources and _allowed(check.included_modules(content), yes)
         for one in check.checks(seconds, run_sources, bar.set_description_str):
             for finding in one(content):
                 verdicts.add(finding.verdict)

@@ -99,7 +99,7 @@ class Places:
 
         part, count = self.shard
         sampled = self._sample(cases, []) if self.like else None
-        expected = sampled.costs() if sampled else costs.prior(settings)
+        expected = sampled.costs() if sampled else costs.default_costs(settings)
         groups = costs.shards(plan.grouped(cases), count, expected)[part - 1]
         if not groups:
             raise UsageError(f"--shard {part}/{count} is empty: there is too little to measure for so many parts")
@@ -108,9 +108,9 @@ class Places:
     def found(self, chosen: Selection, seed: int, *, dry_run: bool) -> list[Matrix]:
         """The matrices of a selection, or those of --sample. Nothing but those is fetched, for an estimate nothing."""
         if self.sample is not None:
-            from spmvbench.runner.estimate import spread
+            from spmvbench.runner.estimate import stratified
 
-            few = spread(found_matrices(chosen, seed, dry_run=True, unasked=True), self.sample, seed)
+            few = stratified(found_matrices(chosen, seed, dry_run=True, unasked=True), self.sample, seed)
             named = {"synthetic": lambda m: m.name, "file": lambda m: str(m.path), "suitesparse": lambda m: m.id}
             chosen = Selection(tuple(named[m.source](m) for m in few), (), (), dict.fromkeys(chosen.conditions), None)
         return found_matrices(chosen, seed, dry_run=dry_run, unasked=self.estimate)
@@ -129,7 +129,7 @@ class Places:
         sample = self._sample(cases, [folder] if (folder / store.ENVIRONMENT).exists() else [])
         if sample is None:
             raise UsageError(
-                f"--estimate goes by rows, of {estimate.FEWEST} matrices or more: measure a sample of them first "
+                f"--estimate goes by rows, of {estimate.MIN_MATRICES} matrices or more: measure a sample of them first "
                 "(--sample 20), or name a run with --like"
             )
         labels = {case.label for case in cases if not case.refusal}
@@ -138,12 +138,12 @@ class Places:
         found = estimate.estimate(sample, plan.grouped(cases), gpus)
         others = f"; {unknown} of {len(labels)} formats have no rows and are taken for the others' mean" * bool(unknown)
         click.echo(f"By {sample.cases} cases on {len(sample.seconds)} matrices{others}:")
-        clock = estimate.clock
-        click.echo("on one GPU about {}, {} to {} with 95 % confidence".format(*map(clock, found.one)))
+        duration = estimate.duration
+        click.echo("on one GPU about {}, {} to {} with 95 % confidence".format(*map(duration, found.one)))
         if gpus > 1:
             click.echo(
                 "on {} GPUs about {}, {} to {}; the longest part is {:.2f} times the mean".format(
-                    gpus, *map(clock, found.many), found.longest
+                    gpus, *map(duration, found.many), found.longest
                 )
             )
 
@@ -158,7 +158,7 @@ class Places:
         from spmvbench.runner import costs
         from spmvbench.runner.cluster import session as many
 
-        return many.measure(folder, groups, settings, watcher, workers, costs.prior(settings))
+        return many.measure(folder, groups, settings, watcher, workers, costs.default_costs(settings))
 
 
 _PARAMETERS = (

@@ -521,7 +521,7 @@ def compiled(source: Path, kernel: str, arch: str, cuda: int) -> tuple[str, byte
         return found
     binary, names = nvrtc.compile(source, [kernel], arch, newest=cuda)
     try:
-        paths.own(cached.parent)
+        paths.trusted_folder(cached.parent)
         with paths.written_whole(cached) as file:
             file.write(names[kernel].encode() + b"\n" + binary)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A case: one matrix in one format, type and mode. A group: the cases that share one reading of the matrix."""
+"""Cases and groups. A case is one matrix in one format, type, operation and mode; a group shares one matrix."""
 
 from __future__ import annotations
 
@@ -15,21 +15,26 @@ import numpy as np
 from spmvbench import formats
 from spmvbench.matrices import Matrix
 
-PATTERN = "pattern"  # the type of rows whose operation takes no values
-DTYPES = {"f64": np.dtype(np.float64), "f32": np.dtype(np.float32), PATTERN: np.dtype(np.float32)}
+PATTERN = "pattern"  # the type of rows whose operation ignores values
+DTYPES: dict[str, np.dtype[Any]] = {
+    "f64": np.dtype(np.float64),
+    "f32": np.dtype(np.float32),
+    PATTERN: np.dtype(np.float32),
+}
 DEFAULT_MODES = {"cuda": ("hot", "cold"), "emulated": ("hot",)}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What one session measures with. Times in seconds; None takes the device kind's default.
+    """Settings of one invocation. Times in seconds; None takes the default of the device kind.
 
-    device: ``cuda:0``, ``emulated``. max_bytes: what a format may take. budget: sampling time of a case. timeout: what
-    a case may last in one turn before its worker is replaced. real_part: take the real part of a complex matrix,
-    which is refused otherwise. convert: ``both``, or ``device`` to leave out the host's conversion, which takes seconds
-    where a matrix is large, and its time. measured: what an earlier worker of the session has measured of the
-    device (`device_limits.SESSION`). per_host: the folder that the processes of a host share where several measure
-    (`matrix_cache`); None where this is the only one.
+    device: ``cuda:0``, ``emulated``. max_bytes: limit on the footprint of a format. budget: sampling time of a case.
+    timeout: limit on one uninterrupted period of work on a
+    format (loading, or a round of samples), after which its worker is replaced. real_part: take the real
+    part of complex matrices, which are refused otherwise. convert: ``both``, or ``device`` to leave out conversion on
+    the host, which takes seconds if the matrix is large. measured: device limits that an earlier worker of the
+    invocation has measured (`device_limits.MEASURED_LIMITS`). per_host: folder of the matrix cache that the processes
+    of one host share (`matrix_cache`); None for a single process.
     """
 
     device: str
@@ -44,9 +49,8 @@ class Settings:
 
 @dataclass(frozen=True)
 class Case:
-    """One row to be. device: the device's name without its number. refusal: why it is recorded as skipped, unrun.
-
-    op: the operation's name.
+    """One future row. device: the device's name without its number. refusal: why it is skipped without running. op: the
+    operation's name.
     """
 
     matrix: Matrix
@@ -61,10 +65,10 @@ class Case:
 
     @cached_property
     def case_id(self) -> str:
-        """Hash of everything that makes two cases different; the same in every session.
+        """Hash of everything that tells two cases apart; the same in every invocation.
 
-        What a file holds belongs to it, and the program that makes a generated matrix. An archive of the collection is
-        what its name says until `session.pending` finds that it was replaced.
+        It covers the content of a matrix file, or the program that generates the matrix. An archive of the SuiteSparse
+        collection is identified by its name, unless `session.pending` finds that it was replaced.
         """
         identity = [self.matrix.id, self.seed, self.format, self.params, self.dtype, self.op, self.mode, self.device]
         identity += filter(None, [self.matrix.file_sha256, self.matrix.generator_hash])
@@ -72,16 +76,16 @@ class Case:
 
     @property
     def label(self) -> str:
-        """The format with the parameters that differ from their defaults."""
+        """The format with those parameters that differ from their defaults."""
         return formats.label(formats.get(self.format), dict(self.params))
 
     @property
     def source_hash(self) -> str:
-        """Hash of the sources that would be measured now."""
+        """Hash of the format's present sources."""
         return formats.source_hash(formats.get(self.format))
 
     def columns(self) -> dict[str, Any]:
-        """The columns of the row that are known before anything is measured."""
+        """Columns of the row that are known before the measurement."""
         cls = formats.get(self.format)
         return {
             "case_id": self.case_id,
@@ -106,9 +110,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Group:
-    """Cases that share one matrix, type and kind of operation, hence one reading.
+    """Cases that share one matrix, type and kind of operation: the matrix is read once for them.
 
-    formats: the operations and modes of one format with its parameters, which is converted once for them.
+    formats: for each format with its parameters the cases (operations and modes) that share one conversion.
     """
 
     matrix: Matrix
@@ -123,11 +127,11 @@ class Group:
 
     @property
     def ops(self) -> list[str]:
-        """The names of the operations, each once."""
+        """Names of the operations, without repeats."""
         return list(dict.fromkeys(case.op for case in self.cases))
 
     def only(self, case_ids: Container[str]) -> Group:
-        """The group with only the cases that are in `case_ids`."""
+        """The group reduced to the cases in `case_ids`."""
         left = (tuple(case for case in cases if case.case_id in case_ids) for cases in self.formats)
         return Group(self.matrix, self.seed, self.dtype, tuple(filter(None, left)))
 

@@ -1,4 +1,4 @@
-"""What a device tells once a session, before the first case."""
+"""Device limits that are measured once per invocation, before the first case."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from spmvbench.formats.arrays import LINE_BYTES, cdiv
 from spmvbench.measure import timing
 from spmvbench.measure.cases import DEFAULT_MODES, Settings
 
-GATHER_BYTES = 2**30  # the longest x whose gathers are timed
-KEPT = (0.5, 0.75, 1.0)  # of L2, by what the reader of a roof asks to be kept there
-SESSION = ("launch_floor", "copy_bandwidth_gbps", "read_bandwidth_gbps", "roofs")  # what is measured once a session
+MAX_GATHER_BYTES = 2**30  # longest x whose gathers are timed
+L2_SHARES = (0.5, 0.75, 1.0)  # of L2, that the reading kernel tries to keep there
+MEASURED_LIMITS = ("launch_floor", "copy_bandwidth_gbps", "read_bandwidth_gbps", "roofs")  # once per invocation
 
 
-def probe(device: Device, settings: Settings) -> dict[str, Any]:
-    """What a device tells once a session: itself, its launch floor by mode (s), its bandwidths (GB/s), its roofs."""
+def measure_limits(device: Device, settings: Settings) -> dict[str, Any]:
+    """Properties of a device and its measured limits: launch overhead by mode (s), bandwidths (GB/s), bounds by size.
+
+    Limits that an earlier worker has measured (`settings.measured`) are taken over.
+    """
     properties = {"device_name": device.name} | device.properties()
     facts: dict[str, Any] = {"device": device.name, "kind": device.kind, "properties": properties}
     facts["default_max_bytes"] = device.default_max_bytes
@@ -30,7 +33,7 @@ def probe(device: Device, settings: Settings) -> dict[str, Any]:
     def median(launch: Launch, mode: str) -> float:
         series = timing.prepare(device.compile([launch]), device, mode, rule)
         timing.take_round(series, device, rule)
-        return timing.summary(series)["t_median"]
+        return float(timing.summary(series)["t_median"])
 
     empty = Launch("vector.cu", "empty<0>", 1, 32, ())
     facts["launch_floor"] = {mode: median(empty, mode) for mode in DEFAULT_MODES[device.kind]}
@@ -42,29 +45,30 @@ def probe(device: Device, settings: Settings) -> dict[str, Any]:
         read = Launch("vector.cu", "read<double2>", 8192, 256, (source, target, np.int64(0), np.int64(pairs)))
         facts["copy_bandwidth_gbps"] = 2e-9 * source.nbytes / median(copy, "hot")
         facts["read_bandwidth_gbps"] = 1e-9 * source.nbytes / median(read, "hot")
-        facts["roofs"] = _roofs(device, replace(rule, rounds=1, budget=rule.budget / 20), source, target)
+        facts["roofs"] = _measured_bounds(device, replace(rule, rounds=1, budget=rule.budget / 20), source, target)
     return facts
 
 
-def kept_shares(size: int, l2: int) -> set[float]:
-    """Of an array of `size` bytes that is read again and again, the shares to try to keep in an L2 of `l2` bytes.
+def l2_shares(size: int, l2: int) -> set[float]:
+    """Shares of an array of `size` bytes to try to keep in an L2 of `l2` bytes while it is read repeatedly.
 
-    However large the array is: an H200 reads 226 MB in a loop, nearly four times its L2, 9 % faster than DRAM gives.
+    They matter for arrays of any size: an H200 reads 226 MB in a loop, nearly four times its L2, 9 % faster than from
+    DRAM.
     """
-    return {min(share * l2 / size, 1.0) for share in (0.0, *KEPT)} if size > l2 / 4 else {0.0}
+    return {min(share * l2 / size, 1.0) for share in (0.0, *L2_SHARES)} if size > l2 / 4 else {0.0}
 
 
-def _roofs(device: Device, rule: timing.Rule, source: Any, target: Any) -> dict[str, list[tuple[int, float]]]:
-    """As `roofs.columns` takes them, for sizes from 64 kB, as far as `source` (zeros) reaches.
+def _measured_bounds(device: Device, rule: timing.Rule, source: Any, target: Any) -> dict[str, list[tuple[int, float]]]:
+    """Measured bounds in the form that `bounds.columns` takes, for sizes from 64 kB up to the size of `source` (zeros).
 
-    Around the size of L2 there are four sizes to a doubling. From a quarter of it on the fastest of several reads
-    counts, of which each keeps another part of the array there.
+    Around the size of L2 there are four sizes per factor of two. From a quarter of L2 on, the fastest of several reads
+    counts; each tries to keep another part of the array in L2.
     """
 
     def seconds(launch: Launch) -> float:
         series = timing.prepare(device.compile([launch]), device, "hot", rule)
         timing.take_round(series, device, rule)
-        return timing.summary(series)["t_median"]
+        return float(timing.summary(series)["t_median"])
 
     def read(size: int, kept: float) -> float:
         grid = min(cdiv(size // 8, 8 * 256), 8192)
@@ -76,10 +80,10 @@ def _roofs(device: Device, rule: timing.Rule, source: Any, target: Any) -> dict[
     near = {int(size * 2 ** (quarter / 4)) for size in powers if l2 / 4 < size < 4 * l2 for quarter in range(4)}
     found: dict[str, list[tuple[int, float]]] = {"read": [], "sectors": [], "lines": []}
     for size in sorted({*powers, *near}):
-        found["read"].append((size, min(read(size, kept) for kept in kept_shares(size, l2))))
+        found["read"].append((size, min(read(size, kept) for kept in l2_shares(size, l2))))
     blocks, threads, rounds = 8 * device.limits.multiprocessors, 256, 32
     fetched = blocks * threads * rounds * 8
-    for size in (size for size in powers if size <= GATHER_BYTES):
+    for size in (size for size in powers if size <= MAX_GATHER_BYTES):
         args = (source, np.uint32(size // 8 - 1), np.int32(rounds), target)
         for of, run in (("sectors", 1), ("lines", LINE_BYTES // 8)):
             gather = Launch("vector.cu", f"gather_random<double, {run}>", blocks, threads, args)

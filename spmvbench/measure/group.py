@@ -1,7 +1,8 @@
 """Measures all formats of one matrix: convert, verify, time in interleaved rounds, verify again, report.
 
-What is done to one format is in `stages`, what its row holds in `row`. Here is the order: formats stay on the device
-over all rounds, in several lots where memory runs out; a program that several names run is timed once.
+`stages` has the work on one format, `row` the content of its row. This module has the order. Formats stay on the device
+over all rounds; if memory runs out, they are measured in several lots. A program that several formats share is timed
+once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,17 @@ from spmvbench.formats.conversion import converting_for
 from spmvbench.formats.dependencies import check_sources
 from spmvbench.measure import row, stages, timing
 from spmvbench.measure.cases import Group
-from spmvbench.measure.stages import Bound, Context, Converted, Decoded, Failure, Finished, HostConversion, Proof, Task
+from spmvbench.measure.stages import (
+    Bound,
+    Context,
+    Converted,
+    Decoded,
+    Failure,
+    Finished,
+    HostConversion,
+    IntegerTest,
+    Task,
+)
 from spmvbench.rows.store import now
 
 
@@ -27,15 +38,15 @@ from spmvbench.rows.store import now
 class Progress:
     """One format of a group: the results of its stages so far.
 
-    bound, finished: by operation. series: by operation and mode. program: hash of what it runs, by operation. columns:
-    of its rows, by operation. same_as: the format of the group whose program it is. sums: of its arrays, as its last
-    stage left them; now: what they are at present.
+    bound, finished: by operation. series: by operation and mode. program: hash of its program, by operation. columns:
+    of its rows, by operation. same_as: format of the group with the same program. checksums: of its arrays after its
+    last stage; current_checksums: computes them anew.
     """
 
     task: Task
     started_at: str
     host: HostConversion | None = None
-    proof: Proof | None = None
+    integer_test: IntegerTest | None = None
     converted: Converted | None = None
     decoded: Decoded | None = None
     bound: dict[str, Bound] = field(default_factory=dict)
@@ -47,11 +58,11 @@ class Progress:
     program: dict[str, str] = field(default_factory=dict)
     columns: dict[str, dict[str, Any]] = field(default_factory=dict)
     same_as: Progress | None = None
-    sums: list[int] = field(default_factory=list)
-    now: Callable[[], list[int]] | None = None
+    checksums: list[int] = field(default_factory=list)
+    current_checksums: Callable[[], list[int]] | None = None
 
-    def worst(self, error: float) -> None:
-        """Keep the largest error over its bound."""
+    def add_error(self, error: float) -> None:
+        """Keep the largest error as a fraction of its bound."""
         if not math.isnan(error):
             self.error_ratio = max(error, 0.0 if math.isnan(self.error_ratio) else self.error_ratio)
 
@@ -70,13 +81,13 @@ class GroupRun:
 
     def __init__(self, context: Context):
         self.context = context
-        self.loaded: list[Progress] = []
-        self.timed: dict[Progress, dict[tuple[str, str], dict[str, Any]]] = {}  # what timing told, by case
-        self.waiting: list[Progress] = []  # for the times of the format whose program they are
-        self.again: list[Task] = []  # whose arrays another format has overwritten: measured alone, after all others
+        self.prepared: list[Progress] = []
+        self.timed_columns: dict[Progress, dict[tuple[str, str], dict[str, Any]]] = {}  # results of timing, by case
+        self.waiting: list[Progress] = []  # until the format with the same program is timed
+        self.remeasured: list[Task] = []  # overwritten by another format: measured alone at the end
 
     def run(self, group: Group) -> None:
-        """Measure the group: every case gives one row."""
+        """Measure the group: each case gives one row."""
         for index, cases in enumerate(group.formats):
             for case in cases:
                 if case.refusal:
@@ -84,30 +95,33 @@ class GroupRun:
                     self.context.link.row(case, refused)
             left = tuple(case for case in cases if not case.refusal)
             if left:
-                self._load(Task(index, left))
-        self._finish_loaded()
-        while self.again:
-            self._load(self.again.pop())
-            self._finish_loaded()
+                self._prepare_format(Task(index, left))
+        self._sample_prepared()
+        while self.remeasured:
+            self._prepare_format(self.remeasured.pop())
+            self._sample_prepared()
 
-    def _load(self, task: Task) -> None:
-        """All that comes before the first sample. Where memory runs out, what is loaded is finished first."""
+    def _prepare_format(self, task: Task) -> None:
+        """Run all stages before the first sample. If memory runs out, finish the prepared formats and try again."""
         progress = Progress(task, now())
-        if not self._attempt(progress, self._prepare) and progress.failure.status == "oom" and self.loaded:
-            self._let_go(progress)
-            self._finish_loaded()
+        failure = self._attempt(progress, self._stages_before_sampling)
+        if failure is not None and failure.status == "oom" and self.prepared:
+            self._release(progress)
+            self._sample_prepared()
             progress = Progress(task, now())
-            self._attempt(progress, self._prepare)
+            self._attempt(progress, self._stages_before_sampling)
         if progress.failure or progress.same_as:
             self._report(progress)
             return
-        self.loaded.append(progress)
-        self._watch(progress)
+        self.prepared.append(progress)
+        self._record_checksums(progress)
         if self.context.rule.rounds == 1:
-            self._finish_loaded()
+            self._sample_prepared()
 
-    def _attempt(self, progress: Progress, step: Callable[[Progress], None]) -> bool:
-        """Run one step of a format. What it raises becomes its failure; False then. Sticky faults are not caught."""
+    def _attempt(self, progress: Progress, step: Callable[[Progress], None]) -> Failure | None:
+        """Run one step of a format. An exception becomes its failure, which is returned. Sticky device faults are not
+        caught.
+        """
         context, began, waited = self.context, time.perf_counter(), self.context.waited
 
         def inspect(progress: Progress) -> None:
@@ -120,32 +134,34 @@ class GroupRun:
                 if isinstance(error, DeviceFault) and error.sticky:
                     raise
                 progress.failure = stages.failure_of(error, context.link.stage)
-                progress.worst(error.ratio if isinstance(error, stages.Wrong) else math.nan)
-                if progress.failure.status == "error":  # a compiler says more than fits a line
+                progress.add_error(error.ratio if isinstance(error, stages.Wrong) else math.nan)
+                if progress.failure.status == "error":  # the log holds all of a compiler's messages
                     print(f"{progress.task.label}: {progress.failure.reason}", file=sys.stderr, flush=True)
         progress.seconds += time.perf_counter() - began - (context.waited - waited)
-        return progress.failure is None
+        return progress.failure
 
-    def _prepare(self, progress: Progress) -> None:
+    def _stages_before_sampling(self, progress: Progress) -> None:
         """All stages before the first sample."""
         context, task = self.context, progress.task
         with converting_for(context.device.limits, partial(check_sources, task.cls)):
             progress.host = stages.convert_on_host(context, task)
-            progress.proof = proof = stages.prove(context, task)
-            progress.worst(proof.error)
-            progress.converted = converted = stages.convert(context, task, progress.host, proof)
+            progress.integer_test = integer_test = stages.verify_integers(context, task)
+            progress.add_error(integer_test.error)
+            progress.converted = converted = stages.convert(context, task, progress.host, integer_test)
         progress.host = replace(progress.host, fmt=None)
         progress.decoded = stages.decode(context, task, converted.fmt)
         for op in task.ops:
-            bound = stages.bind(context, task, converted.fmt, op, warm=proof.passed)
+            bound = stages.bind(context, task, converted.fmt, op, warm=integer_test.passed)
             progress.bound[op], progress.program[op] = bound, bound.program_hash
-            progress.columns[op] = row.bound_columns(context, op, proof, bound)
-        progress.same_as = next((other for other in (*self.loaded, *self.timed) if other.covers(progress)), None)
+            progress.columns[op] = row.bound_columns(context, op, integer_test, bound)
+        progress.same_as = next(
+            (other for other in (*self.prepared, *self.timed_columns) if other.covers(progress)), None
+        )
         if progress.same_as is None:
             for op, bound in progress.bound.items():
-                progress.worst(stages.verify_answers(context, task, converted.fmt, bound, op, proof))
+                progress.add_error(stages.verify_answers(context, task, converted.fmt, bound, op, integer_test))
 
-    def _sample(self, progress: Progress) -> None:
+    def _sample_round(self, progress: Progress) -> None:
         """One round of samples of every case."""
         assert progress.converted is not None
         context, task, fmt = self.context, progress.task, progress.converted.fmt
@@ -153,97 +169,99 @@ class GroupRun:
             which = case.op, case.mode
             if which not in progress.series:
                 progress.series[which] = stages.prepare_series(context, task, fmt, progress.bound[case.op], case)
-            progress.worst(stages.take_samples(context, task, fmt, case, progress.series[which]))
+            progress.add_error(stages.take_samples(context, task, fmt, case, progress.series[which]))
 
-    def _finish(self, progress: Progress) -> None:
+    def _stages_after_sampling(self, progress: Progress) -> None:
         """All stages after the last sample."""
         assert progress.converted is not None
         for op, bound in progress.bound.items():
             series = {mode: found for (of, mode), found in progress.series.items() if of == op}
             arrays = self.context, progress.task, progress.converted.fmt, bound
             progress.finished[op], error = stages.finish(*arrays, op, series)
-            progress.worst(error)
+            progress.add_error(error)
 
-    def _finish_loaded(self) -> None:
-        """Sample the loaded formats round by round, and report each after its last. Leaves none."""
+    def _sample_prepared(self) -> None:
+        """Sample the prepared formats in interleaved rounds, and report each after its last round. Leaves none."""
         for left in reversed(range(self.context.rule.rounds)):
-            for progress in list(self.loaded):
-                if progress not in self.loaded:  # found to have overwritten another's arrays, or overwritten
+            for progress in list(self.prepared):
+                if progress not in self.prepared:  # removed meanwhile: it overwrote arrays, or was overwritten
                     continue
                 if self._overwritten(progress):
-                    self._find_who_overwrote(progress)
+                    self._find_overwriter(progress)
                     continue
-                if self._attempt(progress, self._sample) and left == 0:
-                    self._attempt(progress, self._finish)
-                self._watch(progress)
-                if left == 0:  # its row says that it is right: nobody's arrays may have suffered from it
-                    for other in list(self.loaded):
+                if self._attempt(progress, self._sample_round) is None and left == 0:
+                    self._attempt(progress, self._stages_after_sampling)
+                self._record_checksums(progress)
+                if left == 0:  # before its row says `ok`, no other format's arrays may have been changed
+                    for other in list(self.prepared):
                         if other is not progress and self._overwritten(other):
-                            self._find_who_overwrote(other)
-                if progress in self.loaded and (left == 0 or progress.failure):
-                    self._done(progress)
+                            self._find_overwriter(other)
+                if progress in self.prepared and (left == 0 or progress.failure):
+                    self._finish(progress)
 
-    def _done(self, progress: Progress) -> None:
-        self.loaded.remove(progress)
+    def _finish(self, progress: Progress) -> None:
+        self.prepared.remove(progress)
         self._report(progress)
 
-    def _watch(self, progress: Progress) -> None:
-        """Remember what the format's arrays hold: until its next step nobody may change them."""
+    def _record_checksums(self, progress: Progress) -> None:
+        """Record the checksums of the format's arrays: until its next step no other format may change them."""
         if self.context.rule.rounds == 1 or progress.converted is None:
             return
-        if progress.now is None:
+        if progress.current_checksums is None:
             arrays = progress.converted.fmt.arrays().values()
             gapless = [array for array in arrays if array.flags.c_contiguous or array.flags.f_contiguous]
-            progress.now = self.context.device.checksums([array.ravel(order="K") for array in gapless if array.size])
-        progress.sums = progress.now()
+            progress.current_checksums = self.context.device.checksums(
+                [array.ravel(order="K") for array in gapless if array.size]
+            )
+        progress.checksums = progress.current_checksums()
 
     @staticmethod
     def _overwritten(progress: Progress) -> bool:
-        return progress.now is not None and progress.now() != progress.sums
+        return progress.current_checksums is not None and progress.current_checksums() != progress.checksums
 
-    def _find_who_overwrote(self, victim: Progress) -> None:
-        """Find whose sample changes the victim's arrays, by running every other loaded format once more: it is `wrong`.
+    def _find_overwriter(self, victim: Progress) -> None:
+        """Find the format whose samples change the victim's arrays: run every other prepared format once more.
 
-        The victim is measured again, alone, after all others.
+        The format that is found is marked `wrong`. The victim is measured again, alone, after all others.
         """
-        assert victim.now is not None and victim.converted is not None
-        self.loaded.remove(victim)
-        self.again.append(victim.task)
+        assert victim.current_checksums is not None and victim.converted is not None
+        self.prepared.remove(victim)
+        self.remeasured.append(victim.task)
         print(f"{victim.task.label}: another format has overwritten its arrays", file=sys.stderr, flush=True)
-        for suspect in list(self.loaded):
+        for suspect in list(self.prepared):
             for array in victim.converted.fmt.arrays().values():
-                array.fill(1)  # what it has written once shows again
-            before = victim.now()
-            self._attempt(suspect, self._sample)
-            if victim.now() != before:
-                reason = f"changed arrays of {victim.task.label} while {self.context.link.stage}"
+                array.fill(1)  # so that writing the same values again shows
+            before = victim.current_checksums()
+            self._attempt(suspect, self._sample_round)
+            if victim.current_checksums() != before:
+                reason = f"overwrote arrays of {victim.task.label} while {self.context.link.stage}"
                 suspect.failure = Failure("wrong", reason)
-                self._done(suspect)
+                self._finish(suspect)
             else:
-                self._watch(suspect)
-        self._let_go(victim)
+                self._record_checksums(suspect)
+        self._release(victim)
 
-    def _let_go(self, progress: Progress) -> None:
-        """Keep what the rows need, and none of the format's memory."""
+    def _release(self, progress: Progress) -> None:
+        """Keep the columns of the rows, and release the format's memory."""
         general = row.converted_columns(
-            self.context, progress.host, progress.proof, progress.converted, progress.decoded
+            self.context, progress.host, progress.integer_test, progress.converted, progress.decoded
         )
         progress.columns = {op: general | progress.columns.get(op, {}) for op in progress.task.ops}
-        progress.converted = progress.now = None
+        progress.converted = progress.current_checksums = None
         progress.bound.clear()
 
     def _report(self, progress: Progress) -> None:
-        """Send the rows of one format, measured or failed, and of those that run the same program."""
-        self._let_go(progress)
-        if progress.same_as in self.timed:
-            self._send(progress, self.timed[progress.same_as])
+        """Send the rows of one format, measured or failed, and of the formats that share its program."""
+        self._release(progress)
+        if progress.same_as in self.timed_columns:
+            self._send(progress, self.timed_columns[progress.same_as])
         elif progress.same_as is not None and progress.failure is None:
             self.waiting.append(progress)
         else:
-            timed = self._timed(progress)
+            timed = self._timed_columns(progress)
             self._send(progress, timed)
             if progress.failure is None:
-                self.timed[progress] = timed
+                self.timed_columns[progress] = timed
             for other in [other for other in self.waiting if other.same_as is progress]:
                 self.waiting.remove(other)
                 if progress.failure is not None:
@@ -252,10 +270,10 @@ class GroupRun:
                 self._send(other, timed)
         progress.series.clear()
         if progress.failure:
-            self.context.device.synchronize()  # raises DeviceFault where the failure left the device unusable
+            self.context.device.synchronize()  # raises DeviceFault if the failure left the device unusable
 
-    def _timed(self, progress: Progress) -> dict[tuple[str, str], dict[str, Any]]:
-        """The columns that timing gives, by operation and mode, with the verdict on the time."""
+    def _timed_columns(self, progress: Progress) -> dict[tuple[str, str], dict[str, Any]]:
+        """Columns of timing by operation and mode, with the check whether the time is plausible."""
         found = {}
         for case in progress.task.cases:
             known = progress.columns[case.op]

@@ -1,7 +1,7 @@
-"""Matrices that are read once a host: one process reads or generates, the others map what it has kept.
+"""Per-host matrix cache: one process reads a matrix, the others memory-map it.
 
-Where several processes of a host measure, they share a folder in `home()` (`per_host`): matrices as canonical CSR with
-what is known of them, and the locks of what only one of them may do at a time. It goes with the last of them.
+If several processes of a host measure, they share a folder below `home()`. It holds matrices as canonical CSR with
+their features, and lock files for work that only one process may do at a time. The last process removes the folder.
 """
 
 from __future__ import annotations
@@ -21,25 +21,28 @@ from spmvbench import paths
 from spmvbench.formats import Csr
 from spmvbench.matrices import Matrix
 
-CONVERTING = "converting.lock"  # held while a conversion on the host is timed
+CONVERTING = "converting.lock"  # lock of timed conversions on the host
 
 Reading = tuple[Csr, dict[str, Any], dict[str, Any]]
 
 
 def per_host(token: str) -> Path:
-    """The folder that the processes of one session share on this host."""
+    """The folder that the processes of one invocation share on this host."""
     return paths.home() / "per-host" / token
 
 
-def place(folder: Path, matrix: Matrix, seed: int, real_part: bool) -> Path:
-    """Where a matrix is kept."""
+def cache_path(folder: Path, matrix: Matrix, seed: int, real_part: bool) -> Path:
+    """The path of a matrix in the cache."""
     identity = json.dumps([matrix.id, matrix.file_sha256, seed, real_part])
     return folder / hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
-def kept(target: Path, make: Callable[[], Reading]) -> Reading:
-    """What `reading.read` gives, from `target`, or made and kept there while others wait; not kept on a full disk."""
-    with paths.turn(target.with_suffix(".lock")):
+def load_or_make(target: Path, make: Callable[[], Reading]) -> Reading:
+    """The result of `reading.read` from `target`; if missing, made and stored there while other processes wait.
+
+    It is not stored if the disk is full.
+    """
+    with paths.locked(target.with_suffix(".lock")):
         try:
             return _load(target)
         except FileNotFoundError:
@@ -51,7 +54,7 @@ def kept(target: Path, make: Callable[[], Reading]) -> Reading:
 
 def _save(target: Path, reading: Reading) -> None:
     a, known, about = reading
-    temporary = target.with_suffix(".tmp")  # what a killed process has left is written over
+    temporary = target.with_suffix(".tmp")  # what a killed process has left is overwritten
     try:
         temporary.mkdir(exist_ok=True)
         for name in ("row_ptr", "col_idx", "values"):
@@ -65,14 +68,14 @@ def _save(target: Path, reading: Reading) -> None:
 
 def _load(target: Path) -> Reading:
     shape, known, about = pickle.loads((target / "facts").read_bytes())
-    # Private pages: what a format writes to them stays its process's own.
+    # Private pages: what a format writes to them does not reach other processes.
     arrays = (np.load(target / f"{name}.npy", mmap_mode="c") for name in ("row_ptr", "col_idx", "values"))
     return Csr(shape, *(array.view(np.ndarray) for array in arrays)), known, about
 
 
-def forget(folder: Path, needed: Iterable[Path]) -> None:
-    """Remove the matrices that nobody needs any more. Who has mapped one keeps it."""
+def remove_unneeded(folder: Path, needed: Iterable[Path]) -> None:
+    """Remove the matrices that are not in `needed`. Processes that have mapped one keep their mapping."""
     for target in {path for path in folder.glob("*") if path.is_dir() and not path.suffix} - set(needed):
-        with paths.turn(target.with_suffix(".lock"), lambda: True) as had:
+        with paths.locked(target.with_suffix(".lock"), lambda: True) as had:
             if had:
                 shutil.rmtree(target, ignore_errors=True)

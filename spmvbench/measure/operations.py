@@ -1,7 +1,7 @@
-"""What a format computes: y = A x, and what else is timed and judged by the same core.
+"""Operations: y = A x, and the others that are timed and verified in the same way.
 
-An operation says what a format is handed for A, x and y, what y is right, and how much work that is. Its name holds
-whatever tells two of its kind apart, so that rows of different names are never compared.
+An operation defines which A, x and y a format gets, the reference for y, and the amount of work. Its name includes
+every parameter, so that rows with different names are never compared.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from spmvbench.measure.verify import Checks, Reference
 
 DENSITIES = (0.1, 0.01, 0.001, 0.0001)  # of x, those of Ji et al. (ICPP 2022)
 SOURCES = 8
-WHOLE_CHECKS = 16  # x of whole numbers that a sparse product is checked with, where the matrix is small enough
+INTEGER_CHECKS = 16  # maximum number of integer x in the checks of a sparse product
 
 
 @dataclass(frozen=True)
 class Operation:
     """An operation with its parameter.
 
-    name: as rows have it. Class attributes: key (what `Format.op` says), streams (it reads the whole matrix whatever x
-    holds, so that bytes over time are a bandwidth), pattern (values do not matter: one type stands for all).
+    name: as in rows. Class attributes: key (the value of `Format.op`), streams (whether it reads the whole matrix for
+    any x, so that bytes over time are a bandwidth), pattern (whether values are ignored, so that one type is enough).
     """
 
     name: str
@@ -44,36 +44,38 @@ class Operation:
 
     @property
     def parameter(self) -> str:
-        """What the name says behind the kind; empty where there is nothing to say."""
+        """The part of the name after the ``@``; empty without a parameter."""
         return self.name.partition("@")[2]
 
     def matrix(self, a: Csr) -> Csr:
-        """What formats convert, of the matrix as it was read and in the case's type. Raises Skip where that is none."""
+        """The matrix that formats convert, from the one that was read, in the case's type. Raises Skip if there is
+        none.
+        """
         return a
 
     def vectors(self, a: Csr) -> tuple[Any, Array]:
-        """An x and a y of the sizes and types that launches are bound to, on the host."""
+        """An x and a y on the host, of the sizes and types that launches are bound to."""
         raise NotImplementedError
 
     def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
-        """All that y is held to, for what `matrix` gave, on the host and on the device.
+        """All references for y, from the result of `matrix` on the host and on the device.
 
-        seed: of what is the same in every run. fresh: seed of what no format can know. Raises Skip where there is no
-        right answer.
+        seed: of everything that is equal in all runs. fresh: seed of what no format can know. Raises Skip if there is
+        no correct result.
         """
         raise NotImplementedError
 
-    def told(self, a: Csr, seed: int) -> tuple[int, dict[str, Any]]:
-        """The work of the run that is timed, and the facts that its rows keep: what the matrix and `seed` determine.
+    def work_and_details(self, a: Csr, seed: int) -> tuple[int, dict[str, Any]]:
+        """The work of the timed run, and details for its rows, from the matrix and `seed`.
 
-        a: what `matrix` gave, on the host.
+        a: the result of `matrix`, on the host.
         """
         return 2 * a.nnz, {}
 
 
 @dataclass(frozen=True)
 class Spmv(Operation):
-    """Y = A x with a dense x, two flops an entry."""
+    """y = A x with a dense x; two flops per entry."""
 
     key = "spmv"
     streams = True
@@ -83,22 +85,22 @@ class Spmv(Operation):
         return np.zeros(a.cols, a.dtype), np.zeros(a.rows, a.dtype)
 
     def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
-        """As `verify.checks` has them."""
+        """See `verify.checks`."""
         return verify.checks(a, device_a, device, seed, fresh)
 
 
 @dataclass(frozen=True)
 class Spmspv(Operation):
-    """Y = A x with a sparse x of random places, and a dense y; ``spmspv@0.01`` names the density of x.
+    """y = A x with a sparse x of random positions, and a dense y; ``spmspv@0.01`` names the density of x.
 
-    Work is that of the whole matrix, two flops an entry, as Ji et al. count it: rates compare with those of a dense x.
-    A row keeps in `detail` how many products there really are, and is held to exactly 0 where it has none.
+    The work is that of the whole matrix, two flops per entry, as Ji et al. count it: rates compare with those of a
+    dense x. A row stores the actual number of products in `detail`. Rows of A without products must be exactly 0.
     """
 
     key = "spmspv"
 
     def entries(self, cols: int) -> int:
-        """The entries of x: its share of the columns, one at least."""
+        """Number of entries of x: its share of the columns, at least one."""
         return min(max(math.floor(float(self.parameter) * cols), 1), cols)
 
     def vectors(self, a: Csr) -> tuple[SparseVector, Array]:
@@ -108,24 +110,25 @@ class Spmspv(Operation):
         return x, np.zeros(a.rows, a.dtype)
 
     def places(self, a: Csr, source: int, index: int) -> np.ndarray:
-        """The places of an x, rising, drawn from a seed and the x's number among those that are drawn."""
+        """Positions of an x, rising, drawn from a seed and the number of the x."""
         return np.sort(np.random.default_rng((source, index)).permutation(a.cols)[: self.entries(a.cols)])
 
-    def told(self, a: Csr, seed: int) -> tuple[int, dict[str, Any]]:
-        """Two flops an entry of A, and how many entries x has and how many of A meet one."""
+    def work_and_details(self, a: Csr, seed: int) -> tuple[int, dict[str, Any]]:
+        """Two flops per entry of A; the entries of x, and the number of entries of A that meet one."""
         met = np.zeros(a.cols, bool)
         met[self.places(a, seed, 1)] = True
         return 2 * a.nnz, {"entries_x": self.entries(a.cols), "products": int(np.count_nonzero(met[a.col_idx]))}
 
     def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
-        """Two x by SciPy; then whole numbers at places that are dealt out, so that as many columns as can be are met.
+        """Two x with results by SciPy; then integer x at shuffled positions, which cover as many columns as possible.
 
-        The places of the x that is timed come from the run's seed, its values and all other x from `fresh`.
+        The positions of the timed x come from the run's seed; its values and all other x come from `fresh`.
         """
-        answer, k = verify.answers(a), self.entries(a.cols)
+        reference_for, k = verify.reference_of(a), self.entries(a.cols)
 
         def chosen(places: np.ndarray, values: np.ndarray) -> SparseVector:
-            return SparseVector(*map(device.to_device, (np.sort(places).astype(np.int32), values)), a.cols)
+            index, value = map(device.to_device, (np.sort(places).astype(np.int32), values))
+            return SparseVector(index, value, a.cols)
 
         dense = []
         for index, source in enumerate((fresh, seed)):
@@ -133,35 +136,35 @@ class Spmspv(Operation):
             values = verify.both_signs(k, np.random.default_rng((fresh, 2 + index)), a.dtype)
             x = np.zeros(a.cols, a.dtype)
             x[places] = values
-            reference = answer(x)
+            reference = reference_for(x)
             moved = Reference(np.zeros(0), reference.y, reference.bound).moved(device)
             dense.append(replace(moved, x=chosen(places, values)))
 
-        rng, whole = np.random.default_rng((fresh, 4)), []
-        largest, dealt = verify.largest_whole(a), rng.permutation(a.cols)
-        most = min(WHOLE_CHECKS, verify.SPARSE_WORK // max(a.nnz, 1), -(-a.cols // max(k, 1)))
+        rng, integer = np.random.default_rng((fresh, 4)), []
+        largest, shuffled = verify.largest_integer(a), rng.permutation(a.cols)
+        most = min(INTEGER_CHECKS, verify.SPARSE_WORK // max(a.nnz, 1), -(-a.cols // max(k, 1)))
         for first in range(0, max(most, 2) * k, max(k, 1)) if largest else ():
-            places = dealt[np.arange(first, first + k) % a.cols]
+            places = shuffled[np.arange(first, first + k) % a.cols]
             sparse = chosen(places, rng.integers(1, largest, k, endpoint=True).astype(a.dtype))
-            whole.append(replace(verify.whole_answer(device_a, sparse.dense()), x=sparse))
-        return Checks(dense, whole, [], *self.told(a, seed))
+            integer.append(replace(verify.integer_answer(device_a, sparse.dense()), x=sparse))
+        return Checks(dense, integer, [], *self.work_and_details(a, seed))
 
 
 @dataclass(frozen=True)
 class Bfs(Operation):
-    """Breadth-first search: the level of every vertex from one source, -1 where no path leads; ``bfs@0``.
+    """Breadth-first search: the level of each vertex from one source, -1 if it is unreachable; ``bfs@0``.
 
-    Source 0 is the vertex of highest degree, the first of them, the others random vertices that it reaches, by the
-    run's seed. The graph of ``bfs`` is A | A^T, that of ``bfs-directed`` has an arc from i to j for each entry (i, j);
-    neither has the diagonal. Work is the arcs that leave reached vertices, each as stored: in an undirected graph twice
-    what Graph500 counts.
+    Source 0 is the first vertex of highest degree. The others are random vertices that it reaches, by the run's seed.
+    The graph of ``bfs`` is A | A^T; that of ``bfs-directed`` has an arc from i to j for each entry (i, j). Neither has
+    the diagonal. Work is the number of arcs that leave reached vertices, each as stored: in an undirected graph twice
+    the count of Graph500.
     """
 
     key = "bfs"
     pattern = True
 
     def matrix(self, a: Csr) -> Csr:
-        """The square matrix without its diagonal, as ones; arcs go both ways unless it is directed."""
+        """The square matrix without its diagonal, as ones; arcs go both ways unless the graph is directed."""
         if a.rows != a.cols:
             raise Skip(f"a search needs a square matrix, this one is {a.rows} x {a.cols}")
         if not a.rows:
@@ -175,11 +178,11 @@ class Bfs(Operation):
         return Csr(a.shape, a.row_ptr, a.col_idx, np.ones(a.nnz, np.float32))
 
     def vectors(self, a: Csr) -> tuple[Array, Array]:
-        """The source, and a level a vertex."""
+        """The source, and one level per vertex."""
         return np.zeros(1, np.int32), np.zeros(a.rows, np.int32)
 
     def source(self, a: Csr, seed: int) -> int:
-        """The vertex that the search starts from."""
+        """The vertex at which the search starts."""
         hub = int(a.row_lengths.argmax())
         reached = np.flatnonzero(levels(a, hub) > 0)
         number = int(self.parameter)
@@ -187,8 +190,8 @@ class Bfs(Operation):
             return hub
         return int(np.random.default_rng(seed).permutation(reached)[(number - 1) % len(reached)])
 
-    def told(self, a: Csr, seed: int) -> tuple[int, dict[str, Any]]:
-        """The arcs that the search looks at, and its source, levels and vertices."""
+    def work_and_details(self, a: Csr, seed: int) -> tuple[int, dict[str, Any]]:
+        """The arcs that the search visits; its source, number of levels and of reached vertices, and all arcs."""
         source = self.source(a, seed)
         found = levels(a, source)
         arcs = int(a.row_lengths[found >= 0].sum())
@@ -200,19 +203,19 @@ class Bfs(Operation):
         }
 
     def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
-        """Levels are compared with the host's, from this source and from one that no format can know."""
+        """Levels from the host, for this source and for one that no format can know."""
         source = self.source(a, seed)
         other = int(np.random.default_rng(fresh).integers(a.rows))
         dense = [
             Reference(np.full(1, start, np.int32), levels(a, start).astype(np.float64), np.zeros(1)).moved(device)
             for start in (other, source)
         ]
-        return Checks(dense, [], [], *self.told(a, seed))
+        return Checks(dense, [], [], *self.work_and_details(a, seed))
 
 
-@lru_cache(maxsize=3)  # the hub's are asked for by every source
+@lru_cache(maxsize=3)  # every source needs those of the hub
 def levels(a: Csr, source: int) -> np.ndarray:
-    """The level of every vertex, (rows,) int32, -1 where none leads: by SciPy's search on the host.
+    """The level of each vertex, (rows,) int32, -1 if unreachable: by SciPy's search on the host.
 
     a: an arc from i to j for each entry (i, j).
     """
@@ -223,11 +226,11 @@ def levels(a: Csr, source: int) -> np.ndarray:
     order, parent = breadth_first_order(graph, source, directed=True)
     place = np.empty(a.rows, np.int64)
     place[order] = np.arange(len(order))
-    before = place[parent[order[1:]]]  # rising: who was found first is looked at first
+    before = place[parent[order[1:]]]  # rising: vertices are visited in the order in which they were found
     found = np.full(a.rows, -1, np.int32)
     found[source] = 0
     level, begin, end = 0, 0, 1
-    while end < len(order):  # vertices whose parents end before this level ends are of the next
+    while end < len(order):  # the next level: vertices whose parents are of this one
         begin, end, level = end, 1 + int(np.searchsorted(before, end)), level + 1
         found[order[begin:end]] = level
     return found
@@ -243,7 +246,7 @@ _PARAMETERS = {
 
 
 def kind(name: str) -> str:
-    """An operation's name up to its parameter: those of one kind share a matrix, and formats converted from it."""
+    """An operation's name without its parameter. Operations of one kind share a matrix and the converted formats."""
     return name.partition("@")[0]
 
 
@@ -272,7 +275,9 @@ def instances(word: str) -> list[str]:
 
 
 def parse(words: Iterable[str]) -> list[str]:
-    """The names of all that the words stand for, those of one kind together, none twice. Raises UsageError."""
+    """The names of all that the words stand for, without repeats, those of one kind next to each other. Raises
+    UsageError.
+    """
     names = dict.fromkeys(name for word in words for name in instances(word))
     order = list(dict.fromkeys(map(kind, names)))
     return sorted(names, key=lambda name: order.index(kind(name)))
@@ -280,7 +285,7 @@ def parse(words: Iterable[str]) -> list[str]:
 
 @cache
 def get(name: str) -> Operation:
-    """The operation of a name, as `instances` gives it. Raises UsageError."""
+    """The operation of a name, as `instances` returns it. Raises UsageError."""
     if instances(name) != [name]:
         raise UsageError(f"{name!r} names several operations: {', '.join(instances(name))}")
     return OPERATIONS[kind(name)](name)

@@ -1,4 +1,4 @@
-"""Which program a format runs on a matrix: labels that run the same one are several names of it."""
+"""Hash of the program that a format runs on a matrix: formats with the same hash are names of one program."""
 
 from __future__ import annotations
 
@@ -29,21 +29,24 @@ def program_hash(
     y: Array,
     code: str = "",
 ) -> str:
-    """SHA-256 (16 hex digits) of what one SpMV runs: two formats of one matrix that give the same are one program.
+    """SHA-256 (16 hex digits) of what one SpMV runs: two formats with the same hash on a matrix are one program.
 
-    launches: those of `fmt` for this x and y, which lie on the device. code: `Program.code_hash` of them; where it is
-    empty, the text of their kernels' files stands for it.
+    launches: those of `fmt` for this x and y on the device. code: their `Program.code_hash`; if empty, the text of
+    their kernels' files is hashed instead.
 
-    What counts: the steps in order, each with its kernel, grid, block and dynamic shared memory, or its turns; scalars
-    with their types; of every array its place among the arguments, type, shape, and which arguments are one array; the
-    contents of those that are stored; the orders in which x and y are taken. x and y count by their place alone. So do
-    arrays that are neither stored nor x or y and that some step may write to: they are scratch space, which may hold
-    anything. Those that no step may write to are tables, whose contents count. Names of arrays and parts do not count,
-    nor stored arrays that no step takes, nor launches with an empty grid. What a library does in a call cannot be seen:
-    its name and the format's parameters stand for it.
+    Included are: the steps in order, each with its kernel, grid, block and dynamic shared memory, or its number of
+    repetitions; scalars with their types; for each array its position among the arguments, type, shape, and whether two
+    arguments are the same array; the content of stored arrays; the orders of x and y.
+
+    x and y count by position alone. Arrays that are neither stored nor x or y, and that some step may write to, are
+    scratch space: their content does not count. If no step may write to them, they are tables, and their content
+    counts.
+
+    Not included are: names of arrays and kernels' parts, stored arrays that no step takes, launches with an empty grid.
+    A library call is represented by its name and the format's parameters.
     """
     arrays = _Arrays(fmt, launches, x, y)
-    steps = list(_told(launches, arrays.described, sorted(fmt.params.items())))
+    steps = list(_plain_steps(launches, arrays.described, sorted(fmt.params.items())))
     orders = [None if order is None else arrays.content(order) for order in (fmt.x_order, fmt.y_order)]
     ran = [step for step in single_steps(launches) if isinstance(step, Launch) and _has_work(step)]
     codes = code or [_code_hash(launch.source) for launch in ran]
@@ -54,9 +57,9 @@ def program_hash(
 def on_matrix(
     chosen: Iterable[tuple[type[Format], Mapping[str, Any]]], a: Csr, device: Device, max_bytes: int
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """What formats of y = A x would run on a matrix: `program_hash` by label; and why the others run nothing, likewise.
+    """`program_hash` by label for formats of y = A x on a matrix; and the reasons of those that cannot run, likewise.
 
-    They are converted, within `max_bytes`, and nothing is compiled or run.
+    They are converted, within `max_bytes`. Nothing is compiled or run.
     """
     a = a.on(device.xp).read_only()
     x, y = (device.to_device(vector) for vector in operations.get("spmv").vectors(a))
@@ -70,13 +73,13 @@ def on_matrix(
             programs[label] = program_hash(fmt, fmt.launches(x, y), device, x, y)
         except Skip as skip:
             failed[label] = skip.reason
-        except Exception as error:  # a format's own code may raise anything
+        except Exception as error:  # code of a format may raise anything
             failed[label] = f"{type(error).__name__}: {error}"
     return programs, failed
 
 
 class _Arrays:
-    """The arrays that steps take, without their names and addresses. contents: those whose contents count."""
+    """Arrays that steps take, described without names and addresses. contents: those whose content counts."""
 
     def __init__(self, fmt: Format, launches: Sequence[Launch | Call | Loop], x: Array | SparseVector, y: Array):
         self._vectors = {f"x{i}": span_of(part) for i, part in enumerate(parts(x))} | {"y": span_of(y)}
@@ -84,11 +87,11 @@ class _Arrays:
         self._written = {
             span_of(array) for step in filter(_has_work, single_steps(launches)) for array in _outputs(step)
         }
-        self._numbers: dict[tuple[int, int], int] = {}  # in the order in which steps take them
+        self._numbers: dict[tuple[int, int], int] = {}  # in the order of the steps' arguments
         self.contents: list[Array] = []
 
     def described(self, arg: Any) -> tuple[Any, ...]:
-        """An argument in plain values."""
+        """An argument as plain values."""
         if isinstance(arg, np.generic):
             return arg.dtype.str, arg.tobytes()
         form, span = _form(arg), span_of(arg)
@@ -106,7 +109,7 @@ class _Arrays:
         return *form, self._numbers[span], self.content(arg)
 
     def content(self, array: Array) -> tuple[Any, ...]:
-        """An array whose content counts: its form, and its place among the contents."""
+        """The form of an array whose content counts, and its place in `contents`."""
         self.contents.append(array_module(array).ascontiguousarray(array))
         return *_form(array), len(self.contents)
 
@@ -116,13 +119,13 @@ def _form(array: Array) -> tuple[Any, ...]:
     return array.dtype.str, array.shape, order
 
 
-def _told(
+def _plain_steps(
     steps: Sequence[Launch | Call | Loop], described: Callable[[Any], tuple[Any, ...]], params: list[Any]
 ) -> Iterator[tuple[Any, ...]]:
-    """Steps in plain values."""
+    """Steps as plain values."""
     for step in filter(_has_work, steps):
         if isinstance(step, Loop):
-            yield "loop", step.limit, list(_told(step.steps, described, params)), described(step.more)
+            yield "loop", step.limit, list(_plain_steps(step.steps, described, params)), described(step.more)
         elif isinstance(step, Call):
             yield "call", step.name, params, [described(arg) for arg in step.args]
         else:
@@ -137,7 +140,7 @@ def _has_work(step: Launch | Call | Loop) -> bool:
 
 
 def _outputs(step: Launch | Call) -> list[Array]:
-    """The arrays that a step may write to: all of which its kernel's declaration does not say that they are const."""
+    """Arrays that a step may write to: all that its kernel does not declare const."""
     read_only = _read_only(step.source, step.kernel.partition("<")[0]) if isinstance(step, Launch) else ()
     known = len(read_only) == len(step.args)
     return [arg for i, arg in enumerate(step.args) if not isinstance(arg, np.generic) and not (known and read_only[i])]
@@ -145,7 +148,7 @@ def _outputs(step: Launch | Call) -> list[Array]:
 
 @cache
 def _read_only(source: str, kernel: str) -> tuple[bool, ...]:
-    """Of each parameter of a kernel whether it is a pointer to const; () where its declaration was not found."""
+    """For each parameter of a kernel, whether it is a pointer to const; () if the declaration was not found."""
     found = re.search(rf"__global__[^;{{}}]*?\b{re.escape(kernel)}\s*\(([^(){{}}]*)\)\s*{{", _text(source))
     if not found:
         return ()
@@ -160,7 +163,7 @@ def _code_hash(source: str) -> str:
 
 @cache
 def _text(source: str) -> str:
-    """The code of a kernels' file and of all that it includes, without comments and layout."""
+    """Code of a kernel file and of all that it includes, without comments and layout."""
     path = kernel_path(source)
     files = (path, *kernels.headers(path))
     return "\n".join(f"{file.name}\0{kernels.code(kernels.read(file))}" for file in files)

@@ -1,7 +1,7 @@
 """The row of a case, made from the results of its stages: where each measured column comes from.
 
-What is known before (`plan.Case.columns`) and of the matrix (`worker.measure`) is added by the driver; the meaning and
-unit of each column is in `record.COLUMNS`.
+The driver adds the columns that are known before (`cases.Case.columns`) and those of the matrix (`worker.measure`).
+Meaning and unit of each column: `rows.schema.COLUMNS`.
 """
 
 from __future__ import annotations
@@ -14,23 +14,25 @@ from typing import Any
 from spmvbench.formats.vectors import parts
 from spmvbench.measure import bounds, timing
 from spmvbench.measure.cases import Case
-from spmvbench.measure.stages import Bound, Context, Converted, Decoded, Failure, Finished, HostConversion, Proof
+from spmvbench.measure.stages import Bound, Context, Converted, Decoded, Failure, Finished, HostConversion, IntegerTest
+
+NEAR_LAUNCH_OVERHEAD = 2  # shorter times, as multiples of the launch overhead, say little about the format
 
 
 def converted_columns(
     context: Context,
     host: HostConversion | None,
-    proof: Proof | None,
+    integer_test: IntegerTest | None,
     converted: Converted | None,
     decoded: Decoded | None,
 ) -> dict[str, Any]:
-    """What the stages up to decoding tell: columns of every case of a format."""
+    """Columns of the stages up to decoding, the same for every case of a format."""
     found: dict[str, Any] = {}
     if host is not None:
         known = {"t_convert_host": host.seconds, "t_transfer": host.transfer}
         found |= {name: seconds for name, seconds in known.items() if not math.isnan(seconds)}
     if converted is not None:
-        nnz, size = context.shared.a.nnz, converted.fmt.nbytes
+        nnz, size = context.references.a.nnz, converted.fmt.nbytes
         found |= {
             "bytes_format": size,
             "bytes_per_nnz": size / nnz if nnz else math.nan,
@@ -40,19 +42,19 @@ def converted_columns(
             found |= {"t_convert_device": converted.seconds, "bytes_peak": converted.peak}
     if decoded is not None:
         found |= {"decoded": decoded.decoded, "t_decode": decoded.seconds}
-    if proof is not None and proof.passed:
-        found["t_compile"] = proof.compile
+    if integer_test is not None and integer_test.passed:
+        found["t_compile"] = integer_test.compile
     return found
 
 
-def bound_columns(context: Context, op: str, proof: Proof, bound: Bound) -> dict[str, Any]:
-    """What binding tells: columns of every mode of an operation."""
+def bound_columns(context: Context, op: str, integer_test: IntegerTest, bound: Bound) -> dict[str, Any]:
+    """Columns of the binding stage, the same for every mode of an operation."""
     found: dict[str, Any] = {
         "launches": len(bound.steps),
         "code_hash": bound.program.code_hash,
         "program": bound.program_hash,
         "t_setup": bound.setup,
-        "t_compile": bound.program.compile_seconds + proof.compile,
+        "t_compile": bound.program.compile_seconds + integer_test.compile,
         "bytes_workspace": bound.workspace,
         "detail": json.dumps(bound.detail, default=float) if bound.detail else "",
     }
@@ -63,20 +65,23 @@ def bound_columns(context: Context, op: str, proof: Proof, bound: Bound) -> dict
 
 
 def finished_columns(case: Case, finished: Finished, known: Mapping[str, Any]) -> dict[str, Any]:
-    """What is found after the last round."""
+    """Columns of the stages after the last round."""
     found: dict[str, Any] = {"t_x_changed": finished.t_x_changed.get(case.mode, math.nan)}
-    if case.mode == "hot" and finished.t_parts:
-        found["t_parts"] = json.dumps(finished.t_parts)
+    if case.mode == "hot" and finished.t_kernels:
+        found["t_parts"] = json.dumps(finished.t_kernels)
     if finished.detail:
         found["detail"] = json.dumps(json.loads(known.get("detail") or "{}") | finished.detail)
     return found
 
 
 def timed_columns(context: Context, case: Case, series: timing.Series, known: Mapping[str, Any]) -> dict[str, Any]:
-    """The samples, and what sets their median beside the work, the bytes and the device."""
+    """Columns of the samples, and of the rates and bounds that follow from their median."""
     found = timing.summary(series)
-    median, work = found["t_median"], context.shared.checks[case.op].work
-    found |= {"work": work, "near_launch_floor": median < 2 * context.facts["launch_floor"][case.mode]}
+    median, work = found["t_median"], context.references.checks[case.op].work
+    found |= {
+        "work": work,
+        "near_launch_floor": median < NEAR_LAUNCH_OVERHEAD * context.facts["launch_floor"][case.mode],
+    }
     if median > 0:
         found["gflops"] = 1e-9 * work / median
     if "model_bytes" in known:
@@ -84,7 +89,7 @@ def timed_columns(context: Context, case: Case, series: timing.Series, known: Ma
             found["gbps"] = 1e-9 * known["model_bytes"] / median
         found |= bounds.columns(
             context.facts.get("roofs", {}),
-            nnz=context.shared.a.nnz,
+            nnz=context.references.a.nnz,
             fetched=context.fetched,
             model_bytes=known["model_bytes"],
             x_bytes=parts(context.x[case.op])[-1].nbytes,
@@ -93,7 +98,7 @@ def timed_columns(context: Context, case: Case, series: timing.Series, known: Ma
 
 
 def failure_columns(failure: Failure | None) -> dict[str, Any]:
-    """The status of a case, and why."""
+    """Status and reason of a case."""
     if failure is None:
         return {"status": "ok"}
     sizes = {"bytes_needed": failure.bytes_needed, "bytes_limit": failure.bytes_limit}
@@ -101,7 +106,7 @@ def failure_columns(failure: Failure | None) -> dict[str, Any]:
 
 
 def implausible(context: Context, case: Case, known: Mapping[str, Any]) -> Failure | None:
-    """The verdict on a time that is shorter than reading the arrays and writing y takes; None where it is not."""
+    """A failure if the time is shorter than reading the arrays and writing y takes; None otherwise."""
     found = context.facts.get("roofs", {})
     if not found or "model_bytes" not in known or not known.get("samples"):
         return None

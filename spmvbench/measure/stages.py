@@ -1,10 +1,11 @@
-"""What is done to one format of a group, stage by stage.
+"""Stages of measuring one format.
 
-    convert_on_host -> prove -> convert -> decode -> bind -> verify_answers -> take_samples (each round) -> finish
+    convert_on_host -> verify_integers -> convert -> decode -> bind -> verify_answers
+        -> take_samples (each round) -> finish
 
-Every stage is a function: it takes what the formats of the group share (`Context`), which format it is (`Task`) and the
-results of the stages before, and returns a frozen result. A stage that finds a wrong answer raises Wrong; `failure_of`
-makes one Failure of whatever a stage raises. `row.row` makes the row from these results.
+Each stage is a function of the data that the formats of a group share (`Context`), the format (`Task`) and the results
+of earlier stages. It returns a frozen result. A stage that finds a wrong result raises Wrong; `failure_of` turns any
+exception of a stage into a Failure. `row` makes the row from these results.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from spmvbench.devices.guards import Guards
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Call, Format, Launch, Loop, Skip
 from spmvbench.formats.arrays import cdiv
-from spmvbench.formats.base import ctype
+from spmvbench.formats.base import REGISTRY, ctype
 from spmvbench.formats.dependencies import check_sources
 from spmvbench.formats.footprint import bytes_read, footprint
 from spmvbench.formats.vectors import parts
@@ -38,20 +39,20 @@ from spmvbench.measure.matrix_cache import CONVERTING
 from spmvbench.measure.operations import Operation
 from spmvbench.measure.program import program_hash
 from spmvbench.measure.protocol import WAITING, Link
-from spmvbench.measure.references import Shared
+from spmvbench.measure.references import References
 
 COMPILING = "compiling"
-MOST_LEVELS = 2000  # of a search that rows keep
-CONVERSIONS = 0.02  # seconds that converting again for a better time may have begun after
-DECODED_ENTRIES = 1 << 27  # of the largest matrix that is decoded: beyond it the sort takes seconds and its memory GBs
-X_CHANGED_PAIRS = 8  # least changes of x, two at a time, in one sample with a changing x
-X_CHANGED_SLOWER = 1.25  # times as slow with a changing x as without, beyond all that caches explain: work is skipped
+MAX_LEVELS = 2000  # of a search, in a row
+REPEAT_CONVERSION_SECONDS = 0.02  # seconds of conversions, before another one begins
+MAX_DECODED_ENTRIES = 1 << 27  # larger matrices are not decoded: sorting takes seconds and GBs
+X_CHANGED_PAIRS = 8  # minimum pairs of changes of x in one sample
+X_CHANGED_SLOWER = 1.25  # work is skipped if an SpMV takes so many times longer while x changes
 X_CHANGED_TRIES = 4
-X_CHANGED_ALLOWANCE = 2e-6  # seconds: what two more nodes of a graph, and a colder x, cost a short SpMV
+X_CHANGED_ALLOWANCE = 2e-6  # seconds: two more graph nodes and a colder x, for a short SpMV
 
 
 class Wrong(Exception):
-    """A check failed. ratio: the error of the verdict over its bound; NaN where what was written is another's."""
+    """A check failed. ratio: the error as a fraction of its bound; NaN if an array was overwritten."""
 
     def __init__(self, reason: str, ratio: float = math.nan):
         super().__init__(reason)
@@ -60,7 +61,7 @@ class Wrong(Exception):
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a case has no time: the columns of its row. bytes_*: where a size was the reason."""
+    """Why a case has no time: the columns of its row. bytes_*: if a size was the reason."""
 
     status: str
     reason: str
@@ -77,7 +78,7 @@ class Task:
 
     @property
     def cls(self) -> type[Format]:
-        """The format."""
+        """The format's class."""
         return formats.get(self.cases[0].format)
 
     @property
@@ -87,21 +88,21 @@ class Task:
 
     @property
     def label(self) -> str:
-        """The format as tables name it."""
+        """The format's name in tables."""
         return self.cases[0].label
 
     @property
     def ops(self) -> list[str]:
-        """The names of its operations, each once."""
+        """Names of its operations, without repeats."""
         return list(dict.fromkeys(case.op for case in self.cases))
 
 
 @dataclass
 class Context:
-    """What the formats of a group share: the device, the matrix with its right answers, x and y on the device.
+    """Data that the formats of a group share: the device, the matrix with its references, x and y on the device.
 
-    x: by operation; all write one y. read_again: makes `shared` anew, after a format has changed it. waited: seconds
-    that stages have waited for other processes.
+    x: by operation; all operations write the same y. read_again: makes `references` anew after a format has changed
+    them. waited: seconds that stages have waited for other processes.
     """
 
     link: Link
@@ -110,59 +111,59 @@ class Context:
     facts: dict[str, Any]
     rule: timing.Rule
     ops: dict[str, Operation]
-    shared: Shared
+    references: References
     fetched: bounds.Fetched
-    read_again: Callable[[], Shared]
+    read_again: Callable[[], References]
     waited: float = 0.0
 
     def __post_init__(self) -> None:
         self.guards = Guards(self.device)
-        vectors = {name: op.vectors(self.shared.a) for name, op in self.ops.items()}
+        vectors = {name: op.vectors(self.references.a) for name, op in self.ops.items()}
         self.x = {
             name: self.guards.hold_vector("x" if len(vectors) == 1 else f"x of {name}", x)
             for name, (x, _) in vectors.items()
         }
-        self.y = self.guards.hold_vector("y", next(iter(vectors.values()))[1])
+        self.y = self.guards.hold("y", self.device.to_device(next(iter(vectors.values()))[1]))
         self.guards.watch()
-        self._flips: dict[str, float] = {}
+        self._change_x_seconds: dict[str, float] = {}
 
     def begin(self, task: Task, stage: str, op: str = "") -> None:
-        """Tell the parent which stage of which format begins; with the operation where there are several."""
+        """Report to the parent that a stage of a format begins; with the operation if there are several."""
         self.link.begin(task.index, self.named(stage, op))
 
     def named(self, stage: str, op: str = "") -> str:
-        """A stage, or when a check was, in words."""
+        """The text of a stage or check, with the operation if there are several."""
         return stage if not op or len(self.ops) == 1 else f"{stage}, {op}"
 
     def inspect(self, guards: Guards | None) -> None:
-        """Restores shared arrays that a format has overwritten. Raises Wrong where there are any."""
+        """Restore shared arrays that a format has overwritten. Raises Wrong if there are any."""
         self.device.synchronize()
-        beside = [name for held in (self.guards, guards) if held for name in held.trespassed()]
-        altered = self.shared.altered()
-        if altered:
-            self.shared = self.read_again()
-        written = [*(f"wrote beyond {name}" for name in beside), *(f"changed the shared {name}" for name in altered)]
+        beyond = [name for watched in (self.guards, guards) if watched for name in watched.trespassed()]
+        changed = self.references.changed()
+        if changed:
+            self.references = self.read_again()
+        written = [*(f"wrote beyond {name}" for name in beyond), *(f"changed the shared {name}" for name in changed)]
         if written:
             raise Wrong(f"{' and '.join(written)} while {self.link.stage}")
 
-    def flip_seconds(self, op: str) -> float:
-        """Seconds that one change of x takes by itself, in a graph of many: the same for all formats."""
-        if op not in self._flips:
+    def change_x_seconds(self, op: str) -> float:
+        """Seconds of one change of x alone, in a graph of many changes; the same for all formats."""
+        if op not in self._change_x_seconds:
             rule = replace(self.rule, rounds=1, budget=self.rule.budget / 10)
-            series = timing.prepare(self.device.compile([self.flip(op)]), self.device, "hot", rule)
+            series = timing.prepare(self.device.compile([self.change_x(op)]), self.device, "hot", rule)
             timing.take_round(series, self.device, rule)
-            self._flips[op] = timing.summary(series)["t_median"]
-        return self._flips[op]
+            self._change_x_seconds[op] = timing.summary(series)["t_median"]
+        return self._change_x_seconds[op]
 
-    def flip(self, op: str) -> Launch:
-        """The launch that changes x, in place; run twice, it leaves x as it was.
+    def change_x(self, op: str) -> Launch:
+        """The launch that changes x in place; two of them leave x as it was.
 
-        Values change their sign. A search's source becomes another and back: the two that its checks know.
+        Values change their sign. A search's source alternates between the two sources that its references know.
         """
         values = parts(self.x[op])[-1]
         total = 0
         if values.dtype.kind != "f":
-            first, second = (int(reference.x[0]) for reference in self.shared.checks[op].dense[:2])
+            first, second = (int(parts(reference.x)[0][0]) for reference in self.references.checks[op].dense[:2])
             total = first + second
         args = (values, values.dtype.type(total), np.int64(len(values)))
         return Launch("vector.cu", f"reflect<{ctype(values)}>", cdiv(len(values), 256), 256, args)
@@ -170,7 +171,7 @@ class Context:
 
 @dataclass(frozen=True)
 class HostConversion:
-    """Conversion on the host. seconds, transfer: NaN where left out. fmt: kept where host and device share memory."""
+    """Conversion on the host. seconds, transfer: NaN if left out. fmt: kept if host and device share memory."""
 
     fmt: Format | None = None
     seconds: float = math.nan
@@ -178,8 +179,10 @@ class HostConversion:
 
 
 @dataclass(frozen=True)
-class Proof:
-    """The exact integer test. passed: False where there was none. compile: seconds. error: largest over its bound."""
+class IntegerTest:
+    """Result of the exact integer test. passed: False if it was not possible. compile: seconds. error: the largest, as
+    a fraction of its bound.
+    """
 
     passed: bool
     compile: float = 0.0
@@ -188,7 +191,9 @@ class Proof:
 
 @dataclass(frozen=True)
 class Converted:
-    """A format between guards in the device's memory. seconds: of its conversion there; peak: bytes held meanwhile."""
+    """A format between guards in device memory. seconds: of the conversion on the device; peak: bytes allocated
+    meanwhile.
+    """
 
     fmt: Format
     guards: Guards
@@ -198,7 +203,7 @@ class Converted:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Whether decoding the arrays gave the matrix back: ``yes``, or ``no`` with the reason. seconds: what it took."""
+    """Whether decoding the arrays reproduces the matrix: ``yes``, or ``no`` with the reason. seconds: its duration."""
 
     decoded: str
     seconds: float = math.nan
@@ -206,11 +211,11 @@ class Decoded:
 
 @dataclass(frozen=True)
 class Bound:
-    """A format's launches for one operation, bound to its x and y.
+    """Launches of a format for one operation, bound to its x and y.
 
-    steps: its launches. setup: seconds that making them took, and of work kept from before the conversion. workspace:
-    bytes of arrays that are no field of the format. read: bytes of all arrays that a product reads at least.
-    program_hash: as `program.program_hash`.
+    steps: the launches. setup: seconds to make them, and seconds of setup during the conversion. workspace: bytes of
+    arrays that are not fields of the format. read: minimum bytes that a product reads of all arrays. program_hash: see
+    `program.program_hash`.
     """
 
     program: Program
@@ -224,28 +229,31 @@ class Bound:
 
 @dataclass(frozen=True)
 class Finished:
-    """What is found of one operation after the last round. t_parts: seconds by part. detail: levels of a search.
+    """Results of one operation after the last round. t_kernels: the kernel breakdown, seconds by part. detail: levels
+    of a search.
 
-    t_x_changed: seconds of one SpMV by mode while x changes before each, the change's own time taken off.
+    t_x_changed: seconds of one SpMV by mode while x changes before each, without the time of the change itself.
     """
 
-    t_parts: dict[str, float]
+    t_kernels: dict[str, float]
     t_x_changed: dict[str, float]
     detail: dict[str, Any]
 
 
 def convert_on_host(context: Context, task: Task) -> HostConversion:
-    """Refuses what would not fit; converts on the host, and times that and the copy to the device. Raises Skip."""
-    device, shared = context.device, context.shared
+    """Skip a format that would not fit; convert on the host; time the conversion and the copy to the device. Raises
+    Skip.
+    """
+    device, references = context.device, context.references
     limit = context.settings.max_bytes or device.default_max_bytes
     on_device = device.kind == "cuda"
-    on_host = context.settings.convert == "both" or not on_device  # an emulated device's memory is the host's
+    on_host = context.settings.convert == "both" or not on_device  # an emulated device shares the host's memory
     context.begin(task, "converting on the host" if on_host else "converting on the device")
-    task.cls.refuse_beyond(limit, shared.a if on_host else shared.device_a.fresh(), **task.params)
+    task.cls.refuse_beyond(limit, references.a if on_host else references.device_a.fresh(), **task.params)
     if not on_host:
         return HostConversion()
-    a = shared.a.fresh()  # what another format has asked for would be had for nothing
-    with _alone(context, task):
+    a = references.a.fresh()  # without derived arrays that another format has computed
+    with _exclusively(context, task):
         fmt, seconds = timing.timed(lambda: task.cls.converted(a, **task.params))
     if not on_device:
         return HostConversion(fmt, seconds)
@@ -260,51 +268,55 @@ def convert_on_host(context: Context, task: Task) -> HostConversion:
 
 
 @contextmanager
-def _alone(context: Context, task: Task) -> Iterator[None]:
-    """While no other process of this host times a conversion. Waiting for that is no time of the case's."""
+def _exclusively(context: Context, task: Task) -> Iterator[None]:
+    """Hold the lock under which only one process of this host times a conversion. Waiting does not count as the case's
+    time.
+    """
     if context.settings.per_host is None:
         yield
         return
     stage, began = context.link.stage, time.perf_counter()
     context.begin(task, WAITING)
-    with paths.turn(Path(context.settings.per_host) / CONVERTING):
+    with paths.locked(Path(context.settings.per_host) / CONVERTING):
         context.waited += time.perf_counter() - began
         context.begin(task, stage)
         yield
 
 
-def prove(context: Context, task: Task) -> Proof:
-    """The exact integer test: converts the matrix with whole numbers for values; products are right to the last bit.
+def verify_integers(context: Context, task: Task) -> IntegerTest:
+    """The exact integer test: convert the matrix with integer values and compare products exactly, in every row.
 
-    Nothing is proven where there is no such twin, or where the format refuses it for its values. Raises Wrong.
+    It is left out if no integer matrix gives exact sums, or if the format refuses its values. Raises Wrong.
     """
-    context.begin(task, "converting whole numbers")
-    checks = context.shared.checks
-    if not all(checks[op].whole for op in task.ops):
-        return Proof(False)
+    context.begin(task, "converting the integer matrix")
+    checks = context.references.checks
+    if not all(checks[op].integer for op in task.ops):
+        return IntegerTest(False)
     try:
-        twin = verify.twin(context.shared.device_a)
-        fmt, guards = _guarded(context, lambda: task.cls.converted(twin, **task.params))
+        integers = verify.integer_matrix(context.references.device_a)
+        if integers is None:
+            return IntegerTest(False)
+        fmt, guards = _guarded(context, lambda: task.cls.converted(integers, **task.params))
     except Skip:
-        return Proof(False)
+        return IntegerTest(False)
     compiling, error = 0.0, 0.0
     for op in task.ops:
         context.begin(task, COMPILING)
         program = context.device.compile(fmt.launches(context.x[op], context.y))
         compiling += program.compile_seconds
-        context.begin(task, "checking whole numbers", op)
-        whole = checks[op].whole
+        context.begin(task, "checking integer products", op)
+        cases = checks[op].integer
         arrays = fmt, program, context.device, context.x[op], context.y
-        verdict = verify.run_and_judge(*arrays, whole, ("garbage", "stale"))
+        verdict = verify.run_and_verify(*arrays, cases, ("garbage", "stale"))
         context.inspect(guards)
-        error = max(error, _judged(verdict, context.named("whole numbers", op)))
-        error = max(error, repeat(context, task, op, fmt, program, whole[1]))
+        error = max(error, _raise_if_wrong(verdict, context.named("exact integer test", op)))
+        error = max(error, repeat(context, task, op, fmt, program, cases[1]))
     context.inspect(guards)
-    return Proof(True, compiling, error)
+    return IntegerTest(True, compiling, error)
 
 
-def convert(context: Context, task: Task, host: HostConversion, proof: Proof) -> Converted:
-    """The matrix in the format, in the device's memory, between guards."""
+def convert(context: Context, task: Task, host: HostConversion, integer_test: IntegerTest) -> Converted:
+    """The matrix in the format, in device memory, between guards."""
     if host.fmt is not None:
         found = host.fmt
         return Converted(*_guarded(context, lambda: found))
@@ -313,7 +325,7 @@ def convert(context: Context, task: Task, host: HostConversion, proof: Proof) ->
 
     def timed() -> Format:
         nonlocal seconds, peak
-        fmt, seconds, peak = _converted_on_device(context, task, warm=proof.passed)
+        fmt, seconds, peak = _converted_on_device(context, task, warm=integer_test.passed)
         return fmt
 
     fmt, guards = _guarded(context, timed)
@@ -321,11 +333,11 @@ def convert(context: Context, task: Task, host: HostConversion, proof: Proof) ->
 
 
 def _converted_on_device(context: Context, task: Task, warm: bool) -> tuple[Format, float, int]:
-    """Timed once it is warm: a first time compiles CuPy's own kernels and fills its memory pool.
+    """Convert on the device and time it, after a warm-up that compiles CuPy's kernels and fills its memory pool.
 
-    The median of three where they are short, for the host's own delays are as long as a short one.
+    Short conversions: the median of three, because delays of the host are as long as the conversion.
     """
-    device, device_a = context.device, context.shared.device_a
+    device, device_a = context.device, context.references.device_a
 
     def once() -> Format:
         fmt = task.cls.converted(device_a.fresh(), **task.params)
@@ -337,8 +349,8 @@ def _converted_on_device(context: Context, task: Task, warm: bool) -> tuple[Form
     device.reset_memory_peak()
     held = device.memory_peak() or 0
     seconds: list[float] = []
-    while len(seconds) < 3 and sum(seconds) < CONVERSIONS:
-        fmt = None  # two of them may not fit
+    while len(seconds) < 3 and sum(seconds) < REPEAT_CONVERSION_SECONDS:
+        fmt = None  # memory may be too small for two
         fmt, latest = timing.timed(once)
         seconds.append(latest)
     assert fmt is not None
@@ -346,7 +358,7 @@ def _converted_on_device(context: Context, task: Task, warm: bool) -> tuple[Form
 
 
 def _guarded(context: Context, make: Callable[[], Format]) -> tuple[Format, Guards]:
-    """The format that `make` gives, in memory of its own, between guards."""
+    """The format that `make` returns, in separate memory between guards."""
     guards = Guards(context.device)
     with guards.leaving_room():
         fmt = make()
@@ -354,20 +366,21 @@ def _guarded(context: Context, make: Callable[[], Format]) -> tuple[Format, Guar
 
 
 def decode(context: Context, task: Task, fmt: Format) -> Decoded:
-    """Proves the conversion apart from any kernel: the arrays, decoded, give the matrix back, values bit for bit.
+    """Verify the conversion independently of any kernel: the decoded arrays are the matrix, with values equal bit for
+    bit.
 
-    Raises Wrong, with the first entry that differs. A matrix beyond DECODED_ENTRIES is left out, and so is one whose
-    decoding needs more memory than there is.
+    Raises Wrong with the first entry that differs. Left out for matrices beyond MAX_DECODED_ENTRIES, and if memory runs
+    out.
     """
-    a = context.shared.device_a
-    if a.nnz > DECODED_ENTRIES:
-        return Decoded(f"no: over {DECODED_ENTRIES:,} entries")
+    a = context.references.device_a
+    if a.nnz > MAX_DECODED_ENTRIES:
+        return Decoded(f"no: over {MAX_DECODED_ENTRIES:,} entries")
     context.begin(task, "decoding")
     began = time.perf_counter()
     try:
         difference = verify.decoding_difference(fmt, a)
         context.device.synchronize()
-    except (MemoryError, OutOfDeviceMemory):  # CuPy's is a MemoryError
+    except (MemoryError, OutOfDeviceMemory):  # CuPy's is a subclass of MemoryError
         return Decoded("no: out of memory")
     if difference:
         raise Wrong(f"{difference} (decoded)")
@@ -375,10 +388,10 @@ def decode(context: Context, task: Task, fmt: Format) -> Decoded:
 
 
 def bind(context: Context, task: Task, fmt: Format, op: str, *, warm: bool) -> Bound:
-    """The format's launches for this operation's x, compiled. Making them is setup: its time is taken."""
+    """Make and compile the format's launches for this operation's x. Making them is timed as setup."""
     context.begin(task, COMPILING)
     x, y, device = context.x[op], context.y, context.device
-    if not warm:  # what a process does once, such as loading a library, is no format's time
+    if not warm:  # one-time work of the process, such as loading a library, is not setup
         replace(fmt).launches(x, y)
         device.synchronize()
 
@@ -390,7 +403,7 @@ def bind(context: Context, task: Task, fmt: Format, op: str, *, warm: bool) -> B
     launches, setup = timing.timed(made)
     check_sources(task.cls, launches)
     program = device.compile(launches)
-    detail = context.shared.checks[op].facts | fmt.detail
+    detail = context.references.checks[op].facts | fmt.detail
     if program.host_driven:
         detail |= {"driven_by": "the host, between levels: its graphs have no loops before CUDA 12.4"}
     found = footprint(fmt, launches, x, y)
@@ -399,16 +412,18 @@ def bind(context: Context, task: Task, fmt: Format, op: str, *, warm: bool) -> B
     return Bound(program, launches, setup, sum(found.values()) - fmt.nbytes, bytes_read(fmt, found), same, detail)
 
 
-def verify_answers(context: Context, task: Task, fmt: Format, bound: Bound, op: str, proof: Proof) -> float:
-    """The checks before timing: dense x, sparse x, and many runs where the twin had none. Raises Wrong.
+def verify_answers(
+    context: Context, task: Task, fmt: Format, bound: Bound, op: str, integer_test: IntegerTest
+) -> float:
+    """Verify y before timing: dense x, sparse x, and many runs if there was no exact integer test. Raises Wrong.
 
-    Returns the largest error over its bound.
+    Returns the largest error as a fraction of its bound.
     """
     context.begin(task, "checking", op)
-    checks = context.shared.checks[op]
+    checks = context.references.checks[op]
     error = check(context, fmt, bound, op, [*checks.dense, checks.dense[0]], "before timing")
     error = max(error, check(context, fmt, bound, op, checks.sparse, "in a group of columns", ("stale", "garbage")))
-    if not proof.passed:
+    if not integer_test.passed:
         error = max(error, repeat(context, task, op, fmt, bound.program, checks.timed))
     return error
 
@@ -422,57 +437,60 @@ def check(
     when: str,
     starts: tuple[str, ...] = verify.STARTS,
 ) -> float:
-    """Runs the format for each reference. Returns the largest error over its bound. Raises Wrong."""
+    """Run the format for each reference. Returns the largest error as a fraction of its bound. Raises Wrong."""
     arrays = fmt, bound.program, context.device, context.x[op], context.y
-    return _judged(verify.run_and_judge(*arrays, references, starts), context.named(when, op))
+    return _raise_if_wrong(verify.run_and_verify(*arrays, references, starts), context.named(when, op))
 
 
 def repeat(context: Context, task: Task, op: str, fmt: Format, program: Program, reference: verify.Reference) -> float:
-    """Judges many runs one by one. Returns the largest error over its bound. Raises Wrong."""
+    """Verify many runs one by one. Returns the largest error as a fraction of its bound. Raises Wrong."""
     context.begin(task, "checking many runs", op)
-    most, share = context.rule.judged
+    most, share = context.rule.verified_runs
     arrays = fmt, program, context.device, context.x[op], context.y
-    verdict = verify.repeat_and_judge(*arrays, reference, most, share * context.rule.budget)
-    return _judged(verdict, context.named("in one of many runs", op))
+    verdict = verify.repeat_and_verify(*arrays, reference, most, share * context.rule.budget)
+    return _raise_if_wrong(verdict, context.named("in one of many runs", op))
 
 
-def _judged(verdict: verify.Verdict, when: str) -> float:
-    if not verdict.right:
+def _raise_if_wrong(verdict: verify.Verdict, when: str) -> float:
+    if not verdict.passed:
         raise Wrong(f"{verdict} ({when})", verdict.ratio)
     return verdict.ratio
 
 
 def prepare_series(context: Context, task: Task, fmt: Format, bound: Bound, case: Case) -> timing.Series:
-    """The work of one sample, captured; nothing is sampled yet."""
+    """Capture the work of one sample; nothing is sampled yet."""
     context.begin(task, f"timing {case.mode}", case.op)
-    verify.put(fmt, context.shared.checks[case.op].timed, context.x[case.op])
+    verify.set_x(fmt, context.references.checks[case.op].timed, context.x[case.op])
     return timing.prepare(bound.program, context.device, case.mode, context.rule)
 
 
 def take_samples(context: Context, task: Task, fmt: Format, case: Case, series: timing.Series) -> float:
-    """Adds one round of samples to the series. Returns the largest error of the y that the last one left. Raises Wrong.
+    """Add one round of samples to the series, then verify the y of the last. Returns its error over the bound. Raises
+    Wrong.
 
-    y holds garbage when the first sample begins, not when the work is captured: a call that does its work only while it
-    is captured for the first time leaves that garbage.
+    y is overwritten with garbage before the first sample, not before the capture. A call that works only during its
+    first capture leaves that garbage.
     """
-    x, reference = context.x[case.op], context.shared.checks[case.op].timed
+    x, reference = context.x[case.op], context.references.checks[case.op].timed
     context.begin(task, f"timing {case.mode}", case.op)
-    placed = verify.put(fmt, reference, x)
+    placed = verify.set_x(fmt, reference, x)
     context.y[...] = verify.garbage(context.y)
     context.device.synchronize()
     timing.take_round(series, context.device, context.rule)
     context.device.synchronize()
-    verdict = verify.judge_left(fmt, x, context.y, placed, reference)
-    return _judged(verdict, context.named(f"left by a sample, {case.mode}", case.op))
+    verdict = verify.verify_result(fmt, x, context.y, placed, reference)
+    return _raise_if_wrong(verdict, context.named(f"left by a sample, {case.mode}", case.op))
 
 
-def vary_x(context: Context, task: Task, fmt: Format, bound: Bound, case: Case, series: timing.Series) -> float:
-    """Seconds of one SpMV while x changes before each, the change's own time taken off: one short series.
+def time_with_changing_x(
+    context: Context, task: Task, fmt: Format, bound: Bound, case: Case, series: timing.Series
+) -> float:
+    """Seconds of one SpMV while x changes before each, without the time of the change: one short series. Raises Wrong.
 
-    A program that skips work while x stays the same, or that did its work only while it was first captured, shows here:
-    as a wrong y, or as a time over X_CHANGED_SLOWER times that of SpMVs before it, X_CHANGED_TRIES times in a row:
-    another process on the device slows single series down. Raises Wrong. NaN where every sample was discarded. Times of
-    an emulated device are not compared.
+    It detects programs that skip work while x stays the same, and programs that worked only during their first capture.
+    Their y is wrong, or their time exceeds X_CHANGED_SLOWER times that of the SpMVs before. The comparison fails only
+    after X_CHANGED_TRIES tries, because another process on the device can slow down single series. NaN if every sample
+    was discarded. Times of an emulated device are not compared.
     """
     context.begin(task, f"timing {case.mode} while x changes", case.op)
     seconds = _seconds_with_changing_x(context, fmt, bound, case, series.repeats)
@@ -487,7 +505,7 @@ def vary_x(context: Context, task: Task, fmt: Format, bound: Bound, case: Case, 
                 f"{seconds:.3g} s while x changes between SpMVs, {without:.3g} s while it does not: work is skipped "
                 f"({context.named(case.mode, case.op)})"
             )
-        verify.put(fmt, context.shared.checks[case.op].timed, context.x[case.op])
+        verify.set_x(fmt, context.references.checks[case.op].timed, context.x[case.op])
         before, tries = replace(series, seconds=[]), tries + 1
         timing.take_round(before, context.device, rule)
         seconds = _seconds_with_changing_x(context, fmt, bound, case, series.repeats)
@@ -495,66 +513,72 @@ def vary_x(context: Context, task: Task, fmt: Format, bound: Bound, case: Case, 
 
 
 def _seconds_with_changing_x(context: Context, fmt: Format, bound: Bound, case: Case, repeats: int) -> float:
-    """The median over a few samples, as `vary_x` says; y is judged after the last."""
+    """The median of a few samples, see `time_with_changing_x`; y is verified after the last."""
     device, rule, op, y = context.device, context.rule, case.op, context.y
-    x, checks, flip = context.x[op], context.shared.checks[op], context.flip(op)
+    x, checks, change = context.x[op], context.references.checks[op], context.change_x(op)
     timed_alone = case.mode == "hot" and rule.sample > 0
-    cost = context.flip_seconds(op) if timed_alone else 0.0  # before x is put: it changes x, how often is open
+    cost = (
+        context.change_x_seconds(op) if timed_alone else 0.0
+    )  # before x is set: it changes x an unknown number of times
     searched = 0.0
-    if parts(x)[-1].dtype.kind != "f":  # half of the searches are from the other source, which takes a time of its own
-        verify.put(fmt, checks.dense[0], x)
+    if parts(x)[-1].dtype.kind != "f":  # half of the searches start from the other source, whose time is measured apart
+        verify.set_x(fmt, checks.dense[0], x)
         once = device.capture(bound.program, 1)
         searched = float(np.median([device.elapsed(once) for _ in range(2 * X_CHANGED_PAIRS)]))
-    placed = verify.put(fmt, checks.timed, x)
+    placed = verify.set_x(fmt, checks.timed, x)
     y[...] = verify.garbage(y)
     device.synchronize()
     if timed_alone:
-        changes = 2 * max(repeats // 2, X_CHANGED_PAIRS)  # even: x ends as it began
-        work = device.capture(device.compile([flip, *bound.steps]), changes)
+        changes = 2 * max(repeats // 2, X_CHANGED_PAIRS)  # even: x ends as at the beginning
+        work = device.capture(device.compile([change, *bound.steps]), changes)
         series = timing.Series(work, changes, flush=False)
         timing.take_round(series, device, replace(rule, rounds=1, budget=rule.budget / 10, spread=0.02))
         samples = [seconds - cost for seconds in series.seconds]
     else:
-        flipping, work, samples = device.compile([flip]), device.capture(bound.program, 1), []
+        changing, work, samples = device.compile([change]), device.capture(bound.program, 1), []
         for _ in range(2 * X_CHANGED_PAIRS if rule.sample > 0 else 2):
-            flipping.run()
+            changing.run()
             samples.append(device.elapsed(work, flush=case.mode == "cold"))
     device.synchronize()
-    _judged(verify.judge_left(fmt, x, y, placed, checks.timed), context.named(f"while x changes, {case.mode}", op))
+    _raise_if_wrong(
+        verify.verify_result(fmt, x, y, placed, checks.timed), context.named(f"while x changes, {case.mode}", op)
+    )
     found = float(np.median(samples)) if samples else math.nan
     return max(2 * found - searched, 0.0) if searched else found
 
 
 def _skips_work(context: Context, case: Case, series: timing.Series, changed: float) -> bool:
-    """Whether SpMVs take longer with a changing x than caches explain: x was written, and is written back later."""
+    """Whether SpMVs take longer with a changing x than caches explain: x is written before, and written back later."""
     rate = 1e9 * context.facts.get("copy_bandwidth_gbps", math.inf)
     allowed = X_CHANGED_ALLOWANCE + 2 * sum(array.nbytes for array in parts(context.x[case.op])) / rate
-    return changed - allowed > X_CHANGED_SLOWER * timing.summary(series)["t_q3"]
+    return bool(changed - allowed > X_CHANGED_SLOWER * timing.summary(series)["t_q3"])
 
 
 def finish(
     context: Context, task: Task, fmt: Format, bound: Bound, op: str, series: Mapping[str, timing.Series]
 ) -> tuple[Finished, float]:
-    """What comes after the last round of an operation; its answers are still right. Raises Wrong.
+    """All stages after the last round of an operation; y is verified again. Raises Wrong.
 
-    series: by mode. Returns what was found, and the largest error over its bound.
+    series: by mode. Returns the results, and the largest error as a fraction of its bound.
     """
     discarded = [mode for mode, found in series.items() if not found.seconds]
     if discarded:
         what = " and ".join(context.named(mode, op) for mode in discarded)
-        raise RuntimeError(f"every {what} sample was discarded: the device lowered its clocks")
+        raise RuntimeError(f"every {what} sample was discarded: the GPU throttled")
     changed = {
-        case.mode: vary_x(context, task, fmt, bound, case, series[case.mode]) for case in task.cases if case.op == op
+        case.mode: time_with_changing_x(context, task, fmt, bound, case, series[case.mode])
+        for case in task.cases
+        if case.op == op
     }
-    seconds = time_parts(context, task, bound, op) if "hot" in series else {}
+    seconds = time_kernels(context, task, bound, op) if "hot" in series else {}
     context.begin(task, "checking again", op)
-    error = check(context, fmt, bound, op, context.shared.checks[op].dense, "after timing", ("garbage", "stale"))
+    error = check(context, fmt, bound, op, context.references.checks[op].dense, "after timing", ("garbage", "stale"))
     levels = trace_levels(context, task, fmt, op) if op.startswith("bfs") and op.endswith("@0") else {}
     return Finished(seconds, changed, levels), error
 
 
-def time_parts(context: Context, task: Task, bound: Bound, op: str) -> dict[str, float]:
-    """Seconds of every named part by itself, hot, in a tenth of a case's time. y holds anything afterwards."""
+def time_kernels(context: Context, task: Task, bound: Bound, op: str) -> dict[str, float]:
+    """Kernel breakdown: seconds of each named part alone, hot, in a tenth of a case's budget. Leaves y undefined."""
     rule = replace(context.rule, rounds=1, budget=context.rule.budget / 10)
     found = {}
     for part, launches in by_part(bound.steps).items():
@@ -567,21 +591,21 @@ def time_parts(context: Context, task: Task, bound: Bound, op: str) -> dict[str,
 
 
 def trace_levels(context: Context, task: Task, fmt: Format, op: str) -> dict[str, Any]:
-    """Time, kernel and size of every level of one search, of a format that tells them. Raises Wrong."""
+    """Time, kernel and size of each level of one search, if the format traces them. Raises Wrong."""
     x, y, device = context.x[op], context.y, context.device
     traced = fmt.traced(x, y)
     if not traced:
         return {}
     context.begin(task, "tracing levels", op)
     steps, trace = traced
-    timed = context.shared.checks[op].timed
+    timed = context.references.checks[op].timed
     work = device.capture(device.compile(steps), 1)
     for _ in range(3):  # the first warms up
-        placed = verify.put(fmt, timed, x)
+        placed = verify.set_x(fmt, timed, x)
         y[...], trace[...] = verify.garbage(y), 0
         device.elapsed(work)
-        _judged(verify.judge_left(fmt, x, y, placed, timed), context.named("tracing levels", op))
-    clock, kernel = device.to_host(trace)[:MOST_LEVELS].T
+        _raise_if_wrong(verify.verify_result(fmt, x, y, placed, timed), context.named("tracing levels", op))
+    clock, kernel = device.to_host(trace)[:MAX_LEVELS].T
     count = 1 + int(np.count_nonzero(kernel[1:]))
     level = device.to_host(timed.y).astype(np.int64)
     return {
@@ -592,7 +616,7 @@ def trace_levels(context: Context, task: Task, fmt: Format, op: str) -> dict[str
 
 
 def failure_of(error: Exception, stage: str) -> Failure:
-    """What a row says of an exception."""
+    """The failure that a row reports for an exception."""
     if isinstance(error, Wrong):
         return Failure("wrong", str(error))
     if isinstance(error, Skip):
@@ -605,15 +629,15 @@ def failure_of(error: Exception, stage: str) -> Failure:
         return Failure("error", str(error))
     frames = traceback.extract_tb(error.__traceback__)
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    # The innermost frame of this package or a format's module says more than one deep inside NumPy.
-    ours = {here} | {os.path.dirname(sys.modules[cls.__module__].__file__ or "") for cls in formats.REGISTRY.values()}
-    frame = next((f for f in reversed(frames) if f.filename.startswith(tuple(ours))), frames[-1])
+    # The innermost frame of this package or of a format's module is more useful than one deep inside NumPy.
+    own_folders = {here} | {os.path.dirname(sys.modules[cls.__module__].__file__ or "") for cls in REGISTRY.values()}
+    frame = next((f for f in reversed(frames) if f.filename.startswith(tuple(own_folders))), frames[-1])
     where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
     return Failure("error", f"{type(error).__name__} while {stage}: {error} ({where})")
 
 
 def by_part(launches: list[Launch | Call | Loop]) -> dict[str, list[Launch | Call | Loop]]:
-    """The launches of each named part that has work, in order; those without a name are of none."""
+    """The launches of each named part that has work, in order; launches without a name belong to no part."""
     found: dict[str, list[Launch | Call | Loop]] = {}
     for launch in launches:
         if launch.part and (not isinstance(launch, Launch) or np.all(launch.grid)):

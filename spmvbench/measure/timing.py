@@ -1,11 +1,14 @@
-"""The timing core: how long one SpMV takes, hot and cold. It knows a Program and a Device, and no format.
+"""Timing: samples of one SpMV, hot and cold, and the rule when to stop. It knows a Program and a Device, and no format.
 
-Hot: a sample is one replay of `repeats` complete SpMVs with no launch latency between them, divided by `repeats`; L2
-holds what these SpMVs keep there and nothing of other work.
-Cold: a sample is one SpMV after the L2 cache was flushed. Samples are taken until the 95 % confidence interval of
-their median is within 0.5 % of it to either side, or the round's time is spent. The interval comes from order
-statistics, so it holds for any distribution of the samples (Hoefler & Belli 2015, section 3.1.3; the 0.5 % is that of
-NVBench). A sample during which the device lowered its clocks is thrown away and counted.
+Hot: a sample is one replay of `repeats` complete SpMVs without launch latency between them, divided by `repeats`. L2
+holds what these SpMVs leave there, and nothing of other work.
+
+Cold: a sample is one SpMV after the L2 cache was flushed.
+
+Samples are taken until the 95 % confidence interval of their median is within 0.5 % of it to either side, or the time
+of the round is used up. The interval comes from order statistics and holds for any distribution of the samples (Hoefler
+& Belli 2015, section 3.1.3; NVBench uses the same 0.5 %). Samples taken while the GPU throttles are discarded and
+counted.
 """
 
 from __future__ import annotations
@@ -29,10 +32,10 @@ MAX_REPEATS = 4000
 class Rule:
     """How long to sample. Times in seconds.
 
-    rounds: how often a case takes its turn. budget: wall time of one case over all rounds. sample: what one hot sample
-    lasts at least. min_samples: what a round needs before its spread is believed. spread: the goal, half the width of
-    the median's confidence interval over the median. look: between looks at the device's clocks. judged: how many
-    runs are judged one by one before any is timed, in at most which share of the budget.
+    rounds: number of rounds of a case. budget: wall time of one case over all rounds. sample: minimum length of one hot
+    sample. min_samples: minimum number per round. spread: target of half the width of the median's confidence interval
+    over the median. clock_check: interval between checks of the device's clocks. verified_runs: maximum number of runs
+    that are verified one by one before timing, and the maximum share of the budget for them.
     """
 
     rounds: int
@@ -40,21 +43,23 @@ class Rule:
     sample: float
     min_samples: int
     spread: float = 0.005
-    look: float = 0.0
-    judged: tuple[int, float] = (60, 0.06)
+    clock_check: float = 0.0
+    verified_runs: tuple[int, float] = (60, 0.06)
 
 
 RULES = {
-    "cuda": Rule(rounds=3, budget=0.5, sample=1e-3, min_samples=10, look=0.02),  # a look takes about 1 ms
-    "emulated": Rule(rounds=1, budget=0.05, sample=0.0, min_samples=3, judged=(60, 0.5)),
+    "cuda": Rule(
+        rounds=3, budget=0.5, sample=1e-3, min_samples=10, clock_check=0.02
+    ),  # reading the clocks takes about 1 ms
+    "emulated": Rule(rounds=1, budget=0.05, sample=0.0, min_samples=3, verified_runs=(60, 0.5)),
 }
 
 
 @dataclass
 class Series:
-    """The samples of one case in one mode, and the work that gives the next.
+    """Samples of one case in one mode, and the work of the next sample.
 
-    seconds: per SpMV, in the order taken. throttled: samples thrown away. sm_clock_mhz: after the last sample.
+    seconds: per SpMV, in order. throttled: number of discarded samples. sm_clock_mhz: after the last sample.
     """
 
     work: Callable[[], None]
@@ -66,7 +71,7 @@ class Series:
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """What `work` returns, and the host's seconds that it took."""
+    """The result of `work`, and its wall time in seconds."""
     began = time.perf_counter()
     result = work()
     return result, time.perf_counter() - began
@@ -74,11 +79,11 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 @cache
 def _median_rank(n: int) -> int:
-    """The largest k such that the k-th smallest and k-th largest of n samples hold the median in between at 95 %.
+    """The largest k such that the k-th smallest and k-th largest of n samples enclose the median with 95 % confidence.
 
-    0 where n is too small for any (n < 6): k - 1 successes of n coin tosses or fewer have a chance of at most 2.5 %.
+    0 if n is too small (n < 6). At most k - 1 successes in n fair coin tosses have a probability of at most 2.5 %.
     """
-    if n > 200:  # the binomial is normal enough, and its exact sum slow
+    if n > 200:  # the normal approximation holds, and the exact sum is slow
         return math.floor((n - 1.96 * math.sqrt(n)) / 2)
     chance, k = 2.0**-n, 0
     below = chance
@@ -90,9 +95,9 @@ def _median_rank(n: int) -> int:
 
 
 def median_interval(samples: Sequence[float]) -> tuple[float, float, float]:
-    """The low end of the 95 % confidence interval of the median, the median, and the high end.
+    """The 95 % confidence interval of the median: its low end, the median, its high end.
 
-    Samples too few for the interval to exist are judged by their whole range; of one or none anything is possible.
+    If there are too few samples for an interval, it is their range; with fewer than two it is unbounded.
     """
     ordered = np.sort(samples)
     if len(ordered) < 2:
@@ -102,18 +107,18 @@ def median_interval(samples: Sequence[float]) -> tuple[float, float, float]:
 
 
 def relative_spread(samples: Sequence[float]) -> float:
-    """Half the width of the 95 % confidence interval of the median, over the median; infinite where there is none."""
+    """Half the width of the 95 % confidence interval of the median, over the median; infinite if there is none."""
     low, middle, high = median_interval(samples)
     return (high - low) / 2 / middle if middle > 0 else math.inf
 
 
 def repeats_for(seconds: float, sample: float) -> int:
-    """SpMVs in one hot sample, from the time of one: enough to last `sample` seconds, at least 1."""
+    """Number of SpMVs in one hot sample of at least `sample` seconds, from the time of one SpMV; at least 1."""
     return min(max(math.ceil(sample / seconds), 1), MAX_REPEATS) if seconds > 0 else MAX_REPEATS if sample > 0 else 1
 
 
 def prepare(program: Program, device: Device, mode: str, rule: Rule) -> Series:
-    """Choose the repeats and capture the work; nothing is sampled yet."""
+    """Choose the number of repeats and capture the work; nothing is sampled yet."""
     once = device.capture(program, 1)
     if mode == "cold" or rule.sample == 0:
         return Series(once, repeats=1, flush=mode == "cold")
@@ -123,10 +128,10 @@ def prepare(program: Program, device: Device, mode: str, rule: Rule) -> Series:
 
 
 def take_round(series: Series, device: Device, rule: Rule, clock: Callable[[], float] = time.perf_counter) -> None:
-    """Add one round of samples to the series, after one that is not counted: it warms caches and clocks up.
+    """Add one round of samples to the series, after one uncounted sample that warms up caches and clocks.
 
-    That one begins with an empty L2. Lines that other work left there outlive any number of SpMVs whose loads are
-    marked as read once, and a matrix about as large as L2 would be as fast as they let it be (docs/measuring.md).
+    The warm-up begins with an empty L2. Lines of other work would survive many SpMVs whose loads are marked as read
+    once, and would change the time of matrices about as large as L2 (docs/measuring.md).
     """
     deadline = clock() + rule.budget / rule.rounds
     if rule.sample > 0:
@@ -137,8 +142,8 @@ def take_round(series: Series, device: Device, rule: Rule, clock: Callable[[], f
     before = device.throttled()
     while True:
         batch: list[float] = []
-        look = min(clock() + rule.look, deadline)
-        while not batch or clock() < look:
+        next_check = min(clock() + rule.clock_check, deadline)
+        while not batch or clock() < next_check:
             batch.append(device.elapsed(series.work, flush=series.flush) / series.repeats)
         after = device.throttled()
         if before or after:
@@ -153,7 +158,7 @@ def take_round(series: Series, device: Device, rule: Rule, clock: Callable[[], f
 
 
 def summary(series: Series) -> dict[str, Any]:
-    """The columns of a row that the samples give; times are NaN where every sample was thrown away."""
+    """Columns of a row from the samples; times are NaN if every sample was discarded."""
     samples = np.asarray(series.seconds)
     q1, median, q3 = np.percentile(samples, (25, 50, 75)).tolist() if len(samples) else (math.nan,) * 3
     return {

@@ -1,32 +1,38 @@
-"""Right answers: several x with y = A x, and how far off an entry of y may be. Three kinds of check, each for a fault.
+"""Verification of y: several x with references for y = A x, and bounds on the error of each entry. Three kinds of
+check.
 
-**Dense.** Every entry of x counts, and y is held row by row to what rounding can do. With k entries in row i and
-u = eps / 2 the unit roundoff of the values' type, any order of summation, fused or not, gives an error of at most about
-k u (|A||x|)_i (Higham 2002, section 3.1). The reference, in float64, is wrong by as much at most, so k eps (|A||x|)_i
-covers both; the bound is (k + 2) eps (|A||x|)_i, the 2 for second-order terms and for y being rounded once more where
-it is stored. Below the smallest normal number every product, and every sum, may be off by that number: floating-point
-atomics in a GPU's global memory flush single precision subnormals to zero, whatever the compiler's options (PTX ISA,
-atom.add.f32). The reference keeps them. A row without entries has the bound 0: its y is 0 exactly. A row that loses the
-product p is off by |p| less its rounding errors, hence beyond the bound for certain where |p| is over twice the bound.
-All |x| lie in [1/2, 1), so entries of one size are told up to k of about sqrt(1 / (2 eps)): 2,000 entries a row in
-float32, 47 million in float64. Longer rows, and entries far smaller than the others of their row, can hide. Where a row
-has over 64 entries, one more x is zero but for about 8 of them, so that values that are all a little wrong (stored in
-fewer digits) show however long the rows are.
+**Dense.** Every entry of x counts, and each row of y is compared with a bound on rounding errors. Let row i have k
+entries, and let u = eps / 2 be the unit roundoff of the values' type. Then any order of summation, fused or not, has an
+error of at most about k u (|A||x|)_i (Higham 2002, section 3.1). The reference, in float64, has at most the same error,
+so k eps (|A||x|)_i covers both. The bound is (k + 2) eps (|A||x|)_i; the 2 covers second-order terms, and rounding when
+y is stored.
 
-**Whole numbers.** So the format also converts the matrix's twin, which has the same entries with the values 1 to 4, and
-multiplies it by whole numbers x >= 1 so small that a row's sum stays within the type's 2^24 or 2^53. All partial sums
-are then whole numbers that the type holds, and y is exact in any order, fused or not: the bound is 0. A sum of positive
-numbers that lacks some of them is smaller and one that has some of them twice is larger, so whatever entries are lost,
-or doubled, in rows of up to 2^24 entries, is found with certainty, however long the row and however small the entries.
-Where entries are lost and others added (a wrong column, a wrong row), the two would have to be equal: one x of M values
-hides it with a chance of about 1 / M, two x with 1 / M^2; M is 1000 in rows of up to 4,000 entries. As no error at all
-has to be allowed for, it is the twin that runs many times over, for faults that come in one run of many.
+Below the smallest normal number every product, and every sum, may be off by that number: floating-point atomics in a
+GPU's global memory flush single precision subnormals to zero, with any compiler option (PTX ISA, atom.add.f32). The
+reference keeps them. A row without entries has the bound 0: its y is exactly 0.
 
-**Sparse.** The twin's arrays are not those that are timed, and a conversion may lose what depends on values. Entries
-that the dense checks cannot tell are therefore met again in the format's own arrays, by x that are zero but for a group
-of columns: products with zero are zero and round nothing, so k counts the group's alone, and an entry is told where it
-is over twice that smaller bound. Rounds deal the columns of the entries not yet told to groups at random, as many as
-give half of them room, until all are told or the checks are spent. Only rows with such entries are judged.
+If a row loses the product p, its error is |p| less rounding errors. It certainly exceeds the bound if |p| is over twice
+the bound. All |x| lie in [1/2, 1), so a lost entry is detected among entries of equal size up to k of about sqrt(1 / (2
+eps)): 2,000 entries per row in float32, 47 million in float64. Lost entries of longer rows, and entries far smaller
+than others of their row, can remain undetected. If a row has over 64 entries, one more x is zero except for about 8 of
+them. Then values that are all slightly wrong (stored with fewer digits) are detected in rows of any length.
+
+**Exact integer test.** The format also converts a matrix of the same pattern with the values 1 to 4, and multiplies it
+by integers x >= 1. They are so small that a row's sum stays within the type's 2^24 or 2^53. All partial sums are then
+integers that the type holds, so y is exact in any order, fused or not: the bound is 0. If a sum of positive numbers
+lacks some of them it is smaller, and if some count twice it is larger. Any lost or doubled entries, in rows of up to
+2^24 entries, are therefore detected with certainty.
+
+If entries are lost and others added (a wrong column, a wrong row), the two sums could be equal: with M possible values
+of x the probability is about 1 / M, with two x 1 / M^2; M is 1000 in rows of up to 4,000 entries. As no rounding has to
+be allowed for, the integer matrix is also the one that runs many times, to detect faults that occur in one run of many.
+
+**Sparse.** The arrays of the exact integer test are not those that are timed, and a conversion may lose entries
+depending on their values. Entries that the dense checks cannot detect are therefore checked in the timed arrays, with x
+that are zero except for a group of columns. Products with zero are zero and need no rounding, so k counts the group's
+entries alone. An entry is detected if it exceeds twice that smaller bound. Each round assigns the columns of undetected
+entries to random groups, as many as make half of these entries detectable, until all are detected or SPARSE_CHECKS are
+used up. Only rows with such entries are compared.
 """
 
 from __future__ import annotations
@@ -44,25 +50,25 @@ import numpy as np
 from spmvbench.devices.base import Device, Program
 from spmvbench.formats.arrays import Array, Csr, array_module, nonzero_mask
 from spmvbench.formats.base import Format, Skip
-from spmvbench.formats.vectors import SparseVector, in_order, orders, parts, restored
+from spmvbench.formats.vectors import SparseVector, in_order, moved, orders, parts, restored
 
-TWIN_VALUES = 4
-LARGEST_X = 1000  # of the checks with whole numbers
+INTEGER_VALUES = 4
+LARGEST_X = 1000  # of the exact integer test
 SPARSE_CHECKS = 64
 SPARSE_WORK = 200_000_000  # entries multiplied in all sparse checks of a format, at most
-SPARSE_ENTRIES = 1 << 25  # of the rows that sparse checks judge
-BLOCK = 1 << 24  # entries looked at together
-THIN = 8  # entries of the longest row that meet an x of few entries
-GARBAGE = {"f": -1e30, "i": -7}  # by the kind of numbers: none is ever an answer
+SPARSE_ENTRIES = 1 << 25  # in the rows that sparse checks compare
+BLOCK = 1 << 24  # entries processed at a time
+SPARSE_X_ENTRIES = 8  # products in the longest row with a sparse x
+GARBAGE = {"f": -1e30, "i": -7}  # by dtype.kind: never a correct result
 STARTS = ("nan", "stale", "garbage")
 
 
 @dataclass(frozen=True)
 class Reference:
-    """One x with its right answer, on the host or on a device.
+    """One x with the correct result, on the host or on a device.
 
-    x: (cols,) in the matrix's type, or what the operation has for x; where `columns` are given, its elements there, all
-    others being zero. y, bound: float64, of every row, or of `rows` alone. A bound of one element, (1,), holds for all.
+    x: (cols,) in the matrix's type, or the operation's own kind of x; if `columns` are given, its elements there, all
+    others being zero. y, bound: float64, of all rows, or of `rows` only. A bound of one element, (1,), holds for all.
     """
 
     x: Array | SparseVector
@@ -72,20 +78,24 @@ class Reference:
     rows: Array | None = None
 
     def moved(self, device: Device) -> Reference:
-        """The same on a device."""
-        known = (self.x, self.y, self.bound, self.columns, self.rows)
-        return Reference(*(None if array is None else device.to_device(array) for array in known))
+        """A copy on a device."""
+        rest = (
+            None if array is None else device.to_device(array)
+            for array in (self.y, self.bound, self.columns, self.rows)
+        )
+        return Reference(moved(self.x, device.to_device), *rest)
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """Everything that it consists of."""
+        """All of its arrays."""
         known = (*parts(self.x), self.y, self.bound, self.columns, self.rows)
         return tuple(array for array in known if array is not None)
 
     def whole_x(self, cols: int) -> Array | SparseVector:
-        """All of x, (cols,)."""
+        """The complete x, (cols,)."""
         if self.columns is None:
             return self.x
+        assert not isinstance(self.x, SparseVector)
         x = array_module(self.x).zeros(cols, self.x.dtype)
         x[self.columns] = self.x
         return x
@@ -93,7 +103,9 @@ class Reference:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The largest error over its bound (infinite for a NaN and for any error where the bound is 0), and its place."""
+    """The largest error as a fraction of its bound, and its place. Infinite for a NaN, and for any error if the bound
+    is 0.
+    """
 
     ratio: float
     row: int
@@ -103,7 +115,7 @@ class Verdict:
     array: str = "y"
 
     @property
-    def right(self) -> bool:
+    def passed(self) -> bool:
         """Whether every entry is within its bound."""
         return self.ratio <= 1
 
@@ -114,62 +126,62 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Checks:
-    """What a format is checked with: the dense, the whole-number and the sparse references, on the device.
+    """References of the three kinds of check, on the device.
 
-    work: what the rate of a run with `timed` counts, flops or arcs. facts: what rows keep of that run beside it.
+    work: flops or arcs that the rate of a run with `timed` counts. facts: details of that run for its rows.
     """
 
     dense: list[Reference]
-    whole: list[Reference]
+    integer: list[Reference]
     sparse: list[Reference]
     work: int
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def timed(self) -> Reference:
-        """What samples run with."""
+        """The reference whose x is timed."""
         return self.dense[1]
 
     @property
     def arrays(self) -> list[Array]:
         """Every array once; those of sparse references are views of these."""
         found = {}
-        for array in itertools.chain.from_iterable(r.arrays for r in (*self.dense, *self.whole, *self.sparse)):
+        for array in itertools.chain.from_iterable(r.arrays for r in (*self.dense, *self.integer, *self.sparse)):
             base = array if array.base is None else array.base
             found[id(base)] = base
         return list(found.values())
 
 
 def checks(a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
-    """All checks of a matrix. seed: of the first x. fresh: seed of all others, which no format can know.
+    """All references of a matrix. seed: of the first x. fresh: seed of all others, which no format can know.
 
     Raises Skip as `references` does.
     """
     dense = [reference.moved(device) for reference in references(a, seed, fresh)]
     rng = np.random.default_rng((fresh, 2))
-    return Checks(dense, whole_references(device_a, rng), sparse_references(device_a, dense, rng), 2 * a.nnz)
+    return Checks(dense, integer_references(device_a, rng), sparse_references(device_a, dense, rng), 2 * a.nnz)
 
 
 def references(a: Csr, seed: int, fresh: int | None = None) -> list[Reference]:
-    """Two x of both signs, 1/2 <= |x| < 1, with their answers by SciPy from the values as `a` stores them.
+    """Two x of both signs, 1/2 <= |x| < 1, with results by SciPy from the values as `a` stores them.
 
-    Where a row is long, a third x is zero but for a few entries of that row. seed: of the first x, and of the others
-    where no other is given as `fresh`. Raises Skip where the matrix has no right answer in its type: entries that are
-    not finite, sums that overflow.
+    If a row is long, a third x is zero except for a few columns. seed: of the first x, and of the others if `fresh` is
+    not given. Raises Skip if there is no correct result in the type of `a`: entries that are not finite, sums that
+    overflow.
     """
-    share = THIN / max(a.row_len_max, THIN)
-    found, answer = [], answers(a)
+    share = SPARSE_X_ENTRIES / max(a.row_len_max, SPARSE_X_ENTRIES)
+    found, reference_for = [], reference_of(a)
     for index, source in enumerate((seed, fresh, fresh) if share < 1 / 8 else (seed, fresh)):
         rng = np.random.default_rng((seed if source is None else source, index))
         x = both_signs(a.cols, rng, a.dtype)
         if index == 2:
             x[rng.random(a.cols) >= share] = 0
-        found.append(answer(x))
+        found.append(reference_for(x))
     return found
 
 
-def answers(a: Csr) -> Callable[[np.ndarray], Reference]:
-    """What gives the right answer of an x, (cols,), by SciPy; raises Skip as `references` says."""
+def reference_of(a: Csr) -> Callable[[np.ndarray], Reference]:
+    """A function from an x, (cols,), to its Reference, by SciPy. Raises Skip as `references` does."""
     from scipy.sparse import csr_array
 
     exact = csr_array((a.values.astype(np.float64, copy=False), a.col_idx, a.row_ptr), shape=a.shape)
@@ -177,18 +189,18 @@ def answers(a: Csr) -> Callable[[np.ndarray], Reference]:
         raise Skip(f"entries are not finite in {a.dtype}")
     magnitude = csr_array((np.abs(exact.data), exact.indices, exact.indptr), shape=a.shape)
 
-    def answer(x: np.ndarray) -> Reference:
+    def reference_for(x: np.ndarray) -> Reference:
         with np.errstate(over="ignore"):
             size = magnitude @ np.abs(x).astype(np.float64)
         if not (size <= np.finfo(a.dtype).max).all():
             raise Skip(f"sums of the rows overflow {a.dtype}")
         return Reference(x, exact @ x.astype(np.float64), _bound(products(a, x), size, a.dtype))
 
-    return answer
+    return reference_for
 
 
-def products(a: Csr, x: np.ndarray) -> np.ndarray:
-    """Entries of each row that meet an element of x that is not zero, on the host."""
+def products(a: Csr, x: np.ndarray) -> Array:
+    """Number of entries of each row that meet a nonzero element of x, on the host."""
     from scipy.sparse import csr_array
 
     if x.all():
@@ -199,48 +211,50 @@ def products(a: Csr, x: np.ndarray) -> np.ndarray:
 def both_signs(n: int, rng: np.random.Generator, dtype: np.dtype) -> np.ndarray:
     """Random numbers of both signs, 1/2 <= |x| < 1."""
     x = rng.uniform(-1, 1, n)
-    return np.copysign(0.5 + np.abs(x) / 2, x).astype(dtype)
+    return np.asarray(np.copysign(0.5 + np.abs(x) / 2, x), dtype)
 
 
 def _bound(products: Array, size: Array, dtype: np.dtype) -> Array:
-    """How far off a sum of so many products may be; size: the sum of their magnitudes."""
+    """Bound on the rounding error of sums; products: their number in each, size: the sum of their magnitudes."""
     limits = np.finfo(dtype)
     return (products + 2) * float(limits.eps) * size + 2 * products * float(limits.smallest_normal)
 
 
-def _whole_limits(a: Csr) -> tuple[int, int]:
-    """The largest value of the twin, a power of two, and the largest of x; zeros where a row is too long."""
+def _integer_limits(a: Csr) -> tuple[int, int]:
+    """The largest value of the integer matrix, a power of two, and the largest of x; zeros if a row is too long."""
     largest = 2 ** (np.finfo(a.dtype).nmant + 1) // max(a.row_len_max, 1)
-    value = next((v for v in (TWIN_VALUES, 2, 1) if v <= largest), 0)
+    value = next((v for v in (INTEGER_VALUES, 2, 1) if v <= largest), 0)
     return value, min(largest // value, LARGEST_X) if value else 0
 
 
-def twin(a: Csr) -> Csr | None:
-    """The matrix with 1 to 4 for values, (i, j) and (j, i) alike; None where a row's sums would not be exact."""
-    value, _ = _whole_limits(a)
+def integer_matrix(a: Csr) -> Csr | None:
+    """The same pattern with values 1 to 4, equal at (i, j) and (j, i); None if a row's sum would not be exact."""
+    value, _ = _integer_limits(a)
     if not value:
         return None
     number = (a.fresh().row_idx ^ a.col_idx) & (value - 1)
     return Csr(a.shape, a.row_ptr, a.col_idx, (number + 1).astype(a.dtype))
 
 
-def whole_references(a: Csr, rng: np.random.Generator) -> list[Reference]:
-    """Two x of whole numbers with the exact answers of the twin of `a`, on its array module; none without a twin."""
-    largest = largest_whole(a)
+def integer_references(a: Csr, rng: np.random.Generator) -> list[Reference]:
+    """Two integer x with the exact results of the integer matrix of `a`, on its array module; none if there is no such
+    matrix.
+    """
+    largest = largest_integer(a)
     if not largest:
         return []
     x = (a.xp.asarray(rng.integers(1, largest, a.cols, endpoint=True).astype(a.dtype)) for _ in range(2))
-    return [whole_answer(a, each) for each in x]
+    return [integer_answer(a, each) for each in x]
 
 
-def largest_whole(a: Csr) -> int:
-    """The largest whole number that an x may hold whose products with the twin of `a` are exact; 0 without a twin."""
-    return _whole_limits(a)[1]
+def largest_integer(a: Csr) -> int:
+    """The largest integer in an x whose products with the integer matrix of `a` are exact; 0 without such a matrix."""
+    return _integer_limits(a)[1]
 
 
-def whole_answer(a: Csr, x: Array) -> Reference:
-    """The exact answer of the twin of `a` to an x of whole numbers, (cols,), on the array module of both."""
-    xp, (value, _) = a.xp, _whole_limits(a)
+def integer_answer(a: Csr, x: Array) -> Reference:
+    """The exact result of the integer matrix of `a` for an integer x, (cols,), on the array module of both."""
+    xp, (value, _) = a.xp, _integer_limits(a)
     y = xp.zeros(a.rows)
     for first, block in a.row_blocks(1, BLOCK):
         if block.nnz:
@@ -252,26 +266,26 @@ def whole_answer(a: Csr, x: Array) -> Reference:
 
 
 def sparse_references(a: Csr, dense: Sequence[Reference], rng: np.random.Generator) -> list[Reference]:
-    """References that tell the entries that the dense ones cannot, as far as their number allows; see the module.
+    """References that detect entries which the dense ones cannot, within SPARSE_CHECKS; see the module.
 
-    dense: on the array module of `a`, as what is returned.
+    dense: on the array module of `a`, as the result.
     """
     xp, eps = a.xp, float(np.finfo(a.dtype).eps)
     most = min(SPARSE_CHECKS, SPARSE_WORK // max(a.nnz + a.rows + a.cols, 1))
-    rows, row, col, value, untold = _untold(a, dense)
+    rows, row, col, value, undetected = _undetected(a, dense)
     count, at_least = len(rows), 1
     found: list[Reference] = []
-    while len(found) < most and bool(untold.any()):
+    while len(found) < most and bool(undetected.any()):
         wanted = xp.zeros(a.cols, bool)
-        wanted[col[untold]] = True
-        near = wanted[col]  # all other columns are zero from here on
-        row, col, value, untold = row[near], col[near], value[near], untold[near]
+        wanted[col[undetected]] = True
+        near = wanted[col]  # x is zero in all other columns
+        row, col, value, undetected = row[near], col[near], value[near], undetected[near]
         size = xp.abs(value)
 
-        # A share p of the columns leaves p k entries and p S of their sum: room for what is over 2 eps (p k) (p S).
+        # A share p of the columns leaves p k entries and p S of their sum: entries over 2 eps (p k) (p S) are detected.
         products, sums = xp.bincount(row, minlength=count), xp.bincount(row, size, count)
         share = xp.maximum(xp.sqrt(size / (2 * eps * products[row] * sums[row])), 1 / products[row])
-        groups = max(math.ceil(1 / float(xp.median(share[untold]))), at_least)
+        groups = max(math.ceil(1 / float(xp.median(share[undetected]))), at_least)
         groups = max(min(groups, most - len(found), SPARSE_ENTRIES // count), 1)
 
         group = xp.asarray(rng.integers(0, groups, a.cols, dtype=np.int32))
@@ -280,9 +294,11 @@ def sparse_references(a: Csr, dense: Sequence[Reference], rng: np.random.Generat
         cells = groups * count
         bound = _bound(xp.bincount(cell, minlength=cells), xp.bincount(cell, xp.abs(product), cells), a.dtype)
         y = xp.bincount(cell, product, cells).reshape(groups, count)
-        told = untold & (xp.abs(product) > 2 * bound[cell])
-        at_least = 2 * groups if 4 * int(told.sum()) < int(untold.sum()) else 1  # no luck: thinner groups
-        untold &= ~told
+        detected = undetected & (xp.abs(product) > 2 * bound[cell])
+        at_least = (
+            2 * groups if 4 * int(detected.sum()) < int(undetected.sum()) else 1
+        )  # few were detected: smaller groups
+        undetected &= ~detected
 
         columns = xp.flatnonzero(wanted)
         columns = columns[xp.argsort(group[columns])]
@@ -293,11 +309,11 @@ def sparse_references(a: Csr, dense: Sequence[Reference], rng: np.random.Generat
     return found
 
 
-def _untold(a: Csr, dense: Sequence[Reference]) -> tuple[Array, Array, Array, Array, Array]:
-    """The rows that have entries which no dense reference tells, and their entries.
+def _undetected(a: Csr, dense: Sequence[Reference]) -> tuple[Array, Array, Array, Array, Array]:
+    """The rows with entries that no dense reference detects, and their entries.
 
-    (rows, row of each entry as a place among them, column, value in float64, whether it is untold). A stored zero has
-    nothing to lose, nor has what is hardly more than the type's smallest number.
+    (rows, place of each entry's row among them, column, value in float64, whether it is undetected). Stored zeros, and
+    values near the type's smallest number, do not count.
     """
     xp = a.xp
     nothing = 16 * float(np.finfo(a.dtype).smallest_normal)
@@ -305,27 +321,28 @@ def _untold(a: Csr, dense: Sequence[Reference]) -> tuple[Array, Array, Array, Ar
     for first, block in a.row_blocks(1, BLOCK):
         row, col, value = block.row_idx, block.col_idx, exact(block.values)
         size = xp.abs(value)
-        untold = size > nothing
+        undetected = size > nothing
         for reference in dense:
-            untold &= size * xp.abs(reference.x[col]) <= 2 * reference.bound[first + row]
+            assert not isinstance(reference.x, SparseVector)
+            undetected &= size * xp.abs(reference.x[col]) <= 2 * reference.bound[first + row]
         wanted = xp.zeros(block.rows, bool)
-        wanted[row[untold]] = True
+        wanted[row[undetected]] = True
         keep = xp.flatnonzero(wanted[row] & (size > 0))
         place = xp.cumsum(wanted) - 1 + rows
-        parts.append((xp.flatnonzero(wanted) + first, place[row[keep]], col[keep], value[keep], untold[keep]))
+        parts.append((xp.flatnonzero(wanted) + first, place[row[keep]], col[keep], value[keep], undetected[keep]))
         rows, entries = rows + len(parts[-1][0]), entries + len(keep)
         if entries > SPARSE_ENTRIES:
             break
     if not rows:
-        return (xp.zeros(0, np.int64),) * 3 + (xp.zeros(0),) + (xp.zeros(0, bool),)  # type: ignore[return-value]
-    return tuple(xp.concatenate(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
+        return (xp.zeros(0, np.int64),) * 3 + (xp.zeros(0),) + (xp.zeros(0, bool),)
+    return tuple(xp.concatenate(part) for part in zip(*parts, strict=True))
 
 
 def decoding_difference(fmt: Format, a: Csr) -> str:
-    """Where the format's arrays, decoded, differ from the matrix: the first such entry in words, or nothing.
+    """The first entry in which the format's decoded arrays differ from the matrix, as a sentence; empty if none does.
 
-    a: the matrix on the array module that holds the format. Values are compared bit for bit. Stored zeros do not count
-    where the format cannot tell them from padding, nor values where it keeps the pattern alone.
+    a: the matrix on the array module that holds the format. Values are compared bit for bit. Stored zeros are ignored
+    if the format cannot tell them from padding; values are ignored if it keeps only the pattern.
     """
     xp = a.xp
     rows, cols, values = fmt.to_coo()
@@ -348,8 +365,8 @@ def decoding_difference(fmt: Format, a: Csr) -> str:
     if values.dtype != a.dtype:
         return f"values of {values.dtype} in place of {a.dtype}"
     bits = np.dtype(f"u{a.dtype.itemsize}")
-    found, right = (xp.ascontiguousarray(array).view(bits) for array in (values[order], a.values[stored]))
-    off = xp.flatnonzero(found != right)
+    found, stored_bits = (xp.ascontiguousarray(array).view(bits) for array in (values[order], a.values[stored]))
+    off = xp.flatnonzero(found != stored_bits)
     if not len(off):
         return ""
     row, col = divmod(int(expected[off[0]]), a.cols)
@@ -358,7 +375,7 @@ def decoding_difference(fmt: Format, a: Csr) -> str:
 
 
 def _ratios(found: Array, expected: Array, bound: Array) -> Array:
-    """Errors over their bounds, infinite for a NaN and for any error where the bound is 0."""
+    """Errors over their bounds; infinite for a NaN, and for any error if the bound is 0."""
     if array_module(found) is not np:
         return _on_cuda("ratios")(found, expected, bound)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -369,12 +386,12 @@ def _ratios(found: Array, expected: Array, bound: Array) -> Array:
 
 
 def garbage(y: Array) -> float:
-    """What y is filled with where a run must not find an answer: in its type, and no right one."""
+    """The value that y is filled with before a run, in its type: never a correct result."""
     return GARBAGE[y.dtype.kind]
 
 
 def _keep_wrong(y: Array, expected: Array, bound: Array, wrong: Array, kept: Array) -> None:
-    """Mark in `wrong` where y is off, keep what it was there, and fill it with garbage."""
+    """Set `wrong` where y is outside its bound, keep that value in `kept`, and fill y with garbage."""
     if array_module(y) is not np:
         _on_cuda("keep_wrong")(expected, bound, y.dtype.type(garbage(y)), y, wrong, kept)
         return
@@ -385,8 +402,8 @@ def _keep_wrong(y: Array, expected: Array, bound: Array, wrong: Array, kept: Arr
 
 
 # CuPy compiles every kernel with -ftz=true, whatever options it is given: single precision subnormals become 0 in all
-# arithmetic and comparisons, and where they are converted to double as well. Formats' kernels keep them, as nvcc does,
-# so what they are judged by has to. Loads, moves and integers flush nothing: a subnormal is its integer times 2^-149.
+# arithmetic and comparisons, and in conversions to double as well. Formats' kernels keep them, as nvcc does,
+# so the checks have to as well. Loads, moves and integers flush nothing: a subnormal is its integer times 2^-149.
 EXACT = f"""
 __device__ double exact(double value) {{ return value; }}
 __device__ double exact(int value) {{ return value; }}
@@ -409,7 +426,7 @@ def exact(values: Array) -> Array:
 
 @cache
 def _on_cuda(name: str) -> Any:
-    """Steps of the checks as one kernel each: as array operations some would be eight, and flush subnormals."""
+    """Steps of the checks as one kernel each. As CuPy's array operations some would be eight, and flush subnormals."""
     import cupy
 
     error = "const double error = fabs(exact(y) - expected);"
@@ -431,7 +448,7 @@ def _on_cuda(name: str) -> Any:
     return cupy.ElementwiseKernel(*kernels[name], f"spmvbench_{name}", preamble=EXACT)
 
 
-def judge(y: Array, reference: Reference, array: str = "y") -> Verdict:
+def compare(y: Array, reference: Reference, array: str = "y") -> Verdict:
     """Compare y, (rows,), with its reference, on the array module that holds both."""
     found = y if reference.rows is None else y[reference.rows]
     if not len(found):
@@ -443,25 +460,27 @@ def judge(y: Array, reference: Reference, array: str = "y") -> Verdict:
     return Verdict(float(ratio[place]), row, float(found[place]), float(reference.y[place]), bound, array)
 
 
-def put(fmt: Format, reference: Reference, x: Array | SparseVector) -> Array | SparseVector:
-    """Put the reference's x into x, in the order that the format takes; returns what x holds then, apart."""
+def set_x(fmt: Format, reference: Reference, x: Array | SparseVector) -> Array | SparseVector:
+    """Copy the reference's x into x, in the order that the format takes; returns what x then holds, as a separate
+    array.
+    """
     placed = in_order(reference.whole_x(fmt.shape[1]), orders(fmt)[0])
     for held, given in zip(parts(x), parts(placed), strict=True):
         held[...] = given
     return placed
 
 
-def judge_left(
+def verify_result(
     fmt: Format, x: Array | SparseVector, y: Array, placed: Array | SparseVector, reference: Reference
 ) -> Verdict:
-    """Judge what a program of `fmt` has left: y, and x, which has to be as `put` left it."""
+    """Verify y and x after a run of `fmt`: x must be as `set_x` left it."""
     for held, given in zip(parts(x), parts(placed), strict=True):
         if not bool((held == given).all()):
-            return judge(held, Reference(given, given.astype(np.float64), array_module(held).zeros(1)), "x")
-    return judge(restored(y, orders(fmt)[1]), reference)
+            return compare(held, Reference(given, given.astype(np.float64), array_module(held).zeros(1)), "x")
+    return compare(restored(y, orders(fmt)[1]), reference)
 
 
-def run_and_judge(
+def run_and_verify(
     fmt: Format,
     program: Program,
     device: Device,
@@ -470,38 +489,38 @@ def run_and_judge(
     references: Iterable[Reference],
     starts: Sequence[str] = STARTS,
 ) -> Verdict:
-    """Run the program once for each reference and give the first wrong verdict, or the worst of right ones.
+    """Run the program once for each reference. Returns the first wrong verdict, or the one with the largest error.
 
-    program: the launches of `fmt`, bound to x and y. references: in the matrix's order: where the format takes
-    another, x is permuted before the run and y back after it. starts: what y holds before a run, by turns: NaN, the
-    answer for the x before, or numbers that are none's answer.
+    program: the launches of `fmt`, bound to x and y. references: in the matrix's order; if the format takes another
+    one, x is permuted before the run and y after it. starts: content of y before each run, in turn: NaN, the result for
+    the previous x, or garbage.
     """
     worst = Verdict(0.0, 0, math.nan, math.nan, 0.0)
     for reference, start in zip(references, itertools.cycle(starts)):
-        placed = put(fmt, reference, x)
+        placed = set_x(fmt, reference, x)
         if start != "stale":
             y[...] = math.nan if start == "nan" and y.dtype.kind == "f" else garbage(y)
         device.synchronize()
         program.run()
         device.synchronize()
-        verdict = judge_left(fmt, x, y, placed, reference)
-        if not verdict.right:
+        verdict = verify_result(fmt, x, y, placed, reference)
+        if not verdict.passed:
             return verdict
         worst = max(worst, verdict, key=lambda verdict: verdict.ratio)
     return worst
 
 
-def repeat_and_judge(
+def repeat_and_verify(
     fmt: Format, program: Program, device: Device, x: Any, y: Any, reference: Reference, most: int, seconds: float
 ) -> Verdict:
-    """Run the program again and again, each time from garbage, and judge every y: for faults of one run among many.
+    """Run the program many times, each time from garbage, and verify every y: for faults of one run among many.
 
-    As many as `seconds` hold, three at least, `most` at most. A fault that comes in one run of n at random is missed by
-    r runs with a chance of (1 - 1/n)^r, one that comes in every n-th run is found by n. reference: of every row and x
-    whole. Gives the verdict on a wrong y, or on the last.
+    As many runs as take `seconds`, at least three, at most `most`. A fault that occurs at random in one run of n
+    escapes r runs with probability (1 - 1/n)^r; one that occurs in every n-th run is found by n runs. reference: with
+    all rows and the whole x. Returns the verdict on a wrong y, or on the last.
     """
     xp = array_module(y)
-    placed = put(fmt, reference, x)
+    placed = set_x(fmt, reference, x)
     _, y_order = orders(fmt)
     expected, bound = in_order(reference.y, y_order), reference.bound
     bound = in_order(bound, y_order) if len(bound) > 1 else bound
@@ -512,7 +531,7 @@ def repeat_and_judge(
         _keep_wrong(y, expected, bound, wrong, kept)
 
     y[...] = garbage(y)
-    for _ in range(2):  # the first may compile
+    for _ in range(2):  # the first run may compile
         device.synchronize()
         began = time.perf_counter()
         once()
@@ -524,4 +543,4 @@ def repeat_and_judge(
     device.synchronize()
     if bool(wrong.any()):
         xp.copyto(y, kept, where=wrong)
-    return judge_left(fmt, x, y, placed, reference)
+    return verify_result(fmt, x, y, placed, reference)

@@ -1,4 +1,4 @@
-"""The measuring process: one per device, replaced when a case kills it. It answers over a pipe (`protocol`)."""
+"""The measuring process: one per device, replaced if a case kills it. It answers over a pipe (`protocol`)."""
 
 from __future__ import annotations
 
@@ -21,48 +21,57 @@ from spmvbench.formats import Csr
 from spmvbench.measure import operations, row, timing
 from spmvbench.measure.bounds import Fetched
 from spmvbench.measure.cases import DTYPES, Group, Settings
-from spmvbench.measure.device_limits import probe
+from spmvbench.measure.device_limits import measure_limits
 from spmvbench.measure.group import GroupRun
 from spmvbench.measure.protocol import Link, Stop
 from spmvbench.measure.reading import host_spmv, read
-from spmvbench.measure.references import Shared
+from spmvbench.measure.references import References
 from spmvbench.measure.stages import Context, failure_of
 from spmvbench.rows.store import now
 
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 READING = "reading the matrix"
 
 
 @dataclass
-class Held:
-    """What the last group has left on the device, for the next where that goes on with it: groups come in pieces."""
+class PreviousGroup:
+    """References of the last group, still on the device. The next group may be another part of the same one.
 
-    of: Any = None
-    shared: Shared | None = None
+    key: what identifies them. columns: those of the matrix.
+    """
+
+    key: Any = None
+    references: References | None = None
     fetched: Fetched | None = None
     columns: dict[str, Any] = field(default_factory=dict)
 
 
 def measure(
-    group: Group, device: Device, settings: Settings, facts: dict[str, Any], link: Link, held: Held | None = None
+    group: Group,
+    device: Device,
+    settings: Settings,
+    facts: dict[str, Any],
+    link: Link,
+    previous: PreviousGroup | None = None,
 ) -> None:
-    """Every case of a group gives one row."""
+    """Measure a group: each case gives one row."""
     started = {"started_at": now()}
     ops = {name: operations.get(name) for name in group.ops}
-    kind = ops[group.ops[0]]  # what they share
-    held = Held() if held is None else held
+    kind = ops[group.ops[0]]  # the operations of a group are of one kind
+    previous = PreviousGroup() if previous is None else previous
     reading = group.matrix, group.seed, settings.real_part, settings.per_host
-    of = *reading, group.dtype, group.ops
-    if held.of != of:
-        held.of, held.shared = of, None
-    fresh = held.columns["x_seed"] if held.shared else secrets.randbits(63)  # nothing that a format could know
+    key = *reading, group.dtype, group.ops
+    if previous.key != key:
+        previous.key, previous.references = key, None
+    fresh = previous.columns["x_seed"] if previous.references else secrets.randbits(63)  # no format can know it
 
     def matrix() -> Csr:
-        with np.errstate(over="ignore"):  # entries beyond float32 are found, and named, by whoever computes with them
+        with np.errstate(over="ignore"):  # `verify.reference_of` reports entries beyond float32
             return kind.matrix(read(*reading)[0].astype(DTYPES[group.dtype]))
 
-    def read_again() -> Shared:
+    def read_again() -> References:
         read.cache_clear()
-        return Shared.of(matrix(), ops, device, group.seed, fresh)
+        return References.of(matrix(), ops, device, group.seed, fresh)
 
     try:
         link.begin(None, READING)
@@ -70,15 +79,15 @@ def measure(
         columns = known | {"x_seed": fresh}
         link.connection.send(("matrix", columns))
         link.connection.send(("description", about))
-        link.begin(None, "computing the right answers")
-        if held.shared is None:
-            held.shared = Shared.of(matrix(), ops, device, group.seed, fresh)
-            held.fetched = Fetched.by(held.shared.device_a, device.limits.multiprocessors)
-            held.columns = columns
+        link.begin(None, "computing the reference results")
+        if previous.references is None or previous.fetched is None:
+            previous.references = References.of(matrix(), ops, device, group.seed, fresh)
+            previous.fetched = Fetched.by(previous.references.device_a, device.limits.multiprocessors)
+            previous.columns = columns
             if not kind.pattern:
-                fetched = {"x_sectors": held.fetched.sectors, "x_lines": held.fetched.lines}
-                held.columns = columns | {"t_spmv_host": host_spmv(held.shared.a)} | fetched
-        columns = held.columns
+                fetched = {"x_sectors": previous.fetched.sectors, "x_lines": previous.fetched.lines}
+                previous.columns = columns | {"t_spmv_host": host_spmv(previous.references.a)} | fetched
+        columns = previous.columns
         link.connection.send(("matrix", columns))
         rule = timing.RULES[device.kind]
         context = Context(
@@ -88,58 +97,60 @@ def measure(
             facts,
             rule if settings.budget is None else replace(rule, budget=settings.budget),
             ops,
-            held.shared,
-            held.fetched,
+            previous.references,
+            previous.fetched,
             read_again,
         )
     except Exception as error:
         if isinstance(error, DeviceFault) and error.sticky:
             raise
         failure = failure_of(error, link.stage)
-        # A matrix that the reader refuses is no format's fault. A file that somebody named was to be measured.
+        # If a reader refuses a matrix, no format has failed. A file that the user named is an error all the same.
         if isinstance(error, SpmvbenchError) and not (group.matrix.source == "file" and link.stage == READING):
             failure = replace(failure, status="skipped")
         for case in group.cases:
             link.row(case, started | row.failure_columns(failure))
-        held.of = held.shared = None
+        previous.key = previous.references = None
         return
     GroupRun(context).run(group)
-    held.shared = context.shared  # read again, where a format has changed it
+    previous.references = context.references  # read again if a format has changed it
 
 
 def stay_tied(parent: int, *, expendable: bool = True) -> None:
-    """End with the parent, and leave signals of the terminal to it; expendable: go first where memory runs out."""
+    """End with the parent, and ignore Ctrl-C at the terminal; expendable: be killed first if memory runs out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a hung kernel would outlive a killed parent
+        ctypes.CDLL(None).prctl(
+            PR_SET_PDEATHSIG, signal.SIGKILL
+        )  # otherwise a hung kernel would outlive a killed parent
     if sys.platform == "linux" and expendable:
         with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-            file.write("1000")  # a sandbox that forbids it loses only the preference
+            file.write("1000")  # forbidden in some sandboxes; only the preference is lost
     if os.getppid() != parent:
         sys.exit(1)
 
 
 def main() -> None:
-    """`python -m spmvbench.measure.worker FD PARENT`: serve the parent at the pipe's other end until it says None."""
+    """`python -m spmvbench.measure.worker FD PARENT`: serve the parent at the pipe's other end until it sends None."""
     stay_tied(int(sys.argv[2]))
     faulthandler.enable()
     connection = Connection(int(sys.argv[1]))
     settings: Settings = connection.recv()
     try:
         device = open_device(settings.device)
-        facts = probe(device, settings)
+        facts = measure_limits(device, settings)
     except (SpmvbenchError, DeviceFault) as error:
         connection.send(("refused", str(error), getattr(error, "exit_code", 1)))
         return
     connection.send(("ready", facts))
-    link, held = Link(connection), Held()
+    link, previous = Link(connection), PreviousGroup()
     try:
         while (group := connection.recv()) is not None:
-            measure(group, device, settings, facts, link, held)
+            measure(group, device, settings, facts, link, previous)
             connection.send(("done",))
     except DeviceFault as fault:
         connection.send(("broken", f"fault while {link.stage}: {fault}"))
-        os._exit(0)  # a broken context can hang in its own clean-up
+        os._exit(0)  # a broken context can hang while it is destroyed
     except (Stop, EOFError, BrokenPipeError):
         pass
     device.close()

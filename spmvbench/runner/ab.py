@@ -1,7 +1,7 @@
-"""Two builds side by side on one device: every case in pairs, old, new, new, old, and the next the other way round.
+"""A/B comparison of two builds on one device: each case in pairs of old, new, new, old, and the next pair reversed.
 
-Each build is served by a process of its own (`side`), which imports that build's formats and kernels. Only one of them
-has work at a time. What is told of a pair is the geometric mean of the two bursts that each build has in it.
+Each build has a worker process (`ab_worker`), which imports the formats and kernels of that build. Only one of the two
+works at a time. The time of a build in a pair is the geometric mean of its two bursts.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from spmvbench.measure.protocol import Malformed
 from spmvbench.measure.reading import read
 from spmvbench.measure.timing import RULES
 from spmvbench.rows import store
-from spmvbench.runner.driver import READ_LIMIT, TIMEOUTS, Died, Worker
+from spmvbench.runner.driver import READ_LIMIT, TIMEOUTS, Worker, WorkerDied
 
 HERE = Path(spmvbench.__file__).parents[1]
-PARTS = ("spmvbench", "kernels", "configs")  # of a checkout: what a build is made of
+PARTS = ("spmvbench", "kernels", "configs")  # folders of a checkout that make up a build
 
 
-class Refused(Exception):
-    """A side could not do what it was asked: the status and the reason."""
+class BuildFailed(Exception):
+    """A build could not do what was requested: status and reason."""
 
     def __init__(self, status: str, reason: str):
         super().__init__(reason)
@@ -42,21 +42,22 @@ class Refused(Exception):
 
 
 class _Build(Worker):
-    """The process of one build. root: the folder that holds its package."""
+    """The worker process of one build. root: the folder that holds its package."""
 
     program = (str(Path(__file__).with_name("ab_worker.py")),)
 
     def __init__(self, root: Path, settings: Settings, log: IO[bytes]):
         path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH", "")]))
+        self.matrix: tuple[str, str, str] | None = None  # that the process has
         self.environment = os.environ | {"PYTHONPATH": path}
         super().__init__(settings.device, log)
         self.limit = settings.timeout or TIMEOUTS[device_kind(settings.device)]
         if not Path(self.facts["build"]).is_relative_to(root.resolve()):
             self.kill()
-            raise SpmvbenchError(f"{root} was to be measured, and {self.facts['build']} was imported")
+            raise SpmvbenchError(f"{self.facts['build']} was imported in place of the build in {root}")
 
-    def ask(self, what: str, *content: Any) -> Any:
-        """The answer. Raises Refused, also where the process has died or had to be killed."""
+    def request(self, what: str, *content: Any) -> Any:
+        """The answer to a request. Raises BuildFailed, also if the process has died or had to be killed."""
         limit = READ_LIMIT if what == "matrix" else self.limit
         try:
             self.connection.send((what, *content))
@@ -64,20 +65,20 @@ class _Build(Worker):
                 case ("done", answer):
                     return answer
                 case ("failed", str(status), str(reason)):
-                    raise Refused(status, reason)
-            raise self.fault(Malformed("what is no answer"), what)
-        except Died as died:
-            raise Refused(died.status, died.reason) from None
+                    raise BuildFailed(status, reason)
+            raise self.fault(Malformed("an unknown answer"), what)
+        except WorkerDied as died:
+            raise BuildFailed(died.status, died.reason) from None
         except ConnectionError:
-            died = self.death(what)
-            raise Refused(died.status, died.reason) from None
+            ended = self.death(what)
+            raise BuildFailed(ended.status, ended.reason) from None
 
 
 @dataclass
-class Pairs:
-    """A comparison under way. roots: the folders of the old build and the new. pairs: how many a case.
+class ABComparison:
+    """An A/B comparison. roots: the folders of the old build and the new. pairs: number of pairs per case.
 
-    settings.budget: seconds of sampling a case in each build; without, the fewest samples that a burst can have.
+    settings.budget: seconds of sampling per case and build; None: the minimum number of samples per burst.
     """
 
     roots: tuple[Path, Path]
@@ -90,10 +91,11 @@ class Pairs:
         self.sample = RULES[device_kind(self.settings.device)].sample
         self.facts: dict[str, Any] = {}
 
-    def measured(self, groups: Sequence[Group], repeats: int = 1) -> Iterator[dict[str, Any]]:
-        """A row a pair: matrix, label, setting, pair, first (old or new), old and new (seconds); or status and reason.
+    def measure(self, groups: Sequence[Group], repeats: int = 1) -> Iterator[dict[str, Any]]:
+        """Yield a row per pair: matrix, label, setting, pair, first (old or new), old and new (s); or status and
+        reason.
 
-        repeats: how often each case is judged anew; the row says which time it was.
+        repeats: how often the pairs of each case are measured; the row contains the number of the repeat.
         """
         with tempfile.TemporaryDirectory() as folder:
             for group in groups:
@@ -106,48 +108,48 @@ class Pairs:
                     yield from (self._row(case) | {"status": "skipped", "reason": str(error)} for case in group.cases)
                     continue
                 for case in group.cases:
-                    yield from self._case(case, str(file), repeats)
+                    yield from self._measure_case(case, str(file), repeats)
 
-    def _case(self, case: Case, file: str, repeats: int) -> Iterator[dict[str, Any]]:
-        row, side = self._row(case), 0
-        refusal = case.refusal or ("" if case.op == "spmv" else f"pairs are of y = A x, not of {case.op}")
+    def _measure_case(self, case: Case, file: str, repeats: int) -> Iterator[dict[str, Any]]:
+        row, old_or_new = self._row(case), 0
+        refusal = case.refusal or ("" if case.op == "spmv" else f"A/B comparison is for y = A x, not for {case.op}")
         if refusal:
             yield row | {"status": "skipped", "reason": refusal}
             return
         try:
             found: dict[str, Any] = {}
-            for side in (1, 0):  # what the new one finds for itself by timing, the old one takes
-                build = self._ready(side)
+            for old_or_new in (1, 0):  # the old build takes the parameters that the new one has found by timing
+                build = self._started(old_or_new)
                 matrix = (file, DTYPES[case.dtype].name, case.matrix.id)
                 if build.matrix != matrix:
-                    build.ask("matrix", *matrix[:2])
+                    build.request("matrix", *matrix[:2])
                     build.matrix = matrix
-                found = build.ask("load", case.format, dict(case.params) | found, case.mode, self.sample)
+                found = build.request("load", case.format, dict(case.params) | found, case.mode, self.sample)
             for repeat in range(repeats):
                 for pair in range(self.pairs):
-                    yield row | {"repeat": repeat, "pair": pair} | self._pair(repeat * self.pairs + pair)
-        except Refused as refused:
-            if self.builds[side] is not None and self.builds[side].process.poll() is not None:
-                self.builds[side] = None
-            yield row | {"status": refused.status, "reason": f"{('old', 'new')[side]}: {refused.reason}"}
+                    yield row | {"repeat": repeat, "pair": pair} | self._measure_pair(repeat * self.pairs + pair)
+        except BuildFailed as failure:
+            failed = self.builds[old_or_new]
+            if failed is not None and failed.process.poll() is not None:
+                self.builds[old_or_new] = None
+            yield row | {"status": failure.status, "reason": f"{('old', 'new')[old_or_new]}: {failure.reason}"}
 
-    def _pair(self, number: int) -> dict[str, Any]:
-        """Both builds at new places, then sampled in turns: old, new, new, old, every second time the reverse."""
+    def _measure_pair(self, number: int) -> dict[str, Any]:
+        """Move both builds' arrays to new addresses, then sample: old, new, new, old; every second pair reversed."""
         seconds = (self.settings.budget or 0.0) / (2 * self.pairs)
-        for side in (0, 1):
-            self._ready(side).ask("place", number + 1)
+        for index in (0, 1):
+            self._started(index).request("place", number + 1)
         logs: tuple[list[float], list[float]] = ([], [])
         first = number % 2
-        for side in (first, 1 - first, 1 - first, first):
-            logs[side].append(float(np.log(np.median(self._ready(side).ask("burst", seconds)))))
+        for index in (first, 1 - first, 1 - first, first):
+            logs[index].append(float(np.log(np.median(self._started(index).request("burst", seconds)))))
         old, new = (float(np.exp(np.mean(of))) for of in logs)
         return {"first": ("old", "new")[first], "old": old, "new": new, "status": "ok", "reason": ""}
 
-    def _ready(self, side: int) -> _Build:
-        build = self.builds[side]
+    def _started(self, index: int) -> _Build:
+        build = self.builds[index]
         if build is None:
-            build = self.builds[side] = _Build(self.roots[side], self.settings, self.log)
-            build.matrix = None
+            build = self.builds[index] = _Build(self.roots[index], self.settings, self.log)
             self.facts = build.facts
         return build
 
@@ -165,12 +167,14 @@ class Pairs:
 
 
 @contextmanager
-def build_of(
-    name: str, results: Path | str = "results", say: Callable[[str], None] = lambda text: None
+def build_folder(
+    name: str, results: Path | str = "results", notify: Callable[[str], None] = lambda text: None
 ) -> Iterator[Path]:
-    """The folder of a build: a checkout's, or a temporary one with a revision of this checkout; a run means its own.
+    """The folder of a build: that of a checkout, or a temporary one with a revision of this checkout, or with a run's
+    revision.
 
-    say: hears what the revision is, where it is not the name itself. Raises UsageError where there is no such thing.
+    notify: receives a line with the revision, if that is not the name itself. Raises UsageError if there is no such
+    build.
     """
     if (Path(name) / PARTS[0] / "__init__.py").is_file():
         yield Path(name).resolve()
@@ -185,9 +189,9 @@ def build_of(
         if not revision:
             raise UsageError(f"{run} was not measured from a checkout: it records no revision")
         if revision.endswith("-dirty"):
-            say(f"{run} was measured with files that differ from its revision; the revision as it is is compared with")
+            notify(f"{run} was measured with uncommitted changes; its revision is compared without them")
             revision = revision.removesuffix("-dirty")
-        say(f"{run} was measured from {revision}")
+        notify(f"{run} was measured from {revision}")
     with tempfile.TemporaryDirectory(prefix="spmvbench-") as folder:
         archive = _archived(revision, name)
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
@@ -198,7 +202,7 @@ def build_of(
 def _archived(revision: str, name: str) -> bytes:
     if not (HERE / ".git").exists():
         raise UsageError(f"{name} is no folder of a checkout, and {HERE} is none whose revisions could be taken")
-    if revision.startswith("-"):  # a run's record may come from anybody, and git would take it for an option
+    if revision.startswith("-"):  # metadata of a run may be untrusted, and git would read this as an option
         raise UsageError(f"{name} names {revision!r}, which is no revision")
     command = ["git", "-C", str(HERE), "archive", "--format=tar", revision, "--", *PARTS]
     done = subprocess.run(command, capture_output=True)

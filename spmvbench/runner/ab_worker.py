@@ -1,11 +1,11 @@
-"""One side of a comparison of two builds: a process that converts and samples what `pairs` asks for.
+"""Worker process for one build in an A/B comparison.
 
-It is run by its path, with the build that it is to measure first on Python's path, which may be an older one: of that
-build it takes the devices and the formats, and nothing else. All that goes over the pipe is plain values.
+It is run by its path, with the measured build first on Python's path. That build may be older: only devices and formats
+are imported from it, and all messages over the pipe are plain values.
 
-To it: the device's name; then ("matrix", file, dtype), ("load", key, params, mode, seconds of a sample), ("place",
-seed), ("burst", seconds), and None at the end. From it: ("ready", facts) or ("refused", message, exit code); then to
-each ("done", answer) or ("failed", status, reason).
+To the worker: the device's name; then ("matrix", file, dtype), ("load", key, params, mode, seconds of a sample),
+("place", seed), ("burst", seconds), and None at the end. From it: ("ready", facts) or ("refused", message, exit code);
+then for each request ("done", answer) or ("failed", status, reason).
 """
 
 from __future__ import annotations
@@ -28,64 +28,71 @@ from spmvbench.devices import DeviceFault, OutOfDeviceMemory, open_device
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats.conversion import converting_for
 
-# Bytes that arrays have beyond their own to lie in, ten times what an L2 holds, and the steps that keep them aligned.
-ROOM, STEP = 2**29, 512
-LEAST, MOST = 3, 4000  # samples of a burst, SpMVs of a sample
+# Bytes by which arrays can be moved, ten times the size of an L2, and the alignment of arrays.
+SLACK_BYTES, ALIGNMENT = 2**29, 512
+MIN_SAMPLES, MAX_REPEATS = 3, 4000  # samples per burst; SpMVs per sample, as measure.timing has it
 
 
-class Side:
-    """What is loaded: a matrix, then a format of it, then its work at a place in memory."""
+class ABWorker:
+    """The loaded state: a matrix, a format of it, and the captured work at an address."""
 
     def __init__(self, device: Any):
         self.device = device
         self.a: Any = None
         self.fmt: Any = None
         self.x: Any = None
-        self.room: Any = None  # where the arrays are moved about
+        self.buffer: Any = None  # that holds the arrays, and room to move them
         self.work: Any = None
-        self.held: list[Any] = []  # what the work uses
+        self.references: list[Any] = []  # keep alive what the captured work uses
 
     def matrix(self, file: str, dtype: str) -> int:
-        """Take the matrix of a file: canonical CSR as `pairs` writes it."""
-        self.fmt = self.work = self.room = None
-        self.held.clear()
-        with np.load(file) as held:
-            arrays = [held[name] for name in ("row_ptr", "col_idx", "values")]
-            self.a = formats.Csr(tuple(held["shape"].tolist()), *arrays).astype(np.dtype(dtype))
-        return self.a.nnz
+        """Load the matrix from a file: canonical CSR as `ab` writes it."""
+        self.fmt = self.work = self.buffer = None
+        self.references.clear()
+        with np.load(file) as file_arrays:
+            arrays = [file_arrays[name] for name in ("row_ptr", "col_idx", "values")]
+            self.a = formats.Csr(tuple(file_arrays["shape"].tolist()), *arrays).astype(np.dtype(dtype))
+        return int(self.a.nnz)
 
     def load(self, key: str, params: dict[str, Any], mode: str, sample: float) -> dict[str, Any]:
-        """Convert the matrix and judge one product. Returns the parameters that a format has found for itself."""
-        self.fmt = self.work = self.room = None
-        self.held.clear()
+        """Convert the matrix and verify one product. Returns the parameters that a format has found by timing."""
+        self.fmt = self.work = self.buffer = None
+        self.references.clear()
         self.mode, self.sample, self.repeats, xp = mode, sample, 0, self.device.xp
         with converting_for(self.device.limits):
             self.fmt = formats.get(key).from_csr(self.a.on(xp), **params)
         self.x = np.random.default_rng(0).uniform(-1, 1, self.a.cols).astype(self.a.dtype)
         self.arrays: list[Any] = []
-        self.fmt.with_arrays(lambda name, array: self.arrays.append(array) or array)
-        x_order, self.y_order = self.fmt.x_order, self.fmt.y_order  # asked for once, before anything runs
+
+        def collect(name: str, array: Any) -> Any:
+            self.arrays.append(array)
+            return array
+
+        self.fmt.with_arrays(collect)
+        x_order, self.y_order = self.fmt.x_order, self.fmt.y_order  # read once, before anything runs
         for order, n in ((x_order, self.a.cols), (self.y_order, self.a.rows)):
             if order is not None and not np.array_equal(np.sort(self.device.to_host(order)), np.arange(n)):
                 raise ValueError(f"an order must hold each of 0 to {n - 1} once")
         x = xp.asarray(self.x)
         self.arrays += [x if x_order is None else x[x_order], xp.full(self.fmt.shape[0], np.nan, self.a.dtype)]
-        self.slack = ROOM if xp is not np else STEP
-        self.room = xp.empty(sum(_stepped(array.nbytes) for array in self.arrays) + self.slack + STEP, np.uint8)
+        self.slack = SLACK_BYTES if xp is not np else ALIGNMENT
+        self.buffer = xp.empty(sum(_aligned(array.nbytes) for array in self.arrays) + self.slack + ALIGNMENT, np.uint8)
         self.place(0)
-        self.judge()
+        self.verify()
         return dict(self.fmt.in_use)
 
     def place(self, seed: int) -> int:
-        """Move everything to a new place in memory, which times depend on, and capture the work anew.
+        """Move all arrays to new addresses, on which times depend, and capture the work anew.
 
-        Arrays keep their order; what they leave free of the room is dealt to the gaps between them.
+        Arrays keep their order; the slack is distributed at random over the gaps between them.
         """
-        gaps = np.sort(np.random.default_rng(seed).integers(0, self.slack // STEP + 1, len(self.arrays))) * STEP
-        before = np.cumsum([0, *(_stepped(array.nbytes) for array in self.arrays)])
+        gaps = (
+            np.sort(np.random.default_rng(seed).integers(0, self.slack // ALIGNMENT + 1, len(self.arrays))) * ALIGNMENT
+        )
+        before = np.cumsum([0, *(_aligned(array.nbytes) for array in self.arrays)])
         moved = []
         for array, gap, start in zip(self.arrays, gaps.tolist(), before.tolist(), strict=False):
-            new = self.room[gap + start : gap + start + array.nbytes].view(array.dtype).reshape(array.shape)
+            new = self.buffer[gap + start : gap + start + array.nbytes].view(array.dtype).reshape(array.shape)
             new[...] = array
             moved.append(new)
         *stored, x, self.y = moved
@@ -93,54 +100,54 @@ class Side:
         fmt = self.fmt.with_arrays(lambda name, array: next(places))
         program = self.device.compile(fmt.launches(x, self.y))
         self.work = None
-        self.held = [fmt, x, program]
+        self.references = [fmt, x, program]
         if not self.repeats:
             self.repeats = 1
             if self.mode == "hot" and self.sample > 0:
                 once = self.device.capture(program, 1)
                 self.device.elapsed(once)
-                self.repeats = min(math.ceil(self.sample / max(self.device.elapsed(once), 1e-9)), MOST)
+                self.repeats = min(math.ceil(self.sample / max(self.device.elapsed(once), 1e-9)), MAX_REPEATS)
         self.work = self.device.capture(program, self.repeats)
         self.device.elapsed(self.work)
         return self.repeats
 
-    def judge(self) -> None:
-        """Raise ArithmeticError where an entry of y is off by more than its bound."""
+    def verify(self) -> None:
+        """Raise ArithmeticError if an entry of y exceeds its error bound."""
         from scipy.sparse import csr_array
 
         a = csr_array((self.a.values, self.a.col_idx, self.a.row_ptr), shape=self.a.shape).astype(np.float64)
         bound = (self.a.row_lengths + 2) * np.finfo(self.a.dtype).eps * (abs(a) @ abs(self.x.astype(np.float64)))
-        right, y = a @ self.x.astype(np.float64), self.device.to_host(self.y)
+        expected, y = a @ self.x.astype(np.float64), self.device.to_host(self.y)
         if self.y_order is not None:
             order = self.device.to_host(self.y_order)
-            right, bound = right[order], bound[order]
-        off = ~(abs(y - right) <= bound)
+            expected, bound = expected[order], bound[order]
+        off = ~(abs(y - expected) <= bound)
         if off.any():
             raise ArithmeticError(f"{off.sum()} entries of y are off by more than their bound")
 
     def burst(self, seconds: float) -> list[float]:
-        """Samples, seconds per SpMV: LEAST or more, after one that is not counted and warms caches and clocks.
+        """Samples, seconds per SpMV: at least MIN_SAMPLES, after an uncounted one that warms up caches and clocks.
 
-        That one begins with an empty L2, in every mode: what the other side has left there, or moving the arrays,
-        outlives many SpMVs whose loads are marked as read once, and would be another start for each side.
+        The warm-up begins with an empty L2 in every mode. Lines left by the other build, or by moving the arrays,
+        survive many SpMVs whose loads are marked as read once, and the two builds would start differently.
         """
         flush = self.mode == "cold"
         self.device.empty_cache()
         self.device.elapsed(self.work, flush=flush)
-        end, samples = time.perf_counter() + seconds, []
-        while len(samples) < LEAST or time.perf_counter() < end:
+        end, samples = time.perf_counter() + seconds, list[float]()
+        while len(samples) < MIN_SAMPLES or time.perf_counter() < end:
             samples.append(self.device.elapsed(self.work, flush=flush) / self.repeats)
         return samples
 
 
-def _stepped(size: int) -> int:
-    return -(-size // STEP) * STEP
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def answer(side: Side, what: str, *content: Any) -> tuple:
-    """What a request comes to. Raises DeviceFault where the device can no longer be used."""
+def answer(worker: ABWorker, what: str, *content: Any) -> tuple[Any, ...]:
+    """The answer to a request. Raises DeviceFault if the device is no longer usable."""
     try:
-        return "done", getattr(side, what)(*content)
+        return "done", getattr(worker, what)(*content)
     except formats.Skip as skip:
         return "failed", "skipped", skip.reason
     except ArithmeticError as wrong:
@@ -154,9 +161,9 @@ def answer(side: Side, what: str, *content: Any) -> tuple:
 
 
 def main() -> None:
-    """`side.py FD PARENT`: serve the parent at the other end of a pipe until it says None."""
+    """`ab_worker.py FD PARENT`: serve the parent at the other end of a pipe until it sends None."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a hung kernel would outlive a killed parent
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG; a hung kernel would outlive a killed parent
     connection = Connection(int(sys.argv[1]))
     try:
         device = open_device(connection.recv())
@@ -164,11 +171,11 @@ def main() -> None:
         connection.send(("refused", str(error), error.exit_code))
         return
     connection.send(("ready", {"device": device.name, "properties": device.properties(), "build": spmvbench.__file__}))
-    side = Side(device)
+    worker = ABWorker(device)
     with suppress(EOFError, BrokenPipeError):
         while (asked := connection.recv()) is not None:
-            connection.send(answer(side, *asked))
-    os._exit(0)  # a context that has failed can hang in its own clean-up
+            connection.send(answer(worker, *asked))
+    os._exit(0)  # a failed context can hang while it is destroyed
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Measuring from Python: what `spmvbench run` does, for scripts and notebooks."""
+"""`spmvbench.run`: the command `spmvbench run` for scripts and notebooks."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ def run(
     fresh: bool = False,
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Measure matrices in formats on a device. Returns the rows of these cases, as `spmvbench.load_run` gives them.
+    """Measure matrices in formats on a device. Returns the rows of these cases, in the form of `spmvbench.load_run`.
 
-    matrices: one or several of what `spmvbench run` takes (``"HB/1138_bus"``, fetched where it is not here; a glob;
-    ``"pde:16"``; a file), SciPy sparse matrices, or a mapping with labels for these: any printable text.
-    formats: such as ``"csr-*,ell[threads=2]"`` or a list; without, all that the device can run. op: operations,
-    ``"spmspv,bfs@0"`` or a list; without, those that the formats run. dtype: f64, f32. mode: hot, cold; both on a GPU
-    without. device: ``auto``, ``cuda:0``, ``emulated``.
+    matrices: one or several names as for `spmvbench run` (``"HB/1138_bus"``, downloaded if missing; a glob;
+    ``"pde:16"``; a file), SciPy sparse matrices, or a mapping from labels to these; a label is any printable text.
+    formats: for example ``"csr-*,ell[threads=2]"`` or a list; None: all that the device can run. op: operations,
+    ``"spmspv,bfs@0"`` or a list; empty: those that the formats run. dtype: f64, f32. mode: hot, cold; None: all of the
+    device. device: ``auto``, ``cuda:0``, ``emulated``.
 
-    run: the name under `results` that the rows are kept under: a case that is there is not measured again. budget:
-    sampling time of a case, seconds. timeout: seconds after which a case is given up. max_bytes: what a format may
-    take, a number or such as ``"2GB"``. seed: of x and of generated values. convert: both, or device, to leave out the
-    host's conversion. real_part: of complex matrices. retry: measure again what failed. fresh: start anew; what the run
-    holds is moved beside it. progress: a bar on stderr.
+    run: the name of the run's folder under `results`; cases with a row there are not measured again. budget: sampling
+    time of a case, seconds. timeout: seconds after which a case is aborted. max_bytes: limit on a format's footprint, a
+    number or for example ``"2GB"``. seed: of x and of generated values. convert: ``both``, or ``device`` to leave out
+    conversion on the host. real_part: take the real part of complex matrices. retry: measure failed cases again. fresh:
+    start a new run; the old folder is renamed. progress: show a bar on stderr.
 
-    A worker process measures, as for the command: a format of your own has to be in a file that SPMVBENCH_FORMATS
-    names. Raises UsageError for what is not known, SpmvbenchError where nothing can be measured.
+    A worker process measures, as for the command. A format outside of this package must therefore be in a file that
+    SPMVBENCH_FORMATS names. Raises UsageError for unknown names, SpmvbenchError if nothing can be measured.
     """
     device = chosen(device)
     names = operations.parse(op.split(",") if isinstance(op, str) else op)
@@ -77,7 +77,7 @@ def run(
     if not classes:
         raise UsageError("formats names no format: spmvbench.formats.keys() lists them")
     with tempfile.TemporaryDirectory() as kept:
-        found = _found(matrices, Path(kept))
+        found = _resolved(matrices, Path(kept))
         require_readable(found, seed, "real" if real_part else "refuse")
         cases = plan.cross(found, classes, dtypes, modes, device, seed, names)
         settings = Settings(device, max_bytes, budget, timeout, real_part, convert)
@@ -96,24 +96,28 @@ def _measured(folder: Path, todo: list[Case], settings: Settings, progress: bool
     from tqdm import tqdm
 
     with tqdm(total=len(todo), unit="case", disable=not progress or not todo, file=sys.stderr) as bar:
-        session.measure(folder, plan.grouped(todo), settings, session.Watcher(on_row=lambda row: bar.update()))
+
+        def count(row: dict[str, Any]) -> None:
+            bar.update()
+
+        session.measure(folder, plan.grouped(todo), settings, session.Watcher(on_row=count))
 
 
-def _found(given: Any, folder: Path) -> list[Matrix]:
-    """The matrices; those in memory are written to `folder`, from where the worker reads them.
+def _resolved(given: Any, folder: Path) -> list[Matrix]:
+    """The matrices; those in memory are written to `folder`, for the worker process.
 
-    The label of one in memory is its name in rows, and no file's name.
+    The name of a matrix in memory is its label.
     """
     from scipy import sparse
 
     if isinstance(given, str | Path) or sparse.issparse(given):
         given = [given]
     named = given if isinstance(given, Mapping) else {f"matrix-{place}": a for place, a in enumerate(given, start=1)}
-    names, labels = [], dict[Path, str]()
+    names, labels = list[str](), dict[Path, str]()
     for label, a in named.items():
         if sparse.issparse(a):
             text = _label(label, labels.values())
-            # The file's name is for messages of whoever reads it.
+            # The reader's messages contain the file's name.
             path = folder.resolve() / str(len(names)) / (re.sub(r"[^\w.+-]+", "_", text)[:60] + ".npz")
             path.parent.mkdir()
             labels[path] = text
@@ -132,7 +136,7 @@ def _found(given: Any, folder: Path) -> list[Matrix]:
 
 
 def _label(given: Any, taken: Container[str]) -> str:
-    """A matrix's label as rows hold it. Raises UsageError for one that is empty, long, not printable or there twice."""
+    """A matrix's label as rows contain it. Raises UsageError if it is empty, too long, not printable or used twice."""
     label = str(given)
     if not label.isprintable() or not 0 < len(label) <= LONGEST_LABEL:
         raise UsageError(f"{label[:40]!r} is no label of a matrix: give 1 to {LONGEST_LABEL} printable characters")

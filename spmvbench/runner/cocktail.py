@@ -1,9 +1,9 @@
-"""The table by which `cocktail` chooses: how fast each of its formats is on a device, by rows and by entries a row.
+"""Measures the table by which the format `cocktail` chooses: rates of its parts by rows and entries per row.
 
     python -m spmvbench.runner.cocktail --device cuda:0 > my-gpu.csv
     spmvbench run ... --formats 'cocktail[table=my-gpu.csv]'
 
-takes about a minute. What ships is in configs/cocktail, a file a device.
+This takes about a minute. The tables of this package are in configs/cocktail, one file per device.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ WIDTHS = {  # entries of a row; of a block row, in tiles
     "coo": (1, 2, 4, 8, 16, 32, 64, 128),
     "sbell": (1, 3, 9, 27),
 }
-MOST = 1 << 25  # entries of a matrix
+MAX_ENTRIES = 1 << 25  # per matrix
 REPLAYS, ROUNDS = 20, 3
 
 
 def band(xp: Any, rows: int, width: int, tile: tuple[int, int], dtype: np.dtype) -> Csr:
-    """Rows x rows, `width` neighbouring dense tiles in each block row, about the diagonal."""
+    """A matrix of rows x rows with `width` neighbouring dense tiles in each block row, about the diagonal."""
     r, c = tile
     block_row = xp.arange(rows, dtype=np.int32) // np.int32(r)
     begin = xp.clip(block_row * np.int32(r) // np.int32(c) - np.int32(width // 2), 0, rows // c - width) * np.int32(c)
@@ -48,7 +48,7 @@ def band(xp: Any, rows: int, width: int, tile: tuple[int, int], dtype: np.dtype)
 
 
 class Case(NamedTuple):
-    """One measurement to take."""
+    """One measurement of the table."""
 
     name: str
     tile: tuple[int, int]
@@ -64,17 +64,17 @@ class Case(NamedTuple):
 
 
 def cases(dtype: np.dtype) -> Iterator[Case]:
-    """All that a table holds for a type."""
+    """All measurements of a table for one type."""
     for name, widths in WIDTHS.items():
         for tile in SHAPES if name == "sbell" else ((1, 1),):
             for rows in ROWS:
                 for width in widths:
-                    if width * tile[1] <= rows and rows * width * tile[1] <= MOST:
+                    if width * tile[1] <= rows and rows * width * tile[1] <= MAX_ENTRIES:
                         yield Case(name, tile, rows, width, dtype)
 
 
 def gflops(case: Case, device: Device) -> float:
-    """2 slots / time, the least of some rounds of replays."""
+    """2 slots / time, from the fastest of several rounds of replays."""
     fmt = case.part(device.xp)
     x, y = (device.to_device(np.ones(case.rows, dtype=case.dtype)) for _ in range(2))
     replay = device.capture(device.compile(fmt.launches(x, y)), REPLAYS)
@@ -84,7 +84,7 @@ def gflops(case: Case, device: Device) -> float:
 
 
 def compile_all(kernels: set[tuple[str, str]], arch: str, cuda: int) -> None:
-    """Compile kernels, (source, kernel), on all cores, to be found in the cache."""
+    """Compile kernels, (source, kernel), on all cores into the cache."""
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         for done in [pool.submit(compiled, kernel_path(source), kernel, arch, cuda) for source, kernel in kernels]:
             done.result()

@@ -1,4 +1,4 @@
-"""What groups of cases cost, roughly, before they are measured: to deal them out, to cut shards, to foretell a run."""
+"""Cost estimates for groups of cases, used to schedule work, split shards and predict run time."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ from spmvbench.matrices import Matrix, sets
 from spmvbench.measure.cases import Case, Group, Settings, device_kind
 from spmvbench.measure.timing import RULES
 
-WORTH = 3  # times its reading that a piece of a group costs at least, where the host may be another
-BYTES_PER_ENTRY = 20  # of a matrix file as text, about
+MIN_READINGS = 3  # minimum cost of a part of a group, in times its reading, if the host may differ
+BYTES_PER_ENTRY = 20  # of a matrix file as text, approximately
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds. A group: reading + per entry; each of its cases: case + per entry."""
+    """Costs in seconds. A group costs `reading` and `reading_entry` per entry; each of its cases `case` and
+    `case_entry` per entry.
+    """
 
     reading: float
     reading_entry: float
     case: float
     case_entry: float
-    factors: dict[str, float] = field(default_factory=dict)  # of formats that cost more or less, by label
+    factors: dict[str, float] = field(default_factory=dict)  # relative costs of formats, by label
 
     def learn(self, label: str, entries: int, seconds: float) -> None:
-        """What a case of a format has cost; of several, the later ones count more."""
+        """Update the cost of a format from a measured case, exponentially weighted towards recent cases."""
         factor = seconds / (self.case + self.case_entry * entries)
         self.factors[label] = (self.factors.get(label, factor) + factor) / 2
 
     def of_reading(self, group: Group) -> float:
-        """Until the first case of a group can begin."""
+        """Seconds until the first case of a group can begin."""
         return self.reading + self.reading_entry * entries(group.matrix, group.seed)
 
     def of_cases(self, cases: Sequence[Case], group: Group) -> float:
-        """Some of a group's cases, once the matrix is there."""
+        """Seconds of some of a group's cases, after the matrix was read."""
         ran = sum(self.factors.get(case.label, 1.0) for case in cases if not case.refusal)
         return ran * (self.case + self.case_entry * entries(group.matrix, group.seed))
 
@@ -44,44 +46,45 @@ class Costs:
         return self.of_reading(group) + self.of_cases(group.cases, group)
 
 
-# A GPU's: 2,900 cases of results/published/h200-all and h200-suitesparse, budgets taken off, matrices read ahead by
-# other cores. The emulated device's: a fast core.
-PRIOR = {"cuda": Costs(1.0, 3e-8, 0.07, 1e-9), "emulated": Costs(0.05, 2e-7, 0.05, 2e-6)}
+# GPU: 2,900 cases of results/published/h200-all and h200-suitesparse, without budgets, matrices prefetched on other
+# cores. Emulated device: a fast core.
+DEFAULTS = {"cuda": Costs(1.0, 3e-8, 0.07, 1e-9), "emulated": Costs(0.05, 2e-7, 0.05, 2e-6)}
 
 
-def prior(settings: Settings) -> Costs:
-    """What is assumed where nothing was measured yet: the same in every process of a job array."""
+def default_costs(settings: Settings) -> Costs:
+    """Default cost model, used when there are no measurements. Identical in all processes of a job array."""
     kind = device_kind(settings.device)
     budget = settings.budget or RULES[kind].budget
-    return replace(PRIOR[kind], case=PRIOR[kind].case + budget / 2)  # half of it, where samples agree early
+    # Half of the budget, because samples often agree early.
+    return replace(DEFAULTS[kind], case=DEFAULTS[kind].case + budget / 2)
 
 
 @cache
 def entries(matrix: Matrix, seed: int) -> int:
-    """Entries of a matrix without reading it, about: a file's by its size, one that a set lists by that."""
+    """Approximate number of entries of a matrix without reading it: from the file's size, or as a set lists it."""
     if matrix.source == "synthetic" and matrix.name in sets.listed_entries():
-        return sets.listed_entries()[matrix.name]  # to count them would take as long as making some of them
+        return sets.listed_entries()[matrix.name]  # counting can take as long as generating
     try:
-        if matrix.source == "file":
+        if matrix.source == "file" and matrix.path is not None:
             return matrix.path.stat().st_size // BYTES_PER_ENTRY
         return matrix.entries(seed)
-    except (SpmvbenchError, OSError):  # whoever reads it says so
+    except (SpmvbenchError, OSError):  # the reader reports it
         return 0
 
 
 def halves(group: Group) -> list[Group]:
-    """A group in two, by its formats; in one where it has only one."""
+    """A group split in two by its formats; unsplit if it has only one."""
     middle = len(group.formats) // 2
     parts = (group.formats[:middle], group.formats[middle:])
     return [replace(group, formats=formats) for formats in parts if formats]
 
 
-def cut(group: Group, costs: Costs, seconds: float, worth: float = WORTH) -> list[Group]:
-    """A group's first formats, as many as fit the time with its reading, and the others, if there are.
+def split(group: Group, costs: Costs, seconds: float, min_readings: float = MIN_READINGS) -> list[Group]:
+    """The first formats of a group, as many as fit `seconds` with the reading; then the others, if any.
 
-    Both are worth a reading: their cases cost at least `worth` times as much.
+    The cases of both parts cost at least `min_readings` times the reading.
     """
-    least = worth * costs.of_reading(group)
+    least = min_readings * costs.of_reading(group)
     seconds = max(seconds - costs.of_reading(group), least)
     spent, count = 0.0, 0
     for modes in group.formats:
@@ -96,10 +99,9 @@ def cut(group: Group, costs: Costs, seconds: float, worth: float = WORTH) -> lis
 
 
 def shards(groups: Iterable[Group], count: int, costs: Costs) -> list[list[Group]]:
-    """The groups in so many parts of about equal cost, each in the order given.
+    """The groups in `count` shards of about equal cost, each in the order given.
 
-    The largest first, each to the part that has least so far; a group that is more than a part's fair share is cut
-    into pieces of about that.
+    Largest first, each to the shard with the lowest cost so far; a group above the mean cost of a shard is split.
     """
     groups = list(groups)
     fair = sum(map(costs.of_group, groups)) / count
@@ -107,9 +109,10 @@ def shards(groups: Iterable[Group], count: int, costs: Costs) -> list[list[Group
     for place, group in enumerate(groups):
         rest = [group]
         while rest:
-            piece, *rest = cut(rest[0], costs, fair)
+            piece, *rest = split(rest[0], costs, fair)
             pieces.append((place, piece))
-    loads, found = [0.0] * count, [[] for _ in range(count)]
+    loads = [0.0] * count
+    found: list[list[tuple[int, Group]]] = [[] for _ in range(count)]
     for place, piece in sorted(pieces, key=lambda item: -costs.of_group(item[1])):
         least = loads.index(min(loads))
         loads[least] += costs.of_group(piece)

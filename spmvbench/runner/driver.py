@@ -1,7 +1,8 @@
-"""Who drives a device: a worker process measures groups of cases, this process watches it and has the rows written.
+"""The driver of one device: a worker process measures groups of cases; this process supervises it and has rows written.
 
-A case that outlives its time becomes a row that says so; a new worker goes on with the rest. A case that takes its
-worker down is tried once more, alone in a new worker, before it is charged: what it died of may be another's doing.
+A case that exceeds its time limit gets the status `timeout`, and a new worker continues with the rest. If a worker
+dies, the case that was running is tried once more, alone in a new worker, before it is marked `crashed`: the cause may
+lie in an earlier case.
 """
 
 from __future__ import annotations
@@ -23,34 +24,34 @@ from typing import IO, Any
 from spmvbench.devices import DeviceUnavailable, pseudonym
 from spmvbench.errors import SpmvbenchError
 from spmvbench.measure.cases import Case, Group, Settings, device_kind
-from spmvbench.measure.device_limits import SESSION
-from spmvbench.measure.protocol import WAITING, Inbox, Malformed, understood
+from spmvbench.measure.device_limits import MEASURED_LIMITS
+from spmvbench.measure.protocol import WAITING, Inbox, Malformed, validated
 from spmvbench.rows.schema import blank_row, storable
 from spmvbench.rows.store import now
 from spmvbench.runner.supervisor import Supervised
 
 TIMEOUTS = {"cuda": 60.0, "emulated": 120.0}
-# What no format is to blame for has a limit of its own: opening a device (drivers, compilers), reading a huge matrix.
+# Limits of stages without a format: opening a device (drivers, compilers), reading a huge matrix.
 START_LIMIT, READ_LIMIT = 600.0, 3600.0
-LOOK = 1.0  # seconds between questions whether to give up
-ENDING = 60.0  # seconds that a worker whose end of the pipe is closed may take to end: a GPU's context is slow to go
-# How often a case may take its worker down before it is charged. What SIGKILL ended, somebody else has ended.
-TRIES, TRIES_IF_KILLED = 2, 3
+POLL_SECONDS = 1.0  # between checks whether the work was cancelled
+EXIT_LIMIT = 60.0  # seconds for a worker to end after it has closed its pipe: a GPU's context is slow to go
+# Workers that may die while a case runs, before it is marked. SIGKILL may come from another process: one more try.
+MAX_TRIES, MAX_TRIES_IF_KILLED = 2, 3
 
 
 def timeout(settings: Settings) -> float:
-    """Seconds that a case may last in one turn."""
+    """Limit in seconds on one uninterrupted period of work on a case."""
     return settings.timeout or TIMEOUTS[device_kind(settings.device)]
 
 
-class Abandoned(Exception):
-    """Nobody waits for the rows any more."""
+class Disconnected(Exception):
+    """Raised when the client has disconnected."""
 
 
-class Died(Exception):
-    """The worker ended without being asked, or had to be killed: the status and reason of the row.
+class WorkerDied(Exception):
+    """The worker ended unasked, or had to be killed: status and reason of the row.
 
-    tries: how often a case is tried before this is charged to it.
+    tries: how many workers may die in this way before the running case is marked with it.
     """
 
     def __init__(self, status: str, reason: str, tries: int = 1):
@@ -59,19 +60,19 @@ class Died(Exception):
 
 
 class Worker:
-    """The measuring process and this end of its pipe. Its output goes to the log.
+    """The measuring process and the parent's end of its pipe. Its output goes to the log.
 
-    abandoned: asked while waiting for it; True ends it. Class attributes: program, what Python is to run; environment,
-    its variables, those of this process without.
+    is_cancelled: called while waiting for the worker; True ends it. Class attributes: program, the arguments of Python;
+    environment, its variables; None for those of this process.
     """
 
     program: tuple[str, ...] = ("-m", "spmvbench.measure.worker")
     environment: Mapping[str, str] | None = None
 
-    def __init__(self, settings: Any, log: IO[bytes], abandoned: Callable[[], bool] = lambda: False):
+    def __init__(self, settings: Any, log: IO[bytes], is_cancelled: Callable[[], bool] = lambda: False):
         self.connection, theirs = Pipe()
-        self.log, self.abandoned = log, abandoned
-        self.logged = os.fstat(log.fileno()).st_size  # what comes after belongs to the present stage
+        self.log, self.is_cancelled = log, is_cancelled
+        self.logged = os.fstat(log.fileno()).st_size  # later output belongs to the present stage
         self.oom_kills = _oom_kills()
         self.inbox = Inbox(self.connection)
         command = [sys.executable, "-P", *self.program, str(theirs.fileno())]
@@ -84,7 +85,7 @@ class Worker:
             except ConnectionError:
                 raise self.death("starting") from None
             answer = self.receive(time.monotonic() + START_LIMIT, START_LIMIT, "starting")
-        except Died as died:
+        except WorkerDied as died:
             self.kill()
             raise SpmvbenchError(f"the measuring process did not start ({died.reason}): see {log.name}") from None
         match answer:
@@ -97,18 +98,18 @@ class Worker:
                 raise error
             case _:
                 self.kill()
-                raise SpmvbenchError(f"the measuring process did not start (it sent what is no answer): see {log.name}")
+                raise SpmvbenchError(f"the measuring process did not start (it sent an unknown answer): see {log.name}")
 
-    def receive(self, deadline: float, limit: float, stage: str) -> tuple:
-        """The next message. Raises Died where none comes, or what is none, or none before the deadline; Abandoned."""
+    def receive(self, deadline: float, limit: float, stage: str) -> tuple[Any, ...]:
+        """The next message. Raises WorkerDied if none arrives before the deadline or it is invalid; Disconnected."""
         try:
-            while (message := self.inbox.take()) is None:
+            while (message := self.inbox.next_message()) is None:
                 left = deadline - time.monotonic()
-                if self.connection.poll(min(max(left, 0), LOOK)):
-                    self.inbox.more()
-                elif self.abandoned():
+                if self.connection.poll(min(max(left, 0), POLL_SECONDS)):
+                    self.inbox.receive()
+                elif self.is_cancelled():
                     self.kill()
-                    raise Abandoned
+                    raise Disconnected
                 elif left <= 0:
                     break
             else:
@@ -118,51 +119,53 @@ class Worker:
         except (EOFError, OSError):
             raise self.death(stage) from None
         self.kill()
-        raise Died("timeout", f"no end after {limit:g} s, while {stage}")
+        raise WorkerDied("timeout", f"no end after {limit:g} s, while {stage}")
 
-    def fault(self, malformed: Malformed, stage: str) -> Died:
-        """What it is charged with for a message that it should not have sent. It is killed: what else has it done?"""
+    def fault(self, malformed: Malformed, stage: str) -> WorkerDied:
+        """Kill the worker after an invalid message; returns the WorkerDied to raise."""
         self.kill()
-        return Died("crashed", f"the worker sent {malformed}, while {stage}", TRIES)
+        return WorkerDied("crashed", f"the worker sent {malformed}, while {stage}", MAX_TRIES)
 
-    def death(self, stage: str) -> Died:
-        """How it ended by itself."""
+    def death(self, stage: str) -> WorkerDied:
+        """The WorkerDied for a worker that has ended by itself."""
         code = self.ended()
         if code is None:
-            return Died("crashed", f"the worker closed its pipe while {stage}, and did not end in {ENDING:g} s", TRIES)
+            return WorkerDied(
+                "crashed", f"the worker closed its pipe while {stage}, and did not end in {EXIT_LIMIT:g} s", MAX_TRIES
+            )
         if code == -signal.SIGKILL and _oom_kills() > self.oom_kills:
-            return Died("oom", f"the system ran out of memory and killed the worker while {stage}", TRIES)
+            return WorkerDied("oom", f"the system ran out of memory and killed the worker while {stage}", MAX_TRIES)
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         with open(self.log.name, "rb") as log:
             log.seek(self.logged)
             words = log.readline().decode(errors="replace").strip()
-        # A C++ runtime says something here; Python's own first line only names the signal again.
+        # A C++ runtime prints a message; Python's own first line only repeats the signal.
         more = f": {words}" if words and not words.startswith("Fatal Python error") else ""
-        tries = TRIES_IF_KILLED if code == -signal.SIGKILL else TRIES
-        return Died("crashed", f"the worker {how} while {stage}{more}", tries)
+        tries = MAX_TRIES_IF_KILLED if code == -signal.SIGKILL else MAX_TRIES
+        return WorkerDied("crashed", f"the worker {how} while {stage}{more}", tries)
 
     def ended(self) -> int | None:
-        """Its exit code, once nothing more will come from it. None where it went on and had to be killed."""
+        """The exit code, once the worker has ended. None if it did not end in time and was killed."""
         try:
-            return self.process.wait(timeout=ENDING)
+            return self.process.wait(timeout=EXIT_LIMIT)
         except subprocess.TimeoutExpired:
             self.kill()
             return None
 
     def kill(self) -> None:
-        """End it and whatever it started (compilers, a format's own processes) at once."""
+        """Kill it and all processes that it has started (compilers, processes of a format)."""
         self.process.end()
         self.connection.close()
 
     def end(self) -> None:
-        """Let it end by itself, for a while."""
+        """Let it end by itself, within a limit."""
         with suppress(OSError, subprocess.TimeoutExpired):
             self.connection.send(None)
             self.process.wait(timeout=10)
 
 
 def _oom_kills() -> int:
-    """How many processes the kernel has killed for want of memory; 0 where it does not say."""
+    """Number of processes that the kernel has killed for lack of memory; 0 if it is unknown."""
     try:
         lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -172,63 +175,63 @@ def _oom_kills() -> int:
 
 @dataclass
 class Driver:
-    """What stays the same, or adds up, while workers come and go.
+    """State that is kept, or accumulated, over several workers.
 
-    write: puts a row where it belongs, and says whether to go on. describe: puts what a matrix looks like there.
-    on_begin: hears of a case's turn, or of reading (None), with the matrix and the stage. on_facts: hears once of what
-    the device told. abandoned: asked every second; True makes `drive` raise Abandoned. seconds: by stage.
+    write: stores a row, and returns whether to continue. describe: stores the description of a matrix. on_begin: is
+    called when a case, or reading (None), begins, with the group and the stage. on_facts: is called once with the
+    device's facts. is_cancelled: called every second; True makes `drive` raise Disconnected. seconds: by stage.
     """
 
     settings: Settings
     log: IO[bytes]
     write: Callable[[dict[str, Any]], bool]
-    describe: Callable[[dict[str, Any]], None] = lambda about: None
+    describe: Callable[[dict[str, Any]], object] = lambda about: None
     on_begin: Callable[[Group, Case | None, str], None] = lambda group, case, stage: None
-    on_facts: Callable[[dict[str, Any]], None] = lambda facts: None
-    abandoned: Callable[[], bool] = lambda: False
+    on_facts: Callable[[dict[str, Any]], object] = lambda facts: None
+    is_cancelled: Callable[[], bool] = lambda: False
     worker: Worker | None = None
     facts: dict[str, Any] = field(default_factory=dict)
-    deaths: Counter[frozenset[str]] = field(default_factory=Counter)  # by the ids of the cases then in flight together
+    deaths: Counter[frozenset[str]] = field(default_factory=Counter)  # by the ids of the cases that were running
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     stopped: bool = False
 
     def drive(self, groups: Iterable[Group]) -> list[Group]:
-        """Measure the groups. Returns what is left of them: nothing, unless a row was answered with a stop.
+        """Measure the groups. Returns what is left of them: nothing, unless `write` has returned False.
 
-        Raises DeviceUnavailable where there is no such device, SpmvbenchError where no worker can be started.
+        Raises DeviceUnavailable if there is no such device, SpmvbenchError if no worker can be started.
         """
         left = deque(groups)
         while left and not self.stopped:
-            worker = self.ready()
-            left.extendleft(reversed(self.follow(worker, left.popleft())))
+            worker = self.ready_worker()
+            left.extendleft(reversed(self.measure_group(worker, left.popleft())))
         return list(left)
 
-    def ready(self) -> Worker:
-        """A worker that takes work: the present one, or a new one."""
+    def ready_worker(self) -> Worker:
+        """A worker that accepts work: the present one, or a new one."""
         if self.worker is not None and self.worker.process.poll() is not None:
             self.close()
         if self.worker is None:
             began = time.monotonic()
-            # Asked of whoever waits then: it outlives the job that it was started for.
-            self.worker = Worker(self.settings, self.log, lambda: self.abandoned())
+            # Looked up at each call: the worker outlives the job that it was started for.
+            self.worker = Worker(self.settings, self.log, lambda: self.is_cancelled())
             self.seconds["starting"] += time.monotonic() - began
         if not self.facts:
             self.facts = self.worker.facts
-            measured = {name: self.facts[name] for name in SESSION if name in self.facts}
+            measured = {name: self.facts[name] for name in MEASURED_LIMITS if name in self.facts}
             self.settings = replace(self.settings, measured=measured)
             self.on_facts(self.facts)
         return self.worker
 
-    def close(self, *, gently: bool = False) -> None:
-        """End the worker, if there is one; gently: let it end by itself first."""
+    def close(self, *, graceful: bool = False) -> None:
+        """End the worker, if there is one; graceful: let it end by itself first."""
         if self.worker is not None:
-            if gently:
+            if graceful:
                 self.worker.end()
             self.worker.kill()
             self.worker = None
 
     def row(self, case: Case, *columns: dict[str, Any]) -> None:
-        """Have one row written."""
+        """Write one row."""
         row = blank_row()
         for part in columns:
             row |= part
@@ -237,30 +240,30 @@ class Driver:
         row |= {name: str(properties.get(name, "")) for name in ("device_name", "gpu", "numa_node")}
         self.stopped = not self.write(storable(row))
 
-    def follow(self, worker: Worker, group: Group) -> list[Group]:
-        """Have a group measured. Returns what is left of it: nothing, unless the worker died or was told to stop."""
+    def measure_group(self, worker: Worker, group: Group) -> list[Group]:
+        """Measure a group. Returns what is left of it: nothing, unless the worker died or was stopped."""
         cases = {case.case_id: case for case in group.cases}
         matrix: dict[str, Any] = {}
-        index, stage, began, since = None, "taking up its work", now(), time.monotonic()
-        turn, limit = since, READ_LIMIT
-        again: list[Group] = []
+        index, stage, began, since = None, "receiving its work", now(), time.monotonic()
+        period, limit = since, READ_LIMIT
+        retried: list[Group] = []
         try:
             worker.connection.send(group)
             while not self.stopped:
                 patience = READ_LIMIT if stage == WAITING else limit
-                message = worker.receive(turn + patience, patience, stage)
+                message = worker.receive(period + patience, patience, stage)
                 try:
-                    kind, *content = understood(message, group, cases)
+                    kind, *content = validated(message, group, cases)
                 except Malformed as malformed:
                     raise worker.fault(malformed, stage) from None
                 spent = time.monotonic() - since
                 self.seconds[stage] += spent
                 since += spent
                 if stage == WAITING:
-                    turn += spent
+                    period += spent
                 if kind == "begin":
                     if content[0] != index:
-                        began, turn, limit = now(), since, timeout(self.settings)
+                        began, period, limit = now(), since, timeout(self.settings)
                     index, stage, worker.logged = content
                     self.on_begin(group, None if index is None else group.formats[index][0], stage)
                 elif kind == "matrix":
@@ -275,21 +278,21 @@ class Driver:
                     since = time.monotonic()
                 elif kind == "broken":
                     worker.ended()
-                    raise Died("crashed", *content, TRIES)
+                    raise WorkerDied("crashed", str(content[0]), MAX_TRIES)
                 elif kind == "done":
                     break
-        except (Died, ConnectionError) as error:
-            died = error if isinstance(error, Died) else worker.death(stage)
+        except (WorkerDied, ConnectionError) as error:
+            died = error if isinstance(error, WorkerDied) else worker.death(stage)
             of_one = replace(group, formats=() if index is None else (group.formats[index],)).only(cases)
             in_flight = of_one if of_one.formats else group.only(cases)
             ids = frozenset(case.case_id for case in in_flight.cases)
             self.deaths[ids] += 1
             if ids and self.deaths[ids] < died.tries:
-                again = [in_flight]
+                retried = [in_flight]
             else:
                 failure = {"status": died.status, "reason": died.reason, "started_at": began}
                 for case in in_flight.cases:
-                    self.row(case, matrix, failure | {"t_case": time.monotonic() - turn})
+                    self.row(case, matrix, failure | {"t_case": time.monotonic() - period})
             cases = {case_id: case for case_id, case in cases.items() if case_id not in ids}
         rest = group.only(cases)
-        return [*again, rest] if rest.formats else again
+        return [*retried, rest] if rest.formats else retried

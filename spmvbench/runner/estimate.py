@@ -1,9 +1,11 @@
-"""How long a run will take, from rows of a sample of its matrices: a line through them, and how sure it is.
+"""Run time estimate from rows of a sample of its matrices: a fitted line, with a confidence interval.
 
-The mean time of a case on a matrix is taken as constant + slope * entries, fitted to relative deviations over the
-matrices of the sample; a session's time beside its cases (reading, right answers, starts) is a share of theirs. The
-error is the bootstrap's: the sample's matrices are drawn again and again with replacement, every matrix of the run is
-off the line by as much as one of them. The logarithm's standard deviation, by Student's t, gives an interval of 95 %.
+The mean time of a case on a matrix is modelled as constant + slope * entries, fitted to relative deviations over the
+matrices of the sample. The overhead of an invocation (reading, references, starts) is a share of the time in cases.
+
+The error comes from the bootstrap: the sample's matrices are resampled with replacement, and each matrix of the run
+deviates from the line by the residual of a random one. The standard deviation of the logarithm, with Student's t, gives
+a 95 % interval.
 """
 
 from __future__ import annotations
@@ -23,25 +25,27 @@ from spmvbench.measure.cases import Case, Group
 from spmvbench.rows import store
 from spmvbench.runner.costs import Costs, entries, shards
 
-FEWEST = 3  # matrices that a line and its error can be taken from
+MIN_MATRICES = 3  # minimum for a line and its error
 DRAWS = 400
 STEPS = 4  # of the fit
-NOT_BESIDE = ("compiling ahead",)  # of a session: once a host, whatever the run's size
+NOT_OVERHEAD = ("precompiling", "compiling ahead")  # of an invocation: once per host, for any size of the run
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Mean seconds of a case by matrix. beside: seconds of a session for each of its cases'. labels: formats seen."""
+    """Mean seconds of a case by matrix. overhead: as a share of the time in cases. labels: formats in the sample."""
 
     entries: np.ndarray
     seconds: np.ndarray
     cases: int
-    beside: float
+    overhead: float
     labels: frozenset[str]
 
     @classmethod
     def of(cls, runs: Sequence[Path], cases: Sequence[Case]) -> Sample | None:
-        """What runs tell of cases like these: formats, types and modes; None where there are too few matrices."""
+        """A sample from the rows of runs, for formats, types and modes as in `cases`. None if there are too few
+        matrices.
+        """
         import pandas as pd
 
         rows = pd.concat([store.load(run) for run in runs]) if runs else pd.DataFrame(columns=["matrix_sha256"])
@@ -50,31 +54,31 @@ class Sample:
             if len(rows):
                 rows = rows[rows[name].isin({getattr(case, name) for case in cases})]
         rows = rows[rows["t_case"] > 0] if len(rows) else rows
-        if not len(rows) or rows["matrix_sha256"].nunique() < FEWEST:
+        if not len(rows) or rows["matrix_sha256"].nunique() < MIN_MATRICES:
             return None
-        # A format that only some matrices were given must not make those look slow.
+        # A slow format that only some matrices have must not make those look slow.
         usual = rows.groupby("label")["t_case"].transform("mean")
         by_matrix = rows.assign(usual=usual).groupby("matrix_sha256")
         relative = by_matrix["t_case"].sum() / by_matrix["usual"].sum()
         labels = frozenset(rows["label"])
         mean = rows.groupby("label")["t_case"].mean().mean()
         seconds = (relative * mean).to_numpy()
-        return cls(by_matrix["nnz"].first().to_numpy(float), seconds, len(rows), _beside(runs), labels)
+        return cls(by_matrix["nnz"].first().to_numpy(float), seconds, len(rows), _overhead(runs), labels)
 
-    def drawn(self, rng: np.random.Generator) -> Sample:
-        """A sample of as many of its matrices, some twice."""
+    def resampled(self, rng: np.random.Generator) -> Sample:
+        """A bootstrap sample: as many matrices, drawn with replacement."""
         places = rng.integers(len(self.seconds), size=len(self.seconds))
-        return Sample(self.entries[places], self.seconds[places], self.cases, self.beside, self.labels)
+        return Sample(self.entries[places], self.seconds[places], self.cases, self.overhead, self.labels)
 
     def costs(self) -> Costs:
-        """The line, what goes on beside the cases in it."""
-        constant, slope = self.line * (1 + self.beside)
+        """The line, with the overhead included."""
+        constant, slope = self.line * (1 + self.overhead)
         return Costs(0.0, 0.0, float(constant), float(slope))
 
     @cached_property
     def line(self) -> np.ndarray:
-        """Constant and slope, neither negative. Deviations are relative to the line itself: to the times they would
-        pull it down.
+        """Constant and slope, neither negative. Deviations are relative to the line: relative to the times, they would
+        bias it downwards.
         """
         from scipy.optimize import nnls
 
@@ -83,28 +87,28 @@ class Sample:
         for _ in range(STEPS):
             line = nnls(terms * weights[:, None], self.seconds * weights)[0]
             weights = 1 / (terms @ line)
-        return line
+        return np.asarray(line)
 
     @property
-    def off(self) -> np.ndarray:
-        """Times over what the line says."""
-        return self.seconds / (self.line[0] + self.line[1] * self.entries)
+    def residuals(self) -> np.ndarray:
+        """Times divided by the line."""
+        return np.asarray(self.seconds / (self.line[0] + self.line[1] * self.entries))
 
 
-def _beside(runs: Sequence[Path]) -> float:
-    """What the sessions of some runs spent beside their cases, as a share of the time of these."""
+def _overhead(runs: Sequence[Path]) -> float:
+    """Time of the invocations of some runs outside of their cases, as a share of the time in cases."""
     spent = in_cases = 0.0
     for run in runs:
         sessions = store.environment(run)["sessions"]
         seconds: list[dict[str, float]] = [session.get("seconds") or {} for session in sessions]
-        spent += sum(sum(s for stage, s in stages.items() if stage not in NOT_BESIDE) for stages in seconds)
+        spent += sum(sum(s for stage, s in stages.items() if stage not in NOT_OVERHEAD) for stages in seconds)
         in_cases += float(store.load(run)["t_case"].sum())
     return max(spent / in_cases - 1, 0.0) if in_cases else 0.0
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds on one GPU and on many, each with the ends of its 95 % interval. longest: part of many, over the mean."""
+    """Seconds on one GPU and on many, each with its 95 % interval. longest: the longest shard over the mean."""
 
     one: tuple[float, float, float]
     many: tuple[float, float, float]
@@ -112,20 +116,20 @@ class Estimate:
 
 
 def estimate(sample: Sample, groups: Sequence[Group], gpus: int, seed: int = 0) -> Estimate:
-    """How long groups take on so many GPUs, each with its part of them."""
+    """Estimate how long the groups take on `gpus` GPUs, each with its shard."""
     from scipy.stats import t
 
     runs = np.array([sum(not case.refusal for case in group.cases) for group in groups], float)
     sizes = np.array([entries(group.matrix, group.seed) for group in groups], float)
     rng = np.random.default_rng(seed)
 
-    def total(of: Sample, off: np.ndarray) -> float:
+    def total(of: Sample, residuals: np.ndarray) -> float:
         costs = of.costs()
-        return float(runs @ ((costs.case + costs.case_entry * sizes) * rng.choice(off, len(sizes))))
+        return float(runs @ ((costs.case + costs.case_entry * sizes) * rng.choice(residuals, len(sizes))))
 
     costs = sample.costs()
     whole = total(sample, np.ones(1))
-    drawn = [total(sample.drawn(rng), sample.off) for _ in range(DRAWS)]
+    drawn = [total(sample.resampled(rng), sample.residuals) for _ in range(DRAWS)]
     free = len(sample.seconds) - 2
     width = math.exp(t.ppf(0.975, free) * np.std(np.log(drawn)) * math.sqrt(1 + 2 / free))
     one = (whole, whole / width, whole * width)
@@ -134,8 +138,8 @@ def estimate(sample: Sample, groups: Sequence[Group], gpus: int, seed: int = 0) 
     return Estimate(one, tuple(seconds * longest / gpus for seconds in one), longest)  # type: ignore[arg-type]
 
 
-def spread(matrices: Sequence[Matrix], count: int, seed: int) -> list[Matrix]:
-    """So many of the matrices, one at random from each of as many classes of size; in their order."""
+def stratified(matrices: Sequence[Matrix], count: int, seed: int) -> list[Matrix]:
+    """`count` of the matrices, one at random from each of as many classes of size, in the order given."""
     ranked = sorted(matrices, key=lambda matrix: (entries(matrix, seed), matrix.id))
     rng, count = np.random.default_rng(seed), min(count, len(ranked))
     ends = [math.floor(part * len(ranked) / count) for part in range(count + 1)]
@@ -143,8 +147,8 @@ def spread(matrices: Sequence[Matrix], count: int, seed: int) -> list[Matrix]:
     return [matrix for matrix in matrices if matrix.id in chosen]
 
 
-def clock(seconds: float) -> str:
-    """A length of time in two figures or so: 40 s, 12 min, 5.3 h, 3.1 days."""
+def duration(seconds: float) -> str:
+    """A length of time with about two digits: 40 s, 12 min, 5.3 h, 3.1 days."""
     for size, unit in ((86400 * 2, "days"), (3600, "h"), (60, "min")):
         if seconds >= size:
             value: Any = seconds / (86400 if unit == "days" else size)

@@ -1,4 +1,4 @@
-"""Checks of options, the same on the command line and in Python. Each raises UsageError with one sentence."""
+"""Checks of options, shared by the command line and Python. Each raises UsageError with one sentence."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from spmvbench.errors import UsageError
+from spmvbench.measure import cases
+from spmvbench.measure.timing import MODES
 
-DTYPES, MODES, CONVERT = ("f64", "f32"), ("hot", "cold"), ("both", "device")
-MOST_SEED = 2**63 - 1
+__all__ = ["CONVERT", "DTYPES", "MAX_SEED", "MODES", "seconds", "seed", "size", "word", "words"]
+
+DTYPES, CONVERT = tuple(name for name in cases.DTYPES if name != cases.PATTERN), ("both", "device")
+MAX_SEED = 2**63 - 1
 
 
 def words(given: str | Iterable[str], known: Sequence[str] = ()) -> tuple[str, ...]:
-    """The words of a list, or of a text with commas, without repeats; any are right if none are known."""
+    """The words of a list or of a comma-separated text, without repeats. If `known` is empty, any word is valid."""
     parts = given.split(",") if isinstance(given, str) else map(str, given)
     found = tuple(dict.fromkeys(filter(None, (word.strip() for word in parts))))
     for word in found:
@@ -32,7 +36,7 @@ def word(given: str, known: Sequence[str]) -> str:
 
 
 def seconds(given: Any) -> float:
-    """A length of time, above 0 and below a fortnight."""
+    """A length of time, above 0 and below 10^6 seconds."""
     try:
         found = float(given)
     except (TypeError, ValueError):
@@ -43,7 +47,7 @@ def seconds(given: Any) -> float:
 
 
 def size(given: Any) -> int:
-    """A count of bytes, with a decimal unit if wanted: 500MB, 2GB."""
+    """A number of bytes, with an optional decimal unit: 500MB, 2GB."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?", str(given))
     count = float(match[1]) * 1000 ** " kMGT".index(match[2] or " ") if match else 0
     if not 1 <= count < 2**63:
@@ -52,7 +56,7 @@ def size(given: Any) -> int:
 
 
 def seed(given: Any) -> int:
-    """A whole number from 0 to 2^63 - 1."""
-    if not hasattr(given, "__index__") or not 0 <= given <= MOST_SEED:
+    """An integer from 0 to 2^63 - 1."""
+    if not hasattr(given, "__index__") or not 0 <= given <= MAX_SEED:
         raise UsageError(f"{given!r} is no seed: give a whole number from 0 to 2^63 - 1")
     return int(given)

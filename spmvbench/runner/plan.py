@@ -1,4 +1,4 @@
-"""The cases of a run: every matrix in every format, type and mode; those still to be measured; their groups."""
+"""Cases of a run: every matrix in every format, type and mode; which are still to be measured; their groups."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from spmvbench.measure.cases import PATTERN, Case, Group, device_kind
 
 
 def choose_formats(text: str | None, device: str, ops: Sequence[str] = ()) -> list[tuple[type[Format], dict[str, Any]]]:
-    """The formats of a list, or without one every format that the device's kind can run, as far as they run `ops`.
+    """The formats of a list, or without one all formats that the device's kind can run; only those that run `ops`.
 
-    ops: names of operations; without any, formats are taken as `formats.parse` says. Raises UsageError.
+    ops: names of operations; if empty, formats are selected as `formats.parse` does. Raises UsageError.
     """
     wanted = {operations.get(op).key for op in ops}
     found = formats.parse("all" if text is None else text, wanted or None)
@@ -35,9 +35,9 @@ def cross(
     seed: int,
     ops: Sequence[str] = (),
 ) -> list[Case]:
-    """Every matrix in every type, operation, format that runs it, and mode, in the order in which they are measured.
+    """Every matrix in every type, operation, format that runs it, and mode, in the order of measurement.
 
-    ops: names of operations, those of one kind together; without any, all that the formats run.
+    ops: names of operations, those of one kind next to each other; if empty, all that the formats run.
     """
     ops = ops or operations.parse(dict.fromkeys(cls.op for cls, _ in chosen))
     name = device.partition(":")[0]
@@ -54,9 +54,9 @@ def cross(
 
 
 def _by_kind(ops: Sequence[str]) -> list[tuple[operations.Operation, list[str]]]:
-    """The names of each kind, behind the first of them as an operation."""
-    alike = [list(names) for _, names in itertools.groupby(ops, key=operations.kind)]
-    return [(operations.get(names[0]), names) for names in alike]
+    """The names of each kind of operation, with the first of them as an Operation."""
+    by_kind = [list(names) for _, names in itertools.groupby(ops, key=operations.kind)]
+    return [(operations.get(names[0]), names) for names in by_kind]
 
 
 def _refusal(cls: type[Format], mode: str, device: str) -> str:
@@ -74,11 +74,13 @@ def pending(cases: Iterable[Case], measured: Mapping[str, str]) -> list[Case]:
 
 
 def grouped(cases: Iterable[Case]) -> list[Group]:
-    """Cases in the groups that share a reading; cases that belong together must stand together."""
+    """Cases in groups that share a matrix. Cases of one group must be next to each other."""
     groups = []
-    shared = itertools.groupby(cases, key=lambda case: (case.matrix.id, case.dtype, operations.kind(case.op)))
-    for _, together in shared:
-        by_format = tuple(tuple(alike) for _, alike in itertools.groupby(together, key=lambda case: case.label))
+    by_group = itertools.groupby(cases, key=lambda case: (case.matrix.id, case.dtype, operations.kind(case.op)))
+    for _, same_group in by_group:
+        by_format = tuple(
+            tuple(same_label) for _, same_label in itertools.groupby(same_group, key=lambda case: case.label)
+        )
         first = by_format[0][0]
         groups.append(Group(first.matrix, first.seed, first.dtype, by_format))
     return groups

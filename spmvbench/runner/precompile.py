@@ -1,9 +1,9 @@
-"""Compiling ahead: what a run's formats will need on a GPU, made on all cores before the first case.
+"""Compiles all kernels of a run in parallel before the first measurement.
 
-A format's first conversion compiles CuPy's kernels and those of its converter, its first launches ours; one after the
-other that is most of a minute for all formats. Here processes of their own convert a few tiny matrices, each its share
-of the formats, and what they compile stays in the caches on disk, where the measuring process finds it. They time
-nothing, and one that dies costs nothing but time: whatever is missing then is compiled in the case's own turn.
+The first conversion of a format compiles CuPy's kernels and those of its converter; its first launch compiles its own
+kernels. One after the other, this takes most of a minute for all formats. Here several processes convert a few tiny
+matrices, each in its share of the formats. The compiled kernels stay in the caches on disk, where the measuring process
+finds them. If a process dies, the missing kernels are compiled when a case needs them.
 """
 
 from __future__ import annotations
@@ -30,26 +30,28 @@ from spmvbench.measure.cases import DTYPES, Case, Group
 from spmvbench.runner.supervisor import Supervised
 
 LIMIT = 120.0  # seconds
-FEW = 4  # formats and types that are not worth starting processes for
-DEVICE_BYTES = 2e9  # of the device's memory that a process may take: its context, CuPy's pool
-# Rows short, long and even, short and random, of all lengths, one full: what rules choose kernels by.
+MIN_TASKS = 4  # with fewer formats and types no processes are started
+DEVICE_BYTES = 2e9  # device memory of each process: its context, CuPy's pool
+# Short, long and even, short and random, and mixed row lengths, one full row: rules choose kernels by row lengths.
 TINY = ("pde:6", "fem:4:3", "uniform:400:12", "rmat:8:16", "denserow:300")
 
 Task = tuple[str, dict[str, Any], str]  # key, parameters, type
 
 
-def compile_ahead(groups: Sequence[Group], device: str, log: IO[bytes], stopping: Callable[[], bool]) -> None:
-    """Compile what the groups' formats need on a CUDA device and no run before has compiled, once a host.
+def precompile(groups: Sequence[Group], device: str, log: IO[bytes], stopping: Callable[[], bool]) -> None:
+    """Compile on a CUDA device what the groups' formats need and no earlier run has compiled; once per host.
 
-    log: where the processes write. stopping: asked all the while; True ends it. It only saves time: whatever goes wrong
-    is logged, every case compiles what it lacks, or says why it cannot.
+    log: output of the processes. stopping: called repeatedly; True ends the compilation. Errors are only logged: each
+    case compiles what it lacks, or reports why it cannot.
     """
     try:
-        with paths.turn(paths.home() / "ahead.lock", stopping) as had:  # who waited finds it all done
+        with paths.locked(
+            paths.home() / "precompile.lock", stopping
+        ) as had:  # a process that waited finds all compiled
             if had:
                 _compile(groups, device, log, stopping)
     except Exception as error:
-        log.write(f"Nothing compiled ahead: {type(error).__name__}: {error}\n".encode())
+        log.write(f"Precompilation failed: {type(error).__name__}: {error}\n".encode())
         log.flush()
 
 
@@ -57,10 +59,10 @@ def _compile(groups: Sequence[Group], device: str, log: IO[bytes], stopping: Cal
     began = time.monotonic()
     ordinal = int(device.partition(":")[2])
     if cuda.why_unavailable(ordinal):
-        return  # the worker says why
+        return  # the worker reports the reason
     tasks = _missing([modes[0] for group in groups for modes in group.formats], cuda.toolchain(ordinal))
     count = min(os.cpu_count() or 1, len(tasks), int(cuda.memory_bytes(ordinal) / DEVICE_BYTES))
-    if len(tasks) <= FEW or count < 2:
+    if len(tasks) <= MIN_TASKS or count < 2:
         return
     done = [tasks[first::count] for first in range(count)]
     running = [_start(device, list(share.values()), log) for share in map(dict, done)]
@@ -79,13 +81,13 @@ def _compile(groups: Sequence[Group], device: str, log: IO[bytes], stopping: Cal
 
 
 def _missing(cases: Sequence[Case], toolchain: str) -> list[tuple[Path, Task]]:
-    """What nothing has been compiled for yet, each with the file that will say that it has been."""
+    """Tasks that were not compiled yet, each with the file that will mark it as compiled."""
     found: dict[Path, Task] = {}
     for case in cases:
         if not case.refusal:
             task = (case.format, dict(case.params), case.dtype)
             text = json.dumps([case.source_hash, *task, toolchain], sort_keys=True)
-            found[paths.home() / "ahead" / hashlib.sha256(text.encode()).hexdigest()[:32]] = task
+            found[paths.home() / "precompiled" / hashlib.sha256(text.encode()).hexdigest()[:32]] = task
     return [(mark, task) for mark, task in found.items() if not mark.exists()]
 
 
@@ -100,13 +102,13 @@ def _start(device: str, tasks: list[Task], log: IO[bytes]) -> Supervised:
 
 
 def main() -> None:
-    """`python -m spmvbench.runner.precompile DEVICE`: compile for the tasks that stdin gives as JSON."""
+    """`python -m spmvbench.runner.precompile DEVICE`: compile for the tasks on stdin, given as JSON."""
     device = open_device(sys.argv[1])
     tasks: list[Task] = json.load(sys.stdin)
     tiny = [Csr.of(synthetic.generate(spec)) for spec in TINY]
     for key, params, dtype in tasks:
         for a in tiny:
-            # Whatever goes wrong goes wrong again in the case's own turn, whose row tells of it.
+            # Any error occurs again in the case itself, and its row reports it.
             with suppress(Exception), converting_for(device.limits):
                 op = operations.get(operations.instances(formats.get(key).op)[0])
                 host = op.matrix(a.astype(DTYPES[dtype]))

@@ -1,4 +1,4 @@
-"""A process of its own reads the next matrices into the host's matrix cache while the devices measure."""
+"""Prefetches matrices: a separate process reads them into the host's matrix cache while the devices measure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from spmvbench.measure.worker import stay_tied
 NICENESS = 10
 
 
-def start(folder: Path, matrix: Matrix, seed: int, real_part: bool) -> subprocess.Popen | None:
-    """A process that reads a matrix ahead; none where it is there. A device's host has cores to spare for it."""
-    if matrix_cache.place(folder, matrix, seed, real_part).exists():
+def start(folder: Path, matrix: Matrix, seed: int, real_part: bool) -> subprocess.Popen[bytes] | None:
+    """A process that reads a matrix into the cache; None if it is already there."""
+    if matrix_cache.cache_path(folder, matrix, seed, real_part).exists():
         return None
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "spmvbench.runner.prefetch", str(os.getpid())],
@@ -36,7 +36,9 @@ def start(folder: Path, matrix: Matrix, seed: int, real_part: bool) -> subproces
 
 
 def main() -> None:
-    """`python -m spmvbench.runner.prefetch PARENT`: read the matrix that stdin names. Who needs it meets its errors."""
+    """`python -m spmvbench.runner.prefetch PARENT`: read the matrix on stdin. Errors are left to the process that needs
+    it.
+    """
     stay_tied(int(sys.argv[1]))
     os.nice(NICENESS)
     with suppress(Exception):

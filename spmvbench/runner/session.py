@@ -1,4 +1,4 @@
-"""One session of a run: a device's driver measures, this process writes the rows into the run's folder."""
+"""One invocation of `spmvbench run` on one device: measure, and write rows and metadata into the run's folder."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ from spmvbench.rows import store
 from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row, fitted
 from spmvbench.runner import plan
 from spmvbench.runner.driver import Driver, timeout
-from spmvbench.runner.precompile import compile_ahead
+from spmvbench.runner.precompile import precompile
 
 PARTS_BEFORE_COMPACTION = 1000
 
 
 @dataclass
 class Watcher:
-    """What the caller wants to hear, and whether it wants to stop.
+    """Callbacks of the caller.
 
-    on_begin: a case's turn, or reading (None), with the matrix and the stage. on_row: a row that is on disk.
-    on_notice: what a person should know of the session, in a line. stopping: asked after every row; True ends the
-    session there.
+    on_begin: a case, or reading (None), begins; with the group and the stage. on_row: a row is on disk. on_notice: a
+    message for the user, one line. stopping: called after each row; True ends the invocation there.
     """
 
     on_begin: Callable[[Group, Case | None, str], None] = lambda group, case, stage: None
-    on_row: Callable[[dict[str, Any]], None] = lambda row: None
+    on_row: Callable[[dict[str, Any]], object] = lambda row: None
     on_notice: Callable[[str], None] = lambda line: None
     stopping: Callable[[], bool] = lambda: False
 
 
 @dataclass
 class Writer:
-    """Puts rows and descriptions into a run's folder, one behind the other.
+    """Writes rows and descriptions into a run's folder, one after the other.
 
-    standing: raises where the folder is gone. sequence: place of the next. described: matrices, by their hashes.
+    check_folder: raises if the folder is gone. sequence: number of the next row. described: hashes of matrices with a
+    description.
     """
 
     folder: Path
     watcher: Watcher
-    standing: Callable[[], None]
+    check_folder: Callable[[], None]
     sequence: int = field(init=False)
     described: set[str] = field(init=False)
     rows: int = 0
@@ -66,7 +66,7 @@ class Writer:
         self.described, self.sequence = store.described(self.folder), store.next_sequence(self.folder)
 
     def row(self, row: dict[str, Any]) -> bool:
-        """Put one row on disk, then tell of it. Returns whether to go on."""
+        """Write one row to disk and report it. Returns whether to continue."""
         row |= {"run_id": self.folder.name}
         self._keep(store.append, row)
         self.rows += 1
@@ -78,51 +78,51 @@ class Writer:
         return not self.watcher.stopping()
 
     def description(self, about: dict[str, Any]) -> None:
-        """Put what a matrix looks like on disk, once a run."""
+        """Write the description of a matrix to disk, once per run."""
         if about["matrix_sha256"] not in self.described:
             self._keep(store.describe, fitted(blank_row(MATRIX_COLUMNS) | about, MATRIX_COLUMNS)[0])
             self.described.add(about["matrix_sha256"])
 
     def _keep(self, put: Callable[[Path, dict[str, Any]], None], row: dict[str, Any]) -> None:
-        self.standing()
+        self.check_folder()
         put(self.folder, row | {"sequence": self.sequence})
         self.sequence += 1
 
 
 @dataclass
-class Record:
-    """The session's entry in run.json: what is known of it so far."""
+class Metadata:
+    """The metadata of this invocation in run.json, as far as known."""
 
     folder: Path
     entry: dict[str, Any]
 
     @classmethod
-    def begin(cls, folder: Path, groups: Sequence[Group]) -> Record:
-        """The record of a session that starts now, with what the host says of itself."""
+    def begin(cls, folder: Path, groups: Sequence[Group]) -> Metadata:
+        """Metadata of an invocation that begins now, with the facts of the host."""
         entry = {"run": folder.name, "started": store.now(), "ended": None, "seed": groups[0].seed}
         return cls(folder, entry | host())
 
     def add(self, **facts: Any) -> None:
-        """Write it with these facts, too."""
+        """Add these facts and write all to disk."""
         self.entry |= facts
         store.append_session(self.folder, self.entry)
 
     def add_device(self, facts: Mapping[str, Any], settings: Settings) -> None:
-        """What the device told, and what it is measured with."""
+        """Add the facts of the device, and the settings in use."""
         rule = RULES[device_kind(settings.device)]
-        settled = {
+        used = {
             "max_bytes": settings.max_bytes,
             "budget": settings.budget or rule.budget,
             "timeout": timeout(settings),
         }
-        self.add(**facts, **settled)
+        self.add(**facts, **used)
 
 
 def pending(folder: Path, cases: Sequence[Case], settings: Settings, *, settled: bool = False) -> list[Case]:
-    """The cases that the run's folder lacks a row of, or holds one that no longer holds: from other sources, or of an
-    archive of the collection that was replaced.
+    """The cases that have no valid row in the run's folder. A row is invalid if it was measured from other sources, or
+    from an archive of the collection that was replaced since.
 
-    settled: those that failed, too. An archive is read only where it was written after a row of its matrix.
+    settled: include failed cases. An archive is read only if it was written after a row of its matrix.
     """
     measured = store.measured(folder, settled=settled, max_bytes=settings.max_bytes)
     kept = [case for case in cases if case.matrix.source == "suitesparse" and case.case_id in measured]
@@ -143,7 +143,7 @@ def pending(folder: Path, cases: Sequence[Case], settings: Settings, *, settled:
 
 
 def _written(matrix: Matrix) -> str:
-    """When the file of a matrix was last written or put where it is, as rows tell time; empty where it is not here."""
+    """Time at which the file of a matrix was last written or moved, as rows store time; empty if it is missing."""
     assert matrix.path is not None
     try:
         status = matrix.path.stat()
@@ -155,37 +155,37 @@ def _written(matrix: Matrix) -> str:
 def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: Watcher) -> bool:
     """Measure every case of the groups and write the rows; the caller holds the folder's lock.
 
-    Returns False where the watcher stopped it before the end. Raises DeviceUnavailable where there is no such device,
-    SpmvbenchError where no worker can be started, or the folder was removed meanwhile.
+    Returns False if the watcher stopped it before the end. Raises DeviceUnavailable if there is no such device,
+    SpmvbenchError if no worker can be started or the folder was removed meanwhile.
     """
     if not groups:
-        store.compact(folder)  # a run killed at its end has left this undone
+        store.compact(folder)  # a run that was killed at its end has not done this
         return True
-    record = Record.begin(folder, groups)
-    with store.opened_log(folder) as log, store.standing(folder) as standing:
-        writer = Writer(folder, watcher, standing)
+    metadata = Metadata.begin(folder, groups)
+    with store.opened_log(folder) as log, store.standing(folder) as check_folder:
+        writer = Writer(folder, watcher, check_folder)
         driver = Driver(settings, log, writer.row, writer.description, watcher.on_begin)
-        driver.on_facts = lambda facts: record.add_device(facts, settings)
+        driver.on_facts = lambda facts: metadata.add_device(facts, settings)
         if device_kind(settings.device) == "cuda":
             watcher.on_begin(groups[0], None, "compiling on all cores")
             began = time.monotonic()
-            compile_ahead(groups, settings.device, log, watcher.stopping)
-            driver.seconds["compiling ahead"] = time.monotonic() - began
+            precompile(groups, settings.device, log, watcher.stopping)
+            driver.seconds["precompiling"] = time.monotonic() - began
             driver.stopped = watcher.stopping()
         try:
             left = driver.drive(groups)
-            driver.close(gently=True)
+            driver.close(graceful=True)
         finally:
             driver.close()
-            standing()
+            check_folder()
             if driver.facts:
-                record.add(ended=store.now(), rows=writer.rows, seconds=dict(driver.seconds))
+                metadata.add(ended=store.now(), rows=writer.rows, seconds=dict(driver.seconds))
     store.compact(folder)
     return not left
 
 
 def host() -> dict[str, Any]:
-    """The host's part of the environment record: versions, processor, memory, command line."""
+    """Metadata of the host: versions, processor, memory, command line."""
     import psutil
 
     packages = {}
@@ -210,7 +210,7 @@ def host() -> dict[str, Any]:
 
 
 def package_hash() -> str:
-    """SHA-256 (16 hex digits) of this package's modules and kernels: what ran, where no revision tells it."""
+    """SHA-256 (16 hex digits) of this package's modules and kernels; it identifies them if there is no revision."""
     package = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()
     for folder, pattern in ((package, "*.py"), (paths.kernels(), "*.cu*")):
@@ -228,7 +228,7 @@ def _cpu() -> str:
 
 
 def _git_revision() -> str | None:
-    """The checkout's commit, with ``-dirty`` where files differ from it; None outside a checkout."""
+    """The checkout's commit, with ``-dirty`` if files differ from it; None outside of a checkout."""
     checkout = Path(__file__).resolve().parents[2]
     if not (checkout / ".git").exists():
         return None

@@ -1,9 +1,9 @@
-"""Processes that leave nothing behind: what a command has started ends with it, and it ends with who started it.
+"""Supervised processes: when a command or its parent ends, all processes that the command has started are killed.
 
-A process of its own, which is this file run by its path, stands between the two. On Linux the orphans among its
-descendants become its children, those too that have left their session (`setsid`): when the command ends, or who
-started it ends or wants no more, it kills every descendant and ends as the command did. Elsewhere orphans are found
-only while they are in the command's process group.
+A supervisor process, which is this file run by its path, stands between parent and command. On Linux it adopts the
+orphans among its descendants, also those in another session (`setsid`). When the command or the parent ends, or the
+parent closes the pipe, it kills every descendant and exits with the command's status. On other systems it finds orphans
+only in the command's process group.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
 
 class Supervised(subprocess.Popen[bytes]):
-    """A command that leaves nothing behind; the id of its parent, the supervisor, is added to it as last argument.
+    """A command whose descendants end with it. Its last argument is the id of its parent, the supervisor.
 
-    leash: a pipe that nothing is written to. Closing it ends everything, as does this process's end, however it comes.
+    lifetime_pipe: a pipe without data. When it is closed, which includes any end of this process, the supervisor kills
+    all.
     """
 
     def __init__(self, command: Sequence[str], *, pass_fds: Sequence[int] = (), **options: Any):
         theirs, ours = os.pipe()
-        self.leash = open(ours, "wb", buffering=0)  # noqa: SIM115
+        self.lifetime_pipe = open(ours, "wb", buffering=0)  # noqa: SIM115
         kept = ",".join(map(str, (theirs, *pass_fds)))
         try:
             super().__init__(
@@ -40,25 +41,25 @@ class Supervised(subprocess.Popen[bytes]):
                 **options,
             )
         except BaseException:
-            self.leash.close()
+            self.lifetime_pipe.close()
             raise
         finally:
             os.close(theirs)
 
     def end(self) -> None:
-        """Kill it and all that it has started, and wait until nothing of that is left."""
-        self.leash.close()
-        self.send_signal(signal.SIGCONT)  # whoever has stopped it
+        """Kill it and all that it has started, and wait until nothing is left."""
+        self.lifetime_pipe.close()
+        self.send_signal(signal.SIGCONT)  # it may have been stopped
         self.wait()
 
 
-def main(leash: int, theirs: Sequence[int], command: Sequence[str]) -> None:
-    """Run a command, and end like it. theirs: further files that are the command's alone."""
+def main(lifetime_pipe: int, theirs: Sequence[int], command: Sequence[str]) -> None:
+    """Run a command and exit with its status. theirs: further files, which only the command keeps open."""
     parent = os.getppid()
     if sys.platform == "linux":
         prctl = ctypes.CDLL(None).prctl
         prctl(PR_SET_CHILD_SUBREAPER, 1)
-        # The other end of the leash may have been inherited by who outlives the parent.
+        # A process that outlives the parent may have inherited the other end of the pipe.
         prctl(PR_SET_PDEATHSIG, signal.SIGUSR1)
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -69,14 +70,14 @@ def main(leash: int, theirs: Sequence[int], command: Sequence[str]) -> None:
     child = os.fork()
     if child == 0:
         try:
-            os.close(leash)
+            os.close(lifetime_pipe)
             os.setpgid(0, 0)
             os.execv(command[0], [*command, str(os.getppid())])
         finally:
             os._exit(127)
     for descriptor in theirs:
         os.close(descriptor)
-    import psutil  # while the command starts
+    import psutil  # imported while the command starts
 
     status: int | None = None
 
@@ -89,18 +90,18 @@ def main(leash: int, theirs: Sequence[int], command: Sequence[str]) -> None:
                 flags = os.WNOHANG
 
     def kill_all() -> int:
-        """Kill whoever is there now. Returns how many: those that take it will be there to reap."""
+        """Kill all descendants. Returns their number: those that were killed remain to be reaped."""
         count = 0
         for process in psutil.Process().children(recursive=True):
-            with suppress(psutil.Error):  # it has gone, or is a program of another user's
+            with suppress(psutil.Error):  # it has ended, or belongs to another user
                 process.kill()
                 count += 1
         return count
 
     reap(os.WNOHANG)
     while status is None:
-        ready, _, _ = select.select([leash, woken], [], [])
-        if leash in ready or os.getppid() != parent or signal.SIGTERM in os.read(woken, 4096):
+        ready, _, _ = select.select([lifetime_pipe, woken], [], [])
+        if lifetime_pipe in ready or os.getppid() != parent or signal.SIGTERM in os.read(woken, 4096):
             break
         reap(os.WNOHANG)
     with suppress(ProcessLookupError, PermissionError):
@@ -110,7 +111,7 @@ def main(leash: int, theirs: Sequence[int], command: Sequence[str]) -> None:
     reap(os.WNOHANG)
     code = 1 if status is None else os.waitstatus_to_exitcode(status)
     if code < 0:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the command has left one
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the command has already written one
         with suppress(OSError):  # SIGKILL has no handler
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)

@@ -1,4 +1,4 @@
-"""Runs to be checked: a published one, and one that this version has measured on the emulated device."""
+"""Runs for the checks: a published one, and one of this version on the emulated device."""
 
 import json
 import shutil
@@ -22,20 +22,20 @@ def published(name, folder):
 
 @pytest.fixture
 def run(tmp_path):
-    """A copy of a published run of an old version, to be altered."""
+    """A copy of a published run of an old version, for changes."""
     return published("h200-survey", tmp_path / "run")
 
 
 @pytest.fixture
 def searched(tmp_path, altered):
-    """Part of a published run: rows of y = A x, of a sparse x and of searches, on a GPU with roofs."""
+    """Part of a published run: rows of y = A x, of a sparse x and of searches, on a GPU with measured bounds."""
     folder = published("h200-tilespmspv", tmp_path / "run")
     return altered(folder, lambda rows: rows[rows["name"].isin(["wiki-Vote", "fem:40:3"])])
 
 
 @pytest.fixture(scope="session")
 def measured_once(tmp_path_factory):
-    """A run of this version: y = A x, a sparse x and searches, and what was skipped, of two small matrices."""
+    """A run of this version: y = A x, a sparse x and searches, and skipped cases, of two small matrices."""
     from spmvbench.cli import main
 
     folder = tmp_path_factory.mktemp("measured")
@@ -49,13 +49,13 @@ def measured_once(tmp_path_factory):
 
 @pytest.fixture
 def measured(measured_once, tmp_path):
-    """A copy of that run, to be altered."""
+    """A copy of that run, for changes."""
     return Path(shutil.copytree(measured_once, tmp_path / "mine"))
 
 
 @pytest.fixture
 def altered():
-    """Writes the rows of a run anew after a change, in place or given back, and the records of its sessions."""
+    """Rewrites the rows of a run after a change, made in place or returned, and its metadata."""
 
     def alter(folder, change=lambda rows: None, record=None):
         rows = store.load(folder)
@@ -74,7 +74,7 @@ def altered():
 
 @pytest.fixture
 def verdicts(tmp_path):
-    """The findings on a run or a bundle by check; no matrix is made again unless there is time for it."""
+    """The findings on a run or a bundle by check; no matrix is made again without a time limit."""
 
     def found(path, seconds=0.0, run_sources=False):
         with check.opened(path, tmp_path / "home") as content:
@@ -97,7 +97,7 @@ def failed(verdicts):
 
 @pytest.fixture
 def invoke(command):
-    """Runs a command line that has to end with an exit code, and gives what it printed."""
+    """Runs a command line that must end with an exit code; returns its output."""
 
     def run(*args, code=0):
         result = command(*args)

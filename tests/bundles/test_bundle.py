@@ -1,4 +1,4 @@
-"""Bundles: what is packed, what is left out, and what a check finds."""
+"""Bundles: their content, what is left out, and findings of checks."""
 
 import importlib
 import json
@@ -33,7 +33,7 @@ def test_a_run_is_packed_and_passes(measured, tmp_path, monkeypatch, invoke):
         assert content.manifest["division"] == "closed"
 
 
-def test_no_names_and_paths_leave_unless_asked(run, tmp_path, altered):
+def test_host_names_and_paths_are_removed_by_default(run, tmp_path, altered):
     def private(rows):
         rows.loc[0, ["status", "reason"]] = "error", "cannot read /home/ann/secret/own.cu (line 3)"
         rows["host"] = ["anns-box", *["0123456789abcdef"] * (len(rows) - 1)]
@@ -60,7 +60,7 @@ def test_no_names_and_paths_leave_unless_asked(run, tmp_path, altered):
         ("HB/1138_bus", "HB/1138_bus"),
     ],
 )
-def test_paths_are_cut_to_their_last_part(text, kept):
+def test_paths_are_shortened_to_their_last_part(text, kept):
     assert pack.redacted({"a": [text]}) == {"a": [kept]}
 
 
@@ -85,14 +85,14 @@ def tampered(source, target, change):
         ),
     ],
 )
-def test_damaged_bundles_are_one_line(run, tmp_path, change, words):
+def test_damaged_bundles_are_one_line_errors(run, tmp_path, change, words):
     pack.pack(run, tmp_path / "b.zip")
     tampered(tmp_path / "b.zip", tmp_path / "c.zip", change)
     with pytest.raises(SpmvbenchError, match=words), check.opened(tmp_path / "c.zip", tmp_path):
         pass
 
 
-def test_what_is_no_bundle_is_said(tmp_path):
+def test_a_file_that_is_no_bundle_is_an_error(tmp_path):
     (tmp_path / "text.zip").write_text("no archive")
     with (
         pytest.raises(UsageError, match="neither a run's folder nor a bundle"),
@@ -102,7 +102,7 @@ def test_what_is_no_bundle_is_said(tmp_path):
 
 
 def rewritten(source, target, **changes):
-    """A bundle whose manifest has other values; one that is None goes."""
+    """A bundle whose manifest has other values; None removes one."""
 
     def change(name, content):
         if name == pack.MANIFEST:
@@ -131,7 +131,7 @@ def test_a_manifest_of_another_shape_is_damaged(run, tmp_path, invoke, changes, 
 
 
 @pytest.mark.parametrize("manifest", [b"[" * 100_000, b"[1]", b"null", b"\xff", b'"text"'])
-def test_a_manifest_that_is_none_is_one_sentence(run, tmp_path, manifest):
+def test_an_invalid_manifest_is_one_sentence(run, tmp_path, manifest):
     pack.pack(run, tmp_path / "b.zip")
     tampered(
         tmp_path / "b.zip",
@@ -143,7 +143,7 @@ def test_a_manifest_that_is_none_is_one_sentence(run, tmp_path, manifest):
 
 
 def patched(path, find, offset, value):
-    """Other bytes at an offset behind each header of a ZIP archive."""
+    """Other bytes at an offset after each header of a ZIP archive."""
     content = bytearray(path.read_bytes())
     place = content.find(find)
     while place >= 0:
@@ -170,7 +170,7 @@ def test_a_bundle_that_cannot_be_unpacked_is_one_sentence(run, tmp_path, invoke,
 @pytest.mark.parametrize(
     "junk", [{"seed": "x"}, {"launch_floor": {"hot": "x"}}, {"roofs": {"read": [1]}}, {"properties": [1]}], ids=str
 )
-def test_junk_in_a_record_is_one_sentence(run, tmp_path, invoke, altered, junk):
+def test_invalid_metadata_is_one_sentence(run, tmp_path, invoke, altered, junk):
     altered(run, lambda rows: None, lambda session: session.update(junk))
     for words in (["check", run], ["bundle", run, "--out", tmp_path / "b.zip"]):
         invoke(*words, code=1)
@@ -179,7 +179,7 @@ def test_junk_in_a_record_is_one_sentence(run, tmp_path, invoke, altered, junk):
     assert not (tmp_path / "b.zip").exists()
 
 
-def test_rows_that_cannot_be_fail_the_check(run, altered, verdicts):
+def test_invalid_rows_fail_the_check(run, altered, verdicts):
     def change(rows):
         rows.loc[3, "t_parts"] = "[1]"
 
@@ -190,7 +190,7 @@ def test_rows_that_cannot_be_fail_the_check(run, altered, verdicts):
     )
 
 
-def test_a_run_of_which_no_row_can_be_fails_the_check(run, altered, failed):
+def test_a_run_with_only_invalid_rows_fails_the_check(run, altered, failed):
     def change(rows):
         rows["t_parts"] = "[1]"
 
@@ -207,7 +207,7 @@ def test_a_bundle_names_no_file_outside_of_the_cache(tmp_path, monkeypatch):
     ("unconfined", "typed", "allowed", "asked"),
     [([], "y", True, 1), ([], "n", False, 1), (["write"], "yn", False, 2), (["write"], "yy", True, 2)],
 )
-def test_a_strangers_program_is_asked_about(monkeypatch, capsys, unconfined, typed, allowed, asked):
+def test_an_untrusted_program_needs_confirmation(monkeypatch, capsys, unconfined, typed, allowed, asked):
     from spmvbench.bundles import confined
     from spmvbench.cli import check as command
 
@@ -221,13 +221,13 @@ def test_a_strangers_program_is_asked_about(monkeypatch, capsys, unconfined, typ
     assert command._allowed([], True) is False
 
 
-def test_released_sources_hold_every_published_format():
+def test_released_sources_have_every_published_format():
     for path in PUBLISHED.glob("*/rows.parquet"):
         pairs = pd.read_parquet(path, columns=["format", "source_hash"]).drop_duplicates()
         assert all(sources.known(key, digest) for key, digest in pairs.itertuples(index=False)), path.parent.name
 
 
-def test_the_table_of_sources_keeps_what_it_holds():
+def test_the_table_of_sources_keeps_its_rows():
     text = sources.with_installed("abc")
     lines = text.splitlines()
     assert lines[1:] == sorted(lines[1:])
@@ -236,7 +236,7 @@ def test_the_table_of_sources_keeps_what_it_holds():
     assert f"csr5,{formats.source_hash(formats.get('csr5'))}," in text
 
 
-def test_what_a_format_of_ones_own_reaches_goes_along(tmp_path, monkeypatch):
+def test_all_files_of_an_external_format_are_included(tmp_path, monkeypatch):
     module = """
 from pathlib import Path
 from spmvbench.formats.csr.csr import CsrScalar
@@ -266,7 +266,7 @@ class Own(CsrScalar):
 
 
 @pytest.mark.slow
-def test_a_format_of_ones_own_goes_along_and_runs_once_allowed(tmp_path):
+def test_an_external_format_is_included_and_runs_if_allowed(tmp_path):
     here = tmp_path / "own"
     shutil.copytree(ROOT / "docs/example", here)
     environment = os.environ | {"SPMVBENCH_FORMATS": str(here / "csr_padded.py")}

@@ -1,4 +1,4 @@
-"""What a check finds: tampered rows fail, and what was not verified is open."""
+"""Findings of checks: tampered rows fail, and what was not verified is open."""
 
 import json
 import math
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spmvbench.bundles import check, derived, matrices, pack
-from spmvbench.bundles.findings import held
+from spmvbench.bundles.findings import check_rows
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.matrices import Matrix
 from spmvbench.measure.cases import Case
@@ -20,11 +20,12 @@ from spmvbench.rows import store
 
 PUBLISHED = configs().parent / "results/published"
 RUNS = sorted(path.parent.name for path in PUBLISHED.glob("*/run.json"))
-ALL = {"schema", "record", "names", "cases", "verdicts", "samples", "rates", "bytes", "floor", "matrices", "formats"}
+ALL = {"schema", "metadata", "names", "cases", "verdicts", "samples", "rates", "bytes", "matrices", "formats"}
+ALL |= {"launch overhead"}
 
 
 def opened(findings):
-    """The texts of what is open."""
+    """The texts of open findings."""
     return [f.text for held in findings.values() for f in held if f.verdict == check.OPEN]
 
 
@@ -32,12 +33,12 @@ def loaded(folder):
     return check.Bundle(folder, None, store.load(folder), store.environment(folder)["sessions"])
 
 
-# --- honest runs
+# --- genuine runs
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
-def test_what_is_published_passes(name, verdicts):
+def test_published_runs_pass(name, verdicts):
     found = verdicts(PUBLISHED / name)
     assert [f.text for held in found.values() for f in held if f.verdict == check.FAILED] == []
     assert found.keys() == ALL | {"bounds"}
@@ -45,7 +46,7 @@ def test_what_is_published_passes(name, verdicts):
 
 @pytest.mark.slow
 def test_matrices_of_published_runs_are_made_again():
-    """Of every generator the smallest, and whatever is small: those beyond take minutes by the same code."""
+    """The smallest of every generator, and all small ones; larger ones take minutes with the same code."""
     runs = [loaded(PUBLISHED / name) for name in RUNS]
     rows = pd.concat([run.rows for run in runs])
     rows = rows[rows["group"] == "synthetic"].drop_duplicates("matrix_sha256").sort_values("nnz")
@@ -57,11 +58,11 @@ def test_matrices_of_published_runs_are_made_again():
     total = len(chosen)
     assert total > generator.nunique() > 20
     assert [(f.verdict, f.text) for f in found] == [
-        (check.PASSED, f"{total} of {total} matrices made again: rows say what they are")
+        (check.PASSED, f"{total} of {total} matrices made again: their rows match")
     ]
 
 
-def test_all_is_verified_of_a_run_of_this_version(measured, verdicts, invoke):
+def test_a_run_of_this_version_is_verified_completely(measured, verdicts, invoke):
     found = verdicts(measured, math.inf)
     assert found.keys() == ALL
     assert {f.verdict for held in found.values() for f in held} == {check.PASSED}
@@ -81,7 +82,7 @@ def test_emulated_rows_of_one_operation_alone_pass(op, measured, altered, invoke
 
 
 @pytest.mark.parametrize("name", ["measured", "searched"])
-def test_a_run_without_a_right_row_is_checked(name, request, altered, failed):
+def test_a_run_without_a_verified_row_is_checked(name, request, altered, failed):
     def refuse(rows):
         rows["status"], rows["reason"] = "skipped", "too large"
 
@@ -94,14 +95,14 @@ def test_a_run_without_rows_fails(measured, altered, invoke):
     assert "there are no rows" in invoke("check", measured, code=1)
 
 
-def test_a_run_of_an_old_version_says_what_its_rows_do_not_tell(run, verdicts, failed):
+def test_missing_columns_of_an_old_version_are_open(run, verdicts, failed):
     assert failed(run) == set()
     text = "\n".join(opened(verdicts(run)))
     for words in (
         "run.json held nothing of cusparse, ecc, gpu, roofs",
-        "work is that of the entries: cannot be verified of 111 of 111 rows",
-        "the bounds are those of the device's roofs: cannot be verified of 111 of 111 rows",
-        "each row has a place of its own: cannot be verified of 113 of 113 rows",
+        "work follows from the entries: cannot be verified of 111 of 111 rows",
+        "the bounds follow from the device's measurements: cannot be verified of 111 of 111 rows",
+        "each row has a unique sequence number: cannot be verified of 113 of 113 rows",
     ):
         assert words in text
 
@@ -110,7 +111,7 @@ def test_a_run_of_an_old_version_says_what_its_rows_do_not_tell(run, verdicts, f
 
 
 class Clock:
-    """Time that passes when it is asked for."""
+    """A clock that advances with each call."""
 
     def __init__(self):
         self.now = 0.0
@@ -120,15 +121,15 @@ class Clock:
         return self.now
 
 
-def test_matrices_that_time_did_not_suffice_for_are_open(measured):
+def test_matrices_beyond_the_time_limit_are_open(measured):
     found = list(check.matrices(loaded(measured), 2, lambda text: None, Clock()))
     assert [(f.verdict, f.text) for f in found] == [
-        (check.PASSED, "1 of 2 matrices made again: rows say what they are"),
+        (check.PASSED, "1 of 2 matrices made again: their rows match"),
         (check.OPEN, "1 of 2 matrices not made again in 2 s (--seconds): poisson2d:8"),
     ]
 
 
-def test_no_time_is_no_pass(measured, invoke):
+def test_without_time_no_matrix_passes(measured, invoke):
     shown = invoke("check", measured, "--seconds", "0", code=4)
     assert "2 of 2 matrices not made again" in shown
     assert "not verified" in shown
@@ -140,11 +141,11 @@ def test_no_time_is_no_pass(measured, invoke):
         ({"group": "nowhere"}, "they are not here"),
         ({"group": "../..", "name": "../etc/passwd"}, "they are not here"),
         ({"group": "file", "file_sha256": "0" * 64}, "they were given as files"),
-        ({"name": "/etc/passwd"}, "their names are no generator's"),
+        ({"name": "/etc/passwd"}, "no generator has their names"),
         ({"name": "unheard:8"}, "there is no generator 'unheard'"),
     ],
 )
-def test_matrices_that_cannot_be_had_are_open(columns, words, measured, altered, invoke):
+def test_unavailable_matrices_are_open(columns, words, measured, altered, invoke):
     def rename(rows):
         for name, value in columns.items():
             rows[name] = value
@@ -158,14 +159,14 @@ def test_matrices_that_cannot_be_had_are_open(columns, words, measured, altered,
 
 
 def identity(row):
-    """The hash of the case of a row, as this version takes it."""
+    """The hash of a row's case, as this version computes it."""
     hashes = {"file_sha256": row.file_sha256, "generator_hash": row.generator_hash}
     matrix = Matrix(row.group, row.name, row.kind, "", **hashes)
     told = row.format, json.loads(row.params), row.dtype, row.mode, row.device.partition(":")[0]
     return Case(matrix, 0, *told, op=row.op).case_id
 
 
-def test_a_right_row_has_the_hash_of_a_matrix(measured, altered, failed):
+def test_a_verified_row_has_the_hash_of_a_matrix(measured, altered, failed):
     def empty(rows):
         rows["matrix_sha256"] = ""
 
@@ -182,7 +183,7 @@ def test_sources_of_no_release_are_open(run, tmp_path, altered, verdicts):
         pack.pack(run, tmp_path / "b.zip")
 
 
-# --- rows that cannot be
+# --- invalid rows
 
 
 def only(rows, words):
@@ -234,7 +235,7 @@ def ten_times_the_work(op):
 
 
 def more_entries(rows):
-    """All that follows from the entries is altered with them."""
+    """Change the entries and all columns that follow from them."""
     rows[["nnz", "work"]] *= 2
     rows["gflops"] *= 2
     rows["bytes_per_nnz"] /= 2
@@ -310,22 +311,22 @@ def unmarked(rows):
         (setting("sequence", 7), {"cases"}),
         (setting("status", "splendid"), {"schema"}),
         (setting("reason", ""), {"schema"}),
-        (unmarked, {"floor"}),
-        (setting("device_name", "another"), {"record"}),
-        (setting("gpu", "another"), {"record"}),
+        (unmarked, {"launch overhead"}),
+        (setting("device_name", "another"), {"metadata"}),
+        (setting("gpu", "another"), {"metadata"}),
     ],
 )
-def test_rows_that_cannot_be_are_found(measured, altered, failed, change, found):
+def test_invalid_rows_are_detected(measured, altered, failed, change, found):
     def square(rows):
         change(rows)
         return rows[(rows["name"] == "poisson2d:8")]
 
     seen = failed(altered(measured, square), math.inf)
-    assert seen >= found or seen == {"schema"}  # what no row can hold is left out, and that is a failure
+    assert seen >= found or seen == {"schema"}  # invalid rows are left out, which is a failure
 
 
 @pytest.mark.parametrize(("program", "fine"), [("p", True), ("", False)])
-def test_a_program_of_two_names_takes_its_time_once(measured, altered, failed, program, fine):
+def test_a_program_with_two_names_is_timed_once(measured, altered, failed, program, fine):
     def named_twice(rows):
         rows["program"] = program
         one = rows[rows["format"] == "csr-scalar"].head(1)
@@ -346,7 +347,7 @@ def test_twice_the_entries_and_the_rate_never_pass(measured, altered, command, s
 
 
 @pytest.mark.parametrize("renamed", [False, True])
-def test_every_row_twice_is_found(measured, renamed, failed):
+def test_doubled_rows_are_detected(measured, renamed, failed):
     table = pq.read_table(measured / store.ROWS)
     again = table
     if renamed:
@@ -357,27 +358,27 @@ def test_every_row_twice_is_found(measured, renamed, failed):
 
 
 @pytest.mark.parametrize("share", [0.3, 1e-3])
-def test_times_below_what_the_device_reads_are_implausible(searched, altered, failed, share):
+def test_times_shorter_than_reading_are_implausible(searched, altered, failed, share):
     assert "bounds" in failed(altered(searched, consistently_faster(share)))
 
 
-def test_times_without_roofs_are_found(searched, altered, failed):
+def test_times_without_measured_bounds_are_detected(searched, altered, failed):
     def forget(session):
         for name in ("roofs", "launch_floor", "read_bandwidth_gbps"):
             session.pop(name)
         session["workers"] = []
 
     altered(searched, consistently_faster(1e-3), forget)
-    assert failed(searched) >= {"record", "bounds"}
+    assert failed(searched) >= {"metadata", "bounds"}
 
 
 def test_old_times_without_any_bandwidth_are_open(run, altered, verdicts, failed):
     altered(run, consistently_faster(1e-3), lambda session: session.pop("read_bandwidth_gbps"))
-    assert failed(run) >= {"record", "floor"}
+    assert failed(run) >= {"metadata", "launch overhead"}
     assert any("no time is below that of reading" in text for text in opened(verdicts(run)))
 
 
-def test_another_bound_than_that_of_the_roofs_is_found(tmp_path, altered, failed):
+def test_a_bound_that_does_not_follow_is_detected(tmp_path, altered, failed):
     folder = tmp_path / "run"
     shutil.copytree(PUBLISHED / "h200-irregular", folder, ignore=shutil.ignore_patterns("report"))
     altered(folder, lambda rows: rows.head(3))
@@ -385,9 +386,9 @@ def test_another_bound_than_that_of_the_roofs_is_found(tmp_path, altered, failed
     assert failed(altered(folder, times("bound_gflops", 1.5))) == {"bounds"}
 
 
-def test_a_format_may_pass_over_padding(searched, altered, verdicts, failed):
-    """Between the tolerance of the roofs and what padding has made of honest rows, a time is open and no failure."""
-    row = next(loaded(searched).right.loc[lambda rows: rows["op"] == "spmv"].itertuples(index=False))
+def test_a_format_may_skip_padding(searched, altered, verdicts, failed):
+    """A time above the tolerance but within the effect of padding is open, not a failure."""
+    row = next(loaded(searched).verified.loc[lambda rows: rows["op"] == "spmv"].itertuples(index=False))
     seconds = derived._fastest(store.environment(searched)["sessions"][0])
     reads = derived._read(row) + row.rows * derived.itemsize(row)
     share = seconds(reads) / row.t_median / 1.1
@@ -414,8 +415,8 @@ def test_a_format_may_pass_over_padding(searched, altered, verdicts, failed):
         lambda session: session.update(kind="abacus"),
     ],
 )
-def test_a_record_tells_all_that_rows_are_held_to(searched, altered, failed, record):
-    assert "record" in failed(altered(searched, record=record))
+def test_missing_metadata_is_detected(searched, altered, failed, record):
+    assert "metadata" in failed(altered(searched, record=record))
 
 
 @pytest.mark.parametrize(
@@ -426,40 +427,40 @@ def test_a_record_tells_all_that_rows_are_held_to(searched, altered, failed, rec
     ],
     ids=str,
 )
-def test_a_record_of_other_shapes_is_damaged(searched, altered, failed, junk):
+def test_metadata_of_other_shapes_is_damaged(searched, altered, failed, junk):
     altered(searched, record=lambda session: session.update(junk))
     with pytest.raises(SpmvbenchError, match=r"run\.json is damaged"):
         failed(searched)
 
 
-def test_rows_outside_of_all_sessions_are_open(measured, altered, verdicts):
+def test_rows_outside_of_all_invocations_are_open(measured, altered, verdicts):
     altered(measured, setting("started_at", "2001-01-01T00:00:00.000000+00:00"))
-    assert any("outside of all sessions" in text for text in opened(verdicts(measured)))
+    assert any("outside of all invocations" in text for text in opened(verdicts(measured)))
 
 
-def test_a_matrix_is_described_as_its_rows_say(measured, altered, failed):
+def test_descriptions_agree_with_rows(measured, altered, failed):
     def more(rows):
         rows["nnz"] += 1
 
     assert "matrices" in failed(altered(measured, more))
 
 
-def test_another_matrix_under_a_name_is_found(measured, altered, verdicts):
+def test_a_different_matrix_under_a_name_is_detected(measured, altered, verdicts):
     def swap(rows):
         rows.loc[rows["name"] == "poisson2d:8", "matrix_sha256"] = "0" * 64
 
     found = verdicts(altered(measured, swap), math.inf)["matrices"]
     texts = [f.text for f in found if f.verdict == check.FAILED]
-    assert texts == ["1 of 2 are not what their names say: poisson2d:8: matrix_sha256"]
+    assert texts == ["1 of 2 do not match their names: poisson2d:8: matrix_sha256"]
 
 
-def test_a_search_of_what_is_no_graph_is_found(measured, altered, verdicts):
+def test_a_search_in_a_matrix_that_is_no_graph_is_detected(measured, altered, verdicts):
     def searched(rows):
         at = (rows["name"] == "rect:9:14:3") & (rows["format"] == "bfs-push")
         rows.loc[at, ["status", "reason", "detail", "t_median"]] = "ok", "", '{"arcs": 3}', 1e-6
 
     found = verdicts(altered(measured, searched), math.inf)["matrices"]
-    assert any("bfs@0, which it cannot have" in f.text for f in found if f.verdict == check.FAILED)
+    assert any("bfs@0, which is not possible" in f.text for f in found if f.verdict == check.FAILED)
 
 
 def test_real_matrices_are_read_from_a_mirror(mirror, tmp_path):
@@ -467,14 +468,14 @@ def test_real_matrices_are_read_from_a_mirror(mirror, tmp_path):
     rows = rows[rows["name"] == "wiki-Vote"]
     sessions = store.environment(PUBLISHED / "h200-tilespmspv")["sessions"]
     (finding,) = matrices.matrices(check.Bundle(tmp_path, None, rows, sessions), math.inf, lambda text: None)
-    assert (finding.verdict, finding.text) == (check.PASSED, "1 of 1 matrices made again: rows say what they are")
+    assert (finding.verdict, finding.text) == (check.PASSED, "1 of 1 matrices made again: their rows match")
     rows = rows.assign(work=rows["work"] + (rows["op"] == "bfs@1") * 2)
     (finding,) = matrices.matrices(check.Bundle(tmp_path, None, rows, sessions), math.inf, lambda text: None)
     assert finding.text.endswith("SNAP/wiki-Vote: work")
 
 
-def test_what_is_listed_is_counted(measured):
+def test_lists_have_the_number_of_the_others(measured):
     rows = pd.concat([store.load(measured)] * 3)
-    (finding,) = held("rates", rows, np.ones(len(rows), bool), "a rule")
-    assert finding.text.startswith("a rule: not so in 30 of 30 rows: ")
+    (finding,) = check_rows("rates", rows, np.ones(len(rows), bool), "a rule")
+    assert finding.text.startswith("a rule: violated in 30 of 30 rows: ")
     assert finding.text.endswith(" and 25 more")

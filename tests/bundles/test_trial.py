@@ -1,4 +1,4 @@
-"""A stranger's format in a process of its own: only right answers to what nobody could know pass."""
+"""Trial of a submitted format in a separate process: only correct results for random products pass."""
 
 import os
 import re
@@ -22,7 +22,7 @@ MATRICES = {name: testing.hard_matrices()[name] for name in ("stencil", "only a 
 
 @pytest.fixture
 def module(tmp_path):
-    """The worked example's module, to be altered; its kernel lies beside it."""
+    """The worked example's module, for changes; its kernel is in the same folder."""
     return Path(shutil.copytree(EXAMPLE, tmp_path / "own")) / "csr_padded.py"
 
 
@@ -32,7 +32,7 @@ def tried(module, measured, settings=({},)):
 
 @pytest.fixture(scope="session")
 def shared_sources():
-    """What the example takes its hash from beside its own two files."""
+    """Files that the example's hash includes in addition to its own two."""
     program = (
         "from spmvbench import formats; from spmvbench.formats import dependencies as d; c = formats.get('csr-padded');"
         "print(*d.python_files(c), '-', *d.kernel_files(c), sep='\\n')"
@@ -45,7 +45,7 @@ def shared_sources():
 
 @pytest.fixture
 def hash_of(shared_sources):
-    """The hash of a module as it is."""
+    """The hash of a module."""
     python, kernels = shared_sources
     return lambda module: dependencies.hash_of_files([module, *python], [module.with_suffix(".cu"), *kernels])
 
@@ -54,14 +54,14 @@ def add(module, text):
     module.write_text(f"{module.read_text()}\n{text}\n")
 
 
-def test_right_answers_pass(module, hash_of):
+def test_correct_results_pass(module, hash_of):
     finding = tried(module, hash_of(module), [{}, {"step": 8}])
     assert (finding.verdict, finding.check) == (PASSED, "formats")
-    text = r"the source of the bundle, right on the emulated device in \d\d products judged here"
+    text = r"the source of the bundle, verified on the emulated device in \d\d products"
     assert re.fullmatch(text, finding.text)
 
 
-def test_the_hash_is_of_the_files_that_lie_here(module, hash_of):
+def test_the_hash_is_computed_from_the_files_here(module, hash_of):
     measured = hash_of(module)
     add(module, "formats_hash = '" + measured + "'")
     finding = tried(module, measured)
@@ -81,7 +81,7 @@ def test_the_hash_is_of_the_files_that_lie_here(module, hash_of):
         (
             "import json, os\nfiles = {'python': [__file__], 'kernels': [KERNEL]}\n"
             "open('sources', 'w').write(json.dumps(files)); os._exit(0)",
-            "no answer for stencil",
+            "no result for stencil",
         ),
         (
             "import json, os\nfiles = {'python': ['/etc/hostname'], 'kernels': []}\n"
@@ -101,17 +101,17 @@ def test_the_hash_is_of_the_files_that_lie_here(module, hash_of):
         ),
     ],
 )
-def test_what_a_child_says_is_not_believed(module, hash_of, text, words):
+def test_claims_of_the_child_are_not_trusted(module, hash_of, text, words):
     add(module, text)
     measured = hash_of(module)
-    if "json" in text:  # it names two files alone
+    if "json" in text:  # it lists only two files
         measured = dependencies.hash_of_files([module], [module.with_suffix(".cu")])
     finding = tried(module, measured)
     assert finding.verdict == FAILED
     assert words in finding.text
 
 
-def test_a_format_that_refuses_everything_was_not_tried(module, hash_of):
+def test_a_format_that_refuses_everything_is_open(module, hash_of):
     add(module, "def refuse(a, **params):\n    raise Skip('not today')\nCsrPadded.convert = refuse")
     module.write_text(
         module.read_text().replace("import numpy as np", "import numpy as np\nfrom spmvbench.formats import Skip")
@@ -121,12 +121,12 @@ def test_a_format_that_refuses_everything_was_not_tried(module, hash_of):
     assert "8 of 8 matrices refused" in finding.text
 
 
-def test_the_child_is_not_told_the_answers():
+def test_the_child_gets_no_results():
     from spmvbench.devices import open_device
 
     wanted = trial.products(["spmv", "spmspv"], MATRICES, open_device("emulated"), 5)
     assert {product.op for product in wanted} == {"spmv", "spmspv@0.4", "spmspv@0.02"}
     for product in wanted:
-        asked = product.asked()
-        assert all(not r.y.size and not r.bound.size and r.rows is None for r in asked.references)
-        assert len(asked.references) == len(product.references) >= 2
+        task = product.without_results()
+        assert all(not r.y.size and not r.bound.size and r.rows is None for r in task.references)
+        assert len(task.references) == len(product.references) >= 2

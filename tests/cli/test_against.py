@@ -27,7 +27,7 @@ def against(command, tmp_path, monkeypatch):
                     yield row | {"pair": pair, "old": 1e-5, "new": new, "status": "ok", "reason": ""}
 
         monkeypatch.setattr(cuda, "why_unavailable", lambda ordinal=0: None)
-        monkeypatch.setattr(ab.Pairs, "measured", measured)
+        monkeypatch.setattr(ab.ABComparison, "measure", measured)
         options = ("--mode", "hot", "--results", tmp_path, "--run", "r", "--against", ab.HERE)
         return command("run", "pde:4", "--formats", ",".join(factors), *options, *args)
 

@@ -8,7 +8,7 @@ from spmvbench import multiply
 from spmvbench.formats import Csr
 from spmvbench.formats.csr.csr import CsrScalar
 from spmvbench.formats.vectors import check_order, in_order, orders, restored
-from spmvbench.measure.verify import put, references
+from spmvbench.measure.verify import references, set_x
 
 A = Csr.of(sparse.csr_array(np.array([[1.0, 2, 0], [0, 0, 3]])))
 
@@ -67,7 +67,7 @@ def test_a_format_is_asked_for_its_orders_once():
     TIMES.clear()
     for _ in range(3):
         assert (fmt @ np.ones(3)).tolist() == [3, 3]
-        put(fmt, references(A, 0)[0], np.zeros(3))
+        set_x(fmt, references(A, 0)[0], np.zeros(3))
     assert TIMES == ["x", "y"]
     assert orders(Asked.from_csr(A))[1].tolist() == [0, 1]
 
@@ -82,6 +82,6 @@ class Doubled(CsrScalar):
 
 def test_a_wrong_order_is_an_error_wherever_it_would_be_applied():
     fmt = Doubled.from_csr(A)
-    for use in (lambda: multiply(fmt, np.ones(3)), lambda: put(fmt, references(A, 0)[0], np.zeros(3))):
+    for use in (lambda: multiply(fmt, np.ones(3)), lambda: set_x(fmt, references(A, 0)[0], np.zeros(3))):
         with pytest.raises(ValueError, match="each of 0 to 1 once"):
             use()

@@ -1,4 +1,4 @@
-"""False verdicts on times: every format is converted once and its time judged several times over.
+"""False verdicts on times: each format is converted once, and its time is checked several times.
 
     python tests/measure/false_verdicts.py --device cuda:0 --times 5 [--set h200] [--dtype f64,f32] [--seconds 500]
 
@@ -24,14 +24,14 @@ from spmvbench.formats.conversion import converting_for
 from spmvbench.matrices import sets, sources
 from spmvbench.measure import bounds, operations, protocol, row, stages, timing
 from spmvbench.measure.cases import DTYPES, Settings
-from spmvbench.measure.device_limits import probe
+from spmvbench.measure.device_limits import measure_limits
 from spmvbench.measure.reading import read
-from spmvbench.measure.references import Shared
+from spmvbench.measure.references import References
 from spmvbench.runner import plan, precompile
 
 
 class Silent:
-    """A pipe that nobody reads."""
+    """A pipe without a reader."""
 
     def send(self, message: object) -> None:
         pass
@@ -49,16 +49,16 @@ class Silent:
 @click.option("--times", default=5, show_default=True)
 @click.option("--seconds", default=500.0, help="No format is begun after these.", show_default=True)
 def main(device_name: str, set_name: str, matrices: str, specs: str, dtypes: str, times: int, seconds: float) -> None:
-    """Judge times several times over."""
+    """Check times several times."""
     began = time.monotonic()
     device = open_device(device_name)
     settings = Settings(device.name, convert="device")
-    facts = probe(device, settings)
+    facts = measure_limits(device, settings)
     rule = replace(timing.RULES[device.kind], rounds=1, budget=timing.RULES[device.kind].budget / 10)
     names = matrices.split() or sets.members(set_name)
     chosen = plan.choose_formats(specs, device.name, ["spmv"])
     every = plan.cross([sources.obtain(names[0])], chosen, dtypes.split(","), ["hot"], device.name, 0, ["spmv"])
-    precompile.compile_ahead(plan.grouped(every), device.name, sys.stderr.buffer, lambda: False)
+    precompile.precompile(plan.grouped(every), device.name, sys.stderr.buffer, lambda: False)
     print(f"compiled after {time.monotonic() - began:.0f} s", flush=True)
     false, judged, left = [], 0, 0
     slower: dict[str, float] = collections.defaultdict(float)
@@ -69,7 +69,7 @@ def main(device_name: str, set_name: str, matrices: str, specs: str, dtypes: str
         for dtype in dtypes.split(","):
             ops = {"spmv": operations.get("spmv")}
             a = read(matrix, 0, False)[0].astype(DTYPES[dtype])
-            shared = Shared.of(a, ops, device, 0, secrets.randbits(63))
+            shared = References.of(a, ops, device, 0, secrets.randbits(63))
             fetched = bounds.Fetched.by(shared.device_a, device.limits.multiprocessors)
             link = protocol.Link(Silent())  # type: ignore[arg-type]
             context = stages.Context(link, device, settings, facts, rule, ops, shared, fetched, lambda s=shared: s)
@@ -82,7 +82,7 @@ def main(device_name: str, set_name: str, matrices: str, specs: str, dtypes: str
                 try:
                     with converting_for(device.limits):
                         converted = stages.convert(
-                            context, task, stages.convert_on_host(context, task), stages.Proof(True)
+                            context, task, stages.convert_on_host(context, task), stages.IntegerTest(True)
                         )
                     start = time.perf_counter()
                     stages.decode(context, task, converted.fmt)
@@ -94,14 +94,14 @@ def main(device_name: str, set_name: str, matrices: str, specs: str, dtypes: str
                 except Exception as error:
                     false.append(f"{what}: {type(error).__name__} {error}")
                     continue
-                known = row.bound_columns(context, "spmv", stages.Proof(True), bound)
+                known = row.bound_columns(context, "spmv", stages.IntegerTest(True), bound)
                 for _ in range(times):
                     series = stages.prepare_series(context, task, converted.fmt, bound, case)
                     start = time.perf_counter()
                     try:
                         stages.take_samples(context, task, converted.fmt, case, series)
                         middle = time.perf_counter()
-                        changed = stages.vary_x(context, task, converted.fmt, bound, case, series)
+                        changed = stages.time_with_changing_x(context, task, converted.fmt, bound, case, series)
                         spent["sampling"] += middle - start
                         spent["changing x"] += time.perf_counter() - middle
                     except stages.Wrong as wrong:

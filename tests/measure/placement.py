@@ -1,4 +1,4 @@
-"""How much it matters to a hot time where x, y and the matrix lie in the GPU's memory.
+"""Dependence of hot times on the addresses of x, y and the matrix in the GPU's memory.
 
     python tests/measure/placement.py rmat:20:16 --formats csr-merge-tiles,cusparse-csr-alg1,csc-warp
 
@@ -21,7 +21,7 @@ from spmvbench.formats.conversion import converting_for
 from spmvbench.matrices import synthetic
 from spmvbench.measure import timing
 
-RULE = timing.Rule(rounds=1, budget=0.03, sample=1e-3, min_samples=10, look=0.02)
+RULE = timing.Rule(rounds=1, budget=0.03, sample=1e-3, min_samples=10, clock_check=0.02)
 PLACES = 16
 
 
@@ -37,7 +37,7 @@ def main() -> None:
     held: list[Any] = []
 
     def elsewhere(make: Any) -> Any:
-        """What `make` makes, behind a gap of 1 to 40 MB; both are kept."""
+        """The result of `make` after a gap of 1 to 40 MB; both are kept."""
         held.extend((xp.empty(int(rng.integers(1, 41)) << 20, np.uint8), make()))
         return held[-1]
 

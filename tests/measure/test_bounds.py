@@ -1,4 +1,4 @@
-"""The two roofs: sectors of x counted as a loop counts them, and which roof is the lower."""
+"""Bounds on SpMV time: sectors of x against a plain loop, and which of two bounds applies."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from scipy import sparse
 from spmvbench import load
 from spmvbench.formats import Csr
 from spmvbench.measure.bounds import ERROR, Fetched, columns, least_seconds
-from spmvbench.measure.device_limits import kept_shares
+from spmvbench.measure.device_limits import l2_shares
 
 ROOFS = {
     "read": [(1000, 1e-6), (100_000, 1e-5)],
@@ -26,7 +26,7 @@ ROOFS = {
 
 @given(st.integers(0, 5), st.integers(1, 5), st.sampled_from([np.float64, np.float32]))
 @settings(max_examples=40)
-def test_sectors_are_those_that_a_loop_counts(seed, shares, dtype):
+def test_sectors_match_a_plain_loop(seed, shares, dtype):
     a = Csr.of(sparse.random_array((30, 70), density=0.1, rng=seed, format="csr")).astype(dtype)
     bounds = [a.nnz * i // shares for i in range(shares + 1)]
     for found, size in zip(Fetched.by(a, shares), (32, 128), strict=True):
@@ -39,7 +39,7 @@ def test_without_entries_there_are_no_sectors():
     assert all(map(math.isnan, Fetched.by(Csr.of(sparse.csr_array((3, 3))), 4)))
 
 
-def test_neighbours_share_sectors_and_strangers_do_not():
+def test_adjacent_columns_share_sectors_and_distant_ones_do_not():
     assert Fetched.by(Csr.of(load("tridiag:4000")), 4).sectors < 0.1
     assert min(Fetched.by(Csr.of(load("uniform:100000:1")), 100)) > 0.9
 
@@ -47,38 +47,38 @@ def test_neighbours_share_sectors_and_strangers_do_not():
 @pytest.mark.parametrize(
     ("sectors", "lines", "sizes", "seconds"),
     [
-        (0.001, 0.001, (1000, 1000), 1e-6),  # reading is the lower roof
-        (0.001, 0.001, (10_000, 1000), math.sqrt(1e-6 * 1e-5)),  # halfway by logarithm
-        (0.01, 0.01, (1_000_000, 1000), 1e-4),  # beyond what was measured: in proportion
-        (1.0, 1.0, (1000, 10**9), 4e-3),  # gathering is: a sector of every line
+        (0.001, 0.001, (1000, 1000), 1e-6),  # the bandwidth bound applies
+        (0.001, 0.001, (10_000, 1000), math.sqrt(1e-6 * 1e-5)),  # halfway on a logarithmic scale
+        (0.01, 0.01, (1_000_000, 1000), 1e-4),  # beyond the measured sizes: proportional
+        (1.0, 1.0, (1000, 10**9), 4e-3),  # the gather bound applies: a sector of every line
         (1.0, 0.25, (1000, 10**9), 2.5e-3),  # whole lines
         (0.5, 0.5, (1000, 10), 0.25e-3),
     ],
 )
-def test_the_lower_roof_counts(sectors, lines, sizes, seconds):
+def test_the_larger_time_is_the_bound(sectors, lines, sizes, seconds):
     given = {"fetched": Fetched(sectors, lines), "model_bytes": sizes[0], "x_bytes": sizes[1]}
     assert columns(ROOFS, nnz=10**6, **given)["bound_gflops"] == pytest.approx(2e-3 / seconds)
 
 
-def test_without_roofs_there_is_no_bound():
+def test_without_measurements_there_is_no_bound():
     assert columns({}, nnz=10, fetched=Fetched(1.0, 1.0), model_bytes=10, x_bytes=10) == {}
 
 
 @pytest.mark.parametrize(
     ("size", "shares"),
     [
-        (10, {0.0}),  # L2 holds all of it, whatever a read asks for
+        (10, {0.0}),  # L2 holds all of it
         (40, {0.0, 1.0}),  # it could hold all
         (120, {0.0, 5 / 12, 7.5 / 12, 10 / 12}),
-        (100_000, {0.0, 0.0005, 0.00075, 0.001}),  # however much larger it is than L2
+        (100_000, {0.0, 0.0005, 0.00075, 0.001}),  # much larger than L2
     ],
 )
-def test_what_a_loop_may_keep_in_l2_is_tried(size, shares):
-    assert sorted(kept_shares(size, 100)) == pytest.approx(sorted(shares))
+def test_several_shares_of_l2_are_tried(size, shares):
+    assert sorted(l2_shares(size, 100)) == pytest.approx(sorted(shares))
 
 
 def test_no_published_time_is_faster_than_its_bytes_allow():
-    """Rows of two formats are left out: they counted padding that kernels pass over."""
+    """Rows of two formats are left out: they counted padding that kernels skip."""
     published, looked_at = Path(__file__).parents[2] / "results" / "published", 0
     for folder in sorted(path.parent for path in published.glob("*/rows.parquet")):
         sessions = json.loads((folder / "run.json").read_text())["sessions"]

@@ -1,4 +1,4 @@
-"""Which matrix a row is of: what changes under a matrix's name is measured again, and never silently."""
+"""Identity of a row's matrix: if the content of a named matrix changes, it is measured again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def measured(folder, cases, sha256, started):
 
 @pytest.fixture
 def archive(tmp_path):
-    """A matrix of the collection, as far as a case asks, and what its hash is."""
+    """A matrix of the collection with the attributes that cases use, and its hash."""
     path = tmp_path / "m.mtx"
     path.write_text(TEXT.format("2.0"))
     matrix = Matrix("G", "m", "", "suitesparse", path, 2)
@@ -48,17 +48,17 @@ def test_an_archive_that_was_replaced_is_measured_again(archive, tmp_path):
     measured(folder, cases, sha256, store.now())
     assert session.pending(folder, cases, SETTINGS) == []
     matrix.path.write_text(TEXT.format("3.0"))
-    os.utime(matrix.path, (0, 0))  # as copies that keep their times; when it came here tells
+    os.utime(matrix.path, (0, 0))  # like a copy that keeps its time; the time of the copy counts
     assert session.pending(folder, cases, SETTINGS) == cases
     measured(folder, cases[:1], digest(Csr.of(matrix.read()).astype(np.float64)), store.now())
     assert session.pending(folder, cases, SETTINGS) == cases[1:]
     matrix.path.write_text("nothing")
     assert session.pending(folder, cases, SETTINGS) == cases
-    matrix.path.unlink()  # elsewhere, on the hosts of a scheduler, it may be
+    matrix.path.unlink()  # it may exist on other hosts of a scheduler
     assert session.pending(folder, cases, SETTINGS) == []
 
 
-def test_an_archive_that_came_again_unchanged_is_not_measured_again(archive, tmp_path):
+def test_an_archive_downloaded_again_without_changes_is_not_measured_again(archive, tmp_path):
     matrix, sha256 = archive
     cases, folder = cross(matrix), tmp_path / "run"
     measured(folder, cases, sha256, "2000-01-01T00:00:00.000000+00:00")
@@ -73,7 +73,7 @@ def test_an_archive_older_than_its_rows_is_not_read(archive, tmp_path, monkeypat
     assert session.pending(folder, cases, SETTINGS) == []
 
 
-def test_the_cases_of_an_edited_generator_are_others(monkeypatch):
+def test_an_edited_generator_changes_case_ids(monkeypatch):
     matrix = obtain("pde:4")
     before = {case.case_id for case in cross(matrix)}
     assert before == {case.case_id for case in cross(obtain("pde:04"))}
@@ -81,7 +81,7 @@ def test_the_cases_of_an_edited_generator_are_others(monkeypatch):
     assert before & {case.case_id for case in cross(obtain("pde:4"))} == set()
 
 
-def test_a_run_with_two_matrices_of_one_name_says_so(archive, tmp_path):
+def test_a_run_with_two_matrices_of_one_name_warns(archive, tmp_path):
     folder = tmp_path / "run"
     measured(folder, cross(archive[0]), "a" * 64, store.now())
     measured(folder, cross(obtain("pde:4")), "b" * 64, store.now())

@@ -1,4 +1,4 @@
-"""What processes of one host read once for all of them."""
+"""The per-host matrix cache."""
 
 import subprocess
 import sys
@@ -24,11 +24,11 @@ def same(one, other):
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("row_ptr", "col_idx", "values"))
 
 
-def test_a_matrix_is_read_once_and_its_copies_are_nobody_elses(folder, monkeypatch):
+def test_a_matrix_is_read_once_and_each_process_has_a_private_copy(folder, monkeypatch):
     matrix = sources.obtain("uniform:50:3")
     read = reading.read.__wrapped__
     a, known, about = read(matrix, 1, False, str(folder))
-    monkeypatch.setattr(reading, "_read", None)  # nothing is read any more
+    monkeypatch.setattr(reading, "_read", None)  # nothing may be read now
     b, *facts = read(matrix, 1, False, str(folder))
     assert same(a, b) and b.shape == a.shape == (50, 50)
     assert facts[0] == known and facts[1].keys() == about.keys()
@@ -37,12 +37,12 @@ def test_a_matrix_is_read_once_and_its_copies_are_nobody_elses(folder, monkeypat
     assert same(read(matrix, 1, False, str(folder))[0], a)
     with pytest.raises(TypeError):
         read(matrix, 2, False, str(folder))  # another seed is another matrix
-    matrix_cache.forget(folder, [])
+    matrix_cache.remove_unneeded(folder, [])
     with pytest.raises(TypeError):
         read(matrix, 1, False, str(folder))
 
 
-def test_who_comes_second_waits_and_who_failed_leaves_the_turn(folder):
+def test_the_second_process_waits_and_a_failed_one_releases_the_lock(folder):
     target, made = folder / "x", []
     a = reading.read(sources.obtain("tridiag:9"), 0, False)
 
@@ -51,28 +51,28 @@ def test_who_comes_second_waits_and_who_failed_leaves_the_turn(folder):
         time.sleep(0.1)
         return a
 
-    threads = [threading.Thread(target=matrix_cache.kept, args=(target, make)) for _ in range(3)]
+    threads = [threading.Thread(target=matrix_cache.load_or_make, args=(target, make)) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(made) == 1
     with pytest.raises(ZeroDivisionError):
-        matrix_cache.kept(folder / "y", lambda: 1 / 0)
-    assert same(matrix_cache.kept(folder / "y", make)[0], a[0])
+        matrix_cache.load_or_make(folder / "y", lambda: 1 / 0)
+    assert same(matrix_cache.load_or_make(folder / "y", make)[0], a[0])
 
 
 STAY = """
 import sys
 from pathlib import Path
-from spmvbench.paths import common
-with common(Path(sys.argv[1])):
+from spmvbench.paths import shared_folder
+with shared_folder(Path(sys.argv[1])):
     print(1, flush=True)
     input()
 """
 
 
-def test_the_folder_of_a_session_goes_with_its_last_process(tmp_path):
+def test_the_last_process_removes_the_shared_folder(tmp_path):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     one, two, three = (tmp_path / (digit * 16) for digit in "abc")
     foreign = [tmp_path / "mine", tmp_path / ("a" * 17), tmp_path / "ABCDEF0123456789"]
@@ -81,25 +81,25 @@ def test_the_folder_of_a_session_goes_with_its_last_process(tmp_path):
     (tmp_path / ("d" * 16)).write_text("a file of that name")
     with subprocess.Popen([sys.executable, "-c", STAY, one], **pipes) as other:
         other.stdout.readline()
-        with paths.common(one), paths.common(two):
+        with paths.shared_folder(one), paths.shared_folder(two):
             assert one.is_dir()
         assert one.is_dir() and not two.exists()
         other.kill()
         other.wait()
         (one / "left").touch()
-        with paths.common(three):
+        with paths.shared_folder(three):
             assert not one.exists()
     assert sorted(tmp_path.iterdir()) == sorted([*foreign, tmp_path / ("d" * 16)])
 
 
 def test_a_shared_folder_that_is_a_link_or_another_user_s_is_refused(tmp_path):
-    """What lies there is unpickled."""
+    """Its content is unpickled."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / ("a" * 16)).symlink_to("elsewhere")
-    with pytest.raises(OSError, match="Not a directory"), paths.common(tmp_path / ("a" * 16)):
+    with pytest.raises(OSError, match="Not a directory"), paths.shared_folder(tmp_path / ("a" * 16)):
         pass
     assert (tmp_path / "elsewhere").is_dir()
     (tmp_path / ("b" * 16)).mkdir()
     (tmp_path / ("b" * 16)).chmod(0o777)
-    with pytest.raises(PermissionError, match="everybody may write"), paths.common(tmp_path / ("b" * 16)):
+    with pytest.raises(PermissionError, match="everybody may write"), paths.shared_folder(tmp_path / ("b" * 16)):
         pass

@@ -1,4 +1,4 @@
-"""What formats compute: the names of operations, their right answers, and how formats of each are measured."""
+"""Operations: their names, their references, and how formats of each are measured."""
 
 import importlib.util
 import json
@@ -20,7 +20,7 @@ from spmvbench.formats import Csr, Skip
 from spmvbench.formats.vectors import SparseVector
 from spmvbench.measure import operations, protocol, reading, verify, worker
 from spmvbench.measure.cases import Settings
-from spmvbench.measure.verify import judge
+from spmvbench.measure.verify import compare
 from spmvbench.rows.store import load
 from spmvbench.runner import plan
 from tests.measure.test_worker import Recorder
@@ -44,7 +44,7 @@ TINY = Path(__file__).parent / "tiny" / "tiny.py"
         ("bfs-directed@x", "write bfs-directed@0"),
     ],
 )
-def test_what_is_no_operation_is_refused_with_the_way_out(word, meant):
+def test_unknown_operations_are_refused_with_a_hint(word, meant):
     with pytest.raises(UsageError, match=meant):
         operations.parse([word])
 
@@ -59,7 +59,7 @@ def test_a_word_stands_for_one_operation_or_for_all_of_a_kind():
         operations.get("bfs")
 
 
-def test_rows_measured_before_there_were_other_operations_still_load():
+def test_rows_without_operations_still_load():
     rows = load("h200-sixty", PUBLISHED)
     assert set(rows["op"]) == {"spmv"}
     assert set(rows["work"]) == {0}
@@ -73,7 +73,7 @@ def checks(name, a, seed=0, fresh=1):
     return a, operation.checks(a, a, devices.open_device("emulated"), seed, fresh)
 
 
-def test_a_sparse_x_has_its_places_from_the_seed_and_answers_of_those_alone():
+def test_a_sparse_x_has_positions_from_the_seed_and_matching_results():
     a = sparse.random_array((300, 1000), density=0.01, rng=np.random.default_rng(3))
     csr, found = checks("spmspv@0.05", a.tocsr())
     x = found.timed.x
@@ -84,9 +84,9 @@ def test_a_sparse_x_has_its_places_from_the_seed_and_answers_of_those_alone():
     assert len(untouched)
     assert (found.timed.y[untouched] == 0).all()
     y = found.timed.y.copy()
-    assert judge(y, found.timed).right
+    assert compare(y, found.timed).passed
     y[untouched[0]] = 1e-300
-    assert judge(y, found.timed).row == untouched[0]
+    assert compare(y, found.timed).row == untouched[0]
     assert found.work == 2 * csr.nnz
     assert found.facts == {"entries_x": 50, "products": int(np.isin(csr.col_idx, x.index).sum())}
     again = checks("spmspv@0.05", a.tocsr(), fresh=2)[1]
@@ -98,23 +98,23 @@ def test_a_sparse_x_has_its_places_from_the_seed_and_answers_of_those_alone():
 
 
 @pytest.mark.parametrize(("density", "entries", "met"), [(0.1, 10, 100), (0.001, 1, 16), (1, 100, 100)])
-def test_whole_numbers_meet_every_column_where_there_are_checks_enough(density, entries, met):
-    found = checks(f"spmspv@{density}", sparse.eye_array(100).tocsr())[1].whole
+def test_integer_checks_cover_every_column_if_there_are_enough(density, entries, met):
+    found = checks(f"spmspv@{density}", sparse.eye_array(100).tocsr())[1].integer
     assert {len(reference.x) for reference in found} == {entries}
     assert len(np.unique(np.concatenate([reference.x.index for reference in found]))) == met
 
 
 @pytest.mark.parametrize("part", ["index", "value"])
-def test_who_writes_to_a_sparse_x_is_found(part):
+def test_writing_to_a_sparse_x_is_detected(part):
     a, found = checks("spmspv@0.1", sparse.eye_array(50).tocsr())
     fmt = testing.convert("csr-scalar", a)
     x, y = operations.get("spmspv@0.1").vectors(a)
-    placed = verify.put(fmt, found.timed, x)
+    placed = verify.set_x(fmt, found.timed, x)
     y[x.index] = x.value
-    assert verify.judge_left(fmt, x, y, placed, found.timed).right
+    assert verify.verify_result(fmt, x, y, placed, found.timed).passed
     getattr(x, part)[2] += 1
-    verdict = verify.judge_left(fmt, x, y, placed, found.timed)
-    assert (verdict.right, verdict.array, verdict.row) == (False, "x", 2)
+    verdict = verify.verify_result(fmt, x, y, placed, found.timed)
+    assert (verdict.passed, verdict.array, verdict.row) == (False, "x", 2)
 
 
 def by_hand(a, source):
@@ -133,7 +133,7 @@ def by_hand(a, source):
 
 @settings(max_examples=25)
 @given(n=st.integers(1, 40), arcs=st.integers(0, 80), seed=st.integers(0, 9), directed=st.booleans())
-def test_levels_are_those_of_a_search_by_hand(n, arcs, seed, directed):
+def test_levels_match_a_plain_search(n, arcs, seed, directed):
     rng = np.random.default_rng(seed)
     a = sparse.coo_array((np.ones(arcs), tuple(rng.integers(0, n, (2, arcs)))), shape=(n, n)).tocsr()
     graph, found = checks("bfs-directed@1" if directed else "bfs@1", a)
@@ -150,7 +150,7 @@ def test_levels_are_those_of_a_search_by_hand(n, arcs, seed, directed):
     assert found.facts["reached"] == (expected >= 0).sum()
 
 
-def test_sources_are_the_hub_and_others_that_it_reaches():
+def test_sources_are_the_hub_and_vertices_that_it_reaches():
     a = sparse.block_diag([sparse.csr_array(np.triu(np.ones((9, 9)), 1)), sparse.csr_array(np.ones((4, 4)))])
     sources = [checks(f"bfs@{k}", a.tocsr())[1].facts["source"] for k in range(10)]
     assert sources[0] == 0
@@ -159,15 +159,15 @@ def test_sources_are_the_hub_and_others_that_it_reaches():
 
 
 @pytest.mark.parametrize(("shape", "reason"), [((3, 4), "this one is 3 x 4"), ((0, 0), "nothing to search")])
-def test_what_is_no_graph_is_refused(shape, reason):
+def test_a_matrix_that_is_no_graph_is_refused(shape, reason):
     with pytest.raises(Skip, match=reason):
         operations.get("bfs@0").matrix(Csr.of(sparse.csr_array(shape)))
 
 
 @pytest.fixture
 def tiny():
-    """The tiny formats, known for the time of a test."""
-    formats.keys()  # every format is known before the registry is kept
+    """The tiny formats, registered during a test."""
+    formats.keys()  # register every format before the registry is copied
     registry = dict(formats.base.REGISTRY)
     spec = importlib.util.spec_from_file_location("tiny", TINY)
     module = sys.modules["tiny"] = importlib.util.module_from_spec(spec)
@@ -197,7 +197,7 @@ def rows_of(text, ops, monkeypatch, matrix=None, dtypes=("f32",)):
     chosen = plan.choose_formats(text, "emulated", names)
     cases = plan.cross([matrix or Grid()], chosen, dtypes, ["hot"], "emulated", 0, names)
     pipe = Recorder()
-    monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its number is asked for
+    monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its file number is used
     for group in plan.grouped(cases):
         reading.read.cache_clear()
         settings = Settings("emulated", budget=0.01)
@@ -240,17 +240,17 @@ def test_every_operation_of_a_format_is_measured_after_one_conversion(tiny, monk
     assert len(conversions) == 1 + 2 + 2 * 2  # csr-scalar; two sparse ones; two searches in either graph
 
 
-def test_wrong_answers_of_other_operations_are_found_and_named(tiny, monkeypatch):
+def test_wrong_results_of_other_operations_are_detected(tiny, monkeypatch):
     rows, _ = rows_of("tiny-*", ["spmspv@0.2", "bfs@0", "bfs-directed@0"], monkeypatch)
     reasons = {key: row["reason"] for key, row in rows.items() if "wrong" in key[0]}
     assert {rows[key]["status"] for key in reasons} == {"wrong"}
     assert reasons["tiny-sparse-wrong", "spmspv@0.2", "f32"].startswith("y[440] is 1, expected ")
-    # What it leaves out holds whatever y began as: no level, or another search's.
+    # Entries that it does not write keep the initial y: no level, or that of another search.
     skipped = re.match(r"y\[\d+\] is -?\d+, expected (\d+) ", reasons["tiny-search-wrong", "bfs@0", "pattern"])
     assert int(skipped[1]) > 2
 
 
-def test_a_search_refuses_what_is_no_graph_and_values_are_no_matter_to_it(tiny, monkeypatch):
+def test_a_search_refuses_what_is_no_graph_and_ignores_values(tiny, monkeypatch):
     rows, _ = rows_of("tiny-*", ["spmspv@0.5", "bfs@0"], monkeypatch, Wide(), dtypes=("f64", "f32"))
     assert rows["tiny-sparse", "spmspv@0.5", "f64"]["status"] == "ok"
     assert rows["tiny-search", "bfs@0", "pattern"]["status"] == "skipped"
@@ -258,7 +258,7 @@ def test_a_search_refuses_what_is_no_graph_and_values_are_no_matter_to_it(tiny, 
     assert sum(key[1] == "bfs@0" for key in rows) == 2
 
 
-def test_formats_are_chosen_by_their_operations(tiny):
+def test_formats_are_selected_by_operation(tiny):
     def keys(text, *ops):
         return [cls.key for cls, _ in plan.choose_formats(text, "emulated", operations.parse(ops))]
 
@@ -288,11 +288,11 @@ def test_the_checks_of_a_new_format_follow_its_operation(tiny, key, device):
 
 
 @pytest.mark.parametrize("name", testing.hard_graphs())
-def test_hard_graphs_are_searched_right(tiny, name):
+def test_searches_of_hard_graphs_are_verified(tiny, name):
     testing.check_product("tiny-search", testing.hard_graphs()[name], devices.open_device("emulated"))
 
 
-def test_a_sparse_vector_knows_itself_whole():
+def test_a_sparse_vector_has_a_dense_form():
     x = SparseVector(np.array([1, 3], np.int32), np.array([2.0, -1.0], np.float32), 5)
     assert len(x) == 2
     np.testing.assert_array_equal(x.dense(), np.array([0, 2, 0, -1, 0], np.float32))

@@ -1,4 +1,4 @@
-"""Two formats are one program where one SpMV runs the same on the same, whatever things are called."""
+"""Program hash: equal for formats that run the same steps on the same data under any names."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ class Stored(Format):
 
 
 class Renamed(Format):
-    """The same two under other names, and one more that nothing takes."""
+    """The same two under other names, and an unused one."""
 
     b: object
     a: object
@@ -58,7 +58,7 @@ def found(fmt, launches, code="a", x=X, y=Y):
 PLAIN = found(stored(), [launch()])
 
 
-def test_names_parts_places_in_memory_and_what_does_nothing_do_not_count():
+def test_names_parts_addresses_and_empty_launches_do_not_count():
     other = Renamed(shape=(2, 6), params={"p": 3}, b=POINTERS.copy(), a=VALUES.copy(), unused=np.ones(3))
     same = launch(args=(np.int32(2), other.b, other.a, np.full(4, 7.0), X, Y), grid=(4, 1), block=(128, 1, 1))
     nothing = launch(grid=(0, 5))
@@ -84,11 +84,11 @@ def test_names_parts_places_in_memory_and_what_does_nothing_do_not_count():
         {"args": (np.int32(2), POINTERS, VALUES, np.zeros(4), X, Y, VALUES)},
     ],
 )
-def test_what_a_launch_does_counts(changes):
+def test_every_property_of_a_launch_counts(changes):
     assert found(stored(), [launch(**changes)]) != PLAIN
 
 
-def test_contents_of_stored_arrays_count_those_of_scratch_x_and_y_do_not():
+def test_content_counts_for_stored_arrays_and_not_for_scratch_x_and_y():
     for field, array in (("one", POINTERS + 1), ("two", VALUES[::-1].copy()), ("two", VALUES.reshape(1, 3))):
         fmt = stored(**{field: array})
         assert found(fmt, [launch(fmt)]) != PLAIN
@@ -106,7 +106,7 @@ __global__ void writes(Pair<const int*, V> pair, V* carries) {}
 """
 
 
-def test_a_table_made_for_a_launch_counts_and_what_a_step_may_write_to_does_not(tmp_path):
+def test_content_counts_for_tables_and_not_for_writable_arrays(tmp_path):
     source = tmp_path / "kernels.cu"
     source.write_text(TABLE_KERNEL)
 
@@ -123,7 +123,7 @@ def test_a_table_made_for_a_launch_counts_and_what_a_step_may_write_to_does_not(
 
     assert run(table, carries, written(carries)) == run(table, later, written(later))
     assert run(table, carries, written(carries)) != run(other, carries, written(carries))
-    assert run(table, carries, written(carries, 0)) != run(table, later, written(later, 0))  # which does nothing
+    assert run(table, carries, written(carries, 0)) != run(table, later, written(later, 0))  # a step without effect
     call = Call("make", lambda stream: None, (carries,))
     assert run(table, carries, call) == run(table, later, replace(call, args=(later,)))
     whole, another = np.zeros(8), np.ones(8)
@@ -141,7 +141,7 @@ def test_an_array_taken_twice_is_not_two_equal_ones():
     assert scratched(scratch, scratch) != scratched(scratch, np.zeros(4))
 
 
-def test_steps_count_in_their_order_with_their_turns():
+def test_order_and_repetitions_of_steps_count():
     steps = [launch(), launch(grid=2)]
     more = np.zeros(1, np.int32)
     loops = [Loop(tuple(steps), more, 10), Loop(tuple(steps), more, 11), Loop((steps[0],), more, 10)]
@@ -149,7 +149,7 @@ def test_steps_count_in_their_order_with_their_turns():
     assert len({found(stored(), chosen) for chosen in every}) == len(every)
 
 
-def test_the_code_counts_or_the_text_of_its_files():
+def test_the_code_hash_counts_or_else_the_text_of_its_files():
     assert found(stored(), [launch()], code="b") != PLAIN
     texts = {found(stored(), [launch(source=source)], code="") for source in ("csr/csr.cu", "vector.cu", "csr/csr.cu")}
     assert len(texts) == 2
@@ -161,7 +161,7 @@ def test_the_order_of_x_counts():
     assert len({PLAIN, *(found(fmt, [launch(fmt)]) for fmt in kept)}) == 4
 
 
-def test_a_library_is_told_by_its_name_and_the_formats_parameters():
+def test_a_library_call_is_identified_by_its_name_and_the_formats_parameters():
     def called(name, **params):
         fmt = Stored(shape=(2, 6), params=params, one=POINTERS, two=VALUES)
         return found(fmt, [Call(name, lambda stream: None, (POINTERS, VALUES, X, Y))], code="")
@@ -177,7 +177,7 @@ def of(spec, a):
     return program_hash(fmt, fmt.launches(x, y), DEVICE, x, y)
 
 
-def test_formats_of_several_rules_are_one_program_where_the_rules_meet():
+def test_formats_with_different_rules_can_be_one_program():
     diagonal, power_law = (testing.hard_matrices()[name] for name in ("diagonal", "power law"))
     assert of("ell", diagonal) == of("hyb", diagonal) == of("hec", diagonal) != of("csr-scalar", diagonal)
     assert of("ell", power_law) != of("hyb", power_law)

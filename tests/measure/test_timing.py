@@ -8,7 +8,7 @@ from spmvbench.measure.timing import RULES, Rule, Series, relative_spread, repea
 
 
 class StreamDevice:
-    """Gives the times of a list, one after the other, on a clock that only they move."""
+    """Returns the times of a list, one after the other, and advances its clock by them."""
 
     def __init__(self, seconds, throttled=()):
         self.seconds, self.samples, self.clock, self.flushed = iter(seconds), 0, 0.0, []
@@ -61,11 +61,11 @@ def test_median_rank_is_the_narrowest_that_covers_95_percent(n):
     assert exact_coverage(n, k) >= 0.95 > exact_coverage(n, k + 1)
 
 
-def test_median_rank_is_zero_where_no_interval_exists():
+def test_median_rank_is_zero_without_an_interval():
     assert [timing._median_rank(n) for n in (1, 2, 5)] == [0, 0, 0]
 
 
-def test_median_rank_is_continuous_where_the_normal_approximation_takes_over():
+def test_median_rank_is_continuous_at_the_normal_approximation():
     assert 0 <= timing._median_rank(201) - timing._median_rank(200) <= 1
 
 
@@ -81,7 +81,7 @@ def test_spread_ignores_single_outliers_but_not_two_halves():
 
 
 @pytest.mark.parametrize("samples", [[], [1.0], [0.0] * 20])
-def test_spread_is_infinite_where_it_says_nothing(samples):
+def test_spread_is_infinite_without_an_interval(samples):
     assert relative_spread(samples) == math.inf
 
 
@@ -93,13 +93,13 @@ def test_repeats_fill_a_sample(seconds, sample, repeats):
     assert repeats_for(seconds, sample) == repeats
 
 
-def test_steady_stream_stops_at_the_least_number_of_samples():
+def test_steady_stream_stops_at_the_minimum_number_of_samples():
     rule = Rule(rounds=3, budget=30.0, sample=1e-3, min_samples=10)
     series = a_round(StreamDevice(endless([1e-3])), rule)
     assert series.seconds == [1e-3] * 10
 
 
-def test_noisy_stream_stops_when_its_share_of_the_budget_is_spent():
+def test_noisy_stream_stops_at_the_end_of_its_budget():
     rule = Rule(rounds=2, budget=2.0, sample=1e-3, min_samples=10)
     device = StreamDevice(endless([0.01, 0.02]))
     series = a_round(device, rule)
@@ -121,9 +121,9 @@ def test_one_sample_is_taken_even_beyond_the_budget():
     assert series.seconds == [7.0]
 
 
-def test_throttled_samples_are_thrown_away_and_counted():
+def test_throttled_samples_are_discarded_and_counted():
     rule = Rule(rounds=1, budget=1.0, sample=0.0, min_samples=4)
-    # throttled() is asked after samples 2 and 3: samples 2 and 3 ended, 3 and 4 began, in a slow state
+    # throttled() is called after samples 2 and 3: samples 2 and 3 ended, 3 and 4 began, in a slow state
     series = a_round(StreamDevice([1.0e-3, 9e-3, 9e-3, 9e-3] + [1.0e-3] * 3, throttled=[2, 3]), rule)
     assert series.seconds == [1e-3] * 4
     assert series.throttled == 3

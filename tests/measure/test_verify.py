@@ -15,7 +15,7 @@ from spmvbench.formats.base import per_thread
 from spmvbench.formats.csr.csr import CsrScalar
 from spmvbench.matrices import load
 from spmvbench.measure import verify
-from spmvbench.measure.verify import judge, references, run_and_judge, sparse_references
+from spmvbench.measure.verify import compare, references, run_and_verify, sparse_references
 
 KEYS = formats.keys()
 
@@ -42,47 +42,47 @@ def shuffled_product(a, x, rng):
 
 @settings(max_examples=30)
 @given(st.integers(0, 2**32), st.sampled_from([np.float32, np.float64]), st.integers(-30, 30))
-def test_any_order_of_summation_is_right(seed, dtype, exponent):
+def test_any_order_of_summation_passes(seed, dtype, exponent):
     a = matrix(12, 40, seed, density=0.5, dtype=dtype)
     a = Csr(a.shape, a.row_ptr, a.col_idx, a.values * dtype(10.0**exponent))
     reference = references(a, seed)[0]
-    verdict = judge(shuffled_product(a, reference.x, np.random.default_rng(seed)), reference)
+    verdict = compare(shuffled_product(a, reference.x, np.random.default_rng(seed)), reference)
     assert verdict.ratio <= 1, str(verdict)
 
 
-def test_products_in_the_subnormal_range_are_right():
+def test_products_in_the_subnormal_range_pass():
     a = matrix(20, 20, dtype=np.float32)
     tiny = Csr(a.shape, a.row_ptr, a.col_idx, np.full(a.nnz, 1e-42, np.float32))
     reference = references(tiny, 0)[0]
-    assert judge(shuffled_product(tiny, reference.x, np.random.default_rng(0)), reference).right
+    assert compare(shuffled_product(tiny, reference.x, np.random.default_rng(0)), reference).passed
 
 
-def test_a_dropped_entry_is_wrong():
+def test_a_dropped_entry_is_detected():
     a = matrix(30, 30)
     reference = references(a, 0)[0]
     y = reference.y.copy()
     row = int(np.argmax(a.row_lengths))
     k = a.row_ptr[row]
     y[row] -= a.values[k] * reference.x[a.col_idx[k]]
-    verdict = judge(y, reference)
-    assert not verdict.right
+    verdict = compare(y, reference)
+    assert not verdict.passed
     assert verdict.row == row
     assert f"y[{row}]" in str(verdict)
 
 
-def test_float32_accumulation_of_float64_values_is_wrong():
+def test_float32_accumulation_of_float64_values_is_detected():
     a = matrix(50, 50)
     reference = references(a, 0)[0]
-    assert not judge(reference.y.astype(np.float32), reference).right
+    assert not compare(reference.y.astype(np.float32), reference).passed
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_a_value_that_is_not_finite_is_infinitely_wrong(bad):
+def test_the_error_of_a_nonfinite_value_is_infinite(bad):
     reference = references(matrix(30, 30), 0)[0]
     y = reference.y.copy()
     y[4] = bad
-    assert judge(y, reference).ratio == math.inf
-    assert judge(y, reference).row == 4
+    assert compare(y, reference).ratio == math.inf
+    assert compare(y, reference).row == 4
 
 
 def test_an_empty_row_must_be_exactly_zero():
@@ -90,13 +90,13 @@ def test_an_empty_row_must_be_exactly_zero():
     reference = references(a, 0)[0]
     assert reference.bound[1] == 0
     right = np.array([a.values[0] * reference.x[0], 0.0])
-    assert judge(right, reference).ratio == 0
-    assert judge(right + np.array([0, 1e-300]), reference).ratio == math.inf
+    assert compare(right, reference).ratio == 0
+    assert compare(right + np.array([0, 1e-300]), reference).ratio == math.inf
 
 
-def test_a_matrix_without_rows_is_right():
+def test_a_matrix_without_rows_passes():
     a = Csr.of(sparse.csr_array((0, 3)))
-    assert judge(np.empty(0), references(a, 0)[0]).right
+    assert compare(np.empty(0), references(a, 0)[0]).passed
 
 
 def test_x_has_both_signs_differs_and_repeats_by_seed():
@@ -121,7 +121,7 @@ def test_the_reference_uses_the_values_as_stored():
 
 
 @pytest.mark.parametrize(("value", "words"), [(np.inf, "not finite"), (np.nan, "not finite"), (3e38, "overflow")])
-def test_a_matrix_without_a_right_answer_is_refused(value, words):
+def test_a_matrix_without_a_correct_result_is_refused(value, words):
     a = matrix(20, 20, density=0.9, dtype=np.float32)
     with pytest.raises(Skip, match=words):
         references(Csr(a.shape, a.row_ptr, a.col_idx, np.full(a.nnz, value, np.float32)), 0)
@@ -136,7 +136,7 @@ class HostDevice:
 
 
 class Backwards(CsrScalar):
-    """Takes x and gives y in reverse."""
+    """Takes x and returns y in reverse order."""
 
     @property
     def x_order(self):
@@ -154,10 +154,10 @@ def check(product, a, cls=CsrScalar):
         def run(self):
             product(x, y)
 
-    return run_and_judge(cls.from_csr(a), Program(), HostDevice(), x, y, references(a, 0))
+    return run_and_verify(cls.from_csr(a), Program(), HostDevice(), x, y, references(a, 0))
 
 
-def test_run_and_judge_accepts_a_right_product_and_finds_stale_results():
+def test_a_correct_product_passes_and_stale_results_are_detected():
     a = matrix(30, 30)
     right = sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape)
 
@@ -175,12 +175,12 @@ def test_run_and_judge_accepts_a_right_product_and_finds_stale_results():
     def multiplies(x, y):
         y[:] = right @ x
 
-    assert check(multiplies, a).right
+    assert check(multiplies, a).passed
     for wrong in (skips_a_row, adds_to_old, remembers_the_first_x):
-        assert not check(wrong, a).right, wrong.__name__
+        assert not check(wrong, a).passed, wrong.__name__
 
 
-def test_a_format_with_orders_of_its_own_is_judged_in_the_matrix_s():
+def test_a_permuting_format_is_verified_in_the_matrix_order():
     a = matrix(30, 20)
     right = sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape)
 
@@ -190,9 +190,9 @@ def test_a_format_with_orders_of_its_own_is_judged_in_the_matrix_s():
     def backwards(x, y):
         y[::-1] = right @ x[::-1]
 
-    assert check(backwards, a, Backwards).right
-    assert not check(backwards, a).right
-    assert not check(in_order, a, Backwards).right
+    assert check(backwards, a, Backwards).passed
+    assert not check(backwards, a).passed
+    assert not check(in_order, a, Backwards).passed
 
 
 def long_row(entries, dtype, values):
@@ -204,7 +204,7 @@ def long_row(entries, dtype, values):
 
 
 def hidden_entries(a, found):
-    """Entries whose loss no reference of `found` shows: y without their product is still within the bound."""
+    """Entries whose loss no reference of `found` detects: y without their product is within the bound."""
     rng, hidden = np.random.default_rng(0), []
     for k in rng.choice(np.arange(a.row_ptr[17], a.row_ptr[18]), 300, replace=False):
         for reference in found:
@@ -212,7 +212,7 @@ def hidden_entries(a, found):
             place = 17 if reference.rows is None else int(np.flatnonzero(reference.rows == 17)[0])
             y = reference.y.copy()
             y[place] -= product
-            if not judge(spread(y, reference, a.rows), reference).right:
+            if not compare(spread(y, reference, a.rows), reference).passed:
                 break
         else:
             hidden.append(k)
@@ -220,7 +220,7 @@ def hidden_entries(a, found):
 
 
 def spread(y, reference, rows):
-    """An answer for some rows as one for all; what is not judged is anything."""
+    """A result for some rows, extended to all rows; the other rows are arbitrary."""
     if reference.rows is None:
         return y
     whole = np.full(rows, 1e9)
@@ -229,7 +229,7 @@ def spread(y, reference, rows):
 
 
 @pytest.mark.parametrize("values", [lambda rng, n: rng.uniform(0.5, 1, n), lambda rng, n: rng.normal(size=n)])
-def test_entries_of_long_rows_show_in_sparse_checks_where_dense_ones_hide_them(values):
+def test_sparse_checks_detect_entries_of_long_rows(values):
     a = long_row(6000, np.float32, values)
     dense = references(a, 0, 1)
     thin = sparse_references(a, dense, np.random.default_rng(2))
@@ -239,7 +239,7 @@ def test_entries_of_long_rows_show_in_sparse_checks_where_dense_ones_hide_them(v
     assert all((reference.rows == [17]).all() for reference in thin)
 
 
-def test_entries_far_smaller_than_their_rows_show_in_sparse_checks():
+def test_sparse_checks_detect_entries_far_smaller_than_their_rows():
     a = matrix(60, 60, density=0.2)
     a.values[::7] *= 1e-20
     dense = references(a, 0, 1)
@@ -252,11 +252,11 @@ def test_entries_far_smaller_than_their_rows_show_in_sparse_checks():
         assert any(told), k
 
 
-def test_the_answers_of_sparse_checks_are_right_in_any_order_of_summation():
+def test_any_order_of_summation_passes_sparse_checks():
     a = long_row(3000, np.float32, lambda rng, n: rng.normal(size=n))
     rng = np.random.default_rng(3)
     for reference in sparse_references(a, references(a, 0, 1), rng):
-        assert judge(shuffled_product(a, reference.whole_x(a.cols), rng), reference).right
+        assert compare(shuffled_product(a, reference.whole_x(a.cols), rng), reference).passed
 
 
 def test_ordinary_matrices_need_no_sparse_checks():
@@ -265,37 +265,37 @@ def test_ordinary_matrices_need_no_sparse_checks():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_whole_numbers_are_exact_in_any_order_and_show_every_lost_or_doubled_entry(dtype):
+def test_integers_are_exact_in_any_order_and_detect_every_lost_or_doubled_entry(dtype):
     a = long_row(5000, dtype, lambda rng, n: 1e-30 * rng.normal(size=n))
-    twin, rng = verify.twin(a), np.random.default_rng(4)
-    for reference in verify.whole_references(a, rng):
-        y = shuffled_product(twin, reference.x, rng)
-        assert judge(y, reference).ratio == 0
+    integers, rng = verify.integer_matrix(a), np.random.default_rng(4)
+    for reference in verify.integer_references(a, rng):
+        y = shuffled_product(integers, reference.x, rng)
+        assert compare(y, reference).ratio == 0
         for k in rng.integers(0, a.nnz, 50):
-            product = twin.values[k] * reference.x[twin.col_idx[k]]
+            product = integers.values[k] * reference.x[integers.col_idx[k]]
             for wrong in (y[a.row_idx[k]] - product, y[a.row_idx[k]] + product):
                 changed = y.copy()
                 changed[a.row_idx[k]] = wrong
-                assert judge(changed, reference).ratio == math.inf
+                assert compare(changed, reference).ratio == math.inf
 
 
-def test_the_twin_has_the_same_entries_is_symmetric_where_they_are_and_stays_exact():
+def test_the_integer_matrix_has_the_same_pattern_and_exact_sums():
     a = Csr.of(sparse.csr_array(np.ones((30, 30))))
-    twin = verify.twin(a)
-    dense = twin.values.reshape(30, 30)
+    integers = verify.integer_matrix(a)
+    dense = integers.values.reshape(30, 30)
     assert (dense == dense.T).all()
     assert set(dense.ravel()) == {1, 2, 3, 4}
-    assert twin.row_ptr is a.row_ptr and twin.col_idx is a.col_idx
+    assert integers.row_ptr is a.row_ptr and integers.col_idx is a.col_idx
     for length, value, largest in ((4, 4, 1000), (2**14, 4, 256), (2**22, 4, 1), (2**23, 2, 1), (2**24 + 1, 0, 0)):
         single = a.astype(np.float32)
         single.__dict__["row_len_max"] = length
-        assert verify._whole_limits(single) == (value, largest)
+        assert verify._integer_limits(single) == (value, largest)
         assert value * largest * length <= 2**24
-    assert verify.twin(single) is None
-    assert verify.whole_references(single, np.random.default_rng(0)) == []
+    assert verify.integer_matrix(single) is None
+    assert verify.integer_references(single, np.random.default_rng(0)) == []
 
 
-def test_a_y_that_is_left_from_before_is_found_whatever_it_held():
+def test_an_unwritten_y_is_detected_for_any_initial_content():
     a = matrix(30, 30)
     right = sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape)
 
@@ -311,14 +311,14 @@ def test_a_y_that_is_left_from_before_is_found_whatever_it_held():
         x[7] = 0
 
     assert "y[" in str(check(returns_where_finite, a))
-    assert not check(adds_where_finite, a).right
+    assert not check(adds_where_finite, a).passed
     verdict = check(spoils_x, a)
-    assert not verdict.right
+    assert not verdict.passed
     assert str(verdict).startswith("x[7] is 0, expected ")
 
 
 @pytest.mark.parametrize("cls", [CsrScalar, Backwards])
-def test_one_wrong_run_among_many_is_found(cls):
+def test_one_wrong_run_among_many_is_detected(cls):
     a = matrix(30, 30)
     right = sparse.csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape)
     x, y, runs = np.zeros(30), np.zeros(30), []
@@ -334,12 +334,12 @@ def test_one_wrong_run_among_many_is_found(cls):
     def verdict(most):
         runs.clear()
         fmt, reference = cls.from_csr(a), references(a, 0)[0]
-        return verify.repeat_and_judge(fmt, Program(), HostDevice(), x, y, reference, most, 100.0)
+        return verify.repeat_and_verify(fmt, Program(), HostDevice(), x, y, reference, most, 100.0)
 
     wrong = 50
-    assert not verdict(60).right
+    assert not verdict(60).passed
     assert verdict(60).row == (25 if cls is Backwards else 4)
-    assert verdict(49).right
+    assert verdict(49).passed
     assert len(runs) == 49
 
 
@@ -360,8 +360,8 @@ def test_references_keep_subnormals_and_bounds_allow_for_atomics_that_flush_them
         assert (abs(y[y != 0]) < np.finfo(np.float32).tiny).all()
         np.testing.assert_allclose(reference.y, right.astype(np.float64) @ reference.x.astype(np.float64))
         assert (reference.y[a.row_lengths > 0] != 0).any()
-        assert judge(y, reference).right and judge(np.zeros_like(y), reference).right
-        assert not judge(y + np.float32(1e-30), reference).right
+        assert compare(y, reference).passed and compare(np.zeros_like(y), reference).passed
+        assert not compare(y + np.float32(1e-30), reference).passed
 
 
 @pytest.mark.parametrize("key", ["csr-scalar", "coo-flat", "dia"])
@@ -408,7 +408,7 @@ def test_subnormals_are_kept_on_a_gpu():
     np.testing.assert_array_equal(nonzero_mask(on_device).get(), values != 0)
     finite = np.isfinite(values)
     bound = cupy.zeros(int(finite.sum()))
-    assert judge(on_device[finite], verify.Reference(None, cupy.asarray(expected[finite]), bound)).ratio == 0
+    assert compare(on_device[finite], verify.Reference(None, cupy.asarray(expected[finite]), bound)).ratio == 0
 
 
 @pytest.mark.gpu
@@ -424,7 +424,7 @@ def test_formats_pass_with_subnormals_on_a_gpu(key):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("key", ["csr-scalar", "csr5", "ell", "hyb", "cusparse-csr-alg1"])
-def test_hang_glider_is_multiplied_right_in_single_precision(key, mirror, monkeypatch):
+def test_hang_glider_is_verified_in_single_precision(key, mirror, monkeypatch):
     monkeypatch.setenv("SPMVBENCH_MIRROR", str(mirror))
     try:
         a = Csr.of(load("VDOL/hangGlider_2")).astype(np.float32)

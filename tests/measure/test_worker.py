@@ -1,4 +1,4 @@
-"""The worker's turns, on a device that stands in for a GPU: order of turns, memory, transfer and conversion times."""
+"""The worker on a stand-in for a GPU: order of rounds, memory, transfer and conversion times."""
 
 import itertools
 import json
@@ -73,7 +73,7 @@ class HostCuda(Device):
 
 
 class Recorder:
-    """Both ends of the pipe: keeps what the worker sends and always wants more."""
+    """Both ends of the pipe: keeps what the worker sends and always asks for more."""
 
     def __init__(self):
         self.sent = []
@@ -119,17 +119,17 @@ class OnDevice:
 
 @pytest.fixture
 def measure(monkeypatch):
-    """Measures formats made for the test; gives (pipe, the cases' rows by format and mode, device).
+    """Measures formats made for the test; returns (pipe, the cases' rows by format and mode, device).
 
     A class with `program` runs the program of that name, as far as the bench can know.
     """
     monkeypatch.setattr(stages, "program_hash", lambda fmt, *rest: getattr(fmt, "program", ""))
-    formats.keys()  # every format is known before the registry is kept
+    formats.keys()  # register every format before the registry is copied
     registry = dict(formats.base.REGISTRY)
 
     matrix = OnDevice()
 
-    def run(*classes, modes=("hot", "cold"), device=None, dtype="f64", held=None, facts=None, **settings):
+    def run(*classes, modes=("hot", "cold"), device=None, dtype="f64", previous=None, facts=None, **settings):
         for cls in classes:
             cls.key = cls.key or cls.__name__.lower()
             register(cls)
@@ -140,10 +140,10 @@ def measure(monkeypatch):
         reading.read.cache_clear()
         settings = Settings("cuda:0", budget=1e-6, **settings)
         known = {"launch_floor": {"hot": 1e-3, "cold": 1e-6}} | (facts or {})
-        worker.measure(group, device, settings, known, protocol.Link(pipe), held)
+        worker.measure(group, device, settings, known, protocol.Link(pipe), previous)
         return pipe, {(case.format, case.mode): pipe.rows[case.case_id] for case in cases}, device
 
-    monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its file number is asked for
+    monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its file number is used
     yield run
     formats.base.REGISTRY.clear()
     formats.base.REGISTRY.update(registry)
@@ -153,15 +153,15 @@ def variant(name, **members):
     return type(name, (Right,), {"__module__": __name__, "key": f"test-{name.lower()}", **members})
 
 
-def test_a_group_that_goes_on_with_the_last_ones_matrix_takes_over_its_right_answers(measure, monkeypatch):
-    made, of = [], worker.Shared.of
-    monkeypatch.setattr(worker.Shared, "of", lambda *args: made.append(args) or of(*args))
-    held, seeds = worker.Held(), []
+def test_a_group_with_the_matrix_of_the_previous_one_reuses_its_references(measure, monkeypatch):
+    made, of = [], worker.References.of
+    monkeypatch.setattr(worker.References, "of", lambda *args: made.append(args) or of(*args))
+    previous, seeds = worker.PreviousGroup(), []
     for name, dtype in (("A", "f64"), ("B", "f64"), ("C", "f32"), ("D", "f64")):
-        _, rows, _ = measure(variant(name), held=held, dtype=dtype, modes=("hot",))
+        _, rows, _ = measure(variant(name), previous=previous, dtype=dtype, modes=("hot",))
         ((_, row),) = rows.items()
         assert row["status"] == "ok", row["reason"]
-        seeds.append(held.columns["x_seed"])
+        seeds.append(previous.columns["x_seed"])
     assert len(made) == 3
     assert seeds[0] == seeds[1] and len(set(seeds)) == 3
 
@@ -171,7 +171,7 @@ def test_every_timed_conversion_starts_from_a_matrix_without_statistics(measure)
 
     def convert(cls, a, **params):
         kept.append(set(vars(a)) - {"shape", "row_ptr", "col_idx", "values"})
-        a.row_idx, a.diagonals  # noqa: B018 - computed and kept, for the next format to find
+        a.row_idx, a.diagonals  # noqa: B018 - computed and cached in the matrix
         return {"row_ptr": a.row_ptr, "col_idx": a.col_idx, "values": a.values}
 
     _, rows, _ = measure(*(variant(name, convert=classmethod(convert)) for name in "AB"))
@@ -179,7 +179,7 @@ def test_every_timed_conversion_starts_from_a_matrix_without_statistics(measure)
     assert kept == [set()] * 10  # each format once on the host, four times on the device
 
 
-def test_the_hosts_conversion_can_be_left_out(measure):
+def test_conversion_on_the_host_can_be_left_out(measure):
     converted = []
 
     def convert(cls, a, **params):
@@ -189,14 +189,14 @@ def test_the_hosts_conversion_can_be_left_out(measure):
     pipe, rows, _ = measure(variant("A", convert=classmethod(convert)), modes=("hot",), convert="device")
     row = rows["test-a", "hot"]
     assert row["status"] == "ok"
-    assert len(converted) == 4  # on the device, where the median of all but the first counts
+    assert len(converted) == 4  # on the device; the median of all but the first counts
     assert row["t_convert_device"] > 0
     assert "t_convert_host" not in row
     assert "t_transfer" not in row
     assert not any("host" in stage or "moving" in stage for _, stage in pipe.stages)
 
 
-def test_a_format_too_large_is_refused_without_the_hosts_conversion_too(measure):
+def test_a_format_too_large_is_refused_without_conversion_on_the_host_too(measure):
     def convert(cls, a, **params):
         raise AssertionError("converted")
 
@@ -206,10 +206,10 @@ def test_a_format_too_large_is_refused_without_the_hosts_conversion_too(measure)
     assert rows["test-a", "hot"]["bytes_needed"] == 10**13
 
 
-def test_formats_take_turns_and_rows_come_after_the_last_round(measure):
+def test_formats_are_interleaved_and_rows_follow_the_last_round(measure):
     pipe, rows, device = measure(variant("A"), variant("B"))
     timing = [(index, stage) for index, stage in pipe.stages if stage in ("timing hot", "timing cold")]
-    timing = [key for key, _ in itertools.groupby(timing)]  # the first round prepares, too
+    timing = [key for key, _ in itertools.groupby(timing)]  # the first round also prepares
     one_round = [(0, "timing hot"), (0, "timing cold"), (1, "timing hot"), (1, "timing cold")]
     assert timing == one_round * 3
     assert [m[0] for m in pipe.sent[-4:]].count("row") == 2  # the last format's, after those of the first
@@ -219,13 +219,13 @@ def test_formats_take_turns_and_rows_come_after_the_last_round(measure):
     assert device.flushes == 2 * (3 * 2 + changing)  # two formats, three rounds of a warm-up and a sample
 
 
-def test_a_row_holds_what_was_timed_apart(measure):
+def test_a_row_has_all_separate_times(measure):
     _, rows, _ = measure(variant("A"))
     row = rows["test-a", "hot"]
     assert row["t_median"] == pytest.approx(2e-3)
     assert row["repeats"] == 1
     assert row["sm_clock_mhz"] == 1234.0
-    assert row["t_compile"] == 2 * 0.25  # the twin's and the matrix's own
+    assert row["t_compile"] == 2 * 0.25  # of the integer matrix and of the matrix
     assert row["t_convert_host"] > 0
     assert row["t_convert_device"] > 0
     assert row["t_transfer"] > 0
@@ -240,12 +240,12 @@ def test_a_row_holds_what_was_timed_apart(measure):
     assert 0 <= row["error_ratio"] <= 1
 
 
-def test_work_kept_from_before_the_conversion_counts_as_setup(measure):
+def test_setup_during_the_conversion_counts_as_setup(measure):
     _, rows, _ = measure(variant("A", setup_seconds=1.5))
     assert rows["test-a", "hot"]["t_setup"] > 1.5  # and making the launches
 
 
-def test_one_spmv_of_the_host_is_timed_in_the_type_of_the_case(measure, monkeypatch):
+def test_the_hosts_spmv_is_timed_in_the_type_of_the_case(measure, monkeypatch):
     types = []
     monkeypatch.setattr(worker, "host_spmv", lambda a: types.append(a.dtype) or 0.5)
     pipe, _, _ = measure(variant("A"), dtype="f32")
@@ -257,7 +257,7 @@ def test_one_spmv_of_the_host_is_timed_in_the_type_of_the_case(measure, monkeypa
 
 
 @pytest.mark.parametrize(("seconds", "near"), [(1.9e-3, True), (2.1e-3, False)])
-def test_near_the_launch_floor_is_within_twice_of_it(measure, seconds, near):
+def test_times_below_twice_the_launch_overhead_are_flagged(measure, seconds, near):
     _, rows, _ = measure(variant("A"), modes=("hot",), device=HostCuda(seconds))
     assert rows["test-a", "hot"]["near_launch_floor"] == near
 
@@ -272,7 +272,7 @@ class InParts(Right):
         return [idle, *in_part("clear", [idle]), *in_part("nothing", [empty]), *in_part("multiply", [launch, idle])]
 
 
-def test_named_parts_are_timed_apart_in_hot_rows(measure):
+def test_named_parts_are_timed_separately_in_hot_rows(measure):
     pipe, rows, _ = measure(InParts, variant("A"))
     assert json.loads(rows["test-inparts", "hot"]["t_parts"]) == {"clear": 2e-3, "multiply": 2e-3}
     assert not rows["test-inparts", "cold"].get("t_parts")
@@ -282,13 +282,13 @@ def test_named_parts_are_timed_apart_in_hot_rows(measure):
     assert {row["status"] for row in rows.values()} == {"ok"}
 
 
-def test_parts_are_timed_only_beside_a_hot_case(measure):
+def test_parts_are_timed_only_with_a_hot_case(measure):
     _, rows, _ = measure(InParts, modes=("cold",))
     assert not rows["test-inparts", "cold"].get("t_parts")
     assert rows["test-inparts", "cold"]["status"] == "ok"
 
 
-def test_results_that_spoil_during_timing_are_wrong_and_keep_their_times(measure):
+def test_results_that_become_wrong_during_timing_are_detected(measure):
     class Spoils(Right):
         key = "test-spoils"
 
@@ -299,7 +299,7 @@ def test_results_that_spoil_during_timing_are_wrong_and_keep_their_times(measure
             def multiply(x, y, carry):
                 runs.append(1)
                 launch.args[0](x, y, carry)
-                if len(runs) > 5:  # the twin has five runs, the matrix three before it is timed
+                if len(runs) > 5:  # the integer matrix has five runs, the matrix three before timing
                     y[3] += 1
 
             return [Launch("vector.cu", "none", 1, 1, (multiply, *launch.args[1:]))]
@@ -312,7 +312,7 @@ def test_results_that_spoil_during_timing_are_wrong_and_keep_their_times(measure
     assert rows["test-a", "hot"]["status"] == "ok"
 
 
-def test_a_conversion_that_writes_to_the_matrix_is_an_error_and_harms_nobody(measure):
+def test_a_conversion_that_writes_to_the_matrix_is_an_error_and_affects_no_other_format(measure):
     def convert(cls, a, **params):
         a.col_idx.sort()
         return CsrArrays.convert.__func__(cls, a)
@@ -322,7 +322,7 @@ def test_a_conversion_that_writes_to_the_matrix_is_an_error_and_harms_nobody(mea
     assert "read-only" in rows["test-sorts", "hot"]["reason"]
 
 
-def test_every_group_draws_x_anew_and_its_rows_say_from_which_seed(measure):
+def test_every_group_draws_x_anew_and_its_rows_have_the_seed(measure):
     drawn = []
 
     class Sees(Right):
@@ -342,7 +342,7 @@ def test_every_group_draws_x_anew_and_its_rows_say_from_which_seed(measure):
 
     pipe, _, _ = measure(Sees, modes=("hot",))
     first, seeds = set(drawn), [message[1]["x_seed"] for message in pipe.sent if message[0] == "matrix"]
-    assert len(first) >= 4  # two dense, two of whole numbers
+    assert len(first) >= 4  # two dense, two of integers
     assert len(set(seeds)) == 1
     again, _, _ = measure(Sees, modes=("hot",))
     assert again.sent[1][1]["x_seed"] != seeds[0]
@@ -350,7 +350,7 @@ def test_every_group_draws_x_anew_and_its_rows_say_from_which_seed(measure):
     assert len(set(drawn) & first) >= 1  # that of the run's own seed
 
 
-def test_a_format_that_does_not_fit_beside_the_others_is_measured_alone(measure):
+def test_a_format_that_does_not_fit_with_the_others_is_measured_alone(measure):
     tries = []
 
     def convert(cls, a, **params):
@@ -379,7 +379,7 @@ def test_a_format_that_never_fits_is_out_of_memory(measure):
 
 
 @pytest.mark.parametrize("sticky", [True, False])
-def test_a_fault_is_a_row_and_breaks_the_worker_only_where_it_is_sticky(measure, sticky):
+def test_a_fault_gives_a_row_and_ends_the_worker_only_if_sticky(measure, sticky):
     class Faults(Right):
         key = "test-faults"
 
@@ -408,7 +408,7 @@ def test_entries_that_overflow_the_type_are_skipped(measure, monkeypatch):
 
 
 class Clocked(HostCuda):
-    """Time is what the kernels say that they take."""
+    """A device whose time is the sum of what the kernels report."""
 
     def __init__(self):
         super().__init__()
@@ -421,7 +421,7 @@ class Clocked(HostCuda):
 
 
 def timed_variant(name, device, seconds, multiply, **members):
-    """A format whose SpMV does `multiply(honest product, x, y)`, which may return seconds in place of `seconds`."""
+    """A format whose SpMV does `multiply(honest product, x, y)`, which may return its own seconds."""
 
     def launches(self, x, y):
         (honest,) = Right.launches(self, x, y)
@@ -449,7 +449,7 @@ def skips_while_x_is_the_same(product, x, y, state):
 
 
 @pytest.mark.parametrize("mode", ["hot", "cold"])
-def test_work_that_is_skipped_while_x_is_the_same_is_found(measure, mode):
+def test_work_skipped_for_an_unchanged_x_is_detected(measure, mode):
     device = Clocked()
     classes = [timed_variant("Honest", device, 7e-4, honest)]
     classes.append(timed_variant("Skips", device, 7e-4, skips_while_x_is_the_same))
@@ -462,9 +462,9 @@ def test_work_that_is_skipped_while_x_is_the_same_is_found(measure, mode):
     assert skips["t_median"] == pytest.approx(1e-4)
 
 
-def test_a_neighbour_that_slows_two_series_down_charges_nobody(measure):
+def test_two_series_slowed_by_another_process_fail_no_format(measure):
     class Neighbour(Clocked):
-        """Somebody else is at work while the first two series with a changing x are taken."""
+        """Another process slows down the first two series with a changing x."""
 
         slowed: ClassVar[list] = []
         series = 0
@@ -487,7 +487,7 @@ def test_a_neighbour_that_slows_two_series_down_charges_nobody(measure):
 
 
 class Capturing(HostCuda):
-    """Knows which capture it replays; 0 where work is enqueued one by one."""
+    """Knows which capture it replays; 0 without a capture."""
 
     captures = replaying = 0
 
@@ -504,7 +504,7 @@ class Capturing(HostCuda):
         return work
 
 
-def test_a_call_that_works_only_while_it_is_captured_first_is_found(measure):
+def test_a_call_that_works_only_in_its_first_capture_is_detected(measure):
     device, first = Capturing(), []
 
     def launches(self, x, y):
@@ -523,7 +523,7 @@ def test_a_call_that_works_only_while_it_is_captured_first_is_found(measure):
     assert rows["test-once", "hot"]["reason"].endswith("(while x changes, hot)")
 
 
-def test_work_done_while_launches_are_made_counts_as_setup(measure):
+def test_work_in_making_launches_counts_as_setup(measure):
     class Converts(Right):
         key = "test-converts"
 
@@ -537,7 +537,7 @@ def test_work_done_while_launches_are_made_counts_as_setup(measure):
     assert rows["test-converts", "hot"]["t_setup"] >= 0.01
 
 
-def test_a_conversion_that_loses_an_entry_is_wrong_whatever_its_kernel_does(measure):
+def test_a_conversion_that_loses_an_entry_is_detected_with_any_kernel(measure):
     def convert(cls, a, **params):
         found = CsrArrays.convert.__func__(cls, a)
         found["values"] = found["values"].copy()
@@ -564,14 +564,14 @@ def test_a_conversion_that_loses_an_entry_is_wrong_whatever_its_kernel_does(meas
     assert rows["test-a", "hot"]["decoded"] == "yes"
 
 
-def test_a_matrix_too_large_is_not_decoded_and_says_so(measure, monkeypatch):
-    monkeypatch.setattr(stages, "DECODED_ENTRIES", 199)
+def test_a_matrix_too_large_is_not_decoded(measure, monkeypatch):
+    monkeypatch.setattr(stages, "MAX_DECODED_ENTRIES", 199)
     _, rows, _ = measure(variant("A"), modes=("hot",))
     assert rows["test-a", "hot"]["status"] == "ok"
     assert rows["test-a", "hot"]["decoded"] == "no: over 199 entries"
 
 
-def test_names_of_one_program_are_timed_once_and_have_its_times(measure):
+def test_names_of_one_program_are_timed_once(measure):
     first, second = variant("First", program="p"), variant("Second", program="p")
     pipe, rows, _ = measure(first, second, variant("Third", program="q"), modes=("hot",))
     timed = {index for index, stage in pipe.stages if stage.startswith("timing")}
@@ -584,7 +584,7 @@ def test_names_of_one_program_are_timed_once_and_have_its_times(measure):
     assert other["decoded"] == "yes" and other["t_convert_device"] != one["t_convert_device"]
 
 
-def test_a_name_of_a_program_that_is_wrong_is_wrong_too(measure):
+def test_all_names_of_a_wrong_program_are_wrong(measure):
     def launches(self, x, y):
         runs = []
         (launch,) = Right.launches(self, x, y)
@@ -603,8 +603,8 @@ def test_a_name_of_a_program_that_is_wrong_is_wrong_too(measure):
     assert rows["test-second", "hot"]["reason"].startswith("runs the program of test-first, y[3] is")
 
 
-def test_who_overwrites_anothers_arrays_is_wrong_and_the_other_is_right(measure):
-    """With several rounds the arrays of all formats are on the device: an innocent one has to stay `ok`."""
+def test_a_format_that_overwrites_anothers_arrays_is_wrong_and_the_other_is_ok(measure):
+    """With several rounds the arrays of all formats are on the device; the overwritten format must stay `ok`."""
     seen = []
 
     class Victim(Right):
@@ -632,7 +632,7 @@ def test_who_overwrites_anothers_arrays_is_wrong_and_the_other_is_right(measure)
         found = {key: (row["status"], row.get("reason", "")) for (key, _), row in rows.items()}
         status, reason = found.pop("test-zeroes")
         assert status == "wrong"
-        assert reason.startswith("changed arrays of test-victim while timing hot")
+        assert reason.startswith("overwrote arrays of test-victim while timing hot")
         assert {status for status, _ in found.values()} == {"ok"}
 
 
@@ -641,7 +641,7 @@ ROOFS |= {"lines": ROOFS["sectors"]}
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(2.9e-3, "ok"), (2.8e-3, "implausible")])
-def test_a_time_below_that_of_reading_the_arrays_is_implausible(measure, seconds, status):
+def test_a_time_shorter_than_reading_the_arrays_is_implausible(measure, seconds, status):
     _, rows, _ = measure(variant("A"), modes=("hot",), device=HostCuda(seconds), facts={"roofs": ROOFS})
     row = rows["test-a", "hot"]
     assert row["status"] == status
@@ -650,7 +650,7 @@ def test_a_time_below_that_of_reading_the_arrays_is_implausible(measure, seconds
         assert row["reason"].startswith("0.0028 s is less than the 0.003 s that reading its arrays and writing y takes")
 
 
-def test_a_launch_from_a_file_that_rows_do_not_know_is_an_error(measure, tmp_path):
+def test_a_launch_from_a_file_outside_the_source_hash_is_an_error(measure, tmp_path):
     other = tmp_path / "other.cu"
     other.write_text("int other;")
 

@@ -1,8 +1,8 @@
-// What a kernel can do to the process that runs it.
+// Kernels that hang, crash or return a wrong result.
 #include "spmv.cuh"
 
 #ifdef SPMVBENCH_EMULATED
-extern "C" unsigned sleep(unsigned);  // hangs as well, and leaves the host's cores to others
+extern "C" unsigned sleep(unsigned);  // hangs without using the host's cores
 #else
 __device__ void sleep(unsigned) {}
 #endif
@@ -21,7 +21,7 @@ __global__ void fault(double* y) {
 }
 
 template <int UNUSED>
-__global__ void lie(double* y, int n) {
+__global__ void wrong(double* y, int n) {
   const long long row = global_thread();
   if (row < n) y[row] = 1;
 }

@@ -1,6 +1,6 @@
-"""Formats that hang, fault, lie or want more memory than there is; parameter `n` makes as many of each as are wanted.
+"""Formats that hang, fault, return a wrong result or exhaust memory; parameter `n` makes several of each.
 
-`python tests/runner/chaos.py` runs them beside formats that are right, and kills processes meanwhile.
+`python tests/runner/chaos.py` runs them together with correct formats and kills processes meanwhile.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ class Hang(Fault):
 
 @register
 class Faulting(Fault):
-    """A kernel that writes where it must not."""
+    """A kernel that writes to an invalid address."""
 
     key = "fault-fault"
 
 
 @register
-class Lie(Fault):
-    """A kernel that gives the same answer always."""
+class Wrong(Fault):
+    """A kernel that always returns the same result."""
 
-    key = "fault-lie"
+    key = "fault-wrong"
 
     def launches(self, x, y):
-        return [Launch(KERNELS, "lie<0>", *per_thread(len(y), 128), (y, np.int32(len(y))))]
+        return [Launch(KERNELS, "wrong<0>", *per_thread(len(y), 128), (y, np.int32(len(y))))]
 
 
 @register
 class Hungry(Fault):
-    """A conversion that asks for 500 TB and says that it needs little."""
+    """A conversion that allocates 500 TB and estimates little."""
 
     key = "fault-hungry"
 

@@ -1,4 +1,4 @@
-"""CSR with one fault each: what the bench has to find. Every key is a fault; `planted-none` has none.
+"""CSR with one fault each, which verification must detect. Every key is a fault; `planted-none` has none.
 
 Over any matrices, on any device, `SPMVBENCH_FORMATS=tests/planted/planted.py spmvbench run MATRICES --formats
 'planted-*'` has to give no row that is ok but those of planted-none.
@@ -46,10 +46,10 @@ class Planted(CsrArrays):
             or not values[lost.get(cls.fault, slice(None))].any()
         ):
             raise Skip("the fault has nothing to show itself on")
-        if cls.fault == "narrow":  # every value off by one part in a thousand, the whole numbers of the twin excepted
+        if cls.fault == "narrow":  # every value off by one part in a thousand, except in the integer matrix
             whole = values == a.xp.rint(values)
             if whole.all():
-                raise Skip("all values are whole numbers")
+                raise Skip("all values are integers")
             found["values"] = a.xp.where(whole, values, values * a.dtype.type(1 + 2**-10))
         if cls.fault == "loses-small":  # the smallest that is not zero
             size = a.xp.abs(values)
@@ -58,7 +58,7 @@ class Planted(CsrArrays):
             found["values"][place] = 0
         if cls.fault == "poisons":
             shared = a.values
-            while isinstance(shared.base, a.xp.ndarray):  # the view handed out refuses it on the host
+            while isinstance(shared.base, a.xp.ndarray):  # the view that formats get is read-only on the host
                 shared = shared.base
             shared.reshape(-1).view(a.dtype)[-1] += 1
         return found

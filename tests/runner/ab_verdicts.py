@@ -1,4 +1,4 @@
-"""How often `run --against` is wrong: verdicts on identical builds, and on a build that does 3 % of its work twice.
+"""Error rate of `run --against`: verdicts on identical builds, and on a build that does 3 % of its work twice.
 
 On a machine with a GPU, from the root of a checkout:
 
@@ -26,7 +26,7 @@ from spmvbench.cli.against import PAIRS
 from spmvbench.matrices import resolve
 from spmvbench.measure.cases import Settings
 from spmvbench.runner import plan
-from spmvbench.runner.ab import HERE, PARTS, Pairs
+from spmvbench.runner.ab import HERE, PARTS, ABComparison
 
 SAMPLE, FEWEST = 2e-3, 60
 SLOWER = """
@@ -46,9 +46,9 @@ def planted(folder: Path, share: float) -> Path:
 
 
 def measured(new: Path, groups: list, pairs: int, repeats: int, sample: float, until: float, log: Path) -> pd.DataFrame:
-    """The pairs, as far as the time goes; cases that could not be measured are named."""
+    """The pairs within the time limit; cases that could not be measured are printed."""
     settings = Settings("cuda:0")
-    with open(log, "ab") as file, closing(Pairs((HERE, new), settings, pairs, file)) as both:
+    with open(log, "ab") as file, closing(ABComparison((HERE, new), settings, pairs, file)) as both:
         both.sample = sample or both.sample
         rows = []
         for row in both.measured(groups, repeats):
@@ -62,13 +62,13 @@ def measured(new: Path, groups: list, pairs: int, repeats: int, sample: float, u
 
 
 def verdicts(table: pd.DataFrame) -> pd.DataFrame:
-    """A row a verdict."""
+    """One row per verdict."""
     judged = [analysis.judged(part).assign(repeat=repeat) for repeat, part in table.groupby("repeat")]
     return pd.concat(judged, ignore_index=True)
 
 
 def told(name: str, table: pd.DataFrame, wanted: str) -> str:
-    """How many verdicts of each kind, how far ratios lie apart, and how wide their intervals are."""
+    """Number of verdicts of each kind, spread of the ratios, and width of their intervals."""
     counts = table["verdict"].value_counts()
     said = ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in analysis.VERDICTS)
     share = (
@@ -103,7 +103,7 @@ def main(
     seconds: float,
     out: Path,
 ) -> None:
-    """Judge identical builds, then a slower one, and count the verdicts."""
+    """Compare identical builds, then a slower one, and count the verdicts."""
     out.mkdir(parents=True, exist_ok=True)
     began, lines = time.monotonic(), []
     found, missing = resolve(matrices)

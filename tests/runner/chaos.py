@@ -1,7 +1,7 @@
-"""A run on many workers whose processes are killed at random moments: what that loses, doubles, or blames on others.
+r"""A run on many workers whose processes are killed at random times: are cases lost, doubled or wrongly marked\?
 
     python tests/runner/chaos.py                                      # two emulated workers, a scheduler of their own
-    python tests/runner/chaos.py --device cuda:0 --workers 4 --local --faults hang=2,lie=9 --moments 12
+    python tests/runner/chaos.py --device cuda:0 --workers 4 --local --faults hang=2,wrong=9 --moments 12
 
 Kills a Dask worker, the measuring process of one, the scheduler or the client with SIGKILL, starts again what is gone,
 and counts at the end: rows lost (they were on disk at a kill and are not), doubled (measured again, or there twice),
@@ -27,8 +27,8 @@ import psutil
 from spmvbench.rows import store
 
 FAULTS = Path(__file__).parents[1] / "planted" / "faults.py"
-VERDICTS = {"fault-hang": "timeout", "fault-fault": "crashed", "fault-lie": "wrong", "fault-hungry": "oom"}
-MARKS = {  # what a process's command line says
+VERDICTS = {"fault-hang": "timeout", "fault-fault": "crashed", "fault-wrong": "wrong", "fault-hungry": "oom"}
+MARKS = {  # part of a process's command line
     "child": "spmvbench.measure.worker",
     "worker": ("distributed.cli.dask_worker", "spmvbench.runner.cluster.remote"),
     "scheduler": "distributed.cli.dask_scheduler",
@@ -37,7 +37,7 @@ MARKS = {  # what a process's command line says
 
 
 class Cluster:
-    """The scheduler and its workers, started again whenever they are gone; with `local`, the client has its own."""
+    """The scheduler and its workers, restarted when they end; with `local`, those of the client."""
 
     def __init__(self, workers: int, local: bool, env: dict[str, str]):
         with socket.socket() as free:
@@ -52,7 +52,7 @@ class Cluster:
         self.commands = [[*dask[:2], *command, "--no-dashboard"] for command in commands]
         self.processes: list[subprocess.Popen | None] = [None] * len(self.commands)
 
-    def tend(self) -> None:
+    def restart(self) -> None:
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         for place, process in enumerate(self.processes):
             if process is None or process.poll() is not None:
@@ -79,7 +79,7 @@ def victims(kind: str) -> list[psutil.Process]:
 
 
 def on_disk(folder: Path) -> dict[str, str]:
-    """When each case was measured, of those that have a row."""
+    """The time of measurement of each case with a row."""
     try:
         rows = store.load(folder)
     except Exception:
@@ -88,7 +88,7 @@ def on_disk(folder: Path) -> dict[str, str]:
 
 
 def doubled(folder: Path) -> int:
-    """Rows that stand twice in what was merged."""
+    """Rows that are twice in the merged file."""
     import pyarrow.parquet as pq
 
     ids = pq.read_table(folder / store.ROWS, columns=["case_id"])["case_id"].to_pylist()
@@ -103,7 +103,7 @@ def main() -> int:
     parser.add_argument("--device", default="emulated")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--local", action="store_true", help="run --scheduler local: no scheduler to kill")
-    parser.add_argument("--faults", default="", help="faulty cases of each matrix: hang=2,fault=2,lie=9,hungry=9")
+    parser.add_argument("--faults", default="", help="faulty cases of each matrix: hang=2,fault=2,wrong=9,hungry=9")
     parser.add_argument("--moments", type=int, default=30, help="processes to kill")
     parser.add_argument("--pause", type=float, default=5.0, help="seconds between kills, at most")
     parser.add_argument("--kinds", default="worker,child,scheduler,client")
@@ -135,12 +135,12 @@ def main() -> int:
     command += ["--formats", ",".join([*faulty, args.formats]), "--scheduler", cluster.address, *count]
     command += ["--results", args.results]
 
-    killed, seen = Counter(), {}  # how many of each kind; what was on disk at any kill, by run
+    killed, seen = Counter(), {}  # number of each kind; rows on disk at each kill, by run
     number, failures, client, output, began = 0, 0, None, "", time.monotonic()
-    lost = twice = missing = blamed = unjudged = rows = planted = 0
+    lost = twice = missing = mismarked = unexpected = rows = planted = 0
     try:
-        while True:  # one run after the other until everything is killed that was to be
-            cluster.tend()
+        while True:  # one run after the other until all kills are done
+            cluster.restart()
             if client is None:
                 folder = Path(args.results) / f"{args.run}-{number}"
                 log = Path(args.results) / f"{args.run}-{number}.txt"
@@ -155,7 +155,7 @@ def main() -> int:
                 if "Rows: " not in output:
                     failures += 1
                     if failures > 10 + 3 * sum(killed.values()):
-                        print(f"the run does not come to its end: {output[-500:]}")
+                        print(f"the run does not end: {output[-500:]}")
                         return 2
                     time.sleep(0.2)
                     continue
@@ -167,12 +167,12 @@ def main() -> int:
                 labels = len(faulty) + len(args.formats.split(","))
                 types = found["dtype"].nunique()
                 missing += len(args.matrices) * labels * types - len(found)
-                guilty = found["format"].isin(list(VERDICTS))
-                blamed += int((~found["status"].isin(["ok", "skipped"]) & ~guilty).sum())
-                unjudged += int((found["format"].map(VERDICTS) != found["status"])[guilty].sum())
-                rows, planted = rows + len(found), planted + int(guilty.sum())
-                for row in found[~found["status"].isin(["ok", "skipped"]) & ~guilty].itertuples():
-                    print(f"blamed: {row.name} {row.label} {row.dtype}: {row.status}: {row.reason}", flush=True)
+                faulty_rows = found["format"].isin(list(VERDICTS))
+                mismarked += int((~found["status"].isin(["ok", "skipped"]) & ~faulty_rows).sum())
+                unexpected += int((found["format"].map(VERDICTS) != found["status"])[faulty_rows].sum())
+                rows, planted = rows + len(found), planted + int(faulty_rows.sum())
+                for row in found[~found["status"].isin(["ok", "skipped"]) & ~faulty_rows].itertuples():
+                    print(f"mismarked: {row.name} {row.label} {row.dtype}: {row.status}: {row.reason}", flush=True)
                 number += 1
                 if not order or time.monotonic() > deadline:
                     break
@@ -191,13 +191,14 @@ def main() -> int:
             client.kill()
             client.wait()
         cluster.end()
-    told = ", ".join(f"{count} {kind}" for kind, count in sorted(killed.items()))
-    print(f"SIGKILL {sum(killed.values())} times ({told}) over {number} runs, {time.monotonic() - began:.0f} s")
+    kills = ", ".join(f"{count} {kind}" for kind, count in sorted(killed.items()))
+    print(f"SIGKILL {sum(killed.values())} times ({kills}) over {number} runs, {time.monotonic() - began:.0f} s")
     print(f"rows {rows}, of them of faulty formats {planted}")
     print(
-        f"lost {lost}, doubled {twice}, without a row {missing}, innocent blamed {blamed}, faults misjudged {unjudged}"
+        f"lost {lost}, doubled {twice}, without a row {missing}, correct formats marked {mismarked}, "
+        f"faults with another status {unexpected}"
     )
-    return int(bool(lost or twice or missing or blamed or unjudged))
+    return int(bool(lost or twice or missing or mismarked or unexpected))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Commands in processes of their own, and a format that takes its time."""
+"""Commands in separate processes, and a slow format."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ class Slow(CsrScalar):
 
 @pytest.fixture(scope="session")
 def slow_format():
-    """The source of the format `slow`, whose conversion takes so many seconds."""
+    """The source of the format `slow`, whose conversion takes `seconds` seconds."""
     return lambda seconds: SLOW.format(seconds=seconds)
 
 
@@ -47,7 +47,7 @@ def descendants(mark):
 
 @pytest.fixture
 def start(tmp_path, environment):
-    """Starts a command in an empty folder, in the environment that the test's module makes.
+    """Starts a command in an empty folder, in the environment of the test's module.
 
     It and what it started are killed at the end. A wait for it needs no limit of its own: the test has one.
     """
@@ -60,7 +60,7 @@ def start(tmp_path, environment):
         return process
 
     yield begin
-    # Whoever lives on holds the pipes open; and what is killed may just have started another.
+    # Processes that are left keep the pipes open, and may start others before they are killed.
     while left := descendants(mark):
         for one in left:
             with suppress(psutil.Error):

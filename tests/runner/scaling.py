@@ -23,8 +23,8 @@ import numpy as np
 
 from spmvbench.rows import store
 
-SHARES = {  # stages of runner/driver.py by what they are for; the rest is checking
-    "starting": ("starting", "taking up its work", "compiling ahead"),
+SHARES = {  # stages of runner/driver.py by purpose; the rest is verification
+    "starting": ("starting", "receiving its work", "precompiling"),
     "reading": ("reading the matrix", "computing the right answers"),
     "converting": ("converting", "moving to the device"),
     "compiling": ("compiling",),
@@ -38,7 +38,7 @@ def share_of(stage: str) -> str:
 
 
 def shares(stages: dict[str, float]) -> dict[str, float]:
-    """A worker's seconds by what they were for."""
+    """A worker's seconds by purpose."""
     seconds = dict.fromkeys([*SHARES, "checking"], 0.0)
     for stage, spent in stages.items():
         seconds[share_of(stage)] += spent
@@ -56,7 +56,7 @@ def measure(config: Path, workers: int, folder: Path) -> float:
 
 
 def figures(folder: Path) -> dict:
-    """What a run's record and rows tell of it."""
+    """Statistics of a run from its metadata and rows."""
     session, rows = store.environment(folder), store.load(folder)
     wall, workers = session["wall"], session["workers"]
     spent = [shares(worker["seconds"]) for worker in workers]
@@ -73,7 +73,7 @@ def figures(folder: Path) -> dict:
 
 
 def ratios(folder: Path, alone: Path) -> dict:
-    """Medians of every case over those of the run on one GPU: percentiles of what they are off, and by GPU."""
+    """Medians of every case over those of the run on one GPU: percentiles of the deviations, and by GPU."""
     key = ["group", "name", "label", "dtype", "mode"]
     rows, before = (store.load(path).query("status == 'ok'").set_index(key) for path in (folder, alone))
     ratio = (rows["t_median"] / before["t_median"]).dropna()

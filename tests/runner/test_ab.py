@@ -1,4 +1,4 @@
-"""Two builds in pairs: the verdict on drawn times, and both builds measured on the emulated device."""
+"""A/B comparison: verdicts on random times, and two builds measured on the emulated device."""
 
 import shutil
 from contextlib import closing
@@ -16,18 +16,18 @@ from spmvbench.matrices import resolve
 from spmvbench.measure.cases import Settings
 from spmvbench.rows import store
 from spmvbench.runner import ab, plan
-from spmvbench.runner.ab_worker import Side
+from spmvbench.runner.ab_worker import ABWorker
 
 # Wilcoxon's signed ranks: the largest T with P(W <= T) <= 0.005 (any table of the test); k is one more.
 CRITICAL = {8: 0, 9: 1, 10: 3, 11: 5, 12: 7, 15: 15, 20: 37}
 
 
 @pytest.mark.parametrize(("n", "critical"), CRITICAL.items())
-def test_ranks_are_those_of_the_tables(n, critical):
+def test_ranks_match_published_tables(n, critical):
     assert analysis._rank(n, 0.99) == critical + 1
 
 
-def test_too_few_pairs_tell_nothing():
+def test_too_few_pairs_give_no_verdict():
     assert analysis.least_pairs() == 8
     assert analysis.median_interval([0.1] * 7) == (-np.inf, 0.1, np.inf)
     low, middle, high = analysis.median_interval([0.1, 0.2] * 4)
@@ -45,21 +45,21 @@ def drawn(rng, cases, pairs, slower, noise, drift):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threshold", [0.0, analysis.THRESHOLD])
-def test_identical_builds_raise_few_alarms(threshold):
-    """At most 1 % even where nothing but the confidence holds them back; 1.5 % is 2000 draws' own spread."""
+def test_identical_builds_rarely_differ(threshold):
+    """At most 1 % from the confidence alone; 1.5 % allows for the spread of 2000 draws."""
     table = drawn(np.random.default_rng(1), 2000, 12, 1.0, 0.003, 0.02)
     alarms = analysis.judged(table, threshold)["verdict"].isin(["slower", "faster"]).mean()
     assert alarms <= (0.015 if threshold == 0 else 0.001)
 
 
 @pytest.mark.parametrize(("slower", "expected"), [(1.03, "slower"), (1 / 1.03, "faster"), (1.0, "same")])
-def test_three_per_cent_are_found(slower, expected):
+def test_three_percent_are_detected(slower, expected):
     table = drawn(np.random.default_rng(2), 300, 12, slower, 0.002, 0.02)
     assert (analysis.judged(table)["verdict"] == expected).mean() > (0.95 if slower != 1 else 0.5)
 
 
-def test_a_drift_that_is_steady_takes_no_side():
-    """Old, new, new, old: what every burst takes longer than the one before falls out."""
+def test_a_linear_drift_cancels():
+    """In the order old, new, new, old a constant increase from burst to burst cancels."""
     times = 1e-5 * 1.01 ** np.arange(4)
     order = np.array([0, 1, 1, 0])
     old, new = (np.exp(np.log(times[order == side]).mean()) for side in (0, 1))
@@ -89,11 +89,11 @@ def groups(formats):
 
 def measured(old, formats, tmp_path, count):
     settings = Settings("emulated", budget=1e-4)
-    with open(tmp_path / "log", "wb") as log, closing(ab.Pairs((old, ab.HERE), settings, count, log)) as both:
-        return pd.DataFrame(both.measured(groups(formats)))
+    with open(tmp_path / "log", "wb") as log, closing(ab.ABComparison((old, ab.HERE), settings, count, log)) as both:
+        return pd.DataFrame(both.measure(groups(formats)))
 
 
-def test_pairs_take_turns(tmp_path):
+def test_pairs_alternate(tmp_path):
     rows = measured(ab.HERE, "ell,csc-atomic", tmp_path, 3)
     assert list(rows["label"]) == ["ell"] * 3 + ["csc-atomic"] * 3 and set(rows["status"]) == {"ok"}
     assert list(rows["first"]) == ["old", "new", "old"] * 2
@@ -101,7 +101,7 @@ def test_pairs_take_turns(tmp_path):
     assert list(analysis.judged(rows)["pairs"]) == [3, 3]
 
 
-def test_each_side_runs_its_own_build(tmp_path, other):
+def test_each_worker_runs_its_own_build(tmp_path, other):
     rows = measured(other, "csc-atomic,csr-vector,ell", tmp_path, 1).set_index("label")
     assert rows.loc["csc-atomic", "status"] == "error"
     assert rows.loc["csc-atomic", "reason"].startswith("old: UsageError: there is no format")
@@ -110,33 +110,33 @@ def test_each_side_runs_its_own_build(tmp_path, other):
 
 
 def test_a_build_is_a_folder_a_revision_or_a_run(tmp_path):
-    with ab.build_of(str(ab.HERE)) as folder:
+    with ab.build_folder(str(ab.HERE)) as folder:
         assert folder == ab.HERE.resolve()
-    with pytest.raises(UsageError, match="no revision"), ab.build_of("no-such-thing"):
+    with pytest.raises(UsageError, match="no revision"), ab.build_folder("no-such-thing"):
         pass
     (tmp_path / "run" / "parts").mkdir(parents=True)
     store.append_session(tmp_path / "run", {"started": "1", "git": None})
-    with pytest.raises(UsageError, match="records no revision"), ab.build_of("run", tmp_path):
+    with pytest.raises(UsageError, match="records no revision"), ab.build_folder("run", tmp_path):
         pass
     if not (ab.HERE / ".git").exists():
         pytest.skip("not run from a clone")
     said = []
     store.append_session(tmp_path / "run", {"started": "2", "git": "HEAD-dirty"})
-    with ab.build_of("run", tmp_path, said.append) as folder:
+    with ab.build_folder("run", tmp_path, said.append) as folder:
         assert (folder / "kernels").is_dir() and (folder / "spmvbench" / "__init__.py").is_file()
-    assert "files that differ" in said[0] and said[1].endswith("was measured from HEAD")
+    assert "uncommitted changes" in said[0] and said[1].endswith("was measured from HEAD")
     assert not folder.exists()
     store.append_session(tmp_path / "run", {"started": "3", "git": f"--output={tmp_path / 'precious'}"})
-    with pytest.raises(UsageError, match="which is no revision"), ab.build_of("run", tmp_path):
+    with pytest.raises(UsageError, match="which is no revision"), ab.build_folder("run", tmp_path):
         pass
     assert not (tmp_path / "precious").exists()
 
 
-def test_a_y_in_the_order_of_the_format_is_judged_in_the_matrix_s():
-    side = Side(open_device("emulated"))
-    side.a = Csr.of(sparse.csr_array(np.triu(np.ones((9, 9)))))
-    side.load("dasp", {"order": "native"}, "hot", 0.0)
-    assert side.y_order.tolist() != list(range(9))
-    side.y[0] += 1
+def test_a_permuted_y_is_verified_in_the_matrix_order():
+    worker = ABWorker(open_device("emulated"))
+    worker.a = Csr.of(sparse.csr_array(np.triu(np.ones((9, 9)))))
+    worker.load("dasp", {"order": "native"}, "hot", 0.0)
+    assert worker.y_order.tolist() != list(range(9))
+    worker.y[0] += 1
     with pytest.raises(ArithmeticError, match="1 entries of y"):
-        side.judge()
+        worker.verify()

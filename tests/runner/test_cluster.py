@@ -1,4 +1,4 @@
-"""Runs on several workers, all emulated: whole processes, killed ones, and the scripts of docs/cluster.md."""
+"""Runs on several emulated workers, with killed processes, and the scripts of docs/cluster.md."""
 
 import importlib.util
 import os
@@ -30,8 +30,8 @@ pytest.importorskip("distributed")
 from distributed import Client, Security
 
 from spmvbench.runner.cluster import remote, workers
-from spmvbench.runner.cluster.scheduling import Deal
-from spmvbench.runner.cluster.session import REFUSALS, Flight, Session
+from spmvbench.runner.cluster.scheduling import Schedule
+from spmvbench.runner.cluster.session import MAX_REFUSALS, Assignment, ClusterRun
 
 CHAOS = Path(__file__).with_name("chaos.py")
 PAGE = Path(spmvbench.__file__).parents[1] / "docs" / "cluster.md"
@@ -45,7 +45,7 @@ def environment(tmp_path, slow_format):
 
 
 def of(process, mark):
-    """The descendants of a process whose command line holds a word."""
+    """The descendants of a process whose command line contains a word."""
     found = []
     for child in process.children(recursive=True):
         with suppress(psutil.Error):  # it has ended meanwhile
@@ -71,7 +71,7 @@ LOCAL = ["--device", "emulated", "--scheduler", "local", "--workers", "2"]
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_costs_nothing_but_time_and_the_run_stops_and_goes_on(spmvbench_run, tmp_path):
+def test_a_killed_worker_loses_no_row_and_an_interrupted_run_continues(spmvbench_run, tmp_path):
     args = [*MATRICES, "--formats", "slow,csr-vector", *LOCAL, "--run", "r"]
     folder, process = tmp_path / "results" / "r", spmvbench_run(*args)
     until(lambda: len(list(folder.glob("parts/*"))) >= 2)
@@ -98,15 +98,13 @@ def test_a_worker_that_is_killed_costs_nothing_but_time_and_the_run_stops_and_go
     assert session["wall"] > 0 and session["launch_floor"]["hot"] > 0
     log = (folder / "worker.log").read_text()
     assert "was lost with" in log and "the worker sent" not in log
-    together = Path(os.environ["SPMVBENCH_HOME"]) / "per-host"
-    assert not list(together.iterdir())  # the last worker has cleared what they shared
+    shared = Path(os.environ["SPMVBENCH_HOME"]) / "per-host"
+    assert not list(shared.iterdir())  # the last worker has removed the shared folder
 
 
 @pytest.mark.slow
-def test_a_worker_keeps_its_measuring_process_from_job_to_job_however_long_a_case_takes(
-    spmvbench_run, slow_format, tmp_path
-):
-    (tmp_path / "slow.py").write_text(slow_format(1.5 * driver.LOOK))
+def test_a_worker_keeps_its_measuring_process_over_long_jobs(spmvbench_run, slow_format, tmp_path):
+    (tmp_path / "slow.py").write_text(slow_format(1.5 * driver.POLL_SECONDS))
     run = spmvbench_run(*MATRICES[:2], "--formats", "slow", *LOCAL[:-1], "1", "--run", "long")
     _, err = run.communicate()
     assert run.returncode == 0, err
@@ -120,8 +118,8 @@ def test_a_worker_keeps_its_measuring_process_from_job_to_job_however_long_a_cas
 
 @pytest.fixture
 def session(tmp_path):
-    """A session of two cases whose workers are pretended. Its answers, notices and rows are kept."""
-    kept = SimpleNamespace(told=[], answered=[], rows=[], described=[])
+    """A cluster run of two cases with fake workers, which records answers, notices and rows."""
+    kept = SimpleNamespace(notices=[], answered=[], rows=[], described=[])
     queue = SimpleNamespace(close=lambda: None)
     matrix = Matrix("synthetic", "tridiag:9", "tridiag", "synthetic")
     (group,) = plan.grouped(plan.cross([matrix], formats.parse("ell,coo-flat"), ["f64"], ["hot"], "emulated", 0))
@@ -129,38 +127,40 @@ def session(tmp_path):
     workers = SimpleNamespace(queue=lambda name: queue, put=lambda queue, value: kept.answered.append(value))
     writer = SimpleNamespace(row=lambda row: not kept.rows.append(row), description=kept.described.append)
     with open(tmp_path / "log", "wb") as log:
-        deal, watcher = Deal([group], costs.prior(settings)), Watcher(on_notice=kept.told.append)
-        made = Session(workers, deal, settings, writer, None, watcher, log, (group,))
+        schedule, watcher = Schedule([group], costs.default_costs(settings)), Watcher(on_notice=kept.notices.append)
+        made = ClusterRun(workers, schedule, settings, writer, None, watcher, log, (group,))
         made.kept, made.cases = kept, group.cases
 
-        def fly(number, worker="tcp://a"):
-            """Have a worker take all that is left, in one job."""
-            left = [case for group in made.deal.left for case in group.cases]
-            made.deal.left.clear()
+        def assign_all(number, worker="tcp://a"):
+            """Assign all that is left to a worker, in one job."""
+            left = [case for group in made.schedule.left for case in group.cases]
+            made.schedule.left.clear()
             future = SimpleNamespace(cancel=lambda: None, done=lambda: False)
-            flown = plan.grouped(sorted(left, key=group.cases.index))[0]
-            made.flights[number] = Flight(flown, worker, future, queue, {case.case_id: case for case in left})
+            assigned = plan.grouped(sorted(left, key=group.cases.index))[0]
+            made.assignments[number] = Assignment(
+                assigned, worker, future, queue, {case.case_id: case for case in left}
+            )
 
-        made.fly = fly
+        made.assign_all = assign_all
         yield made
 
 
 def left_of(session):
-    return {case.case_id for group in session.deal.left for case in group.cases}
+    return {case.case_id for group in session.schedule.left for case in group.cases}
 
 
-def test_a_worker_that_refuses_is_given_up_and_named(session):
-    for number in range(REFUSALS):
-        session.fly(number)
-        session.take([number, "end", {"refused": "no driver", "log": ""}])
-    assert session.kept.told == ["tcp://a gets no more work: no driver"]
+def test_a_worker_that_refuses_twice_gets_no_more_work(session):
+    for number in range(MAX_REFUSALS):
+        session.assign_all(number)
+        session.receive([number, "end", {"refused": "no driver", "log": ""}])
+    assert session.kept.notices == ["tcp://a gets no more work: no driver"]
     assert left_of(session) == {case.case_id for case in session.cases}
     with pytest.raises(SpmvbenchError, match="no worker can measure: no driver"):
-        session.deal_out(["tcp://a"])
+        session.assign_work(["tcp://a"])
 
 
 ROW = {"case_id": "FIRST", "status": "ok"}
-LIES = {
+INVALID = {
     "a row of an unknown case": ("row", ROW | {"case_id": "0123456789abcdef"}),
     "a row of no case": ("row", {"status": "ok"}),
     "a row of what is no text": ("row", ROW | {"case_id": ["x"]}),
@@ -179,69 +179,70 @@ LIES = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
-def test_what_fits_no_case_is_the_workers_fault_and_only_its(session, lie):
-    kind, content = LIES[lie]
+@pytest.mark.parametrize("invalid", INVALID)
+def test_an_invalid_message_reschedules_the_job_and_affects_no_other_worker(session, invalid):
+    kind, content = INVALID[invalid]
     first, second = session.cases
     if isinstance(content, dict) and content.get("case_id") == "FIRST":
         content = content | {"case_id": first.case_id}
-    session.fly(0, "tcp://liar")
-    session.take([0, kind, content])
-    assert not session.flights and not session.kept.rows and not session.kept.answered and not session.kept.described
-    assert left_of(session) == {first.case_id, second.case_id}  # dealt again, to whoever comes
-    session.take([0, "row", ROW | {"case_id": first.case_id}])  # what it sends later is nobody's
-    session.fly(1)
+    session.assign_all(0, "tcp://bad")
+    session.receive([0, kind, content])
+    assert not session.assignments and not session.kept.rows
+    assert not session.kept.answered and not session.kept.described
+    assert left_of(session) == {first.case_id, second.case_id}  # rescheduled for any worker
+    session.receive([0, "row", ROW | {"case_id": first.case_id}])  # a later message of the old job is ignored
+    session.assign_all(1)
     for case in session.cases:
-        session.take([1, "row", ROW | {"case_id": case.case_id, "label": "best", "t_case": 1.0}])
-    session.take([1, "end", {"log": "", "seconds": {"reading": 1}, "t_job": 2.0, "reading": ()}])
+        session.receive([1, "row", ROW | {"case_id": case.case_id, "label": "best", "t_case": 1.0}])
+    session.receive([1, "end", {"log": "", "seconds": {"reading": 1}, "t_job": 2.0, "reading": ()}])
     assert [(row["case_id"], row["label"]) for row in session.kept.rows] == [
         (first.case_id, "ell"),
         (second.case_id, "coo-flat"),
     ]
-    assert session.kept.answered == [True] * 3 and not session.deal and session.kept.told == []
+    assert session.kept.answered == [True] * 3 and not session.schedule and session.kept.notices == []
     session.log.flush()
-    assert re.match(r"tcp://liar: the worker sent (what|a|that) \w+", Path(session.log.name).read_text())
+    assert re.match(r"tcp://bad: the worker sent (an?|that) \w+", Path(session.log.name).read_text())
 
 
-def test_what_a_worker_is_still_reading_is_not_read_by_another(session):
-    session.fly(0)
-    (flight,) = session.flights.values()
-    what = flight.group.matrix, flight.group.seed
-    session.members["tcp://a"].ahead.add(what)
-    session.deal.reading.add(what)
-    session.take((0, "end", {"log": "", "reading": (remote.named(what),)}))  # as Dask hands lists over
-    assert session.deal.reading == {what}
-    session.fly(1)
-    session.take((1, "end", {"log": "", "reading": ()}))
-    assert session.deal.reading == set()
+def test_a_matrix_being_prefetched_is_not_prefetched_twice(session):
+    session.assign_all(0)
+    (assignment,) = session.assignments.values()
+    what = assignment.group.matrix, assignment.group.seed
+    session.worker_records["tcp://a"].prefetching.add(what)
+    session.schedule.reading.add(what)
+    session.receive((0, "end", {"log": "", "reading": (remote.id_and_seed(what),)}))  # a tuple, as Dask passes lists
+    assert session.schedule.reading == {what}
+    session.assign_all(1)
+    session.receive((1, "end", {"log": "", "reading": ()}))
+    assert session.schedule.reading == set()
 
 
-def test_a_worker_that_lies_again_gets_no_more_work(session):
-    for number in range(REFUSALS):
-        session.fly(number, "tcp://liar")
-        session.take([number, "row", ROW | {"case_id": "x"}])
-    assert session.kept.told == [
-        "tcp://liar gets no more work: the worker sent a row of a case that it was not to measure"
+def test_a_worker_with_repeated_invalid_messages_gets_no_more_work(session):
+    for number in range(MAX_REFUSALS):
+        session.assign_all(number, "tcp://bad")
+        session.receive([number, "row", ROW | {"case_id": "x"}])
+    assert session.kept.notices == [
+        "tcp://bad gets no more work: the worker sent a row of a case that was not its task"
     ]
 
 
 @pytest.mark.parametrize("message", [None, [], [0, "row"], [[], "row", ROW], [7, "row", ROW], "row"])
-def test_a_message_of_no_job_is_left_lying(session, message):
-    session.fly(0)
-    session.take(message)
-    assert list(session.flights) == [0] and not session.kept.rows
+def test_a_message_of_no_job_is_ignored(session, message):
+    session.assign_all(0)
+    session.receive(message)
+    assert list(session.assignments) == [0] and not session.kept.rows
 
 
 @pytest.fixture
 def local():
-    """The address of a session's scheduler on this host, and all processes that the session is made of."""
+    """The address of a local scheduler, and all processes of the run."""
     with workers.local([None, None]) as made:
         until(lambda: len(made.present()) == 2)
         yield made.client.scheduler.address, [psutil.Process(), *psutil.Process().children(recursive=True)]
 
 
 def answer(address, context=None):
-    """What a stranger who asks for a page, or in whatever other way, is told."""
+    """The response to an unauthenticated request for a page, or to other bytes."""
     with suppress(OSError), socket.create_connection(address) as plain:
         stranger = context.wrap_socket(plain) if context else plain
         with stranger:
@@ -250,7 +251,7 @@ def answer(address, context=None):
     return b""
 
 
-def test_a_local_session_is_reached_by_nobody_else(local):
+def test_a_local_scheduler_refuses_other_clients(local):
     address, processes = local
     listening = [
         socket.laddr for process in processes for socket in process.net_connections(kind="inet") if not socket.raddr
@@ -259,13 +260,13 @@ def test_a_local_session_is_reached_by_nobody_else(local):
     assert {where.ip for where in listening} == {"127.0.0.1"}
     lines = ""
     for process in processes:
-        with suppress(psutil.ZombieProcess):  # what a worker has started and is about to collect
+        with suppress(psutil.ZombieProcess):  # a child that its worker has not reaped yet
             lines += " ".join(["", *process.cmdline()])
     assert address in lines and "PRIVATE" not in lines
     blind = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
     for where in listening:
-        socket.create_connection(where).close()  # somebody is there
+        socket.create_connection(where).close()  # the port is open
         assert answer(where) == answer(where, blind) == b""
     of_another = Security.temporary()
     for url, security in [(address, of_another), (address.replace("tls", "tcp"), None)]:
@@ -273,7 +274,7 @@ def test_a_local_session_is_reached_by_nobody_else(local):
             Client(url, security=security, timeout=2, set_as_default=False).close()
 
 
-def test_a_local_session_needs_a_key(monkeypatch):
+def test_a_local_scheduler_needs_a_key(monkeypatch):
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(SpmvbenchError, match=r"needs cryptography: pip install 'spmvbench\[cluster\]'"):
         workers.local([None]).__enter__()
@@ -302,7 +303,7 @@ class Hides(CsrScalar):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", [LOCAL, LOCAL[:2]], ids=["local", "alone"])
-def test_workers_and_what_formats_hide_end_with_a_client_that_is_killed(spmvbench_run, tmp_path, where):
+def test_workers_and_hidden_processes_end_with_a_killed_client(spmvbench_run, tmp_path, where):
     (tmp_path / "slow.py").write_text((tmp_path / "slow.py").read_text() + HIDES)
     run = spmvbench_run(*MATRICES, "--formats", "hides,slow", *where, "--run", "k")
     until(lambda: (tmp_path / "hidden").exists() and (tmp_path / "hidden").read_text())
@@ -316,13 +317,13 @@ def test_workers_and_what_formats_hide_end_with_a_client_that_is_killed(spmvbenc
 
 
 def block(name):
-    """A script of the page."""
+    """A script of docs/cluster.md."""
     return re.search(rf'^```sh title="{name}"\n(.*?)^```', PAGE.read_text(encoding="utf-8"), re.M | re.S)[1]
 
 
 @pytest.fixture
 def slurm(tmp_path, environment):
-    """A folder in which the page's scripts run as SLURM would run them: srun runs what it is given, `tasks` times."""
+    """A folder in which the page's scripts run as SLURM would run them: srun runs its command `tasks` times."""
     tools = {
         "srun": 'for more in $(seq 2 ${TASKS:-1}); do "$@" & done; exec "$@"',
         "scontrol": 'echo "$@" >> requeued',
@@ -341,7 +342,7 @@ def slurm(tmp_path, environment):
 
 
 @pytest.mark.slow
-def test_a_job_array_measures_every_case_once_and_a_requeued_task_goes_on(start, slurm, tmp_path):
+def test_a_job_array_measures_every_case_once_and_a_requeued_task_continues(start, slurm, tmp_path):
     slurm |= {"SLURM_ARRAY_TASK_COUNT": "2", "SLURM_ARRAY_JOB_ID": "7"}
     args = [*MATRICES[:4], "--formats", "slow,csr-vector", "--device", "emulated", "--run", "s"]
     parts = [tmp_path / "results" / f"s.shard-{number}-of-2" for number in (1, 2)]
@@ -366,7 +367,7 @@ def test_a_job_array_measures_every_case_once_and_a_requeued_task_goes_on(start,
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
-def test_the_job_with_a_scheduler_and_workers_ends_with_the_rows(start, slurm, tmp_path):
+def test_the_job_with_a_scheduler_and_workers_ends_with_all_rows(start, slurm, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -398,7 +399,7 @@ def test_the_job_with_a_scheduler_and_workers_ends_with_the_rows(start, slurm, t
 
 
 @pytest.mark.slow
-def test_no_scheduler_and_workers_with_other_formats_are_said_in_one_line(spmvbench_run, start, slurm, tmp_path):
+def test_a_missing_scheduler_and_different_formats_are_one_line_errors(spmvbench_run, start, slurm, tmp_path):
     nobody = spmvbench_run("tridiag:9", "--device", "emulated", "--scheduler", "tcp://127.0.0.1:1")
     _, err = nobody.communicate()
     assert nobody.returncode == 1 and err.startswith("Error: no scheduler answers at tcp://127.0.0.1:1")
@@ -414,22 +415,22 @@ def test_no_scheduler_and_workers_with_other_formats_are_said_in_one_line(spmvbe
     refused = spmvbench_run("tridiag:9", "--formats", "slow", "--scheduler", f"tcp://127.0.0.1:{port}")
     _, err = refused.communicate()
     assert refused.returncode == 1
-    assert f"tcp://127.0.0.1:{port} has no TLS: whoever reaches it can run programs" in err
+    assert f"tcp://127.0.0.1:{port} has no TLS: anybody who can reach it can run programs" in err
     assert "no worker can measure" in err and "set SPMVBENCH_FORMATS alike" in err
     assert "Traceback" not in err
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_killing_everything_at_random_loses_doubles_and_blames_nothing(start, tmp_path):
-    cases = ["--matrices", *MATRICES[:4], "--faults", "hang=1,lie=1", "--options", "--dtype f64 --timeout 10"]
+def test_random_kills_lose_double_and_mismark_no_case(start, tmp_path):
+    cases = ["--matrices", *MATRICES[:4], "--faults", "hang=1,wrong=1", "--options", "--dtype f64 --timeout 30"]
     run = start(sys.executable, CHAOS, "--moments", 4, "--pause", 3, *cases)  # one of each kind
     out, err = run.communicate()
     assert run.returncode == 0, out + err
     assert "lost 0, doubled 0, without a row 0" in out
 
 
-def test_chaos_counts_what_is_doubled(tmp_path):
+def test_chaos_counts_doubled_rows(tmp_path):
     spec = importlib.util.spec_from_file_location("chaos", CHAOS)
     chaos = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(chaos)

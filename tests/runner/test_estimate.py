@@ -1,4 +1,4 @@
-"""How long a run will take, foretold from a sample of it."""
+"""Run time estimates from a sample of the run."""
 
 import numpy as np
 import pytest
@@ -23,29 +23,29 @@ def groups(matrices):
 
 
 def seconds(rng, matrix, label):
-    """What a case really takes: formats differ, matrices scatter by a third about a line."""
+    """Simulated seconds of a case: formats differ, matrices vary by a third about a line."""
     usual = {"csr-scalar": 1.0, "csr-vector": 0.5, "ell": 3.0}[label]
     return usual * (0.1 + 2e-7 * matrix.nnz) * float(rng.lognormal(0, 0.3))
 
 
-def keep(folder, cases, spent, beside=0.0):
-    """A run with these cases and their seconds, whose session took `beside` times as long again."""
+def keep(folder, cases, spent, overhead=0.0):
+    """A run with these cases and their seconds, and an overhead as a share of them."""
     folder.mkdir()
     for case, each in zip(cases, spent, strict=True):
         row = blank_row() | case.columns() | {"t_case": each, "nnz": case.matrix.nnz, "matrix_sha256": case.matrix.name}
         store.append(folder, row | {"status": "ok", "t_median": 1e-6})
-    total = sum(spent) * (1 + beside)
+    total = sum(spent) * (1 + overhead)
     store.append_session(folder, {"started": "2026", "seconds": {"all": total, "compiling ahead": 1e6}})
 
 
 @pytest.mark.slow
-def test_the_interval_holds_the_truth_about_as_often_as_it_says():
+def test_the_interval_has_its_nominal_coverage():
     held = 0
     for trial in range(20):
         rng = np.random.default_rng(trial)
         whole = population(rng)
         real = {m.name: sum(seconds(rng, m, label) for label in LABELS) for m in whole}
-        few = estimate.spread(whole, 25, trial)
+        few = estimate.stratified(whole, 25, trial)
         sizes, means = np.array([(m.nnz, real[m.name] / 3) for m in few], float).T
         found = estimate.estimate(estimate.Sample(sizes, means, 75, 0.5, frozenset(LABELS)), groups(whole), 4)
         truth, (middle, low, high) = 1.5 * sum(real.values()), found.one
@@ -55,14 +55,14 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says():
     assert held >= 17
 
 
-def test_rows_are_the_sample_and_a_format_that_few_matrices_were_given_does_not_make_those_slow(tmp_path):
+def test_a_slow_format_on_few_matrices_does_not_make_those_slow(tmp_path):
     matrices = [Matrix("G", f"m{number}", "", "suitesparse", None, 1000) for number in range(6)]
     cases = [case for group in groups(matrices) for case in group.cases]
     given = [case for case in cases if case.label != "ell" or case.matrix.name > "m2"]
     keep(tmp_path / "r", given, [3.0 if case.label == "ell" else 1.0 for case in given], 0.5)
     sample = estimate.Sample.of([tmp_path / "r"], cases)
     assert sample.seconds == pytest.approx([5 / 3] * 6)
-    assert sample.beside == pytest.approx(0.5)
+    assert sample.overhead == pytest.approx(0.5)
     assert (sample.cases, sample.labels) == (15, set(LABELS))
     assert sample.costs().of_group(groups(matrices)[0]) == pytest.approx(1.5 * 5)
     only = estimate.Sample.of([tmp_path / "r"], [case for case in cases if case.label == "ell"])
@@ -77,17 +77,17 @@ def test_too_few_matrices_are_no_sample(tmp_path):
     assert estimate.Sample.of([tmp_path / "r"], cases) is None
 
 
-def test_a_sample_has_every_size_and_is_the_same_again():
+def test_a_stratified_sample_has_every_size_and_is_reproducible():
     whole = population(np.random.default_rng(1))
-    few = estimate.spread(whole, 10, 0)
-    assert few == estimate.spread(whole, 10, 0) != estimate.spread(whole, 10, 1)
+    few = estimate.stratified(whole, 10, 0)
+    assert few == estimate.stratified(whole, 10, 0) != estimate.stratified(whole, 10, 1)
     ranks = sorted(sorted(whole, key=lambda m: costs.entries(m, 0)).index(matrix) // 15 for matrix in few)
     assert ranks == list(range(10))
-    assert estimate.spread(whole, 1000, 0) == whole
+    assert estimate.stratified(whole, 1000, 0) == whole
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(40, "40 s"), (720, "12 min"), (100, "1.7 min"), (19000, "5.3 h"), (270000, "3.1 days")]
 )
-def test_lengths_of_time_are_told_in_two_figures(seconds, text):
-    assert estimate.clock(seconds) == text
+def test_durations_have_two_digits(seconds, text):
+    assert estimate.duration(seconds) == text

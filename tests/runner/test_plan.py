@@ -12,7 +12,7 @@ from spmvbench.runner import plan
 
 @dataclasses.dataclass(frozen=True)
 class Named:
-    """As much of a collection.Matrix as planning looks at."""
+    """The attributes of a Matrix that planning uses."""
 
     name: str
     group: str = "G"
@@ -29,16 +29,16 @@ def cross(device="emulated", text="csr-scalar,ell,ell[threads=2]", modes=("hot",
     return plan.cross([Named(name) for name in names], formats.parse(text), dtypes, modes, device, seed)
 
 
-def test_the_cross_holds_every_combination_once():
+def test_the_cross_has_every_combination_once():
     cases = cross("cuda:0", modes=("hot", "cold"), dtypes=("f64", "f32"))
     assert len(cases) == 2 * 3 * 2 * 2
     assert len({case.case_id for case in cases}) == len(cases)
     assert not any(case.refusal for case in cases)
 
 
-def test_case_ids_are_stable_and_tell_everything_apart():
+def test_case_ids_are_stable_and_unique():
     (case,) = cross(text="ell[threads=2]", names="a")
-    # A change of this value makes every run measured before start anew.
+    # If this value changes, every existing run is measured again.
     assert case.case_id == "272ab7a1c16062ab"
     others = [
         *cross(text="ell", names="a"),
@@ -54,7 +54,7 @@ def test_case_ids_are_stable_and_tell_everything_apart():
     assert on_another_gpu.case_id == cross("cuda:0", text="ell", names="a")[0].case_id
 
 
-def test_what_a_file_holds_makes_another_case():
+def test_the_content_of_a_file_changes_the_case():
     cases = [
         plan.cross([Named("a.mtx", "file", file_sha256=sha)], formats.parse("ell"), ["f64"], ["hot"], "emulated", 0)[0]
         for sha in ("", "ab", "cd")
@@ -81,14 +81,14 @@ def test_unknown_formats_are_refused_with_the_nearest():
         plan.choose_formats("csr-scaler", "emulated")
 
 
-def test_what_the_emulated_device_cannot_do_is_planned_as_a_refusal():
+def test_impossible_cases_are_planned_with_a_refusal():
     cases = cross(text="cusparse-csr-alg1,ell", modes=("hot", "cold"), names="a")
     assert [bool(case.refusal) for case in cases] == [True, True, False, True]
     assert "cuda only" in cases[0].refusal
     assert "flush" in cases[3].refusal
 
 
-def test_pending_drops_what_was_measured_from_the_same_sources():
+def test_pending_omits_cases_measured_from_the_same_sources():
     cases = cross()
     measured = {case.case_id: case.source_hash for case in cases[:4]}
     measured[cases[2].case_id] = "other sources"
@@ -108,7 +108,7 @@ def test_groups_share_matrix_and_type_and_keep_modes_together():
     assert [case for group in groups for case in group.cases] == cases
 
 
-def test_a_group_of_only_some_cases_drops_the_others():
+def test_a_group_can_be_reduced_to_some_cases():
     (group,) = plan.grouped(cross("cuda:0", modes=("hot", "cold"), names="a"))
     kept = [group.formats[0][1].case_id, *(case.case_id for case in group.formats[2])]
     left = group.only(kept)
@@ -127,11 +127,11 @@ def test_columns_of_a_case():
     assert DTYPES["f32"] == np.float32
 
 
-def test_a_case_says_whether_it_is_an_experiment():
+def test_a_row_has_the_experiment_flag():
     cases = cross(text="two-phase,ell", names="a")
     assert [case.columns()["experiment"] for case in cases] == [True, False]
 
 
-def test_a_case_says_whose_kernel_it_runs():
+def test_a_row_has_the_project_kernel_flag():
     cases = cross(text="csr5,csr5[kernel=paper],ell", names="a")
     assert [case.columns()["own_kernel"] for case in cases] == [True, False, False]

@@ -1,4 +1,4 @@
-"""What is compiled before the first case, by processes that may fail."""
+"""Precompilation before the first case, by processes that may fail."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from spmvbench.runner import plan, precompile
 from spmvbench.runner.supervisor import Supervised
 
 
-def test_a_process_compiles_for_its_share_and_leaves_what_fails_to_the_cases(tmp_path, monkeypatch):
+def test_a_process_compiles_its_share_and_ignores_failures(tmp_path, monkeypatch):
     monkeypatch.setenv("SPMVBENCH_COMPILED", str(tmp_path))
     tasks = [("no-such-format", {}, "f64"), ("csr-scalar", formats.get("csr-scalar").resolve({}), "f32")]
     command = [sys.executable, "-P", "-m", "spmvbench.runner.precompile", "emulated"]
@@ -23,7 +23,7 @@ def test_a_process_compiles_for_its_share_and_leaves_what_fails_to_the_cases(tmp
 
 @pytest.fixture
 def started(monkeypatch, tmp_path):
-    """A machine with a GPU and three cores whose processes end with 0, but those that have `ell` to compile for."""
+    """A machine with a GPU and three cores whose processes succeed, except those whose share includes `ell`."""
     shares = []
 
     def start(device, tasks, log):
@@ -45,29 +45,27 @@ def groups(keys):
     return plan.grouped(cases)
 
 
-def test_every_format_and_type_is_dealt_once_and_what_is_compiled_is_not_compiled_again(started, tmp_path):
-    def compile_ahead():
+def test_each_format_and_type_is_compiled_once(started, tmp_path):
+    def compiled_by_processes():
         started.clear()
-        precompile.compile_ahead(
-            groups("csr-scalar,csr-vector,ell,coo-flat"), "cuda:0", subprocess.DEVNULL, lambda: False
-        )
+        precompile.precompile(groups("csr-scalar,csr-vector,ell,coo-flat"), "cuda:0", subprocess.DEVNULL, lambda: False)
         return sorted((key, dtype) for share in started for key, _, dtype in share)
 
     keys = ("coo-flat", "csr-scalar", "csr-vector", "ell")
-    assert compile_ahead() == [(key, dtype) for key in keys for dtype in ("f32", "f64")]
+    assert compiled_by_processes() == [(key, dtype) for key in keys for dtype in ("f32", "f64")]
     assert len(started) == 3
     compiled = {tuple(task[::2]) for share in started for task in share if "ell" not in [key for key, _, _ in share]}
-    assert len(list((paths.home() / "ahead").iterdir())) == len(compiled)
-    left = compile_ahead()  # the shares that failed, unless they are too few to be worth it
+    assert len(list((paths.home() / "precompiled").iterdir())) == len(compiled)
+    left = compiled_by_processes()  # the shares that failed, unless they are too few
     assert not set(left) & compiled
 
 
-def test_few_formats_are_compiled_in_their_turn(started):
-    precompile.compile_ahead(groups("ell,coo-flat"), "cuda:0", subprocess.DEVNULL, lambda: False)
+def test_few_formats_are_not_precompiled(started):
+    precompile.precompile(groups("ell,coo-flat"), "cuda:0", subprocess.DEVNULL, lambda: False)
     assert started == []
 
 
-def test_asked_to_stop_it_kills_what_it_started(started, monkeypatch):
+def test_stopping_kills_all_processes(started, monkeypatch):
     running = []
 
     def start(device, tasks, log):
@@ -75,6 +73,6 @@ def test_asked_to_stop_it_kills_what_it_started(started, monkeypatch):
         return running[-1]
 
     monkeypatch.setattr(precompile, "_start", start)
-    precompile.compile_ahead(groups("csr-scalar,csr-vector,ell"), "cuda:0", subprocess.DEVNULL, lambda: True)
+    precompile.precompile(groups("csr-scalar,csr-vector,ell"), "cuda:0", subprocess.DEVNULL, lambda: True)
     assert [process.returncode for process in running] == [-9] * 3
-    assert not (paths.home() / "ahead").exists()
+    assert not (paths.home() / "precompiled").exists()

@@ -1,4 +1,4 @@
-"""Costs, shards, and who measures what next: every case once, whatever is lost."""
+"""Costs, shards and the schedule of a cluster: every case is measured once, also if workers die."""
 
 import random
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spmvbench import formats
 from spmvbench.matrices import Matrix
 from spmvbench.runner import costs, plan
-from spmvbench.runner.cluster.scheduling import LOSSES, Deal, subject
+from spmvbench.runner.cluster.scheduling import MAX_LOSSES, Schedule, matrix_and_type
 
 PRICES = costs.Costs(1.0, 1e-7, 0.1, 1e-9)
 
@@ -23,7 +23,7 @@ def ids(parts):
     return [case.case_id for group in parts for case in group.cases]
 
 
-def test_costs_are_of_what_is_run_and_an_entry_costs_the_same_in_every_group():
+def test_costs_exclude_skipped_cases_and_are_linear_in_entries():
     (small, *_), (large, *_) = groups([1000]), groups([10**9])
     assert PRICES.of_reading(large) == pytest.approx(101)
     assert PRICES.of_group(large) == pytest.approx(101 + 6 * 1.1)
@@ -39,7 +39,7 @@ def test_costs_are_of_what_is_run_and_an_entry_costs_the_same_in_every_group():
     assert learned.of_cases(ell, small) == pytest.approx(0.1 * 4, rel=1e-3)
 
 
-def test_entries_are_known_without_making_the_matrix(tmp_path):
+def test_entries_are_estimated_without_making_the_matrix(tmp_path):
     (tmp_path / "a.mtx").write_text("1 1 1.0\n" * 100)
     file, spec, listed = (
         Matrix("file", "a.mtx", "", "file", tmp_path / "a.mtx"),
@@ -53,7 +53,7 @@ def test_entries_are_known_without_making_the_matrix(tmp_path):
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=12), st.integers(1, 9))
-def test_shards_hold_every_case_once_and_none_has_much_more_than_its_share(entries, count):
+def test_shards_have_every_case_once_and_are_balanced(entries, count):
     whole = groups(entries)
     parts = costs.shards(whole, count, PRICES)
     assert len(parts) == count
@@ -61,52 +61,56 @@ def test_shards_hold_every_case_once_and_none_has_much_more_than_its_share(entri
     loads = [sum(map(PRICES.of_group, part)) for part in parts]
     most = max(PRICES.of_group(piece) for part in parts for piece in part)
     assert max(loads) <= sum(loads) / count + most
-    assert sum(loads) <= (1 + 1 / costs.WORTH) * sum(map(PRICES.of_group, whole))  # readings are repeated for a reason
+    assert sum(loads) <= (1 + 1 / costs.MIN_READINGS) * sum(map(PRICES.of_group, whole))  # bound on repeated readings
 
 
-def test_two_processes_cut_the_same_shards():
+def test_two_processes_make_the_same_shards():
     first, second = (costs.shards(groups([10**8, 5, 10**6, 10**7]), 3, PRICES) for _ in range(2))
     assert [ids(part) for part in first] == [ids(part) for part in second]
 
 
-def test_the_largest_come_first_the_last_in_pieces_and_a_worker_goes_on_with_what_it_has():
+def test_largest_groups_first_split_at_the_end_and_matrices_in_memory_reused():
     cheap = costs.Costs(0.001, 0.0, 0.1, 1e-9)
-    deal = Deal(groups([10, 10**9], dtypes=("f64",)), cheap)
-    first = deal.take(2)
+    schedule = Schedule(groups([10, 10**9], dtypes=("f64",)), cheap)
+    first = schedule.assign(2)
     assert first.matrix.name == "m1" and len(first.formats) < 6
-    other = deal.take(2)
-    assert other.matrix.name == "m0"  # nobody has begun it
-    assert deal.take(2, (first.matrix, 0, "f64")).matrix.name == "m1"
-    assert Deal(groups([10**9]), PRICES).take(8).formats == groups([10**9])[0].formats  # not worth a second reading
+    other = schedule.assign(2)
+    assert other.matrix.name == "m0"  # no worker has begun it
+    assert schedule.assign(2, (first.matrix, 0, "f64")).matrix.name == "m1"
+    assert (
+        Schedule(groups([10**9]), PRICES).assign(8).formats == groups([10**9])[0].formats
+    )  # a second reading would cost too much
 
 
-def test_nobody_waits_for_a_large_matrix_while_there_is_something_else():
-    deal = Deal(groups([10**6, 10**9, 10**8, 10**7], dtypes=("f64",)), costs.Costs(0.0, 1e-7, 10.0, 0.0))
-    first = deal.take(1)
-    assert first.matrix.name == "m0"  # read soonest
-    largest = deal.following(1)
+def test_no_worker_waits_for_a_large_matrix_while_there_is_other_work():
+    schedule = Schedule(groups([10**6, 10**9, 10**8, 10**7], dtypes=("f64",)), costs.Costs(0.0, 1e-7, 10.0, 0.0))
+    first = schedule.assign(1)
+    assert first.matrix.name == "m0"  # the quickest to read
+    largest = schedule.next_to_prefetch(1)
     assert largest == (Matrix("G", "m1", "", "suitesparse", None, 10**9), 0)
-    second = deal.take(1, subject(first))
+    second = schedule.assign(1, matrix_and_type(first))
     assert second.matrix.name == "m3"  # the largest is still being read
-    assert deal.following(1)[0].name == "m2" and deal.following(1) is None  # enough is being read
-    deal.reading.discard(largest)
-    assert deal.take(1, subject(second)).matrix.name == "m1"
-    assert deal.take(1).matrix.name == "m2"  # nothing else is left
-    assert not deal
+    assert (
+        schedule.next_to_prefetch(1)[0].name == "m2" and schedule.next_to_prefetch(1) is None
+    )  # enough matrices are being prefetched
+    schedule.reading.discard(largest)
+    assert schedule.assign(1, matrix_and_type(second)).matrix.name == "m1"
+    assert schedule.assign(1).matrix.name == "m2"  # nothing else is left
+    assert not schedule
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 4))
-def test_every_case_is_done_once_whatever_is_lost_and_only_the_culprit_is_charged(rng: random.Random, workers):
+def test_every_case_is_measured_once_and_only_the_culprit_is_marked(rng: random.Random, workers):
     whole = groups([10, 10**6, 10**8])
     culprit = rng.choice(ids(whole))
-    deal = Deal(whole, costs.Costs(0.0, 0.0, 0.1, 0.0))
-    done, charged = [], []
-    while deal:
-        group = deal.take(workers)
-        accident = rng.random() < 0.1 and deal.losses[group.cases[0].case_id] < LOSSES - 1
+    schedule = Schedule(whole, costs.Costs(0.0, 0.0, 0.1, 0.0))
+    done, marked = [], []
+    while schedule:
+        group = schedule.assign(workers)
+        accident = rng.random() < 0.1 and schedule.losses[group.cases[0].case_id] < MAX_LOSSES - 1
         if culprit in ids([group]) or accident:
-            charged += [case.case_id for case in deal.lost(group)]
+            marked += [case.case_id for case in schedule.lost(group)]
         else:
             done += ids([group])
-    assert charged == [culprit]
-    assert sorted(done + charged) == sorted(ids(whole))
+    assert marked == [culprit]
+    assert sorted(done + marked) == sorted(ids(whole))

@@ -1,4 +1,4 @@
-"""What a supervised process leaves behind when it ends, is ended, or who started it is killed: nothing."""
+"""A supervised process leaves no process behind if it ends, is ended, or its parent is killed."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ import pytest
 
 from spmvbench.runner.supervisor import Supervised
 
-# Starts what hides: a child in a session of its own, an orphan in another, one that ignores signals. Tells their ids.
+# Starts hidden processes: a child in a new session, an orphan in another, one that ignores signals. Prints their ids.
 HIDES = """
 import os, signal, subprocess, sys, time
 folder = sys.argv[1]
@@ -40,7 +40,7 @@ exec(sys.argv[2])
 
 
 def alive(pid):
-    """Whether a process is there, and does more than wait to be buried."""
+    """Whether a process exists and is not a zombie."""
     with suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     return False
@@ -54,7 +54,7 @@ def until(condition):
 
 @pytest.fixture
 def hidden(tmp_path):
-    """The ids of what HIDES has started, itself among them, once all have started; killed at the end."""
+    """The ids of the processes of HIDES, including itself, once all have started; killed at the end."""
     found = []
 
     def ids():
@@ -85,7 +85,7 @@ def test_nothing_outlives_a_command(hidden, tmp_path, ending):
     ids = hidden()
     if ending == "goes on":
         assert all(map(alive, ids))
-        process.send_signal(signal.SIGSTOP)  # whoever does that keeps nobody waiting
+        process.send_signal(signal.SIGSTOP)  # a stopped process must not block the end
         process.end()
     assert process.wait() == code
     assert [pid for pid in ids if alive(pid)] == []
@@ -98,14 +98,14 @@ import os, subprocess, sys, time
 from spmvbench.runner.supervisor import Supervised
 process = Supervised([sys.executable, "-S", "-c", sys.argv[1], sys.argv[2], "time.sleep(3600)"])
 if os.fork() == 0:
-    time.sleep(3600)  # it holds the leash
+    time.sleep(3600)  # it inherits the lifetime pipe
 with open(sys.argv[2] + "/supervisor", "w") as file:
     print(process.pid, file=file)
 time.sleep(3600)
 """
 
 
-def test_nothing_outlives_who_started_it_even_where_another_holds_the_leash(hidden, tmp_path):
+def test_nothing_outlives_the_parent_even_if_another_process_holds_the_pipe(hidden, tmp_path):
     with subprocess.Popen([sys.executable, "-c", STARTER, HIDES, str(tmp_path)], start_new_session=True) as starter:
         ids = hidden()
         until((tmp_path / "supervisor").exists)
@@ -115,8 +115,8 @@ def test_nothing_outlives_who_started_it_even_where_another_holds_the_leash(hidd
             os.killpg(starter.pid, signal.SIGKILL)
 
 
-def test_a_thread_that_ends_takes_nothing_with_it(tmp_path):
-    """The system tells of a thread's end as of a parent's."""
+def test_the_end_of_a_thread_kills_nothing(tmp_path):
+    """The system sends the same signal for the end of a thread as for that of the parent."""
     started = []
     thread = threading.Thread(
         target=lambda: started.append(Supervised(["/bin/sh", "-c", "read line; exit 5"], stdin=subprocess.PIPE))
@@ -128,18 +128,18 @@ def test_a_thread_that_ends_takes_nothing_with_it(tmp_path):
     process.end()
 
 
-def test_a_file_that_is_handed_over_is_the_commands_alone():
+def test_a_passed_file_is_open_only_in_the_command():
     theirs, ours = os.pipe()
     with open(theirs, "rb") as pipe:
         process = Supervised(["/bin/sh", "-c", f"exec {ours}>&-; read line"], pass_fds=(ours,), stdin=subprocess.PIPE)
         os.close(ours)
-        assert pipe.read() == b""  # its end has come while the command goes on
+        assert pipe.read() == b""  # closed while the command still runs
         assert process.poll() is None
         process.end()
     process.stdin.close()
 
 
-def test_what_cannot_be_started_ends_at_once():
+def test_a_command_that_cannot_start_ends_at_once():
     process = Supervised(["/no/such/program"])
     assert process.wait() == 127
     process.end()

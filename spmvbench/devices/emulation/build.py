@@ -240,7 +240,7 @@ def _make(source: Path, names: dict[str, Path], check: bool) -> None:
     flags = _flags(compiler, check)
     folder = _cache()
     lock = folder / "locks" / _short(" ".join(sorted(path.name for path in names.values())))
-    with _writing(folder), paths.turn(lock):
+    with _writing(folder), paths.locked(lock):
         missing = {expression: path for expression, path in names.items() if not path.exists()}
         if not missing:
             return
@@ -332,7 +332,7 @@ def _short(text: str) -> str:
 def _cache() -> Path:
     folder = paths.compiled() / "emulated"
     with _writing(folder):
-        return paths.own(folder)  # what lies there is loaded as code
+        return paths.trusted_folder(folder)  # what lies there is loaded as code
 
 
 @contextmanager

@@ -1,6 +1,6 @@
-"""Many GPUs: dask.distributed carries groups of cases to its workers and their rows back.
+"""Many GPUs: dask.distributed sends groups of cases to its workers and returns their rows.
 
-A Dask worker has one GPU and drives a replaceable measuring process as a session does (`remote`); the process that the
-user started deals out the work and writes every row (`session`). Dask itself never repeats a task: what a lost worker
-had is dealt again here, where it is known which rows are on disk.
+Each Dask worker has one GPU and drives a replaceable measuring process, as one invocation does on one device
+(`remote`). The process that the user started assigns the work and writes every row (`session`, `scheduling`). Dask
+itself never repeats a task: the work of a lost worker is rescheduled here, where the rows on disk are known.
 """

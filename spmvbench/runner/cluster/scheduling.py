@@ -1,4 +1,7 @@
-"""Which worker measures what next: the largest groups that are at hand first, pieces of what is left at the end."""
+"""Scheduler of a cluster: which worker measures which group next.
+
+Large groups whose matrices are at hand come first; at the end, groups are split among the workers.
+"""
 
 from __future__ import annotations
 
@@ -7,101 +10,104 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from spmvbench.measure.cases import Group
-from spmvbench.runner.costs import Costs, cut, halves
+from spmvbench.runner.costs import Costs, halves, split
 
-WORTH = 1  # times its reading that a piece costs at least: the matrix is at hand on the host
-AHEAD = 2  # matrices a worker that are read ahead at a time
-LOSSES = 3  # workers that a case may lose while nothing else was in flight, before it is charged
-
-
-def subject(group: Group) -> Any:
-    """What a worker has at hand once it has read a group."""
-    return *matrix(group), group.dtype
+MIN_READINGS = 1  # minimum cost of a part of a group, in times its reading: the host has the matrix already
+PREFETCHES = 2  # matrices per worker that are prefetched at a time
+MAX_LOSSES = 3  # workers that may die while they run a case alone, before it is marked `crashed`
 
 
-def matrix(group: Group) -> Any:
-    """What is read ahead for a group, and for that of another type."""
+def matrix_and_type(group: Group) -> Any:
+    """What identifies the matrix that a worker has in memory after a group: the matrix, its seed and its type."""
+    return *matrix_and_seed(group), group.dtype
+
+
+def matrix_and_seed(group: Group) -> Any:
+    """What identifies a matrix for prefetching, for groups of all types."""
     return group.matrix, group.seed
 
 
-class Deal:
-    """Groups that nobody has, what is read ahead, and what became of the cases whose worker was lost.
+class Schedule:
+    """Unassigned groups, the state of prefetching, and the losses of cases whose worker died.
 
-    Nobody waits for a large matrix to be read while there is something else to measure: workers begin with what is read
-    soonest, the largest are read ahead meanwhile.
+    No worker waits for a large matrix while other work is left: workers begin with matrices that are quick to read, and
+    the largest are prefetched meanwhile.
 
-    A case that was in flight with others twice when their worker was lost goes on in halves, so that one that takes
-    its worker down (not its measuring process, which is replaced) is found and all others are measured.
+    If a worker dies, its cases are rescheduled; the second time in two halves. In this way a case that kills Dask
+    workers (not only the measuring process, which is replaced) is isolated, and all others are measured. A case is
+    marked `crashed` after MAX_LOSSES workers died while running it alone.
     """
 
     def __init__(self, groups: Iterable[Group], costs: Costs):
         self.costs = costs
         self.left = sorted(groups, key=costs.of_group, reverse=True)
         self.begun: set[Any] = set()
-        self.ahead: set[Any] = set()  # matrices that somebody was told to read ahead, or measures
-        self.reading: set[Any] = set()  # those of them that are not known to be there
+        self.known: set[Any] = set()  # matrices that are measured or were assigned for prefetching
+        self.reading: set[Any] = set()  # those of them that may not be read yet
         self.losses: Counter[str] = Counter()  # by case
-        self.alone: Counter[str] = Counter()  # those of them with nothing else in flight
+        self.alone: Counter[str] = Counter()  # losses while the case ran alone
 
     def __bool__(self) -> bool:
         return bool(self.left)
 
-    def take(self, workers: int, had: Any = None) -> Group | None:
-        """The next group of one of so many workers, which has read `had` (a subject) last."""
+    def assign(self, workers: int, last_read: Any = None) -> Group | None:
+        """The next group for one of `workers` workers. last_read: the matrix and type that it has in memory."""
         if not self.left:
             return None
-        group = self._choose(had)
+        group = self._choose(last_read)
         self.left.remove(group)
-        self.begun.add(subject(group))
-        self.ahead.add(matrix(group))
-        self.reading.discard(matrix(group))
-        fair = sum(map(self.costs.of_group, [group, *self.left])) / workers  # so that all end at about the same time
-        taken, *rest = cut(group, self.costs, fair, WORTH)
+        self.begun.add(matrix_and_type(group))
+        self.known.add(matrix_and_seed(group))
+        self.reading.discard(matrix_and_seed(group))
+        fair = sum(map(self.costs.of_group, [group, *self.left])) / workers  # all workers end at about the same time
+        taken, *rest = split(group, self.costs, fair, MIN_READINGS)
         self.left += rest
         self.left.sort(key=self.costs.of_group, reverse=True)
         return taken
 
-    def _choose(self, had: Any) -> Group:
-        """What the worker has read, else that in another type, else the largest that nobody has begun and was read
-        ahead, else what is read soonest, else a piece of what another has begun, else what is still being read.
+    def _choose(self, last_read: Any) -> Group:
+        """Choose a group: from the first non-empty list of `ranked`.
+
+        In order: the matrix in the worker's memory; the same in another type; the largest prefetched one that no worker
+        has begun; the quickest to read; a part of a group that another worker has begun; one that is still being read.
         """
-        new = [group for group in self.left if subject(group) not in self.begun]
+        new = [group for group in self.left if matrix_and_type(group) not in self.begun]
         ranked = (
-            (group for group in self.left if subject(group) == had),
-            (group for group in self.left if had is not None and matrix(group) == had[:2]),
-            (group for group in new if matrix(group) in self.ahead - self.reading),
-            sorted((group for group in new if matrix(group) not in self.ahead), key=self.costs.of_reading),
-            (group for group in self.left if subject(group) in self.begun),
+            (group for group in self.left if matrix_and_type(group) == last_read),
+            (group for group in self.left if last_read is not None and matrix_and_seed(group) == last_read[:2]),
+            (group for group in new if matrix_and_seed(group) in self.known - self.reading),
+            sorted((group for group in new if matrix_and_seed(group) not in self.known), key=self.costs.of_reading),
+            (group for group in self.left if matrix_and_type(group) in self.begun),
             new,
         )
         return next(group for suitable in ranked for group in suitable)
 
-    def following(self, workers: int) -> Any:
-        """A matrix for one of so many workers to read ahead: the largest that nobody has heard of. None where enough
-        is being read.
+    def next_to_prefetch(self, workers: int) -> Any:
+        """The largest matrix that is neither assigned nor prefetched; None if enough are being prefetched for all
+        workers.
         """
-        if len(self.reading) >= AHEAD * workers:
+        if len(self.reading) >= PREFETCHES * workers:
             return None
-        found = next((matrix(group) for group in self.left if matrix(group) not in self.ahead), None)
+        found = next((matrix_and_seed(group) for group in self.left if matrix_and_seed(group) not in self.known), None)
         if found is not None:
-            self.ahead.add(found)
+            self.known.add(found)
             self.reading.add(found)
         return found
 
-    def back(self, group: Group) -> None:
-        """Take back what a worker has not done."""
+    def put_back(self, group: Group) -> None:
+        """Put back what a worker has not done."""
         self.left.append(group)
         self.left.sort(key=self.costs.of_group, reverse=True)
 
     def lost(self, group: Group) -> Sequence[Any]:
-        """Take back what a lost worker had. Returns the cases that are charged with it."""
+        """Reschedule the group of a lost worker. Returns the cases that are to be marked `crashed` instead."""
         ids = [case.case_id for case in group.cases]
         self.losses.update(ids)
         if len(group.formats) == 1:
             self.alone.update(ids)
-            if self.alone[ids[0]] >= LOSSES:
+            if self.alone[ids[0]] >= MAX_LOSSES:
                 return group.cases
-        again = max(self.losses[case_id] for case_id in ids) > 1
-        for part in halves(group) if again else [group]:
-            self.back(part)
+        halved = max(self.losses[case_id] for case_id in ids) > 1
+        for part in halves(group) if halved else [group]:
+            self.put_back(part)
         return []

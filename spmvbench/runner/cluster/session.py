@@ -1,4 +1,4 @@
-"""A session over many GPUs: this process deals out groups, writes every row that comes back, and answers it."""
+"""One invocation on many GPUs: this process assigns groups to workers, writes every row and answers every message."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from spmvbench.rows import store
 from spmvbench.rows.schema import blank_row, storable
 from spmvbench.rows.store import now
 from spmvbench.runner.cluster import remote
-from spmvbench.runner.cluster.scheduling import Deal, matrix, subject
+from spmvbench.runner.cluster.scheduling import MAX_LOSSES, Schedule, matrix_and_seed, matrix_and_type
 from spmvbench.runner.cluster.workers import Workers
 from spmvbench.runner.costs import Costs
-from spmvbench.runner.session import Record, Watcher, Writer
+from spmvbench.runner.session import Metadata, Watcher, Writer
 
-LOOK = 0.5  # seconds between looks at who is there
-REFUSALS = 2  # jobs that a worker may refuse before it is given no more
+POLL_SECONDS = 0.5  # between checks which workers are connected
+MAX_REFUSALS = 2  # jobs that a worker may refuse before it gets no more
 
 
 @dataclass
-class Flight:
-    """A job that a worker has. missing: its cases without a row."""
+class Assignment:
+    """A job that is assigned to a worker. missing: its cases without a row."""
 
     group: Group
     worker: str
@@ -42,17 +42,18 @@ class Flight:
 
 
 @dataclass
-class Member:
-    """A worker that has measured.
+class WorkerRecord:
+    """What is known of a worker that has measured.
 
-    had: what it has read. ahead: what it was told to read ahead and may still be reading. ready: seconds from the
-    session's begin until its device was first open. busy: seconds with jobs. seconds: by stage.
+    last_read: the matrix and type in its memory. prefetching: matrices that it is to prefetch and may still be reading.
+    ready: seconds from the beginning until its device was first open. busy: seconds with jobs. seconds: by
+    stage.
     """
 
     facts: dict[str, Any] = field(default_factory=dict)
     host: str = ""
-    had: Any = None
-    ahead: set[Any] = field(default_factory=set)
+    last_read: Any = None
+    prefetching: set[Any] = field(default_factory=set)
     rows: int = 0
     ready: float | None = None
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -60,238 +61,242 @@ class Member:
 
 
 @dataclass
-class Session:
-    """What the loop of a session works on."""
+class ClusterRun:
+    """State of the invocation, and the loop over the workers' messages."""
 
     workers: Workers
-    deal: Deal
+    schedule: Schedule
     settings: Settings
     writer: Writer
-    record: Record
+    metadata: Metadata
     watcher: Watcher
     log: IO[bytes]
-    kinds: tuple[Group, ...]
+    formats_by_type: tuple[Group, ...]
     token: str = field(default_factory=lambda: secrets.token_hex(8))
-    flights: dict[int, Flight] = field(default_factory=dict)
-    members: dict[str, Member] = field(default_factory=lambda: defaultdict(Member))
+    assignments: dict[int, Assignment] = field(default_factory=dict)
+    worker_records: dict[str, WorkerRecord] = field(default_factory=lambda: defaultdict(WorkerRecord))
     refusals: Counter[str] = field(default_factory=Counter)
     written: set[str] = field(default_factory=set)
     reasons: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
     number: int = 0
-    going: bool = True
+    is_running: bool = True
 
     def __post_init__(self) -> None:
-        cases = [modes[0] for group in self.kinds for modes in group.formats]
+        cases = [modes[0] for group in self.formats_by_type for modes in group.formats]
         self.sources = {case.format: formats.source_hash(formats.get(case.format)) for case in cases}
-        self.messages = self.workers.queue(remote.messages(self.token))
+        self.messages = self.workers.queue(remote.message_queue(self.token))
 
     def run(self) -> bool:
-        """Until every case has its row or the watcher stops it. Returns whether all is done. Raises SpmvbenchError."""
-        looked = 0.0
-        while self.flights or (self.deal and self.going):
-            self.going = self.going and not self.watcher.stopping()
-            if time.monotonic() > looked + LOOK:
+        """Run until every case has a row or the watcher stops. Returns whether all is done. Raises SpmvbenchError."""
+        looked, present = 0.0, list[str]()
+        while self.assignments or (self.schedule and self.is_running):
+            self.is_running = self.is_running and not self.watcher.stopping()
+            if time.monotonic() > looked + POLL_SECONDS:
                 present = self.workers.present()
-                self.mourn(present)
+                self.reschedule_lost(present)
                 looked = time.monotonic()
-            if self.going:
-                self.deal_out(present)
-            for message in self.workers.received(self.messages, LOOK):
-                self.take(message)
-        return not self.deal
+            if self.is_running:
+                self.assign_work(present)
+            for message in self.workers.received(self.messages, POLL_SECONDS):
+                self.receive(message)
+        return not self.schedule
 
-    def deal_out(self, present: Iterable[str]) -> None:
-        """Give every worker that has nothing something to do."""
-        willing = [name for name in present if self.refusals[name] < REFUSALS]
-        if not willing and present and not self.flights:
+    def assign_work(self, present: Iterable[str]) -> None:
+        """Assign work to every idle worker."""
+        willing = [name for name in present if self.refusals[name] < MAX_REFUSALS]
+        if not willing and present and not self.assignments:
             raise SpmvbenchError(f"no worker can measure: {self.reasons[-1]}")
         count = max(len(willing), self.workers.expected)
-        busy = {flight.worker for flight in self.flights.values()}
+        busy = {assignment.worker for assignment in self.assignments.values()}
         for name in willing:
-            if name in busy or (group := self.deal.take(count, self.members[name].had)) is None:
+            if name in busy or (group := self.schedule.assign(count, self.worker_records[name].last_read)) is None:
                 continue
-            self.send(name, group, self.deal.following(count))
+            self.send(name, group, self.schedule.next_to_prefetch(count))
 
-    def send(self, name: str, group: Group, following: Any) -> None:
-        """Give a worker a group, and a matrix to read ahead."""
+    def send(self, name: str, group: Group, prefetch: Any) -> None:
+        """Send a group to a worker, and a matrix to prefetch."""
         self.number += 1
-        needed = {matrix(flight.group) for flight in self.flights.values()} | {matrix(group)}
-        needed |= {matrix(left) for left in self.deal.left} & self.deal.ahead
+        groups = [group, *(assignment.group for assignment in self.assignments.values())]
+        needed = set(map(matrix_and_seed, groups))
+        needed |= {matrix_and_seed(left) for left in self.schedule.left} & self.schedule.known
         job = remote.Job(
             self.token,
             self.number,
             group,
             self.settings,
-            following,
+            prefetch,
             tuple(needed),
-            self.kinds if self.members[name].had is None else (),
+            self.formats_by_type if self.worker_records[name].last_read is None else (),
             remote.PACKAGE,
             self.sources,
         )
-        key = remote.answers(self.token, self.number)
+        key = remote.answer_queue(self.token, self.number)
         answers = self.workers.queue(key)
         future = self.workers.submit(remote.measure, job, worker=name, key=key)
         missing = {case.case_id: case for case in group.cases}
-        self.flights[self.number] = Flight(group, name, future, answers, missing)
-        self.members[name].ahead |= {following} - {None}
-        self.members[name].had = subject(group)
-        count = len(self.flights)
+        self.assignments[self.number] = Assignment(group, name, future, answers, missing)
+        self.worker_records[name].prefetching |= {prefetch} - {None}
+        self.worker_records[name].last_read = matrix_and_type(group)
+        count = len(self.assignments)
         self.watcher.on_begin(group, None, f"on {count} worker{'s' * (count != 1)}")
 
-    def take(self, message: Any) -> None:
-        """One message of a job: put on disk what it brings, then answer it. What fits no case is its worker's fault."""
+    def receive(self, message: Any) -> None:
+        """Process one message of a job: write its content to disk, then answer it. After an invalid one the job is
+        rejected.
+        """
         number, kind, content = message if isinstance(message, list | tuple) and len(message) == 3 else (None, "", None)
-        flight = self.flights.get(number) if isinstance(number, int) else None
-        if flight is None:
-            return  # its worker was lost, and what it had was dealt again; or nobody knows who has sent it
+        if not isinstance(number, int) or (assignment := self.assignments.get(number)) is None:
+            return  # its worker was lost and the job was rescheduled, or the sender is unknown
         try:
-            content = remote.understood(kind, content, flight.missing)
+            content = remote.validated(kind, content, assignment.missing)
         except Malformed as malformed:
-            self.fault(number, flight, f"the worker sent {malformed}")
+            self.reject(number, assignment, f"the worker sent {malformed}")
             return
-        member = self.members[flight.worker]
+        worker = self.worker_records[assignment.worker]
         if kind == "row":
-            self.write(content | flight.missing.pop(content["case_id"]).columns())
-            member.rows += 1
+            self.write(content | assignment.missing.pop(content["case_id"]).columns())
+            worker.rows += 1
         elif kind == "description":
-            of = flight.group.matrix
+            of = assignment.group.matrix
             self.writer.description(content | {"group": of.group, "name": of.name})
         elif kind == "facts":
-            member.host = content.pop("host_id")
-            if not any(known.facts for known in self.members.values()):
-                self.record.add_device(content, self.settings)
-            member.facts = content
-            if member.ready is None:
-                member.ready = time.monotonic() - self.began
-        self.workers.put(flight.answers, self.going)
+            worker.host = content.pop("host_id")
+            if not any(known.facts for known in self.worker_records.values()):
+                self.metadata.add_device(content, self.settings)
+            worker.facts = content
+            if worker.ready is None:
+                worker.ready = time.monotonic() - self.began
+        self.workers.put(assignment.answers, self.is_running)
         if kind == "end":
-            self.end(number, flight, content)
+            self.end(number, assignment, content)
 
     def write(self, row: dict[str, Any]) -> None:
-        """Put a row on disk, unless its case has one of this session."""
+        """Write a row to disk, unless its case already has one of this invocation."""
         if row["case_id"] not in self.written:
             self.written.add(row["case_id"])
             if 0 < row["t_case"] < math.inf and row["nnz"] >= 0:
-                self.deal.costs.learn(row["label"], row["nnz"], row["t_case"])
-            self.going = self.writer.row(row) and self.going
+                self.schedule.costs.learn(row["label"], row["nnz"], row["t_case"])
+            self.is_running = self.writer.row(row) and self.is_running
 
-    def refused(self, name: str, reason: str) -> None:
-        """A worker has not measured what it was given."""
+    def count_refusal(self, name: str, reason: str) -> None:
+        """Count that a worker has not measured its job."""
         self.refusals[name] += 1
         self.reasons.append(reason)
         self.log.write(f"{name}: {reason}\n".encode(errors="backslashreplace"))
         self.log.flush()
-        if self.refusals[name] == REFUSALS:
+        if self.refusals[name] == MAX_REFUSALS:
             self.watcher.on_notice(f"{name} gets no more work: {reason}")
 
-    def fault(self, number: int, flight: Flight, reason: str) -> None:
-        """A job's worker cannot be believed: what the job had is dealt again, and with it a new measuring process."""
-        self.refused(flight.worker, reason)
-        self.lose(number, reason)
+    def reject(self, number: int, assignment: Assignment, reason: str) -> None:
+        """Reschedule a job after an invalid message; the worker gets a new measuring process."""
+        self.count_refusal(assignment.worker, reason)
+        self.reschedule(number, reason)
 
-    def end(self, number: int, flight: Flight, end: dict[str, Any]) -> None:
-        """A job's last message: what it did not do is dealt again."""
-        del self.flights[number]
-        flight.answers.close()
-        member = self.members[flight.worker]
+    def end(self, number: int, assignment: Assignment, end: dict[str, Any]) -> None:
+        """Process a job's last message, and reschedule what it has not done."""
+        del self.assignments[number]
+        assignment.answers.close()
+        worker = self.worker_records[assignment.worker]
         for stage, seconds in end.get("seconds", {}).items():
-            member.seconds[stage] += seconds
-        member.busy += end.get("t_job", 0.0)
-        self.reads_no_more(member, end.get("reading", ()))
+            worker.seconds[stage] += seconds
+        worker.busy += end.get("t_job", 0.0)
+        self.finish_prefetches(worker, end.get("reading", ()))
         if end["log"]:
-            self.log.write(f"-- {flight.worker}\n{end['log']}".encode(errors="backslashreplace"))
+            self.log.write(f"-- {assignment.worker}\n{end['log']}".encode(errors="backslashreplace"))
             self.log.flush()
         if "refused" in end:
-            self.refused(flight.worker, end["refused"])
-        left = flight.group.only(flight.missing)
+            self.count_refusal(assignment.worker, end["refused"])
+        left = assignment.group.only(assignment.missing)
         if left.formats:
-            self.deal.back(left)
+            self.schedule.put_back(left)
 
-    def reads_no_more(self, member: Member, reading: Sequence[Any] = ()) -> None:
-        """What a worker was told to read ahead is there or for another to read, but for what it is still reading."""
-        there = {what for what in member.ahead if remote.named(what) not in reading}
-        member.ahead -= there
-        self.deal.reading -= there
+    def finish_prefetches(self, worker: WorkerRecord, reading: Sequence[Any] = ()) -> None:
+        """Mark a worker's prefetched matrices as read, except for those that it is still reading."""
+        read = {what for what in worker.prefetching if remote.id_and_seed(what) not in reading}
+        worker.prefetching -= read
+        self.schedule.reading -= read
 
-    def mourn(self, present: Iterable[str]) -> None:
-        """Deal again what lost workers had; what they have sent before counts."""
-        lost = [n for n, flight in self.flights.items() if flight.worker not in present or flight.future.done()]
+    def reschedule_lost(self, present: Iterable[str]) -> None:
+        """Reschedule the jobs of lost workers; rows that they have sent before count."""
+        lost = [n for n, job in self.assignments.items() if job.worker not in present or job.future.done()]
         if not lost:
             return
         for message in self.workers.received(self.messages, 0):
-            self.take(message)
-        for number in filter(self.flights.__contains__, lost):  # the end of others had come
-            flight = self.flights[number]
-            self.log.write(f"{flight.worker} was lost with {len(flight.missing)} cases\n".encode())
-            self.lose(number, "its worker was lost with it again and again, with nothing else in flight there")
+            self.receive(message)
+        for number in filter(self.assignments.__contains__, lost):  # the last message of the others had arrived
+            assignment = self.assignments[number]
+            self.log.write(f"{assignment.worker} was lost with {len(assignment.missing)} cases\n".encode())
+            self.reschedule(number, f"{MAX_LOSSES} workers died while they ran it alone")
 
-    def lose(self, number: int, reason: str) -> None:
-        """Give up a job, and deal its cases again; reason: of the rows of those that have cost too many workers."""
-        flight = self.flights.pop(number)
+    def reschedule(self, number: int, reason: str) -> None:
+        """Cancel a job and reschedule its cases; reason: for the rows of cases that have lost too many workers."""
+        assignment = self.assignments.pop(number)
         with suppress(OSError):
-            flight.future.cancel()
-        flight.answers.close()
-        self.members[flight.worker].had = None
-        self.reads_no_more(self.members[flight.worker])
-        left = flight.group.only(flight.missing)
-        for case in self.deal.lost(left) if left.formats else ():
-            facts = self.members[flight.worker].facts
+            assignment.future.cancel()
+        assignment.answers.close()
+        self.worker_records[assignment.worker].last_read = None
+        self.finish_prefetches(self.worker_records[assignment.worker])
+        left = assignment.group.only(assignment.missing)
+        for case in self.schedule.lost(left) if left.formats else ():
+            facts = self.worker_records[assignment.worker].facts
             row = blank_row() | case.columns() | {"device": self.settings.device}
             row |= {"device_name": str(facts.get("properties", {}).get("device_name", ""))}
-            row |= {"status": "crashed", "reason": reason, "started_at": flight.began}
+            row |= {"status": "crashed", "reason": reason, "started_at": assignment.began}
             self.write(storable(row))
 
     def summary(self) -> list[dict[str, Any]]:
         """What each worker did, for run.json."""
         return [
             {
-                "host": member.host,
-                "rows": member.rows,
-                "ready": member.ready,
-                "busy": member.busy,
-                "seconds": dict(member.seconds),
+                "host": worker.host,
+                "rows": worker.rows,
+                "ready": worker.ready,
+                "busy": worker.busy,
+                "seconds": dict(worker.seconds),
             }
-            | {key: member.facts.get("properties", {}).get(key) for key in ("device_name", "gpu", "numa_node")}
-            | {"launch_floor": member.facts.get("launch_floor")}
-            for member in self.members.values()
-            if member.facts
+            | {key: worker.facts.get("properties", {}).get(key) for key in ("device_name", "gpu", "numa_node")}
+            | {"launch_floor": worker.facts.get("launch_floor")}
+            for worker in self.worker_records.values()
+            if worker.facts
         ]
 
 
 def measure(
     folder: Path, groups: Sequence[Group], settings: Settings, watcher: Watcher, workers: Workers, costs: Costs
 ) -> bool:
-    """As `bench.session.measure`, on the workers of a Dask scheduler.
+    """As `runner.session.measure`, on the workers of a Dask scheduler.
 
-    Raises SpmvbenchError also where the scheduler goes away, or every worker refuses to measure; what is on disk stays.
+    Raises SpmvbenchError also if the scheduler ends or every worker refuses to measure; what is on disk stays.
     """
     if not groups:
         store.compact(folder)
         return True
-    record = Record.begin(folder, groups)
+    metadata = Metadata.begin(folder, groups)
     began = time.monotonic()
-    with store.opened_log(folder) as log, store.standing(folder) as standing:
-        writer = Writer(folder, watcher, standing)
-        session = Session(workers, Deal(groups, costs), settings, writer, record, watcher, log, kinds(groups))
+    with store.opened_log(folder) as log, store.standing(folder) as check_folder:
+        writer = Writer(folder, watcher, check_folder)
+        run = ClusterRun(
+            workers, Schedule(groups, costs), settings, writer, metadata, watcher, log, formats_by_type(groups)
+        )
         try:
-            done = session.run()
+            done = run.run()
         finally:
-            workers.dismiss(session.token)
-            standing()
-            if members := session.summary():
+            workers.release(run.token)
+            check_folder()
+            if worker_records := run.summary():
                 seconds: dict[str, float] = defaultdict(float)
-                for member in members:
-                    for stage, spent in member["seconds"].items():
+                for worker in worker_records:
+                    for stage, spent in worker["seconds"].items():
                         seconds[stage] += spent
                 wall = time.monotonic() - began
-                record.add(ended=now(), rows=writer.rows, seconds=dict(seconds), wall=wall, workers=members)
+                metadata.add(ended=now(), rows=writer.rows, seconds=dict(seconds), wall=wall, workers=worker_records)
     store.compact(folder)
     return done
 
 
-def kinds(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """A group for each type, with every format that any group has in it once."""
+def formats_by_type(groups: Sequence[Group]) -> tuple[Group, ...]:
+    """A group for each type, with every format of any group once."""
     found: dict[str, dict[str, Group]] = {}
     for group in groups:
         for modes in group.formats:

@@ -1,4 +1,4 @@
-"""The Dask workers that a session deals its work out to: those of a scheduler, or processes of this host."""
+"""Dask workers: those of a given scheduler, or local processes, one per GPU of this host."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.runner.cluster import remote
 from spmvbench.runner.supervisor import Supervised
 
-CONNECT = 10.0  # seconds for the scheduler to answer
-FIRST = 600.0  # seconds for the first worker to come
-AGAIN = 1.0  # seconds between two starts of a local worker
+CONNECT_LIMIT = 10.0  # seconds for the scheduler to answer
+FIRST_WORKER_LIMIT = 600.0  # seconds for the first worker to connect
+RESTART_INTERVAL = 1.0  # seconds between two starts of a local worker
 
 
 def require() -> None:
-    """Raises SpmvbenchError where dask.distributed is not installed."""
+    """Raise SpmvbenchError if dask.distributed is not installed."""
     try:
         import distributed  # noqa: F401
     except ImportError:
@@ -32,68 +32,68 @@ def require() -> None:
 
 @dataclass
 class Workers:
-    """A scheduler's workers. `tend` is called now and then, and sees to it that they are there.
+    """A scheduler's workers. maintain: is called regularly, and restarts local workers.
 
-    expected: how many will come at least. notice: a line on who may connect, empty where nobody else may.
+    expected: the minimum number that will connect. notice: a line on who may connect; empty if nobody else can.
     """
 
     client: Any
     address: str
-    tend: Callable[[], None] = lambda: None
+    maintain: Callable[[], None] = lambda: None
     expected: int = 1
     notice: str = ""
 
     def present(self) -> list[str]:
-        """The addresses of the workers that have a GPU, or are said to."""
-        self.tend()
-        known = self._asked(lambda: self.client.scheduler_info(n_workers=-1))["workers"]
+        """Addresses of the workers with a GPU resource."""
+        self.maintain()
+        known = self._request(lambda: self.client.scheduler_info(n_workers=-1))["workers"]
         return [address for address, about in known.items() if about.get("resources", {}).get("GPU")]
 
     def kind(self) -> str:
-        """``cuda`` or ``emulated``, whatever the first of them can be. Raises SpmvbenchError where none comes."""
-        deadline = time.monotonic() + FIRST
+        """``cuda`` or ``emulated``, from the first worker. Raises SpmvbenchError if none connects."""
+        deadline = time.monotonic() + FIRST_WORKER_LIMIT
         while not (present := self.present()):
             if time.monotonic() > deadline:
-                raise SpmvbenchError(f"no worker with resources GPU=1 came to {self.address} in {FIRST:g} s")
+                raise SpmvbenchError(
+                    f"no worker with resources GPU=1 came to {self.address} in {FIRST_WORKER_LIMIT:g} s"
+                )
             time.sleep(0.2)
-        reasons = self._asked(lambda: self.client.run(_why_no_gpu, workers=present[:1]))
+        reasons = self._request(lambda: self.client.run(_why_no_gpu, workers=present[:1]))
         return "emulated" if next(iter(reasons.values())) else "cuda"
 
     def queue(self, name: str) -> Any:
         """The scheduler's queue of this name."""
-        from distributed import Queue
-
-        return self._asked(lambda: Queue(name, client=self.client))
+        return self._request(lambda: remote.dask_distributed().Queue(name, client=self.client))
 
     def submit(self, function: Callable[..., Any], job: Any, *, worker: str, key: str) -> Any:
-        """Have a worker do a job. Dask never does it again: what became of it is known here."""
+        """Run a job on a worker. Dask never repeats it: lost jobs are rescheduled here."""
         return self.client.submit(
             function, job, workers=[worker], resources=remote.RESOURCES, retries=0, pure=False, key=key
         )
 
     def put(self, queue: Any, value: Any) -> None:
-        """Put a value into a queue, as `_asked` asks the scheduler for it."""
-        self._asked(lambda: queue.put(value))
+        """Put a value into a queue. Raises SpmvbenchError if the scheduler is gone."""
+        self._request(lambda: queue.put(value))
 
     def received(self, queue: Any, seconds: float) -> Iterator[Any]:
-        """What has come, after at most so many seconds."""
+        """New values of a queue, after at most `seconds`."""
         if seconds:
             with suppress(TimeoutError):
-                yield self._asked(lambda: queue.get(timeout=seconds))
-        yield from self._asked(lambda: queue.get(batch=True))
+                yield self._request(lambda: queue.get(timeout=seconds))
+        yield from self._request(lambda: queue.get(batch=True))
 
-    def dismiss(self, token: str) -> None:
-        """End what a session has left on the workers, as far as they can be reached."""
+    def release(self, token: str) -> None:
+        """End what an invocation has left running on the workers that can be reached."""
         with suppress(Exception):
-            self.client.run(remote.leave, token, on_error="ignore")
+            self.client.run(remote.release, token, on_error="ignore")
 
-    def _asked(self, question: Callable[[], Any]) -> Any:
-        """What the scheduler answers. Raises SpmvbenchError where it is gone."""
+    def _request(self, request: Callable[[], Any]) -> Any:
+        """The scheduler's answer. Raises SpmvbenchError if it is gone."""
         try:
-            return question()
+            return request()
         except TimeoutError:
             raise
-        except remote.GONE as error:
+        except remote.DISCONNECTED as error:
             raise SpmvbenchError(
                 f"the scheduler {self.address} is gone ({type(error).__name__}): every row that came is on disk, and "
                 "the same command continues once there is a scheduler again"
@@ -108,39 +108,38 @@ def _why_no_gpu() -> str | None:
 
 @contextmanager
 def connected(address: str) -> Iterator[Workers]:
-    """The workers of the scheduler at an address. Raises SpmvbenchError where there is none."""
-    from distributed import Client
-
+    """The workers of the scheduler at an address. Raises SpmvbenchError if there is none."""
     with _quiet():
         try:
-            client = Client(address, timeout=CONNECT, set_as_default=False)
+            client = remote.dask_distributed().Client(address, timeout=CONNECT_LIMIT, set_as_default=False)
         except (OSError, ValueError, TypeError, TimeoutError) as error:
             raise SpmvbenchError(f"no scheduler answers at {address} ({type(error).__name__})") from None
         used = client.scheduler.address
-        safe = used.partition("://")[0] in ("tls", "wss")
-        notice = f"{used} has no TLS: whoever reaches it can run programs there and here, see docs/cluster.md"
+        is_secured = used.partition("://")[0] in ("tls", "wss")
+        notice = f"{used} has no TLS: anybody who can reach it can run programs there and here, see docs/cluster.md"
         try:
-            yield Workers(client, address, notice="" if safe else notice)
+            yield Workers(client, address, notice="" if is_secured else notice)
         finally:
             with suppress(Exception):
                 client.close(timeout=5)
 
 
 @dataclass
-class _Seat:
-    """One worker process of this host. visible: its CUDA_VISIBLE_DEVICES; None where it has no GPU."""
+class _LocalWorker:
+    """One worker process of this host. visible: its CUDA_VISIBLE_DEVICES; None without a GPU."""
 
     name: str
     visible: str | None
     process: Supervised | None = None
-    started: float = field(default=-AGAIN)
+    started: float = field(default=-RESTART_INTERVAL)
 
-    def tend(self, address: str, secret: bytes) -> None:
-        """Start it where it does not run. secret: the session's certificate and key, as `remote.main` takes them."""
-        if (self.process is None or self.process.poll() is not None) and time.monotonic() > self.started + AGAIN:
+    def maintain(self, address: str, secret: bytes) -> None:
+        """Start it if it is not running. secret: the invocation's certificate and key, as `remote.main` takes them."""
+        has_ended = self.process is None or self.process.poll() is not None
+        if has_ended and time.monotonic() > self.started + RESTART_INTERVAL:
             env = os.environ | ({} if self.visible is None else {"CUDA_VISIBLE_DEVICES": self.visible})
             self.end()
-            theirs, ours = os.pipe()  # neither the command line nor a file: others read those
+            theirs, ours = os.pipe()  # the command line and files could be read by others
             with open(theirs, "rb"), open(ours, "wb") as pipe:
                 pipe.write(secret)
                 command = [sys.executable, "-P", "-m", "spmvbench.runner.cluster.remote", address, self.name]
@@ -155,43 +154,44 @@ class _Seat:
 
 @contextmanager
 def local(visible: Sequence[str | None]) -> Iterator[Workers]:
-    """A scheduler in this process and workers on this host, one for each GPU, or None for one that emulates.
+    """A scheduler in this process and workers on this host, one per GPU, or None for an emulated one.
 
-    They listen on the loopback interface, for nobody but who has the session's key, which never leaves their memory.
-    Raises SpmvbenchError where no key can be made.
+    They listen on the loopback interface, and accept only connections with the invocation's key, which stays in their
+    memory. Raises SpmvbenchError if no key can be made.
     """
-    from distributed import Client, Scheduler, Security, SpecCluster
-
+    distributed = remote.dask_distributed()
     try:
-        security = Security.temporary()
+        security = distributed.Security.temporary()
     except ImportError:
         raise SpmvbenchError("--scheduler local needs cryptography: pip install 'spmvbench[cluster]'") from None
     with _quiet():
         options = {"host": remote.LOOPBACK, "port": 0, "protocol": "tls", "security": security, "dashboard": False}
-        scheduler = {"cls": remote.without_http(Scheduler), "options": options}
-        cluster = SpecCluster(workers={}, scheduler=scheduler, security=security, silence_logs=logging.CRITICAL)
-        client = Client(cluster, set_as_default=False)
+        scheduler = {"cls": remote.without_http(distributed.Scheduler), "options": options}
+        cluster = distributed.SpecCluster(
+            workers={}, scheduler=scheduler, security=security, silence_logs=logging.CRITICAL
+        )
+        client = distributed.Client(cluster, set_as_default=False)
         address = cluster.scheduler_address
-        seats = [_Seat(f"gpu{number}", of) for number, of in enumerate(visible)]
+        local_workers = [_LocalWorker(f"gpu{number}", of) for number, of in enumerate(visible)]
         secret = pickle.dumps(security)
 
-        def tend() -> None:
-            for seat in seats:
-                seat.tend(address, secret)
+        def maintain() -> None:
+            for worker in local_workers:
+                worker.maintain(address, secret)
 
         try:
-            tend()  # while the caller plans
-            yield Workers(client, address, tend, len(seats))
+            maintain()  # they start while the caller plans
+            yield Workers(client, address, maintain, len(local_workers))
         finally:
-            for seat in seats:
-                seat.end()
+            for worker in local_workers:
+                worker.end()
             with suppress(Exception):
                 client.close(timeout=5)
                 cluster.close(timeout=5)
 
 
 def gpus(count: int | None) -> list[str]:
-    """What CUDA_VISIBLE_DEVICES is for each of this host's GPUs, the first `count`. Raises UsageError for too many."""
+    """CUDA_VISIBLE_DEVICES for each of this host's GPUs, the first `count`. Raises UsageError if there are fewer."""
     import cupy
 
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -204,17 +204,17 @@ def gpus(count: int | None) -> list[str]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Dask tells of every connection that breaks; what matters is said here. Nor is a scheduler waited for long."""
+    """Silence Dask's messages about closed connections, which are reported here; and limit the time to connect."""
     import dask
-    import distributed  # noqa: F401 - it has set its loggers up then
+    import distributed  # noqa: F401 - it sets up its loggers
 
-    known = [*logging.root.manager.loggerDict, "distributed", "tornado", "asyncio"]
-    names = [name for name in known if name.partition(".")[0] in ("distributed", "tornado", "asyncio")]
+    loggers = [*logging.root.manager.loggerDict, "distributed", "tornado", "asyncio"]
+    names = [name for name in loggers if name.partition(".")[0] in ("distributed", "tornado", "asyncio")]
     before = {name: logging.getLogger(name).level for name in names}
     for name in names:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
-        with dask.config.set({"distributed.comm.timeouts.connect": f"{CONNECT}s"}):
+        with dask.config.set({"distributed.comm.timeouts.connect": f"{CONNECT_LIMIT}s"}):
             yield
     finally:
         for name, level in before.items():
