@@ -341,10 +341,10 @@ def rows_of(runs: Sequence[Path | str]) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The rows of runs, and what a model says of where it comes from: their names, and the roofs of their GPU."""
     folders = [store.folder(run) for run in runs]
     rows = pd.concat([store.load(folder) for folder in folders], ignore_index=True)
-    sessions = [s for folder in folders for s in store.environment(folder)["sessions"] if s.get("roofs")]
-    kept = ("roofs", "launch_floor")
+    sessions = [s for folder in folders for s in store.environment(folder)["sessions"] if s.get("bounds")]
+    kept = ("bounds", "launch_overhead")
     last = sessions[-1] if sessions else {}
-    measured = {"read", "sectors", "lines"} <= set(last.get("roofs") or {}) and all(last.get(name) for name in kept)
+    measured = {"read", "sectors", "lines"} <= set(last.get("bounds") or {}) and all(last.get(name) for name in kept)
     if not measured or "multiprocessors" not in (last.get("properties") or {}):
         raise SpmvbenchError("no session of these runs has measured the roofs of its GPU")
     return rows, {"runs": [folder.name for folder in folders], **{name: last[name] for name in kept}} | {

@@ -295,7 +295,7 @@ def test_the_table_tells_whose_kernel_ran_and_what_is_another_name(capsys):
     from spmvbench.cli.results import echo_results
 
     rows = store_rows(("a", "csr5", "ok", 1e-6), ("a", "csr5[kernel=paper]", "ok", 2e-6), ("a", "bell", "ok", 2e-6))
-    echo_results(rows.assign(own_kernel=[True, False, False], alias_of=["", "", "csr5[kernel=paper]"]))
+    echo_results(rows.assign(project_kernel=[True, False, False], alias_of=["", "", "csr5[kernel=paper]"]))
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split()[:2] == ["format", "kernel"]
     assert lines[3].split()[:4] == ["csr5", "own", "1.00x", "1"]

@@ -82,7 +82,7 @@ def test_no_published_time_is_faster_than_its_bytes_allow():
     published, looked_at = Path(__file__).parents[2] / "results" / "published", 0
     for folder in sorted(path.parent for path in published.glob("*/rows.parquet")):
         sessions = json.loads((folder / "run.json").read_text())["sessions"]
-        found = next((session["roofs"] for session in sessions if session.get("roofs")), None)
+        found = next((session["bounds"] for session in sessions if session.get("bounds")), None)
         if found is None:
             continue
         rows = pd.read_parquet(folder / "rows.parquet")
