@@ -18,7 +18,7 @@ from matplotlib.colors import to_hex, to_rgb
 from spmvbench.analysis.breakeven import setups
 from spmvbench.analysis.cases import counted, of_one_operation
 from spmvbench.analysis.programs import same_as
-from spmvbench.analysis.ranking import REACH, TIE
+from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
 from spmvbench.reports import style
 from spmvbench.rows.schema import STATUSES, rate_unit
 
@@ -113,7 +113,7 @@ def page_data(
     }
     return {
         "tie": TIE,
-        "reach": REACH,
+        "reach": SLOWDOWN_CAP,
         "statuses": list(STATUSES),
         "baseline": place["label"].get(options.baseline),
         "highlight": [place["label"][label] for label in options.marks if label in place["label"]],

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 
 from spmvbench.analysis import programs
-from spmvbench.analysis.cases import counted, emulated, prepared, right
-from spmvbench.analysis.ranking import TIE, in_order
+from spmvbench.analysis.cases import counted, emulated, latest_cases, verified
+from spmvbench.analysis.ranking import TIE, by_mean_slowdown
 from spmvbench.analysis.reasons import first_line
 from spmvbench.reports import tables
 from spmvbench.reports.tables import Column, Table
@@ -76,13 +76,13 @@ def _json(value: Any) -> str:
 
 def _timed(rows: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
     """The rows of a GPU and True; where none is right, all and False: times of the emulated device say nothing."""
-    rows = prepared(rows)
+    rows = latest_cases(rows)
     measured = rows[~emulated(rows)]
-    return (measured, True) if len(right(measured)) else (rows, False)
+    return (measured, True) if len(verified(measured)) else (rows, False)
 
 
 def _cases(rows: pd.DataFrame) -> list[Table]:
-    rows = prepared(rows)
+    rows = latest_cases(rows)
     return [tables.table("Cases", rows.assign(reason=rows["reason"].map(first_line)), _CASES)]
 
 
@@ -93,8 +93,8 @@ def _formats(rows: pd.DataFrame) -> list[Table]:
 
 def _matrices(rows: pd.DataFrame) -> list[Table]:
     rows, speed = _timed(rows)
-    read = programs.named_once(counted(rows[rows["matrix_sha256"] != ""]))
-    labels = in_order(read) if speed else []
+    read = programs.without_aliases(counted(rows[rows["matrix_sha256"] != ""]))
+    labels = by_mean_slowdown(read) if speed else []
     labels += sorted(set(read["label"]) - set(labels))
     value, best = ("gflops", "max") if speed else ("bytes_per_nnz", "min")
     read = read.assign(same_as=programs.same_as(read) if speed else "")
@@ -113,7 +113,7 @@ def _matrices(rows: pd.DataFrame) -> list[Table]:
 
 
 def _programs(rows: pd.DataFrame) -> list[Table]:
-    rows = prepared(rows)
+    rows = latest_cases(rows)
     return [tables.shared_programs(programs.shared(rows)), tables.programs_on_a_matrix(programs.counts(rows))]
 
 
@@ -122,7 +122,7 @@ _TABLES: Mapping[str, Callable[[pd.DataFrame], list[Table]]] = {
     "formats": _formats,
     "matrices": _matrices,
     "programs": _programs,
-    "reasons": lambda rows: [tables.reasons(prepared(rows))],
+    "reasons": lambda rows: [tables.reasons(latest_cases(rows))],
 }
 
 
@@ -226,7 +226,7 @@ def ginkgo(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
     Raises ValueError where no SpMV was run on a GPU.
     """
-    rows = counted(prepared(rows))
+    rows = counted(latest_cases(rows))
     rows = rows[~emulated(rows) & (rows["op"] == "spmv")]
     if rows.empty:
         raise ValueError("Ginkgo's files hold times, and no SpMV of these rows was timed on a GPU")

@@ -20,9 +20,9 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.cases import counted, emulated, prepared, right
+from spmvbench.analysis.cases import counted, emulated, latest_cases, verified
 from spmvbench.analysis.programs import counts
-from spmvbench.analysis.ranking import default_baseline, in_order
+from spmvbench.analysis.ranking import by_mean_slowdown, default_baseline
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.paths import inside, written_whole
 from spmvbench.reports import charts, figures, style, tables
@@ -171,7 +171,7 @@ def _drafted(
     highlight: Sequence[str] | None,
 ) -> _Draft:
     """What the figures of these rows are drawn from; arguments as of `write`."""
-    rows = prepared(rows)
+    rows = latest_cases(rows)
     with_emulated = with_emulated and bool(emulated(rows).any())
     # A matrix without entries is held or not, but has no rate: none has a place on a logarithmic axis.
     times = rows[(emulated(rows) == with_emulated) & ((rows["nnz"] > 0) | (rows["status"] != "ok"))]
@@ -200,7 +200,7 @@ def _options(
             hint = did_you_mean(label, known) or f"; it holds {', '.join(known)}"
             raise UsageError(f"the run holds no format {label!r} to {purpose}{hint}")
     baseline = baseline or default_baseline(times) or default_baseline(rows)
-    order = in_order(times)
+    order = by_mean_slowdown(times)
     if not order:
         held = rows[rows["status"] == "ok"]["label"].value_counts()
         order = sorted(known, key=lambda label: (-held.get(label, 0), label))
@@ -249,8 +249,8 @@ def _attempt(draft: _Draft, name: str) -> Drawn | tuple[str, str]:
 
 def _table(figure: ModuleType, draft: _Draft) -> pd.DataFrame:
     """What a figure shows. Raises LeftOut."""
-    if figure.performance and right(draft.times).empty:
-        if len(right(draft.rows)) and not draft.with_emulated:
+    if figure.performance and verified(draft.times).empty:
+        if len(verified(draft.rows)) and not draft.with_emulated:
             raise figures.LeftOut("the only right rows are of the emulated device, whose times --emulated shows")
         raise figures.LeftOut("no row is right")
     return figures.table_of(figure, draft.times if figure.performance else draft.rows, draft.options)
@@ -335,7 +335,7 @@ def _render(
 ) -> str:
     """The page's text."""
     rows, times, environment, options = draft.rows, draft.times, draft.environment, draft.options
-    speed = len(right(times)) > 0
+    speed = len(verified(times)) > 0
     measured = rows[rows["matrix_sha256"] != ""]
     charts_of = {figure.name: figure.chart for figure in drawn if figure.chart}
     return (
@@ -355,7 +355,7 @@ def _render(
             fingerprint=fingerprint(rows),
             settings=[str(setting) for setting in rows["setting"].cat.categories],
             statuses=tables.statuses(rows),
-            near_floor=int((right(times)["near_launch_overhead"]).sum()),
+            near_floor=int((verified(times)["near_launch_overhead"]).sum()),
             baseline=options.baseline,
             emulated=draft.with_emulated,
             hidden=bool(emulated(rows).any()) and not draft.with_emulated,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from spmvbench.analysis.cases import emulated, of_one_operation, prepared
-from spmvbench.analysis.ranking import in_order
+from spmvbench.analysis.cases import emulated, latest_cases, of_one_operation
+from spmvbench.analysis.ranking import by_mean_slowdown
 from spmvbench.errors import SpmvbenchError
 from spmvbench.paths import written_whole
 from spmvbench.reports import page
@@ -66,7 +66,7 @@ def write_index(site: Path) -> Path:
 
 def entry(folder: Path, site: Path) -> Entry:
     """What the index says of a run. Raises SpmvbenchError as `store.load`."""
-    rows = prepared(store.load(folder))
+    rows = latest_cases(store.load(folder))
     read = rows[rows["matrix_sha256"] != ""]
     timed = of_one_operation(rows[~emulated(rows)])
     return Entry(
@@ -80,7 +80,7 @@ def entry(folder: Path, site: Path) -> Entry:
         formats=read["format"].nunique(),
         cases=int(read["cases"].sum()),
         ok=int(read.loc[read["status"] == "ok", "cases"].sum()),
-        best=in_order(timed)[:BEST],
+        best=by_mean_slowdown(timed)[:BEST],
     )
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from spmvbench import untrusted
 from spmvbench.analysis.coverage import coverage
-from spmvbench.analysis.ranking import REACH, TIE
+from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
 from spmvbench.analysis.reasons import first_line, in_common, kind
 from spmvbench.rows.schema import STATUSES, rate_unit
 
@@ -169,10 +169,10 @@ _OUTCOME = [
 ]
 _SPEED = [
     Column(
-        "behind",
+        "mean_slowdown",
         "Behind best",
         lambda v: NONE if math.isnan(v) else f"{v:.2f}x",
-        f"geometric mean over all matrices of time over the best time, {REACH:g} where that is more or none was right; "
+        f"geometric mean over all matrices of time over the best time, {SLOWDOWN_CAP:g} where that is more or none was right; "
         "the order of this table",
     ),
     Column("wins", "Wins", number, f"matrices on which no other program came within {100 * (TIE - 1):.1f} %"),

@@ -3,14 +3,14 @@
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.cases import prepared
-from spmvbench.analysis.speedup import duel_summary
+from spmvbench.analysis.cases import latest_cases
+from spmvbench.analysis.speedup import pair_summary
 from spmvbench.reports import figures, page, style
 
 
 @pytest.fixture(scope="module")
 def measured(ehyb_rows):
-    return prepared(ehyb_rows)
+    return latest_cases(ehyb_rows)
 
 
 @pytest.fixture(scope="module")
@@ -89,5 +89,5 @@ def test_statistics_of_duels():
     table = pd.DataFrame(
         {"setting": "f64 hot", "label": "ehyb", "over": "csr5", "matrix": list("abcd"), "speedup": [2.0, 0.5, 1.0, 1.5]}
     )
-    (row,) = duel_summary(table).itertuples(index=False)
+    (row,) = pair_summary(table).itertuples(index=False)
     assert (row.matrices, row.won, row.max, row.min, row.mean) == (4, 0.5, 2.0, 0.5, 1.25)

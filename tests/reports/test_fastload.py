@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.reports import figures, page, style
 from spmvbench.reports.figures.fastload import four
 
@@ -14,7 +14,7 @@ IMPROVED = "fastload[optimized=true]"
 
 @pytest.fixture(scope="module")
 def loaded(fastload_rows):
-    return prepared(fastload_rows)
+    return latest_cases(fastload_rows)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter
 
-from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.errors import UsageError
 from spmvbench.reports import charts, figures, page, published, style, tables
 
@@ -21,32 +21,32 @@ TILESPMV = ("methods", "shares", "rivals", "representative", "space", "preproces
 
 @pytest.fixture(scope="module")
 def ready(rows):
-    return prepared(rows)
+    return latest_cases(rows)
 
 
 @pytest.fixture(scope="module")
 def tiled(tile_rows):
-    return prepared(tile_rows)
+    return latest_cases(tile_rows)
 
 
 @pytest.fixture(scope="module")
 def loaded(fastload_rows):
-    return prepared(fastload_rows)
+    return latest_cases(fastload_rows)
 
 
 @pytest.fixture(scope="module")
 def surveyed(survey_rows):
-    return prepared(survey_rows)
+    return latest_cases(survey_rows)
 
 
 @pytest.fixture(scope="module")
 def partitioned(ehyb_rows):
-    return prepared(ehyb_rows)
+    return latest_cases(ehyb_rows)
 
 
 @pytest.fixture(scope="module")
 def sparse(sparse_rows):
-    return prepared(sparse_rows)
+    return latest_cases(sparse_rows)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.errors import UsageError
 from spmvbench.reports import figures, page, tables
 
@@ -357,7 +357,7 @@ def test_environment_shows_sizes_and_commands_and_no_one_s_folders():
 
 
 def test_formats_without_times_are_ordered_by_coverage(rows):
-    for table in tables.formats(prepared(rows), speed=False):
+    for table in tables.formats(latest_cases(rows), speed=False):
         shares = [row[2][1] for row in table.rows]
         assert shares == sorted(shares, reverse=True)
         assert "GFLOPS" not in [column.heading for column in table.columns]
@@ -365,5 +365,5 @@ def test_formats_without_times_are_ordered_by_coverage(rows):
 
 def test_formats_measured_on_two_equal_gpus_have_one_row(rows):
     both = rows.assign(device=["cuda:0", "cuda:1"] * (len(rows) // 2) + ["cuda:0"] * (len(rows) % 2))
-    for table in tables.formats(prepared(both), speed=True):
+    for table in tables.formats(latest_cases(both), speed=True):
         assert len(table.rows) == 10

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.analysis.ratios import ratios
 from spmvbench.reports import figures, style
 from spmvbench.reports.figures.ratios import _on, _two_digits
@@ -42,7 +42,7 @@ def row(label, matrix, time, family="CSR", status="ok", **more):
 @pytest.fixture(scope="module")
 def few():
     """Two families and a label whose row on b is older than the column; ell is the best on a, csr on b."""
-    return prepared(
+    return latest_cases(
         pd.DataFrame(
             [
                 row("ell", "a", 1.0, "ELLPACK"),
@@ -114,7 +114,7 @@ def test_first_setting_with_a_right_row_is_drawn_and_all_are_in_the_table(few):
     both = pd.concat([few.drop(columns=["setting", "matrix"]), few.drop(columns=["setting", "matrix"])])
     both["dtype"] = ["f64"] * len(few) + ["f32"] * len(few)
     both.loc[both["dtype"] == "f64", "status"] = "skipped"
-    rows = prepared(both.reset_index(drop=True))
+    rows = latest_cases(both.reset_index(drop=True))
     assert set(FIGURE.data(rows, OPTIONS)["setting"]) == {"f64 hot", "f32 hot"}
     assert [ax.get_title(loc="left") for ax in panels_of(drawn(rows))] == ["f32 hot"]
 
@@ -126,7 +126,7 @@ def test_without_a_rate_it_is_left_out(few):
 
 def test_too_many_matrices_have_colours_alone():
     rows = [row(label, f"m{m:03}", 1.0 + m) for label in ("csr", "coo") for m in range(120)]
-    (panel,) = panels_of(drawn(prepared(pd.DataFrame(rows))))
+    (panel,) = panels_of(drawn(latest_cases(pd.DataFrame(rows))))
     assert not panel.texts and panel.collections[0].get_array().shape == (3, 120)
 
 
@@ -138,7 +138,7 @@ def test_130_labels_on_eight_matrices_can_be_read_at_1000_pixels():
         for i, label in enumerate(labels)
         for m, matrix in enumerate(MATRICES)
     ]
-    picture = drawn(prepared(pd.DataFrame(rows)))
+    picture = drawn(latest_cases(pd.DataFrame(rows)))
     panels = panels_of(picture)
     assert len(panels) == 3
     names = [text for ax in panels for text in texts_of(ax.get_yticklabels())]

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.analysis.profiles import performance_profile, share_within
 from spmvbench.reports import figures, page, published, style
 from spmvbench.reports.figures import survey
@@ -18,7 +18,7 @@ NAMES = (
 
 @pytest.fixture(scope="module")
 def surveyed(survey_rows):
-    return prepared(survey_rows)
+    return latest_cases(survey_rows)
 
 
 @pytest.fixture(scope="module")
@@ -269,7 +269,7 @@ def test_what_cannot_be_set_beside_published_figures_says_why(surveyed, rows, op
     with pytest.raises(figures.LeftOut, match="no published figures were asked for: --published survey-k40m"):
         figure("published").data(surveyed, alone)
     with pytest.raises(figures.LeftOut, match="no row of a matrix of survey-k40m in f64"):
-        figure("published").data(prepared(rows), options)
+        figure("published").data(latest_cases(rows), options)
 
 
 def test_lessons_are_told_of_the_run_and_of_the_paper(surveyed, options, environment):

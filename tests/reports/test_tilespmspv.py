@@ -2,13 +2,13 @@
 
 import pytest
 
-from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.reports import figures, page, style
 
 
 @pytest.fixture(scope="module")
 def table(sparse_rows):
-    return prepared(sparse_rows)
+    return latest_cases(sparse_rows)
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,8 @@ def test_searches_from_all_sources_are_one_row_of_the_harmonic_mean(sparse_rows,
     assert "level_seconds" in one.detail
     second = sparse_rows["case_id"] == rows["case_id"].iloc[1]
     wrong = sparse_rows.assign(status=sparse_rows["status"].mask(second, "wrong"))
-    assert of_one(prepared(wrong))["status"].tolist() == ["wrong"]
-    assert len(prepared(wrong)) == len(table)
+    assert of_one(latest_cases(wrong))["status"].tolist() == ["wrong"]
+    assert len(latest_cases(wrong)) == len(table)
 
 
 def test_dense_comparators_stand_beside_every_density_with_their_one_time(table, options):

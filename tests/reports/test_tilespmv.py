@@ -3,14 +3,14 @@
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.matrices import sets
 from spmvbench.reports import figures, page, style
 
 
 @pytest.fixture(scope="module")
 def tiled(tile_rows):
-    return prepared(tile_rows)
+    return latest_cases(tile_rows)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ matrices are its paper's, with words for them: of_paper(matrices) and OF_PAPER. 
 these, but for a module with of_any = True. EVERY_OPERATION = True: its figures take rows of all operations, where
 others see those of y = A x alone, if there are any.
 
-rows are those of `analysis.cases.prepared`; a caption may name {baseline}. `LeftOut` says why there is nothing to draw.
+rows are those of `analysis.cases.latest_cases`; a caption may name {baseline}. `LeftOut` says why there is nothing to draw.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.roofline import bounded
+from spmvbench.analysis.roofline import efficiency
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import LeftOut, Options
 
@@ -27,8 +27,8 @@ performance = True
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `analysis.roofline.bounded`. Raises LeftOut where no row knows its bound."""
-    table = bounded(rows)
+    """As `analysis.roofline.efficiency`. Raises LeftOut where no row knows its bound."""
+    table = efficiency(rows)
     if table.empty:
         raise LeftOut("no row knows the roofs of its device: they are measured since rows have x_sectors")
     return table

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from spmvbench import paths
-from spmvbench.analysis.cases import alike, both_kernels, hot, labels_of, right
+from spmvbench.analysis.cases import both_kernels, hot, labels_of, matching_kernels, verified
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.reports.figures import LeftOut, Options
 from spmvbench.reports.tables import Column, Table, number, percent, table
@@ -44,7 +44,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     rival, of the speed-ups geomean, median, most and won, and compared (matrices) and coverage. Raises LeftOut.
     """
     run = hot(rows)
-    ours = right(run)
+    ours = verified(run)
     lines = []
     for claim in claims().itertuples(index=False):
         part = ours[ours["dtype"] == claim.dtype] if claim.dtype else ours
@@ -79,7 +79,7 @@ def _pairs(of: pd.DataFrame, times: pd.DataFrame, run: pd.DataFrame, claim: Any)
         fastest = times[known].min(axis=1).where(tried.reindex(times.index) == len(known))
         return [(label, f"fastest of {len(known)}", fastest) for label in labels if known]
     rivals = both_kernels(of, labels_of(of, claim.baselines.split())[:1])
-    return [(label, rival, times[rival]) for label, rival in alike(labels, rivals)]
+    return [(label, rival, times[rival]) for label, rival in matching_kernels(labels, rivals)]
 
 
 _COLUMNS = [

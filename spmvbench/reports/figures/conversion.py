@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import setups
-from spmvbench.analysis.cases import once_a_matrix
+from spmvbench.analysis.cases import one_per_matrix
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import Options
 
@@ -26,7 +26,7 @@ performance = False
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns matrix, label, dtype, path, nnz, setup (seconds), setup_per_million (seconds for 1e6 nonzeros)."""
-    table = setups(once_a_matrix(rows))
+    table = setups(one_per_matrix(rows))
     table = table[table["nnz"] > 0]
     table = table.assign(setup_per_million=table["setup"] / table["nnz"] * 1e6)
     return table[["matrix", "label", "dtype", "path", "nnz", "setup", "setup_per_million"]]

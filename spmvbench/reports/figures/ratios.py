@@ -14,7 +14,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.coverage import FAILED
-from spmvbench.analysis.ranking import REACH, TIE
+from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
 from spmvbench.analysis.ratios import ratios
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import LeftOut, Options
@@ -35,7 +35,7 @@ performance = True
 
 # From dark to light, whatever the eye tells of hues: the best stands out, what is out of reach fades.
 _COLORS = colormaps["YlGnBu_r"]
-_NORM = LogNorm(1, REACH, clip=True)
+_NORM = LogNorm(1, SLOWDOWN_CAP, clip=True)
 _NOT_RIGHT = {"skipped": "-", "wrong": "x"} | dict.fromkeys(FAILED, "!")
 _POINTS = 6.5  # 8 pixels where the figure is 1,000 wide
 _LINE, _LETTER, _CELL = 0.125, 0.055, 0.2  # inches: height of a line, width of a letter and of a cell with a number

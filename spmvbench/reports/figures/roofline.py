@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.roofline import attainable, ceilings, gather_roofs, intensity_bounds, points
+from spmvbench.analysis.roofline import attainable, ceilings, gather_bounds, intensity_bounds, points
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import LeftOut, Options
 
@@ -31,7 +31,7 @@ GATHERS = 3  # second roofs that a panel shows, the lowest: more would cover the
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `analysis.roofline.points`, and `gather_gflops`: the roof of gathering x where it is the lower, else NaN."""
-    roofs = gather_roofs(rows).rename(columns={"gflops": "gather_gflops"})
+    roofs = gather_bounds(rows).rename(columns={"gflops": "gather_gflops"})
     return points(rows).merge(roofs, on=["setting", "matrix"], how="left")
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.cases import both_kernels, hot, labels_of, right
+from spmvbench.analysis.cases import both_kernels, hot, labels_of, verified
 from spmvbench.analysis.ranking import ranked
 from spmvbench.matrices.sets import members
 from spmvbench.reports import style
@@ -39,7 +39,7 @@ def of_paper(matrices: pd.Series) -> pd.Series:
 def methods(rows: pd.DataFrame) -> list[str]:
     """The labels of EHYB that the run holds, variants included. Raises LeftOut without any."""
     held(rows, EHYB)
-    measured = right(rows)
+    measured = verified(rows)
     return sorted(measured.loc[measured["format"].isin(EHYB), "label"].unique())
 
 

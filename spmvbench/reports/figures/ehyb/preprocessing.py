@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.cases import hot, right
+from spmvbench.analysis.cases import hot, verified
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.ehyb import methods, say_held
@@ -36,7 +36,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     Raises LeftOut without EHYB.
     """
     labels = methods(rows)
-    table = right(hot(rows))
+    table = verified(hot(rows))
     table = table[table["label"].isin(labels) & (table["t_median"] > 0)]
     told = table["detail"].map(json.loads)
     table = table.assign(

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from spmvbench.analysis.cases import both_kernels, hot
-from spmvbench.analysis.speedup import duel_summary, duels
+from spmvbench.analysis.speedup import pair_speedups, pair_summary
 from spmvbench.reports.figures import LeftOut, Options, held
 from spmvbench.reports.figures.ehyb import RIVALS, methods
 from spmvbench.reports.tables import Column, Table, number, percent, table
@@ -27,12 +27,12 @@ performance = True
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `analysis.speedup.duel_summary`, every EHYB over every rival. Raises LeftOut without either."""
+    """As `analysis.speedup.pair_summary`, every EHYB over every rival. Raises LeftOut without either."""
     ours, rivals = methods(rows), both_kernels(rows, held(rows, RIVALS))
-    found = duels(hot(rows), [(label, rival) for label in ours for rival in rivals])
+    found = pair_speedups(hot(rows), [(label, rival) for label in ours for rival in rivals])
     if found.empty:
         raise LeftOut("no matrix that both EHYB and a rival got right")
-    return duel_summary(found)
+    return pair_summary(found)
 
 
 _COLUMNS = [

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench import paths
-from spmvbench.analysis.cases import both_kernels, labels_of, right
+from spmvbench.analysis.cases import both_kernels, labels_of, verified
 from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options, held
 from spmvbench.reports.figures import collected as every_collected
@@ -39,7 +39,7 @@ def side_by_side() -> Sequence[str]:
 def most_advanced(rows: pd.DataFrame) -> str:
     """The label of FastLoad in the run: with both improvements where measured so, else by default. Raises LeftOut."""
     best = held(rows, FASTLOAD)[0]
-    measured = set(right(rows)["label"])
+    measured = set(verified(rows)["label"])
     return next((label for label in IMPROVED if label in measured), best)
 
 
@@ -48,7 +48,7 @@ def variants(rows: pd.DataFrame) -> dict[str, str]:
     paper orders them. Raises LeftOut without any.
     """
     held(rows, FASTLOAD)
-    measured = right(rows)
+    measured = verified(rows)
     measured = measured[measured["format"].isin(FASTLOAD)].drop_duplicates("label")
     settings = {row.label: json.loads(row.params) for row in measured.itertuples()}
     heights = {label: "improved" if given["optimized"] else given["height"] for label, given in settings.items()}

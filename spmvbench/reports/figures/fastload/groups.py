@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.cases import hot, right
+from spmvbench.analysis.cases import hot, verified
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options
@@ -36,7 +36,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """
     methods = {"FastLoad": most_advanced(rows)} | rival_labels(rows)
     paper = published("group_times_us").rename(columns={"matrices": "published_matrices"})
-    table = right(hot(rows[rows["label"].isin(methods.values()) & rows["group"].isin(paper["group"])]))
+    table = verified(hot(rows[rows["label"].isin(methods.values()) & rows["group"].isin(paper["group"])]))
     if table.empty:
         raise LeftOut(f"no right row of a matrix of the groups {', '.join(paper['group'])}")
     of_all = table.groupby("setting", observed=True)["label"].transform("nunique")

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.coverage import geometric_mean
-from spmvbench.analysis.speedup import duels
+from spmvbench.analysis.speedup import pair_speedups
 from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.fastload import absent, collected, marks_in, published, rival_labels, say_held, variants
@@ -39,7 +39,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """
     labels, others = variants(rows), rival_labels(rows, AGAINST)
     pairs = [(label, rival) for label in labels for rival in others.values()]
-    groups = duels(hot(rows), pairs).groupby(["setting", "label", "over"], observed=True)
+    groups = pair_speedups(hot(rows), pairs).groupby(["setting", "label", "over"], observed=True)
     found = groups.agg(
         matrices=("matrix", "size"),
         collection=("matrix", collected),

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from spmvbench.analysis.cases import once_a_matrix
+from spmvbench.analysis.cases import one_per_matrix
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import LeftOut, Options
 from spmvbench.reports.figures.fastload import absent, four, marks_in, most_advanced, rival_labels
@@ -32,7 +32,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     Raises LeftOut without FastLoad, without a rival, and where nothing was converted on a device.
     """
     labels = [most_advanced(rows), *rival_labels(rows).values()]
-    table = once_a_matrix(rows[rows["label"].isin(labels) & (rows["bytes_peak"] > 0)])
+    table = one_per_matrix(rows[rows["label"].isin(labels) & (rows["bytes_peak"] > 0)])
     if table.empty:
         raise LeftOut("no conversion on a device was measured")
     table = table[table["matrix"].isin(four(table))]

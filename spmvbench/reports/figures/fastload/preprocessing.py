@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import setups
-from spmvbench.analysis.cases import once_a_matrix
+from spmvbench.analysis.cases import one_per_matrix
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.fastload import absent, collected, marks_in, most_advanced, rival_labels, say_held
@@ -31,7 +31,7 @@ AGAINST = ("CSR5", "TileSpMV")
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns matrix, label, dtype, path, nnz, setup (seconds). Raises LeftOut without FastLoad or without a rival."""
     labels = [most_advanced(rows), *rival_labels(rows, AGAINST).values()]
-    table = setups(once_a_matrix(rows[rows["label"].isin(labels)]))
+    table = setups(one_per_matrix(rows[rows["label"].isin(labels)]))
     table = table[(table["nnz"] > 0) & (table["setup"] > 0)]
     return table[["matrix", "label", "dtype", "path", "nnz", "setup"]]
 

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
-from spmvbench.reports import duels
+from spmvbench.reports import head_to_head
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.fastload import absent, collected, marks_in, most_advanced, rival_labels, say_held
 
@@ -27,18 +27,18 @@ performance = True
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `duels.table`, FastLoad over each rival. Raises LeftOut without either."""
+    """As `head_to_head.table`, FastLoad over each rival. Raises LeftOut without either."""
     label, others = most_advanced(rows), list(rival_labels(rows).values())
-    return duels.table(hot(rows), [label, *others], [(label, rival) for rival in others])
+    return head_to_head.table(hot(rows), [label, *others], [(label, rival) for rival in others])
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """A row a setting: GFLOPS, then a panel a rival."""
-    figure = duels.draw(table, marks_in(table["label"], options))
+    figure = head_to_head.draw(table, marks_in(table["label"], options))
     say_held(figure, collected(table["matrix"]), absent(table["label"]))
     return figure
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """As the figure."""
-    return duels.chart(table)
+    return head_to_head.chart(table)

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
-from spmvbench.analysis.parts import part_times
+from spmvbench.analysis.kernel_breakdown import kernel_times
 from spmvbench.analysis.ranking import ranked
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import LeftOut, Options
@@ -32,7 +32,7 @@ AGAINST = ("TileSpMV", "cuSPARSE", "CSR5")
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, matrix, label, nnz, gflops. Raises LeftOut without two-phase or without a rival."""
-    parts = part_times(rows[rows["format"] == "two-phase"])
+    parts = kernel_times(rows[rows["format"] == "two-phase"])
     parts = parts[parts["part"].isin(PHASES)]
     if parts.empty:
         raise LeftOut("no right row of two-phase with the times of its parts")

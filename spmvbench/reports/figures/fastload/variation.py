@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
-from spmvbench.analysis.speedup import duels
+from spmvbench.analysis.speedup import pair_speedups
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.fastload import OWN, absent, collected, marks_in, most_advanced, rival_labels, say_held
@@ -34,7 +34,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     Raises LeftOut without FastLoad or without a rival.
     """
     label, others = most_advanced(rows), rival_labels(rows)
-    found = duels(hot(rows), [(label, rival) for rival in others.values()])
+    found = pair_speedups(hot(rows), [(label, rival) for rival in others.values()])
     found["method"] = found["over"].map({rival: name.removesuffix(OWN) for name, rival in others.items()})
     variation = rows.drop_duplicates("matrix").set_index("matrix")["row_len_cv"]
     found = found.join(variation, on="matrix")

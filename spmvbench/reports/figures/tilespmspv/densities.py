@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot, labels_of
 from spmvbench.analysis.coverage import geometric_mean
-from spmvbench.reports import duels, style
+from spmvbench.reports import head_to_head, style
 from spmvbench.reports.figures import Options, absent, held
 from spmvbench.reports.figures.tilespmspv import RIVALS, SPARSE, TILE_SPMV, beside_dense, marks_in
 
@@ -31,11 +31,13 @@ performance = True
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `duels.table`, TileSpMSpV over each rival. Raises LeftOut without TileSpMSpV, or without any rival."""
+    """As `head_to_head.table`, TileSpMSpV over each rival. Raises LeftOut without TileSpMSpV, or without any rival."""
     rows = hot(rows)
     ours = held(rows, (SPARSE,))
     rivals = [*labels_of(rows, TILE_SPMV)[:1], *labels_of(rows, RIVALS)] or held(rows, (*TILE_SPMV, *RIVALS))
-    return duels.table(beside_dense(rows), [*ours, *rivals], [(label, over) for label in ours for over in rivals])
+    return head_to_head.table(
+        beside_dense(rows), [*ours, *rivals], [(label, over) for label in ours for over in rivals]
+    )
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
@@ -81,4 +83,4 @@ def _over_nonzeros(ax: Axes, part: pd.DataFrame, value: str, shown: Mapping[str,
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """As the figure."""
-    return duels.chart(table)
+    return head_to_head.chart(table)

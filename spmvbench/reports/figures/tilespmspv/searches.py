@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import labels_of
-from spmvbench.reports import duels
+from spmvbench.reports import head_to_head
 from spmvbench.reports.figures import Options, absent, held
 from spmvbench.reports.figures.tilespmspv import SEARCH, SEARCHES, marks_in, searched
 
@@ -28,17 +28,17 @@ performance = True
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `duels.table`, TileBFS over each rival. Raises LeftOut without TileBFS, or without any rival."""
+    """As `head_to_head.table`, TileBFS over each rival. Raises LeftOut without TileBFS, or without any rival."""
     rows = searched(rows, (SEARCH, *SEARCHES))
     ours, rivals = labels_of(rows, (SEARCH,)), held(rows, SEARCHES)
-    return duels.table(rows, [*ours, *rivals], [(label, over) for label in ours for over in rivals])
+    return head_to_head.table(rows, [*ours, *rivals], [(label, over) for label in ours for over in rivals])
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """A row a setting: GTEPS, then a panel a rival."""
-    return duels.draw(table, marks_in(table, options), absent(SEARCHES, table["label"]))
+    return head_to_head.draw(table, marks_in(table, options), absent(SEARCHES, table["label"]))
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """As the figure."""
-    return duels.chart(table)
+    return head_to_head.chart(table)

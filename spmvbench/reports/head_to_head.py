@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.ranking import ranked
-from spmvbench.analysis.speedup import duel_summary, duels
+from spmvbench.analysis.speedup import pair_speedups, pair_summary
 from spmvbench.reports import charts, style
 from spmvbench.rows.schema import rate_unit
 
@@ -20,10 +20,10 @@ MOST_COLUMNS, LONGEST = 3, 28  # panels side by side, and letters of a matrix's 
 def table(rows: pd.DataFrame, labels: Sequence[str], pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
     """Columns setting, matrix, label, over, nnz, gflops, speedup.
 
-    Rates are rows with an empty `over` and no speed-up, duels rows with no rate. Labels without a right row are absent.
+    Rates are rows with an empty `over` and no speed-up, pair_speedups rows with no rate. Labels without a right row are absent.
     """
     rates = ranked(rows[rows["label"].isin(labels)])[["setting", "matrix", "label", "nnz", "gflops"]].assign(over="")
-    found = pd.concat([rates, duels(rows, pairs)], ignore_index=True)
+    found = pd.concat([rates, pair_speedups(rows, pairs)], ignore_index=True)
     return found[["setting", "matrix", "label", "over", "nnz", "gflops", "speedup"]]
 
 
@@ -35,7 +35,7 @@ def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence
     settings = list(table["setting"].unique())
     rates, speedups = table[table["over"] == ""], table[(table["over"] != "") & (table["nnz"] > 0)]
     pairs = list(speedups[["label", "over"]].drop_duplicates().itertuples(index=False, name=None))
-    summary = duel_summary(speedups).set_index(["setting", "label", "over"])
+    summary = pair_summary(speedups).set_index(["setting", "label", "over"])
     columns = min(1 + len(pairs), MOST_COLUMNS)
     each = columns * -(-(1 + len(pairs)) // columns)  # panels of a setting, those that stay empty too
     figure, axes = style.grid(len(settings) * each, columns, height=3.0)

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.parts import part_times
+from spmvbench.analysis.kernel_breakdown import kernel_times
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import Options
 
@@ -28,7 +28,7 @@ _HATCHES = ("", "////", "....", "xxxx", "----")
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, label, part, share (mean over matrices, 0 to 1), matrices."""
-    table = part_times(rows)
+    table = kernel_times(rows)
     table["part"] = table["part"].str.replace(r"_\d+$", "", regex=True)  # as many widths or lengths as a matrix has
     keys = ["setting", "label"]
     matrices = table.groupby(keys, observed=True)["matrix"].nunique().rename("matrices")
