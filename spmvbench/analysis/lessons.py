@@ -211,7 +211,10 @@ def _few_products(measured: _Measured) -> _Found:
         raise _Unknown("no break-even against CSR measured")
     late = paid > FEW
     never = paid == float("inf")
-    text = f"{int(late.sum())} of {len(paid)} conversions have not broken even after {FEW} products; {int(never.sum())} never do"
+    text = (
+        f"{int(late.sum())} of {len(paid)} conversions have not broken even after {FEW} products; "
+        f"{int(never.sum())} never do"
+    )
     return _Found(int(late.sum()), len(paid), 2 * int(late.sum()) > len(paid), text)
 
 

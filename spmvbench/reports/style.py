@@ -112,8 +112,8 @@ def marks_of(labels: Sequence[str], shown: Mapping[str, Mark]) -> dict[str, Mark
     return {label: found[label] for label in labels}
 
 
-def missing(figure: Figure, names: Sequence[str], what: str = "No right row in this run", before: str = "") -> None:
-    """Names, above the panels, of formats or matrices that the run holds no right row of; nothing for none.
+def missing(figure: Figure, names: Sequence[str], what: str = "No verified row in this run", before: str = "") -> None:
+    """Names, above the panels, of formats or matrices that the run holds no verified row of; nothing for none.
 
     before: a sentence that stands there too.
     """
@@ -347,7 +347,7 @@ def ranges(
     note: Callable[[pd.DataFrame], str] | None = None,
     note_title: str = "",
 ) -> Figure:
-    """How a value spreads over matrices: a row a format, a panel a distinct value of the column `panel`.
+    """How a value spreads over matrices: one row per format, a panel a distinct value of the column `panel`.
 
     The dot is the median, the thick line the middle half, the thin line 5 to 95 %. Quantiles are values that occur, so
     that infinite ones may be among them. note: a text for the right margin from the rows of one format.
@@ -366,9 +366,9 @@ def ranges(
             ax.plot([q1, q3], [y, y], color=color, linewidth=5, alpha=0.45, solid_capstyle="butt")
             ax.plot(middle, y, color=color, marker=mark.marker, markerfacecolor=_face(mark, color), markersize=5)
             if note is not None:
-                beside(ax, y, note(rows))
+                right_note(ax, y, note(rows))
         if any(text.get_text() for text in ax.texts):
-            beside(ax, -0.95, note_title)
+            right_note(ax, -0.95, note_title)
         ax.set(title=str(name), xlabel=xlabel, xscale="log", yticks=range(len(order)), yticklabels=order)
         ax.set_ylim(len(order) - 0.4, -0.6)
         ax.grid(axis="y", visible=False)
@@ -381,7 +381,7 @@ def _face(mark: Mark, color: str) -> str:
     return color if mark.filled else "white"
 
 
-def beside(axes: Axes, y: float, text: str) -> None:
+def right_note(axes: Axes, y: float, text: str) -> None:
     """A text at the right of a row of a panel, outside of it."""
     axes.text(1.02, y, text, transform=axes.get_yaxis_transform(), va="center", fontsize=7, color=INK)
 

@@ -17,8 +17,8 @@ name = "profile"
 title = "Performance profile"
 caption = (
     "Share of matrices on which a format is within a factor tau of the fastest. The value at tau = 1 is the share on "
-    "which nothing was faster; a matrix that it cannot hold, or gets wrong, is never within reach, so a curve levels "
-    "at its coverage. Formats beyond the highlighted ones are grey."
+    "which no format was faster. Failed and skipped matrices are never within tau, so a curve ends at the format's "
+    "coverage. Formats that are not highlighted are grey."
 )
 papers = "Dolan & More 2002; Filippone et al. 2017, Figures 13 and 14"
 order = 10
@@ -37,7 +37,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a setting: the whole profile at the left, the part near the best at the right."""
+    """One row per setting: the whole profile at the left, the part near the best at the right."""
     settings = list(table["setting"].unique())
     figure, axes = style.grid(2 * len(settings), 2, height=3.3)
     far = max(table["tau"].max(), ZOOM) * 1.15
@@ -66,6 +66,6 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting, of what the page shows."""
+    """One panel per setting, of what the page shows."""
     tau = charts.axis("tau", "tau: time over the best time")
     return charts.curves(tau, charts.axis("rho", "share of matrices within tau", "linear", "share"))

@@ -31,7 +31,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting, a dot a format and matrix, the matrices from left to right."""
+    """One panel per setting, one dot per format and matrix, the matrices from left to right."""
     figure, shown = panels(table, options, 2.8, style.dots)
     for ax in figure.axes:
         ax.set_yscale("log")
@@ -41,5 +41,5 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     return charts.rates(table)

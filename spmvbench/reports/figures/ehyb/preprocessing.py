@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.cases import hot, verified
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import Options
-from spmvbench.reports.figures.ehyb import methods, say_held
+from spmvbench.reports.figures.ehyb import methods, note_coverage
 
 name = "ehyb-preprocessing"
 title = "EHYB, Fig. 6: preprocessing"
@@ -49,7 +49,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting and label, two dots a matrix."""
+    """One panel per setting and label, two dots per matrix."""
     panels = list(table[["setting", "label"]].drop_duplicates().itertuples(index=False, name=None))
     figure, axes = style.grid(len(panels), 2, height=2.6)
     for ax, (setting, label) in zip(axes, panels, strict=True):
@@ -58,12 +58,12 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         ax.set(title=f"{label}, {setting}", ylabel="SpMVs", yscale="log")
         style.count_ticks(ax.yaxis)
     style.legend(figure, _STEPS)
-    say_held(figure, table["matrix"], [])
+    note_coverage(figure, table["matrix"], [])
     return figure
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a step and setting."""
+    """One panel per step and setting."""
     steps = table.melt(["setting", "label", "matrix"], list(_STEPS), "step", "spmvs")
     shown = charts.panels(steps, steps["step"] + ", " + steps["setting"].astype(str))
     up = charts.axis("spmvs", "SpMVs", ticks="count")

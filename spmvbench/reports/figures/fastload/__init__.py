@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from spmvbench import paths
 from spmvbench.analysis.cases import both_kernels, labels_of, verified
 from spmvbench.reports import style
-from spmvbench.reports.figures import LeftOut, Options, held
+from spmvbench.reports.figures import LeftOut, Options, verified_labels
 from spmvbench.reports.figures import collected as every_collected
 
 FASTLOAD = ("fastload", "fastload-opt")  # the second has equal rows added up within a warp
@@ -24,21 +24,21 @@ RIVALS = {
     "CSR5": ("csr5",),
     "TileSpMV": ("tile-deferred-coo", "tile", "tile-csr"),
 }
-of_paper = every_collected
-OF_PAPER = "the 2,757 matrices of FastLoad's paper, the SuiteSparse collection"
+is_paper_matrix = every_collected
+PAPER_MATRICES = "the 2,757 matrices of FastLoad's paper, the SuiteSparse collection"
 OWN = ", own kernel"  # behind a rival's name, where the run holds this bench's kernel beside its authors'
 HEIGHTS = ("none", "1", "2", "4", "8", "16", "32", "improved")
 MATRICES = 2757  # of the SuiteSparse collection, in the paper
 
 
-def side_by_side() -> Sequence[str]:
+def compared_formats() -> Sequence[str]:
     """The formats (keys) that these figures compare."""
     return (*FASTLOAD, *(keys[0] for keys in RIVALS.values()))
 
 
 def most_advanced(rows: pd.DataFrame) -> str:
     """The label of FastLoad in the run: with both improvements where measured so, else by default. Raises LeftOut."""
-    best = held(rows, FASTLOAD)[0]
+    best = verified_labels(rows, FASTLOAD)[0]
     measured = set(verified(rows)["label"])
     return next((label for label in IMPROVED if label in measured), best)
 
@@ -47,7 +47,7 @@ def variants(rows: pd.DataFrame) -> dict[str, str]:
     """The labels of FastLoad that the run holds, and the height of each (improved: with equal rows added up), as the
     paper orders them. Raises LeftOut without any.
     """
-    held(rows, FASTLOAD)
+    verified_labels(rows, FASTLOAD)
     measured = verified(rows)
     measured = measured[measured["format"].isin(FASTLOAD)].drop_duplicates("label")
     settings = {row.label: json.loads(row.params) for row in measured.itertuples()}
@@ -68,11 +68,11 @@ def rival_labels(rows: pd.DataFrame, names: Iterable[str] = tuple(RIVALS)) -> di
             found[name + OWN] = ours[0]
     found = {name: label for name, label in found.items() if label}
     if not found:
-        raise LeftOut(f"no right row of {', '.join(RIVALS[name][0] for name in names)}")
+        raise LeftOut(f"no verified row of {', '.join(RIVALS[name][0] for name in names)}")
     return found
 
 
-def absent(labels: Iterable[str], names: Iterable[str] = tuple(RIVALS)) -> list[str]:
+def missing_formats(labels: Iterable[str], names: Iterable[str] = tuple(RIVALS)) -> list[str]:
     """Those of these rivals that none of the labels stands for."""
     keys = {label.partition("[")[0] for label in labels}
     return [name for name in names if not keys & set(RIVALS[name])]
@@ -91,7 +91,7 @@ def collected(matrices: pd.Series) -> int:
     return int(every_collected(pd.Series(matrices.unique())).sum())
 
 
-def say_held(figure: Figure, held: int, missing: Sequence[str] = ()) -> None:
+def note_coverage(figure: Figure, held: int, missing: Sequence[str] = ()) -> None:
     """Above the panels: how many of the collection's matrices they show, and which rivals the run lacks."""
     style.missing(
         figure, missing, before=f"Shown are {held:,} matrices of the collection, in the paper all {MATRICES:,}."

@@ -35,7 +35,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting, a group of bars a matrix, a bar a height."""
+    """One panel per setting, one group of bars per matrix, one bar per height."""
     settings, heights = list(table["setting"].unique()), set(table["height"])
     matrices = list(table.sort_values("nnz")["matrix"].unique())
     labels = table.drop_duplicates("height").set_index("height")["label"]
@@ -52,5 +52,5 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     return charts.rates(table)

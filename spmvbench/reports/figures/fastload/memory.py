@@ -12,7 +12,7 @@ from matplotlib.ticker import EngFormatter
 from spmvbench.analysis.cases import one_per_matrix
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import LeftOut, Options
-from spmvbench.reports.figures.fastload import absent, four, marks_in, most_advanced, rival_labels
+from spmvbench.reports.figures.fastload import missing_formats, four, marks_in, most_advanced, rival_labels
 
 name = "fastload-memory"
 title = "FastLoad, Fig. 11: peak memory"
@@ -40,7 +40,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a type, a group of bars a matrix, a bar a method."""
+    """One panel per type, one group of bars per matrix, one bar per method."""
     types = sorted(set(table["dtype"]), reverse=True)
     matrices = list(table.sort_values("nnz")["matrix"].unique())
     shown = marks_in(table["label"], options)
@@ -51,12 +51,12 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         ax.set(title=dtype, ylabel="bytes at the peak")
         ax.yaxis.set_major_formatter(EngFormatter(unit="B"))
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown))
-    style.missing(figure, absent(table["label"]))
+    style.missing(figure, missing_formats(table["label"]))
     return figure
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a type."""
+    """One panel per type."""
     up = charts.axis("bytes_peak", "bytes at the peak", ticks="byte")
     shown = charts.panels(table.sort_values("nnz"), "dtype")
     return charts.points(charts.MATRIX, up, shown[["panel", "label", "matrix", "bytes_peak"]])

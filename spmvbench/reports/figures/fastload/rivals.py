@@ -11,7 +11,14 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.cases import hot
 from spmvbench.reports import head_to_head
 from spmvbench.reports.figures import Options
-from spmvbench.reports.figures.fastload import absent, collected, marks_in, most_advanced, rival_labels, say_held
+from spmvbench.reports.figures.fastload import (
+    missing_formats,
+    collected,
+    marks_in,
+    most_advanced,
+    rival_labels,
+    note_coverage,
+)
 
 name = "fastload-rivals"
 title = "FastLoad, Fig. 7: speed-up by workload"
@@ -33,9 +40,9 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a setting: GFLOPS, then a panel a rival."""
+    """One row per setting: GFLOPS, then one panel per rival."""
     figure = head_to_head.draw(table, marks_in(table["label"], options))
-    say_held(figure, collected(table["matrix"]), absent(table["label"]))
+    note_coverage(figure, collected(table["matrix"]), missing_formats(table["label"]))
     return figure
 
 

@@ -13,7 +13,7 @@ from spmvbench.analysis.kernel_breakdown import kernel_times
 from spmvbench.analysis.ranking import ranked
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import LeftOut, Options
-from spmvbench.reports.figures.fastload import absent, collected, marks_in, rival_labels, say_held
+from spmvbench.reports.figures.fastload import missing_formats, collected, marks_in, rival_labels, note_coverage
 
 name = "fastload-two-phase"
 title = "FastLoad, Fig. 5: what loading side by side could gain"
@@ -35,7 +35,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     parts = kernel_times(rows[rows["format"] == "two-phase"])
     parts = parts[parts["part"].isin(PHASES)]
     if parts.empty:
-        raise LeftOut("no right row of two-phase with the times of its parts")
+        raise LeftOut("no verified row of two-phase with the times of its parts")
     keys = ["setting", "matrix", "label", "nnz"]
     phases = parts.groupby(keys, observed=True)["seconds"].agg(["sum", "size"]).reset_index()
     phases = phases[(phases["size"] == len(PHASES)) & (phases["nnz"] > 0)]
@@ -45,7 +45,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting, both axes logarithmic."""
+    """One panel per setting, both axes logarithmic."""
     settings = list(table["setting"].unique())
     figure, axes = style.grid(len(settings), min(2, len(settings)))
     shown = marks_in(table["label"], options)
@@ -57,11 +57,11 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         style.count_ticks(ax.xaxis)
         style.plain_ticks(ax.yaxis)
     style.legend(figure, shown)
-    say_held(figure, collected(table["matrix"]), absent(table["label"], AGAINST))
+    note_coverage(figure, collected(table["matrix"]), missing_formats(table["label"], AGAINST))
     return figure
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     shown = charts.panels(table, "setting")
     return charts.points(charts.NNZ, charts.GFLOPS, shown[["panel", "label", "matrix", "gflops"]])

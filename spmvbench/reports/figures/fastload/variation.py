@@ -12,7 +12,15 @@ from spmvbench.analysis.cases import hot
 from spmvbench.analysis.speedup import pair_speedups
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import Options
-from spmvbench.reports.figures.fastload import OWN, absent, collected, marks_in, most_advanced, rival_labels, say_held
+from spmvbench.reports.figures.fastload import (
+    OWN,
+    missing_formats,
+    collected,
+    marks_in,
+    most_advanced,
+    rival_labels,
+    note_coverage,
+)
 
 name = "fastload-variation"
 title = "FastLoad, Fig. 8: speed-up by variation of the rows"
@@ -42,7 +50,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a setting: a panel a pair of rivals, as the paper has them."""
+    """One row per setting: a panel a pair of rivals, as the paper has them."""
     settings = list(table["setting"].unique())
     shown = marks_in(table["over"], options)
     points = table.drop(columns="label").rename(columns={"over": "label"})  # points bear the mark of the rival
@@ -64,12 +72,12 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
             ax.xaxis.set_major_formatter("{x:g}")
             style.plain_ticks(ax.yaxis)
     style.legend(figure, shown)
-    say_held(figure, collected(table["matrix"]), absent(table["over"]))
+    note_coverage(figure, collected(table["matrix"]), missing_formats(table["over"]))
     return figure
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting and pair of rivals; points bear the mark of the rival."""
+    """One panel per setting and pair of rivals; points bear the mark of the rival."""
     of_pair = {name: " and ".join(pair) for pair in PAIRS for name in pair}
     panel = table["setting"].astype(str) + ", over " + table["method"].map(of_pair)
     shown = charts.panels(table.drop(columns="label").rename(columns={"over": "label"}), panel)

@@ -15,16 +15,16 @@ from spmvbench.reports import published, style, tables
 from spmvbench.reports.figures import LeftOut, Options
 
 PAPER = "survey"
-OF_PAPER = "the survey's matrices (the set survey34)"
+PAPER_MATRICES = "the survey's matrices (the set survey34)"
 MOST_FORMATS, MOST_MATRICES = 24, 100  # of a table on the page; its CSV file holds all
 
 
-def of_paper(matrices: pd.Series) -> pd.Series:
+def is_paper_matrix(matrices: pd.Series) -> pd.Series:
     """Which of these matrices the survey measured."""
     return matrices.isin(published.paper(PAPER).matrices["matrix"])
 
 
-def side_by_side() -> Sequence[str]:
+def compared_formats() -> Sequence[str]:
     """The formats (keys) that these figures compare."""
     return [key for keys in formats().values() for key in keys]
 
@@ -35,10 +35,10 @@ def formats() -> Mapping[str, Sequence[str]]:
 
 
 def roles(rows: pd.DataFrame) -> dict[str, str]:
-    """The label of a right row for each of the survey's formats, by its name there. Raises LeftOut for none."""
+    """The label of a verified row for each of the survey's formats, by its name there. Raises LeftOut for none."""
     found = {name: labels[0] for name, keys in formats().items() if (labels := labels_of(rows, keys))}
     if not found:
-        raise LeftOut(f"no right row of {', '.join(key for keys in formats().values() for key in keys)}")
+        raise LeftOut(f"no verified row of {', '.join(key for keys in formats().values() for key in keys)}")
     return found
 
 

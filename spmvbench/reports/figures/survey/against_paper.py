@@ -77,7 +77,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         if part[f"{value}_ratio"].notna().any()
     ]
     if not panels:
-        raise LeftOut("no right row of a matrix and format that were published")
+        raise LeftOut("no verified row of a matrix and format that were published")
     figure, axes = style.grid(len(panels), 1, height=2.9)
     for ax, ((published, setting), value, part) in zip(axes, panels, strict=True):
         matrices = list(part["matrix"].unique())
@@ -127,7 +127,7 @@ def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options)
     long = table.melt(["published", "setting", "matrix", "label"], [f"{v}_ratio" for v in _RATIOS], "of", "ratio")
     long = long[(long["label"] != "") & long["ratio"].notna()]
     if long.empty:
-        raise LeftOut("no right row of a matrix and format that were published")
+        raise LeftOut("no verified row of a matrix and format that were published")
     of = long["of"].str.removesuffix("_ratio").map(_RATIOS)
     shown = charts.panels(long, of + ", " + long["setting"] + ", over " + long["published"].map(titles))
     up = charts.axis("ratio", "ratio") | {"one": True}

@@ -43,5 +43,5 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
-    """Three tables a setting."""
+    """Three tables per setting."""
     return grids(table, options, "setting", _QUANTITIES)

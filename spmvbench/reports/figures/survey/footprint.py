@@ -37,7 +37,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
-    """A table a type."""
+    """One table per type."""
     return grids(
         table, options, "dtype", {"bytes_per_nnz": ("Bytes per nonzero", number)}, best="min", winner="Smallest"
     )

@@ -31,5 +31,5 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
-    """A table a setting."""
+    """One table per setting."""
     return grids(table, options, "setting", {"gflops": ("GFLOPS", number)}, best="max", winner="Fastest", tie=TIE)

@@ -26,14 +26,14 @@ caption = (
 papers = "Filippone et al. 2017, Figures 10 and 12"
 order = 150
 performance = False
-of_any = True  # matrices of their own worth
+any_matrix = True  # matrices of their own worth
 
 WANTED = ("Botonakis/FEM_3D_thermal2", "SNAP/roadNet-CA", "Williams/webbase-1M")
 MOST = 6
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Two rows a matrix: columns matrix, part (whole or enlarged), first_row, first_col, rows, cols (of the part),
+    """Two rows per matrix: columns matrix, part (whole or enlarged), first_row, first_col, rows, cols (of the part),
     down, across (cells) and density, the share of each cell, row by row, with spaces between.
 
     A matrix without a description has NaN, one that is shown whole place by place no second row. Raises LeftOut.

@@ -65,7 +65,7 @@ def _chosen(part: pd.DataFrame) -> list[int]:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting. Raises LeftOut where the run holds no measured bandwidth."""
+    """One panel per setting. Raises LeftOut where the run holds no measured bandwidth."""
     bandwidth = measured_bandwidth(environment)
     devices = {given.name: given for given in printed(options)}
     settings = list(table["setting"].unique())
@@ -118,7 +118,7 @@ def _name(ax: Axes, marked: pd.DataFrame, taken: pd.Series, last: float) -> None
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting and published device, with the survey's names."""
+    """One panel per setting and published device, with the survey's names."""
     devices = {given.title: given for given in printed(options)}
     roofs = {}
     for panel in map(str, table["setting"].unique()):

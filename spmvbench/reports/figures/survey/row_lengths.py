@@ -22,7 +22,7 @@ caption = (
 papers = "Filippone et al. 2017, Figures 9 and 11"
 order = 140
 performance = False
-of_any = True  # matrices of their own worth
+any_matrix = True  # matrices of their own worth
 
 WANTED = ("Williams/webbase-1M", "SNAP/wiki-Talk")
 MOST = 12
@@ -38,7 +38,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a matrix."""
+    """One panel per matrix."""
     known = table.dropna(subset="rows").astype({"length": int, "rows": int})
     matrices = list(known["matrix"].unique())
     figure, axes = style.grid(len(matrices), min(4, len(matrices)), height=2.3)

@@ -32,11 +32,11 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A group of bars a matrix, a bar a number of kernels."""
+    """One group of bars per matrix, one bar per number of kernels."""
     labels = [label for label in STEPS if label in set(table["label"])]
     return bars(table, "gflops", "GTEPS", options.marks_of(labels), [step for step in STEPS if step not in labels])
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     return charts.rates(table)

@@ -41,7 +41,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     rows = searched(rows, (SEARCH, *SEARCHES))
     rows = rows[(rows["status"] == "ok") & rows["detail"].str.contains('"level_seconds"', regex=False)]
     if rows.empty:
-        raise LeftOut("no right row keeps the levels of a search")
+        raise LeftOut("no verified row keeps the levels of a search")
     others = rows.sort_values(["nnz", "matrix"], ascending=False)["matrix"].unique()
     chosen = [*(m for m in MATRICES if m in set(others)), *(m for m in others if m not in MATRICES)][: len(MATRICES)]
     tables = []
@@ -57,7 +57,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a matrix, a line a search."""
+    """One panel per matrix, one line per search."""
     matrices, shown = list(table["matrix"].unique()), marks_in(table, options)
     figure, axes = style.grid(len(matrices), min(2, len(matrices)), height=3.0)
     for ax, matrix in zip(axes, matrices, strict=True):

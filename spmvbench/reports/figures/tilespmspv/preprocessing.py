@@ -38,7 +38,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting, two bars a matrix."""
+    """One panel per setting, two bars per matrix."""
     figure = bars(
         table.rename(columns={"work": "label"}), "seconds", "time", style.marks([CONVERSION, ONE_SEARCH]), yscale="log"
     )

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import labels_of
 from spmvbench.reports import head_to_head
-from spmvbench.reports.figures import Options, absent, held
+from spmvbench.reports.figures import Options, missing_formats, verified_labels
 from spmvbench.reports.figures.tilespmspv import SEARCH, SEARCHES, marks_in, searched
 
 name = "tilespmspv-searches"
@@ -30,13 +30,13 @@ performance = True
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `head_to_head.table`, TileBFS over each rival. Raises LeftOut without TileBFS, or without any rival."""
     rows = searched(rows, (SEARCH, *SEARCHES))
-    ours, rivals = labels_of(rows, (SEARCH,)), held(rows, SEARCHES)
+    ours, rivals = labels_of(rows, (SEARCH,)), verified_labels(rows, SEARCHES)
     return head_to_head.table(rows, [*ours, *rivals], [(label, over) for label in ours for over in rivals])
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a setting: GTEPS, then a panel a rival."""
-    return head_to_head.draw(table, marks_in(table, options), absent(SEARCHES, table["label"]))
+    """One row per setting: GTEPS, then one panel per rival."""
+    return head_to_head.draw(table, marks_in(table, options), missing_formats(SEARCHES, table["label"]))
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
 from spmvbench.reports import head_to_head
-from spmvbench.reports.figures import Options, absent
+from spmvbench.reports.figures import Options, missing_formats
 from spmvbench.reports.figures.tilespmv import METHODS, marks_in, tile_methods
 
 name = "tilespmv-methods"
@@ -34,8 +34,8 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a setting: GFLOPS, then a panel a step."""
-    return head_to_head.draw(table, marks_in(table, options), absent(METHODS, table["label"]))
+    """One row per setting: GFLOPS, then one panel per step."""
+    return head_to_head.draw(table, marks_in(table, options), missing_formats(METHODS, table["label"]))
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:

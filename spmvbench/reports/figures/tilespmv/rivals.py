@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot, matching_kernels
 from spmvbench.reports import head_to_head
-from spmvbench.reports.figures import Options, absent
+from spmvbench.reports.figures import Options, missing_formats
 from spmvbench.reports.figures.tilespmv import RIVALS, compared, marks_in
 
 name = "tilespmv-rivals"
@@ -33,8 +33,8 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a setting: GFLOPS, then a panel a rival."""
-    return head_to_head.draw(table, marks_in(table, options), absent(RIVALS, table["label"]))
+    """One row per setting: GFLOPS, then one panel per rival."""
+    return head_to_head.draw(table, marks_in(table, options), missing_formats(RIVALS, table["label"]))
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:

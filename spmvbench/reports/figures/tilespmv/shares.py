@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.tiles import tile_shares
 from spmvbench.reports import style
-from spmvbench.reports.figures import Options, held
+from spmvbench.reports.figures import Options, verified_labels
 from spmvbench.reports.figures.tilespmv import METHODS, tile_methods
 
 name = "tilespmv-shares"
@@ -31,7 +31,7 @@ _HATCHES = ("", "....", "////", "xxxx", "", "----", "||||")
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `analysis.tiles.tile_shares`, of `tile`, else of `tile-deferred-coo`: both choose alike. Raises LeftOut."""
     tile_methods(rows)
-    return tile_shares(rows[rows["label"] == held(rows, METHODS[1:])[0]])
+    return tile_shares(rows[rows["label"] == verified_labels(rows, METHODS[1:])[0]])
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
