@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,7 @@ def _held(rows: pd.DataFrame | Path | str) -> tuple[pd.DataFrame, dict[str, Any]
 
 def _options(
     baseline: str | None, highlight: Sequence[str] | None, emulated: bool, names: Sequence[str]
-) -> Mapping[str, Any]:
+) -> dict[str, Any]:
     given = [names] if isinstance(names, str) else names
     found = [published.get(name) for name in given]
     return {"baseline": baseline, "highlight": highlight, "with_emulated": emulated, "published": found}

@@ -1,8 +1,8 @@
 """Data of the page's script: the run's cases in columns, and the chart of each figure.
 
-If a figure is interactive on the page, its module has a function `chart(table, environment, options)`. It returns one of
-the kinds of chart in this module: `points`, `curves`, `spans`, `shares` or `cells`. templates/charts.js draws them from
-the page's cases or from a table of the chart.
+If a figure is interactive on the page, its module has a function `chart(table, environment, options)`. It returns one
+of the kinds of chart in this module: `points`, `curves`, `spans`, `shares` or `cells`. templates/charts.js draws them
+from the page's cases or from a table of the chart.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FIELDS = {
 MATRIX = {"scale": "matrix", "label": "matrices, most nonzeros last"}
 
 
-def axis(field: str, label: str, scale: str = "log", ticks: str = "plain") -> dict[str, str]:
+def axis(field: str, label: str, scale: str = "log", ticks: str = "plain") -> dict[str, Any]:
     """An axis. scale: log, linear, symlog (from 0 on) or matrix. ticks: plain, count, time, byte or share."""
     return {"field": field, "label": label, "scale": scale, "ticks": ticks}
 
@@ -45,7 +45,7 @@ INTENSITY = axis("intensity", "arithmetic intensity, flop/byte")
 
 
 def points(
-    x: Mapping[str, str], y: Mapping[str, str], table: pd.DataFrame | None = None, **more: Any
+    x: Mapping[str, Any], y: Mapping[str, Any], table: pd.DataFrame | None = None, **more: Any
 ) -> dict[str, Any]:
     """One point per case.
 
@@ -60,12 +60,12 @@ def rates(table: pd.DataFrame) -> dict[str, Any]:
     return points(MATRIX, GFLOPS, panels(table, "setting")[["panel", "label", "matrix", "gflops"]])
 
 
-def curves(x: Mapping[str, str], y: Mapping[str, str], table: pd.DataFrame | None = None) -> dict[str, Any]:
+def curves(x: Mapping[str, Any], y: Mapping[str, Any], table: pd.DataFrame | None = None) -> dict[str, Any]:
     """Step functions, one per format; without a table, performance profiles of the page's cases."""
     return {"kind": "curves", "x": x, "y": y, "table": table}
 
 
-def spans(x: Mapping[str, str], table: pd.DataFrame | None = None, **more: Any) -> dict[str, Any]:
+def spans(x: Mapping[str, Any], table: pd.DataFrame | None = None, **more: Any) -> dict[str, Any]:
     """Distribution of a value over matrices, one row per format.
 
     more: of (the field), mean (geometric mean with coverage), low and high (ends of the axis; high stands for never).

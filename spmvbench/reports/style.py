@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from textwrap import fill
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -19,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, Formatter, LogLocator, NullFormatter
+from matplotlib.typing import LineStyleType
 
 WIDTH = 11.0  # inches of every figure, so that text has one size on the page
 GREY, INK = "#b4b4b4", "#222222"
@@ -27,7 +29,7 @@ _SECONDS = EngFormatter(unit="s")
 # Okabe & Ito 2008 without yellow, which is lost on white, and two dark hues of Tol's that stay apart from them.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#44AA99")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")  # templates/charts.js draws the same
-_LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 1, 2)))
+_LINES: Sequence[LineStyleType] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 1, 2)))
 _HATCHES = ("", "////", "....", "xxxx")
 COLOR = _COLORS[0]  # of what is drawn alone
 MOST_NAMED = 16  # of what is missing
@@ -41,7 +43,7 @@ class Mark:
 
     color: str
     marker: str
-    line: object
+    line: LineStyleType
     filled: bool = True
 
     @property
@@ -179,7 +181,7 @@ def _shorter(svg: bytes) -> bytes:
     return re.sub(rb' (?:d|x|y)="[^"]*"', lambda place: re.sub(rb"(\.\d\d)\d+", rb"\1", place[0]), svg)
 
 
-def grid(panels: int, columns: int, height: float = 3.6, **options: object) -> tuple[Figure, list[Axes]]:
+def grid(panels: int, columns: int, height: float = 3.6, **options: Any) -> tuple[Figure, list[Axes]]:
     """A figure of `panels` axes in rows of `columns`; height of a row in inches. `options` as for plt.subplots."""
     rows = -(-panels // columns)
     figure = Figure(figsize=(WIDTH, rows * height + 0.6))
@@ -214,7 +216,7 @@ def emulated_across(figure: Figure) -> None:
         )  # fmt: skip
 
 
-def plain_ticks(axis: Axis, formatter: str | Formatter = "{x:g}") -> None:
+def plain_ticks(axis: Axis, formatter: str | Formatter | Callable[[float, Any], str] = "{x:g}") -> None:
     """Plain numbers on a logarithmic axis, with more of them between the tens where few tens are in sight."""
     low, high = axis.get_view_interval()
     subs = (1, 1.5, 2, 3, 4, 5, 7) if high < 5 * low else (1, 2, 5) if high < 300 * low else (1,)
@@ -247,7 +249,7 @@ def coarse(values: np.ndarray, low: float, high: float, parts: int = 200) -> np.
 def order_of(table: pd.DataFrame, shown: Mapping[str, Mark]) -> list[str]:
     """Formats of a table in the order to draw them: the grey ones first, so that they lie below."""
     present = set(table["label"])
-    return sorted(present - set(shown)) + [label for label in reversed(shown) if label in present]
+    return sorted(present - set(shown)) + [label for label in reversed(list(shown)) if label in present]
 
 
 def bars(axes: Axes, heights: pd.DataFrame, shown: Mapping[str, Mark]) -> None:
@@ -294,7 +296,7 @@ def scatter(axes: Axes, table: pd.DataFrame, x: str, y: str, shown: Mapping[str,
         zorder, alpha = -1, 0.4
         axes.set_rasterization_zorder(0)
     groups = dict(list(table.groupby(table["label"].where(table["label"].isin(shown.keys()), ""))))
-    for label in ["", *reversed(shown)]:
+    for label in ["", *reversed(list(shown))]:
         if label in groups:
             mark = shown.get(label, OTHERS)
             axes.scatter(

@@ -384,9 +384,9 @@ def unfit(table: pa.Table, columns: Mapping[str, tuple[str, str]] = COLUMNS) -> 
             for place in np.flatnonzero(there & ~((times >= _SHORTEST) & (times <= _LONGEST))):
                 found.setdefault(int(place), f"{name} is {times[place]:g} seconds")
     if "density" in columns:
-        for place, row in enumerate(table.to_pylist()):
+        for number, row in enumerate(table.to_pylist()):
             if why := _description_fault(row):
-                found.setdefault(place, why)
+                found.setdefault(number, why)
     return found
 
 
@@ -425,11 +425,11 @@ def _has_shape(name: str, held: Any) -> bool:
         return _numbers(list(held.values()))
     if name == "params":
         return all(isinstance(value, str | int | float | bool | None) for value in held.values())
-    shares = held.get("tile_share"), held.get("nnz_share")
+    shares = [held[key] for key in ("tile_share", "nnz_share") if held.get(key) is not None]
     levels = [held[key] for key in ("level_seconds", "level_kernel", "level_found") if key in held]
     return (
-        (shares == (None, None) or all(isinstance(share, dict) and _numbers(list(share.values())) for share in shares))
-        and (shares == (None, None) or shares[0].keys() <= shares[1].keys())
+        all(isinstance(share, dict) and _numbers(list(share.values())) for share in shares)
+        and (not shares or (len(shares) == 2 and shares[0].keys() <= shares[1].keys()))
         and (not levels or (len(levels) == 3 and all(isinstance(of, list) and _numbers(of) for of in levels)))
         and _numbers([held.get("partition_s", 0.0)])
     )

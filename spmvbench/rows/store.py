@@ -190,9 +190,10 @@ def measured(run_folder: Path, *, settled: bool = False, max_bytes: int | None =
     those skipped for their size that have room under `max_bytes` (None: the device's own limit, as far as a session has
     recorded it). settled: without those that failed, either.
     """
+    limit_now: float = math.inf if max_bytes is None else max_bytes
     if max_bytes is None:
         limits = [session.get("default_max_bytes") for session in _sessions(run_folder)]
-        max_bytes = next(filter(None, reversed(limits)), math.inf)
+        limit_now = next(filter(None, reversed(limits)), math.inf)
     rows, _ = _fitting(run_folder, _CASES)
     names = ("case_id", "source_hash", "matrix_sha256", "status", "bytes_needed", "bytes_limit")
     return {
@@ -200,7 +201,7 @@ def measured(run_folder: Path, *, settled: bool = False, max_bytes: int | None =
         for case_id, source_hash, matrix, status, needed, limit in zip(
             *(rows[name].to_pylist() for name in names), strict=True
         )
-        if matrix and (status in SETTLED or not settled) and not 0 < limit < needed <= max_bytes
+        if matrix and (status in SETTLED or not settled) and not 0 < limit < needed <= limit_now
     }
 
 

@@ -367,7 +367,7 @@ def test_tile_shares_are_of_right_rows_once_a_matrix_in_the_order_of_nonzeros():
     assert table["nonzeros"].tolist() == [1.0, 0.0, 1.0, 0.0]
 
 
-def test_shares_of_parts_are_of_their_sum_and_experiments_count():
+def test_shares_of_kernels_are_of_their_sum_and_experiments_count():
     table = rows(
         row("a", "hyb", 1.0, t_kernels=json.dumps({"ell": 0.6, "coo": 0.2})),
         row("a", "trial", 1.0, t_kernels=json.dumps({"add": 0.5}), experiment=True),
@@ -375,7 +375,7 @@ def test_shares_of_parts_are_of_their_sum_and_experiments_count():
         row("a", "csr", 1.0),
     )
     found = kernel_times(table)
-    assert found[["label", "part", "seconds"]].to_numpy().tolist() == [
+    assert found[["label", "kernel", "seconds"]].to_numpy().tolist() == [
         ["hyb", "ell", 0.6], ["hyb", "coo", 0.2], ["trial", "add", 0.5],
     ]  # fmt: skip
     assert found["share"].tolist() == pytest.approx([0.75, 0.25, 1.0])

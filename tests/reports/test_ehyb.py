@@ -34,7 +34,10 @@ def test_family_is_drawn_whole(unrendered, ehyb_rows, environment, tmp_path):
 
 def test_run_without_ehyb_or_its_matrices_leaves_all_out_for_one_reason(rows, measured, environment, tmp_path):
     without = measured[~measured["format"].str.startswith("ehyb")]
-    reasons = {"no right row of ehyb, ehyb-rcm": without, "the run holds none of the 92 matrices of EHYB's paper": rows}
+    reasons = {
+        "no verified row of ehyb, ehyb-rcm": without,
+        "the run holds none of the 92 matrices of EHYB's paper": rows,
+    }
     for said, held in reasons.items():
         report = page.write(held, environment, tmp_path, names=["ehyb"])
         ((reason, names),) = report.left_out.items()
@@ -57,7 +60,7 @@ def test_figures_say_what_is_missing(name, measured, options, environment):
         picture = figure.draw(figure.data(measured, options), environment, options)
     above = picture.get_suptitle().replace("\n", " ")
     assert "Of the paper's 92 matrices the run holds 2." in above
-    assert "No right row in this run: merge-csr, cusparse-csr-alg2." in above
+    assert "No verified row in this run: merge-csr, cusparse-csr-alg2." in above
 
 
 def test_lines_show_both_kernels_of_ehyb_and_of_rivals(measured, options):

@@ -249,12 +249,12 @@ def test_marks_are_told_apart_by_colour_and_by_marker_and_by_line():
     assert len({str(mark.line) for mark in others}) == len(others)
 
 
-def test_parts_that_differ_by_a_width_are_one(ready, options):
+def test_kernels_that_differ_by_a_width_are_one(ready, options):
     known = ready[ready["t_kernels"] != ""].copy()
     known["t_kernels"] = json.dumps({"ell_22": 2e-6, "ell_32": 1e-6, "csr_52": 1e-6, "csr": 0.0})
-    (parts,) = figures.choose(["parts"])
-    table = parts.data(known, options)
-    found = table[["label", "part", "share"]].drop_duplicates().to_numpy().tolist()
+    (breakdown,) = figures.choose(["kernels"])
+    table = breakdown.data(known, options)
+    found = table[["label", "kernel", "share"]].drop_duplicates().to_numpy().tolist()
     assert found == [["hyb", "ell", 0.75], ["hyb", "csr", 0.25]]
 
 

@@ -94,7 +94,7 @@ def test_ratio_is_that_to_the_best_right_row(few):
 def test_cells_show_two_digits_or_what_became_of_the_case(few):
     (panel,) = panels_of(drawn(few))
     assert texts_of(panel.get_yticklabels()) == [
-        "ELLPACK", "sell (own)", "ell", "CSR", "csr", "csr-broken", "DIA", "dia",
+        "ELLPACK", "sell (project)", "ell", "CSR", "csr", "csr-broken", "DIA", "dia",
     ]  # fmt: skip
     cells = {tuple(int(place) for place in text.get_position()): text for text in panel.texts}
     shown = [[cells[x, y].get_text() if (x, y) in cells else "" for x in (0, 1)] for y in range(8)]
@@ -107,7 +107,7 @@ def test_cells_show_two_digits_or_what_became_of_the_case(few):
 
 def test_rows_from_before_families_were_kept_are_one_group_without_a_heading(few):
     (panel,) = panels_of(drawn(few.assign(family="")))
-    assert texts_of(panel.get_yticklabels()) == ["sell (own)", "ell", "csr", "csr-broken", "dia"]
+    assert texts_of(panel.get_yticklabels()) == ["sell (project)", "ell", "csr", "csr-broken", "dia"]
 
 
 def test_first_setting_with_a_right_row_is_drawn_and_all_are_in_the_table(few):

@@ -166,7 +166,7 @@ def test_patterns_are_whole_and_enlarged(surveyed, options):
 @pytest.mark.parametrize("name", ["row-lengths", "patterns"])
 def test_a_run_older_than_descriptions_says_so_in_one_line(surveyed, options, environment, name):
     for none in (None, options.matrices.iloc[:0]):
-        with pytest.raises(figures.LeftOut, match=r"keeps no descriptions of its matrices \(matrices.parquet\)"):
+        with pytest.raises(figures.LeftOut, match=r"has no descriptions of its matrices \(matrices.parquet\)"):
             figure(name).data(surveyed, figures.Options("csr-rg", {}, none))
     sha = surveyed.loc[surveyed["matrix"] == "Norris/lung2", "matrix_sha256"].iloc[0]
     some = figures.Options("csr-rg", {}, options.matrices[options.matrices["matrix_sha256"] != sha])
@@ -182,14 +182,14 @@ def test_profiles_of_the_run_and_of_table_8_stand_beside_each_other(surveyed, op
     assert share_within(theirs, 1.5, by="name").to_dict() == expected.to_dict()
     assert set(theirs["label"]) == {"csr-rg", "csr-jsr", "hdi", "ell-psblas", "hll", "hyb", "sell-p"}
     said = words("profile", table, options, environment)
-    assert "ELL (ell-psblas)" in said and "No right row" not in said
+    assert "ELL (ell-psblas)" in said and "No verified row" not in said
 
 
 def test_formats_of_the_survey_that_the_run_lacks_are_named(surveyed, options, alone, environment):
     few = surveyed[surveyed["label"].isin(["csr-rg", "hyb"])]
     for name, chosen in (("profile", options), ("profile", alone), ("roofline", options), ("published", options)):
         said = words(name, figure(name).data(few, chosen), chosen, environment)
-        assert "No right row in this run: JSR, HDI, ELL, HLL, SELL-P" in said
+        assert "No verified row in this run: JSR, HDI, ELL, HLL, SELL-P" in said
 
 
 def test_the_nearest_of_several_formats_stands_for_the_survey_s(surveyed):
@@ -198,7 +198,7 @@ def test_the_nearest_of_several_formats_stands_for_the_survey_s(surveyed):
     )
     assert survey.roles(both)["CSR"] == "csr-rg"
     assert survey.roles(both[both["label"] != "csr-rg"])["CSR"] == "csr-vector"
-    with pytest.raises(figures.LeftOut, match="no right row of csr-rg, csr-vector"):
+    with pytest.raises(figures.LeftOut, match="no verified row of csr-rg, csr-vector"):
         survey.roles(both[both["status"] == "skipped"])
 
 

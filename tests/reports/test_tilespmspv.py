@@ -78,15 +78,15 @@ def test_dense_comparators_stand_beside_every_density_with_their_one_time(table,
 
 def test_a_run_without_sparse_vectors_or_searches_says_so(table, options):
     for name, missing in (("densities", "tile-spmspv"), ("searches", "tile-bfs"), ("preprocessing", "tile-bfs")):
-        with pytest.raises(figures.LeftOut, match=f"no right row of {missing}"):
+        with pytest.raises(figures.LeftOut, match=f"no verified row of {missing}"):
             data(name, table[table["op"] == "spmv"], options)
-    with pytest.raises(figures.LeftOut, match="no right row of bfs-push, bfs-do"):
+    with pytest.raises(figures.LeftOut, match="no verified row of bfs-push, bfs-do"):
         data("searches", table[table["format"] == "tile-bfs"], options)
-    with pytest.raises(figures.LeftOut, match=r"no right row of tile-bfs\[kernels=1\], tile-bfs\[kernels=12\]"):
+    with pytest.raises(figures.LeftOut, match=r"no verified row of tile-bfs\[kernels=1\], tile-bfs\[kernels=12\]"):
         data("kernels", table[~table["label"].str.contains("kernels")], options)
-    with pytest.raises(figures.LeftOut, match="no right row keeps the levels"):
+    with pytest.raises(figures.LeftOut, match="no verified row keeps the levels"):
         data("levels", table.assign(detail=""), options)
-    with pytest.raises(figures.LeftOut, match="no right row of GHS_psdef/audikw_1"):
+    with pytest.raises(figures.LeftOut, match="no verified row of GHS_psdef/audikw_1"):
         data("enterprise", table[table["name"] != "audikw_1"], options)
     with pytest.raises(figures.LeftOut, match="the run holds none of the 2,757 matrices"):
         data("searches", table.assign(matrix="synthetic/" + table["name"]), options)

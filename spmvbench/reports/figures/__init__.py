@@ -52,6 +52,13 @@ class Options:
     published: Sequence[Published] = ()
     every: Mapping[str, Mark] = field(default_factory=dict)
 
+    @property
+    def required_baseline(self) -> str:
+        """The baseline. Raises LeftOut if there is none."""
+        if self.baseline is None:
+            raise LeftOut("no format is verified that others could be compared with")
+        return self.baseline
+
     def marks_of(self, labels: Sequence[str]) -> dict[str, Mark]:
         """The marks of these formats, which are the same in every figure."""
         return style.marks_of(labels, {**self.marks, **self.every})

@@ -31,7 +31,7 @@ AT_ONCE, NEVER = 0.5, 3e6
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `analysis.breakeven.overheads`, of hot settings if there are any."""
-    return of_one_path(overheads(hot(rows), options.baseline))
+    return of_one_path(overheads(hot(rows), options.required_baseline))
 
 
 def _never(rows: pd.DataFrame) -> str:

@@ -51,11 +51,13 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
                 near = curve[curve["tau"] <= limit]
                 near = near.iloc[style.coarse(*(np.log(v) for v in (near["tau"].to_numpy(), 1.0, limit)))]
                 offset = 0.02 * list(options.marks).index(label) if label in options.marks else 0
-                marked = {} if mark is style.OTHERS else {"marker": mark.marker, "markevery": (offset, 0.18)}
+                marked: dict[str, Any] = (
+                    {} if mark is style.OTHERS else {"marker": mark.marker, "markevery": (offset, 0.18)}
+                )
                 ax.step(
                     np.append(near["tau"], limit), np.append(near["rho"], near["rho"].iloc[-1]), where="post",
                     color=mark.color, linestyle=mark.line, linewidth=0.8 if mark is style.OTHERS else 1.7,
-                    markersize=5, **marked,
+                    markersize=5, **({} if mark is style.OTHERS else marked),
                 )  # fmt: skip
             ax.set(ylim=(0, 1.02), xlim=(1, limit), xlabel="tau: time over the best time")
         whole.set(xscale="log", title=setting, ylabel="share of matrices within tau")

@@ -25,7 +25,7 @@ performance = True
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, matrix, label, nnz, speedup."""
-    return speedups(rows, options.baseline)
+    return speedups(rows, options.required_baseline)
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:

@@ -26,7 +26,7 @@ performance = True
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `analysis.speedup.speedup_summary`."""
-    return speedup_summary(rows, options.baseline)
+    return speedup_summary(rows, options.required_baseline)
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:

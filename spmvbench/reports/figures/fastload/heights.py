@@ -15,12 +15,12 @@ from spmvbench.analysis.speedup import pair_speedups
 from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.fastload import (
-    missing_formats,
     collected,
     marks_in,
+    missing_formats,
+    note_coverage,
     published,
     rival_labels,
-    note_coverage,
     variants,
 )
 

@@ -12,7 +12,7 @@ from matplotlib.ticker import EngFormatter
 from spmvbench.analysis.cases import one_per_matrix
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import LeftOut, Options
-from spmvbench.reports.figures.fastload import missing_formats, four, marks_in, most_advanced, rival_labels
+from spmvbench.reports.figures.fastload import four, marks_in, missing_formats, most_advanced, rival_labels
 
 name = "fastload-memory"
 title = "FastLoad, Fig. 11: peak memory"

@@ -13,12 +13,12 @@ from spmvbench.analysis.cases import one_per_matrix
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.fastload import (
-    missing_formats,
     collected,
     marks_in,
+    missing_formats,
     most_advanced,
-    rival_labels,
     note_coverage,
+    rival_labels,
 )
 
 name = "fastload-preprocessing"

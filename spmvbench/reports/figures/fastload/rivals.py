@@ -12,12 +12,12 @@ from spmvbench.analysis.cases import hot
 from spmvbench.reports import head_to_head
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.fastload import (
-    missing_formats,
     collected,
     marks_in,
+    missing_formats,
     most_advanced,
-    rival_labels,
     note_coverage,
+    rival_labels,
 )
 
 name = "fastload-rivals"

@@ -13,7 +13,7 @@ from spmvbench.analysis.kernel_breakdown import kernel_times
 from spmvbench.analysis.ranking import ranked
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import LeftOut, Options
-from spmvbench.reports.figures.fastload import missing_formats, collected, marks_in, rival_labels, note_coverage
+from spmvbench.reports.figures.fastload import collected, marks_in, missing_formats, note_coverage, rival_labels
 
 name = "fastload-two-phase"
 title = "FastLoad, Fig. 5: what loading side by side could gain"
@@ -32,12 +32,12 @@ AGAINST = ("TileSpMV", "cuSPARSE", "CSR5")
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, matrix, label, nnz, gflops. Raises LeftOut without two-phase or without a rival."""
-    parts = kernel_times(rows[rows["format"] == "two-phase"])
-    parts = parts[parts["part"].isin(PHASES)]
-    if parts.empty:
-        raise LeftOut("no verified row of two-phase with the times of its parts")
+    kernels = kernel_times(rows[rows["format"] == "two-phase"])
+    kernels = kernels[kernels["kernel"].isin(PHASES)]
+    if kernels.empty:
+        raise LeftOut("no verified row of two-phase with a kernel breakdown")
     keys = ["setting", "matrix", "label", "nnz"]
-    phases = parts.groupby(keys, observed=True)["seconds"].agg(["sum", "size"]).reset_index()
+    phases = kernels.groupby(keys, observed=True)["seconds"].agg(["sum", "size"]).reset_index()
     phases = phases[(phases["size"] == len(PHASES)) & (phases["nnz"] > 0)]
     phases = phases.assign(gflops=2e-9 * phases["nnz"] / phases["sum"])
     whole = rows[rows["label"].isin(rival_labels(rows, AGAINST).values()) & rows["matrix"].isin(phases["matrix"])]

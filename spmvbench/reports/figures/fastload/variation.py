@@ -14,12 +14,12 @@ from spmvbench.reports import charts, style
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.fastload import (
     OWN,
-    missing_formats,
     collected,
     marks_in,
+    missing_formats,
     most_advanced,
-    rival_labels,
     note_coverage,
+    rival_labels,
 )
 
 name = "fastload-variation"

@@ -124,14 +124,13 @@ def described(rows: pd.DataFrame, options: Options, wanted: Sequence[str], most:
     """The descriptions of `most` matrices of the run, from even to uneven rows, and the matrices that have none.
 
     Those of `wanted` that the run has, then others at equal steps of the order. Columns matrix, nnz, row_len_cv and
-    those of bench.record.MATRIX_COLUMNS. Raises LeftOut where the run keeps no description.
+    those of rows.schema.MATRIX_COLUMNS. Raises LeftOut if the run has no descriptions.
     """
     about = rows[(rows["matrix_sha256"] != "") & (rows["nnz"] > 0)].drop_duplicates("matrix")
     about = about[["matrix", "matrix_sha256", "nnz", "row_len_cv"]].sort_values(["row_len_cv", "matrix"])
     kept = options.matrices
-    held = [] if kept is None else set(kept["matrix_sha256"]) & set(about["matrix_sha256"])
-    if not held:
-        raise LeftOut("the run keeps no descriptions of its matrices (matrices.parquet): it is older than those")
+    if kept is None or not set(kept["matrix_sha256"]) & set(about["matrix_sha256"]):
+        raise LeftOut("the run has no descriptions of its matrices (matrices.parquet): older versions wrote none")
     found = about.merge(kept.drop_duplicates("matrix_sha256"), on="matrix_sha256")
     chosen = found.index[found["matrix"].isin(wanted)][:most]
     rest = found.index.difference(chosen)

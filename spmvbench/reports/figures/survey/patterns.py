@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -63,12 +64,11 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     norm = LogNorm(every[every > 0].min(), 1)
     matrices = list(known["matrix"].unique())
     figure, axes = style.grid(4 * -(-len(matrices) // 2), 4, height=2.6)
-    image = None
     for place, matrix in enumerate(matrices):
         pair = axes[2 * place : 2 * place + 2]
         for ax, part in zip(pair, known[known["matrix"] == matrix].itertuples(), strict=False):
             cells = part.density.reshape(part.down, part.across)
-            image = style.density(ax, cells, norm, (part.first_row, part.first_col), (part.rows, part.cols))
+            style.density(ax, cells, norm, (part.first_row, part.first_col), (part.rows, part.cols))
             ax.set_title(matrix.rpartition("/")[2] if part.part == "whole" else "enlarged", fontsize=9)
             for axis in (ax.xaxis, ax.yaxis):
                 axis.set_major_locator(MaxNLocator(3, integer=True))
@@ -79,7 +79,12 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     for ax in axes:
         ax.set_visible(bool(ax.images))
     bar = figure.colorbar(
-        image, ax=axes, label="share of places that hold an entry", location="bottom", shrink=0.4, aspect=40
+        ScalarMappable(norm, "viridis_r"),
+        ax=axes,
+        label="share of places that hold an entry",
+        location="bottom",
+        shrink=0.4,
+        aspect=40,
     )
     style.plain_ticks(bar.ax.xaxis)
     style.missing(figure, list(table.loc[table["part"].isna(), "matrix"]), "Measured before runs kept this")

@@ -56,7 +56,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         else:
             ax.bar(part["length"], part["rows"], width=0.8, color=style.COLOR)
             ax.set_xlim(part["length"].min() - 1, part["length"].max() + 1)
-            ax.xaxis.get_major_locator().set_params(integer=True)
+            ax.locator_params(axis="x", integer=True)
             ax.yaxis.set_major_formatter(style.COUNTS)
     style.missing(figure, list(table.loc[table["rows"].isna(), "matrix"]), "Measured before runs kept this")
     return figure

@@ -33,7 +33,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `analysis.breakeven.overheads`, of the tile methods and csr5. Raises LeftOut without a tile method."""
     tile_methods(rows)
     labels = verified_labels(rows, (*METHODS, "csr5"))
-    table = overheads(hot(rows), options.baseline)
+    table = overheads(hot(rows), options.required_baseline)
     return table[table["label"].isin(labels) & (table["nnz"] > 0)]
 
 
