@@ -37,9 +37,7 @@ def echo_results(rows: pd.DataFrame) -> None:
     if ranked:
         click.echo("\nBehind best: geometric mean over all matrices of time over the best time; where none was right,")
         click.echo(f"{SLOWDOWN_CAP:g} counts. It orders the table. Times within {100 * (TIE - 1):.1f} % are tied.")
-        click.echo(
-            "Kernel own: this project's, where a paper has another or none; = NAME: the same program on every matrix."
-        )
+        click.echo("Kernel project: this project's, not a paper's; = NAME: the same program as NAME on every matrix.")
     _echo_reasons(rows)
 
 
