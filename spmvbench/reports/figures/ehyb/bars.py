@@ -16,8 +16,8 @@ from spmvbench.reports.figures.ehyb import SET, panels, rates
 name = "ehyb-bars"
 title = "EHYB, Fig. 3 and 5: matrices one by one"
 caption = (
-    "GFLOPS on the 16 matrices with the most nonzeros, those of the paper's set before others; the paper's text does "
-    "not name the 16 of its figure."
+    "GFLOPS on the 16 matrices with the most nonzeros, those of the paper's set first; the paper does not name the 16 "
+    "matrices of its figure."
 )
 papers = "Chen 2022, Figures 3 and 5"
 order = 320

@@ -1,4 +1,4 @@
-"""Fig. 6: what partitioning and reordering cost, in SpMVs."""
+"""Fig. 6: cost of partitioning and reordering, in SpMVs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from spmvbench.reports.figures.ehyb import methods, note_coverage
 name = "ehyb-preprocessing"
 title = "EHYB, Fig. 6: preprocessing"
 caption = (
-    "Partitioning, on one thread of the host, and reordering, which is the rest of the conversion, over the time of "
-    "one SpMV in the same format, on the 16 matrices with the most nonzeros. A partition that came from the cache "
-    "counts with the seconds that it took when it was made. The paper, METIS with 16 threads: partitioning 400 to "
-    "1,500 SpMVs, reordering 50 to 400."
+    "Partitioning, on one host thread, and reordering, the rest of the conversion, over the time of one SpMV in the "
+    "same format, on the 16 matrices with the most nonzeros. A cached partition counts with the time that it took "
+    "originally. The paper, METIS with 16 threads: partitioning 400 to 1,500 SpMVs, reordering 50 to 400."
 )
 papers = "Chen 2022, Figure 6"
 order = 340

@@ -16,7 +16,7 @@ from spmvbench.reports.figures import collected as every_collected
 
 FASTLOAD = ("fastload", "fastload-opt")  # the second has equal rows added up within a warp
 IMPROVED = ("fastload-opt", "fastload[optimized=true]")  # two names of one format
-# The paper's rivals, and the formats here that can stand for each, the nearest first. Of cuSPARSE it names no
+# The paper's rivals, and the formats that correspond to each, the most similar first. Of cuSPARSE it names no
 # algorithm; its text gives the basic CSC a warp a column, its program a thread.
 RIVALS = {
     "cuSPARSE": ("cusparse-csr-alg1", "cusparse-csr-alg2"),
@@ -26,7 +26,7 @@ RIVALS = {
 }
 is_paper_matrix = every_collected
 PAPER_MATRICES = "the 2,757 matrices of FastLoad's paper, the SuiteSparse collection"
-OWN = ", own kernel"  # behind a rival's name, where the run holds this bench's kernel beside its authors'
+PROJECT = ", project kernel"  # suffix of a rival's name, if the run has both this project's and the authors' kernel
 HEIGHTS = ("none", "1", "2", "4", "8", "16", "32", "improved")
 MATRICES = 2757  # of the SuiteSparse collection, in the paper
 
@@ -37,15 +37,16 @@ def compared_formats() -> Sequence[str]:
 
 
 def most_advanced(rows: pd.DataFrame) -> str:
-    """The label of FastLoad in the run: with both improvements where measured so, else by default. Raises LeftOut."""
+    """The label of FastLoad in the run: with both improvements if measured, else the default. Raises LeftOut."""
     best = verified_labels(rows, FASTLOAD)[0]
     measured = set(verified(rows)["label"])
     return next((label for label in IMPROVED if label in measured), best)
 
 
 def variants(rows: pd.DataFrame) -> dict[str, str]:
-    """The labels of FastLoad that the run holds, and the height of each (improved: with equal rows added up), as the
-    paper orders them. Raises LeftOut without any.
+    """Labels of FastLoad in the run and the height of each (improved: equal rows summed), in the paper's order.
+
+    Raises LeftOut if there is none.
     """
     verified_labels(rows, FASTLOAD)
     measured = verified(rows)
@@ -56,16 +57,16 @@ def variants(rows: pd.DataFrame) -> dict[str, str]:
 
 
 def rival_labels(rows: pd.DataFrame, names: Iterable[str] = tuple(RIVALS)) -> dict[str, str]:
-    """The label that stands for each of these rivals, where the run holds one. Raises LeftOut without any.
+    """The label in the run for each of these rivals. Raises LeftOut if there is none.
 
-    It is that of the authors' kernel where the run holds it; that of ours follows under the rival's name and OWN.
+    If the run has the authors' kernel, it is that one's, and this project's kernel follows as the name + PROJECT.
     """
     found: dict[str, str] = {}
     for name in names:
         ours = labels_of(rows, RIVALS[name])[:1]
         *_, found[name] = both_kernels(rows, ours) or [""]
         if ours and found[name] != ours[0]:
-            found[name + OWN] = ours[0]
+            found[name + PROJECT] = ours[0]
     found = {name: label for name, label in found.items() if label}
     if not found:
         raise LeftOut(f"no verified row of {', '.join(RIVALS[name][0] for name in names)}")
@@ -73,7 +74,7 @@ def rival_labels(rows: pd.DataFrame, names: Iterable[str] = tuple(RIVALS)) -> di
 
 
 def missing_formats(labels: Iterable[str], names: Iterable[str] = tuple(RIVALS)) -> list[str]:
-    """Those of these rivals that none of the labels stands for."""
+    """The rivals without any of these labels."""
     keys = {label.partition("[")[0] for label in labels}
     return [name for name in names if not keys & set(RIVALS[name])]
 

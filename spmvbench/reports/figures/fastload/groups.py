@@ -20,9 +20,9 @@ from spmvbench.reports.tables import number
 name = "fastload-groups"
 title = "FastLoad, Fig. 1: mean times by group"
 caption = (
-    "Geometric mean of the time of one SpMV over the matrices of a group that all of these methods got right, in "
-    "microseconds; the paper's, on an RTX 3090 Ti over the whole group, in brackets. Beside the group stands how many "
-    "of its matrices these are. The paper sorts x and sets y to zero outside of its times, here both count."
+    "Geometric mean of the time of one SpMV over the matrices of a group that are verified for all of these methods, "
+    "in microseconds; in brackets the paper's, on an RTX 3090 Ti over the whole group. The number of these matrices "
+    "follows the group's name. The paper sorts x and sets y to zero outside of its times; here both count."
 )
 papers = "Hu et al. 2024, Figure 1"
 order = 410

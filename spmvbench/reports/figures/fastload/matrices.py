@@ -17,8 +17,8 @@ from spmvbench.reports.figures.fastload import HEIGHTS, four, variants
 name = "fastload-matrices"
 title = "FastLoad, Fig. 9: heights of blocks on four matrices"
 caption = (
-    "GFLOPS for each limit of the height of blocks, and with equal rows added up within a warp (improved, height 1), "
-    "on the largest matrix of each of the four kinds with the largest; the paper's text does not name its four. The "
+    "GFLOPS for each limit of the height of blocks, and with equal rows summed within a warp (improved, height 1), on "
+    "the largest matrix of each of the four kinds with the largest matrices; the paper does not name its four. The "
     "paper: improved is the fastest on all four, on one of them by far."
 )
 papers = "Hu et al. 2024, Figure 9"

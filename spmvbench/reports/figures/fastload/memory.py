@@ -17,9 +17,9 @@ from spmvbench.reports.figures.fastload import four, marks_in, missing_formats, 
 name = "fastload-memory"
 title = "FastLoad, Fig. 11: peak memory"
 caption = (
-    "The most device memory held while a matrix was converted on the device, CSR that it comes from included, on the "
-    "largest matrix of each of the four kinds with the largest. The paper: FastLoad takes more than the basic CSC, "
-    "cuSPARSE, CSR5 and TileSpMV on all of its four, by its three auxiliary arrays."
+    "Peak device memory during conversion on the device, including the CSR input, on the largest matrix of each of the "
+    "four kinds with the largest matrices. The paper: FastLoad takes more than the basic CSC, cuSPARSE, CSR5 and "
+    "TileSpMV on all of its four matrices, because of its three auxiliary arrays."
 )
 papers = "Hu et al. 2024, Figure 11"
 order = 480

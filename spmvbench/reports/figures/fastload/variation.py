@@ -13,7 +13,7 @@ from spmvbench.analysis.speedup import pair_speedups
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.fastload import (
-    OWN,
+    PROJECT,
     collected,
     marks_in,
     missing_formats,
@@ -23,11 +23,11 @@ from spmvbench.reports.figures.fastload import (
 )
 
 name = "fastload-variation"
-title = "FastLoad, Fig. 8: speed-up by variation of the rows"
+title = "FastLoad, Fig. 8: speed-up by variation of row lengths"
 caption = (
-    "The speed-up of FastLoad over each rival, by the coefficient of variation of the row lengths (0 is every row "
-    "alike): above the line FastLoad is faster. The paper: most of the gain lies where rows vary little; over TileSpMV "
-    "little is left where they vary much."
+    "Speed-up of FastLoad over each rival, by the coefficient of variation of the row lengths (0: all rows are equally "
+    "long); above the line FastLoad is faster. The paper: the gain is largest if row lengths vary little; over "
+    "TileSpMV there is little gain if they vary much."
 )
 papers = "Hu et al. 2024, Figure 8"
 order = 440
@@ -43,7 +43,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """
     label, others = most_advanced(rows), rival_labels(rows)
     found = pair_speedups(hot(rows), [(label, rival) for rival in others.values()])
-    found["method"] = found["over"].map({rival: name.removesuffix(OWN) for name, rival in others.items()})
+    found["method"] = found["over"].map({rival: name.removesuffix(PROJECT) for name, rival in others.items()})
     variation = rows.drop_duplicates("matrix").set_index("matrix")["row_len_cv"]
     found = found.join(variation, on="matrix")
     return found[["setting", "matrix", "label", "over", "method", "row_len_cv", "speedup"]]

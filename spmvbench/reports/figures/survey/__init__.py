@@ -16,7 +16,7 @@ from spmvbench.reports.figures import LeftOut, Options
 
 PAPER = "survey"
 PAPER_MATRICES = "the survey's matrices (the set survey34)"
-MOST_FORMATS, MOST_MATRICES = 24, 100  # of a table on the page; its CSV file holds all
+MOST_FORMATS, MOST_MATRICES = 24, 100  # in a table of the page; its CSV file has all
 
 
 def is_paper_matrix(matrices: pd.Series) -> pd.Series:
@@ -30,7 +30,7 @@ def compared_formats() -> Sequence[str]:
 
 
 def formats() -> Mapping[str, Sequence[str]]:
-    """The formats that the survey measured, by its names, and the keys here that each stands for."""
+    """The formats that the survey measured, by its names, with the keys that correspond to each."""
     return published.paper(PAPER).formats
 
 
@@ -53,7 +53,7 @@ def printed(options: Options) -> list[published.Published]:
 
 
 def named(found: Mapping[str, str]) -> dict[str, str]:
-    """How these roles are drawn, by label: the survey's name, and the key where it is another word."""
+    """Names in drawings, by label: the survey's name, and the key if it differs."""
     return {label: name if label == name.lower() else f"{name} ({label})" for name, label in found.items()}
 
 
@@ -91,7 +91,7 @@ def grids(
 ) -> list[tables.Table]:
     """A table for each value of the column `by` and each quantity, as `tables.by_matrix`.
 
-    The survey's formats stand first, then those that the report highlights, then others, as far as there is room.
+    The survey's formats come first, then highlighted ones, then others, up to MOST_FORMATS.
     quantities: heading, and how a number is shown, by column.
     """
     found = roles(table)
@@ -99,15 +99,15 @@ def grids(
     labels = [label for label in order if label in set(table["label"])]
     matrices = table["matrix"].unique()
     here = [f"{name} is {label}" for name, label in found.items() if label != name.lower()]
-    said = [f"the survey's {', '.join(here)}"] if here else []
+    notes = [f"the survey's {', '.join(here)}"] if here else []
     least = [label for label in found.values() if confidence(label) == CONFIDENCE[-1]]
-    said += [f"{', '.join(least)} after the {CONFIDENCE[-1]}"] if least else []
-    said += [
+    notes += [f"{', '.join(least)} after the {CONFIDENCE[-1]}"] if least else []
+    notes += [
         f"{most} of {len(names)} {what}, the file has all"
         for names, most, what in ((labels, MOST_FORMATS, "formats"), (matrices, MOST_MATRICES, "matrices"))
         if len(names) > most
     ]
-    more = f" ({'; '.join(said)})" if said else ""
+    more = f" ({'; '.join(notes)})" if notes else ""
     shown = table[table["matrix"].isin(matrices[:MOST_MATRICES])]
     return [
         tables.by_matrix(

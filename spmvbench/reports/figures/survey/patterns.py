@@ -1,4 +1,4 @@
-"""Fig. 10 and 12: where a matrix has its entries, as a whole and enlarged."""
+"""Fig. 10 and 12: sparsity patterns, whole and enlarged."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from spmvbench.reports.figures.survey import described
 name = "survey-patterns"
 title = "Survey, Fig. 10 and 12: sparsity patterns"
 caption = (
-    "The share of places that hold an entry, in the cells of a grid over the whole matrix (left) and over the part "
-    "around its fullest cell (right; where it lies has a red square), which is as wide as a cell of the left, or 128 "
-    "places. The matrices of the survey's figures that the run has, and others at equal steps from even rows to "
-    "uneven ones."
+    "Share of places with an entry, in the cells of a grid over the whole matrix (left) and over the part around its "
+    "fullest cell (right; a red square marks its position), which is as wide as a cell of the left grid, or 128 "
+    "places. The matrices of the survey's figures that the run has, and others at equal steps from even to uneven "
+    "rows."
 )
 papers = "Filippone et al. 2017, Figures 10 and 12"
 order = 150
@@ -81,7 +81,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     bar = figure.colorbar(
         ScalarMappable(norm, "viridis_r"),
         ax=axes,
-        label="share of places that hold an entry",
+        label="share of places with an entry",
         location="bottom",
         shrink=0.4,
         aspect=40,

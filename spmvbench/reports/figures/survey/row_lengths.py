@@ -1,4 +1,4 @@
-"""Fig. 9 and 11: how many rows are how long."""
+"""Fig. 9 and 11: distributions of row lengths."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from spmvbench.reports.figures.survey import described
 name = "survey-row-lengths"
 title = "Survey, Fig. 9 and 11: row lengths"
 caption = (
-    "Rows by their length, from the matrix with the most even rows to the one with the most uneven (by the "
+    "Number of rows by length, from the matrix with the most even rows to that with the most uneven ones (by the "
     "coefficient of variation, CV): those of the survey's figures that the run has, and others at equal steps. Both "
-    "axes are logarithmic where rows are longer than 100 entries; rows without entries stand at 0."
+    "axes are logarithmic if rows are longer than 100 entries; empty rows are drawn at 0."
 )
 papers = "Filippone et al. 2017, Figures 9 and 11"
 order = 140

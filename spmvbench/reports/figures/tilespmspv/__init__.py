@@ -14,14 +14,14 @@ from spmvbench.matrices.sets import members
 from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options, collected, verified_labels
 
-EVERY_OPERATION = True  # SpMV beside SpMSpV
+EVERY_OPERATION = True  # compares SpMV with SpMSpV
 SPARSE = "tile-spmspv"
 # The paper's three, as far as they are here: TileSpMV, cuSPARSE's BSR, a bucket algorithm; and what it lacks, the
 # plain push and the merge path.
 TILE_SPMV = ("tile-deferred-coo", "tile", "tile-csr")
 RIVALS = ("cusparse-bsr", "spmspv-bucket", "spmspv-csc-atomic", "merge-csr")
 SEARCH = "tile-bfs"
-SEARCHES = ("bfs-push", "bfs-do")  # stand in for Gunrock (push) and GSwitch (it changes direction)
+SEARCHES = ("bfs-push", "bfs-do")  # stand-ins for Gunrock (push) and GSwitch (direction-optimizing)
 SET = "tilespmspv12"  # the named set of the paper's Table 2
 MOST = 16  # matrices one by one
 is_paper_matrix, PAPER_MATRICES = collected, "the 2,757 matrices of TileSpMSpV's paper, the SuiteSparse collection"
@@ -38,11 +38,11 @@ def beside_dense(rows: pd.DataFrame) -> pd.DataFrame:
     The time of a product with a dense x does not depend on how dense another is. Settings by falling density.
     """
     sparse, dense = rows[rows["op"].str.startswith("spmspv@")], rows[rows["op"] == "spmv"]
-    alike = ["dtype", "mode", "device_name"]
-    settings = sparse[["setting", "op", *alike]].drop_duplicates()
+    same = ["dtype", "mode", "device_name"]
+    settings = sparse[["setting", "op", *same]].drop_duplicates()
     density = -settings["op"].str.partition("@")[2].astype(float)
     order = settings.assign(density=density).sort_values(["density", "setting"])["setting"].astype(str).tolist()
-    both = [sparse, settings.drop(columns="op").merge(dense.drop(columns="setting"), on=alike)]
+    both = [sparse, settings.drop(columns="op").merge(dense.drop(columns="setting"), on=same)]
     found = pd.concat([part.assign(setting=part["setting"].astype(str)) for part in both], ignore_index=True)
     found = found.assign(setting=pd.Categorical(found["setting"], list(dict.fromkeys(order)), ordered=True))
     return found.sort_values(["setting", "matrix", "label"], ignore_index=True)

@@ -15,8 +15,8 @@ from spmvbench.reports.figures.tilespmspv import SEARCH, bars, representative, s
 name = "tilespmspv-kernels"
 title = "TileBFS, Fig. 9: one, two and three kernels"
 caption = (
-    "GTEPS with Push-CSC alone, with Push-CSR beside it, and with Pull-CSC too, as the rule chooses among them. The "
-    "paper: on dielFilterV2clx faster by 2.32 and by 7.91 times (it does not say over which)."
+    "GTEPS with Push-CSC alone, with Push-CSC and Push-CSR, and with Pull-CSC as well, selected by the rule. The "
+    "paper: on dielFilterV2clx faster by 2.32 and by 7.91 times (it does not say than what)."
 )
 papers = "Ji et al. 2022, Figure 9"
 order = 540

@@ -18,11 +18,11 @@ from spmvbench.reports.figures.tilespmspv import SEARCH, SEARCHES, marks_in, sea
 name = "tilespmspv-levels"
 title = "TileBFS, Fig. 10: level by level"
 caption = (
-    "Time of every level of one search from the vertex of highest degree, measured by the device's clock outside of "
-    "the timed runs. Circles are levels of Push-CSC, squares of Push-CSR, triangles of a pull, diamonds of another "
-    "kernel. The paper: on in-2004 and msdoor TileBFS stays flat where Gunrock and GSwitch are at their peak; on "
-    "msdoor and cant a late level of Pull-CSC may take longer; roadNet-TX, with many and sparse tiles, is slower than "
-    "GSwitch."
+    "Time of every level of one search from the vertex of highest degree, measured by the device's clock in separate "
+    "runs. Circles are levels of Push-CSC, squares of Push-CSR, triangles of a pull, diamonds of another kernel. The "
+    "paper: on in-2004 and msdoor TileBFS has no peak at the levels at which Gunrock and GSwitch have theirs; on "
+    "msdoor and cant a late level of Pull-CSC may take longer; on roadNet-TX, with many sparse tiles, it is slower "
+    "than GSwitch."
 )
 papers = "Ji et al. 2022, Figure 10"
 order = 550

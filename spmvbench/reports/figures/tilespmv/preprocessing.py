@@ -1,4 +1,4 @@
-"""Fig. 11: what conversion costs, in SpMVs of one host thread and of the device."""
+"""Fig. 11: cost of conversion, in SpMVs of one host thread and of the device."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """Two panels per setting and path."""
     long = table.melt(["setting", "path", "label", "matrix"], list(_AGAINST), "against", "value").dropna(subset="value")
-    where = long["setting"].astype(str) + ", converted on the " + long["path"]
-    shown = charts.panels(long, where + ", " + long["against"].map(_AGAINST))
+    panel = long["setting"].astype(str) + ", converted on the " + long["path"]
+    shown = charts.panels(long, panel + ", " + long["against"].map(_AGAINST))
     up = charts.axis("value", "SpMVs", ticks="count") | {"one": True}
     return charts.points(charts.NNZ, up, shown[["panel", "label", "matrix", "value"]])

@@ -17,9 +17,9 @@ from spmvbench.reports.figures.tilespmv import METHODS, marks_in, tile_methods
 name = "tilespmv-space"
 title = "TileSpMV, Fig. 10: space"
 caption = (
-    "Bytes that were really allocated for CSR, for tiles in CSR and for tiles in the best format, on the 150 matrices "
-    "with the most nonzeros: in all, and over those of CSR. The paper: tile-csr takes as much as CSR or less on most "
-    "matrices and far more where tiles are very sparse; tile takes less than tile-csr, on some still more than CSR."
+    "Bytes allocated for CSR, for tiles in CSR and for tiles in the best format, on the 150 matrices with the most "
+    "nonzeros: in all, and over those of CSR. The paper: tile-csr takes as much as CSR or less on most matrices and "
+    "far more if tiles are very sparse; tile takes less than tile-csr, on some still more than CSR."
 )
 papers = "Niu et al. 2021, Figure 10"
 order = 250
