@@ -186,7 +186,7 @@ def test_plot_and_report_take_rows(rows, tmp_path):
         ("profil", {}, "did you mean profile"),
         ("survey", {}, "survey has several figures"),
         ("survey-lessons", {}, "tables and no picture"),
-        ("profile", {}, "only right rows are of the emulated device"),
+        ("profile", {}, "only verified rows are of the emulated device"),
         ("bytes", {"baseline": "elll"}, "did you mean ell"),
         ("bytes", {"published": ["survey"]}, "survey"),
     ],
