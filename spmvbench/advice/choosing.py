@@ -127,7 +127,7 @@ def _bound(a: Csr, model: Model, fetched: Fetched, model_bytes: float) -> float:
     if np.isnan(model_bytes):
         return np.nan
     x_bytes = a.cols * a.dtype.itemsize
-    found = roofs_of(model.about["roofs"], nnz=a.nnz, fetched=fetched, model_bytes=int(model_bytes), x_bytes=x_bytes)
+    found = roofs_of(model.about["bounds"], nnz=a.nnz, fetched=fetched, model_bytes=int(model_bytes), x_bytes=x_bytes)
     return 2e-9 * a.nnz / found["bound_gflops"]
 
 

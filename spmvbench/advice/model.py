@@ -18,6 +18,7 @@ from spmvbench import paths
 from spmvbench.advice import traits
 from spmvbench.advice.traits import LARGE as LARGE
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
+from spmvbench.rows.schema import current_metadata
 
 VERSION = 2
 LAUNCHES, ENTRY = 3e-4, 5e-11  # seconds: what conversions are told in multiples of, whole and for each entry
@@ -53,7 +54,7 @@ class Forest:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """labels: the formats of the portfolio, K of them. about: device, roofs, runs, judgement, ranges; plain JSON.
+    """labels: the formats of the portfolio, K of them. about: device, bounds, runs, judgement, ranges; plain JSON.
 
     errors: (2, K, 2), of the logarithms of measured over predicted times and conversions where their family was left
     out: the 10th and the 90th percentile.
@@ -111,7 +112,7 @@ def load(name: str) -> Model:
     try:
         with np.load(folder() / f"{name}.npz", allow_pickle=False) as found:
             arrays = {key: found[key] for key in found}
-        about = json.loads(str(arrays.pop("about")))
+        about = current_metadata(json.loads(str(arrays.pop("about"))))
         if about.pop("version") != VERSION:
             raise SpmvbenchError(f"the model of {name} is of another version of spmvbench: train it again")
         fields = ("feature", "threshold", "left", "right", "value", "roots")

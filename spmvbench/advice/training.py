@@ -16,7 +16,7 @@ import pandas as pd
 from spmvbench.advice import traits
 from spmvbench.advice.model import ABOVE, ENTRY, LARGE, LAUNCHES, MEASURED, SPMVS, UP_TO, Forest, Model
 from spmvbench.analysis.breakeven import ready
-from spmvbench.analysis.cases import prepared, right
+from spmvbench.analysis.cases import latest_cases, verified
 from spmvbench.errors import SpmvbenchError
 from spmvbench.rows import store
 
@@ -72,8 +72,8 @@ def table(rows: pd.DataFrame, dtype: str = "f64", beyond: Sequence[str] = ()) ->
     beyond: matrices of which formats that have no row at all were left out as out of reach.
     """
     rows = rows[(rows["dtype"] == dtype) & (rows["mode"] == "hot") & (rows["op"] == "spmv")]
-    every = prepared(rows[~rows["device"].str.startswith("emulated")])
-    rows = right(every)
+    every = latest_cases(rows[~rows["device"].str.startswith("emulated")])
+    rows = verified(every)
     if not {"x_lines", "full_diagonal_share", "bound_gflops"} <= set(rows):
         raise SpmvbenchError("the rows are from before matrices had the traits that the model looks at: measure again")
     if rows["device_name"].nunique() > 1:
@@ -341,10 +341,10 @@ def rows_of(runs: Sequence[Path | str]) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The rows of runs, and what a model says of where it comes from: their names, and the roofs of their GPU."""
     folders = [store.folder(run) for run in runs]
     rows = pd.concat([store.load(folder) for folder in folders], ignore_index=True)
-    sessions = [s for folder in folders for s in store.environment(folder)["sessions"] if s.get("roofs")]
-    kept = ("roofs", "launch_floor")
+    sessions = [s for folder in folders for s in store.environment(folder)["sessions"] if s.get("bounds")]
+    kept = ("bounds", "launch_overhead")
     last = sessions[-1] if sessions else {}
-    measured = {"read", "sectors", "lines"} <= set(last.get("roofs") or {}) and all(last.get(name) for name in kept)
+    measured = {"read", "sectors", "lines"} <= set(last.get("bounds") or {}) and all(last.get(name) for name in kept)
     if not measured or "multiprocessors" not in (last.get("properties") or {}):
         raise SpmvbenchError("no session of these runs has measured the roofs of its GPU")
     return rows, {"runs": [folder.name for folder in folders], **{name: last[name] for name in kept}} | {

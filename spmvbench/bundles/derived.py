@@ -295,7 +295,7 @@ def _launch_overheads(bundle: Bundle, row: Any) -> list[float]:
     found = []
     for session in bundle.sessions_of(row):
         for device in devices(session):
-            floor = mapping(device.get("launch_floor")).get(row.mode)
+            floor = mapping(device.get("launch_overhead")).get(row.mode)
             if isinstance(floor, int | float) and floor > 0:
                 found.append(float(floor))
     return found

@@ -64,7 +64,7 @@ def mapping(value: Any) -> dict[str, Any]:
 def devices(session: dict[str, Any]) -> list[dict[str, Any]]:
     """The devices of an invocation, first its own, then those of its workers: name, GPU, launch overhead."""
     workers = session.get("workers")
-    itself = mapping(session.get("properties")) | {"launch_floor": session.get("launch_floor")}
+    itself = mapping(session.get("properties")) | {"launch_overhead": session.get("launch_overhead")}
     return [itself, *(mapping(worker) for worker in (workers if isinstance(workers, list) else []))]
 
 

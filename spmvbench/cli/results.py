@@ -17,7 +17,7 @@ LISTED_FAILURES = 20
 def echo_results(rows: pd.DataFrame) -> None:
     """The table that ends a run, a part for each type and mode; then why cases were skipped, and what went wrong."""
     from spmvbench.analysis.coverage import coverage
-    from spmvbench.analysis.ranking import REACH, TIE
+    from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
     from spmvbench.rows.schema import rate_unit
 
     ranked = False
@@ -36,10 +36,8 @@ def echo_results(rows: pd.DataFrame) -> None:
         echo_table(part, columns, _WORDS, red=part["wrong"])
     if ranked:
         click.echo("\nBehind best: geometric mean over all matrices of time over the best time; where none was right,")
-        click.echo(f"{REACH:g} counts. It orders the table. Times within {100 * (TIE - 1):.1f} % are tied.")
-        click.echo(
-            "Kernel own: this project's, where a paper has another or none; = NAME: the same program on every matrix."
-        )
+        click.echo(f"{SLOWDOWN_CAP:g} counts. It orders the table. Times within {100 * (TIE - 1):.1f} % are tied.")
+        click.echo("Kernel project: this project's, not a paper's; = NAME: the same program as NAME on every matrix.")
     _echo_reasons(rows)
 
 
@@ -84,10 +82,10 @@ _COUNTS = {
 _MEASURED = {
     "format": lambda row: row.label,
     "kernel": lambda row: row.kernel,
-    "behind best": lambda row: number(row.behind, ".2f", "x"),
+    "behind best": lambda row: number(row.mean_slowdown, ".2f", "x"),
     "wins": lambda row: f"{row.wins} +{row.ties} tied" if row.ties else str(row.wins),
     "GFLOPS": lambda row: number(row.gflops, ".4g"),
-    "worst case": lambda row: f"{row.slowdown:.3g}x on {row.worst}" if row.worst else "",
+    "worst case": lambda row: f"{row.worst_slowdown:.3g}x on {row.worst_matrix}" if row.worst_matrix else "",
     **_COUNTS,
 }
 _CHECKED = {

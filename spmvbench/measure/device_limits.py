@@ -36,7 +36,7 @@ def measure_limits(device: Device, settings: Settings) -> dict[str, Any]:
         return float(timing.summary(series)["t_median"])
 
     empty = Launch("vector.cu", "empty<0>", 1, 32, ())
-    facts["launch_floor"] = {mode: median(empty, mode) for mode in DEFAULT_MODES[device.kind]}
+    facts["launch_overhead"] = {mode: median(empty, mode) for mode in DEFAULT_MODES[device.kind]}
     if device.kind == "cuda":
         # Pairs of doubles, far more than L2 holds.
         pairs = int(min(device.memory_free() // 8, 1 << 30)) // 16

@@ -73,7 +73,7 @@ def rows():
     return pd.DataFrame(found)
 
 
-ABOUT = {"runs": ["r"], "roofs": ROOFS, "multiprocessors": 132}
+ABOUT = {"runs": ["r"], "bounds": ROOFS, "multiprocessors": 132}
 
 
 @pytest.fixture(scope="module", autouse=True)

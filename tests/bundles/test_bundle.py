@@ -168,7 +168,7 @@ def test_a_bundle_that_cannot_be_unpacked_is_one_sentence(run, tmp_path, invoke,
 
 
 @pytest.mark.parametrize(
-    "junk", [{"seed": "x"}, {"launch_floor": {"hot": "x"}}, {"roofs": {"read": [1]}}, {"properties": [1]}], ids=str
+    "junk", [{"seed": "x"}, {"launch_overhead": {"hot": "x"}}, {"bounds": {"read": [1]}}, {"properties": [1]}], ids=str
 )
 def test_invalid_metadata_is_one_sentence(run, tmp_path, invoke, altered, junk):
     altered(run, lambda rows: None, lambda session: session.update(junk))
@@ -181,7 +181,7 @@ def test_invalid_metadata_is_one_sentence(run, tmp_path, invoke, altered, junk):
 
 def test_invalid_rows_fail_the_check(run, altered, verdicts):
     def change(rows):
-        rows.loc[3, "t_parts"] = "[1]"
+        rows.loc[3, "t_kernels"] = "[1]"
 
     altered(run, change)
     found = verdicts(run)
@@ -192,7 +192,7 @@ def test_invalid_rows_fail_the_check(run, altered, verdicts):
 
 def test_a_run_with_only_invalid_rows_fails_the_check(run, altered, failed):
     def change(rows):
-        rows["t_parts"] = "[1]"
+        rows["t_kernels"] = "[1]"
 
     assert "schema" in failed(altered(run, change))
 

@@ -267,7 +267,7 @@ def more_arrays(rows):
 
 
 def unmarked(rows):
-    rows["near_launch_floor"] = ~rows["near_launch_floor"]
+    rows["near_launch_overhead"] = ~rows["near_launch_overhead"]
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def unmarked(rows):
         (times("model_bytes", 9), {"rates", "bytes"}),
         (setting("label", "csr"), {"names"}),
         (setting("family", "COO"), {"names"}),
-        (setting("own_kernel", True), {"names"}),
+        (setting("project_kernel", True), {"names"}),
         (setting("params", '{"lanes":0}'), {"names", "cases"}),
         (setting("op", "spmm"), {"names", "cases", "rates"}),
         (setting("dtype", "f16"), {"names", "cases"}),
@@ -364,7 +364,7 @@ def test_times_shorter_than_reading_are_implausible(searched, altered, failed, s
 
 def test_times_without_measured_bounds_are_detected(searched, altered, failed):
     def forget(session):
-        for name in ("roofs", "launch_floor", "read_bandwidth_gbps"):
+        for name in ("bounds", "launch_overhead", "read_bandwidth_gbps"):
             session.pop(name)
         session["workers"] = []
 
@@ -408,9 +408,9 @@ def test_a_format_may_skip_padding(searched, altered, verdicts, failed):
     [
         lambda session: session["properties"].pop("driver"),
         lambda session: session["properties"].pop("multiprocessors"),
-        lambda session: session.pop("launch_floor"),
-        lambda session: session.pop("roofs"),
-        lambda session: session["roofs"].pop("lines"),
+        lambda session: session.pop("launch_overhead"),
+        lambda session: session.pop("bounds"),
+        lambda session: session["bounds"].pop("lines"),
         lambda session: session.pop("read_bandwidth_gbps"),
         lambda session: session.update(kind="abacus"),
     ],
@@ -422,8 +422,8 @@ def test_missing_metadata_is_detected(searched, altered, failed, record):
 @pytest.mark.parametrize(
     "junk",
     [
-        {"roofs": {"read": "fast", "sectors": [], "lines": []}},
-        {"properties": [], "launch_floor": 7, "workers": [1], "seed": "none"},
+        {"bounds": {"read": "fast", "sectors": [], "lines": []}},
+        {"properties": [], "launch_overhead": 7, "workers": [1], "seed": "none"},
     ],
     ids=str,
 )

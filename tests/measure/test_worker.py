@@ -259,7 +259,7 @@ def test_the_hosts_spmv_is_timed_in_the_type_of_the_case(measure, monkeypatch):
 @pytest.mark.parametrize(("seconds", "near"), [(1.9e-3, True), (2.1e-3, False)])
 def test_times_below_twice_the_launch_overhead_are_flagged(measure, seconds, near):
     _, rows, _ = measure(variant("A"), modes=("hot",), device=HostCuda(seconds))
-    assert rows["test-a", "hot"]["near_launch_floor"] == near
+    assert rows["test-a", "hot"]["near_launch_overhead"] == near
 
 
 class InParts(Right):
@@ -274,9 +274,9 @@ class InParts(Right):
 
 def test_named_parts_are_timed_separately_in_hot_rows(measure):
     pipe, rows, _ = measure(InParts, variant("A"))
-    assert json.loads(rows["test-inparts", "hot"]["t_parts"]) == {"clear": 2e-3, "multiply": 2e-3}
-    assert not rows["test-inparts", "cold"].get("t_parts")
-    assert "t_parts" not in rows["test-a", "hot"]
+    assert json.loads(rows["test-inparts", "hot"]["t_kernels"]) == {"clear": 2e-3, "multiply": 2e-3}
+    assert not rows["test-inparts", "cold"].get("t_kernels")
+    assert "t_kernels" not in rows["test-a", "hot"]
     stages = [stage for index, stage in pipe.stages if index == 0]
     assert stages[-3:] == ["timing clear", "timing multiply", "checking again"]
     assert {row["status"] for row in rows.values()} == {"ok"}
@@ -284,7 +284,7 @@ def test_named_parts_are_timed_separately_in_hot_rows(measure):
 
 def test_parts_are_timed_only_with_a_hot_case(measure):
     _, rows, _ = measure(InParts, modes=("cold",))
-    assert not rows["test-inparts", "cold"].get("t_parts")
+    assert not rows["test-inparts", "cold"].get("t_kernels")
     assert rows["test-inparts", "cold"]["status"] == "ok"
 
 

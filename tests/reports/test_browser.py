@@ -114,7 +114,7 @@ def test_every_figure_is_drawn_and_no_label_meets_another_or_leaves_its_picture(
 
 
 def test_choosing_formats_and_matrices_reaches_every_figure_and_table(ask):
-    found = ask("choosing")
+    found = ask("filter")
     assert found["said"] == found["again"] != found["chosen"]
     assert found["before"] == found["after"] and max(found["before"]) > 8
     assert found["foreign"] == []
@@ -175,7 +175,7 @@ def test_a_page_of_a_site_works_with_what_it_shares(rows, environment, tmp_path)
     written = page.write(rows, environment, tmp_path / "run", names=["gflops"], alone=True, shared="../shared/").page
     script = "drawAll(); return document.querySelectorAll('#figure-gflops .panel svg .dot').length;"
     assert answer(written, script, tmp_path) > 8
-    numbers = (SCRIPTS / "hands.js").read_text() + (SCRIPTS / "numbers.js").read_text()
-    found = answer(written, numbers, tmp_path)  # where no file lies beside the page, it gives its own
+    data = (SCRIPTS / "hands.js").read_text() + (SCRIPTS / "data.js").read_text()
+    found = answer(written, data, tmp_path)  # where no file lies beside the page, it gives its own
     assert found["lines"][0].startswith("setting,format,matrix,gflops,time,")
     assert found["lines"][1].startswith('"f64 hot","') and len(found["lines"]) == found["cases"] + 1

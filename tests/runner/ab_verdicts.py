@@ -21,7 +21,7 @@ from pathlib import Path
 import click
 import pandas as pd
 
-from spmvbench.analysis import pairs as analysis
+from spmvbench.analysis import ab as analysis
 from spmvbench.cli.against import PAIRS
 from spmvbench.matrices import resolve
 from spmvbench.measure.cases import Settings

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from spmvbench.analysis import pairs as analysis
+from spmvbench.analysis import ab as analysis
 from spmvbench.devices import open_device
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr
@@ -48,14 +48,14 @@ def drawn(rng, cases, pairs, slower, noise, drift):
 def test_identical_builds_rarely_differ(threshold):
     """At most 1 % from the confidence alone; 1.5 % allows for the spread of 2000 draws."""
     table = drawn(np.random.default_rng(1), 2000, 12, 1.0, 0.003, 0.02)
-    alarms = analysis.judged(table, threshold)["verdict"].isin(["slower", "faster"]).mean()
+    alarms = analysis.verdicts(table, threshold)["verdict"].isin(["slower", "faster"]).mean()
     assert alarms <= (0.015 if threshold == 0 else 0.001)
 
 
 @pytest.mark.parametrize(("slower", "expected"), [(1.03, "slower"), (1 / 1.03, "faster"), (1.0, "same")])
 def test_three_percent_are_detected(slower, expected):
     table = drawn(np.random.default_rng(2), 300, 12, slower, 0.002, 0.02)
-    assert (analysis.judged(table)["verdict"] == expected).mean() > (0.95 if slower != 1 else 0.5)
+    assert (analysis.verdicts(table)["verdict"] == expected).mean() > (0.95 if slower != 1 else 0.5)
 
 
 def test_a_linear_drift_cancels():
@@ -98,7 +98,7 @@ def test_pairs_alternate(tmp_path):
     assert list(rows["label"]) == ["ell"] * 3 + ["csc-atomic"] * 3 and set(rows["status"]) == {"ok"}
     assert list(rows["first"]) == ["old", "new", "old"] * 2
     assert (rows[["old", "new"]] > 0).all(axis=None)
-    assert list(analysis.judged(rows)["pairs"]) == [3, 3]
+    assert list(analysis.verdicts(rows)["pairs"]) == [3, 3]
 
 
 def test_each_worker_runs_its_own_build(tmp_path, other):

@@ -95,7 +95,7 @@ def test_a_killed_worker_loses_no_row_and_an_interrupted_run_continues(spmvbench
     assert len(store.matrices(folder)) == 6
     session = store.environment(folder)["sessions"][-1]
     assert sum(worker["rows"] for worker in session["workers"]) == session["rows"]
-    assert session["wall"] > 0 and session["launch_floor"]["hot"] > 0
+    assert session["wall"] > 0 and session["launch_overhead"]["hot"] > 0
     log = (folder / "worker.log").read_text()
     assert "was lost with" in log and "the worker sent" not in log
     shared = Path(os.environ["SPMVBENCH_HOME"]) / "per-host"

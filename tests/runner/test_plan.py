@@ -134,4 +134,4 @@ def test_a_row_has_the_experiment_flag():
 
 def test_a_row_has_the_project_kernel_flag():
     cases = cross(text="csr5,csr5[kernel=paper],ell", names="a")
-    assert [case.columns()["own_kernel"] for case in cases] == [True, False, False]
+    assert [case.columns()["project_kernel"] for case in cases] == [True, False, False]

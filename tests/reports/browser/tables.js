@@ -19,7 +19,7 @@ out.push({
 });
 const first = byId("where").textContent,
   names = column(cells, 0);
-click(byId("on"));
+click(byId("next"));
 out.push({ first, then: byId("where").textContent, other: column(cells, 0).every((name) => !names.includes(name)) });
 const before = cells.tHead.rows[0].cells.length;
 click(byId("all"));

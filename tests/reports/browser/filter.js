@@ -1,12 +1,12 @@
 drawAll();
 const marks = () =>
   figures.map((figure) => new Set([...figure.querySelectorAll("[data-f]")].map((e) => e.dataset.f)).size);
-const out = { before: marks(), said: byId("chosen").textContent };
+const out = { before: marks(), said: byId("selected").textContent };
 put(byId("word"), "csr");
 click(byId("only"));
 drawAll();
 const names = (root) => [...new Set([...root.querySelectorAll(".f[data-f]")].map((e) => formats.name[e.dataset.f]).filter(Boolean))];
-out.chosen = byId("chosen").textContent;
+out.chosen = byId("selected").textContent;
 out.foreign = figures.flatMap(names).filter((name) => !name.includes("csr"));
 out.rows =
   column(document.querySelector("#formats table"), 0).length -
@@ -21,6 +21,6 @@ out.table = column(byId("cells"), 0);
 out.warned = [...document.querySelectorAll(".of-all")].every((note) => !note.hidden);
 click(byId("reset"));
 drawAll();
-out.again = byId("chosen").textContent;
+out.again = byId("selected").textContent;
 out.after = marks();
 return out;
