@@ -113,7 +113,7 @@ def _as_installed(row: Any) -> bool:
     cls, params = formats.get(row.format), parsed(row.params)
     if set(params) != set(cls.parameters()):
         return False
-    found = row.label, row.experiment, row.own_kernel, row.alias_of
+    found = row.label, row.experiment, row.project_kernel, row.alias_of
     alias = cls.alias_of if params == cls.resolve({}) else ""
     return row.family in (cls.family, "") and found == (
         formats.label(cls, params),
@@ -280,7 +280,7 @@ def launch_overheads(bundle: Bundle) -> Iterator[Finding]:
 
     def unmarked(row: Any) -> bool:
         return not any(
-            (row.t_median < NEAR_LAUNCH_OVERHEAD * floor) == row.near_launch_floor
+            (row.t_median < NEAR_LAUNCH_OVERHEAD * floor) == row.near_launch_overhead
             for floor in _launch_overheads(bundle, row)
         )
 
@@ -339,7 +339,7 @@ def bounded(bundle: Bundle) -> Iterator[Finding]:
 
 def valid_bounds(session: dict[str, Any]) -> dict[str, Any] | None:
     """The measured bounds of an invocation if `bounds.columns` accepts them: rising sizes, with times above 0."""
-    found = mapping(session.get("roofs"))
+    found = mapping(session.get("bounds"))
     try:
         for name in ("read", "sectors", "lines"):
             sizes, seconds = np.asarray(found[name], dtype=np.float64).T
@@ -360,7 +360,7 @@ def _bound_follows(bundle: Bundle, row: Any) -> bool:
     fetched = bounds.Fetched(row.x_sectors, row.x_lines)
     sizes = {"nnz": row.nnz, "model_bytes": row.model_bytes, "x_bytes": row.cols * itemsize(row)}
     for session in _sessions_with_bounds(bundle, row):
-        found = bounds.columns(session["roofs"], fetched=fetched, **sizes)
+        found = bounds.columns(session["bounds"], fetched=fetched, **sizes)
         single = not isinstance(session.get("workers"), list)
         near = same(found["bound_gflops"], row.bound_gflops, TOLERANCE if single else WORKER_TOLERANCE)
         if near and (found["bound_by"] == row.bound_by or not single):

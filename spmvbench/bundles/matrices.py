@@ -21,7 +21,14 @@ from spmvbench.measure import bounds, operations, reading
 from spmvbench.measure.cases import DTYPES
 
 # Columns that the first runs did not have: 0 or NaN in their rows.
-LATER = ("full_diagonals", "full_diagonal_share", "run_mean", "alike_rows", "col_step_log2", "slice_fill")
+LATER = (
+    "full_diagonals",
+    "full_diagonal_share",
+    "contiguous_run_mean",
+    "repeated_row_share",
+    "column_step_log2",
+    "ell_fill",
+)
 
 
 def matrices(

@@ -15,7 +15,7 @@ from spmvbench.measure.cases import DEFAULT_MODES, Settings
 
 MAX_GATHER_BYTES = 2**30  # longest x whose gathers are timed
 L2_SHARES = (0.5, 0.75, 1.0)  # of L2, that the reading kernel tries to keep there
-MEASURED_LIMITS = ("launch_floor", "copy_bandwidth_gbps", "read_bandwidth_gbps", "roofs")  # once per invocation
+MEASURED_LIMITS = ("launch_overhead", "copy_bandwidth_gbps", "read_bandwidth_gbps", "bounds")  # once per invocation
 
 
 def measure_limits(device: Device, settings: Settings) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def measure_limits(device: Device, settings: Settings) -> dict[str, Any]:
         read = Launch("vector.cu", "read<double2>", 8192, 256, (source, target, np.int64(0), np.int64(pairs)))
         facts["copy_bandwidth_gbps"] = 2e-9 * source.nbytes / median(copy, "hot")
         facts["read_bandwidth_gbps"] = 1e-9 * source.nbytes / median(read, "hot")
-        facts["roofs"] = _measured_bounds(device, replace(rule, rounds=1, budget=rule.budget / 20), source, target)
+        facts["bounds"] = _measured_bounds(device, replace(rule, rounds=1, budget=rule.budget / 20), source, target)
     return facts
 
 

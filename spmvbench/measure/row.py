@@ -68,7 +68,7 @@ def finished_columns(case: Case, finished: Finished, known: Mapping[str, Any]) -
     """Columns of the stages after the last round."""
     found: dict[str, Any] = {"t_x_changed": finished.t_x_changed.get(case.mode, math.nan)}
     if case.mode == "hot" and finished.t_kernels:
-        found["t_parts"] = json.dumps(finished.t_kernels)
+        found["t_kernels"] = json.dumps(finished.t_kernels)
     if finished.detail:
         found["detail"] = json.dumps(json.loads(known.get("detail") or "{}") | finished.detail)
     return found
@@ -80,7 +80,7 @@ def timed_columns(context: Context, case: Case, series: timing.Series, known: Ma
     median, work = found["t_median"], context.references.checks[case.op].work
     found |= {
         "work": work,
-        "near_launch_floor": median < NEAR_LAUNCH_OVERHEAD * context.facts["launch_floor"][case.mode],
+        "near_launch_overhead": median < NEAR_LAUNCH_OVERHEAD * context.facts["launch_overhead"][case.mode],
     }
     if median > 0:
         found["gflops"] = 1e-9 * work / median
@@ -88,7 +88,7 @@ def timed_columns(context: Context, case: Case, series: timing.Series, known: Ma
         if median > 0:
             found["gbps"] = 1e-9 * known["model_bytes"] / median
         found |= bounds.columns(
-            context.facts.get("roofs", {}),
+            context.facts.get("bounds", {}),
             nnz=context.references.a.nnz,
             fetched=context.fetched,
             model_bytes=known["model_bytes"],
@@ -107,7 +107,7 @@ def failure_columns(failure: Failure | None) -> dict[str, Any]:
 
 def implausible(context: Context, case: Case, known: Mapping[str, Any]) -> Failure | None:
     """A failure if the time is shorter than reading the arrays and writing y takes; None otherwise."""
-    found = context.facts.get("roofs", {})
+    found = context.facts.get("bounds", {})
     if not found or "model_bytes" not in known or not known.get("samples"):
         return None
     x_bytes = sum(array.nbytes for array in parts(context.x[case.op]))

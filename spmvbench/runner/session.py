@@ -162,7 +162,7 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
         store.compact(folder)  # a run that was killed at its end has not done this
         return True
     metadata = Metadata.begin(folder, groups)
-    with store.opened_log(folder) as log, store.standing(folder) as check_folder:
+    with store.opened_log(folder) as log, store.unmoved(folder) as check_folder:
         writer = Writer(folder, watcher, check_folder)
         driver = Driver(settings, log, writer.row, writer.description, watcher.on_begin)
         driver.on_facts = lambda facts: metadata.add_device(facts, settings)

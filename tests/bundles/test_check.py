@@ -99,7 +99,7 @@ def test_missing_columns_of_an_old_version_are_open(run, verdicts, failed):
     assert failed(run) == set()
     text = "\n".join(opened(verdicts(run)))
     for words in (
-        "run.json held nothing of cusparse, ecc, gpu, roofs",
+        "run.json held nothing of bounds, cusparse, ecc, gpu",
         "work follows from the entries: cannot be verified of 111 of 111 rows",
         "the bounds follow from the device's measurements: cannot be verified of 111 of 111 rows",
         "each row has a unique sequence number: cannot be verified of 113 of 113 rows",

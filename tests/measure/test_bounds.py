@@ -14,6 +14,7 @@ from spmvbench import load
 from spmvbench.formats import Csr
 from spmvbench.measure.bounds import ERROR, Fetched, columns, least_seconds
 from spmvbench.measure.device_limits import l2_shares
+from spmvbench.rows import store
 
 ROOFS = {
     "read": [(1000, 1e-6), (100_000, 1e-5)],

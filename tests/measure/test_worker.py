@@ -139,7 +139,7 @@ def measure(monkeypatch):
         pipe, device = Recorder(), device or HostCuda()
         reading.read.cache_clear()
         settings = Settings("cuda:0", budget=1e-6, **settings)
-        known = {"launch_floor": {"hot": 1e-3, "cold": 1e-6}} | (facts or {})
+        known = {"launch_overhead": {"hot": 1e-3, "cold": 1e-6}} | (facts or {})
         worker.measure(group, device, settings, known, protocol.Link(pipe), previous)
         return pipe, {(case.format, case.mode): pipe.rows[case.case_id] for case in cases}, device
 
@@ -642,7 +642,7 @@ ROOFS |= {"lines": ROOFS["sectors"]}
 
 @pytest.mark.parametrize(("seconds", "status"), [(2.9e-3, "ok"), (2.8e-3, "implausible")])
 def test_a_time_shorter_than_reading_the_arrays_is_implausible(measure, seconds, status):
-    _, rows, _ = measure(variant("A"), modes=("hot",), device=HostCuda(seconds), facts={"roofs": ROOFS})
+    _, rows, _ = measure(variant("A"), modes=("hot",), device=HostCuda(seconds), facts={"bounds": ROOFS})
     row = rows["test-a", "hot"]
     assert row["status"] == status
     assert row["t_median"] == seconds

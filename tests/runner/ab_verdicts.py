@@ -63,7 +63,7 @@ def measured(new: Path, groups: list, pairs: int, repeats: int, sample: float, u
 
 def verdicts(table: pd.DataFrame) -> pd.DataFrame:
     """One row per verdict."""
-    judged = [analysis.judged(part).assign(repeat=repeat) for repeat, part in table.groupby("repeat")]
+    judged = [analysis.verdicts(part).assign(repeat=repeat) for repeat, part in table.groupby("repeat")]
     return pd.concat(judged, ignore_index=True)
 
 

@@ -256,7 +256,7 @@ class ClusterRun:
                 "seconds": dict(worker.seconds),
             }
             | {key: worker.facts.get("properties", {}).get(key) for key in ("device_name", "gpu", "numa_node")}
-            | {"launch_floor": worker.facts.get("launch_floor")}
+            | {"launch_overhead": worker.facts.get("launch_overhead")}
             for worker in self.worker_records.values()
             if worker.facts
         ]
@@ -274,7 +274,7 @@ def measure(
         return True
     metadata = Metadata.begin(folder, groups)
     began = time.monotonic()
-    with store.opened_log(folder) as log, store.standing(folder) as check_folder:
+    with store.opened_log(folder) as log, store.unmoved(folder) as check_folder:
         writer = Writer(folder, watcher, check_folder)
         run = ClusterRun(
             workers, Schedule(groups, costs), settings, writer, metadata, watcher, log, formats_by_type(groups)
