@@ -85,7 +85,7 @@ def test_a_format_names_its_files(command, monkeypatch):
 
 
 def test_a_key_of_this_project_says_so(command):
-    assert "\nOwn        this project's kernel\n" in command("formats", "csr-lanes").out
+    assert "\nOrigin     this project's kernel\n" in command("formats", "csr-lanes").out
     assert "\nOwn" not in command("formats", "csr-vector").out
 
 

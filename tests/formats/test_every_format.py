@@ -75,7 +75,7 @@ REPRESENTATIVES = representatives()
 
 
 def representatives_first(keys: list) -> list:
-    """All of these keys, those that are no representative marked slow. Keys that are marked already stay as they are."""
+    """These keys, all but representatives marked slow. Keys that are marked already stay as they are."""
     more = [isinstance(key, str) and key not in REPRESENTATIVES for key in keys]
     return [pytest.param(key, marks=pytest.mark.slow) if slow else key for key, slow in zip(keys, more, strict=True)]
 
@@ -85,7 +85,7 @@ TELLING = (
     "no entries", "1xN", "empty rows at both ends", "one full row", "power law", "long rows among empty", "uniform 8",
     "3x3 blocks", "stored zeros", "2 entries a row to a tile's end",
 )  # fmt: skip
-# Other parameters of a format that shares its kernels with a representative meet these; the representative meets TELLING.
+# Formats that share their kernels with a representative meet these with other parameters; it meets TELLING.
 FEW = ("1xN", "empty rows at both ends", "one full row", "power law", "3x3 blocks")
 
 
