@@ -1,16 +1,10 @@
 // Vectors without a matrix: zeroing y, permuting, and what the bench measures a device's floor and bandwidth with.
 #include "spmv.cuh"
-
-constexpr int ZEROS_EACH = 4;  // entries of a thread, a block's width apart; as in spmvbench/formats/base.py
+#include "zero.cuh"
 
 template <typename V>
 __global__ void zero_fill(V* __restrict__ y, int n) {
-  const long long first = static_cast<long long>(blockIdx.x) * blockDim.x * ZEROS_EACH + threadIdx.x;
-#pragma unroll
-  for (int u = 0; u < ZEROS_EACH; ++u) {
-    const long long i = first + u * static_cast<long long>(blockDim.x);
-    if (i < n) y[i] = V(0);
-  }
+  set_zero(y, n);
 }
 
 template <typename V, typename I>

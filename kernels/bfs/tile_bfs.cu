@@ -309,17 +309,26 @@ __device__ __forceinline__ void unite_run(int chunk, typename Bits<NT>::Word (&w
   }
 }
 
+// The arcs that come in: pieces of rows of tiles, tiles as in BitTiles, and quads of the extracted entries.
+template <typename Word>
+struct Incoming {
+  const int* piece_row;
+  const int* piece_ptr;
+  const int4* cols;
+  const Word* masks;
+  const int* quad_ptr;
+  const int4* neighbours;
+};
+
 // Sets the bits of what a frontier reaches and is not visited. turn: of the loop's body; it tells which frontier, and
 // which half of the queue and of the bits. A piece is some chunks of a row of tiles.
 template <int NT>
 __global__ void __launch_bounds__(LARGE_BLOCK)
     tile_bfs_expand(int turn, int vertices, int words, int most, int pieces, int all_quads,
-                    const int* __restrict__ piece_row, const int* __restrict__ piece_ptr,
-                    const int4* __restrict__ in_cols, const typename Bits<NT>::Word* __restrict__ in_masks,
-                    const int* __restrict__ in_ptr, const int4* __restrict__ in_neighbours,
-                    const int4* __restrict__ tile_cols, const typename Bits<NT>::Word* __restrict__ masks,
-                    const int4* __restrict__ neighbours, unsigned* bits, const int* __restrict__ queue,
-                    long long queue_room, const int* __restrict__ numbers) {
+                    const Incoming<typename Bits<NT>::Word> in, const int4* __restrict__ tile_cols,
+                    const typename Bits<NT>::Word* __restrict__ masks, const int4* __restrict__ neighbours,
+                    unsigned* bits, const int* __restrict__ queue, long long queue_room,
+                    const int* __restrict__ numbers) {
   using Word = typename Bits<NT>::Word;
   using Wide = typename Bits<NT>::Wide;
   // All that the first steps need is on its way at once, whatever they will be.
@@ -347,13 +356,13 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
     const unsigned* const wanted = kernel == PULL_CSC ? visited : frontier;
     for (int i = warp; i < pieces * PARTS; i += warps) {
       const int piece = i / PARTS, row = i % PARTS * ROWS + lane_id();
-      const int first_vertex = __ldg(piece_row + piece) * NT + i % PARTS * ROWS, vertex = first_vertex + lane_id();
+      const int first_vertex = __ldg(in.piece_row + piece) * NT + i % PARTS * ROWS, vertex = first_vertex + lane_id();
       const bool open = lane_id() < ROWS && vertex < vertices && !is_set(visited, vertex);
       if (!__any_sync(FULL_MASK, open)) continue;
-      const int first = __ldg(piece_ptr + piece), chunks = __ldg(piece_ptr + piece + 1) - first;
+      const int first = __ldg(in.piece_ptr + piece), chunks = __ldg(in.piece_ptr + piece + 1) - first;
       Word want[CHUNK] = {};
       if (lane_id() < chunks) {
-        const int4 cols = __ldg(in_cols + first + lane_id());
+        const int4 cols = __ldg(in.cols + first + lane_id());
         want[0] = Bits<NT>::get(wanted, cols.x), want[1] = Bits<NT>::get(wanted, cols.y);
         want[2] = Bits<NT>::get(wanted, cols.z), want[3] = Bits<NT>::get(wanted, cols.w);
       }
@@ -362,7 +371,7 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
       for (unsigned some = __ballot_sync(FULL_MASK, wants); some; some &= some - 1) {
         const int chunk = __ffs(some) - 1;
         Word mask[CHUNK] = {};
-        if (open && !hit) Bits<NT>::item(in_masks, static_cast<long long>(first + chunk) * NT + row, mask);
+        if (open && !hit) Bits<NT>::item(in.masks, static_cast<long long>(first + chunk) * NT + row, mask);
 #pragma unroll
         for (int e = 0; e < CHUNK; ++e) {
           const Word both = mask[e] & static_cast<Word>(__shfl_sync(FULL_MASK, static_cast<Wide>(want[e]), chunk));
@@ -379,8 +388,8 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
       const int vertex = 32 * w + lane_id();
       const bool open = vertex < vertices && !is_set(visited, vertex);
       if (!__any_sync(FULL_MASK, open)) continue;
-      const int begin = open ? __ldg(in_ptr + vertex) : 0, end = open ? __ldg(in_ptr + vertex + 1) : 0;
-      const unsigned hits = __ballot_sync(FULL_MASK, finds(open, begin, end, in_neighbours, visited));
+      const int begin = open ? __ldg(in.quad_ptr + vertex) : 0, end = open ? __ldg(in.quad_ptr + vertex + 1) : 0;
+      const unsigned hits = __ballot_sync(FULL_MASK, finds(open, begin, end, in.neighbours, visited));
       if (hits && lane_id() == 0) atomicOr(found + w, hits);
     }
   } else if (kernel != PULL_CSC) {

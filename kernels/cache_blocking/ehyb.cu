@@ -2,6 +2,8 @@
 // there; what lies outside of windows stands in extra rows. Step k of a slice's lane l is at 32 * (slice_ptr[slice] + k) + l.
 #include "spmv.cuh"
 
+constexpr int THREADS = 1024;  // of a block
+
 constexpr int BATCH = 8;  // entries of a lane that are loaded before the first is used
 
 // Entries of a slice's rows. Behind its end they are zeros that point to the window's zero.
@@ -59,7 +61,7 @@ __device__ __forceinline__ V extra_sum(int step, int end, const int* __restrict_
 // the window is gathered and y scattered by `order`. Dynamic shared memory: the window, a zero for padding to point to,
 // and the counter in the room of a value.
 template <typename V, bool NATURAL>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(THREADS)
     ehyb_spmv(int share, int window, const int* __restrict__ order, const int* __restrict__ begin,
               const int* __restrict__ slice_begin, const int* __restrict__ slice_ptr,
               const unsigned short* __restrict__ local_columns, const V* __restrict__ values,
@@ -179,7 +181,7 @@ __global__ void __launch_bounds__(1024)
 // from the counter behind those, whose sums go to extra_y. Counters in device memory are 0 before. Dynamic shared memory
 // as above.
 template <typename V, bool NATURAL>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(THREADS)
     ehyb_paper(int share, int window, const int* __restrict__ order, const int* __restrict__ begin,
                const int* __restrict__ slice_begin, const int* __restrict__ slice_ptr,
                const unsigned short* __restrict__ local_columns, const V* __restrict__ values, int extra_slices,

@@ -1,5 +1,6 @@
 // Conversion to column-sweep on the device, in place of a few dozen array operations; see
 // spmvbench/formats/cache_blocking/column_sweep.py.
+#include "column_sweep.cuh"
 #include "search.cuh"
 #include "spmv.cuh"
 
@@ -7,7 +8,6 @@ constexpr int DIGITS = 128;                 // of a pass of the sort
 constexpr int MOST_PASSES = 5;              // a column has up to 31 bits
 constexpr int COLUMN = 32;                  // bit of a key where its column begins; below is the entry's number
 constexpr unsigned long long NONE = ~0ULL;  // behind the last key
-constexpr unsigned PADDING = 0xffffu;       // as the row of a place
 
 // Where row blocks begin, as `Cut.of` cuts them: the row, and its first entry that belongs to the block.
 template <typename I>
@@ -54,10 +54,10 @@ __device__ __forceinline__ void sum_before(const unsigned* counts, unsigned* bef
 // digit are written side by side. The first pass makes the keys, later ones find them in `one` and `other` by turns and
 // put them into the other. entry: first of each row block. Of each panel of 65,536 columns in each block, begin: the
 // place of its first key, chunks: how many chunks its entries fill.
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(THREADS)
     sweep_sort(int bits, int passes, int panels, const long long* __restrict__ entry, const int* __restrict__ col_idx,
                unsigned long long* one, unsigned long long* other, long long* begin, int* __restrict__ chunks) {
-  constexpr int WARPS = 32;
+  constexpr int WARPS = THREADS / WARP;
   constexpr int EACH = 4;  // keys of a thread in a tile
   constexpr int TILE = WARPS * WARP * EACH;
   __shared__ unsigned long long sorted[TILE];

@@ -1,9 +1,9 @@
 // Blocked compressed common coordinates: blocks in equal shares, a bit each to say where block rows end; see
 // spmvbench/formats/dense_blocks/bccoo.py.
+#include "bccoo.cuh"
 #include "spmv.cuh"
 #include "together.cuh"
 
-constexpr int FULL_COLUMN = -32768;  // among differences: the column stands in block_col
 constexpr int NO_SHORT_COLUMN = 0xffff;
 
 // The arrays of the format. Block j of thread t stands at (t / across * STEPS + j) * across + t % across.

@@ -1,8 +1,7 @@
 // BCCOO's arrays from block CSR, and a matrix's vertical slices one below the other; see spmvbench/formats/dense_blocks/bccoo.py.
+#include "bccoo.cuh"
 #include "search.cuh"
 #include "spmv.cuh"
-
-constexpr int FULL_COLUMN = -32768;  // as in bccoo.cu
 
 // A thread of the format each, in blocks of a group. ends: (block rows + 1,), the first block of each block row, and
 // behind the last. Block and values are those of block CSR, filled up. escapes is 0 before.

@@ -1,7 +1,6 @@
 // Small blocks in strips of rows: a strip's part of y in shared memory; see spmvbench/formats/dense_blocks/strips.py.
+#include "strips.cuh"
 #include "spmv.cuh"
-
-constexpr int STRIP = 32;  // rows; as in strips.py
 
 // A thread block a strip, a thread a block of R x C at a time. Value p of the strip's block j lies at p * blocks + j. y
 // holds what is added to.

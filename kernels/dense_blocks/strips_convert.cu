@@ -1,7 +1,6 @@
 // Which small blocks a sweep over each block row closes, and what is in them; see spmvbench/formats/dense_blocks/strips.py.
+#include "strips.cuh"
 #include "spmv.cuh"
-
-constexpr int STRIP = 32;  // rows; as in strips.py
 
 // Sweeps over the R rows of a block row: a block begins at the first column that is not covered and is `across` columns
 // wide. close(column, from, to) takes each, with the entries that it has of every row.

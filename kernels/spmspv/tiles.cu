@@ -96,10 +96,10 @@ __device__ __forceinline__ void multiply_tiles(int first_tile, int tiles, const 
   int first_row = 0;
   I first_list = 0;
   if (tile < tiles) {
-    const int col = tile_col[tile];
-    mask = tile_mask[tile];
-    first_row = tile_row[tile] * NT;
-    first_list = tile_list[tile];
+    const int col = __ldg(tile_col + tile);
+    mask = __ldg(tile_mask + tile);
+    first_row = __ldg(tile_row + tile) * NT;
+    first_list = __ldg(tile_list + tile);
     x += static_cast<long long>(col) * NT;
     left = mask & x_mask[col];
   }
@@ -114,8 +114,8 @@ __device__ __forceinline__ void multiply_tiles(int first_tile, int tiles, const 
       const Word below = (left & (~left + 1)) - 1;  // bits before the lowest that is set
       const I list = first_list + bits_in(mask & below);
       factor = x[bits_in(below)];
-      entry = list_begin[list];
-      entries = static_cast<int>(list_begin[list + 1] - entry);
+      entry = __ldg(list_begin + list);
+      entries = static_cast<int>(__ldg(list_begin + list + 1) - entry);
 #pragma unroll
       for (int turn = 0; turn < SHARE; ++turn) left &= left - 1;
     }
@@ -141,8 +141,8 @@ __device__ __forceinline__ void multiply_tiles(int first_tile, int tiles, const 
         const int list = before + __popc(begins & (FULL_MASK >> (WARP - 1 - lane))) - 1;
         if (window + lane < products) {
           const I e = lists.shift[list] + window + lane;
-          to[u] = lists.first_row[list] + local[e];
-          product[u] = values[e] * lists.factor[list];
+          to[u] = lists.first_row[list] + __ldg(local + e);
+          product[u] = __ldg(values + e) * lists.factor[list];
         }
       }
 #pragma unroll
@@ -154,23 +154,33 @@ __device__ __forceinline__ void multiply_tiles(int first_tile, int tiles, const 
   }
 }
 
+// The tiles of a matrix. tile_list: the first list of each tile; list_begin: the first entry of each list.
+template <typename V, typename I, typename Mask>
+struct TiledMatrix {
+  const int* tile_row;
+  const int* tile_col;
+  const Mask* tile_mask;
+  const I* tile_list;
+  const I* list_begin;
+  const unsigned char* local;
+  const V* values;
+};
+
 // A warp for so many tiles in the first `tile_blocks` blocks; then LANES threads for an entry of x, which push the
 // extracted entries of its column.
 template <typename V, typename I, int NT, int TILES, int LANES, int BLOCK>
 __global__ void __launch_bounds__(BLOCK)
     tile_spmspv(int k, int tile_blocks, int tiles, const int* __restrict__ index, const V* __restrict__ value,
-                const int* __restrict__ tile_row, const int* __restrict__ tile_col,
-                const typename MaskOf<NT>::Stored* __restrict__ tile_mask, const I* __restrict__ tile_list,
-                const I* __restrict__ list_begin, const unsigned char* __restrict__ local, const V* __restrict__ values,
-                const I* __restrict__ extracted_ptr, const int* __restrict__ extracted_row,
-                const V* __restrict__ extracted_values, const typename MaskOf<NT>::Stored* __restrict__ x_mask,
-                const V* __restrict__ x_tile, V* __restrict__ y) {
+                const TiledMatrix<V, I, typename MaskOf<NT>::Stored> a, const I* __restrict__ extracted_ptr,
+                const int* __restrict__ extracted_row, const V* __restrict__ extracted_values,
+                const typename MaskOf<NT>::Stored* __restrict__ x_mask, const V* __restrict__ x_tile,
+                V* __restrict__ y) {
   const int block = static_cast<int>(blockIdx.x) - tile_blocks;
   if (block < 0) {
     const int warp = static_cast<int>(global_thread() / WARP);
     __shared__ Lists<V, I> lists[BLOCK / WARP];
-    multiply_tiles<V, I, NT, TILES>(warp * TILES, tiles, tile_row, tile_col, tile_mask, tile_list, list_begin, local,
-                                    values, x_mask, x_tile, lists[threadIdx.x / WARP], y);
+    multiply_tiles<V, I, NT, TILES>(warp * TILES, tiles, a.tile_row, a.tile_col, a.tile_mask, a.tile_list, a.list_begin,
+                                    a.local, a.values, x_mask, x_tile, lists[threadIdx.x / WARP], y);
   } else {
     push_block<LANES, BLOCK>(block, k, index, value, extracted_ptr, extracted_row, extracted_values, y);
   }

@@ -646,7 +646,7 @@ __device__ __forceinline__ void spmv(int rows, int chunks, const int* chunk_ptr,
 
 template <typename V, typename O, bool FAST>
 __global__ void __launch_bounds__(WARP* FAST_WARPS, 8)
-    tile_csr_spmv(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
+    tile_csr_spmv(int rows, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row, int cols,
                   const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
                   const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr, const V* __restrict__ x,
                   V* __restrict__ y) {
@@ -656,40 +656,24 @@ __global__ void __launch_bounds__(WARP* FAST_WARPS, 8)
 
 template <typename V, typename O, bool FAST, bool DEFERRED>
 __global__ void __launch_bounds__(WARP* FAST_WARPS, 8)
-    tile_spmv(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
-              const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
-              const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr, const Byte* __restrict__ fmt,
-              const Byte* __restrict__ tail, const O* __restrict__ off1, const O* __restrict__ off2,
-              const V* __restrict__ coo_val, const Byte* __restrict__ coo_idx, const V* __restrict__ ell_val,
-              const Byte* __restrict__ ell_col, const V* __restrict__ hyb_val, const Byte* __restrict__ hyb_idx,
-              const V* __restrict__ dns_val, const V* __restrict__ dns_row_val, const Byte* __restrict__ row_id,
-              const V* __restrict__ dns_col_val, const Byte* __restrict__ col_id, const V* __restrict__ x,
-              V* __restrict__ y) {
-  const Matrix<V, O> a = {cols,    tile_col, tile_nnz, csr_val,     csr_col, csr_row_ptr, fmt,
-                          tail,    off1,     off2,     coo_val,     coo_idx, ell_val,     ell_col,
-                          hyb_val, hyb_idx,  dns_val,  dns_row_val, row_id,  dns_col_val, col_id};
+    tile_spmv(int rows, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
+              const Matrix<V, O> a, const V* __restrict__ x, V* __restrict__ y) {
   spmv<FAST, false, DEFERRED, 272, 4, 3>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
 }
 
 // The tiles, and what is computed apart in CSR5, in one launch. y is zero. Tiles go first; MIXED, for a rest that is the
 // larger part: their blocks stand evenly between those of CSR5, whose gathers of x then have nearly all of the L1 cache.
-// MIXED_WARPS: of their blocks; as in spmvbench/formats/tile/tile.py.
+// MIXED_WARPS: of their blocks.
 constexpr int MIXED_WARPS = 8;
 
 template <typename V, typename O, typename I, int SIGMA, int BATCH, bool MIXED>
 __global__ void __launch_bounds__(WARP*(MIXED ? MIXED_WARPS : FAST_WARPS), MIXED ? 4 : 7)
-    tile_csr5_spmv(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
-                   const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
-                   const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr, const Byte* __restrict__ fmt,
-                   const Byte* __restrict__ tail, const O* __restrict__ off1, const O* __restrict__ off2,
-                   const V* __restrict__ coo_val, const Byte* __restrict__ coo_idx, const V* __restrict__ ell_val,
-                   const Byte* __restrict__ ell_col, const V* __restrict__ hyb_val, const Byte* __restrict__ hyb_idx,
-                   const V* __restrict__ dns_val, const V* __restrict__ dns_row_val, const Byte* __restrict__ row_id,
-                   const V* __restrict__ dns_col_val, const Byte* __restrict__ col_id, int csr5_tiles, int tail_row,
-                   const I* __restrict__ row_ptr, const unsigned* __restrict__ tile_ptr,
-                   const unsigned* __restrict__ tile_desc, const int* __restrict__ empty_ptr,
-                   const int* __restrict__ empty_offset, const int* __restrict__ col_idx, const V* __restrict__ values,
-                   const V* __restrict__ x, V* __restrict__ y) {
+    tile_csr5_spmv(int rows, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
+                   const Matrix<V, O> a, int csr5_tiles, int tail_row, const I* __restrict__ row_ptr,
+                   const unsigned* __restrict__ tile_ptr, const unsigned* __restrict__ tile_desc,
+                   const int* __restrict__ empty_ptr, const int* __restrict__ empty_offset,
+                   const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
+                   V* __restrict__ y) {
   constexpr int WARPS = MIXED ? MIXED_WARPS : FAST_WARPS;
   const long long block = blockIdx.x;
   const long long of_chunks = (chunks + WARPS - 1) / WARPS;
@@ -698,9 +682,6 @@ __global__ void __launch_bounds__(WARP*(MIXED ? MIXED_WARPS : FAST_WARPS), MIXED
   };
   const long long first = before(block);
   if (before(block + 1) > first) {
-    const Matrix<V, O> a = {cols,    tile_col, tile_nnz, csr_val,     csr_col, csr_row_ptr, fmt,
-                            tail,    off1,     off2,     coo_val,     coo_idx, ell_val,     ell_col,
-                            hyb_val, hyb_idx,  dns_val,  dns_row_val, row_id,  dns_col_val, col_id};
     if constexpr (MIXED) {
       lean_chunk(first * WARPS + threadIdx.x / WARP, rows, chunks, chunk_ptr, chunk_row, a, x, y);
     } else {

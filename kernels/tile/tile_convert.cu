@@ -7,7 +7,7 @@
 #include "spmv.cuh"
 #include "tile.cuh"
 
-constexpr int FORMATS = 7;
+constexpr int FORMATS = DNS_COL + 1;
 constexpr int WORDS = 8;  // of 32 entries, of a warp
 
 // A bit an entry, and how many are set before each word of 32: the rank of any entry among those that are marked.
@@ -154,11 +154,10 @@ __device__ __forceinline__ Choice choose(const Rules& rules, int z, int length, 
 // entries in the tail of HYB. ALL_CSR: no rules. apart: zero before; marks entries of COO tiles and of tails if DEFERRED.
 template <typename I, bool ALL_CSR, bool DEFERRED>
 __global__ void describe_tiles(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                               const unsigned* __restrict__ bits, const I* __restrict__ before, int coo, int dns,
-                               double te, double th, int hyb_rows, int hyb_min_width, int* __restrict__ tile_row,
-                               int* __restrict__ tile_col, unsigned short* __restrict__ entries, Byte* __restrict__ fmt,
-                               Byte* __restrict__ tail, unsigned* __restrict__ apart) {
-  const Rules rules = {coo, dns, te, th, hyb_rows, hyb_min_width};
+                               const unsigned* __restrict__ bits, const I* __restrict__ before, const Rules rules,
+                               int* __restrict__ tile_row, int* __restrict__ tile_col,
+                               unsigned short* __restrict__ entries, Byte* __restrict__ fmt, Byte* __restrict__ tail,
+                               unsigned* __restrict__ apart) {
   const Marks<I> tiles_before{bits, before};
   const int half = lane_id() / TILE;
   visit_words(rows, nnz, row_ptr, [&](long long word, long long, int row_of_entry) {
@@ -211,15 +210,16 @@ __global__ void describe_tiles(int rows, I nnz, const I* __restrict__ row_ptr, c
 // ---- Where tiles are stored. A warp takes a group of tiles. What they come to is a sum that one of its lanes holds.
 
 constexpr int GROUP = 256;
+constexpr int SUMS = 30;
 enum Sum {  // the first four for each format: value slots and units of off2 as stored, entries and tiles of the matrix
   VALUES = 0,
   INDEX = FORMATS,
   ENTRIES = 2 * FORMATS,
   TILES = 3 * FORMATS,
   STORED_ENTRIES = 4 * FORMATS,
-  STORED_TILES,
-  SUMS
+  STORED_TILES
 };
+static_assert(STORED_TILES + 1 == SUMS, "a place for every sum");
 
 // A tile as it is stored. DEFERRED: COO tiles and tails are not.
 struct Room {
@@ -347,15 +347,30 @@ __global__ void place_tiles(int tiles, int groups, const unsigned short* __restr
 // ---- Packing, half a warp a tile, a lane a row. Columns that are stored in half bytes are written in whole ones;
 // pack_halves brings them together.
 
+// The arrays of the formats, to be written.
+template <typename V>
+struct Packed {
+  V* csr_val;
+  Byte* csr_halves;
+  Byte* csr_row_ptr;
+  V* coo_val;
+  Byte* coo_idx;
+  V* ell_val;
+  Byte* ell_halves;
+  V* hyb_val;
+  Byte* hyb_halves;
+  V* dns_val;
+  V* dns_row_val;
+  Byte* row_id;
+  V* dns_col_val;
+  Byte* col_id;
+};
+
 template <typename V, typename I, typename O, bool DEFERRED>
 __global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                            const V* __restrict__ values, const int* __restrict__ tile_row,
                            const int* __restrict__ tile_col, const Byte* __restrict__ fmt, const O* __restrict__ off1,
-                           const O* __restrict__ off2, V* __restrict__ csr_val, Byte* __restrict__ csr_halves,
-                           Byte* __restrict__ csr_row_ptr, V* __restrict__ coo_val, Byte* __restrict__ coo_idx,
-                           V* __restrict__ ell_val, Byte* __restrict__ ell_halves, V* __restrict__ hyb_val,
-                           Byte* __restrict__ hyb_halves, V* __restrict__ dns_val, V* __restrict__ dns_row_val,
-                           Byte* __restrict__ row_id, V* __restrict__ dns_col_val, Byte* __restrict__ col_id) {
+                           const O* __restrict__ off2, const Packed<V> to) {
   const long long tile = global_thread() / TILE;
   const bool inside = tile < tiles;
   const int row = lane_id() % TILE;
@@ -383,28 +398,28 @@ __global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, c
   };
   switch (kind & 7) {
     case CSR:
-      csr_row_ptr[index + row] = static_cast<Byte>(heads_before);
+      to.csr_row_ptr[index + row] = static_cast<Byte>(heads_before);
       for (int j = 0; j < run.length; ++j) {
-        csr_val[first + heads_before + j] = value[j];
-        csr_halves[first + heads_before + j] = static_cast<Byte>(column[j] % TILE);
+        to.csr_val[first + heads_before + j] = value[j];
+        to.csr_halves[first + heads_before + j] = static_cast<Byte>(column[j] % TILE);
       }
       break;
     case COO:
       for (int j = 0; j < run.length; ++j) {
-        coo_val[first + heads_before + j] = value[j];
-        coo_idx[first + heads_before + j] = static_cast<Byte>(row << 4 | column[j] % TILE);
+        to.coo_val[first + heads_before + j] = value[j];
+        to.coo_idx[first + heads_before + j] = static_cast<Byte>(row << 4 | column[j] % TILE);
       }
       break;
     case ELL:
-      pack_columns(ell_val + first, ell_halves + first);
+      pack_columns(to.ell_val + first, to.ell_halves + first);
       break;
     case HYB:
-      pack_columns(hyb_val + first, hyb_halves + 2 * index);
+      pack_columns(to.hyb_val + first, to.hyb_halves + 2 * index);
       if (DEFERRED) break;
       for (int j = 0; j < in_tail; ++j) {
         const int slot = TILE * width + tails_before + j;
-        Byte* half = hyb_halves + 2 * index + TILE * width + 2 * (tails_before + j);
-        hyb_val[first + slot] = value[in_head + j];
+        Byte* half = to.hyb_halves + 2 * index + TILE * width + 2 * (tails_before + j);
+        to.hyb_val[first + slot] = value[in_head + j];
         half[0] = static_cast<Byte>(row);
         half[1] = static_cast<Byte>(column[in_head + j] % TILE);
       }
@@ -412,17 +427,17 @@ __global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, c
     case DNS:
       for (int col = 0, j = 0; col < TILE; ++col) {
         const bool stored = j < run.length && column[j] % TILE == col;
-        dns_val[first + col * TILE + row] = stored ? value[j] : V(0);
+        to.dns_val[first + col * TILE + row] = stored ? value[j] : V(0);
         j += stored;
       }
       break;
     case DNS_ROW:
-      for (int j = 0; j < run.length; ++j) dns_row_val[first + heads_before + j] = value[j];
-      if (run.length) row_id[index + heads_before / TILE] = static_cast<Byte>(row);
+      for (int j = 0; j < run.length; ++j) to.dns_row_val[first + heads_before + j] = value[j];
+      if (run.length) to.row_id[index + heads_before / TILE] = static_cast<Byte>(row);
       break;
     case DNS_COL:
-      pack_columns(dns_col_val + first, static_cast<Byte*>(nullptr));
-      for (int j = row; j < width; j += TILE) col_id[index + j] = static_cast<Byte>(column[j] % TILE);
+      pack_columns(to.dns_col_val + first, static_cast<Byte*>(nullptr));
+      for (int j = row; j < width; j += TILE) to.col_id[index + j] = static_cast<Byte>(column[j] % TILE);
       break;
   }
 }

@@ -21,7 +21,7 @@ from spmvbench import paths
 from spmvbench.devices import driver, loops, nvrtc
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program, pseudonym
 from spmvbench.formats.arrays import LINE_BYTES, cdiv
-from spmvbench.formats.base import Call, Launch, Loop, single_steps
+from spmvbench.formats.base import Call, Launch, Loop, Struct, single_steps
 from spmvbench.formats.conversion import cuda_limits
 from spmvbench.formats.kernels import headers, kernel_path
 
@@ -204,10 +204,7 @@ def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
     """A call that launches with nothing left to prepare but the stream."""
     from cupy.cuda import driver
 
-    cells = [
-        ctypes.c_void_p(arg.data.ptr) if hasattr(arg, "data") and hasattr(arg.data, "ptr") else np.array([arg])
-        for arg in launch.args
-    ]
+    cells = [_cell(arg) for arg in launch.args]
     addresses = [c.ctypes.data if isinstance(c, np.ndarray) else ctypes.addressof(c) for c in cells]
     pointers = (ctypes.c_void_p * len(cells))(*addresses)
     if launch.shared_bytes > DEFAULT_SHARED_BYTES:
@@ -220,6 +217,13 @@ def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
         driver.launchKernel(function.ptr, *shape, stream, ctypes.addressof(pointers), 0)
 
     return run
+
+
+def _cell(arg: Any) -> Any:
+    """Memory of the host that holds an argument as the driver takes it."""
+    if isinstance(arg, Struct):
+        return arg.packed(lambda array: array.data.ptr)
+    return ctypes.c_void_p(arg.data.ptr) if hasattr(getattr(arg, "data", None), "ptr") else np.array([arg])
 
 
 def three(extent: int | tuple[int, ...]) -> tuple[int, int, int]:

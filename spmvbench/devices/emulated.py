@@ -23,18 +23,20 @@ import numpy as np
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program
 from spmvbench.devices.emulation import build
 from spmvbench.formats import kernel_path
-from spmvbench.formats.base import Call, Launch, Loop, single_steps
+from spmvbench.formats.base import Call, Launch, Loop, Struct, single_steps
 from spmvbench.formats.conversion import EMULATED
+from spmvbench.formats.kernels import constant
 
 MAX_WORKERS = 16  # each maps some 2,000 regions of the 65,530 that Linux allows a process
-MAX_THREADS = 1024
+_RUNTIME = str(build.FOLDER / "runtime.hpp")
+MAX_THREADS = constant(_RUNTIME, "MAX_THREADS")
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
 MAX_DYNAMIC_SHARED = EMULATED.shared_bytes  # the rest of these are CUDA's limits too
 SMALL = 2048  # threads of a launch that is over before other host threads would have woken up
 
 
-_NO_MEMORY = 2  # as in runtime.hpp
+_NO_MEMORY = constant(_RUNTIME, "NO_MEMORY")
 
 _running = threading.Lock()  # one launch at a time: a library of the checking build has one set of books
 
@@ -84,16 +86,17 @@ class _Bound:
         parameters = made.parameters
         if len(parameters) != len(launch.args):
             raise TypeError(f"{launch.kernel} takes {len(parameters)} arguments, not {len(launch.args)}")
-        self._values = (ctypes.c_uint64 * (len(parameters) + 1))()
-        slot = ctypes.addressof(self._values)
+        self._values: list[ctypes.Array[ctypes.c_uint64]] = []
         self._pointers = (ctypes.c_void_p * (len(parameters) + 1))()
         for i, (parameter, arg) in enumerate(zip(parameters, launch.args, strict=True)):
             try:
-                content = _content(parameter, arg)
+                content = _struct(parameter, arg) if isinstance(arg, Struct) else _content(parameter, arg)
             except TypeError as error:
                 raise TypeError(f"argument {i} of {launch.kernel} {error}") from None
-            ctypes.memmove(slot + 8 * i, content, len(content))
-            self._pointers[i] = slot + 8 * i
+            value = (ctypes.c_uint64 * -(-len(content) // 8))()
+            ctypes.memmove(value, content, len(content))
+            self._values.append(value)
+            self._pointers[i] = ctypes.addressof(value)
         self._buffers = _buffers(parameters, launch.args) if self.library.check else ()
         self.state = _Launch(
             call=made.kernel.call,
@@ -144,9 +147,10 @@ class _BoundLoop:
 def _buffers(parameters: list[build.Parameter], args: Sequence[Any]) -> ctypes.Array[_Buffer]:
     """The arrays of a launch. What the kernel may write comes first: of two views of one memory, that one decides."""
     found = [
-        _Buffer(arg.ctypes.data, arg.nbytes, i, 0 if parameter.constant else min(parameter.bytes, arg.nbytes), None)
+        _Buffer(array.ctypes.data, array.nbytes, i, 0 if held.constant else min(held.bytes, array.nbytes), None)
         for i, (parameter, arg) in enumerate(zip(parameters, args, strict=True))
-        if parameter.pointer and arg.nbytes
+        for held, array in (zip(parameter.members, arg, strict=True) if isinstance(arg, Struct) else [(parameter, arg)])
+        if held.pointer and array.nbytes
     ]
     found.sort(key=lambda buffer: not buffer.element_bytes)
     return (_Buffer * len(found))(*found)
@@ -169,6 +173,23 @@ def _check_geometry(launch: Launch, grid: tuple[int, int, int], block: tuple[int
         raise DeviceFault(
             f"{launch.kernel}: {launch.shared_bytes:,} bytes of shared memory, over {MAX_DYNAMIC_SHARED:,}"
         )
+
+
+def _struct(parameter: build.Parameter, arg: Struct) -> bytes:
+    """The bytes of a struct. Raises TypeError with the rest of a sentence."""
+    if parameter.kind != b"s" or parameter.pointer:
+        raise TypeError("is a struct, the kernel takes none there")
+    if len(parameter.members) != len(arg):
+        raise TypeError(f"is a struct of {len(arg)} members, the kernel takes one of {len(parameter.members)}")
+    for i, (member, value) in enumerate(zip(parameter.members, arg, strict=True)):
+        try:
+            _content(member, value)
+        except TypeError as error:
+            raise TypeError(f"has a member {i} that {error}") from None
+    content = arg.packed(lambda array: array.ctypes.data).tobytes()
+    if len(content) != parameter.bytes:
+        raise TypeError(f"is a struct of {len(content)} bytes, the kernel takes one of {parameter.bytes}")
+    return content
 
 
 def _content(parameter: build.Parameter, arg: Any) -> bytes:

@@ -19,6 +19,7 @@ import numpy as np
 
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv
+from spmvbench.formats.kernels import constant
 
 C_TYPES = {
     "float64": "double",
@@ -57,13 +58,35 @@ class Skip(Exception):
         self.needed_bytes, self.limit_bytes = needed_bytes, limit_bytes
 
 
+class Struct(tuple[Any, ...]):
+    """One argument of a launch that the kernel takes by value as a C++ struct: its members in order of declaration.
+
+    Members are arrays, which the struct holds as pointers, and NumPy scalars. A kernel of more than 16 arguments takes
+    some of them as a struct.
+    """
+
+    def packed(self, address: Callable[[Array], int]) -> np.ndarray:
+        """The struct as C++ lays it out: an array of one element. address: of an array in the device's memory."""
+        held = [member if isinstance(member, np.generic) else np.uint64(address(member)) for member in self]
+        kind = np.dtype([(f"member{i}", member.dtype) for i, member in enumerate(held)], align=True)
+        found = np.zeros(1, kind)
+        found[0] = tuple(held)
+        return found
+
+
+def flat(args: Iterable[Any]) -> Iterator[Any]:
+    """The arguments of a launch, the members of structs in place of the structs."""
+    for arg in args:
+        yield from arg if isinstance(arg, Struct) else (arg,)
+
+
 @dataclass(frozen=True)
 class Launch:
     """One kernel launch, described once for every device.
 
     source: a file of kernels/ (or the absolute path of one elsewhere). kernel: a name expression such as
     ``ell_spmv<double, 2>``; whatever changes the machine code is a template argument. grid, block: threads in up to
-    three dimensions. args: arrays, and NumPy scalars of the exact type that the kernel takes.
+    three dimensions. args: arrays, NumPy scalars of the exact type that the kernel takes, and a `Struct` of such.
     shared_bytes: dynamic shared memory. part: as `in_part` names it. A launch with an empty grid does nothing.
     """
 
@@ -127,7 +150,7 @@ def per_thread(n: int, block: int = 256) -> tuple[int, int]:
     return cdiv(n, block), block
 
 
-ZEROS_EACH = 4  # entries of y that a thread sets to zero, as in kernels/vector.cu
+ZEROS_EACH = constant("include/zero.cuh", "ZEROS_EACH")  # entries of y that a thread sets to zero
 
 
 def zero_fill(y: Array) -> Launch:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import Format, Launch
+from spmvbench.formats.base import Format, Launch, Struct
 from spmvbench.formats.kernels import headers, kernel_options, kernel_path
 
 Run = Callable[[Launch], None]
@@ -74,7 +74,9 @@ def run(launch: Launch) -> None:
         check([launch])
     grid, block = (size if isinstance(size, tuple) else (size,) for size in (launch.grid, launch.block))
     if all(grid):
-        _kernel(launch.source, launch.kernel)(grid, block, launch.args, shared_mem=launch.shared_bytes)
+        # CuPy passes a NumPy array of one element by value.
+        args = tuple(arg.packed(lambda a: a.data.ptr) if isinstance(arg, Struct) else arg for arg in launch.args)
+        _kernel(launch.source, launch.kernel)(grid, block, args, shared_mem=launch.shared_bytes)
 
 
 def seconds(launches: list[Launch], times: int = 3) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from spmvbench.formats.arrays import Array, array_module
-from spmvbench.formats.base import Call, Format, Launch, Loop, single_steps
+from spmvbench.formats.base import Call, Format, Launch, Loop, flat, single_steps
 from spmvbench.formats.vectors import SparseVector, parts
 
 Span = tuple[int, int]  # addresses of the first byte and behind the last
@@ -46,7 +46,7 @@ def footprint(
     arrays = fmt.arrays()
     for number, step in enumerate(single_steps(steps)):
         name = step.kernel.partition("<")[0] if isinstance(step, Launch) else step.name
-        arrays |= {f"argument {place} of launch {number}, {name}": arg for place, arg in enumerate(step.args)}
+        arrays |= {f"argument {place} of launch {number}, {name}": arg for place, arg in enumerate(flat(step.args))}
     arrays |= {f"condition of step {number}": step.more for number, step in enumerate(steps) if isinstance(step, Loop)}
     known, found = [span(array) for array in (*parts(x), y)], {}
     for name, array in arrays.items():

@@ -75,6 +75,28 @@ def _run_together(left: str, right: str) -> bool:
 
 
 @cache
+def constant(source: str, name: str) -> int:
+    """The value of a constant that a kernel file or header defines by a number: ``constexpr int NAME = 128;``.
+
+    Python reads constants that it shares with a kernel, so that they are written once. source: as in `kernel_path`.
+    Raises ValueError unless the file gives the name exactly one value.
+    """
+    found = constants(read(kernel_path(source))).get(name, set())
+    if len(found) != 1:
+        raise ValueError(f"{source} gives {name} {len(found)} values, not one")
+    return next(iter(found))
+
+
+def constants(text: str) -> dict[str, set[int]]:
+    """The values of the constants that a C++ text defines by numbers, by name."""
+    found: dict[str, set[int]] = {}
+    for declared in re.findall(r"\bconstexpr [\w ]*?(\w+=[^;{}()]+);", code(text)):
+        for name, number in re.findall(r"(\w+)= ?(-?\d\w*)(?![^,])", declared):
+            found.setdefault(name, set()).add(int(number.rstrip("uUlL"), 0))
+    return found
+
+
+@cache
 def _named(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(quoted or angled for quoted, angled in _NAMED.findall(code(text))))
 

@@ -159,12 +159,20 @@ class Instantiation:
 class Parameter(ctypes.Structure):
     """emulation::Parameter of launcher.hpp."""
 
-    _fields_ = (
-        ("kind", ctypes.c_char),
-        ("pointer", ctypes.c_bool),
-        ("constant", ctypes.c_bool),
-        ("bytes", ctypes.c_uint32),
-    )
+    @property
+    def members(self) -> list[Parameter]:
+        """The members of a struct."""
+        return self.first_member[: self.member_count]
+
+
+Parameter._fields_ = [
+    ("kind", ctypes.c_char),
+    ("pointer", ctypes.c_bool),
+    ("constant", ctypes.c_bool),
+    ("bytes", ctypes.c_uint32),
+    ("first_member", ctypes.POINTER(Parameter)),
+    ("member_count", ctypes.c_uint64),
+]
 
 
 class Kernel(ctypes.Structure):

@@ -11,12 +11,12 @@ import numpy as np
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, inverse, offsets, stable_order
 from spmvbench.formats.base import Format, Launch, Loop, Parameter, Skip, cbool, in_part, register
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.kernels import constant
 
 KERNEL = "bfs/bfs.cu"
-# As in the kernel:
-QUAD = 4
-FRONTIERS, NOTES = 3, 4
-SMALL_BLOCK, LARGE_BLOCK = 1024, 256
+QUAD = 4  # neighbours: an int4
+FRONTIERS, NOTES = (constant(KERNEL, name) for name in ("FRONTIERS", "NOTES"))
+SMALL_BLOCK, LARGE_BLOCK = (constant("include/bfs.cuh", name) for name in ("SMALL_BLOCK", "LARGE_BLOCK"))
 # Quads of a frontier that one block takes on, and that it holds in shared memory: beyond, all blocks work.
 ENTER, LEAVE = 1024, 4096
 TRACED = 4096  # levels that a trace has room for

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, offsets, run_starts
-from spmvbench.formats.base import Format, Launch, Loop, Parameter, Skip, cbool, in_part, register
+from spmvbench.formats.base import Format, Launch, Loop, Parameter, Skip, Struct, cbool, in_part, register
 from spmvbench.formats.bfs import quads
 from spmvbench.formats.bfs.quads import LARGE_BLOCK, QUAD, SMALL_BLOCK, from_quads, incoming, quads_of
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.kernels import constant
 
 KERNEL = "bfs/tile_bfs.cu"
-CHUNK, FRONTIERS, NUMBERS = 4, 3, 8  # as in the kernel
+CHUNK, FRONTIERS, NUMBERS = (constant(KERNEL, name) for name in ("CHUNK", "FRONTIERS", "NUMBERS"))
 PIECE = 16  # chunks of a row of tiles that a warp looks through
 LARGE_ORDER = 10_000  # beyond it the authors take tiles of 64 x 64, else of 32 x 32
 KERNELS = {"1": 1, "12": 2, "123": 3}
@@ -240,7 +241,7 @@ class TileBfs(Format):
         vertices = (np.int32(n), np.int32(words))
         rule = np.int32(KERNELS[self.params["kernels"]])
         tiles = (out.tile_cols, out.masks)
-        inward = (into.piece_row, into.piece_ptr, into.tile_cols, into.masks, into.quad_ptr, into.neighbours)
+        inward = into.piece_row, into.piece_ptr, into.tile_cols, into.masks, into.quad_ptr, into.neighbours
         queued = (queue, np.int64(room))
 
         args = (x, *vertices, np.int32(self.linked), out.rows, out.quad_ptr, y, bits, queue, numbers)
@@ -258,7 +259,7 @@ class TileBfs(Format):
         counts = (np.int32(pieces), np.int32(out.quads))
         for turn in range(self.params["unroll"]):
             now = np.int32(turn)
-            args = (now, *vertices, rule, *counts, *inward, *tiles, out.neighbours, bits, *queued, numbers)
+            args = (now, *vertices, rule, *counts, Struct(inward), *tiles, out.neighbours, bits, *queued, numbers)
             steps.append(Launch(KERNEL, f"tile_bfs_expand<{nt}>", min(all_blocks, work), LARGE_BLOCK, args))
             args = (now, *vertices, rule, out.rows, out.quad_ptr, bits, y, *queued, numbers)
             grid = min(all_blocks, cdiv(words, warps))

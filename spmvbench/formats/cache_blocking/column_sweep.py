@@ -9,15 +9,16 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, on_host, stable_order
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, device_limits, runner
+from spmvbench.formats.kernels import constant
 
 CONVERT = "cache_blocking/sweep_convert.cu"
 CHUNK = 32  # entries that a warp takes in one step
-THREADS = 1024  # of a block
+THREADS = constant("include/column_sweep.cuh", "THREADS")  # of a block
 PANEL = 2**16  # columns that a chunk may reach over: a place has 16 bits for them
-PADDING = 2**16 - 1  # as the row of a place
-CONTINUED = np.uint32(2**31)
+PADDING = constant("include/column_sweep.cuh", "PADDING")  # as the row of a place
+CONTINUED = np.uint32(constant("cache_blocking/column_sweep.cu", "CONTINUED"))
 SPARE = 1.25  # of the rows that blocks must hold: room to give blocks with long rows fewer of them
-DIGIT_BITS = 7  # of a column that a pass of the sort looks at, at most
+DIGIT_BITS = constant(CONVERT, "DIGITS").bit_length() - 1  # of a column that a pass of the sort looks at, at most
 SMALLEST = 4096  # entries of a block, one round of its threads: smaller ones would leave threads idle
 
 

@@ -11,9 +11,11 @@ from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inv
 from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.cache_blocking.partition import Partition, partition
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.kernels import constant
 
 HEIGHT = 32  # rows of a slice
-THREADS = 1024  # of a block: a window may leave room for no second block on a multiprocessor
+# Threads of a block. A window may leave room for no second block on a multiprocessor.
+THREADS = constant("cache_blocking/ehyb.cu", "THREADS")
 LONGEST = 512  # entries that a row may have in its slice (fast); what is beyond them makes extra rows
 PIECE = 16  # entries of an extra row (fast)
 MOST_SHARE = 8  # blocks that the authors' program lets share a partition

@@ -10,8 +10,10 @@ from spmvbench.formats.arrays import Array, Csr, cdiv
 from spmvbench.formats.base import Launch, Parameter, ctype, register
 from spmvbench.formats.cache_blocking.hub import Csr5Hub
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.kernels import constant
 
-THREADS = 1024  # of a block: the cache leaves room for no second block on a multiprocessor
+# Threads of a block. The cache leaves room for no second block on a multiprocessor.
+THREADS = constant("cache_blocking/hub_cache.cu", "THREADS")
 SHARE = 0.7  # of a block's shared memory is the cache: what is left is L1, for the x of the other columns
 
 

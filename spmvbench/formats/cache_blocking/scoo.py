@@ -9,10 +9,12 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, on_host, stable_order
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, register, zero_fill
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.kernels import constant
 
-THREADS = 512  # of a block
-BATCH = 4  # entries of a thread at a time, as in kernels/cache_blocking/windows.cu
-RESIDENT = 3  # blocks of a multiprocessor at once
+SOURCE = "cache_blocking/windows.cu"
+THREADS = constant(SOURCE, "SCOO_THREADS")  # of a block
+BATCH = constant(SOURCE, "SCOO_BATCH")  # entries of a thread at a time
+RESIDENT = constant(SOURCE, "SCOO_RESIDENT")  # blocks of a multiprocessor at once
 # Times as many slices as run at once, where slices of one round would not be even. On an H200, in double precision,
 # rmat:20:16 has 201 GFLOPS with 4, 106 with 2 and 66 with 1; denserow:1000000 has 206, 261 and 270.
 ROUNDS = 4

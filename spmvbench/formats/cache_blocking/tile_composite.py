@@ -21,8 +21,9 @@ from spmvbench.formats.arrays import (
     stable_order,
 )
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
+from spmvbench.formats.kernels import constant
 
-WARP = 32
+WARP = constant("include/spmv.cuh", "WARP")
 NARROW = 2**16  # columns of a tile that 16 bits name
 
 

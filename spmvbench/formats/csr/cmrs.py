@@ -8,8 +8,9 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register
+from spmvbench.formats.kernels import constant
 
-BLOCK = 128  # threads, as in kernels/csr/cmrs.cu
+BLOCK = constant("csr/cmrs.cu", "BLOCK")  # threads
 HEIGHTS = (1, 2, 4, 8, 16)
 COLUMN_BITS = 28  # of a packed column; the row in the strip has the others
 

@@ -10,6 +10,7 @@ from spmvbench.errors import UsageError
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.kernels import constant
 
 OMEGA = 32  # lanes of a tile
 SEG_BITS = 5  # of seg_offset
@@ -139,7 +140,8 @@ def by_kernels(a: Csr, sigma: int, run: Run) -> dict[str, Any]:
     As array operations the descriptors are some sixty launches, a few SpMVs of a small matrix each. run: runs a launch
     on the arrays of `a`.
     """
-    xp, tiles, block = a.xp, whole_tiles(a.nnz, sigma), 64
+    xp, tiles = a.xp, whole_tiles(a.nnz, sigma)
+    block = constant("csr/csr5_convert.cu", "CONVERT_BLOCK")
     rows, nnz = np.int32(a.rows), a.row_ptr.dtype.type(a.nnz)
     size = rows, nnz, np.int32(tiles)
     tile_ptr = xp.empty(tiles + 2, dtype=np.uint32)

@@ -11,6 +11,7 @@ from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand, offsets,
 from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.conversion import Run
 from spmvbench.formats.csr.csr import LANES, CsrArrays, lanes_by_mean
+from spmvbench.formats.kernels import constant
 
 BINS = 4096  # row lengths that the kernel tells apart
 
@@ -27,7 +28,7 @@ def rows_by_length(a: Csr, run: Run | None) -> Array:
     return on_host(counts)
 
 
-ALL, LISTED, OWN = range(3)  # the rows of a launch, as in kernels/csr/rows.cu
+ALL, LISTED, OWN = (constant("csr/rows.cu", name) for name in ("ALL", "LISTED", "OWN"))  # the rows of a launch
 
 
 def rows_launch(

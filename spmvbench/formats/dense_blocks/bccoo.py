@@ -11,8 +11,10 @@ from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, 
 from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, in_part, per_thread, register
 from spmvbench.formats.conversion import Run, runner, seconds
 from spmvbench.formats.dense_blocks.blocks import MarkedTiles, Shape, SortedTiles, best_shape, shapes, tiles_of
+from spmvbench.formats.kernels import constant
 
-NO_SHORT_COLUMN, FULL_COLUMN = 0xFFFF, -32768  # as in kernels/dense_blocks/bccoo.cu
+NO_SHORT_COLUMN = constant("dense_blocks/bccoo.cu", "NO_SHORT_COLUMN")
+FULL_COLUMN = constant("include/bccoo.cuh", "FULL_COLUMN")
 HEIGHTS, WIDTHS = (1, 2, 3, 4), (1, 2, 4)
 GROUP = 256  # threads a group, where it is not given
 EACH = 16  # times that a warp takes 32 entries, where the matrix is cut into slices

@@ -19,10 +19,12 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, round_up
 from spmvbench.formats.base import Launch, ctype
 from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.kernels import constant
 
 SIDES = (1, 2, 3, 4, 6, 8)  # of a tile, where a format takes any
 PIECE = 1 << 19  # entries that the host works on at a time: its work arrays stay in cache
-BLOCK, WORDS = 256, 16  # as in kernels/dense_blocks/block_convert.cu: threads of a block, and words that a warp marks
+CONVERT = "dense_blocks/block_convert.cu"
+BLOCK, WORDS = constant(CONVERT, "CONVERT_BLOCK"), constant(CONVERT, "WORDS")  # threads; words that a warp marks
 
 Shape = tuple[int, int]
 

@@ -13,8 +13,9 @@ from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.dense_blocks.blocks import Shape
 from spmvbench.formats.ellpack.ellpack import Ell
 from spmvbench.formats.hybrid.split import Piece, Split
+from spmvbench.formats.kernels import constant
 
-STRIP = 32  # rows; as in kernels/dense_blocks/strips.cu
+STRIP = constant("include/strips.cuh", "STRIP")  # rows
 CONVERT = "dense_blocks/strips_convert.cu"
 SHAPES = {"1x2": (1, 2), "2x1": (2, 1), "2x2": (2, 2), "2x4": (2, 4), "4x2": (4, 2), "4x4": (4, 4), "1x4": (1, 4)}
 

@@ -9,8 +9,9 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, diagonal_places, distinct_diagonals, nonzero_mask, round_up
 from spmvbench.formats.base import Adding, Launch, Parameter, Skip, cbool, ctype, per_thread, register
 from spmvbench.formats.dia.dia import HACK, Dia
+from spmvbench.formats.kernels import constant
 
-BLOCK = 128  # threads, as in kernels/dia/pieces.cu
+BLOCK = constant("dia/pieces.cu", "BLOCK")  # threads
 MOST = 16  # unknowns a node
 
 

@@ -13,8 +13,9 @@ from spmvbench.formats.csr.rows import CsrRows
 from spmvbench.formats.dia.dia import diagonal_keys, filled
 from spmvbench.formats.ellpack.ellpack import EllRows
 from spmvbench.formats.hybrid.split import Piece, Split
+from spmvbench.formats.kernels import constant
 
-SEGMENT = 128  # rows, and threads of a block, as in kernels/dia/pieces.cu
+SEGMENT = constant("dia/pieces.cu", "BLOCK")  # rows, and threads of a block
 
 
 def patterns(offset: Array, ptr: Array) -> tuple[Array, Array]:

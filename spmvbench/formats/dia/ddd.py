@@ -25,9 +25,10 @@ from spmvbench.formats.csr.rows import CsrRows
 from spmvbench.formats.dia.dia import diagonal_sizes
 from spmvbench.formats.hybrid.diagonals import saves_bytes
 from spmvbench.formats.hybrid.split import Piece, Split
+from spmvbench.formats.kernels import constant
 
-BLOCK = 128  # threads, as in kernels/dia/pieces.cu
-ROWS = 2  # neighbouring rows of a thread between two cuts, likewise
+BLOCK = constant("dia/pieces.cu", "BLOCK")  # threads
+ROWS = constant("dia/pieces.cu", "ROWS")  # neighbouring rows of a thread between two cuts
 MOST = 4096  # diagonals that are cut: of more, the table of what is there between cuts outgrows the matrix
 
 

@@ -19,10 +19,11 @@ from spmvbench.formats.arrays import (
 )
 from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, register
 from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.kernels import constant
 
 HACK = 32  # rows of a hack: a warp
-BLOCK = 128  # threads, as in kernels/dia/dia.cu
-SHARE = 8192  # entries of a block, as in kernels/dia/dia_convert.cu
+BLOCK = constant("dia/dia.cu", "BLOCK")  # threads
+SHARE = constant("dia/dia_convert.cu", "SHARE")  # entries of a block
 
 
 def diagonal_keys(a: Csr, hack: int) -> Array:

@@ -18,9 +18,11 @@ from spmvbench.formats.arrays import (
 )
 from spmvbench.formats.base import Launch, cbool, ctype
 from spmvbench.formats.conversion import Run
+from spmvbench.formats.kernels import constant
 
-BLOCK = 256  # threads of a conversion kernel's block; no slice of several has more rows
-WARP = 32
+# Threads of a conversion kernel's block. No slice of several has more rows.
+BLOCK = constant("ellpack/sell_convert.cu", "CONVERT_BLOCK")
+WARP = constant("include/spmv.cuh", "WARP")
 
 
 def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array | None:

@@ -11,8 +11,10 @@ from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, regi
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
 from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices, slots_of, sorted_rows
+from spmvbench.formats.kernels import constant
 
-PADDING = 0xFFFF  # among 16-bit columns; a piece's columns lie less than this apart
+# Among 16-bit columns. The columns of a piece are less than this apart.
+PADDING = constant("include/sell.cuh", "LOCAL_PADDING")
 BY_PADDING = -1  # for sigma
 SPARE_SLOTS = 1.25  # slots an entry in the rows' own order, up to which sigma -1 keeps it
 WINDOW = 256  # that sigma -1 sorts else

@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, offsets, round_up, stable_order
-from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, in_part, register
+from spmvbench.formats.base import Format, Launch, Parameter, Struct, cbool, ctype, in_part, register
+from spmvbench.formats.kernels import constant
 
-FRAGMENT, ROWS = 32, 8  # slots of a fragment, and its rows of 4
-PIECE = 64  # slots of a piece of a long row
+SOURCE = "hybrid/dasp.cu"
+FRAGMENT = constant(SOURCE, "FRAGMENT")  # slots of a fragment
+ROWS = FRAGMENT // 4  # of a fragment
+PIECE = constant(SOURCE, "PIECE")  # slots of a piece of a long row
 FULL = 24  # entries that a fragment of medium rows has at least
 FEWEST_PAIRS = 128
-LONG_BLOCK = 256  # as in kernels/hybrid/dasp.cu
+LONG_BLOCK = constant(SOURCE, "LONG_BLOCK")  # threads that sum the pieces of a long row
 LOADS = 4  # fragments of medium rows that are on their way at a time
 SHORT = 1, 3, 4, 2  # in this order, behind the medium rows
 
@@ -211,12 +214,12 @@ class Dasp(Format):
         partial = self.xp.empty(pieces, dtype=self.values.dtype)
         natural = cbool(self.params["order"] == "natural")
         value, block = ctype(self.values), 128
-        sizes = *map(np.int32, (*counts, pieces)), *map(np.int64, bases)
+        classes = Struct((*map(np.int32, (*counts, pieces)), *map(np.int64, bases)))
         matrix = block_ptr, rest_ptr, self.permutation, self.columns, self.values, x, y, partial
         name = f"dasp_spmv<{value}, {ctype(block_ptr)}, {natural}, {loop}, {LOADS}>"
-        launches = in_part("rows", [Launch("hybrid/dasp.cu", name, cdiv(warps * 32, block), block, (*sizes, *matrix))])
+        launches = in_part("rows", [Launch(SOURCE, name, cdiv(warps * 32, block), block, (classes, *matrix))])
         if in_long:
             args = self.long_ptr, self.permutation, partial, y
             name = f"dasp_long<{value}, {natural}>"
-            launches += in_part("long rows", [Launch("hybrid/dasp.cu", name, in_long, LONG_BLOCK, args)])
+            launches += in_part("long rows", [Launch(SOURCE, name, in_long, LONG_BLOCK, args)])
         return launches

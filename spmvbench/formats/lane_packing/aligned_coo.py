@@ -22,8 +22,10 @@ from spmvbench.formats.arrays import (
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import tuned
 from spmvbench.formats.ellpack.sell_convert import WARP
+from spmvbench.formats.kernels import constant
 
-NO_ROW = INT32_MAX  # of a lane without entries; a row with the sign bit beside it has several lanes
+# Row of a thread without entries. A row with the sign bit set is shared by several threads.
+NO_ROW = constant("lane_packing/aligned_coo.cu", "NO_ROW")
 LONGEST = (16, 32, 64, 128)
 
 

@@ -9,8 +9,10 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, inverse, offsets
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register
 from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
+from spmvbench.formats.kernels import constant
 
-GROUPS = 6  # of a strip's steps: in group g 2^g lanes share each of the 32 >> g longest rows
+# Groups of a strip's steps: in group g, 2^g threads share each of the 32 >> g longest rows.
+GROUPS = constant("lane_packing/biell.cu", "GROUPS")
 
 
 class Strips(NamedTuple):

@@ -11,9 +11,10 @@ from spmvbench.formats.base import Launch, Parameter, Skip, ctype, per_thread, r
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.csr.merge import tile_rows
+from spmvbench.formats.kernels import constant
 
 LANES = 32
-NO_END = 1 << 31  # in tile_row: no row ends in the tile
+NO_END = constant("include/merbit.cuh", "NO_END")  # in tile_row: no row ends in the tile
 NARROW = 14  # the most steps of a lane whose bits fit 32, beside two counts of 9
 
 

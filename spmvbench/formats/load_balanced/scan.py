@@ -10,12 +10,13 @@ from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv, ex
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.coo.coo import Coo
+from spmvbench.formats.kernels import constant
 from spmvbench.formats.load_balanced.tiles import equal_cuts, owners
 
 SOURCE = "load_balanced/scan.cu"
 THREADS = 128  # a block
 FIXUP = 1024  # threads of the block that adds carries
-SPLIT = 1 << 31  # in limits: the row began before the tile
+SPLIT = constant(SOURCE, "SPLIT")  # in limits: the row began before the tile
 
 
 @register

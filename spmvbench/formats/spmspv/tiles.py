@@ -12,6 +12,7 @@ from spmvbench.formats.base import (
     Format,
     Launch,
     Parameter,
+    Struct,
     cbool,
     ctype,
     in_part,
@@ -19,11 +20,12 @@ from spmvbench.formats.base import (
     register,
     zero_fill,
 )
+from spmvbench.formats.kernels import constant
 from spmvbench.formats.spmspv.columns import FEW, push_lanes
 from spmvbench.formats.vectors import SparseVector
 
 BLOCK = 256
-WARP = 32
+WARP = constant("include/spmv.cuh", "WARP")
 TILES = 16  # of a warp: the best on an H200
 SOURCE = "spmspv/tiles.cu"
 
@@ -188,7 +190,7 @@ class TileSpmspv(Format):
             blocks = cdiv(tiles, TILES * (BLOCK // WARP))
             sizes = np.int32(len(x)), np.int32(blocks), np.int32(tiles)
             grid = blocks + (cdiv(len(x) * lanes, BLOCK) if extracted else 0)
-            args = (*sizes, x.index, x.value, *tiled, *apart, x_mask, x_tile, y)
+            args = (*sizes, x.index, x.value, Struct(tiled), *apart, x_mask, x_tile, y)
             multiply = Launch(SOURCE, f"tile_spmspv<{types}, {TILES}, {lanes}, {BLOCK}>", grid, BLOCK, args)
         return [*in_part("tile x", [tile]), *in_part("multiply", [multiply])]
 

@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, index_dtype, round_up
-from spmvbench.formats.base import Launch, ctype, per_thread
+from spmvbench.formats.base import Launch, Struct, ctype, per_thread
 from spmvbench.formats.conversion import Run
+from spmvbench.formats.kernels import constant
 from spmvbench.formats.tile.convert import COO, CSR, DNS_COL, DNS_ROW, ELL, HYB, NAMES, TILE, Rules, hyb_rows
 
 FORMATS = len(NAMES)
-WORDS = 8  # as in tile_convert.cu
-GROUP = 256  # likewise
-SUMS = 4 * FORMATS + 2  # likewise
+SOURCE = "tile/tile_convert.cu"
+WORDS = constant(SOURCE, "WORDS")  # of 32 entries, of a warp
+GROUP = constant(SOURCE, "GROUP")  # tiles of a warp
+SUMS = constant(SOURCE, "SUMS")  # kinds of sums: four for each format, and two
 
 
 class Room(NamedTuple):
@@ -59,7 +61,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     all_csr, deferred = str(rules is None).lower(), str(defer).lower()
 
     def launch(kernel: str, threads: int, *args: Any) -> None:
-        run(Launch("tile/tile_convert.cu", kernel, *per_thread(threads, 128), args))
+        run(Launch(SOURCE, kernel, *per_thread(threads, 128), args))
 
     def empty(n: int, dtype: Any) -> Array:
         return xp.empty(n, dtype=dtype)
@@ -79,7 +81,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     limits = *limits, np.int32(hyb_rows(a.dtype.itemsize)), np.int32(least)
     described = row, col, entries, fmt, tail, apart
     kernel = f"describe_tiles<{index}, {all_csr}, {deferred}>"
-    launch(kernel, of_words, rows, nnz, a.row_ptr, a.col_idx, bits, before, *limits, *described)
+    launch(kernel, of_words, rows, nnz, a.row_ptr, a.col_idx, bits, before, Struct(limits), *described)
 
     groups = cdiv(tiles, GROUP)
     of_tiles = np.int32(tiles), np.int32(groups), entries, fmt, tail
@@ -110,13 +112,14 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     halves = {f: empty(n, np.uint8) for f, n in halves.items()}
     csr_row_ptr, coo_idx = empty(room.index[CSR], np.uint8), empty(room.values[COO], np.uint8)
     row_id, col_id = empty(room.index[DNS_ROW], np.uint8), empty(room.index[DNS_COL], np.uint8)
+    csr_coo = val["csr"], halves[CSR], csr_row_ptr, val["coo"], coo_idx
+    dense = val["dns"], val["dns_row"], row_id, val["dns_col"], col_id
     launch(
         f"pack_tiles<{value}, {index}, {ctype(offset)}, {deferred}>",
         stored * TILE,
         *(rows, np.int32(stored), a.row_ptr, a.col_idx, a.values, tile_row),
         *(level1[name] for name in ("tile_col", "fmt", "off1", "off2")),
-        *(val["csr"], halves[CSR], csr_row_ptr, val["coo"], coo_idx, val["ell"], halves[ELL], val["hyb"], halves[HYB]),
-        *(val["dns"], val["dns_row"], row_id, val["dns_col"], col_id),
+        Struct((*csr_coo, val["ell"], halves[ELL], val["hyb"], halves[HYB], *dense)),
     )
 
     def packed(halves: Array) -> Array:

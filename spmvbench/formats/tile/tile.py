@@ -21,10 +21,11 @@ from spmvbench.formats.arrays import (
     offsets,
     round_up,
 )
-from spmvbench.formats.base import Call, Format, Launch, Parameter, cbool, ctype, register, zero_fill
+from spmvbench.formats.base import Call, Format, Launch, Parameter, Struct, cbool, ctype, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.coo.coo import CooFlat
 from spmvbench.formats.csr.csr5 import Csr5
+from spmvbench.formats.kernels import constant
 from spmvbench.formats.tile.convert import COO, HYB, NAMES, TILE, Rules, Tiles, choose
 from spmvbench.formats.tile.kernels import by_kernels
 from spmvbench.formats.tile.layout import Layout, pack_csr, unpack, unpack_csr
@@ -57,9 +58,12 @@ PRESETS = {
 }
 FIRST_LEVEL = ("tile_ptr", "tile_col", "tile_nnz", "chunk_ptr", "chunk_row", "split_rows")
 WARPS = 8192  # that fill the largest GPU
-FAST_WARPS = 4  # of a block of the fast kernel, as in tile.cu
-MIXED_WARPS = 8  # of a block of tiles and a larger rest, as there
-KERNEL_ARRAYS = (  # in the order of the kernels' arguments
+SOURCE = "tile/tile.cu"
+FAST_WARPS = constant(SOURCE, "FAST_WARPS")  # of a block of the fast kernel
+PAPER_WARPS = constant(SOURCE, "PAPER_WARPS")  # of a block of the paper's kernel
+MIXED_WARPS = constant(SOURCE, "MIXED_WARPS")  # of a block of tiles and a larger rest
+KERNEL_ARRAYS = (  # in the order of struct Matrix in tile.cu, behind the columns of the matrix
+    *("tile_col", "tile_nnz"),
     *("csr_val", "csr_col", "csr_row_ptr", "fmt", "tail", "off1", "off2", "coo_val", "coo_idx", "ell_val", "ell_col"),
     *("hyb_val", "hyb_idx", "dns_val", "dns_row_val", "row_id", "dns_col_val", "col_id"),
 )
@@ -163,23 +167,22 @@ class Tiled(Format):
     def _chunks(cls, tile_ptr: Array, params: Mapping[str, Any], *, empty: bool = True) -> dict[str, Any]:
         return chunks_of(tile_ptr, cls._tbalance(int(tile_ptr[-1]), params), empty)
 
-    def _products(self, kernel: str, arrays: tuple[Any, ...], x: Array, y: Array, *, add: bool = False) -> list[Launch]:
+    def _products(self, kernel: str, matrix: tuple[Any, ...], x: Array, y: Array, *, add: bool = False) -> list[Launch]:
         """The launches of y = A x, or y += A x, over the chunks.
 
-        kernel: its name, and what `{}` in it stands for is filled in. arrays: what it takes beside the first level.
+        kernel: its name; `{}` in it is replaced by the types. matrix: the arguments between the chunks and x.
         """
         fast, value = self.kernel == "fast", ctype(self.value_dtype)
         name = kernel.format(f"{value}, {ctype(self.tile_nnz)}, {cbool(fast)}")
-        block = 32 * FAST_WARPS if fast else 64
+        block = 32 * (FAST_WARPS if fast else PAPER_WARPS)
         chunks = len(self.chunk_row)
-        spmv = Launch("tile/tile.cu", name, cdiv(chunks * 32, block), block, (*self._first_level, *arrays, x, y))
+        spmv = Launch(SOURCE, name, cdiv(chunks * 32, block), block, (*self._chunk_args, *matrix, x, y))
         return [zero_fill(y), spmv] if self.split_rows and not add else [spmv]
 
     @property
-    def _first_level(self) -> tuple[Any, ...]:
-        """What every kernel takes first."""
-        sizes = (*self.shape, len(self.chunk_row))
-        return (*map(np.int32, sizes), self.chunk_ptr, self.chunk_row, self.tile_col, self.tile_nnz)
+    def _chunk_args(self) -> tuple[Any, ...]:
+        """The first arguments of every kernel."""
+        return np.int32(self.shape[0]), np.int32(len(self.chunk_row)), self.chunk_ptr, self.chunk_row
 
     @property
     def _schedule_bytes(self) -> int:
@@ -237,7 +240,8 @@ class TileCsr(Tiled):
         return tile_row[own] * TILE + row, self.tile_col[own] * TILE + col, value
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        return self._products("tile_csr_spmv<{}>", (self.csr_val, self.csr_col, self.csr_row_ptr), x, y)
+        matrix = np.int32(self.shape[1]), self.tile_col, self.tile_nnz, self.csr_val, self.csr_col, self.csr_row_ptr
+        return self._products("tile_csr_spmv<{}>", matrix, x, y)
 
     @property
     def detail(self) -> dict[str, Any]:
@@ -340,11 +344,11 @@ class Tile(Tiled):
         return expand(self.tile_ptr, len(self.fmt))[tile] * TILE + row, self.tile_col[tile] * TILE + col, value
 
     def _tile_products(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
-        return self._products(f"tile_spmv<{{}}, {cbool(add)}>", self._payload, x, y, add=add)
+        return self._products(f"tile_spmv<{{}}, {cbool(add)}>", (self._matrix,), x, y, add=add)
 
     @property
-    def _payload(self) -> tuple[Array, ...]:
-        return tuple(getattr(self, name) for name in KERNEL_ARRAYS)
+    def _matrix(self) -> Struct:
+        return Struct((np.int32(self.shape[1]), *(getattr(self, name) for name in KERNEL_ARRAYS)))
 
     def launches(self, x: Array, y: Array) -> list[Launch | Call]:
         return [*self._tile_products(x, y, add=False)]
@@ -437,5 +441,5 @@ class TileDeferredCoo(Tile):
         each = MIXED_WARPS if mixed else FAST_WARPS
         name = f"tile_csr5_spmv<{ctype(self.value_dtype)}, {ctype(self.tile_nnz)}, {instance}, {cbool(mixed)}>"
         grid = cdiv(len(self.chunk_row), each) + cdiv(warps, each)
-        args = (*self._first_level, *self._payload, *shares, x, y)
-        return [zero_fill(y), Launch("tile/tile.cu", name, grid, 32 * each, args)]
+        args = (*self._chunk_args, self._matrix, *shares, x, y)
+        return [zero_fill(y), Launch(SOURCE, name, grid, 32 * each, args)]
