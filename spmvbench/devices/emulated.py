@@ -197,7 +197,7 @@ def _content(parameter: build.Parameter, arg: Any) -> bytes:
     kind = parameter.kind.decode()
     wanted = np.dtype(f"{kind}{parameter.bytes}") if kind in "iufb" else None
     if not parameter.pointer:
-        if not isinstance(arg, np.generic) or arg.dtype != wanted:
+        if wanted is None or not isinstance(arg, np.generic) or arg.dtype != wanted:
             raise TypeError(f"is {_described(arg)}, the kernel takes {wanted or 'a struct'}")
         return arg.tobytes()
     if not isinstance(arg, np.ndarray) or (wanted is not None and arg.dtype != wanted):
