@@ -5,7 +5,7 @@
 #include "search.cuh"
 #include "bfs.cuh"
 
-// A frontier, one of three that take turns: while one is expanded, the next is made and the one after that cleared.
+// A frontier, one of three that alternate: while one is expanded, the next is made and the one after that cleared.
 // sizes: its quads in the low half, its vertices in the high half. notes: four numbers each, as below.
 constexpr int FRONTIERS = 3;
 constexpr int NOTES = 4;
@@ -56,7 +56,7 @@ __global__ void bfs_start(const int* __restrict__ source, const int* __restrict_
 }
 
 // Level after level by one block, from a frontier of at most `enter` quads until one has none or too many. room: what
-// shared memory holds. KEPT: visited bits lie in shared memory meanwhile.
+// shared memory holds. KEPT: visited bits are in shared memory meanwhile.
 template <bool KEPT>
 __global__ void __launch_bounds__(SMALL_BLOCK)
     bfs_small(int words, int enter, int room, const int* __restrict__ quad_ptr, const int4* __restrict__ neighbours,
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
   }
 }
 
-// One level by all blocks: a frontier makes the one behind it, or where it is not listed the same, listed. turn: of the
+// One level by all blocks: a frontier makes the one after it, or where it is not listed the same, listed. turn: of the
 // loop's body; it tells which frontier, and which half of the queue. PULL: vertices without a level may look for a
 // neighbour that has one, where that pays.
 template <bool PULL, int SEEN>

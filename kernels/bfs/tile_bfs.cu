@@ -1,13 +1,13 @@
-// TileBFS (Ji et al., ICPP 2022): breadth-first search over tiles of bits; the sparsest lie apart, as quads of
+// TileBFS (Ji et al., ICPP 2022): breadth-first search over tiles of bits; the sparsest are apart, as quads of
 // neighbours. A chunk is four tiles side by side. The words of a row of a chunk are its item: masks[4 * item ..],
-// item = chunk * NT + row. What comes in (in_*) is stored apart where it is not what goes out.
+// item = chunk * NT + row. What comes in (in_*) is stored separately where it is not what goes out.
 //
-// Bits are three arrays of `words`: of visited vertices; then two that take turns, with those of the frontier, once it
+// Bits are three arrays of `words`: of visited vertices; then two that alternate, with those of the frontier, once it
 // is SETTLED, and with what is found. rows: of each row of tiles its first chunk, how many it has, and the bits, in two
 // words, of the vertices that have quads.
 #include "bfs.cuh"
 
-// A frontier, one of three that take turns: while one is expanded, the next is made and the one after that cleared.
+// A frontier, one of three that alternate: while one is expanded, the next is made and the one after that cleared.
 constexpr int FRONTIERS = 3;
 constexpr int NUMBERS = 8;  // of each frontier:
 constexpr int SIZE = 0;     // vertices
@@ -153,7 +153,7 @@ struct Reached {
 };
 
 // Level after level by one block, with Push-CSC, from a frontier of at most `enter` entries for as long as that is the
-// rule and entries are not too many. room: what shared memory holds. KEPT: visited bits lie in shared memory meanwhile.
+// rule and entries are not too many. room: what shared memory holds. KEPT: visited bits are in shared memory meanwhile.
 template <int NT, bool KEPT>
 __global__ void __launch_bounds__(SMALL_BLOCK)
     tile_bfs_small(int vertices, int words, int most, int enter, int room, const int4* __restrict__ rows,
@@ -351,7 +351,7 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
 
   if (kernel != PUSH_CSC) {
     // A lane a row of the tiles: Push-CSR looks for the frontier in it, Pull-CSC for any visited vertex. Before that, a
-    // lane a chunk, to leave out those whose columns hold nothing that is wanted.
+    // lane per chunk, to leave out those whose columns hold nothing that is wanted.
     constexpr int ROWS = NT < WARP ? NT : WARP, PARTS = NT / ROWS;
     const unsigned* const wanted = kernel == PULL_CSC ? visited : frontier;
     for (int i = warp; i < pieces * PARTS; i += warps) {
@@ -500,7 +500,7 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
     if (threadIdx.x == 2 * WARP) atomicAdd(to + QUADS, total.z);
     __syncthreads();
     if (fresh == 0) continue;
-    // Items of one chunk beside one another: their words go to the same four blocks, and are united on the way.
+    // Items of one chunk next to each other: their words go to the same four blocks, and are united on the way.
     const int begin = from + before, all_items = __shfl_sync(FULL_MASK, items_through, WARP - 1);
     const int most_items = NT < WARP ? 0 : all_items / vertices_of_warp;  // of each: they share a row of tiles
     if (NT >= WARP && (most_items <= WARP || vertices_of_warp >= WARP / 2)) {

@@ -1,4 +1,4 @@
-// Rows in blocks whose y lies in shared memory: a block sweeps the columns in order, so that neighbouring lanes read
+// Rows in blocks whose y is in shared memory: a block sweeps the columns in order, so that neighbouring lanes read
 // neighbouring places of x, and adds its products up there; see spmvbench/formats/cache_blocking/column_sweep.py.
 #include "column_sweep.cuh"
 #include "spmv.cuh"

@@ -1,12 +1,13 @@
-// EHYB: a block copies the x of its partition, the window, into shared memory and multiplies the partition's slices from
-// there; what lies outside of windows stands in extra rows. Step k of a slice's lane l is at 32 * (slice_ptr[slice] + k) + l.
+// EHYB: a block copies the x of its partition, the window, into shared memory and multiplies the partition's slices
+// from there; what is outside of windows is in extra rows. Step k of a slice's lane l is at 32 * (slice_ptr[slice] + k)
+// + l.
 #include "spmv.cuh"
 
 constexpr int THREADS = 1024;  // of a block
 
 constexpr int BATCH = 8;  // entries of a lane that are loaded before the first is used
 
-// Entries of a slice's rows. Behind its end they are zeros that point to the window's zero.
+// Entries of a slice's rows. After its end they are zeros that point to the window's zero.
 template <typename V>
 struct Batch {
   unsigned short column[BATCH];
@@ -56,10 +57,10 @@ __device__ __forceinline__ V extra_sum(int step, int end, const int* __restrict_
   return sum;
 }
 
-// Every partition has `share` blocks, which take its slices in turn, each with the extra rows of the rows in them. Warps
-// get a block's tasks, slices and then slices of extra rows, from a counter. NATURAL: x and y are in the matrix's order;
-// the window is gathered and y scattered by `order`. Dynamic shared memory: the window, a zero for padding to point to,
-// and the counter in the room of a value.
+// Every partition has `share` blocks, which take its slices in turn, each with the extra rows of the rows in them.
+// Warps get a block's tasks, slices and then slices of extra rows, from a counter. NATURAL: x and y are in the matrix's
+// order; the window is gathered and y scattered by `order`. Dynamic shared memory: the window, a zero for padding to
+// point to, and the counter in the room of a value.
 template <typename V, bool NATURAL>
 __global__ void __launch_bounds__(THREADS)
     ehyb_spmv(int share, int window, const int* __restrict__ order, const int* __restrict__ begin,
@@ -158,7 +159,7 @@ __global__ void __launch_bounds__(THREADS)
     row = next;
   }
 
-  // A warp's first extra rows are summed while others still have slices; they are added when all of y stands.
+  // A warp's first extra rows are summed while others still have slices; they are added when all of y is.
   bool stands = false;
   while (true) {
     V sum = 0;
@@ -178,7 +179,7 @@ __global__ void __launch_bounds__(THREADS)
 
 // The authors' scheme: an entry at a time, and extra rows left to all. A block's warps take slices of their partition
 // from a counter, of the block where it has the partition alone, else in counters[partition]; then slices of extra rows
-// from the counter behind those, whose sums go to extra_y. Counters in device memory are 0 before. Dynamic shared memory
+// from the counter after those, whose sums go to extra_y. Counters in device memory are 0 before. Dynamic shared memory
 // as above.
 template <typename V, bool NATURAL>
 __global__ void __launch_bounds__(THREADS)
@@ -242,7 +243,7 @@ __global__ void ehyb_add(int n, const int* __restrict__ extra_rows, const V* __r
   if (i < n && extra_rows[i] >= 0) y[extra_rows[i]] += extra_y[i];
 }
 
-// The extra rows that blocks have left to all: a warp a slice.
+// The extra rows that blocks have left to all: a warp per slice.
 template <typename V>
 __global__ void ehyb_left(int blocks, const int* __restrict__ extra_begin, const int* __restrict__ extra_ptr,
                           const int* __restrict__ extra_rows, const int* __restrict__ extra_columns,

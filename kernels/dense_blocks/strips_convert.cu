@@ -1,4 +1,5 @@
-// Which small blocks a sweep over each block row closes, and what is in them; see spmvbench/formats/dense_blocks/strips.py.
+// Which small blocks a sweep over each block row closes, and what is in them; see
+// spmvbench/formats/dense_blocks/strips.py.
 #include "strips.cuh"
 #include "spmv.cuh"
 

@@ -16,7 +16,7 @@ struct Slots {
   __device__ __forceinline__ V factor(int column) const { return column >= 0 ? load_x(x, column) : V(0); }
 };
 
-// COUNT fragments, a slot of each in every lane, on their way from memory; what lies at `end` and behind is none.
+// COUNT fragments, a slot of each in every lane, on their way from memory; what is at `end` and after is none.
 template <typename V, int COUNT>
 struct Fragments {
   int column[COUNT];
@@ -34,8 +34,8 @@ struct Fragments {
 
 __device__ __forceinline__ int warps_of(int items) { return (items + WARP - 1) / WARP; }
 
-// The rows of two fragments with two rows a line, the first in the slots below SPLIT, the other in those from it on: lane
-// t has the sum of row t of 32.
+// The rows of two fragments with two rows per line, the first in the slots below SPLIT, the other in those from it on:
+// lane t has the sum of row t of 32.
 template <int SPLIT, typename V>
 __device__ __forceinline__ V two_a_line(const Slots<V>& a, long long at) {
   const int lane = lane_id();
@@ -72,8 +72,8 @@ __device__ __forceinline__ V one_a_line(const Slots<V>& a, long long at) {
   return mine;
 }
 
-// LOOP blocks of 8 medium rows, their fragments as one stream, LOADS of them on their way at a time. Lane 8 i + g has the
-// sum of row g of block i.
+// LOOP blocks of 8 medium rows, their fragments as one stream, LOADS of them on their way at a time. Lane 8 i + g has
+// the sum of row g of block i.
 template <int LOOP, int LOADS, typename V, typename I>
 __device__ __forceinline__ V blocks_of_eight(const Slots<V>& a, long long base, int first, int blocks,
                                              const I* __restrict__ block_ptr) {
@@ -107,7 +107,7 @@ __device__ __forceinline__ V blocks_of_eight(const Slots<V>& a, long long base, 
   return mine;
 }
 
-// Rows of each class, pieces of long rows, and the first slot of each class behind the long rows.
+// Rows of each class, pieces of long rows, and the first slot of each class after the long rows.
 struct Classes {
   int long_rows;
   int medium_rows;
@@ -125,8 +125,9 @@ struct Classes {
   long long rest_base;
 };
 
-// A warp a piece, LOOP blocks of 8 medium rows, or 32 places. Places are in the order of classes: NATURAL says whether y
-// is in the matrix's order. partial: the sum of each piece. rest: entries of medium rows that no fragment holds.
+// A warp per piece, LOOP blocks of 8 medium rows, or 32 places. Places are in the order of classes: NATURAL says
+// whether y is in the matrix's order. partial: the sum of each piece. rest: entries of medium rows that no fragment
+// holds.
 template <typename V, typename I, bool NATURAL, int LOOP, int LOADS>
 __global__ void dasp_spmv(const Classes classes, const I* __restrict__ block_ptr, const I* __restrict__ rest_ptr,
                           const int* __restrict__ order, const int* __restrict__ columns, const V* __restrict__ values,
@@ -166,7 +167,7 @@ __global__ void dasp_spmv(const Classes classes, const I* __restrict__ block_ptr
   warp -= shares;
   place += classes.medium_rows;
 
-  // The next places, 32 a warp; whether this one is among their warps.
+  // The next places, 32 per warp; whether this one is among their warps.
   const auto take = [&](int places, auto sum_of) {
     if (warp >= warps_of(places)) {
       warp -= warps_of(places);

@@ -1,7 +1,7 @@
 // Fields of any width out of streams of 32-bit words; see spmvbench/formats/compressed/bits.py.
 #pragma once
 
-// A thread's stream, whose next word lies `step` further. The AHEAD words behind those in the window are always under way.
+// A thread's stream, whose next word is `step` further. The AHEAD words after those in the window are always under way.
 // MOST_FIRST: a stream's first bit is its word's highest; else the lowest.
 template <bool MOST_FIRST, int AHEAD = 1>
 struct BitReader {

@@ -1,5 +1,5 @@
-// Sums by a segmented scan over tiles of entries, a few neighbouring ones a thread: COO (a row index an entry) and
-// ModernGPU's CSR+ (a code a thread; Baxter 2013).
+// Sums by a segmented scan over tiles of entries, a few neighbouring ones a thread: COO (a row index per entry) and
+// ModernGPU's CSR+ (a code per thread; Baxter 2013).
 #include "carry.cuh"
 #include "shares.cuh"
 #include "spmv.cuh"

@@ -1,4 +1,5 @@
-// y = A x for a sparse x with both cut into tiles (TileSpMSpV, Ji et al., ICPP 2022); see spmvbench/formats/spmspv/tiles.py.
+// y = A x for a sparse x with both cut into tiles (TileSpMSpV, Ji et al., ICPP 2022); see
+// spmvbench/formats/spmspv/tiles.py.
 #include "sparse_vector.cuh"
 #include "zero.cuh"
 
@@ -25,9 +26,9 @@ __device__ __forceinline__ int bits_in(unsigned word) { return __popc(word); }
 
 __device__ __forceinline__ int bits_in(unsigned long long word) { return __popcll(word); }
 
-// x in tiles: a word for each tile with a bit for each entry, and the entries at their places. LANES threads an entry: the
-// first of a tile makes its word, and that of empty tiles before it. WHOLE: zeros between the entries of tiles that have
-// any. y becomes zero.
+// x in tiles: a word for each tile with a bit for each entry, and the entries at their places. LANES threads per entry:
+// the first of a tile makes its word, and that of empty tiles before it. WHOLE: zeros between the entries of tiles that
+// have any. y becomes zero.
 template <typename V, int NT, int LANES, bool WHOLE>
 __global__ void tile_x(int k, int rows, int cols, const int* __restrict__ index, const V* __restrict__ value,
                        typename MaskOf<NT>::Stored* __restrict__ x_mask, V* __restrict__ x_tile, V* __restrict__ y) {
@@ -39,7 +40,7 @@ __global__ void tile_x(int k, int rows, int cols, const int* __restrict__ index,
   const int before = i > 0 && i < k ? index[i - 1] : -1;
   set_zero(y, rows);
   if (i > k) return;
-  const int tile = i < k ? column / NT : tile_cols;  // behind the last entry: empty tiles alone
+  const int tile = i < k ? column / NT : tile_cols;  // after the last entry: empty tiles alone
   const int tile_before = i == 0 ? -1 : (i < k ? before : index[k - 1]) / NT;
   for (int t = tile_before + 1 + lane; t < tile; t += LANES) x_mask[t] = 0;
   if (i == k || lane > 0) return;
@@ -76,8 +77,8 @@ struct Lists {
   V factor[WARP];
 };
 
-// WARP / TILES lanes a tile: they find which columns both the tile and x have and take them by turns. All lanes then go
-// through the entries in those columns in line. y is zero.
+// WARP / TILES lanes per tile: they find which columns both the tile and x have and take them in turn. All lanes then
+// go through the entries in those columns in line. y is zero.
 template <typename V, typename I, int NT, int TILES>
 __device__ __forceinline__ void multiply_tiles(int first_tile, int tiles, const int* __restrict__ tile_row,
                                                const int* __restrict__ tile_col,
@@ -186,10 +187,11 @@ __global__ void __launch_bounds__(BLOCK)
   }
 }
 
-// ---- As Algorithm 4 of the paper has it: a warp a row of tiles, or a chunk of one.
+// ---- As Algorithm 4 of the paper has it: a warp per row of tiles, or per chunk of one.
 
-// Tile by tile, with two lanes a row where NT is 16, two rows a lane where it is 64: every entry of a tile that meets an
-// entry of x is multiplied. Lists are rows, `local` is the column. Behind the chunks a thread an extracted entry. y is zero.
+// Tile by tile, with two threads per row where NT is 16, two rows per lane where it is 64: every entry of a tile that
+// meets an entry of x is multiplied. Lists are rows, `local` is the column. After the chunks, a thread per extracted
+// entry. y is zero.
 template <typename V, typename I, int NT>
 __global__ void tile_rows(int chunks, long long extracted, const int* __restrict__ chunk_ptr,
                           const int* __restrict__ tile_row, const int* __restrict__ tile_col,

@@ -70,8 +70,8 @@ __device__ __forceinline__ int half_byte(const Byte* packed, O k) {
   return load_stream(packed + k / 2) >> (k % 2 ? 0 : 4) & 15;
 }
 
-// A chunk's sum of row `lane` of its tile row. ADD: y holds something already; where a tile row has several chunks, y is
-// zero.
+// A chunk's sum of row `lane` of its tile row. ADD: y holds something already; where a tile row has several chunks, y
+// is zero.
 template <bool ADD, typename V>
 __device__ __forceinline__ void finish_row(V* y, int marked_row, int rows, V sum) {
   const long long row = static_cast<long long>(marked_row & 0x7fffffff) * TILE + lane_id();
@@ -96,7 +96,7 @@ __device__ __forceinline__ void add_dns_rows(const Matrix<V, O>& a, const Tile<O
   }
 }
 
-// Coordinates, one lane an entry. x: of the tile.
+// Coordinates, one lane per entry. x: of the tile.
 template <typename V>
 __device__ __forceinline__ void add_coo(int nnz, const V* values, const Byte* idx, const V* x, V* sums) {
   for (int k = lane_id(); k < nnz; k += WARP) {
@@ -105,12 +105,12 @@ __device__ __forceinline__ void add_coo(int nnz, const V* values, const Byte* id
   }
 }
 
-// ---- The fast kernel. What is known of a chunk's tiles is loaded at once; tiles of one format lie one behind another, so
+// ---- The fast kernel. What is known of a chunk's tiles is loaded at once; tiles of one format follow each other, so that
 // copies and loads run on across tiles and never wait for a tile to be done. CSR tiles, entries and x, are on their way
-// to shared memory while the other formats are computed. No sum crosses lanes before the chunk's end: a lane adds what it
-// reads of row lane % 16. x of the other formats is gathered through L1, where a tile's 16 values are one or two lines. A
-// __syncwarp between loads of the matrix and their first use keeps the compiler from waiting for one load before it
-// issues the next.
+// to shared memory while the other formats are computed. No sum crosses lanes before the chunk's end: a lane adds what
+// it reads of row lane % 16. x of the other formats is gathered through L1, where a tile's 16 values are one or two
+// lines. A __syncwarp between loads of the matrix and their first use keeps the compiler from waiting for one load
+// before it issues the next.
 
 constexpr int FAST_WARPS = 4;
 constexpr int ALIGNED = 8;  // entries whose columns fill a word
@@ -133,8 +133,8 @@ struct OtherMemory {
   Byte tile_of[WARP * TILE];  // of each column of the ELL tiles
 };
 
-// The CSR tiles of a chunk. What a warp has copied at once is multiplied when it has arrived, half a warp a tile, a lane
-// a row.
+// The CSR tiles of a chunk. What a warp has copied at once is multiplied when it has arrived, half a warp per tile, a
+// lane a row.
 template <typename V, typename O, int SIZE, int MOST>
 struct CsrTiles {
   const Matrix<V, O>& a;
@@ -177,7 +177,7 @@ struct CsrTiles {
     }
   }
 
-  // Copies tiles from number `first` on, as many as there is room for. Returns the number behind them.
+  // Copies tiles from number `first` on, as many as there is room for. Returns the number after them.
   __device__ __forceinline__ int stage(int first) const {
     const int lane = lane_id();
     const int from = memory.row_ptr[first * TILE] & ~(ALIGNED - 1);
@@ -299,7 +299,7 @@ __device__ __forceinline__ void fast_coo(const Matrix<V, O>& a, OtherMemory<V, O
   for (int k = lane; k < total; k += WARP) {
     const V value = load_stream(a.coo_val + off1 + k);
     const int at = load_stream(a.coo_idx + off1 + k);
-    int tile = 0;  // the first one that ends behind k
+    int tile = 0;  // the first one that ends after k
 #pragma unroll
     for (int step = WARP / 2; step > 0; step /= 2) {
       if (memory.ends[tile + step - 1] <= k) tile += step;
@@ -308,7 +308,7 @@ __device__ __forceinline__ void fast_coo(const Matrix<V, O>& a, OtherMemory<V, O
   }
 }
 
-// Sixteen slots a column, STEPS x 32 loaded at a time; column_of(slot) is the column of x.
+// Sixteen slots per column, STEPS x 32 loaded at a time; column_of(slot) is the column of x.
 template <int STEPS, typename V, typename ColumnOf>
 __device__ __forceinline__ V fast_columns(int slots, const V* values, const V* __restrict__ x, ColumnOf column_of) {
   V sum = 0;
@@ -413,8 +413,8 @@ __device__ __forceinline__ void fast_chunk(int rows, int chunks, const int* chun
   finish_row<DEFERRED>(y, marked_row, rows, sum);
 }
 
-// ---- The lean way with a chunk, for a kernel in which CSR5 needs the L1 cache: no shared memory, half a warp a tile, a
-// lane a row. There are no COO tiles and no tails.
+// ---- A chunk without shared memory, for a kernel in which CSR5 needs the L1 cache: half a warp per tile, a thread per
+// row. There are no COO tiles and no tails.
 
 // The lowest bit's number, which is cleared; -1 where there is none.
 __device__ __forceinline__ int take_bit(unsigned& bits) {
@@ -548,7 +548,7 @@ __device__ __forceinline__ void lean_chunk(long long chunk, int rows, int chunks
 
 constexpr int PAPER_WARPS = 2;
 
-// Two lanes a row, every second entry each.
+// Two threads per row, every second entry each.
 template <typename V, typename O>
 __device__ __forceinline__ V paper_csr(const Matrix<V, O>& a, const Tile<O>& tile, const V* shared_x) {
   const int lane = lane_id();
@@ -563,7 +563,7 @@ __device__ __forceinline__ V paper_csr(const Matrix<V, O>& a, const Tile<O>& til
   return __shfl_sync(FULL_MASK, sum, 2 * lane % WARP);
 }
 
-// Two columns of 16 slots a step; column_of(slot) names the column of x, which the lane of that number holds.
+// Two columns of 16 slots per step; column_of(slot) names the column of x, which the lane of that number holds.
 template <typename V, typename ColumnOf>
 __device__ __forceinline__ V paper_columns(int slots, const V* values, V x, ColumnOf column_of) {
   V sum = 0;
@@ -661,9 +661,9 @@ __global__ void __launch_bounds__(WARP* FAST_WARPS, 8)
   spmv<FAST, false, DEFERRED, 272, 4, 3>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
 }
 
-// The tiles, and what is computed apart in CSR5, in one launch. y is zero. Tiles go first; MIXED, for a rest that is the
-// larger part: their blocks stand evenly between those of CSR5, whose gathers of x then have nearly all of the L1 cache.
-// MIXED_WARPS: of their blocks.
+// The tiles, and what is computed separately in CSR5, in one launch. y is zero. Tiles go first; MIXED, for a rest that
+// is the larger part: their blocks are evenly between those of CSR5, whose gathers of x then have nearly all of the L1
+// cache. MIXED_WARPS: of their blocks.
 constexpr int MIXED_WARPS = 8;
 
 template <typename V, typename O, typename I, int SIGMA, int BATCH, bool MIXED>

@@ -2,7 +2,7 @@
 //
 // Columns ascend in every row, so a binary search in each of its 16 rows finds a tile, and no tiles are sorted: an
 // entry opens its tile if no row above has one there, and a tile's number is how many entries open one in the tile rows
-// before it and to the left of it in its own. Half a warp takes a tile, a lane a row.
+// before it and to the left of it in its own. Half a warp takes a tile, a lane per row.
 #include "search.cuh"
 #include "spmv.cuh"
 #include "tile.cuh"
@@ -10,7 +10,7 @@
 constexpr int FORMATS = DNS_COL + 1;
 constexpr int WORDS = 8;  // of 32 entries, of a warp
 
-// A bit an entry, and how many are set before each word of 32: the rank of any entry among those that are marked.
+// A bit per entry, and how many are set before each word of 32: the rank of any entry among those that are marked.
 template <typename I>
 struct Marks {
   const unsigned* __restrict__ bits;
@@ -21,7 +21,7 @@ struct Marks {
   }
 };
 
-// The words of a warp: visit(word, entry, row of it) for each of them, one entry a lane. Behind the last entry, entry
+// The words of a warp: visit(word, entry, row of it) for each of them, one entry per lane. After the last entry, entry
 // is nnz or more.
 template <typename I, typename Visit>
 __device__ __forceinline__ void visit_words(int rows, I nnz, const I* __restrict__ row_ptr, Visit visit) {
@@ -38,8 +38,8 @@ __device__ __forceinline__ void visit_words(int rows, I nnz, const I* __restrict
   }
 }
 
-// Which entries are the first of their tile. bits, (nnz / 32 + 1,): a bit an entry. counts, (nnz / 32 + 2,): bits set
-// in each word, behind its number; 0 first.
+// Which entries are the first of their tile. bits, (nnz / 32 + 1,): a bit per entry. counts, (nnz / 32 + 2,): bits set
+// in each word, after its number; 0 first.
 template <typename I>
 __global__ void mark_tiles(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                            unsigned* __restrict__ bits, I* __restrict__ counts) {
@@ -151,7 +151,8 @@ __device__ __forceinline__ Choice choose(const Rules& rules, int z, int length, 
 }
 
 // What there is to know of each tile: its row and column in tiles, its entries, its format | width << 3, and its
-// entries in the tail of HYB. ALL_CSR: no rules. apart: zero before; marks entries of COO tiles and of tails if DEFERRED.
+// entries in the tail of HYB. ALL_CSR: no rules. apart: zero before; marks entries of COO tiles and of tails if
+// DEFERRED.
 template <typename I, bool ALL_CSR, bool DEFERRED>
 __global__ void describe_tiles(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                                const unsigned* __restrict__ bits, const I* __restrict__ before, const Rules rules,
@@ -344,7 +345,7 @@ __global__ void place_tiles(int tiles, int groups, const unsigned short* __restr
       });
 }
 
-// ---- Packing, half a warp a tile, a lane a row. Columns that are stored in half bytes are written in whole ones;
+// ---- Packing, half a warp per tile, a lane per row. Columns that are stored in half bytes are written in whole ones;
 // pack_halves brings them together.
 
 // The arrays of the formats, to be written.
@@ -389,7 +390,7 @@ __global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, c
   const long long index = off2[tile];
   const V* value = values + run.begin;
   const int* column = col_idx + run.begin;
-  // Sixteen slots a column, padded with zeros.
+  // Sixteen slots per column, padded with zeros.
   const auto pack_columns = [&](V* slots, Byte* halves) {
     for (int j = 0; j < width; ++j) {
       slots[j * TILE + row] = j < in_head ? value[j] : V(0);
@@ -442,7 +443,7 @@ __global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, c
   }
 }
 
-// Two half bytes a byte, the first in the high half. n: of them.
+// Two half bytes per byte, the first in the high half. n: of them.
 __global__ void pack_halves(long long n, const Byte* __restrict__ halves, Byte* __restrict__ packed) {
   const long long i = global_thread();
   if (2 * i >= n) return;
@@ -450,9 +451,9 @@ __global__ void pack_halves(long long n, const Byte* __restrict__ halves, Byte* 
   packed[i] = static_cast<Byte>(halves[2 * i] << 4 | second);
 }
 
-// ---- Entries computed apart: those that are marked.
+// ---- Entries computed separately: those that are marked.
 
-// counts: behind each word's number the bits that are set in it; 0 first.
+// counts: after each word's number the bits that are set in it; 0 first.
 template <typename I>
 __global__ void count_marks(long long words, const unsigned* __restrict__ bits, I* __restrict__ counts) {
   const long long word = global_thread();
@@ -461,7 +462,7 @@ __global__ void count_marks(long long words, const unsigned* __restrict__ bits, 
   if (word == 0) counts[0] = 0;
 }
 
-// A thread a row pointer and a thread an entry.
+// A thread per row pointer and a thread per entry.
 template <typename V, typename I, typename R>
 __global__ void take_marked(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                             const V* __restrict__ values, const unsigned* __restrict__ bits,
@@ -478,7 +479,7 @@ __global__ void take_marked(int rows, I nnz, const I* __restrict__ row_ptr, cons
 
 // ---- Chunks: see chunks_of in spmvbench/formats/tile/tile.py.
 
-// tile_ptr, and how many chunks each tile row has. counts, (tile rows + 2,), zero before: those of a tile row behind its
+// tile_ptr, and how many chunks each tile row has. counts, (tile rows + 2,), zero before: those of a tile row after its
 // number; last, tile rows of several chunks. stored_before: of all tiles, if DEFERRED.
 template <typename I, bool DEFERRED>
 __global__ void count_chunks(int rows, int tile_rows, const I* __restrict__ row_ptr, const unsigned* __restrict__ bits,

@@ -133,7 +133,7 @@ class CudaProgram(Program):
             else:
                 self._steps.append(bind(step))
         self.host_driven = loops_back and not device.graphs_loop
-        self._keep = steps  # the arrays behind the bound pointers
+        self._keep = steps  # the arrays after the bound pointers
         self._stream = device.stream.ptr
 
     def run(self, stream: int | None = None) -> None:
@@ -493,7 +493,7 @@ def _nvml_handle(pci_bus_id: str) -> Any:
 
         pynvml.nvmlInit()
         return pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id)
-    except Exception:  # without NVML the bench still measures; `env` and run.json show that clocks are missing
+    except Exception:  # without NVML the benchmark still measures; `env` and run.json show that clocks are missing
         return None
 
 

@@ -19,7 +19,7 @@ FILL = 0xFF  # of guard bytes: -1 as an index, NaN as a value, so that what is r
 
 
 class Guards:
-    """Arrays of a device that each lie between two zones of guard words."""
+    """Arrays of a device that each are between two zones of guard words."""
 
     def __init__(self, device: Device):
         self.device = device

@@ -141,12 +141,12 @@ def single_steps(steps: Iterable[Launch | Call | Loop]) -> Iterator[Launch | Cal
 
 
 def in_part(part: str, launches: Iterable[Step]) -> list[Step]:
-    """The launches as a named part of the SpMV: the bench times every part apart too, and rows tell where time goes."""
+    """The launches as a named part of the SpMV. The benchmark also times every part separately (kernel breakdown)."""
     return [replace(launch, part=part) for launch in launches]
 
 
 def per_thread(n: int, block: int = 256) -> tuple[int, int]:
-    """Grid and block for one thread an item."""
+    """Grid and block for one thread per item."""
     return cdiv(n, block), block
 
 
@@ -228,9 +228,9 @@ FREE_SHARE = 4  # of the free memory a format may take a quarter: a conversion h
 SEALED = {
     "arrays": "what a format stores is found in its fields",
     "nbytes": "a footprint is counted from the stored arrays",
-    "with_arrays": "the bench moves arrays between guards itself",
-    "ordered_x": "x is brought into order by the bench, from x_order",
-    "restored_y": "y is brought into order by the bench, from y_order",
+    "with_arrays": "the benchmark moves arrays between guards itself",
+    "ordered_x": "x is brought into order by the benchmark, from x_order",
+    "restored_y": "y is brought into order by the benchmark, from y_order",
 }
 
 
@@ -240,7 +240,7 @@ class Format:
     """A matrix in one storage format. Subclasses declare their arrays as fields and fill in the four methods.
 
     Every subclass is a frozen dataclass by itself, an unregistered base of several formats too. One that defines what
-    SEALED names raises TypeError: the bench counts, moves and orders arrays by its own code.
+    SEALED names raises TypeError: the benchmark counts, moves and orders arrays by its own code.
 
     shape: (rows, cols). params: the value of every Parameter.
 
@@ -249,8 +249,8 @@ class Format:
     - key: what users type. family and survey_name: as in Filippone et al. 2017, Table 2; survey_name is empty if the
       survey does not name the format. reference: the paper. devices: the kinds of device that can run it.
     - op: the key of the operation that `launches` run (measure/operations.py). The default is y = A x.
-    - keeps_zeros: False if stored zeros cannot be told from padding. keeps_values: False if only the pattern is stored;
-      `to_coo` then gives ones.
+    - keeps_zeros: False if stored zeros cannot be distinguished from padding. keeps_values: False if only the pattern
+      is stored; `to_coo` then gives ones.
     - shared_implementation: if several keys share one storage, that storage and the parameters that this key fixes.
     - experiment: True if its time does not answer how fast an SpMV is. It is measured and stored, never ranked.
     - project_kernel: True if the key runs a kernel, a storage or a rule of this project that no paper has. Its

@@ -1,4 +1,4 @@
-"""Conversion by kernels of our own, for converters whose steps are too many to be array operations on a GPU.
+"""Conversion by kernels of this project, for converters whose steps are too many to be array operations on a GPU.
 
 A converter describes launches as it does for y = A x and takes what runs them as an argument: `run` where CuPy holds
 the matrix; tests pass an emulated device. What a rule may ask of the device that it converts for is in `device_limits`.

@@ -1,4 +1,4 @@
-"""Footprint: the bytes of device memory that one y = A x needs beside x and y, each of them counted once."""
+"""Footprint: the bytes of device memory that one y = A x needs in addition to x and y, each counted once."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from spmvbench.formats.arrays import Array, array_module
 from spmvbench.formats.base import Call, Format, Launch, Loop, flat, single_steps
 from spmvbench.formats.vectors import SparseVector, parts
 
-Span = tuple[int, int]  # addresses of the first byte and behind the last
+Span = tuple[int, int]  # addresses of the first byte and after the last
 
 
 def span(array: Array) -> Span:
-    """Where an array lies in memory, gaps between its elements included."""
+    """Where an array is in memory, gaps between its elements included."""
     begin = array.ctypes.data if array_module(array) is np else array.data.ptr
     if not array.size:
         return begin, begin
@@ -24,7 +24,7 @@ def span(array: Array) -> Span:
 
 
 def outside(array: Span, known: Iterable[Span]) -> list[Span]:
-    """The stretches of a span that lie in none of the known ones."""
+    """The stretches of a span that are in none of the known ones."""
     stretches = [array] if array[0] < array[1] else []
     for low, high in known:
         cut = [piece for begin, end in stretches for piece in ((begin, min(end, low)), (max(begin, high), end))]

@@ -1,4 +1,4 @@
-"""Kernel files: where they are, what compilers are told of them, which files they include, and their code alone."""
+"""Kernel files: where they are, options for compilers, which files they include, and their code alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def kernel_path(source: str) -> Path:
 
 
 def kernel_options() -> list[str]:
-    """What every CUDA compiler is told of a kernel: the language and where the shared headers are.
+    """Options of every CUDA compiler: the language and the folder of the shared headers.
 
     Without a word of their own functions are the device's: some versions of NVRTC take a generic lambda for the host's.
     """
@@ -40,7 +40,7 @@ def kernel_options() -> list[str]:
 
 
 def read(path: Path) -> str:
-    """The text of a source file; bytes that are not UTF-8 are kept apart by their values."""
+    """The text of a source file; bytes that are not UTF-8 are kept separate by their values."""
     return path.read_text(encoding="utf-8", errors="surrogateescape")
 
 
@@ -104,9 +104,9 @@ def _named(text: str) -> tuple[str, ...]:
 def headers(source: Path, read: Read = read) -> list[Path]:
     """Every file that the compilers open for a kernel's source file, the source left out, in the order of inclusion.
 
-    A quoted name is looked up beside the file that includes it, beside the source, and in kernels/include: where
-    several hold one, compilers differ in which they take, and all count. Raises OSError for a source that cannot be
-    read.
+    A quoted name is looked up in the folder of the file that includes it, in that of the source, and in
+    kernels/include: where several hold one, compilers differ in which they take, and all count. Raises OSError for a
+    source that cannot be read.
     """
     found: dict[Path, None] = {source: None}
     for path in (todo := [source]):

@@ -1,4 +1,4 @@
-"""Guard words: arrays keep what they hold and where they lie, and writes beside them are named."""
+"""Guard words: arrays keep what they hold and where they are, and writes beside them are named."""
 
 import numpy as np
 import pytest

@@ -20,7 +20,7 @@ MOST_ARGUMENTS = 16
 
 
 def between(text: str, start: int) -> str:
-    """What lies between the parenthesis behind `start` and the one that closes it."""
+    """What is between the parenthesis after `start` and the one that closes it."""
     begin = text.index("(", start) + 1
     depth, end = 1, begin
     while depth:

@@ -96,7 +96,7 @@ def find_compiler(chosen: str | None) -> Compiler:
 
 
 def _asked(command: list[str]) -> Compiler | None:
-    """The compiler behind a command, None where it does not run."""
+    """The compiler that a command runs; None if it does not run."""
     path = shutil.which(command[0])
     if path is None:
         return None
@@ -308,7 +308,7 @@ def _instrumentation(compiler: Compiler) -> tuple[str, ...]:
 
 
 def _runtime(compiler: Compiler, flags: tuple[str, ...], check: bool, folder: Path) -> list[Path]:
-    """The objects of the scheduler and the checker, compiled apart: they are the same for every kernel."""
+    """The objects of the scheduler and the checker, compiled separately: they are the same for every kernel."""
     objects = []
     for name in ("runtime.cpp", "checker.cpp") if check else ("runtime.cpp",):
         path = folder / f"{_hash(name, compiler, flags, _runtime_files())}.o"
@@ -340,7 +340,7 @@ def _short(text: str) -> str:
 def _cache() -> Path:
     folder = paths.compiled() / "emulated"
     with _writing(folder):
-        return paths.own(folder)  # what lies there is loaded as code
+        return paths.own(folder)  # what is there is loaded as code
 
 
 @contextmanager

@@ -197,7 +197,7 @@ template <typename... P, void (*Function)(P...)>
 struct Entry<Function> {
   static constexpr Parameter parameters[sizeof...(P) + 1] = {Describe<P>::value...};
 
-  // Not instrumented: the arguments lie in Python's memory, not in the device's.
+  // Not instrumented: the arguments are in Python's memory, not in the device's.
   template <int... I>
   static __attribute__((no_sanitize("thread"))) void call_with([[maybe_unused]] void* const* args, Indices<I...>) {
     Function(*static_cast<typename Unqualified<P>::Type*>(args[I])...);

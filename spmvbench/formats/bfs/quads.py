@@ -83,7 +83,7 @@ def traced(
     """A search that also notes its levels, and where, as `Format.traced` says.
 
     launches: the start and the loop. ends: kernels that end levels; the first argument of all but those of one block is
-    their turn. note: the kernel that notes, its arguments without turn, trace and counter.
+    the number of their iteration. note: the kernel that notes, its arguments without iteration, trace and counter.
     """
     if not launches:
         return None
@@ -117,7 +117,7 @@ class QuadSearch(Format):
         "natural", "of vertices: the matrix's, or by falling power of two of the degree", choices=("natural", "degree")
     )
     unroll = Parameter(6, "levels between two looks at whether there is one more", choices=(6, 12))
-    blocks = Parameter(8, "thread blocks a multiprocessor", low=1, high=16)
+    blocks = Parameter(8, "thread blocks per multiprocessor", low=1, high=16)
     seen = Parameter(0, "vertices that a block keeps in mind, not to ask for them again", choices=(0, 1024, 2048))
 
     place: Array  # (vertices,), int32: where each vertex is in the order; without any in the natural one

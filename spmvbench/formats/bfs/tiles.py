@@ -180,7 +180,7 @@ class TileBfs(Format):
     Push-CSR, and Pull-CSC to the end once no more than half as many vertices are without a level as in the frontier
     (constants of their program). In an undirected graph the words of
     rows are those of columns, stored once. Our reading:
-    vertices without neighbours do not count as unvisited; words of a row of tiles lie row by row, so that a vertex
+    vertices without neighbours do not count as unvisited; words of a row of tiles are row by row, so that a vertex
     finds its own side by side; a thread takes four words where the authors' warp takes a vertex; Push-CSR leaves out
     rows that have a level; one block runs level after level while Push-CSC has little to do. Entries of tiles with no
     more than `extract` of them are pushed from the frontier's lists, or pulled where that reads less.
@@ -195,9 +195,9 @@ class TileBfs(Format):
 
     kernels = Parameter("123", "of the authors' kernels, those that may be chosen", choices=tuple(KERNELS))
     nt = Parameter(0, "rows and columns of a tile; 0: 64 beyond 10,000 vertices, else 32", choices=(0, 16, 32, 64))
-    extract = Parameter(16, "entries up to which those of a tile are stored apart", low=0, high=256)
+    extract = Parameter(16, "entries up to which those of a tile are stored separately", low=0, high=256)
     unroll = Parameter(6, "levels between two looks at whether there is one more", choices=(6, 12))
-    blocks = Parameter(8, "thread blocks a multiprocessor", low=1, high=16)
+    blocks = Parameter(8, "thread blocks per multiprocessor", low=1, high=16)
 
     out: BitTiles  # the arcs that go out
     into: BitTiles | None  # those that come in; None where they are the same
@@ -226,7 +226,7 @@ class TileBfs(Format):
 
     @property
     def detail(self) -> dict[str, Any]:
-        """Side and number of the tiles, with those that fill up a row of tiles, and the quads of what lies apart."""
+        """Side and number of the tiles, with padding tiles, and the quads of extracted entries."""
         return {"nt": self.out.nt, "tiles": CHUNK * self.out.chunks, "quads": self.out.quads}
 
     def launches(self, x: Array, y: Array) -> list[Launch | Loop]:
@@ -264,7 +264,8 @@ class TileBfs(Format):
             args = (now, *vertices, rule, out.rows, out.quad_ptr, bits, y, *queued, numbers)
             grid = min(all_blocks, cdiv(words, warps))
             steps.append(Launch(KERNEL, f"tile_bfs_settle<{nt}>", grid, LARGE_BLOCK, args))
-        # A level that finds nothing ends the search; a frontier that is told by levels alone takes a turn of its own.
+        # A level that finds nothing ends the search; a frontier that is known by levels alone takes an iteration of its
+        # own.
         return [*in_part("start", [start]), Loop(tuple(steps), numbers[:1], limit=2 * n, part="search")]
 
     def traced(self, x: Array, y: Array) -> tuple[list[Launch | Loop], Array] | None:

@@ -1,4 +1,4 @@
-"""Rows in blocks whose part of y lies in shared memory, the entries of a block in the order of their columns."""
+"""Rows in blocks whose part of y is in shared memory, the entries of a block in the order of their columns."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Cut(NamedTuple):
 
     @classmethod
     def by_arrays(cls, a: Csr, blocks: int, weight: int) -> Cut:
-        """weight: entries that a row counts as, beside its own."""
+        """weight: entries that a row counts as, in addition to its own."""
         ends = a.row_ptr.astype(np.int64) + weight * np.arange(a.rows + 1, dtype=np.int64)
         share = np.arange(blocks + 1, dtype=np.int64) * (a.nnz + weight * a.rows) // blocks
         row = np.searchsorted(ends, share, side="right") - 1
         inside = np.minimum(row, max(a.rows - 1, 0))
         length = (a.row_ptr[inside + 1] - a.row_ptr[inside]) if a.rows else np.zeros(len(row), dtype=np.int64)
         taken = share - ends[row]
-        whole = (taken >= length) & (row < a.rows) & (taken > 0)  # all its entries lie before the cut
+        whole = (taken >= length) & (row < a.rows) & (taken > 0)  # all its entries are before the cut
         row = row + whole
         entry = a.row_ptr[row].astype(np.int64) + np.where(whole | (row >= a.rows), 0, taken)
         return cls(row, entry)
@@ -124,7 +124,7 @@ def chunks_of(a: Csr, blocks: int, most_rows: int) -> int:
 
 @register
 class ColumnSweep(Format):
-    """Rows in blocks whose part of y lies in shared memory; a block goes through its entries column by column.
+    """Rows in blocks whose part of y is in shared memory; a block reads its entries column by column.
 
     Where x is read at random, the 32 bytes of a sector are fetched for every 8 that are used, and no kernel in the
     order of rows passes that rate. Here the lanes of a warp read neighbouring columns, several of which share a sector,
@@ -133,7 +133,8 @@ class ColumnSweep(Format):
     value, as in CSR; a chunk of 32 entries has the high half of the columns.
 
     For rows of moderate length: where some rows hold much of the matrix, their additions collide. Sums have not the
-    same bits every time. Blocks are equal shares of the entries, one a multiprocessor or several; a row may lie in two.
+    same bits every time. Blocks are equal shares of the entries, one per multiprocessor or several; a row may be in
+    two.
     """
 
     key = "column-sweep"

@@ -60,7 +60,7 @@ class Slices(NamedTuple):
     begin: Array  # (groups + 1,), int32: slices before each group
     ptr: Array  # (slices + 1,), int32: steps before each slice; a step is one slot of each of the 32 rows
     place: Array  # (rows,), int64: slice * 32 + lane of each row
-    first: Array  # (rows,), int64: slot of each row's first entry; every next lies 32 further
+    first: Array  # (rows,), int64: slot of each row's first entry; every next is 32 further
 
     @classmethod
     def of(cls, lengths: Array, group: Array, groups: int) -> Slices:
@@ -87,7 +87,7 @@ class ExtraRows(NamedTuple):
     before: Array  # (n + 1,): extra rows of the places before each
     order: Array  # (extra rows,): which of them each is that is stored
     owner: Array  # (extra rows,): place of the row that it is part of, as stored
-    slices: Slices  # as stored; a group a block, the last one for all blocks
+    slices: Slices  # as stored; a group per block, the last one for all blocks
 
     @classmethod
     def of(cls, lengths: Array, block: Array, load: Array, limit: float, piece: int = PIECE) -> ExtraRows:
@@ -119,8 +119,8 @@ class Layout(NamedTuple):
     place: Array  # (n,), int32: place of each row of the matrix
     window: int  # places at the front of a partition whose x is cached: all of them, unless one is too large
     local: Array  # (nnz,): place of an entry's column, counted from the first of its row's partition
-    inside: Array  # (nnz,): whether an entry stands in its row's slice
-    slices: Slices  # of rows by place; a group a partition
+    inside: Array  # (nnz,): whether an entry is in its row's slice
+    slices: Slices  # of rows by place; a group per partition
     extra: ExtraRows
 
     @classmethod
@@ -148,7 +148,7 @@ class Layout(NamedTuple):
 
         lengths = xp.bincount(a.row_idx[inside], minlength=a.rows)[order]
         slices = Slices.of(lengths, part_at, cut.partitions)
-        # A partition's slices are dealt to its blocks in turn.
+        # A partition's slices are assigned to its blocks in turn.
         block = part_at * cut.share + (slices.place // HEIGHT - slices.begin[part_at]) % cut.share
         blocks = cut.partitions * cut.share
         load = xp.bincount(block, lengths, blocks)
@@ -163,8 +163,8 @@ class Ehyb(Format):
 
     A block copies the x of its partition, the window, into shared memory. Rows are sorted inside the partition by
     their entries there, slices of 32 rows are stored step by step, and warps take slices from a counter that starts
-    anew in every product. What lies outside of the window makes extra rows with 32-bit columns, also in slices, each
-    with the row that it is added to. Square matrices only; best where the graph falls apart into partitions, as meshes
+    again in every product. What is outside of the window makes extra rows with 32-bit columns, also in slices, each
+    with the row that it is added to. Square matrices only; best where the graph divides well into partitions, as meshes
     do.
 
     order=native takes x and gives y in the format's order, as the paper times it; natural gathers the window and
@@ -175,7 +175,7 @@ class Ehyb(Format):
     kernel=paper: one entry at a time; what a row has outside of its window is one extra row, and warps take these, when
     their partition's slices are done, from one counter for all, into an array that a second kernel adds to y. Small
     partitions are joined as the authors' program joins them, for the multiprocessors of the device at hand: our reading
-    of a rule that is written for 80. kernel=fast: entries are loaded ahead; extra rows are summed by the block that
+    of a rule that is written for 80. kernel=fast: entries are prefetched; extra rows are summed by the block that
     owns their row, so that no second kernel has to add them, but for what a block would have beyond its fair share; a
     row has at most 512 entries in its slice (where the authors' program goes wrong) and 16 in an extra row, more make
     further ones. Rows of several such may get different last bits every time. 16-bit columns have no sign: windows may
@@ -356,7 +356,7 @@ class Ehyb(Format):
 class EhybRcm(Ehyb):
     """EHYB with equal pieces of the reverse Cuthill-McKee order in place of METIS's partitions.
 
-    To tell what partitioning gives from what caching x gives. It needs no more than SciPy.
+    It separates the effect of partitioning from that of caching x. It needs SciPy only.
     """
 
     key = "ehyb-rcm"

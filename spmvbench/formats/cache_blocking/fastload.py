@@ -24,8 +24,8 @@ class Levels(NamedTuple):
     """Columns sorted by length, shortest first, cut where lengths change. All arrays (G,), int64, on the host.
 
     Level g is a rectangle without padding: of the columns from first[g] to the last, which all have as many, the
-    entries above[g] .. above[g] + height[g]. It is stored behind the levels before it, in strips of 32 columns, each
-    cut into blocks of at most `limit` entries a column.
+    entries above[g] .. above[g] + height[g]. It is stored after the levels before it, in strips of 32 columns, each
+    cut into blocks of at most `limit` entries per column.
     """
 
     columns: int
@@ -66,7 +66,7 @@ def by_arrays(levels: Levels, col_ptr: Array, col_order: Array, order: Array | N
     in CSR of every entry of the blocks.
 
     col_ptr: (columns + 1,). col_order: columns, shortest first. order: as `csc.by_columns` gives it; None where the
-    entries of a column lie behind one another in CSR, as those of a row do.
+    entries of a column are one after the other in CSR, as those of a row do.
     """
     xp, nnz = array_module(col_ptr), int(col_ptr[-1])
     level = expand(xp.asarray(levels.begin), int(levels.begin[-1]))
@@ -108,7 +108,7 @@ def by_kernels(levels: Levels, col_ptr: Array, col_order: Array, order: Array | 
 
 
 def cut(col_ptr: Array, order: Array | None, height: str) -> tuple[dict[str, Array], Array]:
-    """The fields of `Blocks`, and source as `by_arrays` gives it, which tells of the arguments too."""
+    """The fields of `Blocks`, and source as `by_arrays` gives it, which describes the arguments too."""
     lengths = col_ptr[1:] - col_ptr[:-1]
     col_order = lengths.argsort(kind="stable").astype(np.int32)
     levels = Levels.of(lengths[col_order], height)
@@ -163,7 +163,7 @@ class Blocks(Format):
         return Launch("vector.cu", f"gather<{ctype(x)}, int>", *per_thread(len(x)), args)
 
     def launch(self, kernel: str, options: str, *args: Any, batch: int = 1) -> Launch:
-        """A launch of a warp for every `batch` blocks. args: behind the block's arrays; options: template arguments."""
+        """A launch of a warp for every `batch` blocks. args: after the block's arrays; options: template arguments."""
         value, index, blocks = ctype(args[-1]), ctype(self.block_ptr), len(self.block_col)
         table = np.int32(blocks), self.block_ptr, self.block_col, self.block_length, self.block_height
         grid = cdiv(cdiv(blocks, batch) * 32, BLOCK)
@@ -190,7 +190,7 @@ class FastLoad(Blocks):
     y by atomics. height=1 is the paper's choice. optimized=true adds products of equal rows within a warp first: blocks
     have a format, 0 shorter than 32, 1 a single row, 2 any other. Sorting x and setting y to zero count here; the
     released program leaves both out of its time. It supports height 1 alone, and keeps the length of each run of equal
-    rows, 4 bytes an entry, where lanes here compare rows; it takes a run's sum as a difference of prefix sums, which
+    rows, 4 bytes per entry, where lanes here compare rows; it takes a run's sum as a difference of prefix sums, which
     loses digits where rows differ in size. Columns of many different lengths make many short blocks. Not the same bits
     every time.
     """

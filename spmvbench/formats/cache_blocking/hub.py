@@ -1,4 +1,4 @@
-"""CSR5 over columns in hub-sorted order: the entries of x that many rows need lie together."""
+"""CSR5 over columns in hub-sorted order: the entries of x that many rows need are together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spmvbench.formats.csr.csr5 import Csr5
 
 
 def hub_order(a: Csr, above: float) -> Array:
-    """The columns that have entries, int32: hubs by falling number of entries, then the others as they stand.
+    """The columns that have entries, int32: hubs by falling number of entries, then the others as they are.
 
     A hub has more entries than `above` times the mean. Sorting the hubs alone leaves the others their locality.
     """
@@ -28,9 +28,9 @@ def hub_order(a: Csr, above: float) -> Array:
 class Csr5Hub(Format):
     """CSR5 whose columns are renumbered by hub sorting: columns with many entries first, empty ones left out.
 
-    What a power-law matrix gathers from x then lies densely in few cache lines, and more of it stays in L1: on
+    What a power-law matrix gathers from x then is densely in few cache lines, and more of it stays in L1: on
     rmat:20:16 (H200, f64, hot) 330 GFLOPS against 278 without. Each SpMV brings x into that order first. A combination
-    of this bench, in no paper; where columns are alike it is CSR5 with a detour.
+    of this project, in no paper; where columns are alike it is CSR5 with a detour.
     """
 
     key = "csr5-hub"

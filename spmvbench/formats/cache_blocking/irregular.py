@@ -98,10 +98,10 @@ def choice(look: Look) -> type[Format]:
 class Irregular(Format):
     """`column-sweep`, `hub-cache`, `csr5` or `sell-local`, by what a sample of the columns looks like.
 
-    Six numbers decide, none of them a measurement of time. Where rows are short beside a multiprocessor's share, so
-    that additions to one y hardly meet, a block's y lies in shared memory and its columns in order, if the sectors of x
+    Six numbers decide, none of them a measurement of time. If rows are short compared with a multiprocessor's share, so
+    that additions to one y hardly meet, a block's y is in shared memory and its columns in order, if the sectors of x
     that are fetched are more bytes than the entries, and than shared memory. Where rows are longer and a third of the
-    entries lie in the columns that fit, x of these lies there, if their part of what is fetched is more bytes than fill
+    entries are in the columns that fit, x of these is there, if their part of what is fetched is more bytes than fill
     shared memory and bring x into order. Everything else streams, or is small: sliced ELLPACK, or CSR5 where slices
     would pad by more than a quarter.
     """

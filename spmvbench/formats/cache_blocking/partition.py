@@ -55,7 +55,7 @@ def metis(adjacency: Any, parts: int) -> tuple[np.ndarray, np.ndarray]:
     """Order and begins of METIS's k-way partition: parts of n / parts rows within 0.5 %, few entries between them.
 
     EHYB's authors ask for 0.1 %, of which nothing comes where parts are small: of the entries of fem:27:3 in 132 parts
-    17 % lie inside of a part then, 71 % with 0.5 %.
+    17 % are inside of a part then, 71 % with 0.5 %.
 
     Raises Skip where pymetis is not installed.
     """

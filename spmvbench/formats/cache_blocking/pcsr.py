@@ -61,7 +61,7 @@ class Pcsr(Format):
         xp, (tile_ptr, tile, segment_ptr, order, segment) = a.xp, cls._layout(a, width)
         slots = int(segment_ptr[-1])
         values = xp.zeros(slots, dtype=a.dtype)
-        # Entries of a tile are in the order of rows: a segment's follow one another.
+        # Entries of a tile are in the order of rows: a segment's follow each other.
         runs = run_ptr(segment)
         starts = runs[:-1]
         slot = segment_ptr[segment] + (xp.arange(a.nnz) - starts[expand(runs, a.nnz)])

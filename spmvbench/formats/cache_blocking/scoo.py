@@ -1,4 +1,4 @@
-"""SCOO: coordinates in slices of rows whose y lies in shared memory."""
+"""SCOO: coordinates in slices of rows whose y is in shared memory."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Slices(NamedTuple):
         """First rows and first entries of about `number` slices.
 
         Each has its share of a path through the matrix on which a row takes as much as keeps every share to
-        `rows_most` rows, and entries the rest. Rows longer than half a share lie in slices of their own, several
+        `rows_most` rows, and entries the rest. Rows longer than half a share are in slices of their own, several
         where they are longer than a share.
         """
         xp = a.xp
@@ -73,7 +73,7 @@ class Scoo(Format):
     Several copies of a slice's y let threads add to a row at once: as many as have room, which is one for each thread
     where a slice has few rows. The authors choose the copies for one region of rows after the other, from the lengths
     there, and sort rows where lengths differ much. Here slices that are even in rows and entries have few rows where
-    rows are long, a row that is longer than a slice lies in several, which add it to y, and rows keep their order: our
+    rows are long, a row that is longer than a slice is in several, which add it to y, and rows keep their order: our
     reading. Slices are as many as run at once, three a multiprocessor, or a multiple of that. Sums have not the same
     bits every time.
     """
@@ -133,7 +133,7 @@ class Scoo(Format):
 
     @property
     def rows_cut(self) -> int:
-        """Rows that lie in several slices."""
+        """Rows that are in several slices."""
         goes_on = on_host(self.slice_row[1:] == self.slice_row[:-1])
         return len(np.unique(on_host(self.slice_row)[1:][goes_on]))
 

@@ -109,8 +109,8 @@ class TileComposite(Format):
     """Tiles of columns, the longest first, so that a tile's x stays in the cache; rows of a tile packed into workloads.
 
     In a tile rows are ranked by length and packed into workloads of about the same size: rows of the width of the
-    first. A workload at least as wide as high is stored row by row and taken by a warp a row, another position by
-    position and a lane a row. A tile is a launch, which adds to y; x is brought into the order of columns within the
+    first. A workload at least as wide as high is stored row by row and taken by a warp per row, another position by
+    position and a lane per row. A tile is a launch, which adds to y; x is brought into the order of columns within the
     product. The authors choose the size of workloads by a table of measured speeds; here it is a parameter, and widths
     and where tiling stops are from memory of the paper: our reading.
     """
@@ -128,7 +128,7 @@ class TileComposite(Format):
     offset: Array  # (workloads + 1,), int64: first slot of each
     row: Array  # (workloads,), int32: its first row, in `rows`
     widths: Array  # (workloads,), int32
-    heights: Array  # (workloads,), int32: rows; places behind them, up to a multiple of 32, belong to none
+    heights: Array  # (workloads,), int32: rows; places after them, up to a multiple of 32, belong to none
     columns: Array  # (slots,), uint16, or int32 where a tile is wider: column in the tile; a row's last one is repeated
     values: Array  # (slots,)
     tile_start: tuple[int, ...]  # first column of each tile, in the order
@@ -213,7 +213,7 @@ class TileComposite(Format):
 
 
 def _inside(xp: Any, w: dict[str, Array], owner: Array, slot: Array) -> tuple[Array, Array]:
-    """Row and rank of a slot in its workload; the row may lie behind the last."""
+    """Row and rank of a slot in its workload; the row may be after the last."""
     wide, high = w["width"][owner].astype(np.int64), w["height"][owner].astype(np.int64)
     inside = slot - w["offset"][owner]
     by_row = wide >= high

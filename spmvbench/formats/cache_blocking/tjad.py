@@ -98,9 +98,9 @@ class JaggedColumns(Format):
 
 @register
 class Tjad(JaggedColumns):
-    """Jagged diagonals of columns in order of length; a thread a column, which keeps its x, adds to y by atomics.
+    """Jagged diagonals of columns in order of length; a thread per column, which keeps its x, adds to y by atomics.
 
-    The survey tells the idea alone: the kernel is our reading. Sums have not the same bits every time.
+    The survey gives the idea alone: the kernel is our reading. Sums have not the same bits every time.
     """
 
     key = "tjad"
@@ -119,7 +119,7 @@ class Tjad(JaggedColumns):
 
 @register
 class Btjad(JaggedColumns):
-    """TJAD inside blocks of rows, whose y lies in shared memory: it is added to there and written once.
+    """TJAD inside blocks of rows, whose y is in shared memory: it is added to there and written once.
 
     Blocking and x in registers are the paper's, y in shared memory and the layout of blocks our reading. Sums have not
     the same bits every time.
@@ -129,7 +129,7 @@ class Btjad(JaggedColumns):
     survey_name = "BTJAD"
     row_dtype = np.dtype(np.uint16)
 
-    rows = Parameter(0, "rows of a block; 0: four blocks a multiprocessor, 256 to 4096 rows", low=0, high=4096)
+    rows = Parameter(0, "rows of a block; 0: four blocks per multiprocessor, 256 to 4096 rows", low=0, high=4096)
 
     @classmethod
     def _height(cls, a: Csr, *, rows: int) -> int:

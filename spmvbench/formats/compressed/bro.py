@@ -25,7 +25,7 @@ def columns_before(a: Csr) -> Array:
 
 @register
 class BroEll(Adding):
-    """Slices of `height` rows, columns as differences to the one before; a slice has a width in bits a position.
+    """Slices of `height` rows, columns as differences to the one before; a slice has a width in bits per position.
 
     Streams of a slice's rows are interleaved word by word, so that all its threads load and decode in step. Values are
     stored as in sliced ELLPACK, padding included; a difference of 0 is padding, for the first is the column + 1. The
@@ -60,7 +60,7 @@ class BroEll(Adding):
 
     @classmethod
     def _tables(cls, a: Csr, place: Array, height: int) -> tuple[dict[str, Array], Array, Array]:
-        """The fields that say where streams lie, and the position of each entry among all, and its difference."""
+        """The fields that say where streams are, and the position of each entry among all, and its difference."""
         xp, slices = a.xp, cdiv(a.rows, height)
         lengths = xp.zeros(slices * height, dtype=np.int64)
         lengths[place] = a.row_lengths
@@ -108,7 +108,7 @@ class BroEll(Adding):
         word = self.symbol_ptr[slice_].astype(np.int64) * height + lane
         width = self.widths[position].astype(np.int64)
         step = unpack(self.symbols, width, word, _bit_of(tables)[position], height, most_first=True)
-        # Sums along a row, position by position of a slice; a slice's first position starts anew.
+        # Sums along a row, position by position of a slice; a slice's first position starts again.
         order = xp.argsort(slice_.astype(np.int64) * height + lane, kind="stable")
         sums = xp.cumsum(step[order])
         first = position[order] == self.slice_ptr[slice_[order]]
@@ -154,7 +154,7 @@ class BroCoo(Format):
     """COO whose row indices are differences in as few bits as an interval of 32 * `steps` entries needs.
 
     A warp takes an interval, a lane every 32nd entry of it: differences are to the lane's own entry before, so that
-    none is negative and streams of the lanes lie side by side. How differences are dealt to lanes is our reading of
+    none is negative and streams of the lanes are side by side. How differences are assigned to lanes is our reading of
     the paper.
     """
 
@@ -168,7 +168,7 @@ class BroCoo(Format):
     base: Array  # (intervals,), int32: row of each one's first entry
     widths: Array  # (intervals,), uint8: bits of a difference
     word_ptr: Array  # (intervals + 1,), int32: words before each
-    words: Array  # (words,), uint32: word by word, a lane's beside the next's
+    words: Array  # (words,), uint32: word by word, neighbouring threads' next to each other
     col_idx: Array  # (slots,), int32; -1 is padding
     values: Array  # (slots,)
 
@@ -254,7 +254,7 @@ def _lane_streams(xp: Any, intervals: int, steps: int, word_ptr: Array, widths: 
 
 @register
 class BroCsr(Adding):
-    """CSR whose columns are differences, packed for every round of as many entries as lanes share a row.
+    """CSR whose columns are differences, packed for every round of as many entries as threads share a row.
 
     Lanes of a row take a round at a time: each reads its difference out of two words, and a scan over the lanes gives
     the columns. The survey has no more than the name: our reading.
@@ -282,7 +282,7 @@ class BroCsr(Adding):
 
     @classmethod
     def _tables(cls, a: Csr, lanes: int) -> tuple[dict[str, Array], int, Array, Array, Array]:
-        """The fields that say where strings lie, the lanes, and of each entry its round, its rank there, its field."""
+        """The fields that say where strings are, the lanes, and of each entry its round, its rank there, its field."""
         xp = a.xp
         rows, row_ptr = xp.empty(0, dtype=np.int32), a.row_ptr
         if cls.listed:

@@ -12,7 +12,7 @@ from spmvbench.formats.conversion import device_limits
 
 
 class Coo(Format):
-    """COO sorted by row and column: 16 bytes an entry in double precision."""
+    """COO sorted by row and column: 16 bytes per entry in double precision."""
 
     family = "COO"
     reference = "Bell & Garland, NVR-2008-004"
@@ -44,7 +44,7 @@ class Coo(Format):
 
 @register
 class CooAtomic(Coo):
-    """One thread an entry, its product added to y by an atomic. Needs no order; not the same bits every time."""
+    """One thread per entry, its product added to y by an atomic. Needs no order; not the same bits every time."""
 
     key = "coo-atomic"
 
@@ -57,7 +57,7 @@ class CooAtomic(Coo):
 
 @register
 class CooFlat(Coo):
-    """Warps walk equal shares of the entries and sum runs of equal rows; a second kernel adds what shares cut apart.
+    """Warps walk equal shares of the entries and sum runs of equal rows; a second kernel adds what shares cut.
 
     kernel=paper: a lane takes one entry at a time, as the report's. fast: 8 neighbouring ones. The last batch is masked
     (CUSP finishes it with one thread). The same bits every time.
@@ -65,7 +65,7 @@ class CooFlat(Coo):
 
     key = "coo-flat"
 
-    kernel = Parameter("fast", "paper: one entry a lane, as the report's; fast: 8 of them", choices=("fast", "paper"))
+    kernel = Parameter("fast", "paper: one entry per lane, as the report's; fast: 8 of them", choices=("fast", "paper"))
     warps = Parameter(
         0,
         "most warps, each with an equal share of the entries; 0: 16 for each multiprocessor of the device at hand",
@@ -77,7 +77,7 @@ class CooFlat(Coo):
 
     @classmethod
     def convert(cls, a: Csr, *, warps: int, **params: Any) -> dict[str, Any]:
-        # Two blocks a multiprocessor: as many as registers hold, and few enough for the fix-up by one block.
+        # Two blocks per multiprocessor: as many as registers hold, and few enough for the fix-up by one block.
         return super().convert(a) | {"most_warps": warps or 16 * device_limits(a).multiprocessors}
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:

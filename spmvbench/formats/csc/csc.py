@@ -63,14 +63,14 @@ class CscArrays(Format):
 
 
 class CscByLanes(CscArrays):
-    """CSC multiplied by groups of lanes that share a column and add its products to y by atomics.
+    """CSC multiplied by groups of threads that share a column and add its products to y by atomics.
 
     Subclasses give the rule that sizes the group: `lanes_per_column`. Not the same bits every time.
     """
 
     @property
     def lanes_per_column(self) -> int:
-        """Lanes that share a column."""
+        """Threads that share a column."""
         raise NotImplementedError
 
     def columns_kernel(self, lanes: int, x: Array, out: Array, *, keep: bool) -> Launch:
@@ -101,7 +101,7 @@ class CscAtomic(CscByLanes):
 
 @register
 class CscWarp(CscByLanes):
-    """CSC with a warp a column: the basic CSC that the FastLoad paper describes and compares with.
+    """CSC with a warp per column: the basic CSC that the FastLoad paper describes and compares with.
 
     Arrays and kernel are those of csc-atomic; only the lanes of a column differ. Most lanes of a warp are idle where
     columns are shorter than 32.
@@ -115,11 +115,11 @@ class CscWarp(CscByLanes):
 
 @register
 class CscThread(CscByLanes):
-    """CSC with a thread a column: the basic CSC that the program released with the FastLoad paper runs.
+    """CSC with a thread per column: the basic CSC that the program released with the FastLoad paper runs.
 
-    Arrays and kernel are those of csc-atomic; only the lanes of a column differ. Neighbouring threads read apart. The
-    program starts 32 blocks of 64 threads a multiprocessor, which walk over the columns; here every column has a thread
-    of its own. It sets y to zero outside of the time that it reports; here that counts.
+    Arrays and kernel are those of csc-atomic; only the lanes of a column differ. Neighbouring threads read from distant
+    addresses. The program starts 32 blocks of 64 threads per multiprocessor, which walk over the columns; here every
+    column has a thread of its own. It sets y to zero outside of the time that it reports; here that counts.
     """
 
     key = "csc-thread"
@@ -131,7 +131,7 @@ class CscThread(CscByLanes):
 class CscCollected(CscByLanes):
     """CSC whose products go to a temporary array of nnz values, from which rows collect them: no atomics.
 
-    Holds besides CSC where the entries of every row stand in it. The survey says no more of the second step than that
+    Holds besides CSC where the entries of every row are in it. The survey says no more of the second step than that
     its reads are irregular; that the places are stored is our choice. The same bits every time.
     """
 
@@ -139,7 +139,7 @@ class CscCollected(CscByLanes):
     reference = "Hugues & Petiton, HPCC 2010"
 
     row_ptr: Array  # (rows + 1,), int32, or int64 where nnz needs it
-    place: Array  # (nnz,), of row_ptr's type: where the entries of CSR stand in column order
+    place: Array  # (nnz,), of row_ptr's type: where the entries of CSR are in column order
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
@@ -169,7 +169,7 @@ class CscCollected(CscByLanes):
 
 @register
 class CscScalar(CscCollected):
-    """CSC with a thread a column; its products go to a temporary array, from which a thread a row collects them.
+    """CSC with a thread per column; its products go to a temporary array, summed by a thread per row.
 
     Arrays and kernels are those of csc-vector; only the lanes differ.
     """
@@ -181,7 +181,7 @@ class CscScalar(CscCollected):
 
 @register
 class CscVector(CscCollected):
-    """CSC with 2 to 32 lanes a column; its products go to a temporary array, from which as many lanes a row collect.
+    """CSC with 2 to 32 threads per column; products go to a temporary array, summed by as many threads per row.
 
     Lanes are the largest power of two up to the mean length of columns, and of rows (the original: a warp). Arrays and
     kernels are those of csc-scalar; only the lanes differ.

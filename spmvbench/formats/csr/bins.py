@@ -17,7 +17,7 @@ from spmvbench.formats.csr.rows import ALL, LISTED, Pieces, rows_by_length, rows
 def ordered(keys: Array, bound: int, firsts: Any) -> tuple[Array, tuple[int, ...]]:
     """The rows by ascending key, equal ones in order, (rows,), int32; and the first place of each key of `firsts`.
 
-    keys: (rows,), each in 0..bound - 1. firsts: ascending; where no key is as large, the place behind the last row.
+    keys: (rows,), each in 0..bound - 1. firsts: ascending; where no key is as large, the place after the last row.
     """
     xp = array_module(keys)
     order = stable_order(keys.astype(np.int64), bound)
@@ -36,7 +36,7 @@ class CsrVisited(CsrArrays):
 
 @register
 class CsrGg(CsrVisited):
-    """CSR and its rows sorted by length; ranges of length have from 1 to 32 lanes a row, a launch each.
+    """CSR and its rows sorted by length; ranges of length have from 1 to 32 threads per row, a launch each.
 
     Rows of up to 2, 4, 8, 16 and 32 entries have 1, 2, 4, 8 and 16 lanes, longer ones 32; `shift` gives all twice as
     many or half. The paper finds its ranges by measuring: these are our reading. tune=true times the three shifts where
@@ -91,7 +91,7 @@ LONG = BINS  # the bin of the rows that are cut into pieces
 
 @register
 class Acsr(CsrVisited):
-    """CSR and its rows in bins of length: from a thread to a block a row, and pieces of the longest, a block each.
+    """CSR and its rows in bins of length: from a thread to a block per row, and pieces of the longest, a block each.
 
     Bin b holds the rows of more than 2^(b-1) and up to 2^b entries, in their order, and gives each 2^(b-1) threads, a
     launch a bin. The paper has rows of bins above `bin_max`, the longest `row_max` of them, by dynamic parallelism: a
@@ -112,7 +112,7 @@ class Acsr(CsrVisited):
     bin_ptr: Array  # (BINS + 2,), int32: the place of the first row of each bin; the last bin's rows are in pieces
     piece_row: Array  # (pieces,), int32, ascending
     piece_begin: Array  # (pieces,), of row_ptr's type: the first entry
-    piece_end: Array  # (pieces,), likewise: the first entry behind
+    piece_end: Array  # (pieces,), likewise: the first entry after
 
     @classmethod
     def long_rows(cls, a: Csr, *, bin_max: int, row_max: int, **params: Any) -> Array:
@@ -177,16 +177,16 @@ class CsrBins(CsrVisited):
     long = Parameter(1024, "rows of more entries are cut into pieces", low=1)
     piece = Parameter(4096, "entries of a piece", low=1)
     block = Parameter(
-        0, "threads a block; 0: as csr-lanes where rows are of one kind, else 256", choices=(0, 128, 256, 512)
+        0, "threads per block; 0: as csr-lanes where rows are of one kind, else 256", choices=(0, 128, 256, 512)
     )
 
     rows: (
         Array  # (listed,), int32: the rows that are not in pieces, those of most lanes first; (0,) where all are alike
     )
-    ends: tuple[int, ...]  # the places behind the rows of 32, 16, 8, 4 and 2 lanes
+    ends: tuple[int, ...]  # the places after the rows of 32, 16, 8, 4 and 2 lanes
     piece_row: Array  # (pieces,), int32, ascending
     piece_begin: Array  # (pieces,), of row_ptr's type: the first entry
-    piece_end: Array  # (pieces,), likewise: the first entry behind
+    piece_end: Array  # (pieces,), likewise: the first entry after
 
     @classmethod
     def kinds(cls, a: Csr, long: int) -> dict[int, tuple[int, int, int]]:

@@ -24,9 +24,9 @@ def height_by_mean(mean: float) -> int:
 class Cmrs(Format):
     """CSR with a pointer for a strip of 1 to 16 rows; each entry carries its row in the strip, a warp takes a strip.
 
-    Short rows fill the warp, and rows of a strip share what they need of x. The row in the strip stands in 4 bits of
+    Short rows fill the warp, and rows of a strip share what they need of x. The row in the strip is in 4 bits of
     the column, which leaves 28 for columns: never more bytes than CSR. Where columns are more, or with packed=false, it
-    takes a byte an entry. The height by the mean row is our reading.
+    takes a byte per entry. The height by the mean row is our reading.
     """
 
     key = "cmrs"

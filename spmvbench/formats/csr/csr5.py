@@ -35,7 +35,7 @@ def sigma_in_use(rows: int, nnz: int, sigma: int, kernel: str) -> int:
 
 
 def whole_tiles(nnz: int, sigma: int) -> int:
-    """T: whole tiles; the tail behind them is never empty."""
+    """T: whole tiles; the tail after them is never empty."""
     return max(cdiv(nnz, OMEGA * sigma) - 1, 0)
 
 
@@ -59,7 +59,7 @@ def swapped(array: Array, tiles: int, outer: int, inner: int) -> Array:
 
 
 class Starts(NamedTuple):
-    """Where rows begin among the tiles of a matrix. T: whole tiles; the tail behind them is never empty."""
+    """Where rows begin among the tiles of a matrix. T: whole tiles; the tail after them is never empty."""
 
     sigma: int
     tiles: int  # T
@@ -69,7 +69,7 @@ class Starts(NamedTuple):
     before: Array  # (T + 1,), how many begin before each tile, and before the tail
     owner: Array  # (T + 1,), the row of the first entry of each tile, and of the tail; empty rows own none
     begins: Array  # (T + 1,), whether that entry is its row's first
-    dirty: Array  # (T + 1,), whether an empty row lies between the owner and the next tile's (the rows' end)
+    dirty: Array  # (T + 1,), whether an empty row is between the owner and the next tile's (the rows' end)
     slots: Array  # (T,), of empty_offset: a dirty tile's segments, the one at its first entry included
 
     @classmethod
@@ -117,7 +117,7 @@ class Starts(NamedTuple):
         return found
 
     def empty_offsets(self, empty_ptr: Array) -> Array:
-        """For dirty tiles, the rows behind the owner that begin in the tile, counted from the row after the owner.
+        """For dirty tiles, the rows after the owner that begin in the tile, counted from the row after the owner.
 
         (empty_ptr[T],), int32. A dirty tile's last slot stays 0: the segment at its first entry needs none.
         """
@@ -135,7 +135,7 @@ class Starts(NamedTuple):
 
 
 def by_kernels(a: Csr, sigma: int, run: Run) -> dict[str, Any]:
-    """The fields of `Csr5` by kernels of our own, for nnz > 0: one pass over the entries and one wait for the device.
+    """The fields of `Csr5` by kernels of this project, for nnz > 0: one pass over the entries, one wait for the device.
 
     As array operations the descriptors are some sixty launches, a few SpMVs of a small matrix each. run: runs a launch
     on the arrays of `a`.
@@ -176,9 +176,9 @@ def by_kernels(a: Csr, sigma: int, run: Run) -> dict[str, Any]:
 
 @register
 class Csr5(Format):
-    """CSR cut into tiles of 32 x sigma entries, one a warp, whose lanes find rows in a descriptor of bits.
+    """CSR cut into tiles of 32 x sigma entries, one per warp, whose lanes find rows in a descriptor of bits.
 
-    Work is the same for every warp whatever rows look like. What lies behind the last whole tile, the tail, stays plain
+    Work is the same for every warp whatever rows look like. What is after the last whole tile, the tail, stays plain
     CSR; it has no descriptor (the authors' code allocates one and does not use it). kernel=paper runs the authors'
     steps: y to zero, tiles, calibration of rows that tiles cut, tail. kernel=fast runs them as one: loads of a lane
     come first, rows within a tile are stored, parts of cut rows are added by atomics, and only cut rows are set to zero
@@ -196,13 +196,13 @@ class Csr5(Format):
     kernel = Parameter(
         "fast", "paper: the authors' launches; fast: two, with more in flight", choices=("fast", "paper")
     )
-    batch = Parameter(0, "steps a lane loads at a time (fast); 0 takes all up to 16, else 8", choices=(0, 4, 8, 16))
-    block = Parameter(0, "threads a block; 0 takes 256, for small matrices 128", choices=(0, 64, 128, 256, 512))
+    batch = Parameter(0, "steps that a thread loads at once (fast); 0: all up to 16, else 8", choices=(0, 4, 8, 16))
+    block = Parameter(0, "threads per block; 0 takes 256, for small matrices 128", choices=(0, 64, 128, 256, 512))
 
     row_ptr: Array  # (rows + 1,), int32, or int64 where nnz needs it
     tile_ptr: Array  # (T + 2,), uint32: row of each tile's and the tail's first entry, bit 31 = dirty; rows at the end
     tile_desc: Array  # (T, packets, 32), uint32
-    empty_ptr: Array  # (T + 1,), int32: where a dirty tile's rows stand in empty_offset
+    empty_ptr: Array  # (T + 1,), int32: where a dirty tile's rows are in empty_offset
     empty_offset: Array  # (slots of dirty tiles,), int32
     col_idx: Array  # (nnz,), int32; whole tiles step by step, the tail in order
     values: Array  # (nnz,), likewise

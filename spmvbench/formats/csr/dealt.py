@@ -1,4 +1,4 @@
-"""CSR whose rows are dealt out while the kernel runs: LightSpMV."""
+"""CSR whose rows are distributed while the kernel runs: LightSpMV."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LightSpmv(CsrArrays):
 
     @property
     def lanes_per_row(self) -> int:
-        """Lanes that share a row."""
+        """Threads that share a row."""
         mean = round(len(self.values) / max(self.shape[0], 1))
         return next((lanes for lanes, longest in ((2, 2), (4, 4), (8, 64)) if mean <= longest), 32)
 
@@ -66,26 +66,26 @@ class LightSpmv(CsrArrays):
 
 @register
 class LightSpmvVector(LightSpmv):
-    """CSR and a counter of rows: each group of lanes takes the next row as soon as it has done one.
+    """CSR and a counter of rows: each group of threads takes the next row as soon as it has done one.
 
     See `LightSpmv`.
     """
 
     key = "lightspmv-vector"
-    shared_implementation = "CSR with rows dealt at run time: to a group of lanes"
+    shared_implementation = "CSR with rows assigned at run time: to a group of threads"
 
     by_warp = False
 
 
 @register
 class LightSpmvWarp(LightSpmv):
-    """CSR and a counter of rows: each warp takes the next rows, one for each of its groups of lanes.
+    """CSR and a counter of rows: each warp takes the next rows, one for each of its groups of threads.
 
     See `LightSpmv`; fewer warps meet at the counter than with `lightspmv-vector`, and the groups of a warp wait for the
     longest of their rows.
     """
 
     key = "lightspmv-warp"
-    shared_implementation = "CSR with rows dealt at run time: to a warp"
+    shared_implementation = "CSR with rows assigned at run time: to a warp"
 
     by_warp = True

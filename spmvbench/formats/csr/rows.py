@@ -13,7 +13,7 @@ from spmvbench.formats.conversion import Run
 from spmvbench.formats.csr.csr import LANES, CsrArrays, lanes_by_mean
 from spmvbench.formats.kernels import constant
 
-BINS = 4096  # row lengths that the kernel tells apart
+BINS = 4096  # row lengths that the kernel distinguishes
 
 
 def rows_by_length(a: Csr, run: Run | None) -> Array:
@@ -70,7 +70,7 @@ class Pieces(NamedTuple):
         return cls(rows[owner].astype(np.int32), begin, end)
 
     def launch(self, a: CsrArrays, x: Array, y: Array, lanes: int, step: int) -> Launch:
-        """The launch that adds each piece to y, `lanes` lanes a piece, `step` entries of a lane at a time."""
+        """The launch that adds each piece to y, `lanes` lanes per piece, `step` entries of a lane at a time."""
         pieces = len(self.row)
         kernel = f"csr_pieces<{ctype(a.values)}, {ctype(a.row_ptr)}, {lanes}, {step}>"
         args = (np.int32(pieces), a.row_ptr.dtype.type(len(a.values)), *self, a.col_idx, a.values, x, y)
@@ -85,7 +85,7 @@ class CsrRows(Adding, CsrArrays):
 
     reference = "after Liu, Yu, Chen, Hsieh & Shao, IJNAM-B 3(2), 2012"
 
-    lanes = Parameter(0, "lanes that share a row; 0 sizes them by the mean row length", choices=(0, *LANES))
+    lanes = Parameter(0, "threads that share a row; 0 sizes them by the mean row length", choices=(0, *LANES))
     step = Parameter(2, "entries that a lane takes at a time", choices=(1, 2))
 
     rows: Array  # (stored rows,), int32, ascending
@@ -127,7 +127,7 @@ class CsrPieces(CsrArrays):
     row_ptr: Array  # (0,): pieces have their own
     piece_row: Array  # (pieces,), int32
     piece_begin: Array  # (pieces,), of row_ptr's type: the first entry
-    piece_end: Array  # (pieces,), likewise: the first entry behind
+    piece_end: Array  # (pieces,), likewise: the first entry after
     piece_lanes: Array  # (pieces,), uint8, ascending
     shares: tuple[int, ...]  # where the pieces of 1, 2, 4 .. 32 lanes begin, and the end
 

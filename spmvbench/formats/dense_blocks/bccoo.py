@@ -1,4 +1,4 @@
-"""BCCOO: blocked coordinates in equal shares a thread, with a bit a block in place of row indices; and BCCOO+."""
+"""BCCOO: blocked coordinates in equal shares per thread, with a bit per block in place of row indices; and BCCOO+."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spmvbench.formats.kernels import constant
 NO_SHORT_COLUMN = constant("dense_blocks/bccoo.cu", "NO_SHORT_COLUMN")
 FULL_COLUMN = constant("include/bccoo.cuh", "FULL_COLUMN")
 HEIGHTS, WIDTHS = (1, 2, 3, 4), (1, 2, 4)
-GROUP = 256  # threads a group, where it is not given
+GROUP = 256  # threads per group, where it is not given
 EACH = 16  # times that a warp takes 32 entries, where the matrix is cut into slices
 
 
@@ -32,7 +32,7 @@ def steps_for(blocks: int, block_rows: int) -> int:
 
 
 class Plan(NamedTuple):
-    """How the blocks are dealt out."""
+    """How the blocks are distributed."""
 
     h: int
     w: int
@@ -41,11 +41,11 @@ class Plan(NamedTuple):
 
 
 class Deal(NamedTuple):
-    """What block CSR becomes: blocks dealt out to threads, block rows told by bits."""
+    """What block CSR becomes: blocks distributed to threads, block rows given by bits."""
 
     plan: Plan
     threads: int
-    across: int  # threads whose blocks lie side by side
+    across: int  # threads whose blocks are side by side
     column: np.dtype  # of block columns
     delta: bool
 
@@ -60,7 +60,7 @@ class Deal(NamedTuple):
         return self.threads // self.across, self.across, self.plan.steps
 
     def by_arrays(self, ends: Array, block_col: Array, values: Array) -> dict[str, Any]:
-        """The arrays of `Bccoo`, and how many columns stand out. ends: (block rows + 1,), where block rows begin.
+        """The arrays of `Bccoo`, and how many columns are out. ends: (block rows + 1,), where block rows begin.
 
         block_col: (blocks,), values: (blocks, h * w), filled up to whole groups.
         """
@@ -117,12 +117,13 @@ class Deal(NamedTuple):
 
 
 class Bccoo(Format):
-    """Dense h x w blocks in order, the same number for every thread; a bit a block says whether its block row goes on.
+    """Dense h x w blocks in order, the same number for every thread; a bit per block marks the end of a block row.
 
-    Neighbouring threads' blocks lie side by side, step by step. Block rows are found by counting the bits: one without
+    Neighbouring threads' blocks are side by side, step by step. Block rows are found by counting the bits: one without
     entries has a block of zeros without a column. Block columns take 16 bits where they fit; else they take 32, and
     another 16 for the difference from the column before, which is all that is read unless it does not fit. Zeros fill
-    the blocks, and a stored zero cannot be told from them. Where h or w is 0, both are chosen for the fewest bytes.
+    the blocks, and a stored zero cannot be distinguished from them. Where h or w is 0, both are chosen for the fewest
+    bytes.
     """
 
     family = "COO"
@@ -131,13 +132,13 @@ class Bccoo(Format):
     h = Parameter(0, "rows of a block; 0 takes what gives the fewest bytes to read", choices=(0, *HEIGHTS))
     w = Parameter(0, "columns of a block, likewise", choices=(0, *WIDTHS))
     steps = Parameter(
-        0, "blocks a thread, up to 32; 0 takes a block row's in the mean from 4 to 24, else 8", low=0, high=32
+        0, "blocks per thread, up to 32; 0 takes a block row's in the mean from 4 to 24, else 8", low=0, high=32
     )
     group = Parameter(
-        0, "threads a group, which the number of blocks is filled up to; 0 takes 256", choices=(0, 64, 128, 256, 512)
+        0, "threads per group, which the number of blocks is filled up to; 0 takes 256", choices=(0, 64, 128, 256, 512)
     )
-    delta = Parameter(True, "differences of 16 bits beside block columns of 32")
-    across = Parameter(0, "threads whose blocks lie side by side; 0 is all of them", choices=(0, 32))
+    delta = Parameter(True, "16-bit differences in addition to 32-bit block columns")
+    across = Parameter(0, "threads whose blocks are side by side; 0 is all of them", choices=(0, 32))
     kernel = Parameter(
         "fast",
         "paper: one launch, results gathered in shared memory, a group waits for the one before; fast: neither, and "
@@ -152,7 +153,7 @@ class Bccoo(Format):
     block_col: Array  # (T / across, steps, across), uint16 or int32: column in blocks; 65535 or -1 is none
     delta_col: Array  # likewise, int16: difference from the thread's block before; -32768: see block_col; or empty
     flags: Array  # (T,), uint8, uint16 or uint32: bit j is set where the block row of the thread's block j goes on
-    first_row: Array  # (T + 1,), int32: the first block row that ends in a thread or behind it
+    first_row: Array  # (T + 1,), int32: the first block row that ends in a thread or after it
     need_scan: Array  # (T / group,), uint8: 1 where some thread of the group ends no block row
     plan: Plan
     block_rows: int  # of all slices
@@ -212,10 +213,10 @@ class Bccoo(Format):
             return cls.tuned(a, tiles, h=h, w=w, **params)
         h, w, counts = cls.chosen(tiles, h, w, params["delta"])
         plan = Plan(h, w, params["steps"] or steps_for(cls.blocks(counts), len(counts)), params["group"] or GROUP)
-        return cls.dealt(tiles, plan, counts, a.nnz, **params)
+        return cls.assigned(tiles, plan, counts, a.nnz, **params)
 
     @classmethod
-    def dealt(
+    def assigned(
         cls,
         tiles: SortedTiles | MarkedTiles,
         plan: Plan,
@@ -247,7 +248,7 @@ class Bccoo(Format):
 
     @classmethod
     def tuned(cls, a: Csr, tiles: SortedTiles | MarkedTiles, **params: Any) -> dict[str, Any]:
-        """The fields that `dealt` gives for the plan with the shortest product."""
+        """The fields that `assigned` gives for the plan with the shortest product."""
         began, cols = time.perf_counter(), tiles.a.cols
         x, y = a.xp.zeros(cols, a.dtype), a.xp.empty(a.rows, a.dtype)
         counted = {shape: tiles.counts(*shape) for shape in cls.choices(params["h"], params["w"])}
@@ -256,7 +257,7 @@ class Bccoo(Format):
         for shape in sorted(size, key=lambda shape: size[shape])[:4]:
             for steps in (params["steps"],) if params["steps"] else (8, 16, 32):
                 for group in (params["group"],) if params["group"] else (128, 256):
-                    found = cls.dealt(tiles, Plan(*shape, steps, group), counted[shape], a.nnz, **params)
+                    found = cls.assigned(tiles, Plan(*shape, steps, group), counted[shape], a.nnz, **params)
                     taken = seconds(cls.holding(a.shape, found, **params).launches(x, y))
                     if taken < shortest:
                         best, shortest = found, taken
@@ -291,7 +292,7 @@ class Bccoo(Format):
 
     @property
     def detail(self) -> dict[str, Any]:
-        """The blocks, how they are dealt out, and the part of the conversion's time that the search took."""
+        """The blocks, how they are distributed, and the part of the conversion's time that the search took."""
         return {
             **self.plan._asdict(),
             "fill": self.fill,
@@ -342,17 +343,17 @@ def loads_for(values: int, steps: int) -> int:
 
 @register
 class PlainBccoo(Bccoo):
-    """Dense h x w blocks in equal shares a thread, a bit a block for the row index, 16 bits for the column.
+    """Dense h x w blocks in equal shares per thread, a bit per block for the row index, 16 bits for the column.
 
     See `Bccoo`. The authors' tuner takes seconds on every matrix; tune=true does what it keeps of its search, as part
-    of the conversion. Without it the shape goes by the bytes and the blocks a thread by the mean block row, in groups
+    of the conversion. Without it the shape goes by the bytes and the blocks per thread by the mean block row, in groups
     of 256. The paper has single precision alone.
     """
 
     key = "bccoo"
     survey_name = "BCCOO"
     reference = "Yan, Li, Zhang & Zhou, PPoPP 2014 (yaSpMV)"
-    shared_implementation = "blocked coordinates with a bit a block: the matrix as it is"
+    shared_implementation = "blocked coordinates with a bit per block: the matrix as it is"
 
 
 def sliced_by_arrays(a: Csr, slices: int, width: int, height: int) -> Csr:
@@ -399,7 +400,7 @@ class BccooPlus(Bccoo):
     key = "bccoo-plus"
     survey_name = "BCCOO+"
     reference = "Yan, Li, Zhang & Zhou, PPoPP 2014 (yaSpMV)"
-    shared_implementation = "blocked coordinates with a bit a block: vertical slices one below the other"
+    shared_implementation = "blocked coordinates with a bit per block: vertical slices one below the other"
 
     slices = Parameter(4, "vertical slices", choices=(1, 2, 4, 8, 16, 32))
 

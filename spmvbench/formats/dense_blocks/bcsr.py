@@ -18,7 +18,7 @@ LOADS = (1, 2, 3, 4, 6, 9, 12)  # tiles of a lane on their way at a time
 
 
 def squares(side: int) -> list[Shape]:
-    """The squares to choose from, where 0 stands for any of the small ones."""
+    """The squares to choose from, where 0 means any of the small ones."""
     return [(b, b) for b in ((side,) if side else SMALL)]
 
 
@@ -42,7 +42,7 @@ def loads_for(mean: float, r: int, c: int, lanes: int, workers: int) -> int:
 
 
 class Bcsr(Sliced):
-    """Tiles one behind the other, and pointers to the first of each block row; see `Tiled`.
+    """Tiles one after the other, and pointers to the first of each block row; see `Tiled`.
 
     Lanes read the tiles of a block row as one stream, a value each.
     """
@@ -50,7 +50,7 @@ class Bcsr(Sliced):
     family = "BCSR"
 
     def stream(self, x: Array, y: Array, lanes: int, workers: int, block: int) -> Launch:
-        """The launch of y = A x by `workers` groups of `lanes` lanes a block row, in blocks of so many threads."""
+        """The launch of y = A x by `workers` groups of `lanes` lanes per block row, in blocks of so many threads."""
         (r, c), (rows, cols) = self.tile, self.shape
         across = block // (lanes * workers)
         loads = loads_for(len(self.values) / max(self.block_rows, 1), r, c, lanes, workers)
@@ -71,7 +71,7 @@ class Bcsr(Sliced):
 
 @register
 class Bsr(Bcsr):
-    """Block CSR of square tiles, as cuSPARSE defines it; 8 to 32 lanes a block row read its tiles as one stream.
+    """Block CSR of square tiles, as cuSPARSE defines it; 8 to 32 lanes per block row read its tiles as one stream.
 
     See `Tiled`. The side is that of 2, 3 and 4 with the fewest bytes unless it is given.
     """
@@ -119,7 +119,7 @@ class BcsrXu(Bcsr):
 
     key = "bcsr-xu"
     survey_name = "BCSR optimization [106]"
-    shared_implementation = "block CSR: squares, two warps a block row"
+    shared_implementation = "block CSR: squares, two warps per block row"
     reference = "Xu et al. 2012, as Filippone et al. 2017 describe it"
 
     block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, *SMALL))
@@ -134,7 +134,7 @@ class BcsrXu(Bcsr):
 
 @register
 class BcsrVerschoor(Bcsr):
-    """Block CSR, our reading: several block rows a thread block; sorted by their tiles, or their tiles interleaved.
+    """Block CSR, our reading: several block rows per thread block; sorted by their tiles, or their tiles interleaved.
 
     See `Tiled`. order=interleaved stores the block rows of a thread block side by side, tile by tile, padded to the
     longest of them, as blocked sliced ELLPACK with slices of `rows`. The paper was not available: `rows`, `sort` and
@@ -164,20 +164,20 @@ class BcsrVerschoor(Bcsr):
 
 @register
 class BcsrBuatois(Tiled):
-    """Block CSR with a thread a block row: tiles of 2 x 2 or 4 x 4 and their x are loaded as vectors.
+    """Block CSR with a thread per block row: tiles of 2 x 2 or 4 x 4 and their x are loaded as vectors.
 
-    See `Tiled`. Begin and end of a block row lie side by side, to be had in one load.
+    See `Tiled`. Begin and end of a block row are side by side, to be had in one load.
     """
 
     key = "bcsr-buatois"
     family = "BCSR"
     survey_name = "BCSR optimization [16]"
-    shared_implementation = "block CSR: squares, a thread a block row"
+    shared_implementation = "block CSR: squares, a thread per block row"
     reference = "Buatois, Caumon & Lévy, Concurrent Number Cruncher, 2009"
 
     block = Parameter(2, "rows and columns of a tile", choices=(2, 4))
 
-    block_range: Array  # (block rows, 2), int32, or int64 where the tiles need it: first tile, and behind the last
+    block_range: Array  # (block rows, 2), int32, or int64 where the tiles need it: first tile, and after the last
 
     @classmethod
     def cut(cls, *, block: int) -> Cut:

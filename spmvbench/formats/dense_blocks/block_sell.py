@@ -21,7 +21,7 @@ def threads_by_slices(slices: int) -> int:
 
 
 def block_sell_launch(fmt: Sliced, x: Array, y: Array, threads: int = 0, *, add: bool = False) -> Launch:
-    """The launch of y = A x (add: y += A x) by `threads` threads a block row; 0 goes by the number of slices."""
+    """The launch of y = A x (add: y += A x) by `threads` threads per block row; 0 goes by the number of slices."""
     (r, c), (rows, cols) = fmt.tile, fmt.shape
     threads = threads or threads_by_slices(len(fmt.slice_ptr) - 1)
     across = 32 * max(8 // threads, 1)

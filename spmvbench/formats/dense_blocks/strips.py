@@ -34,7 +34,7 @@ class Cover(NamedTuple):
         keys = (a.row_idx // np.int32(r)).astype(np.int64) * across + a.col_idx
         columns = xp.unique(keys)  # the columns of each block row that have entries
         runs = run_ptr(columns // across)
-        # From a column to the first behind the block that begins there; then twice, four times as far ...
+        # From a column to the first after the block that begins there; then twice, four times as far ...
         ahead = xp.append(xp.searchsorted(columns, columns + c), len(columns))
         begins = xp.zeros(len(columns) + 1, dtype=bool)
         begins[runs[:-1]] = True
@@ -96,7 +96,7 @@ class Sweep:
 
 
 class Strips(Format):
-    """Blocks of r x c in strips of 32 rows: a pointer a strip, a row in the strip and a column a block."""
+    """Blocks of r x c in strips of 32 rows: a pointer per strip, a row in the strip and a column per block."""
 
     reference = "after Monakov & Avetisyan, SAMOS 2009"
     keeps_zeros = False

@@ -1,4 +1,4 @@
-"""CDS: compact diagonal storage of matrices with several unknowns a node."""
+"""CDS: compact diagonal storage of matrices with several unknowns per node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spmvbench.formats.dia.dia import HACK, Dia
 from spmvbench.formats.kernels import constant
 
 BLOCK = constant("dia/pieces.cu", "BLOCK")  # threads
-MOST = 16  # unknowns a node
+MOST = 16  # unknowns per node
 
 
 def block_offsets(a: Csr, unknowns: int) -> Array:
@@ -29,12 +29,12 @@ def block_diagonal(a: Csr, unknowns: int) -> Array:
 
 @register
 class Cds(Adding):
-    """Block diagonals of a grid with several unknowns a node: as many vectors over all rows as a block has columns.
+    """Block diagonals of a grid with several unknowns per node: as many vectors over all rows as a block has columns.
 
-    A finite element matrix with 3 unknowns a node takes 1.12 values an entry so where `dia` takes 1.58. unknowns=0
+    A finite element matrix with 3 unknowns a node takes 1.12 values per entry so where `dia` takes 1.58. unknowns=0
     takes the divisor of rows and columns, up to 16, that stores the fewest bytes: our reading, for the authors' program
     is told. With one unknown it is `dia`. The authors' kernel tests no bounds, the texture cache gives zeros beyond x;
-    here a block is tested as a whole. A stored zero cannot be told from padding, so decoding leaves it out.
+    here a block is tested as a whole. A stored zero cannot be distinguished from padding, so decoding leaves it out.
     """
 
     key = "cds"
@@ -43,11 +43,11 @@ class Cds(Adding):
     reference = "Godwin, Holewinski & Sadayappan, GPGPU-5 2012 (PETSc SGGPU)"
     keeps_zeros = False
 
-    unknowns = Parameter(0, "unknowns a node; 0: what stores the fewest bytes", low=0, high=MOST)
+    unknowns = Parameter(0, "unknowns per node; 0: what stores the fewest bytes", low=0, high=MOST)
 
     offset: Array  # (block diagonals,), int32: block column - block row, ascending
     values: Array  # (block diagonals * unknowns, rows, rounded up to a multiple of 32): by column inside the block
-    width: int  # unknowns a node
+    width: int  # unknowns per node
 
     @classmethod
     def _chosen(cls, a: Csr, unknowns: int) -> tuple[int, Array]:

@@ -1,4 +1,4 @@
-"""CRSD: segments of rows that share patterns of diagonals, and the rows with entries off them apart."""
+"""CRSD: segments of rows that share patterns of diagonals, and rows with other entries stored separately."""
 
 from __future__ import annotations
 
@@ -102,13 +102,13 @@ class PatternDiagonals(Adding):
 
 @register
 class Crsd(Split):
-    """Segments of 128 rows whose diagonals are dense arrays, by patterns that segments share; scattered rows apart.
+    """Segments of 128 rows whose diagonals are dense arrays, by patterns that segments share; other rows separately.
 
     A diagonal is live in a segment that has at least `live` entries on it. A row with an entry on none is stored
-    whole beside them, in ELLPACK, or in CSR where the longest such row would make that larger than the matrix. The
+    whole in addition, in ELLPACK, or in CSR where the longest such row would make that larger than the matrix. The
     authors generate a kernel for each pattern; here one kernel reads it from a table. Segments, the threshold and
     what becomes of scattered rows are our reading of the survey's few sentences. A stored zero on a diagonal cannot
-    be told from padding, so decoding leaves it out.
+    be distinguished from padding, so decoding leaves it out.
     """
 
     key = "crsd"

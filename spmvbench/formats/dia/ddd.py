@@ -1,4 +1,4 @@
-"""DDD: dense diagonals of their exact length beside CSR; whole, or cut where one of them begins or ends."""
+"""DDD: dense diagonals of their exact length, and CSR; whole, or cut where one of them begins or ends."""
 
 from __future__ import annotations
 
@@ -33,23 +33,21 @@ MOST = 4096  # diagonals that are cut: of more, the table of what is there betwe
 
 
 def spans(offset: Array, shape: tuple[int, int]) -> tuple[Array, Array]:
-    """The first row of each diagonal, and the row behind its last, both int64."""
+    """The first row of each diagonal, and the row after its last, both int64."""
     rows, cols = shape
     offset = offset.astype(np.int64)
     return (-offset).clip(0, None), (cols - offset).clip(None, rows)
 
 
 class NaiveDiagonals(Adding):
-    """Every non-empty diagonal at its exact length, one behind the other: a part of a hybrid."""
+    """Every non-empty diagonal at its exact length, one after the other: a part of a hybrid."""
 
     family = "DIA"
     reference = "Yuan, Zhang, Sun & Wang, HPCC 2010"
     keeps_zeros = False
 
     offset: Array  # (diagonals,), int32: col - row, ascending
-    first: (
-        Array  # (diagonals,), int64: where the value of row 0 would stand, before the diagonal's own where it has none
-    )
+    first: Array  # (diagonals,), int64: place of the value of row 0; before the diagonal's values if it has none
     values: Array  # (places of all diagonals,)
 
     @classmethod
@@ -89,7 +87,7 @@ class Segments(NamedTuple):
 
     cut: (
         np.ndarray
-    )  # (segments + 1,), int32: every row at which a diagonal begins or ends, the first and behind the last
+    )  # (segments + 1,), int32: every row at which a diagonal begins or ends, the first and after the last
     active: np.ndarray  # (segments, diagonals), bool
     pitch: np.ndarray  # (segments,), int64: places of a diagonal, its rows and what makes them even
     value_ptr: np.ndarray  # (segments + 1,), int64
@@ -132,7 +130,7 @@ class CutDiagonals(Adding):
     offset: Array  # (diagonals of all segments,), int32: col - row, ascending in a segment
     tiles: Array  # (blocks of threads, 4), int32: first row, rows, diagonals, and where their offsets begin
     start: Array  # (blocks of threads, 2), int64: where its values begin, and the places of a diagonal
-    values: Array  # (places,): diagonal by diagonal in a segment, behind those of an odd number of rows a 0
+    values: Array  # (places,): diagonal by diagonal in a segment, after those of an odd number of rows a 0
 
     @classmethod
     def _segments(cls, a: Csr) -> Segments:
@@ -184,7 +182,7 @@ def rest_lanes(rest: Csr, entries: int) -> int:
 
     Where most entries are on dense diagonals and rows of the rest are short, half as many: the rest is on diagonals,
     too, and rows side by side then read x side by side. On an H200 the rest of fem:40:3 takes 15.4 us so in place of
-    18.6 (17 entries a row, double precision), and 4.2 in place of 5.4 (9 a row, single precision).
+    18.6 (17 entries per row, double precision), and 4.2 in place of 5.4 (9 per row, single precision).
     """
     rows = int(rest.xp.count_nonzero(rest.row_lengths))
     lanes = lanes_by_mean(rest.nnz / max(rows, 1))
@@ -225,8 +223,8 @@ class DddNaive(Ddd):
     """Dense diagonals at their exact length, the other entries in CSR of the rows that have any.
 
     Every row looks at every dense diagonal and tests whether it is on it. Which diagonals are dense, the survey does
-    not say; here those are that take fewer bytes so than as entries: our reading. A stored zero on one cannot be told
-    from padding, so decoding leaves it out.
+    not say; here those are that take fewer bytes so than as entries: our reading. A stored zero on one cannot be
+    distinguished from padding, so decoding leaves it out.
     """
 
     key = "ddd-naive"
@@ -242,7 +240,7 @@ class DddSplit(Ddd):
 
     Between two cuts the same diagonals are there for every row, and no row asks which. A thread has two rows, so where
     rows between two cuts are odd in number, each diagonal there has a place of padding. Which diagonals are dense and
-    how blocks lie between the cuts, the survey does not say: our reading. A stored zero on a dense diagonal cannot be
+    how blocks are between the cuts, the survey does not say: our reading. A stored zero on a dense diagonal cannot be
     told from padding, so decoding leaves it out.
     """
 

@@ -1,4 +1,4 @@
-"""Diagonals, of all rows at once or of every 32 rows apart."""
+"""Diagonals, of all rows or of slices of 32 rows."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def filled(a: Csr, hack: int, keys: Array) -> Array:
 
 
 def dia_by_kernels(a: Csr, run: Run) -> dict[str, Any]:
-    """The fields of `Dia` by kernels of our own, for nnz > 0. run: runs a launch on the arrays of `a`."""
+    """The fields of `Dia` by kernels of this project, for nnz > 0. run: runs a launch on the arrays of `a`."""
     xp, index, pitch = a.xp, ctype(a.row_ptr), round_up(a.rows, HACK)
     threads = per_thread(pitch, 128)
     if tabled(a.nnz, a.rows + a.cols):
@@ -87,9 +87,9 @@ def dia_by_kernels(a: Csr, run: Run) -> dict[str, Any]:
 
 
 def hdi_by_kernels(a: Csr, footprint: str, run: Run) -> dict[str, Any]:
-    """The fields of `Hdi` by kernels of our own, for nnz > 0. run: runs a launch on the arrays of `a`.
+    """The fields of `Hdi` by kernels of this project, for nnz > 0. run: runs a launch on the arrays of `a`.
 
-    A warp goes through the rows of a hack side by side, from diagonal to diagonal, once to count them and once to fill
+    A warp reads the rows of a hack side by side, from diagonal to diagonal, once to count them and once to fill
     them: no sort, and every slot is written once.
     """
     xp, index, rows = a.xp, ctype(a.row_ptr), np.int32(a.rows)
@@ -111,7 +111,7 @@ def offset_array(xp: Any, diagonals: int, footprint: str) -> Array:
 
 
 def taken(a: Csr, offset: Array, run: Run) -> tuple[dict[str, Any], Csr]:
-    """The fields of `Dia` for the diagonals of these offsets, and the entries that lie on none of them, for nnz > 0.
+    """The fields of `Dia` for the diagonals of these offsets, and the entries that are on none of them, for nnz > 0.
 
     offset: ascending, int32. run: runs a launch on the arrays of `a`.
     """
@@ -135,7 +135,7 @@ def taken(a: Csr, offset: Array, run: Run) -> tuple[dict[str, Any], Csr]:
 class Diagonals(Adding):
     """Rows in hacks, each with its own list of non-empty diagonals, stored whole; no column indices.
 
-    A stored zero cannot be told from padding, so decoding leaves it out.
+    A stored zero cannot be distinguished from padding, so decoding leaves it out.
     """
 
     family = "DIA"
@@ -156,10 +156,10 @@ class Diagonals(Adding):
 
 @register
 class Dia(Diagonals):
-    """One dense array a non-empty diagonal and no column indices: about 8 bytes an entry for a stencil.
+    """One dense array a non-empty diagonal and no column indices: about 8 bytes per entry for a stencil.
 
-    Impossible where entries scatter: a random matrix has nearly rows + cols diagonals. A stored zero cannot be told
-    from padding, so decoding leaves it out. All rows are one hack, rounded up to a multiple of 32.
+    Impossible where entries scatter: a random matrix has nearly rows + cols diagonals. A stored zero cannot be
+    distinguished from padding, so decoding leaves it out. All rows are one hack, rounded up to a multiple of 32.
     """
 
     key = "dia"
@@ -194,10 +194,10 @@ class Hdi(Diagonals):
     """Hacks of 32 rows, each with its own non-empty diagonals as dense arrays of 32, and no column indices.
 
     Padding stays small where diagonals come and go along the matrix, but a scattered entry still takes 32 slots. In
-    double precision the grids pde:60, pde:80 and pde:100 take 8.20, 8.18 and 8.17 bytes an entry. The PSBLAS library
-    allocates as many offsets as it has values, not one a diagonal, and then takes 12.10, 12.07 and 12.06, as in Table 9
-    of Filippone et al. (2017): footprint=psblas stores that array, and runs no different. A stored zero cannot be told
-    from padding, so decoding leaves it out.
+    double precision the grids pde:60, pde:80 and pde:100 take 8.20, 8.18 and 8.17 bytes per entry. The PSBLAS library
+    allocates as many offsets as it has values, not one per diagonal, and then takes 12.10, 12.07 and 12.06, as in Table
+    9 of Filippone et al. (2017): footprint=psblas stores that array, and runs no different. A stored zero cannot be
+    told from padding, so decoding leaves it out.
     """
 
     key = "hdi"

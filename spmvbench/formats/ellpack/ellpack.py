@@ -41,7 +41,7 @@ class Ell(SlicedEll):
 
     @classmethod
     def head(cls, a: Csr, width: int) -> Self:
-        """The first `width` entries of every row, by the kernel that leaves out what lies beyond; on a device only."""
+        """The first `width` entries of every row, by the kernel that leaves out what is beyond; on a device only."""
         s = Slices.whole(a)
         return cls.holding(a.shape, cls.filled(a, cls.layout(a, **cls.resolve({})), s._replace(slots=width * s.height)))
 
@@ -84,12 +84,12 @@ class EllRP(SlicedEll):
 
 @register
 class EllRT(SlicedEll):
-    """ELLPACK-R for T neighbouring threads a row: their slots lie side by side, rows are padded to multiples of 16.
+    """ELLPACK-R for T neighbouring threads per row: their slots are side by side, rows are padded to multiples of 16.
 
     The paper finds T and the threads of a block by a model and by trying, as part of the conversion: here 1 to 32
-    threads a row in blocks of 256, and then blocks of 128 to 1024 for the best, are timed. Where NumPy holds the matrix
-    nothing can be timed: T is the smallest that leaves a thread at most 8 entries of a mean row there. What is tried,
-    and shuffles for the sums over T threads, where the paper used shared memory, are our reading.
+    threads per row in blocks of 256, and then blocks of 128 to 1024 for the best, are timed. Where NumPy holds the
+    matrix nothing can be timed: T is the smallest that leaves a thread at most 8 entries of a mean row there. What is
+    tried, and shuffles for the sums over T threads, where the paper used shared memory, are our reading.
     """
 
     key = "ellr-t"
@@ -100,7 +100,7 @@ class EllRT(SlicedEll):
     align = 16
     interleaved = stop = whole_steps = True
     threads = Parameter(0, "neighbouring threads that share a row (T); 0: as timed", choices=(0, *POWERS))
-    block = Parameter(0, "threads a block; 0: as timed", choices=(0, 128, 256, 512, 1024))
+    block = Parameter(0, "threads per block; 0: as timed", choices=(0, 128, 256, 512, 1024))
 
     block_in_use: int
 
@@ -137,7 +137,7 @@ class Sell(SlicedEll):
     """Slices of some rows, each padded to its own longest row and stored column by column.
 
     One long row costs its slice only. The paper tunes S (height) and T by trying, as part of the conversion: here S of
-    32 to 256 rows, with T = 256 / S threads a row, and then T of 1 to 8 for the best S, are timed. Where NumPy holds
+    32 to 256 rows, with T = 256 / S threads per row, and then T of 1 to 8 for the best S, are timed. Where NumPy holds
     the matrix nothing can be timed: S is 64 there. What is tried is our reading; the paper may also sort rows first, by
     a heuristic that it does not give (sigma).
     """
@@ -186,9 +186,9 @@ class SellVar(SlicedEll):
     reference = "Monakov, Lokhmotov, Avetisyan, HiPEAC 2010"
 
     height, threads = 32, 8  # of the lowest slices
-    price = Parameter(64, "slots that a slice costs beside its own, where cuts are chosen", low=0, high=2**20)
+    price = Parameter(64, "slots that a slice costs in addition to its own, when cuts are chosen", low=0, high=2**20)
 
-    first_row: Array  # (slices + 1,), int32: first row of each slice, and the end of the last, behind the last row
+    first_row: Array  # (slices + 1,), int32: first row of each slice, and the end of the last, after the last row
 
     @classmethod
     def described(cls, **said: str) -> str:
@@ -208,7 +208,7 @@ class SellVar(SlicedEll):
         lengths = np.zeros(blocks * BLOCK, dtype=np.int64)
         lengths[: a.rows] = a.row_lengths
         width = lengths.reshape(groups, WARP).max(axis=1, initial=0)
-        cost = width * WARP + price * (np.arange(groups) * WARP < a.rows)  # what begins behind the last row is no slice
+        cost = width * WARP + price * (np.arange(groups) * WARP < a.rows)  # what begins after the last row is no slice
         height, slots = np.full(groups, WARP, dtype=np.int32), width * WARP
         size = 1  # 32-row groups of a half
         while size * WARP < BLOCK:
@@ -261,7 +261,7 @@ class SellVar(SlicedEll):
 
 @register
 class SlicedEllRT(SlicedEll):
-    """ELLR-T in slices: one of the rows of a block of 128 threads, its width a multiple of the T threads a row.
+    """ELLR-T in slices: one of the rows of a block of 128 threads, its width a multiple of the T threads per row.
 
     Rows keep their order. threads=0 takes the T of `ellr-t`.
     """
@@ -357,7 +357,7 @@ class EllWarp(SlicedEll):
 
 @register
 class SellCusparse(SlicedEll):
-    """The arrays of `cusparse-sell`, multiplied by this project's kernel: tells the layout from the vendor's kernel.
+    """The arrays of `cusparse-sell`, multiplied by this project's kernel: shows the effect of the layout alone.
 
     Slices of 32 rows in their order, padding with column -1, as cuSPARSE takes them.
     """
@@ -370,7 +370,7 @@ class SellCusparse(SlicedEll):
 
 
 class Psblas(SlicedEll):
-    """What the two formats of PSBLAS share: row lengths, one or two threads a row by the mean length, their footprint.
+    """What the two formats of PSBLAS share: row lengths, one or two threads per row by the mean length, footprint.
 
     The library also keeps the position of every row's diagonal entry, for other operations than this product, and two
     scalars; its footprints in the survey's Table 9 count them. footprint=psblas stores them.

@@ -24,7 +24,7 @@ def diagonal_sizes(a: Csr, br: int) -> Array:
 
 
 def by_kernels(a: Csr, br: int, run: Run) -> dict[str, Any]:
-    """The fields of `Jad` by kernels of our own, for nnz > 0. run: runs a launch on the arrays of `a`.
+    """The fields of `Jad` by kernels of this project, for nnz > 0. run: runs a launch on the arrays of `a`.
 
     As array operations they are three times as many launches, and passes over all entries for the slot of each.
     """
@@ -53,9 +53,9 @@ def by_kernels(a: Csr, br: int, run: Run) -> dict[str, Any]:
 class Jad(Format):
     """Rows in order of length; the first entries of all of them are stored, then the second ones, and so on.
 
-    A jagged diagonal is what lies at one position of every row that has one: as long as there are such rows, so that
-    nothing is padded, or rounded up to a multiple of br, so that each begins on a boundary of memory. One thread a row,
-    which stores y at the row's own place. Any matrix fits, but one thread goes through the longest row alone. Padding
+    A jagged diagonal is what is at one position of every row that has one: as long as there are such rows, so that
+    nothing is padded, or rounded up to a multiple of br, so that each begins on a boundary of memory. One thread per
+    row, which stores y at the row's own place. Any matrix fits, but one thread reads the longest row alone. Padding
     holds the column -1, which the kernel tests.
     """
 

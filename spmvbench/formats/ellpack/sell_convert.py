@@ -40,9 +40,9 @@ def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array | None:
 
 
 class Slices(NamedTuple):
-    """Where the slots of every row lie, known before they are allocated.
+    """Where the slots of every row are, known before they are allocated.
 
-    Position p of the row at place r of a slice that begins at slot b lies at b + p // lanes * lanes * height
+    Position p of the row at place r of a slice that begins at slot b is at b + p // lanes * lanes * height
     + r * lanes + p % lanes.
     """
 
@@ -101,7 +101,7 @@ class Slices(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays that say where slots lie."""
+        """Bytes of the arrays that say where slots are."""
         return self.ptr.nbytes + self.perm.nbytes + self.first_row.nbytes
 
     @property

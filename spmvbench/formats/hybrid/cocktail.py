@@ -139,7 +139,7 @@ def table_of(name: str) -> Table:
 class Peeler:
     """What clSpMV's policy decides for a matrix: pieces are peeled off in the order that the table favours.
 
-    Times are estimates: slots over the rate of the format for as many rows and slots a row, and a launch's overhead.
+    Times are estimates: slots over the rate of the format for as many rows and slots per row, and a launch's overhead.
     """
 
     def __init__(self, a: Csr, table: Table):
@@ -278,8 +278,8 @@ class Cocktail(Split):
     the tables, of the device at hand or the one that `table` names; `python -m spmvbench.runner.cocktail` measures one.
     For a device without a table every format is taken to be as fast as the bytes that it reads. Left out are banded
     diagonals and the program's two other block formats: blocks are `bsellpack`, which stores the same tiles as its
-    BELL, with less padding. A stored zero in a diagonal or a block cannot be told from padding, so decoding leaves
-    zeros out.
+    BELL, with less padding. A stored zero in a diagonal or a block cannot be distinguished from padding, so decoding
+    leaves zeros out.
     """
 
     key = "cocktail"

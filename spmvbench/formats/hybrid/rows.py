@@ -1,4 +1,4 @@
-"""Hybrids that deal whole rows: short ones to ELLPACK, long ones to CSR."""
+"""Hybrids that assign whole rows: short ones to ELLPACK, long ones to CSR."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spmvbench.formats.hybrid.split import Piece, Split
 
 @register
 class CsrEllWarp(Split):
-    """Rows of up to 32 entries in ELLPACK, one thread a row; longer rows in CSR, a warp a row.
+    """Rows of up to 32 entries in ELLPACK, one thread per row; longer rows in CSR, a warp per row.
 
     Each part holds its own rows alone, with the list of them: our reading, for the survey does not say whether ELLPACK
     keeps places for the long rows.
@@ -44,7 +44,7 @@ def power_of_two(least: float) -> int:
 
 @register
 class CsrEllMatam(Split):
-    """Short rows in ELLPACK, a thread a row; long rows in CSR, cut into pieces with 1 to 32 lanes each by their length.
+    """Short rows in ELLPACK, a thread per row; long rows in CSR, in pieces with 1 to 32 threads by their length.
 
     Three thresholds bound the work of a thread and of a warp and say what is short. That there are three, and that all
     rows may go to one of the two parts, is the survey's; the rest is our reading. A row is short up to a power of two,
@@ -83,12 +83,12 @@ class Class(NamedTuple):
 
 @register
 class Shec(Split):
-    """Rows by classes of length, each in ELLPACK where that pads it little, else in CSR with lanes by its length.
+    """Rows by classes of length, each in ELLPACK where that pads it little, else in CSR with threads by its length.
 
     Classes double in length, up to 64 entries and beyond. One of fewer than `least_rows` rows joins the next longer. A
     class is ELLPACK where its rows have up to 32 entries and padding takes a quarter more slots at most; else it is
-    halved at its median once, and the halves are tried. All of that, and a launch a class, is our reading: the survey
-    tells of segments of similar rows, stored in either way, and that launches mind the occupancy.
+    halved at its median once, and the halves are tried. All of that, and a launch per class, is our reading: the survey
+    mentions segments of similar rows, stored in either way, and that launches mind the occupancy.
     """
 
     key = "shec"
@@ -136,7 +136,7 @@ class Shec(Split):
         if not classes:
             yield Piece("ell_0", EllRows, a)
         for low, high, ell in classes:
-            last = high if high < len(found) - 1 else a.row_len_max  # what the kernel counts does not tell them apart
+            last = high if high < len(found) - 1 else a.row_len_max  # the kernel's counts do not distinguish them
             rows = a.in_rows((a.row_lengths > low) & (a.row_lengths <= last))
             if ell:
                 yield Piece(f"ell_{last}", EllRows, rows)

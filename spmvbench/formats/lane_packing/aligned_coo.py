@@ -78,9 +78,9 @@ class Packing(NamedTuple):
 
 @register
 class AlignedCoo(Format):
-    """COO, our reading: every lane has a list of short rows and pieces of long ones, entry by entry beside the others'.
+    """COO, our reading: every lane has a list of short rows and pieces of long ones, interleaved entry by entry.
 
-    No lane has more than L entries: longer rows are cut, shorter ones share a lane, long and short by turns as they
+    No lane has more than L entries: longer rows are cut, shorter ones share a lane, long and short alternately as they
     fit. Lanes are sorted by what they hold, and those of a warp filled up to its longest by zeros in the lane's last
     place. Rows in several lanes are added to y by atomics, so they may get different last bits every time. The survey
     says no more than that lanes get equal shares and that a heuristic chooses: packing, sorting and L are our reading.

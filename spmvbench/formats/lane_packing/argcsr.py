@@ -1,4 +1,4 @@
-"""ArgCSR: groups of rows that fill a block, whose threads are dealt out to the rows by their lengths."""
+"""ArgCSR: groups of rows that fill a block, whose threads are distributed to the rows by their lengths."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Groups(NamedTuple):
 
 @register
 class ArgCsr(Format):
-    """Groups of rows that fill a thread block, whose threads are dealt out to the rows in proportion to their lengths.
+    """Groups of rows that fill a thread block; its threads are distributed to the rows in proportion to their lengths.
 
-    Every row has a thread at least. Its entries are dealt out to its threads in turn, all threads of a group have
+    Every row has a thread at least. Its entries are distributed to its threads in turn, all threads of a group have
     as many slots as its longest, and partial sums meet in shared memory. A row has a block's threads at most: a very
     long one makes its group long. How many threads a block has and who gets those that are left over (all rows alike,
     then the longest) is our reading, and that a warp sums up a row of more than 32 threads.
@@ -104,7 +104,7 @@ class ArgCsr(Format):
         rows, steps = (offsets(self.groups[:, i].copy()) for i in (0, 1))
         group = expand(steps, len(self.columns) // self.block)[slot // self.block].astype(np.int64)
         of_row = expand(rows, self.shape[0]).astype(np.int64)
-        ends = self.threads_end + self.block * of_row  # through all groups: each deals out all of its threads
+        ends = self.threads_end + self.block * of_row  # through all groups: each distributes all of its threads
         row = self.xp.searchsorted(ends, slot % self.block + self.block * group, side="right")
         return row, self.columns[slot], self.values[slot]
 

@@ -1,4 +1,4 @@
-"""BiELL and BiJAD: strips of 32 sorted rows whose lanes are dealt out anew whenever half of the rows are done."""
+"""BiELL and BiJAD: strips of 32 sorted rows whose lanes are distributed again whenever half of the rows are done."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Strips(NamedTuple):
         return cls(perm, covered, offsets(steps.reshape(-1)))
 
     def slots_of(self, a: Csr) -> Array:
-        """The slot of each entry, (nnz,), int64: in a group a row's lanes take neighbouring entries."""
+        """The slot of each entry, (nnz,), int64: in a group the threads of a row take neighbouring entries."""
         xp, position = a.xp, a.rank_in_row.astype(np.int64)
         place = inverse(self.perm)[a.row_idx]
         strip = place // WARP

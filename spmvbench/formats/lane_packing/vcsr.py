@@ -27,7 +27,7 @@ class Steps(NamedTuple):
         of_slice = offsets(lengths[::WARP].copy())
         place, steps = xp.flatnonzero(lengths), int(of_slice[-1])
         last = of_slice[place // WARP].astype(np.int64) + lengths[place] - 1
-        # CuPy counts no empty array: a row that ends behind all steps is counted too.
+        # CuPy counts no empty array: a row that ends after all steps is counted too.
         ended = offsets(xp.bincount(xp.append(last, xp.full(1, steps)), minlength=steps + 1))[:-1]
         going_on = ended[of_slice[1:]][expand(of_slice, steps)] - ended[:-1]
         return cls(of_slice, offsets(round_up(going_on, align)))

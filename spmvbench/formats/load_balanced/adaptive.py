@@ -10,7 +10,7 @@ from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, chain, expa
 from spmvbench.formats.base import Launch, Parameter, cbool, register
 from spmvbench.formats.load_balanced.tiles import BLOCKS, Tiled
 
-ITEMS = 4  # entries a thread, as the published programs have it: 1024 a block of 256
+ITEMS = 4  # entries per thread, as the published programs have it: 1024 a block of 256
 LONG_PARTS = 3  # blocks' worth of entries that a part of a long row has
 LONG_ON, LONG_OFF = 128, 32  # rows longer than the first begin a region of long rows, shorter than the second end it
 
@@ -73,7 +73,7 @@ class RowBlocks(Tiled):
 
 @register
 class CsrStream(RowBlocks):
-    """CSR in blocks of rows that fill shared memory: products stream into it, then one thread a row sums them.
+    """CSR in blocks of rows that fill shared memory: products stream into it, then one thread per row sums them.
 
     A row longer than it comes in passes, summed by one thread: so the kernel takes every matrix. The survey gives a
     fixed number of entries to a warp: block=32.
@@ -81,21 +81,21 @@ class CsrStream(RowBlocks):
 
     key = "csr-stream"
     survey_name = "CSR-Stream"
-    shared_implementation = "CSR by blocks of rows that fill shared memory: one thread a row"
+    shared_implementation = "CSR by blocks of rows that fill shared memory: one thread per row"
 
     vector = False
 
 
 @register
 class CsrAdaptive(RowBlocks):
-    """CSR in blocks of rows that fill shared memory, summed by one thread a row; a long row has a block's threads.
+    """CSR in blocks of rows that fill shared memory, summed by one thread per row; a long row has a block's threads.
 
     csr-stream where blocks have several rows, the vector kernel where a row is alone in its block.
     """
 
     key = "csr-adaptive"
     survey_name = "CSR-Adaptive"
-    shared_implementation = "CSR by blocks of rows that fill shared memory: one thread a row, or a long row alone"
+    shared_implementation = "CSR by blocks of rows that fill shared memory: one thread per row, or a long row alone"
 
     vector = True
 
@@ -154,7 +154,7 @@ class CutRowBlocks(Tiled):
 
 @register
 class CsrAdaptiveL(CutRowBlocks):
-    """CSR-Adaptive with several threads a row where a block has few rows, and several blocks for the longest rows.
+    """CSR-Adaptive with several threads per row where a block has few rows, and several blocks for the longest rows.
 
     Blocks end where regions of long rows begin or end. Parts of a row are added to y by atomics, after a launch that
     sets those rows to zero; clSPARSE has the blocks of a row wait for the first of them. A block holds its first entry
@@ -168,8 +168,8 @@ class CsrAdaptiveL(CutRowBlocks):
         "CSR by blocks of rows that fill shared memory: several threads per row, blocks per long row"
     )
 
-    block = Parameter(128, "threads a block", choices=RowBlocks.block.choices)
-    items = Parameter(8, "entries a thread", choices=(2, 4, 8))
+    block = Parameter(128, "threads per block", choices=RowBlocks.block.choices)
+    items = Parameter(8, "entries per thread", choices=(2, 4, 8))
 
     @classmethod
     def _sizes(cls, *, block: int, items: int) -> tuple[int, int]:
@@ -193,8 +193,8 @@ class CsrRowTiles(CutRowBlocks):
     reference = "this project, after Daga & Greathouse, HiPC'15"
     project_kernel = True
 
-    block = Parameter(128, "threads a block", choices=BLOCKS)
-    items = Parameter(8, "entries a thread, of which a tile may have one less in all", choices=(4, 6, 8, 10, 12))
+    block = Parameter(128, "threads per block", choices=BLOCKS)
+    items = Parameter(8, "entries per thread, of which a tile may have one less in all", choices=(4, 6, 8, 10, 12))
 
     @classmethod
     def _sizes(cls, *, block: int, items: int) -> tuple[int, int]:

@@ -18,21 +18,21 @@ PAPER = "Chu et al., Efficient algorithm design of optimizing SpMV on GPU, HPDC 
 class CsrFlat(SearchedTiles):
     """CSR by blocks of equally many entries: products go through shared memory, and rows are summed from there.
 
-    Every product finds the rows in which the blocks begin, a thread a row; nothing is stored beyond CSR. Parts of rows
-    that blocks share are added to y by atomics, all other rows stored, where the authors' kernel adds every row: not
-    the same bits every time. The method's third part, which chooses among kernels, stores nothing of its own and has no
-    key.
+    Every product finds the rows in which the blocks begin, a thread per row; nothing is stored beyond CSR. Parts of
+    rows that blocks share are added to y by atomics, all other rows stored, where the authors' kernel adds every row:
+    not the same bits every time. The method's third part, which chooses among kernels, stores nothing of its own and
+    has no key.
     """
 
     key = "csr-flat"
     reference = f"{PAPER}, flat"
     shared_implementation = "CSR by tiles of equally many entries through shared memory, as the paper sums them"
 
-    block = Parameter(128, "threads a block", choices=BLOCKS)
-    items = Parameter(8, "entries a thread", choices=(2, 4, 8))
-    lanes = Parameter(0, "lanes a row; 0 takes the paper's rule", choices=(0, 1, 2, 4, 8, 16, 32))
+    block = Parameter(128, "threads per block", choices=BLOCKS)
+    items = Parameter(8, "entries per thread", choices=(2, 4, 8))
+    lanes = Parameter(0, "threads per row; 0 takes the paper's rule", choices=(0, 1, 2, 4, 8, 16, 32))
 
-    lanes_by_rule: int  # lanes a row: by the larger mean row length of the matrix's two halves
+    lanes_by_rule: int  # threads per row: by the larger mean row length of the matrix's two halves
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
@@ -67,13 +67,13 @@ class CsrLineEnhance(Tiled):
     reference = f"{PAPER}, line-enhance"
     shared_implementation = "CSR by blocks of equally many rows through shared memory, in rounds"
 
-    block = Parameter(256, "threads a block", choices=BLOCKS)
-    items = Parameter(4, "entries of a thread a round; 0 takes the paper's rule", choices=(0, 2, 4, 8))
-    rows = Parameter(128, "rows a block; 0 takes the paper's rule", choices=(0, 16, 32, 64, 128, 256))
-    lanes = Parameter(2, "lanes a row; 0 takes the paper's rule", choices=(0, 1, 2, 4, 8))
+    block = Parameter(256, "threads per block", choices=BLOCKS)
+    items = Parameter(4, "entries of a thread per round; 0 takes the paper's rule", choices=(0, 2, 4, 8))
+    rows = Parameter(128, "rows per block; 0 takes the paper's rule", choices=(0, 16, 32, 64, 128, 256))
+    lanes = Parameter(2, "threads per row; 0 takes the paper's rule", choices=(0, 1, 2, 4, 8))
 
     def _rule(self) -> tuple[int, int, int]:
-        """Entries of a thread a round, rows a block and lanes a row, by the mean row and the number of entries."""
+        """Entries of a thread per round, rows per block, threads per row: by the mean row and the number of entries."""
         nnz = len(self.values)
         mean = nnz / max(self.shape[0], 1)
         if nnz <= 2**24:

@@ -1,4 +1,4 @@
-"""MERBIT: the merge of row ends and entries, a bit a step."""
+"""MERBIT: the merge of row ends and entries, a bit per step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spmvbench.formats.kernels import constant
 
 LANES = 32
 NO_END = constant("include/merbit.cuh", "NO_END")  # in tile_row: no row ends in the tile
-NARROW = 14  # the most steps of a lane whose bits fit 32, beside two counts of 9
+NARROW = 14  # the most steps of a lane whose bits fit 32, with two counts of 9
 
 
 def word_dtype(sigma: int) -> np.dtype:
@@ -69,19 +69,20 @@ class Merbit(CsrArrays):
     """CSR and the merge of its row ends and entries in bits: a lane's steps, and how many of each come before it.
 
     The shares of `merge-csr`, found once: a warp's tile is 32 x sigma steps, and the product searches nothing. At sigma
-    14 it takes 0.3 bytes a step more than CSR. A block's rows are summed in shared memory and written side by side; the
-    rows that blocks share are added to y by atomics, after a launch that sets them to zero (the authors' kernel sets
-    those of the next product's y to zero, and swaps two). Every lane's first sum and every run of open ones is added to
-    shared memory by an atomic, as the authors do: shuffles in their place were slower on an H200. Not the same bits
-    every time where rows are cut. Our reading: the paper's further optimisations are known as its program shows them.
+    14 it takes 0.3 bytes per step more than CSR. A block's rows are summed in shared memory and written side by side;
+    the rows that blocks share are added to y by atomics, after a launch that sets them to zero (the authors' kernel
+    sets those of the next product's y to zero, and swaps two). Every lane's first sum and every run of open ones is
+    added to shared memory by an atomic, as the authors do: shuffles in their place were slower on an H200. Not the same
+    bits every time where rows are cut. Our reading: the paper's further optimisations are known as its program shows
+    them.
     """
 
     key = "merbit"
     reference = "Zhang, Yao, Jiang & Zhang, arXiv:2605.07391, 2026"
 
-    sigma = Parameter(14, "steps a lane; its bits take 4 bytes up to 14, else 8", low=5, high=42)
+    sigma = Parameter(14, "steps per lane; its bits take 4 bytes up to 14, else 8", low=5, high=42)
     batch = Parameter(0, "entries of a lane in flight; 0 takes sigma, at most 7", choices=(0, 2, 3, 4, 5, 7, 10, 14))
-    block = Parameter(256, "threads a block", choices=(64, 128, 256, 512))
+    block = Parameter(256, "threads per block", choices=(64, 128, 256, 512))
 
     tile_entry: Array  # (tiles + 1,), int32: entry at which each tile begins
     tile_row: Array  # (tiles + 1,), uint32: row at which it begins; the highest bit: no row ends in it

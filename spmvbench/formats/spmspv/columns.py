@@ -17,7 +17,7 @@ FEW = 2048  # entries of x for which a device has a warp each
 
 
 class Pieces(NamedTuple):
-    """The columns of x's entries, cut into pieces; kernels/spmspv/pieces.cu. Made anew in every run.
+    """The columns of x's entries, cut into pieces; kernels/spmspv/pieces.cu. Made again in every run.
 
     counters: (2,), int32, the pieces and what `leave` needs. begin, entries, x: of each piece its first entry,
     its entries and the factor; as much room as any x of that many entries can need.
@@ -30,7 +30,7 @@ class Pieces(NamedTuple):
 
 
 def push_lanes(col_lengths: Array) -> int:
-    """Lanes that share a column: 1 to 32, a power of two up to the length of an entry's column in the mean."""
+    """Threads that share a column: 1 to 32, a power of two up to the length of an entry's column in the mean."""
     entries = int(col_lengths.sum())
     return lanes_by_mean(int((col_lengths.astype(np.int64) ** 2).sum()), entries)
 
@@ -102,7 +102,7 @@ class SpmspvCscBlock(SparseColumns):
 
     The push of spmspv-csc-atomic with several entries of a lane under way at once. Columns of more than 16 entries a
     lane are left to all threads of their block. Lanes a column: the largest power of two up to the length of the column
-    in which an entry lies in the mean, and 32 for an x of few entries. Not the same bits every time.
+    in which an entry is in the mean, and 32 for an x of few entries. Not the same bits every time.
     """
 
     key = "spmspv-csc-block"

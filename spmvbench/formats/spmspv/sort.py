@@ -9,7 +9,7 @@ from spmvbench.formats.base import Launch, ctype, in_part, register
 from spmvbench.formats.spmspv.columns import BLOCK, SparseColumns
 from spmvbench.formats.vectors import SparseVector
 
-PIECE = 16  # entries that a group of lanes takes
+PIECE = 16  # entries that a group of threads takes
 MOST_BITS = 8  # of a digit
 SOURCE = "spmspv/sort.cu"
 

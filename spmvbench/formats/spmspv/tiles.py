@@ -61,17 +61,17 @@ class Cut(NamedTuple):
 class TileSpmspv(Format):
     """A and x in tiles of nt x nt and nt: tiles of A that meet no entry of x are passed over, by a word a tile of x.
 
-    Of the tiles that hold entries a word tells which of their columns do, and where each of those begins; an entry is
-    its row in the tile and its value. A warp takes 16 tiles, whatever row they lie in: two lanes a tile find the
+    Of the tiles that hold entries, a word says which of their columns do, and where each of those begins; an entry is
+    its row in the tile and its value. A warp takes 16 tiles, whatever row they are in: two lanes per tile find the
     columns that A and x share, and these alone are multiplied and added to y by atomics. Entries of tiles of a few are
-    kept apart, by columns, and pushed. Every run brings x into tiles: a word a tile with a bit for each entry, and the
-    entries at their places.
+    kept separate, by columns, and pushed. Every run brings x into tiles: a word per tile with a bit for each entry, and
+    the entries at their places.
 
     kernel=paper keeps tiles by rows and multiplies all of a tile that meets any entry of x, a warp a row of tiles, two
-    lanes a row (nt = 16; else one, and with 64 rows a lane has two), as Algorithm 4 does; extracted entries as COO, a
-    thread an entry. Our reading, of what the paper leaves open: the threshold of very sparse tiles; that the beginnings
-    of empty rows are left out; the kernel for what is extracted; that a tile of x stays at its place and its word
-    stands for x_ptr, where the paper packs tiles and marks empty ones with -1; that rows of over 32 tiles are cut. Not
+    threads per row (nt = 16; else one, and with 64 rows a lane has two), as Algorithm 4 does; extracted entries as COO,
+    a thread per entry. Our reading, of what the paper leaves open: the threshold of very sparse tiles; that the
+    beginnings of empty rows are left out; the kernel for what is extracted; that a tile of x stays at its place and its
+    word means x_ptr, where the paper packs tiles and marks empty ones with -1; that rows of over 32 tiles are cut. Not
     the same bits every time.
     """
 
@@ -82,7 +82,7 @@ class TileSpmspv(Format):
 
     kernel = Parameter("fast", "the kernel: ours or Algorithm 4 of the paper", choices=("fast", "paper"))
     nt = Parameter(32, "rows and columns of a tile", choices=(16, 32, 64))
-    extract = Parameter(4, "entries up to which a tile is taken apart", low=0, high=16)
+    extract = Parameter(4, "entries up to which a tile is extracted", low=0, high=16)
 
     chunk_ptr: Array  # (chunks + 1,), int32: tiles before each run of up to 32 in a tile row; none where kernel=fast
     tile_row: Array  # (tiles,), int32

@@ -1,6 +1,6 @@
 """A matrix cut into 16 x 16 tiles: which tiles there are, and the format that each one gets.
 
-Source: Niu et al., TileSpMV, IPDPS 2021, section III. Tiles at the lower and right edge are whole: what lies beyond the
+Source: Niu et al., TileSpMV, IPDPS 2021, section III. Tiles at the lower and right edge are whole: what is beyond the
 matrix is empty.
 """
 

@@ -1,4 +1,4 @@
-"""CSR to tiles by kernels of our own: what `tile_convert` and `tile_layout` compute by arrays, in a dozen launches."""
+"""CSR to tiles by kernels of this project: what `convert` and `layout` compute by arrays, in a dozen launches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Room(NamedTuple):
     """What the tiles of a matrix come to. The first four by format, (7,) each.
 
     values, index: value slots and units of what off2 counts, as they are stored. entries, tiles: of the matrix.
-    stored_entries, stored_tiles: what is not computed apart.
+    stored_entries, stored_tiles: what is not computed separately.
     """
 
     values: list[int]
@@ -42,7 +42,7 @@ class Room(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """A matrix in tiles. fields: the storage by name, with tile_ptr and chunks. rest: what is computed apart."""
+    """A matrix in tiles. fields: the storage by name, with tile_ptr and chunks. rest: what is computed separately."""
 
     fields: dict[str, Any]
     rest: Csr | None
@@ -53,7 +53,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     """A matrix in tiles, for nnz > 0; three waits for the device.
 
     rules: None for CSR alone. tbalance: the most tiles of a chunk, from the number of tiles. defer: whether COO tiles
-    and tails of HYB are computed apart. run: runs a launch on the arrays of `a`.
+    and tails of HYB are computed separately. run: runs a launch on the arrays of `a`.
     """
     xp, index, value = a.xp, ctype(a.row_ptr), ctype(a.values)
     rows, nnz = np.int32(a.rows), a.row_ptr.dtype.type(a.nnz)
@@ -154,7 +154,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
 
 
 def _taken(a: Csr, bits: Array, nnz: int, launch: Callable[..., None]) -> Csr:
-    """The `nnz` entries that are marked, in a matrix of the same shape. bits: (entries / 32 + 1,), one an entry."""
+    """The `nnz` entries that are marked, in a matrix of the same shape. bits: (entries / 32 + 1,), one per entry."""
     xp = a.xp
     counts = xp.empty(len(bits) + 1, dtype=a.row_ptr.dtype)
     launch(f"count_marks<{ctype(counts)}>", len(bits), np.int64(len(bits)), bits, counts)

@@ -39,7 +39,7 @@ class Preset(NamedTuple):
     """What the paper and the three public states of the authors' code decide differently.
 
     coo, dns, te, th: as in Rules. tbalance: tiles of a warp. defer: entries of a matrix from which its very sparse
-    tiles are computed apart.
+    tiles are computed separately.
     """
 
     coo: int
@@ -62,7 +62,7 @@ SOURCE = "tile/tile.cu"
 FAST_WARPS = constant(SOURCE, "FAST_WARPS")  # of a block of the fast kernel
 PAPER_WARPS = constant(SOURCE, "PAPER_WARPS")  # of a block of the paper's kernel
 MIXED_WARPS = constant(SOURCE, "MIXED_WARPS")  # of a block of tiles and a larger rest
-KERNEL_ARRAYS = (  # in the order of struct Matrix in tile.cu, behind the columns of the matrix
+KERNEL_ARRAYS = (  # in the order of struct Matrix in tile.cu, after the columns of the matrix
     *("tile_col", "tile_nnz"),
     *("csr_val", "csr_col", "csr_row_ptr", "fmt", "tail", "off1", "off2", "coo_val", "coo_idx", "ell_val", "ell_col"),
     *("hyb_val", "hyb_idx", "dns_val", "dns_row_val", "row_id", "dns_col_val", "col_id"),
@@ -70,7 +70,7 @@ KERNEL_ARRAYS = (  # in the order of struct Matrix in tile.cu, behind the column
 
 
 def rules_of(preset: str, coo: int, dns: int, te: float, th: float, hyb_min_width: int, **params: Any) -> Rules:
-    """The rules that the parameters of a format stand for."""
+    """The rules that the parameters of a format give."""
     base = PRESETS[preset]
     return Rules(
         base.coo if coo < 0 else coo,
@@ -108,7 +108,7 @@ def chunk_bytes(chunks: Mapping[str, Any]) -> int:
 
 
 def census_of(tiles: list[int], entries: list[int]) -> dict[str, Any]:
-    """What `detail` tells of the tiles and the entries of each format, (7,) each."""
+    """What `detail` says of the tiles and the entries of each format, (7,) each."""
     return {
         "tiles": sum(tiles),
         "tile_share": {name: n / max(sum(tiles), 1) for name, n in zip(NAMES, tiles, strict=True)},
@@ -150,7 +150,7 @@ class Tiled(Format):
 
     @classmethod
     def by_kernels(cls, a: Csr, params: Mapping[str, Any], run: Run) -> dict[str, Any]:
-        """The same fields by kernels of our own, for nnz > 0. run: runs a launch on the arrays of `a`."""
+        """The same fields by kernels of this project, for nnz > 0. run: runs a launch on the arrays of `a`."""
         raise NotImplementedError
 
     @staticmethod
@@ -191,9 +191,9 @@ class Tiled(Format):
 
 @register
 class TileCsr(Tiled):
-    """Every tile in CSR with 8-bit row pointers and 4-bit columns: 24 bytes a tile and 8.5 an entry in f64.
+    """Every tile in CSR with 8-bit row pointers and 4-bit columns: 24 bytes per tile and 8.5 per entry in f64.
 
-    Smaller than CSR from about ten entries a tile; a tile of one entry takes 32.5 bytes.
+    Smaller than CSR from about ten entries per tile; a tile of one entry takes 32.5 bytes.
     """
 
     key = "tile-csr"
@@ -252,8 +252,8 @@ class TileCsr(Tiled):
 class Plan:
     """What is decided about a matrix before it is packed.
 
-    layout: the tiles to pack. rest: entries that are computed apart, None where there are none. census: what `detail`
-    tells.
+    layout: the tiles to pack. rest: entries that are computed separately, None where there are none. census: what
+    `detail` says.
     """
 
     layout: Layout
@@ -267,7 +267,7 @@ class Tile(Tiled):
 
     A threshold of -1 is the preset's. A preset sets what its state of the authors' code decides, not how it stores
     (October 2021 kept columns in whole bytes). A HYB tile has a least width of 1, as in the code; the paper's own loop
-    would go to 0. Zeros in Dns and ELL tiles cannot be told from padding, so no stored zero is kept.
+    would go to 0. Zeros in Dns and ELL tiles cannot be distinguished from padding, so no stored zero is kept.
     """
 
     key = "tile"
@@ -294,9 +294,9 @@ class Tile(Tiled):
     hyb_val: Array  # 16 width slots as in ELL, then the tail
     hyb_idx: Array  # uint8: 8 width bytes as in ELL, then the tail as in COO
     dns_val: Array  # 16 x 16, column by column
-    dns_row_val: Array  # 16 values a row
+    dns_row_val: Array  # 16 values per row
     row_id: Array  # uint8
-    dns_col_val: Array  # 16 values a column
+    dns_col_val: Array  # 16 values per column
     col_id: Array  # uint8
     census: Mapping[str, Any]
 
@@ -310,7 +310,7 @@ class Tile(Tiled):
 
     @classmethod
     def _split(cls, tiles: Tiles, fmt: Array, width: Array, census: dict[str, Any], **params: Any) -> Plan:
-        """What is packed, and what is computed apart."""
+        """What is packed, and what is computed separately."""
         return Plan(Layout.of(tiles, fmt, width), None, census)
 
     @classmethod
@@ -360,7 +360,7 @@ class Tile(Tiled):
 
 @register
 class TileDeferredCoo(Tile):
-    """`tile` with its very sparse part apart: COO tiles and the tails of HYB tiles, as one matrix in CSR5.
+    """`tile` with its very sparse part stored separately: COO tiles and the tails of HYB tiles, as one matrix in CSR5.
 
     Only for matrices of 1.8 million entries and more; smaller ones are as in `tile`. The tiles add to y, so that tile
     rows without tiles cost nothing. The fast kernel computes both in one launch: tiles first where the rest is the
