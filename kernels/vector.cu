@@ -42,7 +42,7 @@ __global__ void read(const V* __restrict__ from, V* __restrict__ never, long lon
   if (sum.x + sum.y != 0) never[0] = sum;
 }
 
-// Reads x at random places, 8 of them under way in a thread, and writes nothing. RUN neighbouring lanes read
+// Reads x at random places, 8 of them in flight in a thread, and writes nothing. RUN neighbouring lanes read
 // neighbours, from a multiple of RUN on. x holds a power of two of zeros.
 template <typename V, int RUN>
 __global__ void gather_random(const V* __restrict__ x, unsigned mask, int rounds, V* __restrict__ never) {

@@ -1,5 +1,5 @@
-// TileBFS (Ji et al., ICPP 2022): breadth-first search over tiles of bits; the sparsest are apart, as quads of
-// neighbours. A chunk is four tiles side by side. The words of a row of a chunk are its item: masks[4 * item ..],
+// TileBFS (Ji et al., ICPP 2022): breadth-first search over tiles of bits; the sparsest are stored separately, as quads
+// of neighbours. A chunk is four tiles side by side. The words of a row of a chunk are its item: masks[4 * item ..],
 // item = chunk * NT + row. What comes in (in_*) is stored separately where it is not what goes out.
 //
 // Bits are three arrays of `words`: of visited vertices; then two that alternate, with those of the frontier, once it
@@ -16,7 +16,8 @@ constexpr int QUADS = 2;    // of its vertices
 constexpr int LEVEL = 3;    // of its vertices
 constexpr int REST = 4;     // vertices with neighbours in no earlier frontier
 constexpr int PULLED = 5;   // whether the level before was pulled
-constexpr int SETTLED = 6;  // whether the frontier's bits are set and its entries listed; else levels alone tell it
+constexpr int SETTLED =
+    6;  // whether the frontier's bits are set and its entries listed; else it is known by levels alone
 
 constexpr int CHUNK = 4;
 
@@ -164,7 +165,7 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
   using Wide = typename Bits<NT>::Wide;
   constexpr int ALONE = 32;  // entries that a lane lists by itself
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  __shared__ int tail[3], sizes[3];  // of the frontier that is made, in turns; the next one's are cleared
+  __shared__ int tail[3], sizes[3];  // of the frontier that is made, alternating; the next one's are cleared
   int count = numbers[ENTRIES], size = numbers[SIZE], level = numbers[LEVEL];
   int rest = numbers[REST] - size;
   if (size == 0 || count > enter || !numbers[SETTLED]) return;
@@ -181,7 +182,7 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
   for (int i = threadIdx.x; i < count; i += SMALL_BLOCK) here[i] = queue[i];
   __syncthreads();
 
-  int turn = 0, before = 0;
+  int iteration = 0, before = 0;
   do {
     ++level;
     for (int first = 0; first < count; first += SMALL_BLOCK) {
@@ -224,8 +225,8 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
       if (!__any_sync(FULL_MASK, my_size > 0)) continue;
       const int through = group_scan<WARP>(my_entries), size_of_warp = group_sum<WARP>(my_size);
       int at = 0;
-      if (lane_id() == WARP - 1) at = atomicAdd(&tail[turn], through);
-      if (lane_id() == 0) atomicAdd(&sizes[turn], size_of_warp);
+      if (lane_id() == WARP - 1) at = atomicAdd(&tail[iteration], through);
+      if (lane_id() == 0) atomicAdd(&sizes[iteration], size_of_warp);
       at = __shfl_sync(FULL_MASK, at, WARP - 1);
       if (at > room) continue;  // too many: they are not listed here
       at += through - my_entries;
@@ -264,13 +265,13 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
         }
       }
     }
-    const int after = (turn + 1) % 3;
+    const int after = (iteration + 1) % 3;
     if (threadIdx.x == 0) tail[after] = sizes[after] = 0;
     __syncthreads();
     before = count;
-    count = tail[turn], size = sizes[turn];
+    count = tail[iteration], size = sizes[iteration];
     rest -= size;
-    turn = after;
+    iteration = after;
     int* const swapped = here;
     here = there;
     there = swapped;
@@ -320,30 +321,30 @@ struct Incoming {
   const int4* neighbours;
 };
 
-// Sets the bits of what a frontier reaches and is not visited. turn: of the loop's body; it tells which frontier, and
-// which half of the queue and of the bits. A piece is some chunks of a row of tiles.
+// Sets the bits of what a frontier reaches and is not visited. iteration: of the loop's body; it gives which frontier,
+// and which half of the queue and of the bits. A piece is some chunks of a row of tiles.
 template <int NT>
 __global__ void __launch_bounds__(LARGE_BLOCK)
-    tile_bfs_expand(int turn, int vertices, int words, int most, int pieces, int all_quads,
+    tile_bfs_expand(int iteration, int vertices, int words, int most, int pieces, int all_quads,
                     const Incoming<typename Bits<NT>::Word> in, const int4* __restrict__ tile_cols,
                     const typename Bits<NT>::Word* __restrict__ masks, const int4* __restrict__ neighbours,
                     unsigned* bits, const int* __restrict__ queue, long long queue_room,
                     const int* __restrict__ numbers) {
   using Word = typename Bits<NT>::Word;
   using Wide = typename Bits<NT>::Wide;
-  // All that the first steps need is on its way at once, whatever they will be.
-  const int* const from = queue + turn % 2 * queue_room;
+  // All loads for the first steps are issued at once, whatever the steps will be.
+  const int* const from = queue + iteration % 2 * queue_room;
   const long long at = global_thread();
   int entry = at < queue_room ? from[at] : 0;
-  const int* const of = numbers + NUMBERS * (turn % FRONTIERS);
+  const int* const of = numbers + NUMBERS * (iteration % FRONTIERS);
   const int size = of[SIZE], entries = of[ENTRIES], quads = of[QUADS], rest = of[REST] - size;
   const bool pulled = of[PULLED], settled = of[SETTLED];
   if (size == 0) return;
   const Kernel kernel = chosen(most, pulled, size, rest, vertices);
   if (kernel != PULL_CSC && !settled) return;
   const unsigned* const visited = bits;
-  const unsigned* const frontier = bits + static_cast<long long>(1 + turn % 2) * words;
-  unsigned* const found = bits + static_cast<long long>(2 - turn % 2) * words;
+  const unsigned* const frontier = bits + static_cast<long long>(1 + iteration % 2) * words;
+  unsigned* const found = bits + static_cast<long long>(2 - iteration % 2) * words;
   const bool may_pull = all_quads > 0 && kernel != PUSH_CSC;
   const bool pull = may_pull && (kernel == PULL_CSC || pull_pays(quads, rest, all_quads));
   const int warps = gridDim.x * (LARGE_BLOCK / WARP);
@@ -399,7 +400,7 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
       int block[CHUNK] = {};
       Word fresh[CHUNK] = {};
       int chunk = -1 - lane_id();
-      if (i < entries && (entry < 0 || kernel == PUSH_CSC)) {  // items have had their turn in Push-CSR
+      if (i < entries && (entry < 0 || kernel == PUSH_CSC)) {  // items were done by Push-CSR
         if (entry >= 0) chunk = entry / NT;
         const Reached<NT> reached(entry, tile_cols, masks, neighbours);
 #pragma unroll
@@ -419,25 +420,25 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
 }
 
 // Makes a frontier of the bits that were found: levels, visited bits, its size, and its entries where the next level
-// may want them. Of a frontier that is told by levels alone, bits and entries are made, and no more.
+// may want them. Of a frontier that is known by levels alone, bits and entries are made, and no more.
 template <int NT>
 __global__ void __launch_bounds__(LARGE_BLOCK)
-    tile_bfs_settle(int turn, int vertices, int words, int most, const int4* __restrict__ rows,
+    tile_bfs_settle(int iteration, int vertices, int words, int most, const int4* __restrict__ rows,
                     const int* __restrict__ quad_ptr, unsigned* __restrict__ bits, int* __restrict__ levels,
                     int* __restrict__ queue, long long queue_room, int* __restrict__ numbers) {
   constexpr int WARPS = LARGE_BLOCK / WARP;
   __shared__ int3 totals[2][WARPS];
   __shared__ int from, found_in_block;
   const int warp = threadIdx.x / WARP;
-  unsigned* const frontier = bits + static_cast<long long>(1 + turn % 2) * words;
-  unsigned* const found = bits + static_cast<long long>(2 - turn % 2) * words;
-  int* const queued = queue + (1 - turn % 2) * queue_room;
-  // All that the first steps need is on its way at once, whatever they will be.
+  unsigned* const frontier = bits + static_cast<long long>(1 + iteration % 2) * words;
+  unsigned* const found = bits + static_cast<long long>(2 - iteration % 2) * words;
+  int* const queued = queue + (1 - iteration % 2) * queue_room;
+  // All loads for the first steps are issued at once, whatever the steps will be.
   int w = blockIdx.x * WARPS + warp;
   unsigned fresh = w < words ? found[w] : 0u;
-  const int* const of = numbers + NUMBERS * (turn % FRONTIERS);
-  int* const to = numbers + NUMBERS * ((turn + 1) % FRONTIERS);
-  int* const clear = numbers + NUMBERS * ((turn + 2) % FRONTIERS);
+  const int* const of = numbers + NUMBERS * (iteration % FRONTIERS);
+  int* const to = numbers + NUMBERS * ((iteration + 1) % FRONTIERS);
+  int* const clear = numbers + NUMBERS * ((iteration + 2) % FRONTIERS);
   const int size = of[SIZE], level = of[LEVEL], rest = of[REST] - size;
   const bool was_pulled = of[PULLED], settled = of[SETTLED];
   const bool last = blockIdx.x == 0 && threadIdx.x == 0;
@@ -519,14 +520,14 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
   }
 }
 
-// Notes the levels that were done: of frontier 0 by one block, or of the one that `turn` made; -2 is the start.
-__global__ void tile_bfs_note(int turn, int vertices, int most, const int* __restrict__ numbers,
+// Notes the levels that were done: of frontier 0 by one block, or of the one that `iteration` made; -2 is the start.
+__global__ void tile_bfs_note(int iteration, int vertices, int most, const int* __restrict__ numbers,
                               long long* __restrict__ trace, int capacity, int* __restrict__ noted) {
-  const int* const of = numbers + NUMBERS * (max(turn, 0) % FRONTIERS);
-  if (turn >= 0 && of[SIZE] == 0) return;
-  const int level = turn < 0 ? of[LEVEL] : numbers[NUMBERS * ((turn + 1) % FRONTIERS) + LEVEL];
-  const int kernel = turn == -2   ? 0
-                     : turn == -1 ? PUSH_CSC
-                                  : chosen(most, of[PULLED], of[SIZE], of[REST] - of[SIZE], vertices);
-  note_levels(turn == -2 ? 0 : level, kernel, trace, capacity, noted);
+  const int* const of = numbers + NUMBERS * (max(iteration, 0) % FRONTIERS);
+  if (iteration >= 0 && of[SIZE] == 0) return;
+  const int level = iteration < 0 ? of[LEVEL] : numbers[NUMBERS * ((iteration + 1) % FRONTIERS) + LEVEL];
+  const int kernel = iteration == -2   ? 0
+                     : iteration == -1 ? PUSH_CSC
+                                       : chosen(most, of[PULLED], of[SIZE], of[REST] - of[SIZE], vertices);
+  note_levels(iteration == -2 ? 0 : level, kernel, trace, capacity, noted);
 }

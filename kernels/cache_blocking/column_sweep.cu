@@ -14,7 +14,7 @@ __global__ void zero_continued(int blocks, const unsigned* __restrict__ row_star
   if (start & CONTINUED && (i == 0 || row_start[i - 1] != start)) y[start & ~CONTINUED] = V(0);
 }
 
-// CHUNKS chunks of a warp, on their way from memory: a place is the entry's row in the block and the low half of its
+// CHUNKS chunks of a warp, in flight: a place is the entry's row in the block and the low half of its
 // column, the high half is the chunk's.
 template <typename V, int CHUNKS>
 struct Chunks {

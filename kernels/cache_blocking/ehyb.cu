@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(THREADS)
               const int* __restrict__ extra_begin, const int* __restrict__ extra_ptr,
               const int* __restrict__ extra_rows, const int* __restrict__ extra_columns,
               const V* __restrict__ extra_values, const V* __restrict__ x, V* __restrict__ y) {
-  constexpr int STAGED = 8;  // values of x that a thread has on their way to the window
+  constexpr int STAGED = 8;  // values of x that a thread copies to the window at a time
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* cached = reinterpret_cast<V*>(dynamic_shared);
   int* counter = reinterpret_cast<int*>(cached + window + 1);
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(THREADS)
       if (names[u] >= 0) cached[place + u * blockDim.x] = staged[u];
     }
   };
-  // The warp's first entries are on their way while the window is filled.
+  // The warp's first entries are in flight while the window is filled.
   int task = threadIdx.x / WARP;
   Batch<V> batch;
   name(threadIdx.x);

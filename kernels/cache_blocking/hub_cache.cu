@@ -28,7 +28,7 @@ __global__ void prepare(int n, const int* __restrict__ order, const V* __restric
 }
 
 // Blocks that stay, so that each fills its cache once; their warps take tiles in turn. y is zero. No second block has
-// room beside one's cache: without the 1 the compiler leaves registers for it, and gathers wait for each other.
+// room next to one's cache: without the 1 the compiler leaves registers for it, and gathers wait for each other.
 template <typename V, typename I, int SIGMA, int BATCH>
 __global__ void __launch_bounds__(THREADS, 1)
     hub_cache(int rows, int cached, int tiles, int first_row, const I* __restrict__ row_ptr,

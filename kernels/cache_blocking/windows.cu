@@ -8,7 +8,7 @@ constexpr int SCOO_BATCH = 4;     // entries of a thread at a time
 
 // SCOO (Dang & Schmidt 2012). A block a slice of rows, whose y has copies in shared memory, a power of two of them, so
 // that neighbouring threads add to different ones. A row that is in several slices has them to itself, and y is zero
-// there. With registers for three blocks per multiprocessor, gathers of a thread are under way together; for four, one
+// there. With registers for three blocks per multiprocessor, gathers of a thread are in flight together; for four, one
 // waits for the other.
 template <typename V, typename I>
 __global__ void __launch_bounds__(SCOO_THREADS, SCOO_RESIDENT)

@@ -44,8 +44,8 @@ struct Entries {
 };
 
 // Each warp walks `interval` entries, a multiple of 32 * ENTRIES, in batches of so many: ENTRIES neighbours a lane, the
-// next batch under way while one is summed. A row that ends inside the interval is added to y: only one warp sees its
-// end, so the sum is the same every time, and an atomic is an addition that nothing waits for. What is open at the
+// next batch is in flight while one is summed. A row that ends inside the interval is added to y: only one warp sees
+// its end, so the sum is the same every time, and an atomic is an addition that nothing waits for. What is open at the
 // interval's end is the warp's carry. The arrays are aligned to 16 bytes.
 template <typename V, typename I, int ENTRIES>
 __global__ void coo_flat(I nnz, int interval, const int* __restrict__ row_idx, const int* __restrict__ col_idx,

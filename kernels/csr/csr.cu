@@ -3,7 +3,7 @@
 #include "csr.cuh"
 
 // I: type of row_ptr. A lane takes ENTRIES entries at a time. A group of threads takes ROWS rows (Reguly & Giles 2012),
-// as far apart as the block has groups: neighbouring groups read neighbouring rows.
+// at a distance of as many rows as the block has groups: neighbouring groups read neighbouring rows.
 template <typename V, typename I, int LANES, int ENTRIES, int ROWS>
 __global__ void csr_vector(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                            const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {

@@ -1,5 +1,5 @@
 // CSR5 (Liu & Vinter, ICS'15): tiles of 32 lanes times SIGMA entries, stored step by step, with a descriptor of bits
-// that tells each lane where rows begin. The sums of a tile need no row pointers and no branch on how rows look.
+// that says for each lane where rows begin. The sums of a tile need no row pointers and no branch on how rows look.
 #include "carry.cuh"
 #include "csr5.cuh"
 #include "spmv.cuh"

@@ -1,5 +1,5 @@
-// Compressed sparse rows assigned at run time: whoever is free takes the next rows from a counter (LightSpMV, Liu &
-// Schmidt 2015).
+// Compressed sparse rows assigned at run time: the first free group takes the next rows from a counter (LightSpMV, Liu
+// & Schmidt 2015).
 #include "csr.cuh"
 
 // LANES threads per row. BY_WARP: a warp takes a row for each of its groups at once, else every group takes one.

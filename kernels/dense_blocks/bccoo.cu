@@ -20,7 +20,7 @@ __device__ __forceinline__ int column_of(unsigned short column) { return column 
 
 __device__ __forceinline__ int column_of(int column) { return column; }
 
-// Some steps of a thread, on their way from memory.
+// Some steps of a thread, in flight.
 template <typename V, typename C, int H, int W, bool DELTA, int LOADS>
 struct Steps {
   int column[LOADS];  // or, where DELTA, its difference from the column before
@@ -128,7 +128,7 @@ __global__ void bccoo_zero(int warps, int rows, const int* __restrict__ first_ro
   }
 }
 
-// A thread STEPS blocks, LOADS of them on their way at a time. Block rows that end where they began are stored; what
+// A thread STEPS blocks, LOADS of them in flight at a time. Block rows that end where they began are stored; what
 // threads of a warp leave open meets by shuffles, what warps leave open by atomics, on zeros.
 template <typename V, typename C, typename F, int H, int W, int STEPS, bool DELTA, int LOADS>
 __global__ void bccoo_fast(int rows, int cols, const F* __restrict__ flags, const int* __restrict__ first_row,

@@ -27,7 +27,7 @@ struct Lanes {
 };
 
 // A block row is taken by WORKERS groups of LANES lanes, which read its tiles as one stream, a value per lane; LOADS
-// tiles of each lane are on their way at a time. Sums meet by shuffles, those of several groups in shared memory. A
+// tiles of each lane are in flight at a time. Sums meet by shuffles, those of several groups in shared memory. A
 // thread block takes ROWS block rows.
 template <typename V, typename I, int R, int C, int LANES, int WORKERS, int ROWS, bool SORTED, int LOADS>
 __global__ void __launch_bounds__(LANES * WORKERS * ROWS)

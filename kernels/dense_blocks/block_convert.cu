@@ -42,7 +42,7 @@ __device__ __forceinline__ unsigned transposed(unsigned word) {
   return word;
 }
 
-// words: (nnz / 32 + 1, shapes). Bit k % 32 of word k / 32 tells whether entry k is the first of its tile in the order
+// words: (nnz / 32 + 1, shapes). Bit k % 32 of word k / 32 says whether entry k is the first of its tile in the order
 // of rows, for the shapes Sides<DOWN> x Sides<ACROSS>, those of the columns running faster. A warp takes WORDS words of
 // each. totals: (shapes, warps), the bits that each warp has set.
 template <typename I, unsigned DOWN, unsigned ACROSS>
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
           if (in_rows[i] == above) first |= static_cast<unsigned long long>(~taken & ALL) << (i * Across::COUNT);
         }
         if (above == deepest || taken == ALL) break;
-        // The nearest on either side tell for tiles of every width.
+        // The nearest on either side decide for tiles of every width.
         const I begin = row_ptr[row - above - 1];
         const I end = row_ptr[row - above];
         const I at = entry_from(col_idx, begin, end, column, rank);

@@ -32,7 +32,7 @@ __device__ __forceinline__ void sweep(long long block_row, int rows, int across,
 }
 
 // Of each block row, the blocks with at least `fewest` entries. longest, 0 before: the most entries of a row in others.
-// Where MARK is set, held tells of each entry whether it is in one of them.
+// Where MARK is set, held says of each entry whether it is in one of them.
 template <typename I, int R, bool MARK>
 __global__ void strips_sweep(int block_rows, int rows, int across, int fewest, const I* __restrict__ row_ptr,
                              const int* __restrict__ col_idx, int* __restrict__ kept, int* __restrict__ longest,

@@ -5,7 +5,7 @@
 constexpr int BLOCK = 128;
 
 // CDS (Godwin, Holewinski & Sadayappan 2012): D unknowns per node, D vectors over all rows per block diagonal. A block
-// is inside the matrix or outside as a whole. BLOCKS block diagonals are under way at a time.
+// is inside the matrix or outside as a whole. BLOCKS block diagonals are in flight at a time.
 template <typename V, int D, int BLOCKS, bool ADD>
 __global__ void __launch_bounds__(BLOCK, 10)
     cds_spmv(int rows, int block_cols, int diagonals, long long pitch, const int* __restrict__ offset,

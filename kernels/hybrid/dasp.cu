@@ -16,7 +16,7 @@ struct Slots {
   __device__ __forceinline__ V factor(int column) const { return column >= 0 ? load_x(x, column) : V(0); }
 };
 
-// COUNT fragments, a slot of each in every lane, on their way from memory; what is at `end` and after is none.
+// COUNT fragments, a slot of each in every lane, in flight; what is at `end` and after is none.
 template <typename V, int COUNT>
 struct Fragments {
   int column[COUNT];
@@ -72,7 +72,7 @@ __device__ __forceinline__ V one_a_line(const Slots<V>& a, long long at) {
   return mine;
 }
 
-// LOOP blocks of 8 medium rows, their fragments as one stream, LOADS of them on their way at a time. Lane 8 i + g has
+// LOOP blocks of 8 medium rows, their fragments as one stream, LOADS of them in flight at a time. Lane 8 i + g has
 // the sum of row g of block i.
 template <int LOOP, int LOADS, typename V, typename I>
 __device__ __forceinline__ V blocks_of_eight(const Slots<V>& a, long long base, int first, int blocks,

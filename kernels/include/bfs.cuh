@@ -26,7 +26,7 @@ struct Found {
 
 // Tests the neighbours that a quad holds, and gives what is new its level. SHARED: bits are in shared memory and decide
 // who was first. Else levels do, as the bits of a whole neighbourhood share a few sectors, where atomics would wait in
-// line; bits are looked at before, and where a vertex has quads is on its way before it is known who was first. SEEN:
+// line; bits are looked at before, and where a vertex has quads is loaded before it is known who was first. SEEN:
 // entries of `seen`, in shared memory, which holds vertices that the block has met: those are left to who met them
 // first; 0 for none.
 template <bool SHARED, int SEEN = 0>
@@ -98,7 +98,7 @@ __device__ __forceinline__ void list(const Found& found, int at, Put put) {
   }
 }
 
-// Whether a bit is set in words that nobody writes meanwhile.
+// Whether a bit is set in words that no thread writes at the same time.
 __device__ __forceinline__ bool is_set(const unsigned* __restrict__ bits, int vertex) {
   return (__ldg(bits + vertex / 32) >> vertex % 32 & 1u) != 0;
 }

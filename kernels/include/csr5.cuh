@@ -29,7 +29,7 @@ struct Tiles {
   const V* __restrict__ values;
 };
 
-// BATCH steps of a lane, on their way from memory.
+// BATCH steps of a lane, in flight.
 template <typename V, int BATCH>
 struct Batch {
   int columns[BATCH];
@@ -58,7 +58,7 @@ struct Batch {
 
 // One tile, by one warp. Rows that are within a lane are stored to y (ADD: added to it). Rows that a lane leaves open
 // come with what the lanes after it have of them: last(row, sum); the tile's last row may go on in the next tile. The
-// row of the tile's first entry, which may have begun in an earlier tile too, comes apart, in lane 0: first(row, sum,
+// row of the tile's first entry, which may have begun in an earlier tile too, is separate, in lane 0: first(row, sum,
 // begins here). BATCH steps are loaded at a time, each batch before the one before it is used.
 template <bool ADD, typename V, int SIGMA, int BATCH, typename C, typename X, typename Last, typename First>
 __device__ __forceinline__ void sum_tile(const Tiles<V, C>& a, int tile, X x, V* __restrict__ y, Last last,

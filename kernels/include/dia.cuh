@@ -3,7 +3,7 @@
 #pragma once
 #include "spmv.cuh"
 
-// Some diagonals' values of ROWS neighbouring rows, on their way from memory.
+// Some diagonals' values of ROWS neighbouring rows, in flight.
 template <typename V, int ROWS, int BATCH>
 struct Batch {
   V value[BATCH][ROWS];

@@ -2,7 +2,7 @@
 #pragma once
 #include "spmv.cuh"
 
-// Slots of a thread that are loaded before the first is used. On an H200 8 came out ahead of 4 and 16.
+// Slots of a thread that are loaded before the first is used. On an H200 8 was faster than 4 and 16.
 constexpr int SLOT_BATCH = 8;
 
 constexpr int LOCAL_PADDING = 0xffff;  // among 16-bit columns

@@ -3,7 +3,7 @@
 #pragma once
 #include "spmv.cuh"
 
-// PAIRS pairs of neighbouring entries of each of BLOCK threads a block's width apart, on their way from memory. All
+// PAIRS pairs of neighbouring entries of each of BLOCK threads a block's width apart, in flight. All
 // are loaded before the first is used: the matrix's part by the constructor, x by store(). Places after the last pair
 // load that once more: with tests in their place the compiler lets some loads wait for others.
 template <typename V, int BLOCK, int PAIRS>
@@ -290,9 +290,9 @@ struct Share {
 };
 
 // A block's share with as many loads in flight as it has: pairs of entries, all of a thread's before the first is used.
-// The merge is walked only where some row is long beside the share's others. Every row end stores its row; rows that
-// other shares have parts of are added to y by atomics: y is zero there. `shared` holds the share's entries and two
-// more, and after them `room` row ends; where a share has more, they are read from row_ptr. MERGED: entries and row
+// The merge is walked only where some row is long compared with the share's others. Every row end stores its row; rows
+// that other shares have parts of are added to y by atomics: y is zero there. `shared` holds the share's entries and
+// two more, and after them `room` row ends; where a share has more, they are read from row_ptr. MERGED: entries and row
 // ends together are no more than BLOCK * ITEMS.
 template <bool MERGED, int BLOCK, int ITEMS, int PAIRS, typename V, typename I>
 __device__ __forceinline__ void sum_share(const Share& share, unsigned char* shared, int room, int rows, I nnz,

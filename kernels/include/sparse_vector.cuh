@@ -2,7 +2,7 @@
 #pragma once
 #include "spmv.cuh"
 
-// Entries begin .. end of a column times its factor, by STEP lanes, several entries of each under way.
+// Entries begin .. end of a column times its factor, by STEP lanes, several entries of each in flight.
 // They are added to y by atomics.
 template <int STEP, typename V, typename I>
 __device__ __forceinline__ void push_entries(I begin, I end, V factor, const int* __restrict__ row_idx,

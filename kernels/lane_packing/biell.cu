@@ -1,4 +1,4 @@
-// BiELL and BiJAD (Zheng et al. 2014): strips of 32 sorted rows, whose lanes are distributed anew whenever half are
+// BiELL and BiJAD (Zheng et al. 2014): strips of 32 sorted rows, whose lanes are distributed again whenever half are
 // done.
 #include "sell.cuh"
 

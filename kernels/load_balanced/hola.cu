@@ -11,7 +11,7 @@ __global__ void __launch_bounds__(BLOCK)
          const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int SHARE = BLOCK * ITEMS;
   constexpr int PAIRS = ITEMS / 2;
-  constexpr int EARLY = 2;  // rows of a thread whose pointers are on their way together with the entries
+  constexpr int EARLY = 2;  // rows of a thread whose pointers are loaded together with the entries
   // A thread reads its pairs back one by one: moved so that neighbouring threads' are in different banks.
   constexpr int SHIFT = sizeof(V) == 8 ? 3 : 4;
   using Loads = EntryPairs<V, BLOCK, PAIRS>;

@@ -35,7 +35,7 @@ __global__ void coo_load_balance(I nnz, int lines, const int* __restrict__ row_i
 }
 
 // Plain CSR: every warp takes `each` lines, the first `longer` warps one more, and warp w begins in start_row[w]. BATCH
-// lines at a time, whose loads are all under way before the first is used. The lanes look at neighbouring rows' ends
+// lines at a time, whose loads are all in flight before the first is used. The lanes look at neighbouring rows' ends
 // together: a bit each says where lines are scanned, and the lane that looked at an end takes the row's sum. Rows in
 // which warps begin are added to y, which is zero there; the others are stored.
 template <typename V, typename I, int BLOCK, int BATCH>

@@ -26,7 +26,7 @@ __device__ __forceinline__ void add_open(V* sums, int first, V first_sum, int at
 // A tile of 32 * SIGMA steps per warp, BATCH entries of a lane in flight; `steps` in all. Rows that end in a block are
 // summed in shared memory first. y is zero at the rows that blocks share. Dynamic shared memory: BLOCK * SIGMA + 1
 // values, the products of the block's entries and after them its part of y. Registers for 1,024 threads per
-// multiprocessor keep all loads of a lane under way; for more threads the compiler has some wait for others (582 in
+// multiprocessor keep all loads of a lane in flight; for more threads the compiler has some wait for others (582 in
 // place of 551 GFLOPS on an H200, fem:60:3).
 template <typename V, int BLOCK, int SIGMA, int BATCH>
 __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK)

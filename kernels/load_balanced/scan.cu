@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(BLOCK)
   for (long long tile = begin; tile < end; tile += TILE) {
     const int count = static_cast<int>(end - tile < TILE ? end - tile : TILE);
     __syncthreads();
-    int loaded[ITEMS];  // rows, on their way while the products are
+    int loaded[ITEMS];  // rows, in flight while the products are
 #pragma unroll
     for (int i = 0; i < ITEMS; ++i) {
       const int k = i * BLOCK + threadIdx.x;

@@ -29,7 +29,7 @@ __global__ void tile_starts(int rows, int tile, int tiles, const I* __restrict__
   }
 }
 
-// Row ends as RowEnds has them, of which a thread has its own row's begin and end on their way before it asks.
+// Row ends as RowEnds has them, of which a thread has its own row's begin and end in flight before it asks.
 template <typename I>
 struct EarlyEnds {
   const I* __restrict__ row_ptr;  // of the tile's first row
@@ -48,7 +48,7 @@ struct EarlyEnds {
   }
 };
 
-// for_products in two steps, so that a block can do something else while its entries are on their way.
+// for_products in two steps, so that a block can do something else while its entries are in flight.
 template <typename V, int BLOCK, int ITEMS>
 struct Entries {
   int columns[ITEMS];
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(BLOCK)
 }
 
 // ROWS rows per block, their entries in rounds of BLOCK * ITEMS: LANES threads keep a row's sum and add what each round
-// has of it, while the next round's entries are on their way. Dynamic shared memory: BLOCK * ITEMS values.
+// has of it, while the next round's entries are in flight. Dynamic shared memory: BLOCK * ITEMS values.
 template <typename V, typename I, int BLOCK, int ITEMS, int ROWS, int LANES>
 __global__ void __launch_bounds__(BLOCK)
     line_enhance(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(BLOCK)
 
 // The same with as many threads per row as there are for the block's rows, and rows longer than a chunk in several
 // blocks: each adds its part to y, which is zero there. block_entry: the first entry of each block. Dynamic shared
-// memory: BLOCK * ITEMS values. Registers for 1,024 threads per multiprocessor keep all loads of a thread under way;
+// memory: BLOCK * ITEMS values. Registers for 1,024 threads per multiprocessor keep all loads of a thread in flight;
 // without that bound the compiler has some wait for others (571 in place of 624 GFLOPS on an H200, fem:60:3).
 template <typename V, typename I, int BLOCK, int ITEMS>
 __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK)

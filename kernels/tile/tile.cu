@@ -105,8 +105,8 @@ __device__ __forceinline__ void add_coo(int nnz, const V* values, const Byte* id
   }
 }
 
-// ---- The fast kernel. What is known of a chunk's tiles is loaded at once; tiles of one format follow each other, so that
-// copies and loads run on across tiles and never wait for a tile to be done. CSR tiles, entries and x, are on their way
+// ---- The fast kernel. What is known of a chunk's tiles is loaded at once; tiles of one format follow each other, so
+// that copies and loads run on across tiles and never wait for a tile to be done. CSR tiles, entries and x, are copied
 // to shared memory while the other formats are computed. No sum crosses lanes before the chunk's end: a lane adds what
 // it reads of row lane % 16. x of the other formats is gathered through L1, where a tile's 16 values are one or two
 // lines. A __syncwarp between loads of the matrix and their first use keeps the compiler from waiting for one load
@@ -479,7 +479,7 @@ __device__ __forceinline__ V lean_csr(const Matrix<V, O>& a, const Tile<O>& tile
     const O off2 = __shfl_sync(FULL_MASK, tile.off2, from);
     const int first_col = __shfl_sync(FULL_MASK, tile.first_col, from);
     const int nnz = __shfl_sync(FULL_MASK, tile.nnz(), from);
-    if (mine < 0) continue;  // the last turn
+    if (mine < 0) continue;  // the last iteration
     const Byte* row_ptr = a.csr_row_ptr + off2;
     const int end = row < TILE - 1 ? load_stream(row_ptr + row + 1) : nnz;
     for (int j = load_stream(row_ptr + row); j < end; j += STEPS) {
@@ -630,9 +630,9 @@ __device__ __forceinline__ void paper_chunk(int rows, int chunks, const int* chu
   finish_row<DEFERRED>(y, chunk_row[chunk], rows, sum + sums[lane]);
 }
 
-// ---- Kernels. A warp takes a chunk; blocks have as many warps as the kernel's memory. SIZE, MOST: entries and tiles of
-// CSR that a warp copies at once; PAIRS: pairs of entries that a lane reads at a time. What they are was the fastest of
-// those tried on fem:40:3 in f64 on an H200.
+// ---- Kernels. A warp takes a chunk; blocks have as many warps as the kernel's memory. SIZE, MOST: entries and tiles
+// of CSR that a warp copies at once; PAIRS: pairs of entries that a lane reads at a time. What they are was the fastest
+// of those tried on fem:40:3 in f64 on an H200.
 
 template <bool FAST, bool ALL_CSR, bool DEFERRED, int SIZE, int MOST, int PAIRS, typename V, typename O>
 __device__ __forceinline__ void spmv(int rows, int chunks, const int* chunk_ptr, const int* chunk_row,

@@ -61,7 +61,7 @@ class Program(ABC):
 
     compile_seconds: time spent compiling (near zero where the disk cache had it). code_hash: SHA-256 (16 hex digits)
     of the machine code of its kernels; empty where there is none to tell of (a library's calls, the emulated device).
-    host_driven: whether the host decides on every turn of its loops, where the device could not.
+    host_driven: whether the host decides on every iteration of its loops, because the device cannot.
     """
 
     compile_seconds: float

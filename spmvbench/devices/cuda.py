@@ -155,34 +155,34 @@ def _has_work(step: Launch | Call | Loop) -> bool:
 
 
 class _BoundLoop:
-    """A loop with its steps bound: called, the host asks after each turn; in a graph, the device alone decides."""
+    """A loop with its steps bound: called, the host asks after each iteration; in a graph, the device alone decides."""
 
     def __init__(self, device: Cuda, loop: Loop, steps: list[Callable[[int], None]]):
         self._device, self._loop, self._steps = device, loop, steps
-        self._turns = device.xp.zeros(1, np.int32)
+        self._iterations = device.xp.zeros(1, np.int32)
         self._seen = np.frombuffer(device.xp.cuda.alloc_pinned_memory(4), np.int32, 1)
 
-    def _turn(self, stream: int) -> None:
+    def _iterate(self, stream: int) -> None:
         for step in self._steps:
             step(stream)
 
     def __call__(self, stream: int) -> None:
         runtime = self._device.xp.cuda.runtime
         for _ in range(self._loop.limit):
-            self._turn(stream)
+            self._iterate(stream)
             runtime.memcpyAsync(self._seen.ctypes.data, self._loop.more.data.ptr, 4, runtime.memcpyDefault, stream)
             runtime.streamSynchronize(stream)
             if not self._seen[0]:
                 return
-        raise DeviceFault(f"a loop has no end: {self._loop.limit:,} turns")
+        raise DeviceFault(f"a loop has no end: {self._loop.limit:,} iterations")
 
     def record(self, stream: int) -> None:
         """Add the loop to the graph that the stream captures."""
         body_stream = self._device.body_stream.ptr
 
         def body(handle: int) -> None:
-            self._turn(body_stream)
-            args = (np.uint64(handle), self._loop.more, self._turns, np.int32(self._loop.limit))
+            self._iterate(body_stream)
+            args = (np.uint64(handle), self._loop.more, self._iterations, np.int32(self._loop.limit))
             function = self._device.functions([REPEAT])[REPEAT.source, REPEAT.kernel]
             _bind(function, replace(REPEAT, args=args))(body_stream)
 
@@ -190,7 +190,7 @@ class _BoundLoop:
 
 
 class HostDriven:
-    """Searches that the host drives, turn by turn, where the driver's graphs have no loops."""
+    """Searches that the host drives, iteration by iteration, if the driver's graphs have no loops."""
 
     def __init__(self, program: CudaProgram, repeats: int):
         self._program, self._repeats = program, repeats
@@ -319,7 +319,7 @@ class Cuda(Device):
     def elapsed(self, work: Callable[[], None], *, flush: bool = False) -> float:
         """Seconds between two events around `work`, all of it enqueued before the first event is reached.
 
-        What the host drives turn by turn is timed by the host's clock, its waiting included.
+        What the host drives iteration by iteration is timed by the host's clock, its waiting included.
         With `flush`, a write over as many bytes as L2 holds goes before (as NVBench does between cold samples).
         Raises DeviceFault where the work fails, or where the host cannot enqueue it in about two seconds.
         """

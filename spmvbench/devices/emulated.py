@@ -141,7 +141,7 @@ class _BoundLoop:
             yield from self._bound
             if not self._loop.more[0]:
                 return
-        raise DeviceFault(f"a loop has no end: {self._bound[-1].kernel} after {self._loop.limit:,} turns")
+        raise DeviceFault(f"a loop has no end: {self._bound[-1].kernel} after {self._loop.limit:,} iterations")
 
 
 def _buffers(parameters: list[build.Parameter], args: Sequence[Any]) -> ctypes.Array[_Buffer]:

@@ -1,8 +1,8 @@
 """Loops in CUDA graphs: conditional WHILE nodes, by the driver's own functions, which CuPy has no names for.
 
 The driver keeps these functions and structures as they are once it has them (CUDA Driver API, Graph Management; the
-versions of the names are those of CUDA 12.3). On an H200 with driver 580 a turn of one small kernel takes 5.4 us in
-such a node, and 13.6 us where the host reads the flag back; each further kernel 0.5 us, and 3.5 us.
+versions of the names are those of CUDA 12.3). On an H200 with driver 580 an iteration of one small kernel takes 5.4 us
+in such a node, and 13.6 us if the host reads the flag back; each further kernel takes 0.5 us and 3.5 us.
 """
 
 from __future__ import annotations

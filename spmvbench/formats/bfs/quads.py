@@ -91,8 +91,8 @@ def traced(
     xp = array_module(loop.more)
     trace, noted = xp.zeros((TRACED, 2), np.int64), xp.zeros(1, np.int32)
 
-    def noting(turn: int) -> Launch:
-        return replace(note, args=(np.int32(turn), *note.args, trace, np.int32(TRACED), noted))
+    def noting(iteration: int) -> Launch:
+        return replace(note, args=(np.int32(iteration), *note.args, trace, np.int32(TRACED), noted))
 
     steps = []
     for step in loop.steps:
@@ -209,9 +209,9 @@ class QuadSearch(Format):
                 level,
                 grid,
                 LARGE_BLOCK,
-                (np.int32(turn), *sizes_of_all, *graph, *into, visited, y, *shared),
+                (np.int32(iteration), *sizes_of_all, *graph, *into, visited, y, *shared),
             )
-            for turn in range(self.params["unroll"])
+            for iteration in range(self.params["unroll"])
         ]
         return [*first, Loop((small, *all_blocks), sizes.view(np.int32)[:1], limit=n, part="search")]
 

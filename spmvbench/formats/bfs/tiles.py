@@ -257,8 +257,8 @@ class TileBfs(Format):
         pieces = len(into.piece_row)
         work = max(cdiv(room, LARGE_BLOCK), cdiv(words, warps), cdiv(pieces * max(nt // 32, 1), warps))
         counts = (np.int32(pieces), np.int32(out.quads))
-        for turn in range(self.params["unroll"]):
-            now = np.int32(turn)
+        for iteration in range(self.params["unroll"]):
+            now = np.int32(iteration)
             args = (now, *vertices, rule, *counts, Struct(inward), *tiles, out.neighbours, bits, *queued, numbers)
             steps.append(Launch(KERNEL, f"tile_bfs_expand<{nt}>", min(all_blocks, work), LARGE_BLOCK, args))
             args = (now, *vertices, rule, out.rows, out.quad_ptr, bits, y, *queued, numbers)
