@@ -223,7 +223,7 @@ class QuadSearch(Format):
 
 @register
 class BfsPush(QuadSearch):
-    """Quads of neighbours; every level threads take the frontier's quads and list those of the vertices they find."""
+    """Quads of neighbours; on each level threads read the quads of the frontier and list those of new vertices."""
 
     key = "bfs-push"
     reference = "this project; frontier queues as in Merrill, Garland & Grimshaw, PPoPP 2012"
@@ -232,7 +232,7 @@ class BfsPush(QuadSearch):
 
 @register
 class BfsDo(QuadSearch):
-    """Quads of neighbours, hubs first; levels are pushed, or pulled by the vertices without one where that is less."""
+    """Quads of neighbours, hubs first; each level is pushed, or pulled by unvisited vertices if that reads less."""
 
     key = "bfs-do"
     reference = "this project; directions as in Beamer, Asanovic & Patterson, SC'12"

@@ -174,7 +174,7 @@ class BitTiles(Format):
 
 @register
 class TileBfs(Format):
-    """Tiles of bits, four of a row of tiles side by side, and the entries of the sparsest tiles as quads of neighbours.
+    """Tiles of bits, four of a tile row side by side, and the entries of the sparsest tiles as quads of neighbours.
 
     The authors' three kernels and their rule: Push-CSC while less than 1 % of the vertices are in the frontier, else
     Push-CSR, and Pull-CSC to the end once no more than half as many vertices are without a level as in the frontier

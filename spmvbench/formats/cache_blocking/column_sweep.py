@@ -124,7 +124,7 @@ def chunks_of(a: Csr, blocks: int, most_rows: int) -> int:
 
 @register
 class ColumnSweep(Format):
-    """Rows in blocks whose part of y is in shared memory; a block reads its entries column by column.
+    """Rows in blocks with their part of y in shared memory; a block reads its entries column by column.
 
     Where x is read at random, the 32 bytes of a sector are fetched for every 8 that are used, and no kernel in the
     order of rows passes that rate. Here the lanes of a warp read neighbouring columns, several of which share a sector,

@@ -159,7 +159,7 @@ class Layout(NamedTuple):
 
 @register
 class Ehyb(Format):
-    """Rows in METIS partitions: columns of the own partition take 16 bits and x from shared memory, others extra rows.
+    """Rows in METIS partitions: 16-bit columns and x in shared memory inside a partition, extra rows outside.
 
     A block copies the x of its partition, the window, into shared memory. Rows are sorted inside the partition by
     their entries there, slices of 32 rows are stored step by step, and warps take slices from a counter that starts
@@ -354,7 +354,7 @@ class Ehyb(Format):
 
 @register
 class EhybRcm(Ehyb):
-    """EHYB with equal pieces of the reverse Cuthill-McKee order in place of METIS's partitions.
+    """EHYB with equal pieces of the reverse Cuthill-McKee order instead of METIS partitions.
 
     It separates the effect of partitioning from that of caching x. It needs SciPy only.
     """

@@ -184,7 +184,7 @@ class Blocks(Format):
 
 @register
 class FastLoad(Blocks):
-    """CSC whose columns, sorted by length, are cut into blocks of 32 that all have the same number of entries in it.
+    """CSC with columns sorted by length, in blocks of 32; within a block every column has equally many entries.
 
     Lanes read entries and sorted x side by side, nothing is padded and no lane waits for another; products are added to
     y by atomics. height=1 is the paper's choice. optimized=true adds products of equal rows within a warp first: blocks
@@ -255,7 +255,7 @@ class FastLoad(Blocks):
 
 @register
 class FastLoadOpt(FastLoad):
-    """FastLoad with products of equal rows added up within a warp before the atomics: what the paper's headline is of.
+    """FastLoad that sums products of equal rows within a warp before the atomics; the paper's main results use it.
 
     The paper's tables by height and its headline figures differ; we read these as the optimised version's, our reading.
     """
@@ -296,7 +296,7 @@ def formats_by_kernel(block_ptr: Array, row_idx: Array, run: Run) -> Array:
 
 @register
 class TwoPhase(Format):
-    """FastLoad's experiment: blocks of sorted columns, blocks of sorted rows, and the way between their entries.
+    """FastLoad's experiment: products by blocks of sorted columns, then sums by blocks of sorted rows.
 
     All products by the blocks of columns; their rearrangement, which the paper does not count; all sums by the blocks
     of rows. What the two counted phases take shows what loading side by side could gain. Nobody would multiply so, and

@@ -19,7 +19,7 @@ SHARE = 0.7  # of a block's shared memory is the cache: what is left is L1, for 
 
 @register
 class HubCache(Csr5Hub):
-    """CSR5 over columns by falling number of entries; x of the first of them, the hubs, is in shared memory.
+    """CSR5 with columns sorted by their number of entries; x of the first columns, the hubs, is in shared memory.
 
     In a power-law matrix few columns hold most entries: on rmat:20:16 20,000 of a million hold 63 %. Blocks stay on
     their multiprocessor, one each, and fill its shared memory with the hubs' x once; an entry whose column is among

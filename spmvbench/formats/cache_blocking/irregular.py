@@ -96,7 +96,7 @@ def choice(look: Look) -> type[Format]:
 
 @register
 class Irregular(Format):
-    """`column-sweep`, `hub-cache`, `csr5` or `sell-local`, by what a sample of the columns looks like.
+    """Chooses `column-sweep`, `hub-cache`, `csr5` or `sell-local` by a sample of the columns.
 
     Six numbers decide, none of them a measurement of time. If rows are short compared with a multiprocessor's share, so
     that additions to one y hardly meet, a block's y is in shared memory and its columns in order, if the sectors of x

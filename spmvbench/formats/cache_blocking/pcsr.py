@@ -16,7 +16,7 @@ PAD = 4  # entries that a segment is a multiple of
 
 @register
 class Pcsr(Format):
-    """Blocks of 256 rows and tiles of columns whose x fits shared memory: a block copies it and sums from there.
+    """Blocks of 256 rows and tiles of columns; a block copies the x of a tile to shared memory and sums from there.
 
     A row's entries in a tile are its segment, with 16-bit columns, padded to a multiple of 4 by the last column with
     the value 0. Tiles without entries are not stored. For bands and finite elements: elsewhere a block copies most of

@@ -68,7 +68,7 @@ class Slices(NamedTuple):
 
 @register
 class Scoo(Format):
-    """Slices of rows, a block of threads each, their entries by column; products are added to a y in shared memory.
+    """Slices of rows, one thread block each, entries sorted by column; products are added to y in shared memory.
 
     Several copies of a slice's y let threads add to a row at once: as many as have room, which is one for each thread
     where a slice has few rows. The authors choose the copies for one region of rows after the other, from the lengths

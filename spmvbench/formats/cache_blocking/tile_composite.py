@@ -106,7 +106,7 @@ def slots_of(xp: Any, w: dict[str, Array], owner: Array, row: Array, rank: Array
 
 @register
 class TileComposite(Format):
-    """Tiles of columns, the longest first, so that a tile's x stays in the cache; rows of a tile packed into workloads.
+    """Tiles of columns, longest first, so that the x of a tile stays in the cache; rows packed into workloads.
 
     In a tile rows are ranked by length and packed into workloads of about the same size: rows of the width of the
     first. A workload at least as wide as high is stored row by row and taken by a warp per row, another position by

@@ -98,7 +98,7 @@ class JaggedColumns(Format):
 
 @register
 class Tjad(JaggedColumns):
-    """Jagged diagonals of columns in order of length; a thread per column, which keeps its x, adds to y by atomics.
+    """Jagged diagonals of columns sorted by length; one thread per column keeps its x and adds to y by atomics.
 
     The survey gives the idea alone: the kernel is our reading. Sums have not the same bits every time.
     """
@@ -119,7 +119,7 @@ class Tjad(JaggedColumns):
 
 @register
 class Btjad(JaggedColumns):
-    """TJAD inside blocks of rows, whose y is in shared memory: it is added to there and written once.
+    """TJAD in blocks of rows, with the y of a block in shared memory, written once.
 
     Blocking and x in registers are the paper's, y in shared memory and the layout of blocks our reading. Sums have not
     the same bits every time.

@@ -25,7 +25,7 @@ def columns_before(a: Csr) -> Array:
 
 @register
 class BroEll(Adding):
-    """Slices of `height` rows, columns as differences to the one before; a slice has a width in bits per position.
+    """Slices of `height` rows with column differences packed into bits; one bit width per position of a slice.
 
     Streams of a slice's rows are interleaved word by word, so that all its threads load and decode in step. Values are
     stored as in sliced ELLPACK, padding included; a difference of 0 is padding, for the first is the column + 1. The
@@ -151,7 +151,7 @@ class BroEllByLength(BroEll):
 
 @register
 class BroCoo(Format):
-    """COO whose row indices are differences in as few bits as an interval of 32 * `steps` entries needs.
+    """COO with row differences packed into as few bits as an interval of 32 * `steps` entries needs.
 
     A warp takes an interval, a lane every 32nd entry of it: differences are to the lane's own entry before, so that
     none is negative and streams of the lanes are side by side. How differences are assigned to lanes is our reading of
@@ -254,7 +254,7 @@ def _lane_streams(xp: Any, intervals: int, steps: int, word_ptr: Array, widths: 
 
 @register
 class BroCsr(Adding):
-    """CSR whose columns are differences, packed for every round of as many entries as threads share a row.
+    """CSR with column differences packed into bits, in rounds of one entry for each thread of a row.
 
     Lanes of a row take a round at a time: each reads its difference out of two words, and a scan over the lanes gives
     the columns. The survey has no more than the name: our reading.

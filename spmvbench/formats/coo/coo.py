@@ -44,7 +44,7 @@ class Coo(Format):
 
 @register
 class CooAtomic(Coo):
-    """One thread per entry, its product added to y by an atomic. Needs no order; not the same bits every time."""
+    """COO, one thread per entry; products are added to y by atomics. Sums are not reproducible."""
 
     key = "coo-atomic"
 
@@ -57,7 +57,7 @@ class CooAtomic(Coo):
 
 @register
 class CooFlat(Coo):
-    """Warps walk equal shares of the entries and sum runs of equal rows; a second kernel adds what shares cut.
+    """COO, equal shares of entries per warp; runs of one row are summed, and a second kernel adds parts of cut rows.
 
     kernel=paper: a lane takes one entry at a time, as the report's. fast: 8 neighbouring ones. The last batch is masked
     (CUSP finishes it with one thread). The same bits every time.

@@ -85,7 +85,7 @@ class CscByLanes(CscArrays):
 
 @register
 class CscAtomic(CscByLanes):
-    """Columns in order: x is read once and regularly, products are added to y by atomics.
+    """CSC; x is read once and in order, and products are added to y by atomics.
 
     The modern way to multiply CSC; the survey's own kernels (csc-scalar, csc-vector) collect products instead. Lanes a
     column: the largest power of two up to the mean column length. Not the same bits every time.
@@ -101,7 +101,7 @@ class CscAtomic(CscByLanes):
 
 @register
 class CscWarp(CscByLanes):
-    """CSC with a warp per column: the basic CSC that the FastLoad paper describes and compares with.
+    """CSC, one warp per column: the basic CSC that the FastLoad paper describes and compares with.
 
     Arrays and kernel are those of csc-atomic; only the lanes of a column differ. Most lanes of a warp are idle where
     columns are shorter than 32.
@@ -115,7 +115,7 @@ class CscWarp(CscByLanes):
 
 @register
 class CscThread(CscByLanes):
-    """CSC with a thread per column: the basic CSC that the program released with the FastLoad paper runs.
+    """CSC, one thread per column: the basic CSC of the program released with the FastLoad paper.
 
     Arrays and kernel are those of csc-atomic; only the lanes of a column differ. Neighbouring threads read from distant
     addresses. The program starts 32 blocks of 64 threads per multiprocessor, which walk over the columns; here every
@@ -169,7 +169,7 @@ class CscCollected(CscByLanes):
 
 @register
 class CscScalar(CscCollected):
-    """CSC with a thread per column; its products go to a temporary array, summed by a thread per row.
+    """CSC, one thread per column; products go to a temporary array, from which one thread per row sums them.
 
     Arrays and kernels are those of csc-vector; only the lanes differ.
     """
@@ -181,7 +181,7 @@ class CscScalar(CscCollected):
 
 @register
 class CscVector(CscCollected):
-    """CSC with 2 to 32 threads per column; products go to a temporary array, summed by as many threads per row.
+    """CSC, 2 to 32 threads per column; products go to a temporary array, summed by as many threads per row.
 
     Lanes are the largest power of two up to the mean length of columns, and of rows (the original: a warp). Arrays and
     kernels are those of csc-scalar; only the lanes differ.

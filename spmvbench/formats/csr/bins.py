@@ -36,7 +36,7 @@ class CsrVisited(CsrArrays):
 
 @register
 class CsrGg(CsrVisited):
-    """CSR and its rows sorted by length; ranges of length have from 1 to 32 threads per row, a launch each.
+    """CSR with rows sorted by length; each range of lengths has 1 to 32 threads per row and its own launch.
 
     Rows of up to 2, 4, 8, 16 and 32 entries have 1, 2, 4, 8 and 16 lanes, longer ones 32; `shift` gives all twice as
     many or half. The paper finds its ranges by measuring: these are our reading. tune=true times the three shifts where
@@ -91,7 +91,7 @@ LONG = BINS  # the bin of the rows that are cut into pieces
 
 @register
 class Acsr(CsrVisited):
-    """CSR and its rows in bins of length: from a thread to a block per row, and pieces of the longest, a block each.
+    """CSR with rows binned by length: one thread to one block per row, and the longest rows cut into pieces.
 
     Bin b holds the rows of more than 2^(b-1) and up to 2^b entries, in their order, and gives each 2^(b-1) threads, a
     launch a bin. The paper has rows of bins above `bin_max`, the longest `row_max` of them, by dynamic parallelism: a
@@ -160,7 +160,7 @@ class Acsr(CsrVisited):
 
 @register
 class CsrBins(CsrVisited):
-    """CSR and its rows by the lanes that suit their own length, not the mean's, and long rows in pieces: one launch.
+    """CSR with threads per row chosen by each row's own length, and long rows cut into pieces; one launch.
 
     After ACSR, with the lanes and the pairs of entries of `csr-lanes`. Kinds of too few rows to fill a device join the
     next longer one; where one kind is left and no row is long, no list is stored. Long rows are cut into pieces, a

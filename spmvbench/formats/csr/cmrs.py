@@ -22,7 +22,7 @@ def height_by_mean(mean: float) -> int:
 
 @register
 class Cmrs(Format):
-    """CSR with a pointer for a strip of 1 to 16 rows; each entry carries its row in the strip, a warp takes a strip.
+    """CSR with one pointer per strip of 1 to 16 rows; each entry holds its row in the strip, one warp per strip.
 
     Short rows fill the warp, and rows of a strip share what they need of x. The row in the strip is in 4 bits of
     the column, which leaves 28 for columns: never more bytes than CSR. Where columns are more, or with packed=false, it

@@ -77,7 +77,7 @@ class CsrByLanes(CsrArrays):
 
 @register
 class CsrScalar(CsrByLanes):
-    """One thread per row, one entry at a time. Loads are scattered, so it suits only the shortest rows."""
+    """CSR, one thread per row, one entry at a time. Loads are scattered, so it suits only the shortest rows."""
 
     key = "csr-scalar"
     survey_name = "CSR optimization [13]"
@@ -90,7 +90,7 @@ class CsrScalar(CsrByLanes):
 
 @register
 class CsrVector(CsrByLanes):
-    """A warp per row, one entry per thread: loads are contiguous, and threads idle in rows of fewer than 32 entries.
+    """CSR, one warp per row: loads are contiguous, and threads idle in rows of fewer than 32 entries.
 
     lanes=2 to 16 are the report's kernel with a part of a warp, as CUSP has it since.
     """
@@ -128,7 +128,7 @@ def threads_by_lanes(lanes: int) -> int:
 
 @register
 class CsrLanes(CsrByLanes):
-    """A group of threads per row, sized by the mean row, each lane with two neighbouring entries in one load.
+    """CSR, threads per row by the mean row length; each thread loads two neighbouring entries at once.
 
     Lanes by the mean row, pairs of entries and blocks are what was fastest on an H200.
     """

@@ -176,7 +176,7 @@ def by_kernels(a: Csr, sigma: int, run: Run) -> dict[str, Any]:
 
 @register
 class Csr5(Format):
-    """CSR cut into tiles of 32 x sigma entries, one per warp, whose lanes find rows in a descriptor of bits.
+    """CSR in tiles of 32 x sigma entries, one warp per tile; a bit descriptor gives each thread its rows.
 
     Work is the same for every warp whatever rows look like. What is after the last whole tile, the tail, stays plain
     CSR; it has no descriptor (the authors' code allocates one and does not use it). kernel=paper runs the authors'

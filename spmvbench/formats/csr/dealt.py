@@ -66,7 +66,7 @@ class LightSpmv(CsrArrays):
 
 @register
 class LightSpmvVector(LightSpmv):
-    """CSR and a counter of rows: each group of threads takes the next row as soon as it has done one.
+    """CSR with a global row counter: each group of threads takes the next row when it has finished one.
 
     See `LightSpmv`.
     """
@@ -79,7 +79,7 @@ class LightSpmvVector(LightSpmv):
 
 @register
 class LightSpmvWarp(LightSpmv):
-    """CSR and a counter of rows: each warp takes the next rows, one for each of its groups of threads.
+    """CSR with a global row counter: each warp takes the next rows, one for each group of its threads.
 
     See `LightSpmv`; fewer warps meet at the counter than with `lightspmv-vector`, and the groups of a warp wait for the
     longest of their rows.

@@ -18,7 +18,7 @@ THREADS = ((32, 256), (128, 4096))  # of a group with up to so many slots; 256 b
 
 @register
 class RgCsr(SlicedEll):
-    """Rows in groups of 32, each padded to its longest and stored column by column; a thread per row, up to its length.
+    """Rows in groups of 32, padded to the longest of the group and stored column by column; one thread per row.
 
     The group's size is a parameter of the paper, 32 our reading. What the survey says of it, a different number of
     threads for the rows of a group, is the authors' later ArgCSR.
@@ -64,7 +64,7 @@ class SicRows(SlicedEll):
 
 @register
 class Sic(Split):
-    """Rows sorted by length, in groups of c that are interleaved entry by entry, a block of threads per group.
+    """Rows sorted by length, in groups of c rows stored interleaved, entry by entry; one thread block per group.
 
     A thread always works for the same row of the group, and loads are contiguous. Groups of similar length make up to
     three segments, of 32, 128 and 256 threads per group. Our reading: the survey gives no sizes, and that c is tuned;

@@ -51,7 +51,7 @@ class Merged(CsrArrays):
 
 @register
 class MergeCsr(Merged):
-    """CSR by the merge path: row ends and entries are walked together, in equal shares whatever rows look like.
+    """CSR by the merge path: equal shares of row ends plus entries, whatever the row lengths.
 
     A block takes a tile of block x items steps, a thread of it `items`. Every product searches the tiles' first rows,
     sums the tiles, and adds the carries of rows that tiles cut: nothing is stored beyond CSR. Rows cut into more
@@ -89,7 +89,7 @@ class MergeCsr(Merged):
 
 @register
 class CsrMergeTiles(Merged):
-    """CSR and the first row of each tile of equal merge steps; a tile's rows are summed one by one where none is long.
+    """CSR with the first row of each tile of equal merge steps; tiles without long rows sum row by row.
 
     The tiles of `merge-csr`, searched once, at conversion (4 bytes per tile). Threads load pairs of entries, all of
     theirs at once; each row is summed by as many threads as there are, and the merge is walked only where a row is long

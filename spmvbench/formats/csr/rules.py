@@ -49,7 +49,7 @@ class CsrGuoWang(CsrByLanes):
 
 @register
 class CsrElZein(CsrByLanes):
-    """CSR, one thread per row where rows are short in the mean, else a warp per row.
+    """CSR, one thread per row if the mean row is short, else one warp per row.
 
     The authors find the switch by measuring on their device; here it is a parameter, its default our reading.
     """
@@ -68,7 +68,7 @@ class CsrElZein(CsrByLanes):
 
 @register
 class CsrRg(CsrByLanes):
-    """CSR, as many threads per row as the mean row fills, and several rows per group, one after the other.
+    """CSR, as many threads per row as the mean row fills; each group of threads takes several rows in sequence.
 
     The survey measures it, as cuSPARSE's csrmv of its time, under the name CSR. The mean is known without a pass over
     the rows. A row much longer than the mean holds its group back. Rounding the mean down to a power of two, and two
@@ -93,7 +93,7 @@ class CsrRg(CsrByLanes):
 
 @register
 class CsrYt(CsrByLanes):
-    """CSR, as many threads per row as hold the longest row.
+    """CSR, as many threads per row as the longest row has entries, up to 32.
 
     Finding it is a pass over the row pointers, and one long row gives every row a warp. Rounding up to a power of two
     is our reading.
@@ -135,7 +135,7 @@ class CsrWang(CsrByLanes):
 
 @register
 class CsrJsr(CsrByLanes):
-    """CSR, as many threads per row as the mean row fills, for GPUs from Kepler on.
+    """CSR, as many threads per row as the mean row fills; the rule for Kepler and later GPUs.
 
     The survey measures it under the name JSR. What Kepler brought is in the kernel of every rule here: x through the
     read-only cache, sums by shuffles, and a grid as large as the matrix in place of a loop over rows. The rule for the

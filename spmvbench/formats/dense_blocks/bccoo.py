@@ -343,7 +343,7 @@ def loads_for(values: int, steps: int) -> int:
 
 @register
 class PlainBccoo(Bccoo):
-    """Dense h x w blocks in equal shares per thread, a bit per block for the row index, 16 bits for the column.
+    """Dense h x w blocks in equal shares per thread; one bit per block instead of a row index, 16-bit columns.
 
     See `Bccoo`. The authors' tuner takes seconds on every matrix; tune=true does what it keeps of its search, as part
     of the conversion. Without it the shape goes by the bytes and the blocks per thread by the mean block row, in groups
@@ -391,7 +391,7 @@ def sliced_by_kernels(a: Csr, slices: int, width: int, height: int, run: Run) ->
 
 @register
 class BccooPlus(Bccoo):
-    """BCCOO of the matrix's vertical slices, one below the other; their parts of y are added up by a second kernel.
+    """BCCOO of vertical slices of the matrix, one below the other; a second kernel adds their parts of y.
 
     See `Bccoo`. A slice touches its own part of x alone. Column indices stay those of the whole matrix. Slices are
     filled up to a multiple of 12 rows, for blocks of any height.

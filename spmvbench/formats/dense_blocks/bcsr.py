@@ -71,7 +71,7 @@ class Bcsr(Sliced):
 
 @register
 class Bsr(Bcsr):
-    """Block CSR of square tiles, as cuSPARSE defines it; 8 to 32 lanes per block row read its tiles as one stream.
+    """Block CSR of square tiles, as cuSPARSE defines it; 8 to 32 threads per block row read its tiles as one stream.
 
     See `Tiled`. The side is that of 2, 3 and 4 with the fewest bytes unless it is given.
     """
@@ -90,7 +90,7 @@ class Bsr(Bcsr):
 
 @register
 class BcsrChoi(Bcsr):
-    """Block CSR with tiles of 1 to 4 or 8 rows and columns, those of a block row read by a warp as one stream.
+    """Block CSR with tiles of 1 to 4 or 8 rows and columns; a warp reads the tiles of a block row as one stream.
 
     See `Tiled`. The paper chooses r and c by a model of the run time; here those with the fewest bytes are taken. That
     lanes of a warp share tiles value by value, and that short block rows have 8 or 16 of them, is our reading.
@@ -112,7 +112,7 @@ class BcsrChoi(Bcsr):
 
 @register
 class BcsrXu(Bcsr):
-    """Block CSR, our reading: a thread block of two warps for every block row, so that they share x in its L1 cache.
+    """Block CSR with two warps per block row, which share x in the L1 cache (our reading).
 
     See `Tiled`. The paper was not available; small square tiles by their bytes are ours.
     """
@@ -134,7 +134,7 @@ class BcsrXu(Bcsr):
 
 @register
 class BcsrVerschoor(Bcsr):
-    """Block CSR, our reading: several block rows per thread block; sorted by their tiles, or their tiles interleaved.
+    """Block CSR with several block rows per thread block, sorted by length or interleaved (our reading).
 
     See `Tiled`. order=interleaved stores the block rows of a thread block side by side, tile by tile, padded to the
     longest of them, as blocked sliced ELLPACK with slices of `rows`. The paper was not available: `rows`, `sort` and
@@ -164,7 +164,7 @@ class BcsrVerschoor(Bcsr):
 
 @register
 class BcsrBuatois(Tiled):
-    """Block CSR with a thread per block row: tiles of 2 x 2 or 4 x 4 and their x are loaded as vectors.
+    """Block CSR, one thread per block row: tiles of 2 x 2 or 4 x 4 and their x are loaded as vectors.
 
     See `Tiled`. Begin and end of a block row are side by side, to be had in one load.
     """
@@ -207,7 +207,7 @@ class BcsrBuatois(Tiled):
 
 @register
 class Bcoo(Tiled):
-    """Blocked COO, our reading: dense tiles with a row and a column index each; runs of a row are added by atomics.
+    """Blocked COO: dense tiles with a row and a column index each; tiles of one row are added by atomics (our reading).
 
     See `Tiled`. The survey has the name alone: the storage is the textbooks', the kernel ours. Where r or c is 0, both
     are chosen among 1, 2, 3, 4, 6 and 8 for the fewest bytes.

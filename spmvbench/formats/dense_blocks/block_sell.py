@@ -109,7 +109,7 @@ class Bsellpack(NaturalBlockSell):
 
 @register
 class BlockSellFree(NaturalBlockSell):
-    """Dense tiles of any shape up to 8 x 8, in slices of 32 block rows in natural order: `bsellpack` beyond its tiles.
+    """Dense tiles of up to 8 x 8 in slices of 32 block rows, in natural order; `bsellpack` with any tile shape.
 
     See `BlockSell`. Blocks of 3 x 3, as finite elements in space have them, are stored without fill.
     """

@@ -183,7 +183,7 @@ class Strips(Format):
 
 @register
 class BcooBcsr(Split):
-    """Small blocks that save bytes, in strips of 32 rows, and ELLPACK for the rest, our reading.
+    """Small dense blocks in strips of 32 rows where they save bytes, the rest in ELLPACK (our reading).
 
     Blocks have a row and a column index each, as in blocked COO, and strips of them a pointer, as in block CSR. In
     every block row a sweep closes a block at the first column that is not covered, and keeps it where its entries

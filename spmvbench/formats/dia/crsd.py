@@ -102,7 +102,7 @@ class PatternDiagonals(Adding):
 
 @register
 class Crsd(Split):
-    """Segments of 128 rows whose diagonals are dense arrays, by patterns that segments share; other rows separately.
+    """Segments of 128 rows with dense diagonals, in patterns that segments share; other rows stored separately.
 
     A diagonal is live in a segment that has at least `live` entries on it. A row with an entry on none is stored
     whole in addition, in ELLPACK, or in CSR where the longest such row would make that larger than the matrix. The

@@ -220,7 +220,7 @@ class Ddd(Split):
 
 @register
 class DddNaive(Ddd):
-    """Dense diagonals at their exact length, the other entries in CSR of the rows that have any.
+    """Dense diagonals at their exact length; other entries in CSR of the rows that have any.
 
     Every row looks at every dense diagonal and tests whether it is on it. Which diagonals are dense, the survey does
     not say; here those are that take fewer bytes so than as entries: our reading. A stored zero on one cannot be
@@ -236,7 +236,7 @@ class DddNaive(Ddd):
 
 @register
 class DddSplit(Ddd):
-    """Dense diagonals cut where one of them begins or ends, the other entries in CSR of the rows that have any.
+    """Dense diagonals, cut where one of them begins or ends; other entries in CSR of the rows that have any.
 
     Between two cuts the same diagonals are there for every row, and no row asks which. A thread has two rows, so where
     rows between two cuts are odd in number, each diagonal there has a place of padding. Which diagonals are dense and

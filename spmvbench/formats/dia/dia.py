@@ -156,7 +156,7 @@ class Diagonals(Adding):
 
 @register
 class Dia(Diagonals):
-    """One dense array a non-empty diagonal and no column indices: about 8 bytes per entry for a stencil.
+    """One dense array per nonempty diagonal and no column indices: about 8 bytes per entry for a stencil.
 
     Impossible where entries scatter: a random matrix has nearly rows + cols diagonals. A stored zero cannot be
     distinguished from padding, so decoding leaves it out. All rows are one hack, rounded up to a multiple of 32.
@@ -191,7 +191,7 @@ class Dia(Diagonals):
 
 @register
 class Hdi(Diagonals):
-    """Hacks of 32 rows, each with its own non-empty diagonals as dense arrays of 32, and no column indices.
+    """Slices of 32 rows, each with its own nonempty diagonals as dense arrays, and no column indices.
 
     Padding stays small where diagonals come and go along the matrix, but a scattered entry still takes 32 slots. In
     double precision the grids pde:60, pde:80 and pde:100 take 8.20, 8.18 and 8.17 bytes per entry. The PSBLAS library

@@ -64,7 +64,7 @@ class Warps(NamedTuple):
 
 @register
 class EllWarpK2(Format):
-    """Groups of 32 rows of all sorted by length; where rows are long, several lanes share one, several warps per group.
+    """Groups of 32 rows after a sort of all rows; long rows have several threads, and groups several warps.
 
     The paper's second kernel. No lane has more than `thr` slots, unless 32 threads per row are too few for that, so no
     warp runs much longer than the others: the gain over `ell-warp` is on matrices of a few long rows. The authors sweep

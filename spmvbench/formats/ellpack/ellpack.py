@@ -57,7 +57,7 @@ class EllRows(SlicedEll):
 
 @register
 class EllR(SlicedEll):
-    """ELLPACK and the length of every row: threads stop there, so padding is stored and hardly read."""
+    """ELLPACK with row lengths: threads stop at the end of their row, so padding is stored and hardly read."""
 
     key = "ell-r"
     survey_name = "ELLPACK-R"
@@ -69,7 +69,7 @@ class EllR(SlicedEll):
 
 @register
 class EllRP(SlicedEll):
-    """ELLPACK-R with all rows sorted, longest first, so that those of a warp end together.
+    """ELLPACK-R with all rows sorted by length, so that the rows of a warp end together.
 
     As much is stored as before. The paper does not say how y comes back to its order; here the kernel scatters it.
     """
@@ -84,7 +84,7 @@ class EllRP(SlicedEll):
 
 @register
 class EllRT(SlicedEll):
-    """ELLPACK-R for T neighbouring threads per row: their slots are side by side, rows are padded to multiples of 16.
+    """ELLPACK-R with T threads per row: their slots are adjacent, and rows are padded to multiples of 16.
 
     The paper finds T and the threads of a block by a model and by trying, as part of the conversion: here 1 to 32
     threads per row in blocks of 256, and then blocks of 128 to 1024 for the best, are timed. Where NumPy holds the
@@ -134,7 +134,7 @@ class EllRT(SlicedEll):
 
 @register
 class Sell(SlicedEll):
-    """Slices of some rows, each padded to its own longest row and stored column by column.
+    """Slices of rows, each padded to its own longest row and stored column by column.
 
     One long row costs its slice only. The paper tunes S (height) and T by trying, as part of the conversion: here S of
     32 to 256 rows, with T = 256 / S threads per row, and then T of 1 to 8 for the best S, are timed. Where NumPy holds
@@ -174,7 +174,7 @@ class Sell(SlicedEll):
 
 @register
 class SellVar(SlicedEll):
-    """Slices of 32 to 256 rows, cut where lower ones save more padding than they cost; each a block of 256 threads.
+    """Slices of 32 to 256 rows, split if the saved padding outweighs the cost of a slice; 256 threads each.
 
     The paper names a heuristic and does not give it. Here slices of 32 rows are merged in pairs, level by level, where
     the pair's slots and the price of one slice (`price` slots) are no more than those of its halves. All threads of a
@@ -261,7 +261,7 @@ class SellVar(SlicedEll):
 
 @register
 class SlicedEllRT(SlicedEll):
-    """ELLR-T in slices: one of the rows of a block of 128 threads, its width a multiple of the T threads per row.
+    """ELLR-T in slices: one slice per block of 128 threads, its width a multiple of T, the threads per row.
 
     Rows keep their order. threads=0 takes the T of `ellr-t`.
     """
@@ -291,7 +291,7 @@ class SlicedEllRT(SlicedEll):
 
 @register
 class WarpedEll(SlicedEll):
-    """Slices of a warp's 32 rows, rows sorted within windows of a block's 256, so that x is read as locally as before.
+    """Slices of 32 rows, with rows sorted by length in windows of 256, which keeps the locality of x.
 
     Sorting 32 rows within their slice, as the survey has it, cannot make it narrower: the window is what a block of the
     original holds. The same arrays as `sell-c-sigma`.
@@ -326,7 +326,7 @@ class SellCSigma(SlicedEll):
 
 @register
 class SellP(SlicedEll):
-    """Slices of 32 rows, their widths padded to multiples of the T threads that share a row: no thread needs a test.
+    """Slices of 32 rows with widths padded to multiples of T, the threads per row, so that no thread needs a test.
 
     MAGMA's padding has column 0; here it has -1.
     """
@@ -341,7 +341,7 @@ class SellP(SlicedEll):
 
 @register
 class EllWarp(SlicedEll):
-    """Slices of a warp's 32 rows after all rows were sorted by length; rows without entries are not stored.
+    """Slices of 32 rows after a sort of all rows by length; empty rows are not stored.
 
     The paper's first kernel (K1); `ell-warp-k2` is the second. Next to no padding, but x and y are read and written out
     of order.
@@ -410,7 +410,7 @@ class Psblas(SlicedEll):
 
 @register
 class EllPsblas(Psblas):
-    """PSBLAS's ELLPACK: every row padded to the longest, and row lengths. The survey's ELL."""
+    """PSBLAS's ELLPACK, with row lengths. The survey's ELL."""
 
     key = "ell-psblas"
     survey_name = "ELLPACK of PSBLAS"
@@ -420,7 +420,7 @@ class EllPsblas(Psblas):
 
 @register
 class Hll(Psblas):
-    """PSBLAS's hacked ELLPACK: slices of 32 rows in their order, and row lengths."""
+    """PSBLAS's hacked ELLPACK: slices of 32 rows in natural order, with row lengths."""
 
     key = "hll"
     survey_name = "HLL"

@@ -51,7 +51,7 @@ def by_kernels(a: Csr, br: int, run: Run) -> dict[str, Any]:
 
 @register
 class Jad(Format):
-    """Rows in order of length; the first entries of all of them are stored, then the second ones, and so on.
+    """Rows sorted by length; the first entries of all rows are stored, then the second entries, and so on.
 
     A jagged diagonal is what is at one position of every row that has one: as long as there are such rows, so that
     nothing is padded, or rounded up to a multiple of br, so that each begins on a boundary of memory. One thread per
@@ -110,7 +110,7 @@ class Jad(Format):
 
 @register
 class JdsEnhanced(Jad):
-    """JAD, every jagged diagonal padded to a multiple of 16 slots: half a warp's loads begin on a boundary of memory.
+    """JAD with every jagged diagonal padded to a multiple of 16 slots, so that loads are aligned.
 
     Made for the GPUs of 2008, which loaded by half warps; br=32 is the boundary of today's. The paper has the idea
     (rows sorted, diagonals aligned, x through a cache), not the number.
@@ -125,7 +125,7 @@ class JdsEnhanced(Jad):
 
 @register
 class Pjds(Jad):
-    """JAD, every jagged diagonal padded to a multiple of 32 slots, and the length of every row, where its thread stops.
+    """JAD with every jagged diagonal padded to a multiple of 32 slots, and with row lengths.
 
     In other words ELLPACK-R, rows sorted, every 32 of them padded to their longest. As many slots as sliced ELLPACK
     with slices of 32 sorted rows has.

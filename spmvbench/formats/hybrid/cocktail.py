@@ -271,7 +271,7 @@ def tiles_with_entries(a: Csr, r: int, c: int) -> tuple[Array, Array]:
 
 @register
 class Cocktail(Split):
-    """Parts in up to six formats, peeled off by a table of their speeds: diagonals, dense blocks, and what is left.
+    """Parts in up to six formats, chosen by a table of their speeds: diagonals, dense blocks, and the rest.
 
     The policy is that of the authors' program: diagonals and blocks in the order of their rates, each taken where the
     table expects to gain by it, then the rest in ELLPACK, slices, CSR or COO. Formats are this project's, and so are

@@ -126,7 +126,7 @@ class Classes(NamedTuple):
 
 @register
 class Dasp(Format):
-    """Rows by classes of their length, in fragments of 8 x 4 slots that tensor cores multiply in double precision.
+    """Rows in classes by length, stored as 8 x 4 fragments that tensor cores multiply in double precision.
 
     The dot products of 8 rows with 4 entries of x each are the diagonal of one 8 x 4 by 4 x 8 product. Long rows are
     cut into pieces of two fragments each; medium rows, sorted by length, share blocks of 8, whose fragments end where

@@ -119,7 +119,7 @@ class EllDia(BesideDiagonals):
 
 @register
 class BinCsr(BesideDiagonals):
-    """Slices of 32 rows in their order, a thread per row, and the main diagonal as an array of its own.
+    """Slices of 32 rows in their order, one thread per row; the main diagonal is a separate array.
 
     The paper's solver needs the diagonal separately; its matrices are symmetric and in single precision, here any are:
     our reading. A stored zero on the diagonal cannot be distinguished from none, so decoding leaves zeros out.

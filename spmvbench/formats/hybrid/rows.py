@@ -19,7 +19,7 @@ from spmvbench.formats.hybrid.split import Piece, Split
 
 @register
 class CsrEllWarp(Split):
-    """Rows of up to 32 entries in ELLPACK, one thread per row; longer rows in CSR, a warp per row.
+    """Rows of up to 32 entries in ELLPACK, one thread per row; longer rows in CSR, one warp per row.
 
     Each part holds its own rows alone, with the list of them: our reading, for the survey does not say whether ELLPACK
     keeps places for the long rows.
@@ -44,7 +44,7 @@ def power_of_two(least: float) -> int:
 
 @register
 class CsrEllMatam(Split):
-    """Short rows in ELLPACK, a thread per row; long rows in CSR, in pieces with 1 to 32 threads by their length.
+    """Short rows in ELLPACK, one thread per row; long rows in CSR, in pieces with 1 to 32 threads by length.
 
     Three thresholds bound the work of a thread and of a warp and say what is short. That there are three, and that all
     rows may go to one of the two parts, is the survey's; the rest is our reading. A row is short up to a power of two,
@@ -83,7 +83,7 @@ class Class(NamedTuple):
 
 @register
 class Shec(Split):
-    """Rows by classes of length, each in ELLPACK where that pads it little, else in CSR with threads by its length.
+    """Rows in classes by length, each in ELLPACK if that pads little, else in CSR with threads per row by length.
 
     Classes double in length, up to 64 entries and beyond. One of fewer than `least_rows` rows joins the next longer. A
     class is ELLPACK where its rows have up to 32 entries and padding takes a quarter more slots at most; else it is

@@ -78,7 +78,7 @@ class Packing(NamedTuple):
 
 @register
 class AlignedCoo(Format):
-    """COO, our reading: every lane has a list of short rows and pieces of long ones, interleaved entry by entry.
+    """COO in 32 interleaved lists per warp, each of short rows and pieces of long rows (our reading).
 
     No lane has more than L entries: longer rows are cut, shorter ones share a lane, long and short alternately as they
     fit. Lanes are sorted by what they hold, and those of a warp filled up to its longest by zeros in the lane's last

@@ -51,7 +51,7 @@ class Groups(NamedTuple):
 
 @register
 class ArgCsr(Format):
-    """Groups of rows that fill a thread block; its threads are distributed to the rows in proportion to their lengths.
+    """Groups of rows per thread block; threads are distributed to the rows in proportion to their lengths.
 
     Every row has a thread at least. Its entries are distributed to its threads in turn, all threads of a group have
     as many slots as its longest, and partial sums meet in shared memory. A row has a block's threads at most: a very

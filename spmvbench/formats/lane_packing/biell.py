@@ -51,7 +51,7 @@ class Strips(NamedTuple):
 
 @register
 class BiEll(Format):
-    """Strips of 32 rows by length; whenever half of a strip's rows are done, its lanes are shared by the other half.
+    """Strips of 32 rows sorted by length; when half of the rows are finished, their threads join the other half.
 
     The last row that goes on has all 32 lanes. What lanes of a row have is summed by shuffles, where the authors used
     shared memory.
@@ -103,7 +103,7 @@ class BiEll(Format):
 
 @register
 class BiJad(BiEll):
-    """BiELL after a sort of all rows: less padding, but neighbouring rows no longer read neighbouring x."""
+    """BiELL with all rows sorted: less padding, but neighbouring rows no longer read neighbouring x."""
 
     key = "bijad"
     survey_name = "BiJAD"

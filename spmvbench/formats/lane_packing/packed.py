@@ -53,7 +53,7 @@ class Packed(NamedTuple):
 
 @register
 class CoAdEll(AdEll):
-    """AdELL whose lanes have their first column whole and the others as differences, in 1, 2 or 4 bytes per warp.
+    """AdELL with the first column of each thread stored whole and the others as differences of 1, 2 or 4 bytes.
 
     A lane's columns ascend, so a difference of 0 is padding. The survey says that differences between neighbouring
     entries are stored in smaller types, by warp: the classes and the layout are our reading.

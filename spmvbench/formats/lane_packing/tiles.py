@@ -179,7 +179,7 @@ def target(a: Csr) -> int:
 
 @register
 class AdEll(LaneTiles):
-    """Warps of 32 lanes of about the same number of entries: long rows take several, the longest several warps.
+    """Tiles of 32 threads with about the same number of entries each: long rows have several threads or warps.
 
     A row, or each of the near equal parts of one that is too long for a warp, takes as many lanes as hold it, none with
     more than a tenth above the mean row's entries; rows fill warps in their order, and each warp's lanes are then
@@ -228,7 +228,7 @@ UNROLL, BLOCK = (1, 2, 4, 8), (64, 128, 256)
 
 @register
 class AdEllPlus(LaneTiles):
-    """AdELL with lanes distributed in one pass, end to end: rows may go over from warp to warp. Tuned, our reading.
+    """AdELL with rows assigned to threads in one pass, end to end, so that rows may continue in the next warp.
 
     A row takes as many lanes as adell wants for it, with equal shares; a warp has the steps of its longest lane. How
     far the loop is unrolled and the threads of a block are timed, the paper's in the solver's first products, ours at
@@ -310,7 +310,7 @@ class Pieces(NamedTuple):
 
 @register
 class Brc(LaneTiles):
-    """Rows, longest first, cut into pieces of at most B2 entries, in blocks of B1 pieces, our reading.
+    """Rows sorted by length and cut into pieces of at most B2 entries, in blocks of B1 pieces (our reading).
 
     A warp has a block, 32 / B1 lanes per piece. The blocks of the first pieces of all rows come first, then those of
     the second pieces (`order=row`: those of a row side by side). The authors tune the sizes; here those of B1 in 8, 16,

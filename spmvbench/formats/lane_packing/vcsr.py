@@ -94,7 +94,7 @@ class Slices(Adding):
 
 @register
 class Vcsr(Split):
-    """CSR by columns, our reading: slices of 32 sorted rows step by step, without slots for rows that are done.
+    """Slices of 32 sorted rows, stored column by column without padding for finished rows (our reading).
 
     Rows are sorted in windows alone, so a step has entries of a slice's first rows, and nothing is padded; align=4
     begins every step at a multiple of 4 slots, as the paper's interleaved variant. Rows of more than `longest` entries

@@ -73,7 +73,7 @@ class RowBlocks(Tiled):
 
 @register
 class CsrStream(RowBlocks):
-    """CSR in blocks of rows that fill shared memory: products stream into it, then one thread per row sums them.
+    """CSR in blocks of rows that fill shared memory: products are written to it, then one thread sums each row.
 
     A row longer than it comes in passes, summed by one thread: so the kernel takes every matrix. The survey gives a
     fixed number of entries to a warp: block=32.
@@ -88,7 +88,7 @@ class CsrStream(RowBlocks):
 
 @register
 class CsrAdaptive(RowBlocks):
-    """CSR in blocks of rows that fill shared memory, summed by one thread per row; a long row has a block's threads.
+    """CSR in blocks of rows that fill shared memory; one thread per row, or a whole block for a long row.
 
     csr-stream where blocks have several rows, the vector kernel where a row is alone in its block.
     """
@@ -154,7 +154,7 @@ class CutRowBlocks(Tiled):
 
 @register
 class CsrAdaptiveL(CutRowBlocks):
-    """CSR-Adaptive with several threads per row where a block has few rows, and several blocks for the longest rows.
+    """CSR-Adaptive with several threads per row in blocks of few rows, and several blocks for the longest rows.
 
     Blocks end where regions of long rows begin or end. Parts of a row are added to y by atomics, after a launch that
     sets those rows to zero; clSPARSE has the blocks of a row wait for the first of them. A block holds its first entry
@@ -183,7 +183,7 @@ class CsrAdaptiveL(CutRowBlocks):
 
 @register
 class CsrRowTiles(CutRowBlocks):
-    """CSR and tiles of whole rows, longer rows in several; a tile's rows are summed one by one where none is long.
+    """CSR in tiles of whole rows, long rows in several tiles; tiles without long rows sum row by row.
 
     As `csr-merge-tiles`, with the blocks of `csr-adaptive-l`: only rows that are longer than a tile are cut, and y is
     set to zero in those alone.

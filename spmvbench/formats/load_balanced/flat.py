@@ -16,7 +16,7 @@ PAPER = "Chu et al., Efficient algorithm design of optimizing SpMV on GPU, HPDC 
 
 @register
 class CsrFlat(SearchedTiles):
-    """CSR by blocks of equally many entries: products go through shared memory, and rows are summed from there.
+    """CSR in blocks of equally many entries: products go to shared memory, where rows are summed.
 
     Every product finds the rows in which the blocks begin, a thread per row; nothing is stored beyond CSR. Parts of
     rows that blocks share are added to y by atomics, all other rows stored, where the authors' kernel adds every row:
@@ -56,7 +56,7 @@ class CsrFlat(SearchedTiles):
 
 @register
 class CsrLineEnhance(Tiled):
-    """CSR by blocks of equally many rows, whose entries go through shared memory in rounds as large as it.
+    """CSR in blocks of equally many rows; their entries go through shared memory in rounds.
 
     A thread or a few keep a row's sum and add what every round has of the row, while the next round's entries are on
     their way. A long row keeps one block busy. The default sizes were 1.7 times as fast on pde:100 as the paper's rule

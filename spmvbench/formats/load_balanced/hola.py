@@ -14,7 +14,7 @@ SMALL = 300_000  # entries up to which a thread takes 4
 
 @register
 class Hola(SearchedTiles):
-    """CSR by equal numbers of entries per block and per thread: row ends become bits, threads sum between them.
+    """CSR in equal shares of entries per block and per thread; row ends become bits for a segmented sum.
 
     Every product finds the rows in which blocks begin, a thread per row; nothing is stored beyond CSR. A block within
     one row is a plain sum; else sums that threads leave open meet by a scan over the block, where the authors' kernel

@@ -41,7 +41,7 @@ def at_once(a: Csr, warps: int) -> int:
 
 @register
 class CooLoadBalance(Coo):
-    """COO sorted by row, equal shares of the entries per warp: a lane keeps its sum until its row changes.
+    """COO sorted by row, equal shares of entries per warp: a thread keeps its sum until its row changes.
 
     Only then the warp adds neighbouring lanes of equal rows and gives y one atomic per row. Not the same bits every
     time.
@@ -70,7 +70,7 @@ class CooLoadBalance(Coo):
 
 @register
 class CsrLoadBalance(CsrArrays):
-    """CSR and the row of each warp's first entry: `coo-load-balance` without row indices.
+    """CSR with the row of each warp's first entry: `coo-load-balance` without row indices.
 
     A warp has several lines on their way, and its lanes look at the ends of as many neighbouring rows at a time. Rows
     that are within a warp are stored. The paper's rule goes on to 128 times as many warps as the device issues, from

@@ -66,7 +66,7 @@ def by_kernel(a: Csr, sigma: int, run: Run) -> dict[str, Array]:
 
 @register
 class Merbit(CsrArrays):
-    """CSR and the merge of its row ends and entries in bits: a lane's steps, and how many of each come before it.
+    """CSR with the merge path stored as bits: each thread's steps, and its position among rows and entries.
 
     The shares of `merge-csr`, found once: a warp's tile is 32 x sigma steps, and the product searches nothing. At sigma
     14 it takes 0.3 bytes per step more than CSR. A block's rows are summed in shared memory and written side by side;

@@ -21,7 +21,7 @@ SPLIT = constant(SOURCE, "SPLIT")  # in limits: the row began before the tile
 
 @register
 class CooScan(Coo):
-    """COO sorted by row, and a segmented scan over all products: a row's last entry holds its sum. No atomics anywhere.
+    """COO sorted by row, with a segmented scan over all products: the last entry of a row holds its sum. No atomics.
 
     Our reading of one sentence of the survey: blocks scan equal shares of the entries, tile by tile, and a second
     kernel adds what shares cut. (A plain scan with differences at row ends loses digits where rows differ in
@@ -91,7 +91,7 @@ def codes_by_kernel(row_ptr: Array, limits: Array, items: int, run: Run) -> Arra
 
 @register
 class MgpuCsrPlus(Format):
-    """CSR of the rows that have entries, and for every thread a 32-bit code of the row ends among its entries.
+    """CSR of the nonempty rows, with a 32-bit code per thread that marks the row ends among its entries.
 
     Tiles of 128 threads with a few neighbouring entries each: the code has a bit per entry, the distance to the thread
     with the row end before, and the row of its first entry in the tile. Sums go straight to their rows of y, where the

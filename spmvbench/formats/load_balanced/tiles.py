@@ -80,7 +80,7 @@ class Tiled(CsrArrays):
 
 @register
 class CsrEntryTiles(Tiled):
-    """CSR and the first row of each tile of equally many entries; a tile's rows are summed one by one where alike.
+    """CSR with the first row of each tile of equally many entries; rows of similar length are summed one by one.
 
     As `csr-merge-tiles`, with `csr-flat`'s tiles, searched once, at conversion (4 bytes per tile). Row ends count
     nothing in a tile, so that it begins at an even entry, and may have any number of them.

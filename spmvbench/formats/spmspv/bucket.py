@@ -18,7 +18,7 @@ SHARED = 48 * 1024  # bytes of dynamic shared memory that every device gives
 
 @register
 class SpmspvBucket(SparseColumns):
-    """Products of x's columns assigned to buckets of neighbouring rows, each bucket then summed in shared memory.
+    """Products of the columns of x's entries are put into buckets of rows; each is summed in shared memory.
 
     After SpMSpV-bucket, which is for threads of a CPU; its form on a GPU is ours. A block ranks its products in shared
     memory and asks each bucket once for room; there is room for as many products as the bucket's rows have entries, so

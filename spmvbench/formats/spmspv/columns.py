@@ -79,7 +79,7 @@ class SparseColumns(CscArrays):
 
 @register
 class SpmspvCscAtomic(SparseColumns):
-    """Columns of x's entries scaled and added to y by atomics: the plain push, column-wise SpMSpV in parallel.
+    """Columns of x's entries are scaled and added to y by atomics: plain column-wise SpMSpV.
 
     y is set to zero first. Lanes a column: the largest power of two up to the mean column length, so a long column
     keeps its lanes busy long after the others. Not the same bits every time.
@@ -98,7 +98,7 @@ class SpmspvCscAtomic(SparseColumns):
 
 @register
 class SpmspvCscBlock(SparseColumns):
-    """Columns of x's entries scaled and added to y by atomics; a column of many entries is shared by a whole block.
+    """Columns of x's entries are scaled and added to y by atomics; a long column is shared by a whole block.
 
     The push of spmspv-csc-atomic with several entries of a lane under way at once. Columns of more than 16 entries a
     lane are left to all threads of their block. Lanes a column: the largest power of two up to the length of the column

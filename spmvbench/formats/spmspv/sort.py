@@ -16,7 +16,7 @@ SOURCE = "spmspv/sort.cu"
 
 @register
 class SpmspvSort(SparseColumns):
-    """Products of x's columns sorted by their rows, runs of one row then summed: gather, sort, reduce by key.
+    """Products of the columns of x's entries are sorted by row and summed: gather, sort, reduce by key.
 
     The paper calls a library's radix sort. Ours has passes of up to 8 bits, as many as the number of rows needs; each
     is counted, placed and moved by launches of a fixed grid, which take the number of products from the device. Arrays

@@ -59,7 +59,7 @@ class Cut(NamedTuple):
 
 @register
 class TileSpmspv(Format):
-    """A and x in tiles of nt x nt and nt: tiles of A that meet no entry of x are passed over, by a word a tile of x.
+    """A and x in tiles of nt x nt and nt; tiles of A that meet no entry of x are skipped by one word per tile of x.
 
     Of the tiles that hold entries, a word says which of their columns do, and where each of those begins; an entry is
     its row in the tile and its value. A warp takes 16 tiles, whatever row they are in: two lanes per tile find the

@@ -191,7 +191,7 @@ class Tiled(Format):
 
 @register
 class TileCsr(Tiled):
-    """Every tile in CSR with 8-bit row pointers and 4-bit columns: 24 bytes per tile and 8.5 per entry in f64.
+    """Tiles of 16 x 16 in CSR with 8-bit row pointers and 4-bit columns: 24 bytes per tile, 8.5 per entry in f64.
 
     Smaller than CSR from about ten entries per tile; a tile of one entry takes 32.5 bytes.
     """
@@ -263,7 +263,7 @@ class Plan:
 
 @register
 class Tile(Tiled):
-    """Every tile in the format that the paper's rules choose: CSR, COO, ELL, HYB, Dns, DnsRow or DnsCol.
+    """Tiles of 16 x 16, each in the format that the paper's rules choose: CSR, COO, ELL, HYB or dense kinds.
 
     A threshold of -1 is the preset's. A preset sets what its state of the authors' code decides, not how it stores
     (October 2021 kept columns in whole bytes). A HYB tile has a least width of 1, as in the code; the paper's own loop
@@ -360,7 +360,7 @@ class Tile(Tiled):
 
 @register
 class TileDeferredCoo(Tile):
-    """`tile` with its very sparse part stored separately: COO tiles and the tails of HYB tiles, as one matrix in CSR5.
+    """`tile` with its sparsest part, COO tiles and tails of HYB tiles, stored as one matrix in CSR5.
 
     Only for matrices of 1.8 million entries and more; smaller ones are as in `tile`. The tiles add to y, so that tile
     rows without tiles cost nothing. The fast kernel computes both in one launch: tiles first where the rest is the
