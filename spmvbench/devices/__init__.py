@@ -64,7 +64,7 @@ def open_device(name: str = "auto") -> Device:
     return Emulated(check=name.endswith("-check"))
 
 
-_kept = cache(open_device)  # who multiplies once may do so often: opening a GPU anew takes longer
+_kept = cache(open_device)  # kept open, because opening a GPU takes longer than a multiplication
 
 
 def multiply(fmt: Format, x: Any, device: str | Device | None = None) -> Any:

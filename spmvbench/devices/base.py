@@ -18,7 +18,7 @@ from spmvbench.formats.conversion import Limits
 
 
 def pseudonym(name: str, openly: str = "") -> str:
-    """A hash in place of a name, so that rows tell GPUs and hosts apart and do not name them.
+    """A hash in place of a name, so that rows distinguish GPUs and hosts without naming them.
 
     The name itself, or what it is `openly`, where SPMVBENCH_IDENTIFY is set.
     """
@@ -60,7 +60,7 @@ class Program(ABC):
     """The launches of one SpMV, compiled, with their arguments bound once.
 
     compile_seconds: time spent compiling (near zero where the disk cache had it). code_hash: SHA-256 (16 hex digits)
-    of the machine code of its kernels; empty where there is none to tell of (a library's calls, the emulated device).
+    of the machine code of its kernels; empty if there is none (a library's calls, the emulated device).
     host_driven: whether the host decides on every iteration of its loops, because the device cannot.
     """
 
@@ -118,7 +118,7 @@ class Device(ABC):
         return None
 
     def reset_memory_peak(self) -> None:
-        """Start counting `memory_peak` anew, from what is allocated now."""
+        """Restart `memory_peak` from what is allocated now."""
 
     def throttled(self) -> bool:
         """Whether the device lowers its clocks right now for heat or power."""

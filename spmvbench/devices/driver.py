@@ -1,4 +1,4 @@
-"""The CUDA driver's own functions, for what CuPy has no names for or tells wrong."""
+"""The CUDA driver's own functions, for what CuPy does not wrap or reports wrongly."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The emulated device: the kernels' own CUDA C++, compiled for the host, every CUDA thread a fiber.
 
-It exists so that every kernel is executed and judged on machines without a GPU. Its times say nothing about a GPU's.
+It exists so that every kernel is executed and verified on machines without a GPU. Its times say nothing about a GPU's.
 The checking build also finds races, uninitialised shared memory and accesses out of bounds, and counts memory traffic.
 """
 
@@ -38,7 +38,7 @@ SMALL = 2048  # threads of a launch that is over before other host threads would
 
 _NO_MEMORY = constant(_RUNTIME, "NO_MEMORY")
 
-_running = threading.Lock()  # one launch at a time: a library of the checking build has one set of books
+_running = threading.Lock()  # one launch at a time: a library of the checking build keeps one set of counters
 
 _OFFSET = re.compile(r"@\{([0-9a-f]+)\}")  # of an instruction, in a message from the C++ side
 _COUNTS = ("requests", "lanes", "sectors_read", "sectors_written")

@@ -1,4 +1,4 @@
-"""Guard words: what is written beside an array is noticed after the program that did it, and named."""
+"""Guard words on both sides of arrays: they show, after a program has run, which arrays it wrote out of bounds."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ class Guards:
         return held
 
     def watch(self) -> None:
-        """Begin to watch the arrays that are held now, before anything runs that could write beside them."""
+        """Begin to watch the arrays that are held now, before any program runs that could write out of bounds."""
         self._sums = self.device.checksums([zone for pair in self._zones.values() for zone in pair])
         self._intact = self._sums()
 
-    def trespassed(self) -> list[str]:
-        """Names of the arrays beside which something was written; their guards are whole again afterwards.
+    def overwritten(self) -> list[str]:
+        """Names of the arrays whose guard words were overwritten. The guards are restored.
 
         None before `watch`: where memory ran out while arrays were taken over, nothing has run that could have written.
         """

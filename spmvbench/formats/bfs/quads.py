@@ -114,11 +114,13 @@ class QuadSearch(Format):
     pull: ClassVar[bool]
 
     order = Parameter(
-        "natural", "of vertices: the matrix's, or by falling power of two of the degree", choices=("natural", "degree")
+        "natural",
+        "order of vertices: the matrix's, or by degree, highest first, in powers of two",
+        choices=("natural", "degree"),
     )
-    unroll = Parameter(6, "levels between two looks at whether there is one more", choices=(6, 12))
+    unroll = Parameter(6, "levels between two checks for the end of the search", choices=(6, 12))
     blocks = Parameter(8, "thread blocks per multiprocessor", low=1, high=16)
-    seen = Parameter(0, "vertices that a block keeps in mind, not to ask for them again", choices=(0, 1024, 2048))
+    seen = Parameter(0, "visited vertices that a block remembers, to skip further loads", choices=(0, 1024, 2048))
 
     place: Array  # (vertices,), int32: where each vertex is in the order; without any in the natural one
     quad_ptr: Array  # (vertices + 1,), int32: the first quad of each vertex, in the order

@@ -193,10 +193,10 @@ class TileBfs(Format):
     keeps_values = False
     square_only = True
 
-    kernels = Parameter("123", "of the authors' kernels, those that may be chosen", choices=tuple(KERNELS))
+    kernels = Parameter("123", "which of the authors' kernels may be chosen", choices=tuple(KERNELS))
     nt = Parameter(0, "rows and columns of a tile; 0: 64 beyond 10,000 vertices, else 32", choices=(0, 16, 32, 64))
-    extract = Parameter(16, "entries up to which those of a tile are stored separately", low=0, high=256)
-    unroll = Parameter(6, "levels between two looks at whether there is one more", choices=(6, 12))
+    extract = Parameter(16, "entries of tiles with at most this many are stored separately", low=0, high=256)
+    unroll = Parameter(6, "levels between two checks for the end of the search", choices=(6, 12))
     blocks = Parameter(8, "thread blocks per multiprocessor", low=1, high=16)
 
     out: BitTiles  # the arcs that go out

@@ -143,12 +143,12 @@ class ColumnSweep(Format):
     project_kernel = True
 
     sms = Parameter(
-        0, "multiprocessors, of which thread blocks are a multiple; 0: of the device at hand", low=0, high=2**16
+        0, "the number of thread blocks is a multiple of this; 0: the device's multiprocessors", low=0, high=2**16
     )
-    shared_bytes = Parameter(0, "shared memory of a block, from 1024 bytes; 0: as much as the device has", low=0)
-    parts = Parameter(1, "thread blocks that share a row block, each a stretch of its columns", low=1, high=64)
+    shared_bytes = Parameter(0, "shared memory of a block in bytes, at least 1024; 0: all that the device has", low=0)
+    parts = Parameter(1, "thread blocks per row block, each for a range of its columns", low=1, high=64)
     chunks = Parameter(
-        0, "chunks of a warp under way; 0: 2 in f64, 4 in f32, the fastest on an H200", choices=(0, 1, 2, 4, 8)
+        0, "chunks per warp in flight; 0: 2 in f64, 4 in f32, the fastest on an H200", choices=(0, 1, 2, 4, 8)
     )
 
     row_start: Array  # (blocks + 1,), uint32: row of each block's first entry; bit 31: it began in the block before

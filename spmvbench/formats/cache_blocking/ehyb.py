@@ -189,10 +189,12 @@ class Ehyb(Format):
     method: ClassVar[str] = "metis"  # of spmvbench.formats.cache_blocking.partition
 
     order = Parameter("natural", "order of x and y: the matrix's, or the format's", choices=("natural", "native"))
-    kernel = Parameter("fast", "paper: the authors' scheme of extra rows; fast: ours", choices=("fast", "paper"))
-    share = Parameter(0, "blocks that share a partition; 0 joins small ones, up to 1400 rows (fast)", low=0)
-    sms = Parameter(0, "multiprocessors, of which blocks are a multiple; 0: those of the device at hand", low=0)
-    shared_bytes = Parameter(0, "shared memory that a block may use, bytes; 0: as much as the device has", low=0)
+    kernel = Parameter(
+        "fast", "paper: the authors' scheme for extra rows; fast: this project's", choices=("fast", "paper")
+    )
+    share = Parameter(0, "blocks per partition; 0 also joins small partitions, up to 1400 rows (fast)", low=0)
+    sms = Parameter(0, "the number of blocks is a multiple of this; 0: the device's multiprocessors", low=0)
+    shared_bytes = Parameter(0, "shared memory of a block in bytes; 0: all that the device has", low=0)
 
     permutation: Array  # (n,), int32: row, and column, of the matrix at each place of the format's order
     begin: Array  # (partitions + 1,), int32: first place of each partition

@@ -38,7 +38,9 @@ class Csr5Hub(Format):
     reference = "this project, after Liu & Vinter, ICS'15; hub sorting: Zhang et al., IEEE Big Data 2017"
     project_kernel = True
 
-    above = Parameter(1.0, "a hub has more entries than so many times the mean of columns that have any", low=0.0)
+    above = Parameter(
+        1.0, "a hub has more than this many times the mean number of entries of nonempty columns", low=0.0
+    )
     # Gathers bound it: short tiles in wide blocks, whose warps share the cached part of x, were the fastest.
     sigma = Csr5.sigma.defaulting(4)
     block = Csr5.block.defaulting(512)

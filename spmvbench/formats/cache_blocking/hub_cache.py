@@ -30,7 +30,7 @@ class HubCache(Csr5Hub):
     key = "hub-cache"
     reference = "this project; tiles: Liu & Vinter, ICS'15; hub sorting: Zhang et al., IEEE Big Data 2017"
 
-    hubs = Parameter(0, "columns that are cached at most; 0: as many as fill 70 % of the shared memory", low=0)
+    hubs = Parameter(0, "most columns that are cached; 0: as many as fill 70 % of the shared memory", low=0)
     sigma = Csr5Hub.sigma.defaulting(6)
 
     cached: int  # hubs

@@ -84,7 +84,9 @@ class Scoo(Format):
     reference = "Dang & Schmidt, ICCS 2012; Parallel Computing 2013"
 
     copies = Parameter(0, "copies of y; 0: by the rule", choices=(0, 1, 2, 4, 8, 16, 32))
-    shared_bytes = Parameter(49152, "shared memory of a block, bytes: what every GPU gives", low=1024, high=49152)
+    shared_bytes = Parameter(
+        49152, "shared memory of a block in bytes; the default is what every GPU has", low=1024, high=49152
+    )
 
     slice_row: Array  # (slices + 1,), int32: first row of each; the next one's is the same where a row goes on there
     slice_ptr: Array  # (slices + 1,), of the row pointers' type: first entry of each

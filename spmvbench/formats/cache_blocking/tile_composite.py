@@ -121,7 +121,7 @@ class TileComposite(Format):
     reference = "Yang, Parthasarathy & Sadayappan, PVLDB 4(4), 2011"
 
     width = Parameter(65536, "columns of a tile", low=32, high=2**30)
-    capacity = Parameter(1024, "entries of a workload, or the longest row of its tile where that has more", low=32)
+    capacity = Parameter(1024, "entries of a workload, at least as many as the longest row of its tile", low=32)
 
     order: Array  # (non-empty columns,), int32: the longest first
     rows: Array  # (rows of all tiles,), int32: tile by tile, the longest first

@@ -39,7 +39,7 @@ class BroEll(Adding):
     reference = "Tang, Tan, Ray, Wong, Chen, Kuo, Goh, Turner & Wong, SC'13"
     by_length: ClassVar[bool] = False  # whether rows are in order of length
 
-    height = Parameter(256, "rows of a slice, a block of threads", choices=(32, 64, 128, 256))
+    height = Parameter(256, "rows of a slice and threads of a block", choices=(32, 64, 128, 256))
 
     slice_ptr: Array  # (slices + 1,), int32, or int64 where slots need it: positions before each slice
     symbol_ptr: Array  # (slices + 1,), likewise: words of a row's stream before each slice
@@ -163,7 +163,7 @@ class BroCoo(Format):
     survey_name = "BRO-COO"
     reference = "Tang, Tan, Ray, Wong, Chen, Kuo, Goh, Turner & Wong, SC'13"
 
-    steps = Parameter(32, "entries of a lane in an interval", choices=(16, 32, 64, 128))
+    steps = Parameter(32, "entries per thread in an interval", choices=(16, 32, 64, 128))
 
     base: Array  # (intervals,), int32: row of each one's first entry
     widths: Array  # (intervals,), uint8: bits of a difference
@@ -267,7 +267,7 @@ class BroCsr(Adding):
     listed: ClassVar[bool] = False  # whether rows without entries are left out, as a part of a hybrid does
 
     lanes = Parameter(
-        0, "lanes of a row; 0: the power of two from 4 on that holds the mean row", choices=(0, 4, 8, 16, 32)
+        0, "threads per row; 0: the power of two, at least 4, that holds the mean row", choices=(0, 4, 8, 16, 32)
     )
 
     rows: Array  # (stored rows,), int32: the row of each; empty where all are stored

@@ -65,10 +65,10 @@ class CooFlat(Coo):
 
     key = "coo-flat"
 
-    kernel = Parameter("fast", "paper: one entry per lane, as the report's; fast: 8 of them", choices=("fast", "paper"))
+    kernel = Parameter("fast", "paper: one entry per thread; fast: 8", choices=("fast", "paper"))
     warps = Parameter(
         0,
-        "most warps, each with an equal share of the entries; 0: 16 for each multiprocessor of the device at hand",
+        "most warps, each with an equal share of the entries; 0: 16 per multiprocessor",
         low=0,
         high=2**20,
     )

@@ -46,10 +46,10 @@ class CsrGg(CsrVisited):
     key = "csr-gg"
     survey_name = "CSR optimization [44]"
     reference = "Guo & Gropp, Adaptive thread distributions for SpMV on a GPU, 2012"
-    shared_implementation = "CSR by a list of rows: all, by length"
+    shared_implementation = "CSR by a list of rows: all rows, sorted by length"
 
-    shift = Parameter(0, "lanes of every range times two to this", choices=(-1, 0, 1))
-    tune = Parameter(False, "time the three shifts on the matrix, and take the best, as part of the conversion")
+    shift = Parameter(0, "the threads per row of every range are multiplied by two to this power", choices=(-1, 0, 1))
+    tune = Parameter(False, "time the three shifts on the matrix and take the best; part of the conversion")
 
     ranges: tuple[int, ...]  # the first place of each range, and the end
     shifted: int  # the shift in use
@@ -103,10 +103,10 @@ class Acsr(CsrVisited):
     key = "acsr"
     survey_name = "ACSR"
     reference = "Ashari, Sedaghati, Eisenlohr, Parthasarathy & Sadayappan, SC 2014"
-    shared_implementation = "CSR by a list of rows: in bins by length, the longest in pieces"
+    shared_implementation = "CSR by a list of rows: in bins by length, the longest rows in pieces"
 
     bin_max = Parameter(10, "rows above 2^bin_max entries are cut into pieces", low=6, high=31)
-    row_max = Parameter(1024, "rows that are cut into pieces at most: the longest", low=0)
+    row_max = Parameter(1024, "most rows that are cut into pieces, the longest first", low=0)
     piece = Parameter(4096, "entries of a piece", low=1024)
 
     bin_ptr: Array  # (BINS + 2,), int32: the place of the first row of each bin; the last bin's rows are in pieces
@@ -174,10 +174,10 @@ class CsrBins(CsrVisited):
     )
     project_kernel = True
 
-    long = Parameter(1024, "rows of more entries are cut into pieces", low=1)
+    long = Parameter(1024, "rows with more entries are cut into pieces", low=1)
     piece = Parameter(4096, "entries of a piece", low=1)
     block = Parameter(
-        0, "threads per block; 0: as csr-lanes where rows are of one kind, else 256", choices=(0, 128, 256, 512)
+        0, "threads per block; 0: as csr-lanes if all rows are in one bin, else 256", choices=(0, 128, 256, 512)
     )
 
     rows: (

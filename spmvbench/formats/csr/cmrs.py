@@ -34,8 +34,8 @@ class Cmrs(Format):
     survey_name = "CMRS"
     reference = "Koza, Matyka, Szkoda & Mirosław, SIAM Journal on Scientific Computing 36(2), 2014"
 
-    h = Parameter(0, "rows of a strip; 0: as many as give it 64 entries by the mean row", choices=(0, *HEIGHTS))
-    packed = Parameter(True, "the row in the strip in the column's highest bits, where columns leave them")
+    h = Parameter(0, "rows of a strip; 0: about 64 entries by the mean row length", choices=(0, *HEIGHTS))
+    packed = Parameter(True, "store the row in the strip in the highest bits of the column if columns are small enough")
 
     strip_ptr: Array  # (strips + 1,), int32, or int64 where nnz needs it
     columns: Array  # (nnz,), int32; the highest 4 bits the row in the strip where there is no `in_strip`

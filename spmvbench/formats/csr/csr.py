@@ -82,7 +82,7 @@ class CsrScalar(CsrByLanes):
     key = "csr-scalar"
     survey_name = "CSR optimization [13]"
     reference = "Bell & Garland, NVR-2008-004"
-    shared_implementation = "CSR by groups of threads: one per row"
+    shared_implementation = "CSR by threads per row: 1"
 
     lanes_per_row = 1
     threads_per_block = 256
@@ -98,9 +98,9 @@ class CsrVector(CsrByLanes):
     key = "csr-vector"
     survey_name = "CSR optimization [13]"
     reference = "Bell & Garland, NVR-2008-004"
-    shared_implementation = "CSR by groups of threads: a warp per row"
+    shared_implementation = "CSR by threads per row: 32"
 
-    lanes = Parameter(32, "threads that share a row", choices=LANES)
+    lanes = Parameter(32, "threads per row", choices=LANES)
 
     @property
     def lanes_per_row(self) -> int:
@@ -135,11 +135,11 @@ class CsrLanes(CsrByLanes):
 
     key = "csr-lanes"
     reference = "this project, after Bell & Garland, NVR-2008-004"
-    shared_implementation = "CSR by groups of threads: by the mean row as measured, two entries per lane"
+    shared_implementation = "CSR by threads per row: by the mean row, measured on an H200, two entries per load"
     project_kernel = True
 
     entries_per_lane = 2
-    lanes = Parameter(0, "threads that share a row; 0 sizes them by the mean row length", choices=(0, *LANES))
+    lanes = Parameter(0, "threads per row; 0 chooses them by the mean row length", choices=(0, *LANES))
 
     @property
     def lanes_per_row(self) -> int:

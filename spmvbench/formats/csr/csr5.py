@@ -192,7 +192,7 @@ class Csr5(Format):
     survey_name = "CSR5"
     reference = "Liu & Vinter, ICS'15"
 
-    sigma = Parameter(0, "entries of a lane, 4 to 32; 0 takes the authors' rule, fast at most 24", low=0, high=32)
+    sigma = Parameter(0, "entries per thread, 4 to 32; 0 takes the authors' rule (fast: at most 24)", low=0, high=32)
     kernel = Parameter(
         "fast", "paper: the authors' launches; fast: two, with more in flight", choices=("fast", "paper")
     )

@@ -25,7 +25,7 @@ class LightSpmv(CsrArrays):
     survey_name = "LightSpMV"
     by_warp: ClassVar[bool]
 
-    blocks = Parameter(0, "blocks of 1024 threads at most; 0: two for each multiprocessor", low=0, high=2**20)
+    blocks = Parameter(0, "most blocks of 1024 threads; 0: two per multiprocessor", low=0, high=2**20)
 
     counter: Array  # (1,), uint32
     most_blocks: int  # that run at once

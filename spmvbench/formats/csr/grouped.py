@@ -79,7 +79,7 @@ class Sic(Split):
     formats = (SicRows,)
 
     c = Parameter(0, "rows of a group; 0: by the mean row", choices=(0, *HEIGHTS))
-    segments = Parameter(True, "threads by the length of a group; else by that of the mean one for all")
+    segments = Parameter(True, "threads by the length of each group; false: by the mean length for all")
 
     @classmethod
     def split(cls, a: Csr, *, c: int, segments: bool) -> Iterator[Piece]:

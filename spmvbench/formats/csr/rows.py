@@ -85,7 +85,7 @@ class CsrRows(Adding, CsrArrays):
 
     reference = "after Liu, Yu, Chen, Hsieh & Shao, IJNAM-B 3(2), 2012"
 
-    lanes = Parameter(0, "threads that share a row; 0 sizes them by the mean row length", choices=(0, *LANES))
+    lanes = Parameter(0, "threads per row; 0 chooses them by the mean row length", choices=(0, *LANES))
     step = Parameter(2, "entries that a lane takes at a time", choices=(1, 2))
 
     rows: Array  # (stored rows,), int32, ascending
@@ -121,8 +121,8 @@ class CsrPieces(CsrArrays):
 
     reference = "after Matam & Kothapalli, ICPP 2011"
 
-    per_thread = Parameter(8, "entries of a piece for each of its lanes", low=1)
-    per_warp = Parameter(256, "entries of a piece at most", low=1)
+    per_thread = Parameter(8, "entries of a piece for each of its threads", low=1)
+    per_warp = Parameter(256, "most entries of a piece", low=1)
 
     row_ptr: Array  # (0,): pieces have their own
     piece_row: Array  # (pieces,), int32

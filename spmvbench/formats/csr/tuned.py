@@ -24,10 +24,10 @@ class CsrAm(CsrByLanes):
     key = "csr-am"
     survey_name = "CSR optimization [3]"
     reference = "Cheik Ahamed & Magoulès, HPCC 2012"
-    shared_implementation = "CSR by groups of threads: as timed on the matrix"
+    shared_implementation = "CSR by threads per row: the fastest on the matrix"
 
-    lanes = Parameter(0, "threads that share a row; 0: as timed", choices=(0, *LANES))
-    block = Parameter(0, "threads per block; 0: as timed", choices=(0, *BLOCKS))
+    lanes = Parameter(0, "threads per row; 0: the fastest", choices=(0, *LANES))
+    block = Parameter(0, "threads per block; 0: the fastest", choices=(0, *BLOCKS))
 
     lanes_in_use: int
     block_in_use: int

@@ -129,13 +129,15 @@ class Bccoo(Format):
     family = "COO"
     keeps_zeros = False
 
-    h = Parameter(0, "rows of a block; 0 takes what gives the fewest bytes to read", choices=(0, *HEIGHTS))
-    w = Parameter(0, "columns of a block, likewise", choices=(0, *WIDTHS))
+    h = Parameter(0, "rows of a block; 0 takes the number with the fewest bytes to read", choices=(0, *HEIGHTS))
+    w = Parameter(0, "columns of a block; 0 takes the number with the fewest bytes", choices=(0, *WIDTHS))
     steps = Parameter(
-        0, "blocks per thread, up to 32; 0 takes a block row's in the mean from 4 to 24, else 8", low=0, high=32
+        0, "blocks per thread, up to 32; 0 takes the mean of a block row if it is 4 to 24, else 8", low=0, high=32
     )
     group = Parameter(
-        0, "threads per group, which the number of blocks is filled up to; 0 takes 256", choices=(0, 64, 128, 256, 512)
+        0,
+        "threads per group; the number of blocks is padded to full groups; 0 takes 256",
+        choices=(0, 64, 128, 256, 512),
     )
     delta = Parameter(True, "16-bit differences in addition to 32-bit block columns")
     across = Parameter(0, "threads whose blocks are side by side; 0 is all of them", choices=(0, 32))
@@ -146,7 +148,7 @@ class Bccoo(Format):
         choices=("fast", "paper"),
     )
     tune = Parameter(
-        False, "time the 4 shapes with the fewest bytes, 8 to 32 blocks and 128 and 256 threads, where none is given"
+        False, "time the 4 shapes with the fewest bytes, 8 to 32 blocks and 128 and 256 threads, if not given"
     )
 
     values: Array  # (h, T / across, steps, across, w): a line of every block, T threads
@@ -353,7 +355,7 @@ class PlainBccoo(Bccoo):
     key = "bccoo"
     survey_name = "BCCOO"
     reference = "Yan, Li, Zhang & Zhou, PPoPP 2014 (yaSpMV)"
-    shared_implementation = "blocked coordinates with a bit per block: the matrix as it is"
+    shared_implementation = "blocked coordinates with a bit per block: the whole matrix"
 
 
 def sliced_by_arrays(a: Csr, slices: int, width: int, height: int) -> Csr:

@@ -78,7 +78,7 @@ class Bsr(Bcsr):
 
     key = "bsr"
     survey_name = "BCSR"
-    shared_implementation = "block CSR: squares, lanes by the mean block row"
+    shared_implementation = "block CSR: squares, threads per block row by the mean block row"
     reference = "Im, Yelick & Vuduc, IJHPCA 2004; NVIDIA cuSPARSE's BSR"
 
     block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, 2, 3, 4, 5, 8, 16))
@@ -98,11 +98,11 @@ class BcsrChoi(Bcsr):
 
     key = "bcsr-choi"
     survey_name = "BCSR optimization [22]"
-    shared_implementation = "block CSR: rectangles, lanes by the mean block row"
+    shared_implementation = "block CSR: rectangles, threads per block row by the mean block row"
     reference = "Choi, Singh & Vuduc, PPoPP 2010"
 
-    r = Parameter(0, "rows of a tile; 0 takes what gives the fewest bytes", choices=(0, 1, 2, 3, 4, 8))
-    c = Parameter(0, "columns of a tile, likewise", choices=(0, 1, 2, 3, 4, 8))
+    r = Parameter(0, "rows of a tile; 0 takes the number with the fewest bytes", choices=(0, 1, 2, 3, 4, 8))
+    c = Parameter(0, "columns of a tile; 0 takes the number with the fewest bytes", choices=(0, 1, 2, 3, 4, 8))
 
     @classmethod
     def cut(cls, *, r: int, c: int) -> Cut:
@@ -147,9 +147,11 @@ class BcsrVerschoor(Bcsr):
     reference = "Verschoor & Jalba, Parallel Computing 2012, as Filippone et al. 2017 describe it"
 
     block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, *SMALL))
-    rows = Parameter(4, "block rows that 128 threads take", choices=(1, 2, 4, 8))
+    rows = Parameter(4, "block rows per thread block of 128", choices=(1, 2, 4, 8))
     sort = Parameter("none", "length: block rows with the most tiles first", choices=("none", "length"))
-    order = Parameter("rows", "interleaved: block rows of a thread block side by side", choices=("rows", "interleaved"))
+    order = Parameter(
+        "rows", "interleaved: tiles of a thread block's block rows are interleaved", choices=("rows", "interleaved")
+    )
 
     @classmethod
     def cut(cls, *, block: int, rows: int, sort: str, order: str) -> Cut:
@@ -172,7 +174,7 @@ class BcsrBuatois(Tiled):
     key = "bcsr-buatois"
     family = "BCSR"
     survey_name = "BCSR optimization [16]"
-    shared_implementation = "block CSR: squares, a thread per block row"
+    shared_implementation = "block CSR: squares, one thread per block row"
     reference = "Buatois, Caumon & Lévy, Concurrent Number Cruncher, 2009"
 
     block = Parameter(2, "rows and columns of a tile", choices=(2, 4))
@@ -219,8 +221,8 @@ class Bcoo(Tiled):
     reference = "Filippone et al. 2017, section 4.6"
     rounds: ClassVar[int] = 4  # of a warp
 
-    r = Parameter(0, "rows of a tile, 0 takes what gives the fewest bytes", choices=(0, 1, 2, 3, 4, 6, 8))
-    c = Parameter(0, "columns of a tile, likewise", choices=(0, 1, 2, 3, 4, 6, 8))
+    r = Parameter(0, "rows of a tile; 0 takes the number with the fewest bytes", choices=(0, 1, 2, 3, 4, 6, 8))
+    c = Parameter(0, "columns of a tile; 0 takes the number with the fewest bytes", choices=(0, 1, 2, 3, 4, 6, 8))
 
     block_row: Array  # (tiles,), int32: row of a tile, in tiles
 

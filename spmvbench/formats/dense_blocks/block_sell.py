@@ -48,10 +48,10 @@ class BlockSell(Adding, Sliced):
     family = "ELLPACK"
     sort: ClassVar[bool]
 
-    r = Parameter(0, "rows of a tile, 1 to 8; 0 takes what gives the fewest bytes", low=0, high=8)
-    c = Parameter(0, "columns of a tile, likewise", low=0, high=8)
+    r = Parameter(0, "rows of a tile, 1 to 8; 0 takes the number with the fewest bytes", low=0, high=8)
+    c = Parameter(0, "columns of a tile; 0 takes the number with the fewest bytes", low=0, high=8)
     C = Parameter(32, "block rows of a slice", choices=(8, 32))
-    threads = Parameter(0, "threads that share a block row, up to 8; 0 goes by the number of slices", low=0, high=8)
+    threads = Parameter(0, "threads per block row, up to 8; 0 chooses them by the number of slices", low=0, high=8)
 
     @classmethod
     def cut(cls, *, r: int, c: int, C: int, **params: Any) -> Cut:
@@ -99,8 +99,8 @@ class Bsellpack(NaturalBlockSell):
     ROWS: ClassVar[tuple[int, ...]] = (1, 2, 4, 8)
     COLUMNS: ClassVar[tuple[int, ...]] = (4, 8)
 
-    r = Parameter(0, "rows of a tile; 0 takes what gives the fewest bytes", choices=(0, *ROWS))
-    c = Parameter(0, "columns of a tile, likewise", choices=(0, *COLUMNS))
+    r = Parameter(0, "rows of a tile; 0 takes the number with the fewest bytes", choices=(0, *ROWS))
+    c = Parameter(0, "columns of a tile; 0 takes the number with the fewest bytes", choices=(0, *COLUMNS))
 
     @classmethod
     def cut(cls, *, r: int, c: int, C: int, **params: Any) -> Cut:

@@ -43,7 +43,7 @@ class Cds(Adding):
     reference = "Godwin, Holewinski & Sadayappan, GPGPU-5 2012 (PETSc SGGPU)"
     keeps_zeros = False
 
-    unknowns = Parameter(0, "unknowns per node; 0: what stores the fewest bytes", low=0, high=MOST)
+    unknowns = Parameter(0, "unknowns per node; 0: the number with the fewest bytes", low=0, high=MOST)
 
     offset: Array  # (block diagonals,), int32: block column - block row, ascending
     values: Array  # (block diagonals * unknowns, rows, rounded up to a multiple of 32): by column inside the block

@@ -117,7 +117,7 @@ class Crsd(Split):
     reference = "Sun, Zhang, Wang, Zhang, Yuan & Rao, ICPP 2011"
     formats = (PatternDiagonals, EllRows, CsrRows)
 
-    live = Parameter(3, "entries that a diagonal has in a segment to be stored there", low=1, high=SEGMENT)
+    live = Parameter(3, "least entries of a diagonal in a segment to be stored as one", low=1, high=SEGMENT)
 
     @classmethod
     def split(cls, a: Csr, *, live: int) -> Iterator[Piece]:

@@ -194,9 +194,7 @@ class Ddd(Split):
 
     dense: ClassVar[type[Format]]
 
-    fill = Parameter(
-        0.0, "share of its places from which on a diagonal is dense; 0: where that saves bytes", low=0, high=1
-    )
+    fill = Parameter(0.0, "fill from which a diagonal is stored dense; 0: if that saves bytes", low=0, high=1)
 
     def __init_subclass__(cls) -> None:
         cls.formats = (cls.dense, CsrRows)

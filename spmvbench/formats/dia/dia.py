@@ -165,7 +165,7 @@ class Dia(Diagonals):
     key = "dia"
     survey_name = "DIA"
     reference = "Saad 1989; Bell & Garland, NVR-2008-004"
-    shared_implementation = "hacked diagonals: all rows are one hack"
+    shared_implementation = "diagonals by slices of rows: one slice"
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
@@ -203,7 +203,7 @@ class Hdi(Diagonals):
     key = "hdi"
     survey_name = "HDI"
     reference = "Barbieri, Cardellini, Fanfarillo & Filippone 2015 (PSBLAS)"
-    shared_implementation = "hacked diagonals: hacks of 32 rows"
+    shared_implementation = "diagonals by slices of rows: 32 rows"
 
     footprint = Parameter(
         "exact", "psblas: 32 offsets are allocated for every diagonal, as the library does", choices=("exact", "psblas")

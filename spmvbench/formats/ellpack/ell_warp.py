@@ -76,9 +76,9 @@ class EllWarpK2(Format):
     family = "ELLPACK"
     survey_name = "ELL-WARP"
     reference = "Wong, Kuhl, Darve, 2015"
-    shared_implementation = "warps of sorted rows: 1 to 32 threads per row, all of a warp's the same"
+    shared_implementation = "warps of sorted rows: 1 to 32 threads per row, the same within a warp"
 
-    thr = Parameter(0, "most slots of a lane; 0: as timed", choices=(0, *THRESHOLDS))
+    thr = Parameter(0, "most slots per thread; 0: the fastest", choices=(0, *THRESHOLDS))
 
     perm: Array  # (places,), int32: the rows with entries, longest first
     warp_ptr: Array  # (warps + 1,), int32 or int64: first slot of each warp

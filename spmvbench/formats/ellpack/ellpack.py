@@ -14,7 +14,7 @@ from spmvbench.formats.ellpack.sell import Layout, SlicedEll
 from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices
 
 POWERS = (1, 2, 4, 8, 16, 32)
-SORTING_WINDOW = "rows of a window sorted by length, longest first; 1: none are, 0: all rows are one window"
+SORTING_WINDOW = "rows of a window that is sorted by length, longest first; 1: no sorting, 0: all rows"
 
 
 def threads_by_length(a: Csr) -> int:
@@ -37,7 +37,7 @@ class Ell(SlicedEll):
     reference = "Kincaid et al., ITPACKV 2D 1989; Bell & Garland, NVR-2008-004"
 
     height = 0
-    threads = Parameter(1, "threads that share a row, each in a warp of its own", choices=POWERS)
+    threads = Parameter(1, "threads per row, each in a different warp", choices=POWERS)
 
     @classmethod
     def head(cls, a: Csr, width: int) -> Self:
@@ -99,8 +99,8 @@ class EllRT(SlicedEll):
     height = 0
     align = 16
     interleaved = stop = whole_steps = True
-    threads = Parameter(0, "neighbouring threads that share a row (T); 0: as timed", choices=(0, *POWERS))
-    block = Parameter(0, "threads per block; 0: as timed", choices=(0, 128, 256, 512, 1024))
+    threads = Parameter(0, "neighbouring threads per row (T); 0: the fastest", choices=(0, *POWERS))
+    block = Parameter(0, "threads per block; 0: the fastest", choices=(0, 128, 256, 512, 1024))
 
     block_in_use: int
 
@@ -146,9 +146,9 @@ class Sell(SlicedEll):
     survey_name = "Sliced ELLPACK"
     reference = "Monakov, Lokhmotov, Avetisyan, HiPEAC 2010"
 
-    height = Parameter(0, "rows of a slice (S); 0: as timed", choices=(0, 32, 64, 128, 256))
+    height = Parameter(0, "rows of a slice (S); 0: the fastest", choices=(0, 32, 64, 128, 256))
     sigma = Parameter(1, SORTING_WINDOW, low=0)
-    threads = Parameter(0, "threads that share a row, in warps of their own (T); 0: as timed", choices=(0, 1, 2, 4, 8))
+    threads = Parameter(0, "threads per row (T), in different warps; 0: the fastest", choices=(0, 1, 2, 4, 8))
 
     @classmethod
     def described(cls, **said: str) -> str:
@@ -271,9 +271,7 @@ class SlicedEllRT(SlicedEll):
     reference = "Dziekonski, Lamecki, Mrozowski, Progress in Electromagnetics Research 2011"
 
     interleaved = stop = whole_steps = True
-    threads = Parameter(
-        0, "neighbouring threads that share a row; 0 takes them by mean row length", choices=(0, 1, 4, 16)
-    )
+    threads = Parameter(0, "neighbouring threads per row; 0 chooses them by the mean row length", choices=(0, 1, 4, 16))
 
     @classmethod
     def described(cls, **said: str) -> str:
@@ -319,9 +317,7 @@ class SellCSigma(SlicedEll):
 
     height = Parameter(32, "rows of a slice (C)", choices=(8, 32, 128))
     sigma = Parameter(256, SORTING_WINDOW, low=0)
-    threads = Parameter(
-        0, "threads that share a row, each in a warp of its own; 0 takes them by size", choices=(0, 1, 4)
-    )
+    threads = Parameter(0, "threads per row, each in a different warp; 0 chooses them by size", choices=(0, 1, 4))
 
 
 @register
@@ -335,7 +331,7 @@ class SellP(SlicedEll):
     survey_name = "SELL-P"
     reference = "Anzt, Tomov, Dongarra, UT-EECS-14-727, 2014"
 
-    threads = Parameter(4, "threads that share a row, each in a warp of its own (T)", choices=(1, 4, 8))
+    threads = Parameter(4, "threads per row (T), each in a different warp", choices=(1, 4, 8))
     whole_steps = True
 
 
@@ -379,7 +375,7 @@ class Psblas(SlicedEll):
     reference = "Barbieri et al., DICII RR-15.6, 2015; Filippone et al. 2017"
 
     stop = True
-    threads = Parameter(0, "threads that share a row; 0 takes 2 where the mean row has 32 entries", choices=(0, 1, 2))
+    threads = Parameter(0, "threads per row; 0 takes 2 if the mean row has 32 entries", choices=(0, 1, 2))
     footprint = Parameter(
         "product", "product: what the product needs; psblas: all that the library stores", choices=("product", "psblas")
     )

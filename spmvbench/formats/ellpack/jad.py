@@ -65,7 +65,7 @@ class Jad(Format):
     reference = "Li & Saad, J. Supercomputing 2013"
     shared_implementation = "jagged diagonals: br=1"
 
-    br = Parameter(1, "slots that a jagged diagonal is rounded up to a multiple of", choices=(1, 16, 32))
+    br = Parameter(1, "jagged diagonals are padded to a multiple of this many slots", choices=(1, 16, 32))
 
     perm: Array  # (rows,), int32: the rows, the longest first, equal ones in order
     diag_ptr: Array  # (longest row + 1,), int32, or int64 where the slots need it: where each jagged diagonal begins

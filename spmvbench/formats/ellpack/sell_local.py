@@ -110,9 +110,7 @@ class SellLocal(Format):
     shared_implementation = "sliced ELLPACK: C=32, sigma and T by rule, 16-bit columns"
     project_kernel = True
 
-    pieces = Parameter(
-        0, "base columns of a slice; 0 takes 2 where a twentieth of the columns need it", choices=(0, 1, 2)
-    )
+    pieces = Parameter(0, "base columns per slice; 0 takes 2 if a twentieth of the columns need it", choices=(0, 1, 2))
 
     sigma = Parameter(
         BY_PADDING,

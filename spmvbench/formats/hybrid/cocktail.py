@@ -287,7 +287,7 @@ class Cocktail(Split):
     reference = "Su & Keutzer, ICS 2012; clSpMV"
     formats = tuple(FORMATS.values())
 
-    table = Parameter("", "speeds to go by: a name in configs/cocktail, a file, or bytes; empty: the device's")
+    table = Parameter("", "table of speeds: a name in configs/cocktail, a file, or bytes; empty: the device's")
 
     table_name: str  # of the table in use
 

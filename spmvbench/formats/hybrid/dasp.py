@@ -140,7 +140,7 @@ class Dasp(Format):
     family = "Hybrid"
     reference = "Lu & Liu, SC'23"
 
-    longest = Parameter(256, "entries that make a row long", low=5, high=4096)
+    longest = Parameter(256, "rows with more entries are long", low=5, high=4096)
     loop = Parameter(
         0,
         "blocks of 8 medium rows per warp; 0 takes the authors' numbers for an A100: 1 below 59,990 medium rows, "

@@ -73,7 +73,7 @@ class Hdc(BesideDiagonals):
     reference = "Yang, Li et al., IJHPCA 28(2), 2014"
     formats = (Dia, CsrRows)
 
-    theta = Parameter(0.0, "fill from which on a diagonal is kept; 0: where it saves bytes", low=0, high=1)
+    theta = Parameter(0.0, "fill from which a diagonal is stored dense; 0: if that saves bytes", low=0, high=1)
 
     @classmethod
     def kept(cls, a: Csr, *, theta: float) -> Array:
@@ -104,7 +104,7 @@ class EllDia(BesideDiagonals):
     formats = (Dia, WarpedEll, Ell)
 
     sigma = WarpedEll.sigma
-    plain = Parameter(False, "the rest as ell, every row padded to the longest")
+    plain = Parameter(False, "store the rest as ell, every row padded to the longest")
 
     @classmethod
     def kept(cls, a: Csr, **params: Any) -> Array:

@@ -112,7 +112,7 @@ class Hec(Split):
     reference = "Liu, Yu, Chen, Hsieh & Shao, IJNAM-B 3(2), 2012"
     formats = (Ell, CsrRows)
 
-    pr = Parameter(20.0, "time of an entry of the rest over that of a slot in ELLPACK; 0 times some", low=0)
+    pr = Parameter(20.0, "time of an entry of the rest over that of an ELLPACK slot; 0: as measured", low=0)
 
     ratio: float  # pr in use
 

@@ -58,8 +58,8 @@ class CsrEllMatam(Split):
     reference = "Matam & Kothapalli, ICPP 2011"
     formats = (EllRows, CsrPieces)
 
-    per_thread = Parameter(8, "entries of a piece for each of its lanes", low=1)
-    per_warp = Parameter(256, "entries of a piece at most", low=1)
+    per_thread = Parameter(8, "entries of a piece for each of its threads", low=1)
+    per_warp = Parameter(256, "most entries of a piece", low=1)
 
     @classmethod
     def split(cls, a: Csr, *, per_thread: int, per_warp: int) -> Iterator[Piece]:

@@ -91,7 +91,7 @@ class AlignedCoo(Format):
     survey_name = "ALIGNED-COO"
     reference = "Shah & Patel 2012"
 
-    L = Parameter(32, "most entries of a lane; 0: as timed, 32 where nothing can be", choices=(0, *LONGEST))
+    L = Parameter(32, "most entries per thread; 0: the fastest, or 32 if nothing can be timed", choices=(0, *LONGEST))
 
     warp_ptr: Array  # (warps + 1,), int32 or int64: first slot of each warp
     rows: Array  # (slots,), int32: the sign bit marks rows in several lanes; INT32_MAX in lanes without entries

@@ -65,7 +65,7 @@ class ArgCsr(Format):
     reference = "Heller & Oberhuber, ALGORITMY 2012"
 
     block = Parameter(128, "threads of a group", choices=(32, 64, 128))
-    chunk = Parameter(4, "entries a thread that make a group full", low=1, high=64)
+    chunk = Parameter(4, "entries per thread at which a group is full", low=1, high=64)
 
     groups: Array  # (groups, 4), int32: rows, steps, first row, first step
     threads_end: Array  # (rows,), int32: threads of the group that the row and those before it have

@@ -61,9 +61,9 @@ class BiEll(Format):
     family = "ELLPACK"
     survey_name = "BiELL"
     reference = "Zheng, Gu, Gu, Yang & Liu, JPDC 2014"
-    shared_implementation = "strips that halve: rows sorted in each"
+    shared_implementation = "strips that halve: rows sorted by length within each"
 
-    sigma = Parameter(WARP, "rows that are sorted together; 0 is all of them", choices=(0, WARP))
+    sigma = Parameter(WARP, "rows of a window that is sorted by length; 0: all rows", choices=(0, WARP))
 
     group_ptr: Array  # (6 * strips + 1,), int32 or int64: first step of each group, 32 slots each
     perm: Array  # (rows,), int32: row of each place
@@ -107,7 +107,7 @@ class BiJad(BiEll):
 
     key = "bijad"
     survey_name = "BiJAD"
-    shared_implementation = "strips that halve: all rows sorted"
+    shared_implementation = "strips that halve: all rows sorted by length"
     alias_of = "biell[sigma=0]"
 
     sigma = 0

@@ -190,7 +190,7 @@ class AdEll(LaneTiles):
     key = "adell"
     survey_name = "AdELL"
     reference = "Maggioni & Berger-Wolf, ICPP 2013"
-    shared_implementation = "tiles of lanes: first fit of rows, fewest steps per tile"
+    shared_implementation = "tiles of 32 threads: first fit of rows, fewest steps per tile"
 
     @classmethod
     def lanes(cls, a: Csr) -> Lanes:
@@ -239,10 +239,10 @@ class AdEllPlus(LaneTiles):
     key = "adell-plus"
     survey_name = "AdELL+"
     reference = "Maggioni & Berger-Wolf, JPDC 2016"
-    shared_implementation = "tiles of lanes: rows end to end"
+    shared_implementation = "tiles of 32 threads: rows end to end"
 
-    unroll = Parameter(0, "slots of a lane in flight; 0: as timed", choices=(0, *UNROLL))
-    block = Parameter(0, "threads of a block; 0: as timed", choices=(0, *BLOCK))
+    unroll = Parameter(0, "slots per thread in flight; 0: the fastest", choices=(0, *UNROLL))
+    block = Parameter(0, "threads per block; 0: the fastest", choices=(0, *BLOCK))
 
     batch_in_use: int
     block_in_use: int
@@ -321,11 +321,11 @@ class Brc(LaneTiles):
     key = "brc"
     survey_name = "BRC"
     reference = "Ashari et al., ICS 2014"
-    shared_implementation = "tiles of lanes: pieces of sorted rows, 1 to 4 lanes each"
+    shared_implementation = "tiles of 32 threads: pieces of sorted rows, 1 to 4 threads each"
 
-    b1 = Parameter(0, "pieces of a block; 0: for the fewest slots", choices=(0, 8, 16, 32))
-    b2 = Parameter(0, "most entries of a piece, likewise", low=0, high=2**31 - 1)
-    order = Parameter("queue", "pieces by their number in the row, or by rows", choices=("queue", "row"))
+    b1 = Parameter(0, "pieces per block; 0: the number with the fewest slots", choices=(0, 8, 16, 32))
+    b2 = Parameter(0, "most entries of a piece; 0: the number with the fewest slots", low=0, high=2**31 - 1)
+    order = Parameter("queue", "order of pieces: by their number in the row, or by rows", choices=("queue", "row"))
 
     @classmethod
     def lanes(cls, a: Csr, *, b1: int, b2: int, order: str) -> Lanes:

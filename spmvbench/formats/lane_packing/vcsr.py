@@ -47,8 +47,8 @@ class Slices(Adding):
 
     reference = "after Karimi, Agostini, Dong & Kaeli, TPDS 33(12), 2022"
 
-    sigma = Parameter(256, "rows that are sorted together", choices=(32, 64, 128, 256, 512, 1024))
-    align = Parameter(1, "a step begins at a multiple of so many slots", choices=(1, 4))
+    sigma = Parameter(256, "rows of a window that is sorted by length", choices=(32, 64, 128, 256, 512, 1024))
+    align = Parameter(1, "a step begins at a multiple of this many slots", choices=(1, 4))
 
     slice_ptr: Array  # (slices + 1,), int32 or int64: first slot of each slice
     lengths: Array  # (rows,), uint16: entries of the row of each place

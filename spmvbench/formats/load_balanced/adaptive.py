@@ -48,7 +48,7 @@ class RowBlocks(Tiled):
     vector: ClassVar[bool]  # whether all threads add up what they have of such a row
 
     block = Parameter(
-        256, "threads that take a block of rows of up to four times as many entries", choices=(32, 64, 128, 256, 512)
+        256, "threads per block; a block of rows has up to four times as many entries", choices=(32, 64, 128, 256, 512)
     )
 
     row_blocks: Array  # (blocks + 1,), int32
@@ -81,7 +81,7 @@ class CsrStream(RowBlocks):
 
     key = "csr-stream"
     survey_name = "CSR-Stream"
-    shared_implementation = "CSR by blocks of rows that fill shared memory: one thread per row"
+    shared_implementation = "CSR in blocks of rows that fill shared memory: one thread per row"
 
     vector = False
 
@@ -95,7 +95,7 @@ class CsrAdaptive(RowBlocks):
 
     key = "csr-adaptive"
     survey_name = "CSR-Adaptive"
-    shared_implementation = "CSR by blocks of rows that fill shared memory: one thread per row, or a long row alone"
+    shared_implementation = "CSR in blocks of rows that fill shared memory: one thread per row, or one long row"
 
     vector = True
 
@@ -194,7 +194,7 @@ class CsrRowTiles(CutRowBlocks):
     project_kernel = True
 
     block = Parameter(128, "threads per block", choices=BLOCKS)
-    items = Parameter(8, "entries per thread, of which a tile may have one less in all", choices=(4, 6, 8, 10, 12))
+    items = Parameter(8, "entries per thread; a tile may have one less in all", choices=(4, 6, 8, 10, 12))
 
     @classmethod
     def _sizes(cls, *, block: int, items: int) -> tuple[int, int]:

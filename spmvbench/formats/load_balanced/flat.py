@@ -26,7 +26,7 @@ class CsrFlat(SearchedTiles):
 
     key = "csr-flat"
     reference = f"{PAPER}, flat"
-    shared_implementation = "CSR by tiles of equally many entries through shared memory, as the paper sums them"
+    shared_implementation = "CSR in tiles of equally many entries, through shared memory, summed as in the paper"
 
     block = Parameter(128, "threads per block", choices=BLOCKS)
     items = Parameter(8, "entries per thread", choices=(2, 4, 8))
@@ -65,7 +65,7 @@ class CsrLineEnhance(Tiled):
 
     key = "csr-line-enhance"
     reference = f"{PAPER}, line-enhance"
-    shared_implementation = "CSR by blocks of equally many rows through shared memory, in rounds"
+    shared_implementation = "CSR in blocks of equally many rows, through shared memory in rounds"
 
     block = Parameter(256, "threads per block", choices=BLOCKS)
     items = Parameter(4, "entries of a thread per round; 0 takes the paper's rule", choices=(0, 2, 4, 8))

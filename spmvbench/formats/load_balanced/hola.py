@@ -24,10 +24,10 @@ class Hola(SearchedTiles):
 
     key = "hola"
     reference = "Steinberger, Zayer & Seidel, ICS 2017"
-    shared_implementation = "CSR by tiles of equally many entries in thread order, row ends as bits"
+    shared_implementation = "CSR in tiles of equally many entries, in thread order, row ends as bits"
 
     block = Parameter(128, "threads per block", choices=(64, 128, 256, 512))
-    items = Parameter(0, f"entries a thread; 0 takes the paper's 8, 4 below {SMALL:,} entries", choices=(0, 4, 8))
+    items = Parameter(0, f"entries per thread; 0 takes the paper's 8, or 4 below {SMALL:,} entries", choices=(0, 4, 8))
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         nnz = len(self.values)

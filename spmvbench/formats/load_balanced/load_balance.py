@@ -17,7 +17,7 @@ PAPER = "Anzt, Cojean, Chen, Dongarra, Flegar, Nayak, Tomov, Tsai & Wang, TOPC 7
 SOURCE = "load_balanced/load_balance.cu"
 BLOCK = 128
 WARPS_AT_ONCE = 4  # that a multiprocessor issues: 128 cores
-WARPS = Parameter(0, "warps that the device issues at a time; 0 takes four per multiprocessor", low=0, high=2**16)
+WARPS = Parameter(0, "warps that the device issues at once; 0: four per multiprocessor", low=0, high=2**16)
 
 
 def warps_in_use(nnz: int, at_once: int, most: int = 128) -> int:
@@ -82,7 +82,7 @@ class CsrLoadBalance(CsrArrays):
     reference = PAPER
 
     warps = WARPS
-    lines = Parameter(4, "lines of a warp that are loaded at once", choices=(1, 2, 3, 4, 6, 8))
+    lines = Parameter(4, "lines of 32 entries that a warp loads at once", choices=(1, 2, 3, 4, 6, 8))
 
     start_row: Array  # (warps in use,), int32
 

@@ -80,8 +80,8 @@ class Merbit(CsrArrays):
     key = "merbit"
     reference = "Zhang, Yao, Jiang & Zhang, arXiv:2605.07391, 2026"
 
-    sigma = Parameter(14, "steps per lane; its bits take 4 bytes up to 14, else 8", low=5, high=42)
-    batch = Parameter(0, "entries of a lane in flight; 0 takes sigma, at most 7", choices=(0, 2, 3, 4, 5, 7, 10, 14))
+    sigma = Parameter(14, "merge steps per thread; up to 14 their bits take 4 bytes, else 8", low=5, high=42)
+    batch = Parameter(0, "entries per thread in flight; 0 takes sigma, at most 7", choices=(0, 2, 3, 4, 5, 7, 10, 14))
     block = Parameter(256, "threads per block", choices=(64, 128, 256, 512))
 
     tile_entry: Array  # (tiles + 1,), int32: entry at which each tile begins

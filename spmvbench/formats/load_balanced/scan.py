@@ -32,10 +32,10 @@ class CooScan(Coo):
     survey_name = "COO sorted by row with prefix scan"
     reference = "Filippone et al. 2017, section 4.1; Baxter, ModernGPU, 2013"
 
-    items = Parameter(7, "neighbouring entries per thread; odd numbers meet in no bank", choices=(3, 5, 7, 9, 11))
+    items = Parameter(7, "neighbouring entries per thread; odd numbers avoid bank conflicts", choices=(3, 5, 7, 9, 11))
     blocks = Parameter(
         4096,
-        "most blocks, each with an equal share of the entries and a carry, which one block adds",
+        "most blocks; each has an equal share of the entries and a carry",
         low=1,
         high=2**20,
     )
@@ -104,7 +104,7 @@ class MgpuCsrPlus(Format):
     survey_name = "MGPU CSR+"
     reference = "Baxter, ModernGPU, 2013"
 
-    items = Parameter(7, "entries per thread; odd numbers meet in no bank", choices=(3, 5, 7, 9, 11, 13))
+    items = Parameter(7, "entries per thread; odd numbers avoid bank conflicts", choices=(3, 5, 7, 9, 11, 13))
 
     row_ptr: Array  # (m + 1,), int32, or int64 where nnz needs it: of the m rows that have entries
     row_id: Array  # (m,), int32: their numbers; (0,) where all rows have entries

@@ -80,9 +80,9 @@ class TileSpmspv(Format):
     reference = "Ji et al., TileSpMSpV, ICPP 2022"
     op = "spmspv"
 
-    kernel = Parameter("fast", "the kernel: ours or Algorithm 4 of the paper", choices=("fast", "paper"))
+    kernel = Parameter("fast", "fast: this project's kernel; paper: Algorithm 4", choices=("fast", "paper"))
     nt = Parameter(32, "rows and columns of a tile", choices=(16, 32, 64))
-    extract = Parameter(4, "entries up to which a tile is extracted", low=0, high=16)
+    extract = Parameter(4, "tiles of at most this many entries are extracted", low=0, high=16)
 
     chunk_ptr: Array  # (chunks + 1,), int32: tiles before each run of up to 32 in a tile row; none where kernel=fast
     tile_row: Array  # (tiles,), int32

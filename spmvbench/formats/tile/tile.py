@@ -273,11 +273,19 @@ class Tile(Tiled):
     key = "tile"
     keeps_zeros = False
 
-    preset = Parameter("paper", "whose thresholds: the paper's, or a state of the authors' code", choices=(*PRESETS,))
+    preset = Parameter(
+        "paper", "source of the thresholds: the paper, or a version of the authors' code", choices=(*PRESETS,)
+    )
     coo = Parameter(-1, "tiles of fewer entries are COO; -1: 12 (paper), 13 (code)", low=-1, high=257)
-    dns = Parameter(-1, "tiles of so many entries are Dns; -1: 128 (paper, 2021), 192 (2022)", low=-1, high=257)
-    te = Parameter(-1.0, "ELL up to this variation of row lengths; -1: 0.2, none in jul2022", low=-1.0, high=4.0)
-    th = Parameter(-1.0, "HYB from this variation of row lengths; -1: 1.0, none in 2022", low=-1.0, high=4.0)
+    dns = Parameter(
+        -1, "tiles of at least this many entries are Dns; -1: 128 (paper, 2021), 192 (2022)", low=-1, high=257
+    )
+    te = Parameter(
+        -1.0, "ELL up to this coefficient of variation of row lengths; -1: 0.2, none in jul2022", low=-1.0, high=4.0
+    )
+    th = Parameter(
+        -1.0, "HYB from this coefficient of variation of row lengths; -1: 1.0, none in 2022", low=-1.0, high=4.0
+    )
     hyb_min_width = Parameter(1, "least width of the ELL part of a HYB tile", choices=(1, 0))
 
     fmt: Array  # (tiles,), uint8: format | width << 3, see tile_convert; width of ELL and HYB, dense rows or columns
