@@ -103,7 +103,7 @@ class Device(ABC):
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait for everything enqueued. Raises DeviceFault where a kernel failed."""
+        """Wait for everything enqueued. Raises DeviceFault if a kernel failed."""
 
     @abstractmethod
     def properties(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Device(ABC):
         """Free bytes of device memory."""
 
     def memory_peak(self) -> int | None:
-        """Most bytes allocated since `reset_memory_peak`, None where the device does not count."""
+        """Most bytes allocated since `reset_memory_peak`, None if the device does not count."""
         return None
 
     def reset_memory_peak(self) -> None:

@@ -42,7 +42,7 @@ POWER_CAP_CLOCK_SHARE = 0.75  # a power cap counts only once it takes more than 
 
 
 def why_unavailable(ordinal: int = 0) -> str | None:
-    """Why the NVIDIA GPU of this number cannot be used here, in a few words; None where it can."""
+    """Why the NVIDIA GPU of this number cannot be used here, in a few words; None if it can."""
     try:
         import cupy
     except ImportError:
@@ -321,7 +321,7 @@ class Cuda(Device):
 
         What the host drives iteration by iteration is timed by the host's clock, its waiting included.
         With `flush`, a write over as many bytes as L2 holds goes before (as NVBench does between cold samples).
-        Raises DeviceFault where the work fails, or where the host cannot enqueue it in about two seconds.
+        Raises DeviceFault if the work fails, or where the host cannot enqueue it in about two seconds.
         """
         begin, end = self._events
         with _faults():
@@ -458,7 +458,7 @@ def gpu_name(unique: str) -> str:
 
 
 def _numa_node(pci_bus_id: str) -> str:
-    """The NUMA node of the host that a GPU is attached to, as the kernel counts them; empty where it does not say."""
+    """The NUMA node of the host that a GPU is attached to, as the kernel counts them; empty if it does not say."""
     try:
         node = Path(f"/sys/bus/pci/devices/{pci_bus_id.lower()}/numa_node").read_text(encoding="ascii").strip()
     except OSError:
@@ -467,7 +467,7 @@ def _numa_node(pci_bus_id: str) -> str:
 
 
 def _cusparse_version() -> int | None:
-    """The library's version as it counts, 12703 for 12.7.3; None where it is not installed."""
+    """The library's version as it counts, 12703 for 12.7.3; None if it is not installed."""
     try:
         from cupy.cuda import cusparse, device
 
@@ -477,7 +477,7 @@ def _cusparse_version() -> int | None:
 
 
 def _ecc(handle: Any) -> bool | None:
-    """Whether the memory corrects errors; None where it cannot."""
+    """Whether the memory corrects errors; None if it cannot."""
     import pynvml
 
     try:
@@ -487,7 +487,7 @@ def _ecc(handle: Any) -> bool | None:
 
 
 def _nvml_handle(pci_bus_id: str) -> Any:
-    """NVML's handle of the GPU, None where the library is missing (throttling is then not seen)."""
+    """NVML's handle of the GPU, None if the library is missing (throttling is then not seen)."""
     try:
         import pynvml
 

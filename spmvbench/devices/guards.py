@@ -32,7 +32,7 @@ class Guards:
     def leaving_room(self) -> Iterator[None]:
         """What is allocated on a GPU within it has room for guards on either side, so that `hold` need not copy it.
 
-        A format may then take more than half of the memory. Does nothing where the memory is the host's.
+        A format may then take more than half of the memory. Does nothing if the memory is the host's.
         """
         xp = self.device.xp
         self._roomy.clear()  # memory that has been freed since may be another's by now

@@ -55,7 +55,7 @@ def record(stream: int, body_stream: int, body: Callable[[int], None]) -> None:
     """Add a WHILE node to the graph that `stream` captures.
 
     body: enqueues the node's body on `body_stream`, given the handle by which a kernel of it has to say whether the
-    body is to run again. Raises DeviceFault where the driver refuses.
+    body is to run again. Raises DeviceFault if the driver refuses.
     """
     outer, status, number = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_uint64()
     before, count = ctypes.POINTER(ctypes.c_void_p)(), ctypes.c_size_t()

@@ -64,7 +64,7 @@ def compile(source: Path, expressions: Iterable[str], arch: str, *, newest: int 
 
 
 def version(newest: int | None = None) -> tuple[int, int]:
-    """Major and minor version of the NVRTC in use. Raises DeviceUnavailable where there is none."""
+    """Major and minor version of the NVRTC in use. Raises DeviceUnavailable if there is none."""
     return _version(_library(newest))
 
 

@@ -128,7 +128,7 @@ def families() -> list[str]:
 def find(words: str) -> list[str]:
     """The keys that words mean: a key, a glob over keys, ``all``, or, in any case, a survey's name or a family.
 
-    A name that is both (``CSR``) gives what either has, and `meanings` says so. Raises UsageError where there is none,
+    A name that is both (``CSR``) gives what either has, and `meanings` says so. Raises UsageError if there is none,
     with the reason for a name of the survey that nothing runs.
     """
     known, lower = keys(), words.lower()

@@ -221,7 +221,7 @@ def check_pointers(ptr: Array, lists: int, entries: int, what: str) -> None:
 
 
 def check_indices(a: Any) -> None:
-    """Raise ValueError where indices of a SciPy or CuPy sparse matrix are outside of it: compiled code believes them.
+    """Raises ValueError if indices of a SciPy or CuPy sparse matrix are outside of it: compiled code believes them.
 
     CSR, CSC, BSR and COO are checked, because callers may fill them in. The other formats make their own indices.
     """
@@ -460,7 +460,7 @@ class Csr:
         return Csr(self.shape, self.row_ptr, self.col_idx, self.values)
 
     def read_only(self) -> Csr:
-        """The same arrays, not to be written to where NumPy has them; CuPy has no such thing."""
+        """The same arrays, not to be written to if NumPy has them; CuPy has no such thing."""
         views = [array.view() for array in (self.row_ptr, self.col_idx, self.values)]
         for view in views:
             if self.xp is np:

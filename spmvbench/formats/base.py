@@ -294,7 +294,7 @@ class Format:
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
         """The format's fields by name, made from canonical CSR on the array module of `a`.
 
-        Raises Skip where the format cannot hold the matrix.
+        Raises Skip if the format cannot hold the matrix.
         """
         raise NotImplementedError
 
@@ -307,7 +307,7 @@ class Format:
         raise NotImplementedError
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
-        """The launches of y += A x, for a part of another format. Raises NotImplementedError where no kernel adds."""
+        """The launches of y += A x, for a part of another format. Raises NotImplementedError if no kernel adds."""
         raise NotImplementedError(f"{type(self).__name__} does not add to y")
 
     @classmethod
@@ -335,7 +335,7 @@ class Format:
 
     @classmethod
     def refuse_beyond(cls, max_bytes: int, a: Csr, **params: Any) -> None:
-        """Raise Skip, with the bytes that it would take, where the matrix would take more than `max_bytes`."""
+        """Raises Skip, with the bytes that it would take, if the matrix would take more than `max_bytes`."""
         cls._refuse_shape(a)
         needed = cls.estimate(a, **cls.resolve(params))
         if needed > max_bytes:
@@ -352,7 +352,7 @@ class Format:
         """Convert a matrix: Csr, or any SciPy or CuPy sparse matrix; on the array module that holds it.
 
         max_bytes: refuse with Skip, before allocating, what would take more; a quarter of the memory that is free there
-        if not given. Raises Skip where the format cannot hold the matrix, UsageError for a wrong parameter, ValueError
+        if not given. Raises Skip if the format cannot hold the matrix, UsageError for a wrong parameter, ValueError
         for indices outside of the matrix.
         """
         a = Csr.of(a)

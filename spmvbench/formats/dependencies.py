@@ -97,7 +97,7 @@ def kernel_files(cls: type[Format], read: Read = read) -> list[Path]:
 
 
 def check_sources(cls: type[Format], launches: Iterable[Launch | Call | Loop]) -> None:
-    """Raise UsageError where a launch takes its kernel from a file that is not among `sources`: rows would not know."""
+    """Raises UsageError if a launch takes its kernel from a file that is not among `sources`: rows would not know."""
     for step in single_steps(launches):
         if isinstance(step, Launch) and not _known(cls, step.source):
             raise UsageError(

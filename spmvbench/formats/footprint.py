@@ -61,7 +61,7 @@ def footprint(
 def bytes_read(fmt: Format, found: Mapping[str, int]) -> int:
     """`fmt.bytes_read`, for a format of the footprint `found`.
 
-    Raises ValueError where it is more than that, or nothing although there is something to read.
+    Raises ValueError if it is more than that, or nothing although there is something to read.
     """
     total, claimed = sum(found.values()), fmt.bytes_read
     if not min(total, 1) <= claimed <= total:

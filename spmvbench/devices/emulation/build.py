@@ -76,7 +76,7 @@ class Compiler:
 def find_compiler(chosen: str | None) -> Compiler:
     """The first that answers of: `chosen` (the environment's CXX), g++, clang++, the package ziglang.
 
-    Raises DeviceUnavailable where none does, or where the chosen one does not.
+    Raises DeviceUnavailable if none does, or where the chosen one does not.
     """
     if chosen:
         compiler = _asked(shlex.split(chosen))

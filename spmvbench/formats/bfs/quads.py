@@ -35,7 +35,7 @@ def by_degree(degrees: Array) -> Array:
 
 
 def incoming(a: Csr) -> Csr | None:
-    """The transposed pattern, whose rows are the arcs that come in; None where it is the pattern itself."""
+    """The transposed pattern, whose rows are the arcs that come in; None if it is the pattern itself."""
     xp, n = a.xp, max(a.rows, 1)
     arcs = xp.sort(a.col_idx.astype(np.int64) * n + a.row_idx)
     if bool((arcs == a.row_idx.astype(np.int64) * n + a.col_idx).all()):
@@ -47,7 +47,7 @@ def incoming(a: Csr) -> Csr | None:
 def quads_of(degrees: Array, neighbours: Array) -> tuple[Array, Array]:
     """(quad_ptr, neighbours) with every vertex's neighbours padded to whole quads by the last one again.
 
-    degrees: (vertices,). neighbours: vertex by vertex, rising in each. Raises Skip where kernels could not number them.
+    degrees: (vertices,). neighbours: vertex by vertex, rising in each. Raises Skip if kernels could not number them.
     """
     xp = array_module(degrees)
     quad_ptr = offsets(cdiv(degrees, QUAD))
@@ -125,7 +125,7 @@ class QuadSearch(Format):
     place: Array  # (vertices,), int32: where each vertex is in the order; without any in the natural one
     quad_ptr: Array  # (vertices + 1,), int32: the first quad of each vertex, in the order
     neighbours: Array  # (4 quads,), int32: their places, rising in each vertex
-    in_ptr: Array  # as quad_ptr, of the arcs that come in; empty where those are the same, or nothing is pulled
+    in_ptr: Array  # as quad_ptr, of the arcs that come in; empty if those are the same, or nothing is pulled
     in_neighbours: Array  # as neighbours, of those arcs
     linked: int  # vertices that arcs lead to
     multiprocessors: int  # of the device

@@ -59,7 +59,7 @@ class Slices(NamedTuple):
 
     begin: Array  # (groups + 1,), int32: slices before each group
     ptr: Array  # (slices + 1,), int32: steps before each slice; a step is one slot of each of the 32 rows
-    place: Array  # (rows,), int64: slice * 32 + lane of each row
+    place: Array  # (rows,), int64: slice * 32 + thread of each row
     first: Array  # (rows,), int64: slot of each row's first entry; every next is 32 further
 
     @classmethod

@@ -13,9 +13,9 @@ from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, in_p
 from spmvbench.formats.conversion import Run, run
 from spmvbench.formats.csc.csc import by_columns
 
-LENGTH = 32  # columns of a block: a lane each
+LENGTH = 32  # columns of a block: a thread each
 BLOCK = 128  # threads
-# Blocks that a warp has in flight, and entries of each column; the fastest on an H200 in the mean over a stencil,
+# Blocks that a warp has in flight, and entries of each column; the fastest on an H200 on average over a stencil,
 # finite elements, random, banded and power-law matrices. Without a limit a few blocks are far higher than others.
 IN_FLIGHT, IN_FLIGHT_UNLIMITED = (4, 1), (1, 4)
 
@@ -65,7 +65,7 @@ def by_arrays(levels: Levels, col_ptr: Array, col_order: Array, order: Array | N
     """block_ptr, block_col, block_length and block_height of `Blocks`, and source, (nnz,), of col_ptr's type: the place
     in CSR of every entry of the blocks.
 
-    col_ptr: (columns + 1,). col_order: columns, shortest first. order: as `csc.by_columns` gives it; None where the
+    col_ptr: (columns + 1,). col_order: columns, shortest first. order: as `csc.by_columns` gives it; None if the
     entries of a column are one after the other in CSR, as those of a row do.
     """
     xp, nnz = array_module(col_ptr), int(col_ptr[-1])
@@ -186,13 +186,13 @@ class Blocks(Format):
 class FastLoad(Blocks):
     """CSC with columns sorted by length, in blocks of 32; within a block every column has equally many entries.
 
-    Lanes read entries and sorted x side by side, nothing is padded and no lane waits for another; products are added to
-    y by atomics. height=1 is the paper's choice. optimized=true adds products of equal rows within a warp first: blocks
-    have a format, 0 shorter than 32, 1 a single row, 2 any other. Sorting x and setting y to zero count here; the
-    released program leaves both out of its time. It supports height 1 alone, and keeps the length of each run of equal
-    rows, 4 bytes per entry, where lanes here compare rows; it takes a run's sum as a difference of prefix sums, which
-    loses digits where rows differ in size. Columns of many different lengths make many short blocks. Not the same bits
-    every time.
+    Threads read entries and sorted x side by side, nothing is padded and no thread waits for another; products are
+    added to y by atomics. height=1 is the paper's choice. optimized=true adds products of equal rows within a warp
+    first: blocks have a format, 0 shorter than 32, 1 a single row, 2 any other. Sorting x and setting y to zero count
+    here; the released program leaves both out of its time. It supports height 1 alone, and keeps the length of each run
+    of equal rows, 4 bytes per entry, where threads here compare rows; it takes a run's sum as a difference of prefix
+    sums, which loses digits where rows differ in size. Columns of many different lengths make many short blocks. Not
+    the same bits every time.
     """
 
     key = "fastload"

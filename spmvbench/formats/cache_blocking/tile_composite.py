@@ -110,9 +110,9 @@ class TileComposite(Format):
 
     In a tile rows are ranked by length and packed into workloads of about the same size: rows of the width of the
     first. A workload at least as wide as high is stored row by row and taken by a warp per row, another position by
-    position and a lane per row. A tile is a launch, which adds to y; x is brought into the order of columns within the
-    product. The authors choose the size of workloads by a table of measured speeds; here it is a parameter, and widths
-    and where tiling stops are from memory of the paper: our reading.
+    position and a thread per row. A tile is a launch, which adds to y; x is brought into the order of columns within
+    the product. The authors choose the size of workloads by a table of measured speeds; here it is a parameter, and
+    widths and where tiling stops are from memory of the paper: our reading.
     """
 
     key = "tile-composite"

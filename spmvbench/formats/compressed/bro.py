@@ -46,7 +46,7 @@ class BroEll(Adding):
     widths: Array  # (positions,), uint8: bits of a difference
     symbols: Array  # (words of all streams,), uint32: word by word in a slice
     values: Array  # (slots,): position by position in a slice
-    perm: Array  # (rows,), int32: row of each place; empty where rows keep their order
+    perm: Array  # (rows,), int32: row of each place; empty if rows keep their order
 
     @classmethod
     def _places(cls, a: Csr) -> tuple[Array, Array]:
@@ -153,9 +153,9 @@ class BroEllByLength(BroEll):
 class BroCoo(Format):
     """COO with row differences packed into as few bits as an interval of 32 * `steps` entries needs.
 
-    A warp takes an interval, a lane every 32nd entry of it: differences are to the lane's own entry before, so that
-    none is negative and streams of the lanes are side by side. How differences are assigned to lanes is our reading of
-    the paper.
+    A warp takes an interval, a thread every 32nd entry of it: differences are to the thread's own entry before, so that
+    none is negative and streams of the threads are side by side. How differences are assigned to threads is our reading
+    of the paper.
     """
 
     key = "bro-coo"
@@ -174,7 +174,7 @@ class BroCoo(Format):
 
     @classmethod
     def _rows(cls, a: Csr, steps: int) -> tuple[Array, Array, Array]:
-        """Rows by interval, step and lane, differences likewise, and the bits that each interval needs."""
+        """Rows by interval, step and thread, differences likewise, and the bits that each interval needs."""
         xp, slots = a.xp, round_up(a.nnz, LANES * steps)
         rows = xp.empty(slots, dtype=np.int32)
         rows[: a.nnz] = a.row_idx
@@ -244,7 +244,7 @@ class BroCoo(Format):
 
 
 def _lane_streams(xp: Any, intervals: int, steps: int, word_ptr: Array, widths: Array) -> tuple[Array, Array, Array]:
-    """Width, first word and bit of each slot's difference, by interval, step and lane."""
+    """Width, first word and bit of each slot's difference, by interval, step and thread."""
     shape = (intervals, steps, LANES)
     width = xp.broadcast_to(widths.astype(np.int64)[:, None, None], shape)
     word = word_ptr[:-1].astype(np.int64)[:, None, None] + xp.arange(LANES)
@@ -256,8 +256,8 @@ def _lane_streams(xp: Any, intervals: int, steps: int, word_ptr: Array, widths: 
 class BroCsr(Adding):
     """CSR with column differences packed into bits, in rounds of one entry for each thread of a row.
 
-    Lanes of a row take a round at a time: each reads its difference out of two words, and a scan over the lanes gives
-    the columns. The survey has no more than the name: our reading.
+    Threads of a row take a round at a time: each reads its difference out of two words, and a scan over the threads
+    gives the columns. The survey has no more than the name: our reading.
     """
 
     key = "bro-csr"
@@ -270,7 +270,7 @@ class BroCsr(Adding):
         0, "threads per row; 0: the power of two, at least 4, that holds the mean row", choices=(0, 4, 8, 16, 32)
     )
 
-    rows: Array  # (stored rows,), int32: the row of each; empty where all are stored
+    rows: Array  # (stored rows,), int32: the row of each; empty if all are stored
     row_ptr: Array  # (stored rows + 1,), int32, or int64 where nnz needs it
     round_ptr: Array  # (stored rows + 1,), int32: rounds before each
     base: Array  # (rounds,), int32: column of each one's first entry
@@ -278,11 +278,11 @@ class BroCsr(Adding):
     word_ptr: Array  # (rounds + 1,), int32
     words: Array  # (words,), uint32
     values: Array  # (nnz,)
-    width: int  # lanes in use
+    width: int  # threads in use
 
     @classmethod
     def _tables(cls, a: Csr, lanes: int) -> tuple[dict[str, Array], int, Array, Array, Array]:
-        """The fields that say where strings are, the lanes, and of each entry its round, its rank there, its field."""
+        """The fields that say where strings are, the threads, and of each entry its round, rank there and field."""
         xp = a.xp
         rows, row_ptr = xp.empty(0, dtype=np.int32), a.row_ptr
         if cls.listed:

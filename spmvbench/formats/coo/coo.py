@@ -59,8 +59,8 @@ class CooAtomic(Coo):
 class CooFlat(Coo):
     """COO, equal shares of entries per warp; runs of one row are summed, and a second kernel adds parts of cut rows.
 
-    kernel=paper: a lane takes one entry at a time, as the report's. fast: 8 neighbouring ones. The last batch is masked
-    (CUSP finishes it with one thread). The same bits every time.
+    kernel=paper: a thread takes one entry at a time, as the report's. fast: 8 neighbouring ones. The last batch is
+    masked (CUSP finishes it with one thread). The same bits every time.
     """
 
     key = "coo-flat"
@@ -81,7 +81,7 @@ class CooFlat(Coo):
         return super().convert(a) | {"most_warps": warps or 16 * device_limits(a).multiprocessors}
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
-        # Entries of a lane: on an H200 4 to 8 are alike in double precision, 8 is the fastest in single.
+        # Entries of a thread: on an H200 4 to 8 are alike in double precision, 8 is the fastest in single.
         nnz, block, fixup, entries = self._nnz, 256, 1024, 1 if self.kernel == "paper" else 8
         interval = round_up(cdiv(len(self.values), self.most_warps), 32 * entries)
         warps = cdiv(len(self.values), max(interval, 1))

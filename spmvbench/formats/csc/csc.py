@@ -35,7 +35,7 @@ def col_pointers(a: Csr, order: Array, run: Run) -> Array:
 
 
 def lanes_by_mean(nnz: int, lists: int, least: int = 1) -> int:
-    """Lanes for a list (a row, a column): the largest power of two up to the mean length, `least` to 32."""
+    """Threads for a list (a row, a column): the largest power of two up to the mean length, `least` to 32."""
     mean = nnz // max(lists, 1)
     return min(32, max(least, 1 << max(mean.bit_length() - 1, 0)))
 
@@ -87,8 +87,8 @@ class CscByLanes(CscArrays):
 class CscAtomic(CscByLanes):
     """CSC; x is read once and in order, and products are added to y by atomics.
 
-    The modern way to multiply CSC; the survey's own kernels (csc-scalar, csc-vector) collect products instead. Lanes a
-    column: the largest power of two up to the mean column length. Not the same bits every time.
+    The modern way to multiply CSC; the survey's own kernels (csc-scalar, csc-vector) collect products instead. Threads
+    a column: the largest power of two up to the mean column length. Not the same bits every time.
     """
 
     key = "csc-atomic"
@@ -103,8 +103,8 @@ class CscAtomic(CscByLanes):
 class CscWarp(CscByLanes):
     """CSC, one warp per column: the basic CSC that the FastLoad paper describes and compares with.
 
-    Arrays and kernel are those of csc-atomic; only the lanes of a column differ. Most lanes of a warp are idle where
-    columns are shorter than 32.
+    Arrays and kernel are those of csc-atomic; only the threads of a column differ. Most threads of a warp are idle
+    where columns are shorter than 32.
     """
 
     key = "csc-warp"
@@ -117,9 +117,9 @@ class CscWarp(CscByLanes):
 class CscThread(CscByLanes):
     """CSC, one thread per column: the basic CSC of the program released with the FastLoad paper.
 
-    Arrays and kernel are those of csc-atomic; only the lanes of a column differ. Neighbouring threads read from distant
-    addresses. The program starts 32 blocks of 64 threads per multiprocessor, which walk over the columns; here every
-    column has a thread of its own. It sets y to zero outside of the time that it reports; here that counts.
+    Arrays and kernel are those of csc-atomic; only the threads of a column differ. Neighbouring threads read from
+    distant addresses. The program starts 32 blocks of 64 threads per multiprocessor, which walk over the columns; here
+    every column has a thread of its own. It sets y to zero outside of the time that it reports; here that counts.
     """
 
     key = "csc-thread"
@@ -154,7 +154,7 @@ class CscCollected(CscByLanes):
 
     @property
     def lanes_per_row(self) -> int:
-        """Lanes that collect the products of a row."""
+        """Threads that collect the products of a row."""
         raise NotImplementedError
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
@@ -171,7 +171,7 @@ class CscCollected(CscByLanes):
 class CscScalar(CscCollected):
     """CSC, one thread per column; products go to a temporary array, from which one thread per row sums them.
 
-    Arrays and kernels are those of csc-vector; only the lanes differ.
+    Arrays and kernels are those of csc-vector; only the threads differ.
     """
 
     key = "csc-scalar"
@@ -183,8 +183,8 @@ class CscScalar(CscCollected):
 class CscVector(CscCollected):
     """CSC, 2 to 32 threads per column; products go to a temporary array, summed by as many threads per row.
 
-    Lanes are the largest power of two up to the mean length of columns, and of rows (the original: a warp). Arrays and
-    kernels are those of csc-scalar; only the lanes differ.
+    Threads are the largest power of two up to the mean length of columns, and of rows (the original: a warp). Arrays
+    and kernels are those of csc-scalar; only the threads differ.
     """
 
     key = "csc-vector"

@@ -55,7 +55,7 @@ class CsrAligned(CsrByLanes):
 class CsrBb(CsrAligned):
     """CSR, every row padded to a multiple of 16 entries, and half a warp per row.
 
-    Rows begin where half a warp's loads are aligned, and its lanes, of an entry each, never need a test. The report's
+    Rows begin where half a warp's loads are aligned, and its threads, of an entry each, never need a test. The report's
     other advice is the kernel of every rule here: no barriers, x through a cache, y written once. It also stages x in
     shared memory where rows share it, and does not say how: left out, our reading. Rows of one entry take 16.
     """

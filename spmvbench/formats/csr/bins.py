@@ -1,4 +1,4 @@
-"""CSR whose rows are visited by length: rows of a kind together, with as many lanes each as they are worth."""
+"""CSR whose rows are visited by length: rows of a kind together, with as many threads each as they are worth."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CsrVisited(CsrArrays):
 class CsrGg(CsrVisited):
     """CSR with rows sorted by length; each range of lengths has 1 to 32 threads per row and its own launch.
 
-    Rows of up to 2, 4, 8, 16 and 32 entries have 1, 2, 4, 8 and 16 lanes, longer ones 32; `shift` gives all twice as
+    Rows of up to 2, 4, 8, 16 and 32 entries have 1, 2, 4, 8 and 16 threads, longer ones 32; `shift` gives all twice as
     many or half. The paper finds its ranges by measuring: these are our reading. tune=true times the three shifts where
     CuPy holds the matrix. One very long row holds a warp.
     """
@@ -162,8 +162,8 @@ class Acsr(CsrVisited):
 class CsrBins(CsrVisited):
     """CSR with threads per row chosen by each row's own length, and long rows cut into pieces; one launch.
 
-    After ACSR, with the lanes and the pairs of entries of `csr-lanes`. Kinds of too few rows to fill a device join the
-    next longer one; where one kind is left and no row is long, no list is stored. Long rows are cut into pieces, a
+    After ACSR, with the threads and the pairs of entries of `csr-lanes`. Kinds of too few rows to fill a device join
+    the next longer one; where one kind is left and no row is long, no list is stored. Long rows are cut into pieces, a
     block each, whose sums meet in y by atomics; a launch before sets those rows to zero.
     """
 
@@ -180,17 +180,15 @@ class CsrBins(CsrVisited):
         0, "threads per block; 0: as csr-lanes if all rows are in one bin, else 256", choices=(0, 128, 256, 512)
     )
 
-    rows: (
-        Array  # (listed,), int32: the rows that are not in pieces, those of most lanes first; (0,) where all are alike
-    )
-    ends: tuple[int, ...]  # the places after the rows of 32, 16, 8, 4 and 2 lanes
+    rows: Array  # (listed,), int32: the rows that are not in pieces, those of most threads first; (0,) where all are alike
+    ends: tuple[int, ...]  # the places after the rows of 32, 16, 8, 4 and 2 threads
     piece_row: Array  # (pieces,), int32, ascending
     piece_begin: Array  # (pieces,), of row_ptr's type: the first entry
     piece_end: Array  # (pieces,), likewise: the first entry after
 
     @classmethod
     def kinds(cls, a: Csr, long: int) -> dict[int, tuple[int, int, int]]:
-        """By lanes, fewest first: the rows of more than so many entries and up to so many, and how many there are."""
+        """By threads, fewest first: rows with more than so many entries and up to so many, and their number."""
         found = rows_by_length(a, runner(a))
         above = int(a.xp.count_nonzero(a.row_lengths > long)) if a.row_len_max > long else 0
         enough = device_limits(a).multiprocessors * 1024  # threads

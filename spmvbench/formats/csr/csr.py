@@ -34,14 +34,14 @@ class CsrArrays(Format):
 
 
 class CsrByLanes(CsrArrays):
-    """CSR multiplied by groups of threads that share a row: one kernel for every rule that sizes the group.
+    """CSR multiplied by groups of threads per row: one kernel for every rule that sizes the group.
 
     Subclasses give the rule: `lanes_per_row`, and where they do not leave it to the kernel, `entries_per_lane`,
-    `rows_per_group` and `threads_per_block`. The papers' rules size the group for one entry per lane, and are compared
-    with each other in blocks of one size.
+    `rows_per_group` and `threads_per_block`. The papers' rules size the group for one entry per thread, and are
+    compared with each other in blocks of one size.
     """
 
-    entries_per_lane: ClassVar[int] = 1  # that a lane takes at a time: 1 or 2
+    entries_per_lane: ClassVar[int] = 1  # that a thread takes at a time: 1 or 2
 
     @property
     def lanes_per_row(self) -> int:
@@ -107,13 +107,13 @@ class CsrVector(CsrByLanes):
         return self.lanes
 
 
-# Lanes for rows of up to so many entries in the mean, the fastest on an H200 for stencils (7 entries per row), random
-# (2, 4, 12), banded (24, 200, 400) and finite element (27, 77) matrices. A lane takes two entries at a time.
+# Threads for rows of up to so many entries on average, the fastest on an H200 for stencils (7 entries per row), random
+# (2, 4, 12), banded (24, 200, 400) and finite element (27, 77) matrices. A thread takes two entries at a time.
 LANES_BY_MEAN = ((2, 4), (4, 10), (8, 28), (16, 320))
 
 
 def lanes_by_mean(mean: float) -> int:
-    """Lanes for rows of `mean` entries, as LANES_BY_MEAN has them; 32 beyond."""
+    """Threads for rows of `mean` entries, as LANES_BY_MEAN has them; 32 beyond."""
     return next((lanes for lanes, longest in LANES_BY_MEAN if mean <= longest), 32)
 
 
@@ -130,7 +130,7 @@ def threads_by_lanes(lanes: int) -> int:
 class CsrLanes(CsrByLanes):
     """CSR, threads per row by the mean row length; each thread loads two neighbouring entries at once.
 
-    Lanes by the mean row, pairs of entries and blocks are what was fastest on an H200.
+    Threads by the mean row, pairs of entries and blocks are what was fastest on an H200.
     """
 
     key = "csr-lanes"

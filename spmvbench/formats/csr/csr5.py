@@ -12,12 +12,12 @@ from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread,
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.kernels import constant
 
-OMEGA = 32  # lanes of a tile
+OMEGA = 32  # threads of a tile
 SEG_BITS = 5  # of seg_offset
 
 
 def sigma_by_rule(rows: int, nnz: int) -> int:
-    """Entries of a lane, from the mean row length: the authors' rule for NVIDIA GPUs (r, s, t, u = 4, 32, 256, 6)."""
+    """Entries of a thread, from the mean row length: the authors' rule for NVIDIA GPUs (r, s, t, u = 4, 32, 256, 6)."""
     mean = nnz // max(rows, 1)
     if mean <= 32:
         return max(mean, 4)
@@ -40,12 +40,12 @@ def whole_tiles(nnz: int, sigma: int) -> int:
 
 
 def y_offset_bits(sigma: int) -> int:
-    """Bits of a lane's descriptor that y_offset takes: enough for the entries of a tile."""
+    """Bits of a thread's descriptor that y_offset takes: enough for the entries of a tile."""
     return (OMEGA * sigma - 1).bit_length()
 
 
 def packets(sigma: int) -> int:
-    """32-bit words of a lane's descriptor."""
+    """32-bit words of a thread's descriptor."""
     return cdiv(y_offset_bits(sigma) + SEG_BITS + sigma, 32)
 
 
@@ -89,15 +89,15 @@ class Starts(NamedTuple):
         return cls(sigma, tiles, int(before[-1]), rows, entries, before, owner, begins, dirty, slots)
 
     def descriptors(self) -> Array:
-        """(T, packets, 32), uint32: a lane's bits are y_offset, seg_offset and a flag a step, from the highest on."""
+        """(T, packets, 32), uint32: a thread's bits: y_offset, seg_offset and a flag per step, highest first."""
         xp, index = array_module(self.entries), self.entries.dtype.type
         sigma, shape = index(self.sigma), (self.tiles, OMEGA)
         offset_bits, words = y_offset_bits(self.sigma), packets(self.sigma)
         before = xp.searchsorted(self.entries, xp.arange(OMEGA * self.tiles + 1, dtype=index) * sigma, side="left")
-        # Rows that begin in the tile before the lane, but for one at its first entry: that has no slot.
+        # Rows that begin in the tile before the thread, but for one at its first entry: that has no slot.
         y_offset = before[:-1].reshape(shape) - (self.before[:-1] + self.begins[:-1])[:, None]
         y_offset[:, 0] = 0
-        # Lanes between one in which a row begins and the next such; a tile's first lane counts as one.
+        # Threads between one in which a row begins and the next such; a tile's first thread counts as one.
         following = (self.entries[before[1:]] // sigma).reshape(shape) - xp.arange(1, 1 + OMEGA, dtype=index)
         tile_begin = xp.arange(self.tiles, dtype=index)[:, None] * index(OMEGA)
         seg_offset = xp.minimum(following - tile_begin, xp.arange(OMEGA - 1, -1, -1, dtype=index))
@@ -180,9 +180,9 @@ class Csr5(Format):
 
     Work is the same for every warp whatever rows look like. What is after the last whole tile, the tail, stays plain
     CSR; it has no descriptor (the authors' code allocates one and does not use it). kernel=paper runs the authors'
-    steps: y to zero, tiles, calibration of rows that tiles cut, tail. kernel=fast runs them as one: loads of a lane
+    steps: y to zero, tiles, calibration of rows that tiles cut, tail. kernel=fast runs them as one: loads of a thread
     come first, rows within a tile are stored, parts of cut rows are added by atomics, and only cut rows are set to zero
-    before (all of y where some row is empty). seg_offset is stored and checked, but sums over lanes are taken by a
+    before (all of y where some row is empty). seg_offset is stored and checked, but sums over threads are taken by a
     bounded scan: the paper's difference of prefix sums loses digits where rows differ in size. Rows cut into more than
     two parts may get different last bits every time, with either kernel.
     """

@@ -15,9 +15,9 @@ BLOCK = 1024  # threads
 
 
 class LightSpmv(CsrArrays):
-    """CSR and a counter from which whoever is free takes the next rows: no preprocessing balances rows of any length.
+    """CSR with a counter: a free group of threads takes the next rows, which balances rows without preprocessing.
 
-    Lanes a row by the mean row: 2 up to 2 entries, 4 up to 4, 8 up to 64, else a warp, as in the authors' program.
+    Threads per row by the mean row: 2 up to 2 entries, 4 up to 4, 8 up to 64, else a warp, as in the authors' program.
     There are as many blocks of 1024 threads as run at once. A launch before sets the counter to zero.
     """
 

@@ -1,6 +1,6 @@
 """CSR by groups of threads, as the papers after Bell and Garland's sized the group: one kernel, the one of csr.py.
 
-All take one entry per lane, for which their rules are made, in blocks of 128 threads. The rules are those that
+All take one entry per thread, for which their rules are made, in blocks of 128 threads. The rules are those that
 Filippone et al. (2017, section 4.2.1) describe; thresholds and roundings that are not given there are our reading.
 """
 
@@ -14,18 +14,18 @@ from spmvbench.formats.csr.csr import LANES, CsrByLanes
 
 
 def lanes_that_fill(length: float) -> int:
-    """The most lanes, 1 to 32 and a power of two, that a row of `length` entries gives one each."""
+    """The most threads, 1 to 32 and a power of two, that a row of `length` entries gives one each."""
     return max(lanes for lanes in LANES if lanes <= max(length, 1))
 
 
 def lanes_that_hold(length: float) -> int:
-    """The fewest lanes, a power of two, that take a row of `length` entries with one each; 32 for longer rows."""
+    """The fewest threads, a power of two, that take a row of `length` entries with one each; 32 for longer rows."""
     return next((lanes for lanes in LANES if lanes >= length), 32)
 
 
 @register
 class CsrGuoWang(CsrByLanes):
-    """CSR, half a warp per row up to 16 entries in the mean, else a warp.
+    """CSR, half a warp per row up to 16 entries on average, else a warp.
 
     The paper chooses between the two by the matrix and tunes the block; the threshold is our reading: half a warp never
     needs a second pass there.
@@ -139,7 +139,7 @@ class CsrJsr(CsrByLanes):
 
     The survey measures it under the name JSR. What Kepler brought is in the kernel of every rule here: x through the
     read-only cache, sums by shuffles, and a grid as large as the matrix in place of a loop over rows. The rule for the
-    lanes is our reading, that of `csr-rg`, one row a group.
+    threads is our reading, that of `csr-rg`, one row per group.
     """
 
     key = "csr-jsr"

@@ -17,8 +17,8 @@ BLOCKS = (64, 128, 256, 512)
 class CsrAm(CsrByLanes):
     """CSR, threads per row and threads per block tuned by timing, which is part of the conversion.
 
-    Where NumPy holds the matrix nothing can be timed: lanes are as many as hold the mean row there, blocks are 128.
-    What is tried, 1 to 32 lanes in blocks of 128 and then blocks of 64 to 512 for the best, is our reading.
+    If NumPy holds the matrix nothing can be timed: threads are as many as hold the mean row there, blocks are 128.
+    What is tried, 1 to 32 threads in blocks of 128 and then blocks of 64 to 512 for the best, is our reading.
     """
 
     key = "csr-am"

@@ -26,7 +26,7 @@ def flags_dtype(steps: int) -> np.dtype:
 
 
 def steps_for(blocks: int, block_rows: int) -> int:
-    """Blocks a thread: as a block row has in the mean, 4 to 24, for neighbours to read neighbouring x; else 8."""
+    """Blocks per thread: as a block row has on average, 4 to 24, for neighbours to read neighbouring x; else 8."""
     mean = round(blocks / max(block_rows, 1))
     return mean if 4 <= mean <= 24 else 8
 
@@ -156,11 +156,11 @@ class Bccoo(Format):
     delta_col: Array  # likewise, int16: difference from the thread's block before; -32768: see block_col; or empty
     flags: Array  # (T,), uint8, uint16 or uint32: bit j is set where the block row of the thread's block j goes on
     first_row: Array  # (T + 1,), int32: the first block row that ends in a thread or after it
-    need_scan: Array  # (T / group,), uint8: 1 where some thread of the group ends no block row
+    need_scan: Array  # (T / group,), uint8: 1 if some thread of the group ends no block row
     plan: Plan
     block_rows: int  # of all slices
     escapes: int  # columns whose difference does not fit, the threads' first left out
-    fill: float  # share of the stored values that are entries; 1 where nothing is stored
+    fill: float  # share of the stored values that are entries; 1 if nothing is stored
     search_seconds: float  # of the conversion that went into timing candidates
 
     @classmethod
@@ -339,7 +339,7 @@ class Bccoo(Format):
 
 
 def loads_for(values: int, steps: int) -> int:
-    """Steps of a thread that are on their way at a time: as many blocks of so many values as registers hold well."""
+    """Steps of a thread that are in flight: as many blocks of so many values as registers hold well."""
     return min(max(8 >> (values - 1).bit_length(), 1), steps)
 
 

@@ -14,7 +14,7 @@ from spmvbench.formats.dense_blocks.blocks import Shape, shapes
 from spmvbench.formats.dense_blocks.tiled import Cut, Sliced, Tiled
 
 SMALL = (2, 3, 4)  # sides of the squares that are chosen from by their bytes
-LOADS = (1, 2, 3, 4, 6, 9, 12)  # tiles of a lane on their way at a time
+LOADS = (1, 2, 3, 4, 6, 9, 12)  # tiles of a thread in flight
 
 
 def squares(side: int) -> list[Shape]:
@@ -23,7 +23,7 @@ def squares(side: int) -> list[Shape]:
 
 
 def lanes_for(mean: float, c: int) -> int:
-    """Lanes of a block row with so many values in the mean: 8, 16 or 32, at least c, so that each takes two or more."""
+    """Threads per block row with so many values on average: 8, 16 or 32, at least c; each takes two or more."""
     lanes = 8
     while lanes < 32 and (lanes < c or 4 * lanes <= mean):
         lanes *= 2
@@ -31,12 +31,12 @@ def lanes_for(mean: float, c: int) -> int:
 
 
 def loads_for(mean: float, r: int, c: int, lanes: int, workers: int) -> int:
-    """Tiles of a lane on their way at a time: all of a block row with so many in the mean, as far as registers go.
+    """Tiles of a thread in flight: all of a block row with so many on average, as far as registers go.
 
-    On an H200 a block row of 27 tiles of 3 x 3 by 32 lanes runs at 933 GFLOPS with all 9 of a lane, 670 with 4.
+    On an H200 a block row of 27 tiles of 3 x 3 by 32 threads runs at 933 GFLOPS with all 9 of a thread, 670 with 4.
     """
     at_once = max(lanes // (r * c), 1) * workers
-    values = cdiv(r * c, lanes)  # a lane's of a tile
+    values = cdiv(r * c, lanes)  # a thread's of a tile
     fitting = [n for n in LOADS if n * values <= LOADS[-1]] or [1]
     return next((n for n in fitting if n * at_once >= mean), fitting[-1])
 
@@ -44,13 +44,13 @@ def loads_for(mean: float, r: int, c: int, lanes: int, workers: int) -> int:
 class Bcsr(Sliced):
     """Tiles one after the other, and pointers to the first of each block row; see `Tiled`.
 
-    Lanes read the tiles of a block row as one stream, a value each.
+    Threads read the tiles of a block row as one stream, a value each.
     """
 
     family = "BCSR"
 
     def stream(self, x: Array, y: Array, lanes: int, workers: int, block: int) -> Launch:
-        """The launch of y = A x by `workers` groups of `lanes` lanes per block row, in blocks of so many threads."""
+        """The launch of y = A x by `workers` groups of `lanes` threads per block row, in blocks of so many threads."""
         (r, c), (rows, cols) = self.tile, self.shape
         across = block // (lanes * workers)
         loads = loads_for(len(self.values) / max(self.block_rows, 1), r, c, lanes, workers)
@@ -62,7 +62,7 @@ class Bcsr(Sliced):
 
     @property
     def lanes(self) -> int:
-        """Lanes of a block row, by the values that it has in the mean."""
+        """Threads of a block row, by the values that it has on average."""
         return lanes_for(self.values.size / max(self.block_rows, 1), self.tile[1])
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
@@ -93,7 +93,7 @@ class BcsrChoi(Bcsr):
     """Block CSR with tiles of 1 to 4 or 8 rows and columns; a warp reads the tiles of a block row as one stream.
 
     See `Tiled`. The paper chooses r and c by a model of the run time; here those with the fewest bytes are taken. That
-    lanes of a warp share tiles value by value, and that short block rows have 8 or 16 of them, is our reading.
+    threads of a warp share tiles value by value, and that short block rows have 8 or 16 of them, is our reading.
     """
 
     key = "bcsr-choi"

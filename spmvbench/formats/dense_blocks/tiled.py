@@ -132,7 +132,7 @@ class Tiled(Format):
 
     @property
     def detail(self) -> dict[str, Any]:
-        """The tile in use, and the share of the stored values that are entries: 1 where nothing is stored."""
+        """The tile in use, and the share of the stored values that are entries: 1 if nothing is stored."""
         r, c = self.tile
         return {"r": r, "c": c, "fill": self.nnz / self.values.size if self.nnz else 1.0}
 

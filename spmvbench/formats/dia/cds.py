@@ -51,7 +51,7 @@ class Cds(Adding):
 
     @classmethod
     def _chosen(cls, a: Csr, unknowns: int) -> tuple[int, Array]:
-        """Unknowns a node, and the block diagonals. Raises Skip where they divide no rows or columns."""
+        """Unknowns per node, and the block diagonals. Raises Skip if they divide no rows or columns."""
         if unknowns and (a.rows % unknowns or a.cols % unknowns):
             raise Skip(f"{unknowns} unknowns a node do not divide {a.rows} rows and {a.cols} columns")
         divisors = [unknowns] if unknowns else [d for d in range(1, MOST + 1) if not (a.rows % d or a.cols % d)]

@@ -51,7 +51,7 @@ class PatternDiagonals(Adding):
     pattern: Array  # (segments,), int32
     pattern_ptr: Array  # (patterns + 1,), int32
     offset: Array  # (diagonals of all patterns,), int32: col - row, ascending in a pattern
-    values: Array  # (diagonals of all segments, 128), 0 where there is no entry
+    values: Array  # (diagonals of all segments, 128), 0 if there is no entry
 
     @classmethod
     def _lists(cls, a: Csr) -> tuple[Array, dict[str, Array]]:

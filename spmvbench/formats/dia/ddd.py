@@ -178,7 +178,7 @@ class CutDiagonals(Adding):
 
 
 def rest_lanes(rest: Csr, entries: int) -> int:
-    """Lanes for a row of the rest of a matrix of so many entries; 0: by the mean row, as anywhere.
+    """Threads for a row of the rest of a matrix of so many entries; 0: by the mean row, as anywhere.
 
     Where most entries are on dense diagonals and rows of the rest are short, half as many: the rest is on diagonals,
     too, and rows side by side then read x side by side. On an H200 the rest of fem:40:3 takes 15.4 us so in place of

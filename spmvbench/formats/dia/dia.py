@@ -62,7 +62,7 @@ def diagonal_sizes(a: Csr, run: Run | None) -> tuple[Array, Array, Array]:
 
 
 def filled(a: Csr, hack: int, keys: Array) -> Array:
-    """The values of the diagonals that `keys`, ascending, name, (diagonals, hack); 0 where there is no entry."""
+    """The values of the diagonals that `keys`, ascending, name, (diagonals, hack); 0 if there is no entry."""
     values = a.xp.zeros((len(keys), hack), dtype=a.dtype)
     values[a.xp.searchsorted(keys, diagonal_keys(a, hack)), a.row_idx % hack] = a.values
     return values
@@ -142,7 +142,7 @@ class Diagonals(Adding):
     keeps_zeros = False
 
     offset: Array  # (diagonals of all hacks,), int32: col - row, ascending in a hack
-    values: Array  # (diagonals of all hacks, rows of a hack): the entry of each row on each diagonal, 0 where none is
+    values: Array  # (diagonals of all hacks, rows of a hack): the entry of each row on each diagonal, 0 if none is
 
     def _first_row(self, diagonal: Array) -> Array | int:
         """The first row of the hack that each of some diagonals belongs to."""

@@ -87,7 +87,7 @@ class EllRT(SlicedEll):
     """ELLPACK-R with T threads per row: their slots are adjacent, and rows are padded to multiples of 16.
 
     The paper finds T and the threads of a block by a model and by trying, as part of the conversion: here 1 to 32
-    threads per row in blocks of 256, and then blocks of 128 to 1024 for the best, are timed. Where NumPy holds the
+    threads per row in blocks of 256, and then blocks of 128 to 1024 for the best, are timed. If NumPy holds the
     matrix nothing can be timed: T is the smallest that leaves a thread at most 8 entries of a mean row there. What is
     tried, and shuffles for the sums over T threads, where the paper used shared memory, are our reading.
     """
@@ -137,7 +137,7 @@ class Sell(SlicedEll):
     """Slices of rows, each padded to its own longest row and stored column by column.
 
     One long row costs its slice only. The paper tunes S (height) and T by trying, as part of the conversion: here S of
-    32 to 256 rows, with T = 256 / S threads per row, and then T of 1 to 8 for the best S, are timed. Where NumPy holds
+    32 to 256 rows, with T = 256 / S threads per row, and then T of 1 to 8 for the best S, are timed. If NumPy holds
     the matrix nothing can be timed: S is 64 there. What is tried is our reading; the paper may also sort rows first, by
     a heuristic that it does not give (sigma).
     """
@@ -196,7 +196,7 @@ class SellVar(SlicedEll):
 
     @classmethod
     def cuts(cls, a: Csr, price: int, run: Run | None) -> tuple[Array, Array]:
-        """For each 32 rows: the height of the slice that begins there, int32, 0 where none does, and its slots."""
+        """For each 32 rows: the height of the slice that begins there, int32, 0 if none does, and its slots."""
         blocks = cdiv(a.rows, BLOCK)
         xp, groups = a.xp, blocks * (BLOCK // WARP)
         if run is not None:

@@ -21,7 +21,7 @@ class Layout(NamedTuple):
 
     height: int  # C: rows of a slice; 0: all rows, rounded up to a multiple of 32, are one slice
     sigma: int  # rows of a window that is sorted by length; 1: natural order, 0: all rows are one window
-    threads: int  # T: threads that share a row
+    threads: int  # T: threads per row
     align: int  # the width of a slice is a multiple of it
 
 

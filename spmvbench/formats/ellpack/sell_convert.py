@@ -50,9 +50,9 @@ class Slices(NamedTuple):
     slots: int
     height: int  # rows of a slice; 0 where they differ
     lanes: int  # neighbouring slots of a row
-    ptr: Array  # (slices + 1,), int32 or int64: first slot of each slice; empty where all rows are one slice
-    perm: Array  # (rows,), int32: row of each place; empty where rows keep their order
-    first_row: Array  # (slices + 1,), int32: first place of each slice; empty where all have the same height
+    ptr: Array  # (slices + 1,), int32 or int64: first slot of each slice; empty if all rows are one slice
+    perm: Array  # (rows,), int32: row of each place; empty if rows keep their order
+    first_row: Array  # (slices + 1,), int32: first place of each slice; empty if all have the same height
 
     @classmethod
     def whole(cls, a: Csr, *, perm: Array | None = None, align: int = 1, lanes: int = 1) -> Slices:

@@ -33,7 +33,7 @@ def slices_of(a: Csr, sigma: int) -> Slices:
 class Bases(NamedTuple):
     """How the columns of every slice are stored, its positions in parts of the same number, the pieces."""
 
-    columns: Array  # (slices, pieces), int32: the lowest column; -1 where columns differ by too much
+    columns: Array  # (slices, pieces), int32: the lowest column; -1 if columns differ by too much
     wide: Array  # (slices, pieces), int32: positions in 32 bits
     total: int  # of them
 
@@ -120,12 +120,12 @@ class SellLocal(Format):
     )
 
     slice_ptr: Array  # (slices + 1,), int32 or int64: first slot of each slice
-    bases: Array  # (slices, pieces), int32: base column; -1 where columns take 32 bits
+    bases: Array  # (slices, pieces), int32: base column; -1 if columns take 32 bits
     column_ptr: Array  # (slices + 1,): 32 half words before each slice's columns; (0,) where all take 16 bits
     columns: Array  # (slots and 32-bit slots,), uint16: column less its base, 65,535 in padding; or halves of an int32
     values: Array  # (slots,); 0 in padding
     perm: Array  # (rows,), int32: row of each place; (0,) where rows keep their order
-    row_threads: int  # threads that share a row
+    row_threads: int  # threads per row
 
     @classmethod
     def estimate(cls, a: Csr, *, pieces: int, sigma: int, **params: Any) -> int:

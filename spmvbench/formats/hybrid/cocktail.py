@@ -46,7 +46,7 @@ class Point(NamedTuple):
 
     dtype: str  # float64 or float32
     format: str  # a name of FORMATS
-    r: int  # rows of a tile; 1 where there is none
+    r: int  # rows of a tile; 1 if there is none
     c: int
     rows: int
     width: int

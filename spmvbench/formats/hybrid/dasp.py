@@ -17,7 +17,7 @@ PIECE = constant(SOURCE, "PIECE")  # slots of a piece of a long row
 FULL = 24  # entries that a fragment of medium rows has at least
 FEWEST_PAIRS = 128
 LONG_BLOCK = constant(SOURCE, "LONG_BLOCK")  # threads that sum the pieces of a long row
-LOADS = 4  # fragments of medium rows that are on their way at a time
+LOADS = 4  # fragments of medium rows that are in flight
 SHORT = 1, 3, 4, 2  # in this order, after the medium rows
 
 
@@ -153,7 +153,7 @@ class Dasp(Format):
     long_ptr: Array  # (long rows + 1,), int32: first piece of each, of 64 slots
     block_ptr: Array  # (blocks of 8 medium rows + 1,), int32 or int64: first slot of each, after the long rows'
     rest_ptr: Array  # (medium rows + 1,), int32 or int64: first entry after the fragments
-    columns: Array  # (slots,), int32; -1 where a slot has no entry
+    columns: Array  # (slots,), int32; -1 if a slot has no entry
     values: Array  # (slots,)
     classes: Classes  # the same pointers, counts and places of slots
 

@@ -103,7 +103,7 @@ class Hec(Split):
     """The first entries of every row in ELLPACK, the rest of longer rows in CSR.
 
     The width is the one of least cost where an entry of the rest takes `pr` times as long as a slot of the ELLPACK
-    part. The authors measure that ratio on their device; pr=0 times the widths for some ratios where CuPy holds the
+    part. The authors measure that ratio on their device; pr=0 times the widths for some ratios if CuPy holds the
     matrix, and is 20 elsewhere. Rows without a rest are not stored in CSR: our reading, for the survey leaves it open.
     """
 

@@ -48,9 +48,9 @@ class CsrEllMatam(Split):
 
     Three thresholds bound the work of a thread and of a warp and say what is short. That there are three, and that all
     rows may go to one of the two parts, is the survey's; the rest is our reading. A row is short up to a power of two,
-    at least mean and deviation of the lengths, from 4 to 64; a piece has up to 256 entries, and as many lanes as leave
-    each 8; all rows are ELLPACK where the longest has at most 1.25 times the mean, and CSR where less than a tenth of
-    them is short. The pieces of a row meet in y by atomics.
+    at least mean and deviation of the lengths, from 4 to 64; a piece has up to 256 entries, and as many threads as
+    leave each 8; all rows are ELLPACK where the longest has at most 1.25 times the mean, and CSR where less than a
+    tenth of them is short. The pieces of a row meet in y by atomics.
     """
 
     key = "csr-ell-matam"

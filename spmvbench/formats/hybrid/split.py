@@ -60,7 +60,7 @@ class Split(Format):
 
     @classmethod
     def split(cls, a: Csr, **params: Any) -> Iterator[Piece]:
-        """Every entry of the matrix in one of some pieces. Raises Skip where the hybrid cannot hold it."""
+        """Every entry of the matrix in one of some pieces. Raises Skip if the hybrid cannot hold it."""
         raise NotImplementedError
 
     @classmethod

@@ -43,7 +43,7 @@ def at_once(a: Csr, warps: int) -> int:
 class CooLoadBalance(Coo):
     """COO sorted by row, equal shares of entries per warp: a thread keeps its sum until its row changes.
 
-    Only then the warp adds neighbouring lanes of equal rows and gives y one atomic per row. Not the same bits every
+    Only then the warp adds neighbouring threads of equal rows and gives y one atomic per row. Not the same bits every
     time.
     """
 
@@ -72,9 +72,9 @@ class CooLoadBalance(Coo):
 class CsrLoadBalance(CsrArrays):
     """CSR with the row of each warp's first entry: `coo-load-balance` without row indices.
 
-    A warp has several lines on their way, and its lanes look at the ends of as many neighbouring rows at a time. Rows
+    A warp has several lines in flight, and its threads look at the ends of as many neighbouring rows at a time. Rows
     that are within a warp are stored. The paper's rule goes on to 128 times as many warps as the device issues, from
-    2,000,000 entries on; here it ends with 32 times: longer shares, of which more loads are under way, were 19 % faster
+    2,000,000 entries on; here it ends with 32 times: longer shares, of which more loads are in flight, were 19 % faster
     on pde:100 and 25 % on fem:40:3 (f64, H200). Not the same bits every time.
     """
 

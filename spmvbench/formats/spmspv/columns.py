@@ -30,7 +30,7 @@ class Pieces(NamedTuple):
 
 
 def push_lanes(col_lengths: Array) -> int:
-    """Threads that share a column: 1 to 32, a power of two up to the length of an entry's column in the mean."""
+    """Threads that share a column: 1 to 32, a power of two up to the length of an entry's column on average."""
     entries = int(col_lengths.sum())
     return lanes_by_mean(int((col_lengths.astype(np.int64) ** 2).sum()), entries)
 
@@ -81,8 +81,8 @@ class SparseColumns(CscArrays):
 class SpmspvCscAtomic(SparseColumns):
     """Columns of x's entries are scaled and added to y by atomics: plain column-wise SpMSpV.
 
-    y is set to zero first. Lanes a column: the largest power of two up to the mean column length, so a long column
-    keeps its lanes busy long after the others. Not the same bits every time.
+    y is set to zero first. Threads per column: the largest power of two up to the mean column length, so a long column
+    keeps its threads busy long after the others. Not the same bits every time.
     """
 
     key = "spmspv-csc-atomic"
@@ -100,9 +100,9 @@ class SpmspvCscAtomic(SparseColumns):
 class SpmspvCscBlock(SparseColumns):
     """Columns of x's entries are scaled and added to y by atomics; a long column is shared by a whole block.
 
-    The push of spmspv-csc-atomic with several entries of a lane under way at once. Columns of more than 16 entries a
-    lane are left to all threads of their block. Lanes a column: the largest power of two up to the length of the column
-    in which an entry is in the mean, and 32 for an x of few entries. Not the same bits every time.
+    The push of spmspv-csc-atomic with several entries of a thread in flight. Columns of more than 16 entries per
+    thread are left to all threads of their block. Threads per column: the largest power of two up to the length of the
+    column in which an entry is on average, and 32 for an x of few entries. Not the same bits every time.
     """
 
     key = "spmspv-csc-block"

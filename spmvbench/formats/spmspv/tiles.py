@@ -62,14 +62,14 @@ class TileSpmspv(Format):
     """A and x in tiles of nt x nt and nt; tiles of A that meet no entry of x are skipped by one word per tile of x.
 
     Of the tiles that hold entries, a word says which of their columns do, and where each of those begins; an entry is
-    its row in the tile and its value. A warp takes 16 tiles, whatever row they are in: two lanes per tile find the
+    its row in the tile and its value. A warp takes 16 tiles, whatever row they are in: two threads per tile find the
     columns that A and x share, and these alone are multiplied and added to y by atomics. Entries of tiles of a few are
     kept separate, by columns, and pushed. Every run brings x into tiles: a word per tile with a bit for each entry, and
     the entries at their places.
 
     kernel=paper keeps tiles by rows and multiplies all of a tile that meets any entry of x, a warp a row of tiles, two
-    threads per row (nt = 16; else one, and with 64 rows a lane has two), as Algorithm 4 does; extracted entries as COO,
-    a thread per entry. Our reading, of what the paper leaves open: the threshold of very sparse tiles; that the
+    threads per row (nt = 16; else one, and with 64 rows a thread has two), as Algorithm 4 does; extracted entries as
+    COO, a thread per entry. Our reading, of what the paper leaves open: the threshold of very sparse tiles; that the
     beginnings of empty rows are left out; the kernel for what is extracted; that a tile of x stays at its place and its
     word means x_ptr, where the paper packs tiles and marks empty ones with -1; that rows of over 32 tiles are cut. Not
     the same bits every time.
@@ -169,7 +169,7 @@ class TileSpmspv(Format):
         tile_cols, tiles, extracted = cdiv(cols, nt), len(self.tile_col), len(self.extracted_values)
         x_mask, x_tile = xp.empty(tile_cols, self.tile_mask.dtype), xp.empty(tile_cols * nt, dtype)
         by_rows = self.kernel == "paper"
-        gap = tile_cols // max(len(x), 1)  # of empty tiles between two entries of x, and lanes that set their words
+        gap = tile_cols // max(len(x), 1)  # of empty tiles between two entries of x, and threads that set their words
         lanes = 1 if gap < 4 else 8 if gap < 32 else 32
         grid, block = per_thread(max((len(x) + 1) * lanes, cdiv(rows, ZEROS_EACH)), BLOCK)
         args = (np.int32(len(x)), np.int32(rows), np.int32(cols), x.index, x.value, x_mask, x_tile, y)

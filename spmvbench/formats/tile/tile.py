@@ -252,7 +252,7 @@ class TileCsr(Tiled):
 class Plan:
     """What is decided about a matrix before it is packed.
 
-    layout: the tiles to pack. rest: entries that are computed separately, None where there are none. census: what
+    layout: the tiles to pack. rest: entries that are computed separately, None if there are none. census: what
     `detail` says.
     """
 
@@ -382,7 +382,7 @@ class TileDeferredCoo(Tile):
     defer = Parameter(-1, "entries from which it splits; -1: 1.8 million (paper), 0, or never (aug2022)", low=-1)
     rest = Parameter("csr5", "the format of the sparse part", choices=(*REST,))
 
-    sparse: Format | None  # None where the matrix is not split
+    sparse: Format | None  # None if the matrix is not split
 
     @staticmethod
     def _defers(a: Csr, *, preset: str, defer: int, **params: Any) -> bool:

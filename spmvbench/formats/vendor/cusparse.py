@@ -32,7 +32,7 @@ NOT_SUPPORTED = 10  # cusparseStatus_t
 
 @cache
 def _library() -> Any:
-    """The shared library. Raises Skip where it cannot be loaded."""
+    """The shared library. Raises Skip if it cannot be loaded."""
     try:
         from cuda.pathfinder import load_nvidia_dynamic_lib
 
@@ -47,7 +47,7 @@ def _library() -> Any:
 def _call(name: str, *args: Any) -> None:
     """Call a function of the library.
 
-    Raises Skip where the installed library lacks the function or refuses the case, RuntimeError with the function's
+    Raises Skip if the installed library lacks the function or refuses the case, RuntimeError with the function's
     name and the library's words where it fails.
     """
     library = _library()
