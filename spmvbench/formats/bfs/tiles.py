@@ -86,7 +86,7 @@ def masks_of(a: Csr, of_entry: Array, tiles: Array, tile_ptr: Array, chunk_ptr: 
 
 
 class BitTiles(Format):
-    """A pattern as tiles of bits and quads of neighbours: what a search walks along, in one direction."""
+    """A pattern as tiles of bits and quads of neighbours, for one direction of the search."""
 
     rows: Array  # (4 tile rows,), int32: of each its first chunk, its chunks, and bits of the vertices with quads
     tile_cols: Array  # (4 chunks,), int32: tile columns, the last of a row again as padding
@@ -178,12 +178,11 @@ class TileBfs(Format):
 
     The authors' three kernels and their rule: Push-CSC while less than 1 % of the vertices are in the frontier, else
     Push-CSR, and Pull-CSC to the end once no more than half as many vertices are without a level as in the frontier
-    (constants of their program). In an undirected graph the words of
-    rows are those of columns, stored once. Our reading:
-    vertices without neighbours do not count as unvisited; words of a row of tiles are row by row, so that a vertex
-    finds its own side by side; a thread takes four words where the authors' warp takes a vertex; Push-CSR leaves out
-    rows that have a level; one block runs level after level while Push-CSC has little to do. Entries of tiles with no
-    more than `extract` of them are pushed from the frontier's lists, or pulled where that reads less.
+    (constants of their program). In an undirected graph the words of rows are those of columns, stored once. Our
+    reading: vertices without neighbours do not count as unvisited; words of a row of tiles are stored row by row, so
+    that those of a vertex are contiguous; a thread takes four words, while the authors' warp takes a vertex; Push-CSR
+    skips rows that have a level; one block runs several levels while Push-CSC has little to do. Entries of tiles with
+    no more than `extract` of them are pushed from the frontier's lists, or pulled where that reads less.
     """
 
     key = "tile-bfs"

@@ -126,15 +126,14 @@ def chunks_of(a: Csr, blocks: int, most_rows: int) -> int:
 class ColumnSweep(Format):
     """Rows in blocks with their part of y in shared memory; a block reads its entries column by column.
 
-    Where x is read at random, the 32 bytes of a sector are fetched for every 8 that are used, and no kernel in the
-    order of rows passes that rate. Here the threads of a warp read neighbouring columns, several of which share a
-    sector, and all blocks are in the same region of x at the same time. What it costs are additions to y by atomics in
-    shared memory, in any order. An entry takes a place of 32 bits (its row in the block, the low half of its column)
-    and its value, as in CSR; a chunk of 32 entries has the high half of the columns.
+    If x is read at random, a sector of 32 bytes is fetched for every 8 bytes that are used, and no kernel that works
+    row by row exceeds that rate. Here the threads of a warp read neighbouring columns, several of which share a sector,
+    and all blocks are in the same region of x at the same time. Its cost is additions to y by atomics in shared memory,
+    in any order. An entry takes a place of 32 bits (its row in the block, the low half of its column) and its value, as
+    in CSR; a chunk of 32 entries has the high half of the columns.
 
-    For rows of moderate length: where some rows hold much of the matrix, their additions collide. Sums have not the
-    same bits every time. Blocks are equal shares of the entries, one per multiprocessor or several; a row may be in
-    two.
+    It suits rows of moderate length. If few rows hold much of the matrix, their additions collide. Sums are not
+    reproducible. Blocks are equal shares of the entries, one per multiprocessor or several; a row may be in two.
     """
 
     key = "column-sweep"

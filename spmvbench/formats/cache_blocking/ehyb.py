@@ -1,4 +1,4 @@
-"""EHYB: partitions of the matrix's graph whose x fits shared memory, and extra rows for what couples them."""
+"""EHYB: partitions of the matrix's graph whose x fits shared memory, and extra rows for entries between them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Slices(NamedTuple):
 
 
 class ExtraRows(NamedTuple):
-    """What rows have outside of their windows: extra rows of at most `piece` entries, several where it takes them."""
+    """Entries outside of the windows: extra rows of at most `piece` entries, several for a row if needed."""
 
     piece: int
     before: Array  # (n + 1,): extra rows of the places before each
@@ -163,7 +163,7 @@ class Ehyb(Format):
 
     A block copies the x of its partition, the window, into shared memory. Rows are sorted inside the partition by
     their entries there, slices of 32 rows are stored step by step, and warps take slices from a counter that starts
-    again in every product. What is outside of the window makes extra rows with 32-bit columns, also in slices, each
+    again in every product. Entries outside of the window form extra rows with 32-bit columns, also in slices, each
     with the row that it is added to. Square matrices only; best where the graph divides well into partitions, as meshes
     do.
 
@@ -176,9 +176,9 @@ class Ehyb(Format):
     their partition's slices are done, from one counter for all, into an array that a second kernel adds to y. Small
     partitions are joined as the authors' program joins them, for the multiprocessors of the device at hand: our reading
     of a rule that is written for 80. kernel=fast: entries are prefetched; extra rows are summed by the block that
-    owns their row, so that no second kernel has to add them, but for what a block would have beyond its fair share; a
+    owns their row, so that no second kernel has to add them, except for those beyond the block's fair share; a
     row has at most 512 entries in its slice (where the authors' program goes wrong) and 16 in an extra row, more make
-    further ones. Rows of several such may get different last bits every time. 16-bit columns have no sign: windows may
+    further ones. Sums of rows with several extra rows are not reproducible. 16-bit columns have no sign: windows may
     hold more than 32,767 values.
     """
 

@@ -191,8 +191,8 @@ class FastLoad(Blocks):
     first: blocks have a format, 0 shorter than 32, 1 a single row, 2 any other. Sorting x and setting y to zero count
     here; the released program leaves both out of its time. It supports height 1 alone, and keeps the length of each run
     of equal rows, 4 bytes per entry, where threads here compare rows; it takes a run's sum as a difference of prefix
-    sums, which loses digits where rows differ in size. Columns of many different lengths make many short blocks. Not
-    the same bits every time.
+    sums, which loses digits where rows differ in size. Columns of many different lengths make many short blocks. Sums
+    are not reproducible.
     """
 
     key = "fastload"
@@ -299,8 +299,8 @@ class TwoPhase(Format):
     """FastLoad's experiment: products by blocks of sorted columns, then sums by blocks of sorted rows.
 
     All products by the blocks of columns; their rearrangement, which the paper does not count; all sums by the blocks
-    of rows. What the two counted phases take shows what loading side by side could gain. Nobody would multiply so, and
-    its rows enter no ranking: look at the times of its parts. The paper names no height; 8 is our choice.
+    of rows. The times of the two counted phases show what contiguous loads could gain. It is an experiment, not a way
+    to multiply: it is not ranked, and only the kernel breakdown matters. The paper names no height; 8 is our choice.
     """
 
     key = "two-phase"

@@ -22,9 +22,9 @@ class HubCache(Csr5Hub):
     """CSR5 with columns sorted by their number of entries; x of the first columns, the hubs, is in shared memory.
 
     In a power-law matrix few columns hold most entries: on rmat:20:16 20,000 of a million hold 63 %. Blocks stay on
-    their multiprocessor, one each, and fill its shared memory with the hubs' x once; an entry whose column is among
-    them needs nothing of x from beyond. The storage is csr5-hub's, and so is bringing x into the order of the columns,
-    within the product.
+    their multiprocessor, one each, and fill its shared memory with the hubs' x once; an entry in one of these columns
+    reads x from there. The storage is csr5-hub's, and so is bringing x into the order of the columns, within the
+    product.
     """
 
     key = "hub-cache"

@@ -1,6 +1,6 @@
-"""Partitions of a square matrix's graph, made on the host and kept: in memory for the matrix at hand, on disk for good.
+"""Partitions of a square matrix's graph, made on the host and cached in memory and on disk.
 
-The graph has a vertex a row and an edge wherever an entry, or its mirror, couples two rows.
+The graph has a vertex per row, and an edge for every entry, or its transpose, that couples two rows.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ class Scoo(Format):
     where a slice has few rows. The authors choose the copies for one region of rows after the other, from the lengths
     there, and sort rows where lengths differ much. Here slices that are even in rows and entries have few rows where
     rows are long, a row that is longer than a slice is in several, which add it to y, and rows keep their order: our
-    reading. Slices are as many as run at once, three a multiprocessor, or a multiple of that. Sums have not the same
-    bits every time.
+    reading. Slices are as many as run at once, three per multiprocessor, or a multiple of that. Sums are not
+    reproducible.
     """
 
     key = "scoo"

@@ -1,4 +1,4 @@
-"""BRO-HYB and its successors: HYB whose parts are packed."""
+"""BRO-HYB and its successors: HYB with bit-packed parts."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class CooFlat(Coo):
     """COO, equal shares of entries per warp; runs of one row are summed, and a second kernel adds parts of cut rows.
 
     kernel=paper: a thread takes one entry at a time, as the report's. fast: 8 neighbouring ones. The last batch is
-    masked (CUSP finishes it with one thread). The same bits every time.
+    masked (CUSP finishes it with one thread). Sums are reproducible.
     """
 
     key = "coo-flat"

@@ -65,7 +65,7 @@ class CscArrays(Format):
 class CscByLanes(CscArrays):
     """CSC multiplied by groups of threads that share a column and add its products to y by atomics.
 
-    Subclasses give the rule that sizes the group: `lanes_per_column`. Not the same bits every time.
+    Subclasses give the number of threads: `lanes_per_column`. Sums are not reproducible.
     """
 
     @property
@@ -88,7 +88,7 @@ class CscAtomic(CscByLanes):
     """CSC; x is read once and in order, and products are added to y by atomics.
 
     The modern way to multiply CSC; the survey's own kernels (csc-scalar, csc-vector) collect products instead. Threads
-    a column: the largest power of two up to the mean column length. Not the same bits every time.
+    per column: the largest power of two up to the mean column length. Sums are not reproducible.
     """
 
     key = "csc-atomic"
@@ -131,8 +131,8 @@ class CscThread(CscByLanes):
 class CscCollected(CscByLanes):
     """CSC whose products go to a temporary array of nnz values, from which rows collect them: no atomics.
 
-    Holds besides CSC where the entries of every row are in it. The survey says no more of the second step than that
-    its reads are irregular; that the places are stored is our choice. The same bits every time.
+    It also stores where the entries of every row are in CSC. The survey says no more of the second step than that
+    its reads are irregular; that the places are stored is our choice. Sums are reproducible.
     """
 
     survey_name = "CSC optimization"

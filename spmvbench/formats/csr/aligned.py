@@ -15,7 +15,8 @@ class CsrAligned(CsrByLanes):
     """CSR, every row padded to a multiple of `multiple` entries; empty rows stay empty.
 
     Padding repeats the row's last column with the value 0, and no row has a column twice: stored zeros can be
-    distinguished from it and the kernel need not. An infinite x makes NaN of it where the row's sum is infinite.
+    distinguished from it, and the kernel needs no test. If x is infinite there and the row's sum is infinite, padding
+    makes it NaN.
     """
 
     multiple: ClassVar[int]

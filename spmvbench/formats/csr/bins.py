@@ -1,4 +1,4 @@
-"""CSR whose rows are visited by length: rows of a kind together, with as many threads each as they are worth."""
+"""CSR with rows visited in order of length: rows of similar length together, with threads per row by their length."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ class Acsr(CsrVisited):
 
     Bin b holds the rows of more than 2^(b-1) and up to 2^b entries, in their order, and gives each 2^(b-1) threads, a
     launch a bin. The paper has rows of bins above `bin_max`, the longest `row_max` of them, by dynamic parallelism: a
-    grid of its own that the device launches for each. Here they are cut into pieces of `piece` entries at conversion, a
-    block each, whose sums meet in y by atomics; programs that NVRTC compiles cannot launch others. No matrix is moved:
-    the arrays of CSR stay as they are.
+    grid of its own that the device launches for each. Here they are cut into pieces of `piece` entries at conversion,
+    one block each, and their sums are added to y by atomics, because kernels that NVRTC compiles cannot launch others.
+    No matrix is moved: the arrays of CSR stay as they are.
     """
 
     key = "acsr"
@@ -162,9 +162,9 @@ class Acsr(CsrVisited):
 class CsrBins(CsrVisited):
     """CSR with threads per row chosen by each row's own length, and long rows cut into pieces; one launch.
 
-    After ACSR, with the threads and the pairs of entries of `csr-lanes`. Kinds of too few rows to fill a device join
-    the next longer one; where one kind is left and no row is long, no list is stored. Long rows are cut into pieces, a
-    block each, whose sums meet in y by atomics; a launch before sets those rows to zero.
+    After ACSR, with the threads and the pairs of entries of `csr-lanes`. A bin with too few rows to fill a device joins
+    the next longer one. If one bin is left and no row is long, no list is stored. Long rows are cut into pieces, a
+    block each, and their sums are added to y by atomics. A first launch sets those rows to zero.
     """
 
     key = "csr-bins"
@@ -180,7 +180,7 @@ class CsrBins(CsrVisited):
         0, "threads per block; 0: as csr-lanes if all rows are in one bin, else 256", choices=(0, 128, 256, 512)
     )
 
-    rows: Array  # (listed,), int32: the rows that are not in pieces, those of most threads first; (0,) where all are alike
+    rows: Array  # (listed,), int32: rows that are not in pieces, most threads first; (0,) if all are alike
     ends: tuple[int, ...]  # the places after the rows of 32, 16, 8, 4 and 2 threads
     piece_row: Array  # (pieces,), int32, ascending
     piece_begin: Array  # (pieces,), of row_ptr's type: the first entry

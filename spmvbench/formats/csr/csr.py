@@ -36,7 +36,7 @@ class CsrArrays(Format):
 class CsrByLanes(CsrArrays):
     """CSR multiplied by groups of threads per row: one kernel for every rule that sizes the group.
 
-    Subclasses give the rule: `lanes_per_row`, and where they do not leave it to the kernel, `entries_per_lane`,
+    Subclasses give the rule: `lanes_per_row`, and optionally `entries_per_lane`,
     `rows_per_group` and `threads_per_block`. The papers' rules size the group for one entry per thread, and are
     compared with each other in blocks of one size.
     """
@@ -130,7 +130,7 @@ def threads_by_lanes(lanes: int) -> int:
 class CsrLanes(CsrByLanes):
     """CSR, threads per row by the mean row length; each thread loads two neighbouring entries at once.
 
-    Threads by the mean row, pairs of entries and blocks are what was fastest on an H200.
+    The rules for threads, pairs of entries and block sizes are the fastest on an H200.
     """
 
     key = "csr-lanes"

@@ -183,8 +183,8 @@ class Csr5(Format):
     steps: y to zero, tiles, calibration of rows that tiles cut, tail. kernel=fast runs them as one: loads of a thread
     come first, rows within a tile are stored, parts of cut rows are added by atomics, and only cut rows are set to zero
     before (all of y where some row is empty). seg_offset is stored and checked, but sums over threads are taken by a
-    bounded scan: the paper's difference of prefix sums loses digits where rows differ in size. Rows cut into more than
-    two parts may get different last bits every time, with either kernel.
+    bounded scan: the paper's difference of prefix sums loses digits where rows differ in size. Sums of rows cut into
+    more than two parts are not reproducible, with either kernel.
     """
 
     key = "csr5"

@@ -27,7 +27,7 @@ def tile_rows(row_ptr: Array, tile: int) -> Array:
 
 
 class Merged(CsrArrays):
-    """CSR by tiles of block x items merge steps: what the paper's launches and ours share."""
+    """CSR in tiles of block x items merge steps: the part that both keys share."""
 
     items: ClassVar[Parameter]
     block: ClassVar[Parameter]
@@ -54,8 +54,8 @@ class MergeCsr(Merged):
     """CSR by the merge path: equal shares of row ends plus entries, whatever the row lengths.
 
     A block takes a tile of block x items steps, a thread of it `items`. Every product searches the tiles' first rows,
-    sums the tiles, and adds the carries of rows that tiles cut: nothing is stored beyond CSR. Rows cut into more
-    than two parts may get different last bits every time (the paper's own fix-up for single precision has that too).
+    sums the tiles, and adds the carries of rows that tiles cut: nothing is stored beyond CSR. Sums of rows cut into
+    more than two parts are not reproducible (nor are they with the paper's fix-up in single precision).
     """
 
     key = "merge-csr"
@@ -94,7 +94,7 @@ class CsrMergeTiles(Merged):
     The tiles of `merge-csr`, searched once, at conversion (4 bytes per tile). Threads load pairs of entries, all of
     theirs at once; each row is summed by as many threads as there are, and the merge is walked only where a row is long
     compared with the others of the tile. The parts of cut rows are added to y by atomics, after y is set to zero in
-    them: rows cut into more than two parts may get different last bits every time.
+    them. Sums of rows cut into more than two parts are not reproducible.
     """
 
     key = "csr-merge-tiles"

@@ -1,4 +1,4 @@
-"""CSR by groups of threads, as the papers after Bell and Garland's sized the group: one kernel, the one of csr.py.
+"""CSR with threads per row by the rules of papers after Bell and Garland's; the kernel is that of csr.py.
 
 All take one entry per thread, for which their rules are made, in blocks of 128 threads. The rules are those that
 Filippone et al. (2017, section 4.2.1) describe; thresholds and roundings that are not given there are our reading.

@@ -41,7 +41,7 @@ class Plan(NamedTuple):
 
 
 class Deal(NamedTuple):
-    """What block CSR becomes: blocks distributed to threads, block rows given by bits."""
+    """Blocks of block CSR distributed to threads, with block rows given by bits."""
 
     plan: Plan
     threads: int
@@ -347,9 +347,9 @@ def loads_for(values: int, steps: int) -> int:
 class PlainBccoo(Bccoo):
     """Dense h x w blocks in equal shares per thread; one bit per block instead of a row index, 16-bit columns.
 
-    See `Bccoo`. The authors' tuner takes seconds on every matrix; tune=true does what it keeps of its search, as part
-    of the conversion. Without it the shape goes by the bytes and the blocks per thread by the mean block row, in groups
-    of 256. The paper has single precision alone.
+    See `Bccoo`. The authors' tuner takes seconds on every matrix; tune=true runs the last part of its search during the
+    conversion. Otherwise the shape is chosen by bytes, and the blocks per thread by the mean block row, in groups of
+    256. The paper has single precision only.
     """
 
     key = "bccoo"
@@ -395,7 +395,7 @@ def sliced_by_kernels(a: Csr, slices: int, width: int, height: int, run: Run) ->
 class BccooPlus(Bccoo):
     """BCCOO of vertical slices of the matrix, one below the other; a second kernel adds their parts of y.
 
-    See `Bccoo`. A slice touches its own part of x alone. Column indices stay those of the whole matrix. Slices are
+    See `Bccoo`. A slice reads only its own part of x. Column indices stay those of the whole matrix. Slices are
     filled up to a multiple of 12 rows, for blocks of any height.
     """
 

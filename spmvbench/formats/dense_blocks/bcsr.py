@@ -1,4 +1,4 @@
-"""Block CSR: one storage of dense tiles, for the names that differ in who multiplies them; and blocked COO."""
+"""Block CSR: one storage of dense tiles for several names with different kernels; and blocked COO."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def loads_for(mean: float, r: int, c: int, lanes: int, workers: int) -> int:
 class Bcsr(Sliced):
     """Tiles one after the other, and pointers to the first of each block row; see `Tiled`.
 
-    Threads read the tiles of a block row as one stream, a value each.
+    Threads read the tiles of a block row as one stream, one value each.
     """
 
     family = "BCSR"
@@ -114,7 +114,7 @@ class BcsrChoi(Bcsr):
 class BcsrXu(Bcsr):
     """Block CSR with two warps per block row, which share x in the L1 cache (our reading).
 
-    See `Tiled`. The paper was not available; small square tiles by their bytes are ours.
+    See `Tiled`. The paper was not available; small square tiles, chosen by bytes, are our reading.
     """
 
     key = "bcsr-xu"
@@ -168,7 +168,7 @@ class BcsrVerschoor(Bcsr):
 class BcsrBuatois(Tiled):
     """Block CSR, one thread per block row: tiles of 2 x 2 or 4 x 4 and their x are loaded as vectors.
 
-    See `Tiled`. Begin and end of a block row are side by side, to be had in one load.
+    See `Tiled`. Begin and end of a block row are adjacent, so that one load reads both.
     """
 
     key = "bcsr-buatois"
@@ -211,8 +211,8 @@ class BcsrBuatois(Tiled):
 class Bcoo(Tiled):
     """Blocked COO: dense tiles with a row and a column index each; tiles of one row are added by atomics (our reading).
 
-    See `Tiled`. The survey has the name alone: the storage is the textbooks', the kernel ours. Where r or c is 0, both
-    are chosen among 1, 2, 3, 4, 6 and 8 for the fewest bytes.
+    See `Tiled`. The survey gives only the name: the storage is that of textbooks, the kernel this project's. Where r or
+    c is 0, both are chosen among 1, 2, 3, 4, 6 and 8 for the fewest bytes.
     """
 
     key = "bcoo"

@@ -22,7 +22,7 @@ class BinBcsr(Adding, Sliced):
 
     A bin is as long as its longest row, whatever block rows it cuts; a thread takes a row. In storage that is blocked
     sliced ELLPACK with tiles of 1 x `block`, see `Tiled`, whose rows all have the tiles of their block row. The paper
-    was not available: the side (2, 3 or 4 by the bytes) and that the diagonal stays among the blocks are ours.
+    was not available: the side (2, 3 or 4 by the bytes) and that the diagonal stays among the blocks are our reading.
     """
 
     key = "bin-bcsr"

@@ -1,4 +1,4 @@
-"""Small dense blocks that may begin in any column, in strips of rows; what is in no such block in ELLPACK."""
+"""Small dense blocks that may begin in any column, in strips of rows; all other entries in ELLPACK."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Cover(NamedTuple):
 class Sweep:
     """The blocks of r x c that a sweep closes and that have at least `fewest` entries.
 
-    By array operations, or where `run` is given by kernels; run: runs a launch on the arrays of the matrix.
+    By array operations, or by kernels if `run` is given. run: runs a launch on the arrays of the matrix.
     """
 
     def __init__(self, a: Csr, r: int, c: int, fewest: int, run: Run | None):
@@ -188,7 +188,7 @@ class BcooBcsr(Split):
     Blocks have a row and a column index each, as in blocked COO, and strips of them a pointer, as in block CSR. In
     every block row a sweep closes a block at the first column that is not covered, and keeps it where its entries
     alone would take more bytes. The paper was not available: the sweep in place of its dynamic programming, the shapes
-    and that the one with the fewest bytes is taken are ours.
+    and the choice of the fewest bytes are our reading.
     """
 
     key = "bcoo-bcsr"

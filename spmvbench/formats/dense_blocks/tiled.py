@@ -35,9 +35,9 @@ class Cut(NamedTuple):
 class Tiled(Format):
     """Dense tiles of r x c in slices of block rows, in the order of blocks.py; a subclass says how they are found.
 
-    One block column means the r * c values of a tile, so that a value of a matrix of small dense blocks takes
-    little more than itself. A tile is stored whole: where blocks are not dense, zeros fill it, and a stored zero cannot
-    be distinguished from them.
+    One block column index serves the r * c values of a tile, so that an entry of a matrix of small dense blocks takes
+    little more than its value. A tile is stored whole: where blocks are not dense, zeros fill it, and a stored zero
+    cannot be distinguished from them.
     """
 
     keeps_zeros = False

@@ -31,10 +31,10 @@ def block_diagonal(a: Csr, unknowns: int) -> Array:
 class Cds(Adding):
     """Block diagonals of a grid with several unknowns per node, stored as vectors over all rows.
 
-    A finite element matrix with 3 unknowns a node takes 1.12 values per entry so where `dia` takes 1.58. unknowns=0
-    takes the divisor of rows and columns, up to 16, that stores the fewest bytes: our reading, for the authors' program
-    is told. With one unknown it is `dia`. The authors' kernel tests no bounds, the texture cache gives zeros beyond x;
-    here a block is tested as a whole. A stored zero cannot be distinguished from padding, so decoding leaves it out.
+    A finite element matrix with 3 unknowns per node takes 1.12 values per entry, `dia` 1.58. unknowns=0 takes the
+    divisor of rows and columns, up to 16, that stores the fewest bytes: our reading, because the authors' program takes
+    it as input. With one unknown it is `dia`. The authors' kernel tests no bounds, the texture cache gives zeros beyond
+    x; here a block is tested as a whole. A stored zero cannot be distinguished from padding, so decoding leaves it out.
     """
 
     key = "cds"

@@ -220,8 +220,8 @@ class Ddd(Split):
 class DddNaive(Ddd):
     """Dense diagonals at their exact length; other entries in CSR of the rows that have any.
 
-    Every row looks at every dense diagonal and tests whether it is on it. Which diagonals are dense, the survey does
-    not say; here those are that take fewer bytes so than as entries: our reading. A stored zero on one cannot be
+    Every row tests every dense diagonal. Which diagonals are dense, the survey does
+    not say; here those that take fewer bytes than their entries: our reading. A stored zero on one cannot be
     distinguished from padding, so decoding leaves it out.
     """
 
@@ -236,10 +236,10 @@ class DddNaive(Ddd):
 class DddSplit(Ddd):
     """Dense diagonals, cut where one of them begins or ends; other entries in CSR of the rows that have any.
 
-    Between two cuts the same diagonals are there for every row, and no row asks which. A thread has two rows, so where
+    Between two cuts all rows have the same diagonals, so no row tests them. A thread has two rows, so where
     rows between two cuts are odd in number, each diagonal there has a place of padding. Which diagonals are dense and
     how blocks are between the cuts, the survey does not say: our reading. A stored zero on a dense diagonal cannot be
-    told from padding, so decoding leaves it out.
+    distinguished from padding, so decoding leaves it out.
     """
 
     key = "ddd-split"

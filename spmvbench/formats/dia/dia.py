@@ -158,7 +158,7 @@ class Diagonals(Adding):
 class Dia(Diagonals):
     """One dense array per nonempty diagonal and no column indices: about 8 bytes per entry for a stencil.
 
-    Impossible where entries scatter: a random matrix has nearly rows + cols diagonals. A stored zero cannot be
+    Impossible if entries are scattered: a random matrix has nearly rows + cols diagonals. A stored zero cannot be
     distinguished from padding, so decoding leaves it out. All rows are one hack, rounded up to a multiple of 32.
     """
 
@@ -196,8 +196,8 @@ class Hdi(Diagonals):
     Padding stays small where diagonals come and go along the matrix, but a scattered entry still takes 32 slots. In
     double precision the grids pde:60, pde:80 and pde:100 take 8.20, 8.18 and 8.17 bytes per entry. The PSBLAS library
     allocates as many offsets as it has values, not one per diagonal, and then takes 12.10, 12.07 and 12.06, as in Table
-    9 of Filippone et al. (2017): footprint=psblas stores that array, and runs no different. A stored zero cannot be
-    told from padding, so decoding leaves it out.
+    9 of Filippone et al. (2017): footprint=psblas stores that array; the kernel is the same. A stored zero cannot be
+    distinguished from padding, so decoding leaves it out.
     """
 
     key = "hdi"

@@ -71,7 +71,7 @@ class EllR(SlicedEll):
 class EllRP(SlicedEll):
     """ELLPACK-R with all rows sorted by length, so that the rows of a warp end together.
 
-    As much is stored as before. The paper does not say how y comes back to its order; here the kernel scatters it.
+    It stores as much as ELLPACK-R. The paper does not say how y is reordered; here the kernel scatters it.
     """
 
     key = "ell-rp"
@@ -339,8 +339,8 @@ class SellP(SlicedEll):
 class EllWarp(SlicedEll):
     """Slices of 32 rows after a sort of all rows by length; empty rows are not stored.
 
-    The paper's first kernel (K1); `ell-warp-k2` is the second. Next to no padding, but x and y are read and written out
-    of order.
+    The paper's first kernel (K1); `ell-warp-k2` is the second. It has almost no padding, but x and y are read and
+    written out of order.
     """
 
     key = "ell-warp"

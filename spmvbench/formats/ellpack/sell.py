@@ -17,7 +17,7 @@ from spmvbench.formats.ellpack.sell_convert import WARP, Slices, fill, sorted_ro
 
 
 class Layout(NamedTuple):
-    """What the parameters of a name come to for one matrix."""
+    """The parameters of a name, resolved for one matrix."""
 
     height: int  # C: rows of a slice; 0: all rows, rounded up to a multiple of 32, are one slice
     sigma: int  # rows of a window that is sorted by length; 1: natural order, 0: all rows are one window

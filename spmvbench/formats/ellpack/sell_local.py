@@ -92,16 +92,16 @@ class SellLocal(Format):
 
     A slice has one base, or two, for the first and second half of its positions, where one often does not reach:
     columns of a row ascend, so each half spans less. Columns that still differ by 65,535 or more are stored in 32 bits,
-    piece by piece: any matrix fits, and none loses a bit. 2 bytes per entry are saved wherever 16 bits suffice, of 12
-    in double precision. Storing lower and upper halves of the others separately would leave one loop for all, but take
-    three loads a slot: 248 against 256 GFLOPS (uniform:1048576:12, f64, H200).
+    piece by piece: any matrix fits, and all columns are exact. 2 bytes per entry are saved wherever 16 bits suffice, of
+    12 in double precision. Storing lower and upper halves of the others separately would leave one loop for all, but
+    take three loads per slot: 248 against 256 GFLOPS (uniform:1048576:12, f64, H200).
 
-    Rows keep their order, and with it what they share of x, unless that pads them by more than a quarter: then they are
+    Rows keep their order, which keeps the locality of x, unless that pads them by more than a quarter: then they are
     sorted as in `sell-c-sigma`.
 
     The idea of short local columns is EHYB's, which partitions and reorders the matrix for it and puts each part's x in
-    shared memory; here none does. Staging x too was tried on the banded matrix, whose slices have the compactest x,
-    and lost: 1059 against 1165 GFLOPS (band:1048576:24:2000, f32, H200); the L1 cache does as well.
+    shared memory; this format does not. Staging x in shared memory too was slower on the banded matrix, whose slices
+    need the most compact x: 1059 against 1165 GFLOPS (band:1048576:24:2000, f32, H200); the L1 cache does as well.
     """
 
     key = "sell-local"

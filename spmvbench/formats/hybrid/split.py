@@ -17,7 +17,7 @@ class Made(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Some of a matrix's entries and the format that is to hold them, with parameters other than its defaults."""
+    """Some of a matrix's entries, the format that stores them, and its parameters that are not defaults."""
 
     name: str
     format: type[Format]

@@ -82,9 +82,9 @@ class AlignedCoo(Format):
 
     No thread has more than L entries: longer rows are cut, shorter ones share a thread, long and short alternately as
     they fit. Threads are sorted by what they hold, and those of a warp filled up to its longest by zeros in the
-    thread's last place. Rows in several threads are added to y by atomics, so they may get different last bits every
-    time. The survey says no more than that threads get equal shares and that a heuristic chooses: packing, sorting and
-    L are our reading.
+    thread's last place. Rows in several threads are added to y by atomics, so their sums are not reproducible. The
+    survey says no more than that threads get equal shares and that a heuristic chooses: packing, sorting and L are our
+    reading.
     """
 
     key = "aligned-coo"

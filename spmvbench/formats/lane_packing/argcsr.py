@@ -53,10 +53,10 @@ class Groups(NamedTuple):
 class ArgCsr(Format):
     """Groups of rows per thread block; threads are distributed to the rows in proportion to their lengths.
 
-    Every row has a thread at least. Its entries are distributed to its threads in turn, all threads of a group have
-    as many slots as its longest, and partial sums meet in shared memory. A row has a block's threads at most: a very
-    long one makes its group long. How many threads a block has and who gets those that are left over (all rows alike,
-    then the longest) is our reading, and that a warp sums up a row of more than 32 threads.
+    Every row has a thread at least. Its entries are distributed to its threads in turn, all threads of a group have as
+    many slots as its longest, and partial sums meet in shared memory. A row has a block's threads at most: a very long
+    one makes its group long. The number of threads per block and the assignment of threads that are left over (all rows
+    alike, then the longest) are our reading, as is that a warp sums a row of more than 32 threads.
     """
 
     key = "argcsr"

@@ -53,8 +53,8 @@ class Strips(NamedTuple):
 class BiEll(Format):
     """Strips of 32 rows sorted by length; when half of the rows are finished, their threads join the other half.
 
-    The last row that goes on has all 32 threads. What threads of a row have is summed by shuffles, where the authors
-    used shared memory.
+    The last row that goes on has all 32 threads. Partial sums of a row are added by shuffles; the authors used shared
+    memory.
     """
 
     key = "biell"

@@ -89,9 +89,9 @@ def longest_of(lengths: Array, group: int) -> Array:
 class LaneTiles(Format):
     """Tiles of steps x 32 slots, a warp each. A lane has slots of one row, neighbouring lanes may share one.
 
-    What lanes of a row have is summed by shuffles; rows in several tiles are added to y by atomics, so they may get
-    different last bits every time. y is set to zero where it needs to be: in those rows, or everywhere if there are
-    rows without entries, which have no lane. Subclasses say which lanes take what.
+    Partial sums of a row are added by shuffles; rows in several tiles are added to y by atomics, so their sums are
+    not reproducible. y is set to zero where it needs to be: in those rows, or everywhere if there are rows without
+    entries, which have no lane. Subclasses assign entries to lanes.
     """
 
     family = "ELLPACK"
@@ -184,7 +184,7 @@ class AdEll(LaneTiles):
     A row, or each of the near equal parts of one that is too long for a warp, takes as many lanes as hold it, none with
     more than a tenth above the mean row's entries; rows fill warps in their order, and each warp's lanes are then
     distributed again for the fewest steps. The loop is unrolled once, twice, 4 or 8 times, by the warp's steps. The
-    paper has nothing to tune; the entries that a lane is meant to have, after TNL's program, are our reading.
+    paper has nothing to tune; the target number of entries per lane, taken from TNL's program, is our reading.
     """
 
     key = "adell"

@@ -98,7 +98,7 @@ class Vcsr(Split):
 
     Rows are sorted in windows alone, so a step has entries of a slice's first rows, and nothing is padded; align=4
     begins every step at a multiple of 4 slots, as the paper's interleaved variant. Rows of more than `longest` entries
-    are cut into even pieces for the threads of a warp, added by atomics. Windows, alignment and what becomes of long
+    are cut into even pieces for the threads of a warp, added by atomics. Windows, alignment and the treatment of long
     rows are our reading of the paper's abstract.
     """
 

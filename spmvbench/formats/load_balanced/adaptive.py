@@ -42,7 +42,7 @@ def row_blocks(a: Csr, entries: int, regions: bool = False) -> Array:
 
 
 class RowBlocks(Tiled):
-    """CSR and the first row of each block of rows. Subclasses say what a block does with a row longer than it holds."""
+    """CSR and the first row of each block of rows. Subclasses handle rows that are too long for a block."""
 
     reference = "Greathouse & Daga, SC'14"
     vector: ClassVar[bool]  # whether all threads add up what they have of such a row
@@ -75,8 +75,8 @@ class RowBlocks(Tiled):
 class CsrStream(RowBlocks):
     """CSR in blocks of rows that fill shared memory: products are written to it, then one thread sums each row.
 
-    A row longer than it comes in passes, summed by one thread: so the kernel takes every matrix. The survey gives a
-    fixed number of entries to a warp: block=32.
+    A longer row is processed in passes and summed by one thread, so that the kernel takes every matrix. The survey
+    gives a fixed number of entries to a warp: block=32.
     """
 
     key = "csr-stream"
@@ -90,7 +90,7 @@ class CsrStream(RowBlocks):
 class CsrAdaptive(RowBlocks):
     """CSR in blocks of rows that fill shared memory; one thread per row, or a whole block for a long row.
 
-    csr-stream where blocks have several rows, the vector kernel where a row is alone in its block.
+    It is csr-stream in blocks of several rows, and the vector kernel in blocks of one row.
     """
 
     key = "csr-adaptive"
@@ -101,7 +101,7 @@ class CsrAdaptive(RowBlocks):
 
 
 class CutRowBlocks(Tiled):
-    """CSR by blocks of rows, the longest rows in several: what the paper's launch and ours share."""
+    """CSR by blocks of rows, the longest rows in several: the part that both keys share."""
 
     block: ClassVar[Parameter]
 
@@ -158,7 +158,7 @@ class CsrAdaptiveL(CutRowBlocks):
 
     Blocks end where regions of long rows begin or end. Parts of a row are added to y by atomics, after a launch that
     sets those rows to zero; clSPARSE has the blocks of a row wait for the first of them. A block holds its first entry
-    in place of the number of its part. Rows in parts may get different last bits every time.
+    in place of the number of its part. Sums of rows in parts are not reproducible.
     """
 
     key = "csr-adaptive-l"

@@ -20,7 +20,7 @@ class CsrFlat(SearchedTiles):
 
     Every product finds the rows in which the blocks begin, a thread per row; nothing is stored beyond CSR. Parts of
     rows that blocks share are added to y by atomics, all other rows stored, where the authors' kernel adds every row:
-    not the same bits every time. The method's third part, which chooses among kernels, stores nothing of its own and
+    sums are not reproducible. The method's third part, which chooses among kernels, stores nothing of its own and
     has no key.
     """
 
@@ -58,9 +58,9 @@ class CsrFlat(SearchedTiles):
 class CsrLineEnhance(Tiled):
     """CSR in blocks of equally many rows; their entries go through shared memory in rounds.
 
-    A thread or a few keep a row's sum and add what every round has of the row, while the next round's entries are on
-    their way. A long row keeps one block busy. The default sizes were 1.7 times as fast on pde:100 as the paper's rule
-    with block=512, and nowhere more than 1 % slower (f64, H200).
+    One or a few threads keep a row's sum and add the row's entries of every round, while the next round's entries are
+    on their way. A long row keeps one block busy. The default sizes were 1.7 times as fast on pde:100 as the paper's
+    rule with block=512, and nowhere more than 1 % slower (f64, H200).
     """
 
     key = "csr-line-enhance"

@@ -17,9 +17,9 @@ class Hola(SearchedTiles):
     """CSR in equal shares of entries per block and per thread; row ends become bits for a segmented sum.
 
     Every product finds the rows in which blocks begin, a thread per row; nothing is stored beyond CSR. A block within
-    one row is a plain sum; else sums that threads leave open meet by a scan over the block, where the authors' kernel
+    one row is a plain sum; otherwise open sums of threads are combined by a scan over the block; the authors' kernel
     chooses between a scan over warps and atomics in shared memory. A block's first and last row are added to y by
-    atomics, the others stored: not the same bits every time.
+    atomics, the others stored: sums are not reproducible.
     """
 
     key = "hola"

@@ -43,8 +43,8 @@ def at_once(a: Csr, warps: int) -> int:
 class CooLoadBalance(Coo):
     """COO sorted by row, equal shares of entries per warp: a thread keeps its sum until its row changes.
 
-    Only then the warp adds neighbouring threads of equal rows and gives y one atomic per row. Not the same bits every
-    time.
+    Then the warp adds the sums of neighbouring threads with equal rows, and adds to y by one atomic per row. Sums are
+    not reproducible.
     """
 
     key = "coo-load-balance"
@@ -75,7 +75,7 @@ class CsrLoadBalance(CsrArrays):
     A warp has several lines in flight, and its threads look at the ends of as many neighbouring rows at a time. Rows
     that are within a warp are stored. The paper's rule goes on to 128 times as many warps as the device issues, from
     2,000,000 entries on; here it ends with 32 times: longer shares, of which more loads are in flight, were 19 % faster
-    on pde:100 and 25 % on fem:40:3 (f64, H200). Not the same bits every time.
+    on pde:100 and 25 % on fem:40:3 (f64, H200). Sums are not reproducible.
     """
 
     key = "csr-load-balance"

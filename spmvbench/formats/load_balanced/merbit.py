@@ -68,13 +68,12 @@ def by_kernel(a: Csr, sigma: int, run: Run) -> dict[str, Array]:
 class Merbit(CsrArrays):
     """CSR with the merge path stored as bits: each thread's steps, and its position among rows and entries.
 
-    The shares of `merge-csr`, found once: a warp's tile is 32 x sigma steps, and the product searches nothing. At sigma
-    14 it takes 0.3 bytes per step more than CSR. A block's rows are summed in shared memory and written side by side;
-    the rows that blocks share are added to y by atomics, after a launch that sets them to zero (the authors' kernel
-    sets those of the next product's y to zero, and swaps two). Every thread's first sum and every run of open ones is
-    added to shared memory by an atomic, as the authors do: shuffles in their place were slower on an H200. Not the same
-    bits every time where rows are cut. Our reading: the paper's further optimisations are known as its program shows
-    them.
+    The shares of `merge-csr`, found once: a warp's tile is 32 x sigma steps, and the product searches nothing. With
+    sigma=14 it takes 0.3 bytes per step more than CSR. A block's rows are summed in shared memory and written side by
+    side; the rows that blocks share are added to y by atomics, after a launch that sets them to zero (the authors'
+    kernel sets those of the next product's y to zero, and swaps two). Every thread's first sum and every run of open
+    ones is added to shared memory by an atomic, as the authors do: shuffles in their place were slower on an H200. Sums
+    are not reproducible where rows are cut. Our reading: the paper's further optimisations follow its program.
     """
 
     key = "merbit"

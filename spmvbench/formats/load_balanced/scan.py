@@ -24,8 +24,8 @@ class CooScan(Coo):
     """COO sorted by row, with a segmented scan over all products: the last entry of a row holds its sum. No atomics.
 
     Our reading of one sentence of the survey: blocks scan equal shares of the entries, tile by tile, and a second
-    kernel adds what shares cut. (A plain scan with differences at row ends loses digits where rows differ in
-    size, and one infinite product spoils all rows after it.) The same bits every time.
+    kernel adds parts of rows that shares cut. (A plain scan with differences at row ends loses digits where rows differ
+    in size, and one infinite product spoils all rows after it.) Sums are reproducible.
     """
 
     key = "coo-scan"
@@ -94,9 +94,9 @@ class MgpuCsrPlus(Format):
     """CSR of the nonempty rows, with a 32-bit code per thread that marks the row ends among its entries.
 
     Tiles of 128 threads with a few neighbouring entries each: the code has a bit per entry, the distance to the thread
-    with the row end before, and the row of its first entry in the tile. Sums go straight to their rows of y, where the
-    original spreads them in a pass of its own; what tiles leave open is added by a second kernel, as the original's
-    "spine" does. Rows over more than 32 tiles may get different last bits every time.
+    with the row end before, and the row of its first entry in the tile. Sums are written directly to y; the original
+    distributes them in a separate pass. A second kernel adds open sums of tiles, as the original's "spine" does. Sums
+    of rows over more than 32 tiles are not reproducible.
     """
 
     key = "mgpu-csr-plus"

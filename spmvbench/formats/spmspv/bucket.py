@@ -20,10 +20,10 @@ SHARED = 48 * 1024  # bytes of dynamic shared memory that every device gives
 class SpmspvBucket(SparseColumns):
     """Products of the columns of x's entries are put into buckets of rows; each is summed in shared memory.
 
-    After SpMSpV-bucket, which is for threads of a CPU; its form on a GPU is ours. A block ranks its products in shared
-    memory and asks each bucket once for room; there is room for as many products as the bucket's rows have entries, so
-    nothing has to be counted first. Buckets of many entries are summed by several blocks, which add to y by atomics;
-    all others are stored, and then y needs no zeros before. Not the same bits every time.
+    After SpMSpV-bucket, which is for threads of a CPU; the GPU version is this project's. A block ranks its products in
+    shared memory and asks each bucket once for room; there is room for as many products as the bucket's rows have
+    entries, so nothing has to be counted first. Buckets of many entries are summed by several blocks, which add to y by
+    atomics; all others are stored, and then y needs no zeros before. Sums are not reproducible.
     """
 
     key = "spmspv-bucket"

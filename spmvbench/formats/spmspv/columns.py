@@ -1,4 +1,4 @@
-"""CSC for a sparse x: the columns of its entries are read and no others."""
+"""CSC for a sparse x: only the columns of its entries are read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def push_lanes(col_lengths: Array) -> int:
 
 
 class SparseColumns(CscArrays):
-    """CSC that a sparse x is pushed through."""
+    """CSC for products with a sparse x."""
 
     family = "SpMSpV"
     op = "spmspv"
@@ -82,7 +82,7 @@ class SpmspvCscAtomic(SparseColumns):
     """Columns of x's entries are scaled and added to y by atomics: plain column-wise SpMSpV.
 
     y is set to zero first. Threads per column: the largest power of two up to the mean column length, so a long column
-    keeps its threads busy long after the others. Not the same bits every time.
+    keeps its threads busy long after the others. Sums are not reproducible.
     """
 
     key = "spmspv-csc-atomic"
@@ -102,7 +102,7 @@ class SpmspvCscBlock(SparseColumns):
 
     The push of spmspv-csc-atomic with several entries of a thread in flight. Columns of more than 16 entries per
     thread are left to all threads of their block. Threads per column: the largest power of two up to the length of the
-    column in which an entry is on average, and 32 for an x of few entries. Not the same bits every time.
+    column in which an entry is on average, and 32 for an x of few entries. Sums are not reproducible.
     """
 
     key = "spmspv-csc-block"

@@ -18,9 +18,9 @@ SOURCE = "spmspv/sort.cu"
 class SpmspvSort(SparseColumns):
     """Products of the columns of x's entries are sorted by row and summed: gather, sort, reduce by key.
 
-    The paper calls a library's radix sort. Ours has passes of up to 8 bits, as many as the number of rows needs; each
-    is counted, placed and moved by launches of a fixed grid, which take the number of products from the device. Arrays
-    have room for the products of a full x. Not the same bits every time.
+    The paper calls a library's radix sort. This project's has passes of up to 8 bits, as many as the number of rows
+    needs; each is counted, placed and moved by launches of a fixed grid, which take the number of products from the
+    device. Arrays have room for the products of a full x. Sums are not reproducible.
     """
 
     key = "spmspv-sort"

@@ -71,8 +71,8 @@ class TileSpmspv(Format):
     threads per row (nt = 16; else one, and with 64 rows a thread has two), as Algorithm 4 does; extracted entries as
     COO, a thread per entry. Our reading, of what the paper leaves open: the threshold of very sparse tiles; that the
     beginnings of empty rows are left out; the kernel for what is extracted; that a tile of x stays at its place and its
-    word means x_ptr, where the paper packs tiles and marks empty ones with -1; that rows of over 32 tiles are cut. Not
-    the same bits every time.
+    word means x_ptr, where the paper packs tiles and marks empty ones with -1; that rows of over 32 tiles are cut. Sums
+    are not reproducible.
     """
 
     key = "tile-spmspv"

@@ -120,7 +120,7 @@ class Tiled(Format):
     """What all matrices in tiles have: the first level of the storage, and the chunks that warps take.
 
     Chunks are a schedule, no part of the paper's storage; `detail` gives their bytes. Those of one tile row are added
-    by atomics, in any order: such rows may get different last bits every time.
+    by atomics, in any order: sums of such rows are not reproducible.
     """
 
     family = "Hybrid"
@@ -372,9 +372,9 @@ class TileDeferredCoo(Tile):
 
     Only for matrices of 1.8 million entries and more; smaller ones are as in `tile`. The tiles add to y, so that tile
     rows without tiles cost nothing. The fast kernel computes both in one launch: tiles first where the rest is the
-    smaller part, else mixed evenly, tiles without shared memory. With shared memory, which CSR5's gathers of x miss as
-    L1 cache, mixing gave 240 instead of 268 GFLOPS on rmat:20:16 (f64, H200), one launch after the other 248. The
-    authors compute the tiles, then the rest.
+    smaller part, else mixed evenly, tiles without shared memory. With shared memory, which reduces the L1 cache for
+    CSR5's gathers of x, mixing gave 240 instead of 268 GFLOPS on rmat:20:16 (f64, H200), one launch after the other
+    248. The authors compute the tiles, then the rest.
     """
 
     key = "tile-deferred-coo"

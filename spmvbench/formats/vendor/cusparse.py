@@ -1,4 +1,4 @@
-"""NVIDIA's own kernels: cuSPARSE's generic SpMV, the yardstick of every plot.
+"""NVIDIA's kernels: cuSPARSE's generic SpMV, the reference of every plot.
 
 Called through its C interface, because a CUDA graph must be able to capture the calls (CuPy refuses that) and so that
 every format is timed in the same way.
@@ -187,7 +187,7 @@ class Vendor(Format):
 
 
 class VendorCsr(Vendor, CsrArrays):
-    """CSR in the library's hands."""
+    """CSR for the library."""
 
     def _descriptor(self, created: c_void_p) -> None:
         pointers = _pointer(self.row_ptr), _pointer(self.col_idx), _pointer(self.values)
@@ -196,7 +196,7 @@ class VendorCsr(Vendor, CsrArrays):
 
 @register
 class CusparseCsrAlg1(VendorCsr):
-    """cuSPARSE's default CSR algorithm, preprocessing included; not promised the same bits every time."""
+    """cuSPARSE's default CSR algorithm, preprocessing included; sums may not be reproducible."""
 
     key = "cusparse-csr-alg1"
     algorithm = CSR_ALG1
