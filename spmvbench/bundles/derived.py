@@ -118,7 +118,7 @@ def _as_installed(row: Any) -> bool:
     return row.family in (cls.family, "") and found == (
         formats.label(cls, params),
         cls.experiment,
-        cls.own_kernel(params),
+        cls.runs_project_kernel(params),
         alias,
     )
 

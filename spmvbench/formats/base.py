@@ -19,6 +19,7 @@ import numpy as np
 
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.formats.arrays import Array, ArrayModule, Csr, array_module, cdiv
+from spmvbench.formats.kernels import constant
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -66,13 +67,35 @@ class Skip(Exception):
         self.needed_bytes, self.limit_bytes = needed_bytes, limit_bytes
 
 
+class Struct(tuple[Any, ...]):
+    """One argument of a launch that the kernel takes by value as a C++ struct: its members in order of declaration.
+
+    Members are arrays, which the struct holds as pointers, and NumPy scalars. A kernel of more than 16 arguments takes
+    some of them as a struct.
+    """
+
+    def packed(self, address: Callable[[Array], int]) -> np.ndarray:
+        """The struct as C++ lays it out: an array of one element. address: of an array in the device's memory."""
+        held = [member if isinstance(member, np.generic) else np.uint64(address(member)) for member in self]
+        kind = np.dtype([(f"member{i}", member.dtype) for i, member in enumerate(held)], align=True)
+        found = np.zeros(1, kind)
+        found[0] = tuple(held)
+        return found
+
+
+def flat(args: Iterable[Any]) -> Iterator[Any]:
+    """The arguments of a launch, the members of structs in place of the structs."""
+    for arg in args:
+        yield from arg if isinstance(arg, Struct) else (arg,)
+
+
 @dataclass(frozen=True)
 class Launch:
     """One kernel launch, described once for every device.
 
     source: a file of kernels/ (or the absolute path of one elsewhere). kernel: a name expression such as
     ``ell_spmv<double, 2>``; whatever changes the machine code is a template argument. grid, block: threads in up to
-    three dimensions. args: arrays, and NumPy scalars of the exact type that the kernel takes.
+    three dimensions. args: arrays, NumPy scalars of the exact type that the kernel takes, and a `Struct` of such.
     shared_bytes: dynamic shared memory. part: as `in_part` names it. A launch with an empty grid does nothing.
     """
 
@@ -138,16 +161,16 @@ def only_kernels(steps: Iterable[Step]) -> list[Launch]:
 
 
 def in_part(part: str, launches: Iterable[AnyStep]) -> list[AnyStep]:
-    """The launches as a named part of the SpMV: the bench times every part apart too, and rows tell where time goes."""
+    """The launches as a named part of the SpMV. The benchmark also times every part separately (kernel breakdown)."""
     return [replace(launch, part=part) for launch in launches]
 
 
 def per_thread(n: int, block: int = 256) -> tuple[int, int]:
-    """Grid and block for one thread an item."""
+    """Grid and block for one thread per item."""
     return cdiv(n, block), block
 
 
-ZEROS_EACH = 4  # entries of y that a thread sets to zero, as in kernels/vector.cu
+ZEROS_EACH = constant("include/zero.cuh", "ZEROS_EACH")  # entries of y that a thread sets to zero
 
 
 def zero_fill(y: Array) -> Launch:
@@ -232,9 +255,9 @@ FREE_SHARE = 4  # of the free memory a format may take a quarter: a conversion h
 SEALED = {
     "arrays": "what a format stores is found in its fields",
     "nbytes": "a footprint is counted from the stored arrays",
-    "with_arrays": "the bench moves arrays between guards itself",
-    "ordered_x": "x is brought into order by the bench, from x_order",
-    "restored_y": "y is brought into order by the bench, from y_order",
+    "with_arrays": "the benchmark moves arrays between guards itself",
+    "ordered_x": "x is brought into order by the benchmark, from x_order",
+    "restored_y": "y is brought into order by the benchmark, from y_order",
 }
 
 
@@ -244,21 +267,24 @@ class Format:
     """A matrix in one storage format. Subclasses declare their arrays as fields and fill in the four methods.
 
     Every subclass is a frozen dataclass by itself, an unregistered base of several formats too. One that defines what
-    SEALED names raises TypeError: the bench counts, moves and orders arrays by its own code.
+    SEALED names raises TypeError: the benchmark counts, moves and orders arrays by its own code.
 
     shape: (rows, cols). params: the value of every Parameter.
 
-    Class attributes: key (what users type), family and survey_name (Filippone et al. 2017, Table 2; empty where the
-    survey has no such name), reference (the paper), devices (the kinds that can run it), op (the key of the operation
-    that `launches` run, see measure/operations.py: y = A x unless it says otherwise), keeps_zeros (False where stored
-    zeros cannot be told from padding), keeps_values (False where only the pattern is stored: `to_coo` gives ones), core
-    (where several names are one storage: that storage and what the name fixes of it, in a few words), experiment (True
-    where its time answers another question than how fast an SpMV is: measured and recorded, never ranked), own (this
-    project's kernel: True where the key runs a kernel, a storage or a rule that is this project's and no paper's; its
-    reference begins with "this project", tables and charts mark it; see `own_kernel` for keys that offer both),
-    alias_of (the format, with the parameters that differ from its defaults, ``hll[threads=1]``, whose arrays and
-    launches this name has on every matrix: rankings count the two once), square_only (True where rows and columns have
-    to be the same things; other matrices are refused with Skip).
+    Class attributes:
+
+    - key: what users type. family and survey_name: as in Filippone et al. 2017, Table 2; survey_name is empty if the
+      survey does not name the format. reference: the paper. devices: the kinds of device that can run it.
+    - op: the key of the operation that `launches` run (measure/operations.py). The default is y = A x.
+    - keeps_zeros: False if stored zeros cannot be distinguished from padding. keeps_values: False if only the pattern
+      is stored; `to_coo` then gives ones.
+    - shared_implementation: if several keys share one storage, that storage and the parameters that this key fixes.
+    - experiment: True if its time does not answer how fast an SpMV is. It is measured and stored, never ranked.
+    - project_kernel: True if the key runs a kernel, a storage or a rule of this project that no paper has. Its
+      reference begins with "this project", and tables mark it. `runs_project_kernel` covers keys that offer both.
+    - alias_of: the format, with the parameters that differ from its defaults (``hll[threads=1]``), whose arrays and
+      launches this key has on every matrix. Rankings count the two once.
+    - square_only: True if rows and columns must be the same things. Other matrices are refused with Skip.
     """
 
     key: ClassVar[str] = ""
@@ -269,9 +295,9 @@ class Format:
     op: ClassVar[str] = "spmv"
     keeps_zeros: ClassVar[bool] = True
     keeps_values: ClassVar[bool] = True
-    core: ClassVar[str] = ""
+    shared_implementation: ClassVar[str] = ""
     experiment: ClassVar[bool] = False
-    own: ClassVar[bool] = False
+    project_kernel: ClassVar[bool] = False
     alias_of: ClassVar[str] = ""
     square_only: ClassVar[bool] = False
 
@@ -296,7 +322,7 @@ class Format:
     def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
         """The format's fields by name, made from canonical CSR on the array module of `a`.
 
-        Raises Skip where the format cannot hold the matrix.
+        Raises Skip if the format cannot hold the matrix.
         """
         raise NotImplementedError
 
@@ -309,7 +335,7 @@ class Format:
         raise NotImplementedError
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
-        """The launches of y += A x, for a part of another format. Raises NotImplementedError where no kernel adds."""
+        """The launches of y += A x, for a part of another format. Raises NotImplementedError if no kernel adds."""
         raise NotImplementedError(f"{type(self).__name__} does not add to y")
 
     @classmethod
@@ -328,16 +354,16 @@ class Format:
         return {name: p.check(params[name]) if name in params else p.default for name, p in known.items()}
 
     @classmethod
-    def own_kernel(cls, params: Mapping[str, Any]) -> bool:
-        """Whether these settings run this project's kernel: the key is `own`, or kernel=fast replaces the authors'.
+    def runs_project_kernel(cls, params: Mapping[str, Any]) -> bool:
+        """Whether these settings run this project's kernel: `project_kernel`, or kernel=fast in place of the authors'.
 
         Rows keep the answer as `project_kernel`.
         """
-        return cls.own or params.get("kernel") == "fast"
+        return cls.project_kernel or params.get("kernel") == "fast"
 
     @classmethod
     def refuse_beyond(cls, max_bytes: int, a: Csr, **params: Any) -> None:
-        """Raise Skip, with the bytes that it would take, where the matrix would take more than `max_bytes`."""
+        """Raises Skip, with the bytes that it would take, if the matrix would take more than `max_bytes`."""
         cls._refuse_shape(a)
         needed = cls.estimate(a, **cls.resolve(params))
         if needed > max_bytes:
@@ -354,7 +380,7 @@ class Format:
         """Convert a matrix: Csr, or any SciPy or CuPy sparse matrix; on the array module that holds it.
 
         max_bytes: refuse with Skip, before allocating, what would take more; a quarter of the memory that is free there
-        if not given. Raises Skip where the format cannot hold the matrix, UsageError for a wrong parameter, ValueError
+        if not given. Raises Skip if the format cannot hold the matrix, UsageError for a wrong parameter, ValueError
         for indices outside of the matrix.
         """
         a = Csr.of(a)
@@ -507,7 +533,9 @@ def register(cls: type[Format]) -> type[Format]:
     missing = [name for name in ("key", "family", "reference") if not getattr(cls, name)]
     if missing:
         raise ValueError(f"{cls.__name__} lacks {', '.join(missing)}")
-    texts = {name: getattr(cls, name) for name in ("key", "family", "reference", "survey_name", "core")}
+    texts = {
+        name: getattr(cls, name) for name in ("key", "family", "reference", "survey_name", "shared_implementation")
+    }
     if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
         raise ValueError(f"{' and '.join(wrong)} of {cls.__name__} must be text")
     if not re.fullmatch(r"\w[\w.+-]*", cls.key):

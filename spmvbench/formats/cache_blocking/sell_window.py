@@ -130,8 +130,8 @@ class SellWindow(Format):
     key = "sell-window"
     family = "ELLPACK"
     reference = "this project; x in shared memory after Chen, Explicit caching HYB, 2022"
-    core = "sliced ELLPACK: C=32, columns in 4 to 16 bits, windows of x"
-    own = True
+    shared_implementation = "sliced ELLPACK: C=32, columns in 4 to 16 bits, windows of x"
+    project_kernel = True
 
     window = Parameter(0, "KiB of x in shared memory; 0: two blocks share a multiprocessor", low=0, high=227)
     blocks = Parameter(2, "thread blocks for each multiprocessor at least", low=1, high=64)

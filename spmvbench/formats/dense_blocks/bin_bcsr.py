@@ -18,18 +18,18 @@ BIN = 32  # rows
 
 @register
 class BinBcsr(Adding, Sliced):
-    """Square blocks, our reading: each of a block's rows has its block column, rows lie side by side in bins of 32.
+    """Square blocks in bins of 32 rows; each row of a block repeats the block column (our reading).
 
     A bin is as long as its longest row, whatever block rows it cuts; a thread takes a row. In storage that is blocked
     sliced ELLPACK with tiles of 1 x `block`, see `Tiled`, whose rows all have the tiles of their block row. The paper
-    was not available: the side (2, 3 or 4 by the bytes) and that the diagonal stays among the blocks are ours.
+    was not available: the side (2, 3 or 4 by the bytes) and that the diagonal stays among the blocks are our reading.
     """
 
     key = "bin-bcsr"
     family = "BCSR"
     survey_name = "BIN-BCSR"
     reference = "Weber et al., Computer Graphics Forum 2013, as Filippone et al. 2017 describe it"
-    core = "blocked sliced ELLPACK: tiles of one row, C=32, those of a whole block row in each of its rows"
+    shared_implementation = "blocked sliced ELLPACK: tiles of one row, C=32, each row with all tiles of its block row"
 
     block = Parameter(0, "rows and columns of a block; 0 takes 2, 3 or 4", choices=(0, *SMALL, 6))
 
