@@ -24,7 +24,10 @@ import numpy as np
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 from spmvbench.formats.arrays import INT32_MAX, index_dtype, offsets
 from spmvbench.formats.dependencies import digest, imported
-from spmvbench.matrices import values
+from spmvbench.matrices import (
+    applications,  # noqa: F401 - importing lists them
+    values,
+)
 from spmvbench.matrices.readers import checked
 from spmvbench.matrices.structures import KINDS, RULES, Structure, form, needs, parameters, register
 

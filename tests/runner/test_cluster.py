@@ -75,7 +75,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time_and_the_run_stops_and_go
     args = [*MATRICES, "--formats", "slow,csr-vector", *LOCAL, "--run", "r"]
     folder, process = tmp_path / "results" / "r", spmvbench_run(*args)
     until(lambda: len(list(folder.glob("parts/*"))) >= 2)
-    of(process, "bench.cluster.remote")[0].kill()
+    of(process, "runner.cluster.remote")[0].kill()
     before = store.load(folder).set_index("case_id")["started_at"].to_dict()
     until(lambda: len(list(folder.glob("parts/*"))) >= 4)
     process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""What the model looks at: numbers that do not grow with the matrix where that can be, from the columns of a row."""
+"""Features of the model: numbers from the columns of a row, independent of the matrix's size if possible."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-Columns = Mapping[str, Any]  # of one matrix as numbers, or of many as arrays
-LARGE = 1_000_000  # entries: below, most SpMVs measure the latency of a launch
+Columns = Mapping[str, Any]  # numbers of one matrix, or arrays of many
+LARGE = 1_000_000  # entries; below, launch overhead dominates most SpMVs
 
 
 def _log(x: Any) -> Any:
     return np.log2(np.maximum(x, 1e-9))
 
 
-_TRAITS: dict[str, Callable[[Columns], Any]] = {
+_FEATURES: dict[str, Callable[[Columns], Any]] = {
     "entries": lambda m: _log(m["nnz"]),
     "rows": lambda m: _log(m["rows"]),
     "columns a row": lambda m: _log(m["cols"] / m["rows"]),
@@ -23,7 +23,7 @@ _TRAITS: dict[str, Callable[[Columns], Any]] = {
     "variation of row lengths": lambda m: m["row_len_cv"],
     "Gini coefficient of row lengths": lambda m: m["row_len_gini"],
     "longest row": lambda m: _log(m["row_len_max"] / np.maximum(m["row_len_mean"], 1e-9)),
-    # Whether the longest row hides behind the others, or behind the launch, where one thread or warp has it.
+    # If one thread or warp computes the longest row: whether the other rows or the launch take longer than that.
     "longest row of all entries": lambda m: _log(m["row_len_max"] / (m["nnz"] + LARGE)),
     "median row": lambda m: m["row_len_median"] / np.maximum(m["row_len_mean"], 1e-9),
     "empty rows": lambda m: m["empty_rows"] / m["rows"],
@@ -37,16 +37,16 @@ _TRAITS: dict[str, Callable[[Columns], Any]] = {
     "sectors of x": lambda m: m["x_sectors"],
     "lines of x": lambda m: m["x_lines"],
 }
-NAMES = tuple(_TRAITS)
+NAMES = tuple(_FEATURES)
 
 
 def of(columns: Columns) -> np.ndarray:
-    """The traits in the order of NAMES: (traits,) of one matrix, (matrices, traits) of many."""
-    return np.stack([np.asarray(trait(columns), dtype=float) for trait in _TRAITS.values()], axis=-1)
+    """The features in the order of NAMES: (features,) of one matrix, (matrices, features) of many."""
+    return np.stack([np.asarray(feature(columns), dtype=float) for feature in _FEATURES.values()], axis=-1)
 
 
 def words(name: str, m: Columns) -> str:
-    """What a trait says of a matrix; empty where that is no reason for anything."""
+    """A feature of a matrix as words, used as a reason in advice."""
     rows, mean = m["rows"], m["row_len_mean"]
     same = m["row_len_min"] == m["row_len_max"]
     lengths = (
