@@ -164,7 +164,7 @@ def test_a_run_ends_with_a_table_and_continues_for_nothing(run, tmp_path):
     args = ["tridiag:64", "empty:4:5", "--formats", "csr-scalar,ell", "--budget", "0.001", "--results", "out"]
     first = run(*args)
     assert first.code == 0, first.err
-    assert "EMULATED, f64 hot: answers are checked, times are no measure of performance" in first.out
+    assert "EMULATED, f64 hot: results are verified, times are no measure of performance" in first.out
     assert "GFLOPS" not in first.out
     table = [line.split() for line in first.out.splitlines() if line.startswith(("csr-scalar", "ell"))]
     assert [(line[0], line[-1]) for line in table] == [("csr-scalar", "2/2"), ("ell", "2/2")]
@@ -191,7 +191,7 @@ def test_rows_that_went_away_while_the_run_went_on_are_missed(run, tmp_path, mon
     assert lost.code == 1 and "1 of 2 rows are missing in results/r" in lost.err
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
-    assert "1 measured already, 1 to measure" in run(*args).out
+    assert "1 already measured, 1 to measure" in run(*args).out
 
 
 def test_without_a_gpu_auto_says_so_in_one_line(command, tmp_path, monkeypatch):
