@@ -18,7 +18,7 @@ def _log(x: Any) -> Any:
 _FEATURES: dict[str, Callable[[Columns], Any]] = {
     "entries": lambda m: _log(m["nnz"]),
     "rows": lambda m: _log(m["rows"]),
-    "columns a row": lambda m: _log(m["cols"] / m["rows"]),
+    "shape": lambda m: _log(m["cols"] / m["rows"]),
     "row length": lambda m: _log(m["row_len_mean"]),
     "variation of row lengths": lambda m: m["row_len_cv"],
     "Gini coefficient of row lengths": lambda m: m["row_len_gini"],
@@ -30,10 +30,10 @@ _FEATURES: dict[str, Callable[[Columns], Any]] = {
     "bandwidth": lambda m: _log((m["bandwidth"] + 1) / m["cols"]),
     "full diagonals": lambda m: _log(m["full_diagonals"] + 1),
     "share on full diagonals": lambda m: m["full_diagonal_share"],
-    "runs": lambda m: _log(m["run_mean"]),
-    "rows alike": lambda m: m["alike_rows"] / m["rows"],
-    "steps": lambda m: m["col_step_log2"],
-    "fill of slices": lambda m: m["slice_fill"],
+    "contiguous runs": lambda m: _log(m["contiguous_run_mean"]),
+    "repeated rows": lambda m: m["repeated_row_share"],
+    "column steps": lambda m: m["column_step_log2"],
+    "fill of slices of 32 rows": lambda m: m["ell_fill"],
     "sectors of x": lambda m: m["x_sectors"],
     "lines of x": lambda m: m["x_lines"],
 }
@@ -57,19 +57,19 @@ def words(name: str, m: Columns) -> str:
     texts = {
         "entries": f"{m['nnz']:,} entries",
         "rows": f"{rows:,} rows",
-        "columns a row": f"{rows:,} x {m['cols']:,}",
+        "shape": f"{rows:,} x {m['cols']:,}",
         "empty rows": f"{100 * m['empty_rows'] / rows:.3g} % of the rows are empty"
         if m["empty_rows"]
         else "no row is empty",
-        "bandwidth": f"entries within {m['bandwidth']:,} columns of the diagonal",
+        "bandwidth": f"all entries within {m['bandwidth']:,} columns of the diagonal",
         "full diagonals": _diagonals(m),
         "share on full diagonals": _diagonals(m),
-        "runs": f"runs of {m['run_mean']:.3g} neighbouring columns",
-        "rows alike": f"{100 * m['alike_rows'] / rows:.3g} % of the rows have the columns of the row before",
-        "steps": f"steps of about {2 ** m['col_step_log2']:,.3g} columns from an entry to the next of its row",
-        "fill of slices": f"slices of 32 rows would be {100 * m['slice_fill']:.3g} % full",
-        "sectors of x": f"an entry costs {m['x_sectors']:.2g} sectors of x",
-        "lines of x": f"an entry costs {m['x_lines']:.2g} lines of x",
+        "contiguous runs": f"runs of {m['contiguous_run_mean']:.3g} neighbouring columns",
+        "repeated rows": f"{100 * m['repeated_row_share']:.3g} % of the rows have the columns of the row before",
+        "column steps": f"steps of about {2 ** m['column_step_log2']:,.3g} columns from an entry to the next of its row",
+        "fill of slices of 32 rows": f"slices of 32 rows would be {100 * m['ell_fill']:.3g} % full",
+        "sectors of x": f"an entry fetches {m['x_sectors']:.2g} sectors of x",
+        "lines of x": f"an entry fetches {m['x_lines']:.2g} lines of x",
     }
     return texts.get(name, lengths)
 

@@ -347,14 +347,14 @@ def rows_of(runs: Sequence[Path | str]) -> tuple[pd.DataFrame, dict[str, Any]]:
     """
     folders = [store.folder(run) for run in runs]
     rows = pd.concat([store.load(folder) for folder in folders], ignore_index=True)
-    invocations = [s for folder in folders for s in store.environment(folder)["sessions"] if s.get("roofs")]
+    invocations = [s for folder in folders for s in store.environment(folder)["sessions"] if s.get("bounds")]
     last = invocations[-1] if invocations else {}
-    measured = {"read", "sectors", "lines"} <= set(last.get("roofs") or {}) and last.get("launch_floor")
+    measured = {"read", "sectors", "lines"} <= set(last.get("bounds") or {}) and last.get("launch_overhead")
     if not measured or "multiprocessors" not in (last.get("properties") or {}):
         raise SpmvbenchError("no invocation of these runs has measured the bounds of its GPU")
     return rows, {
         "runs": [folder.name for folder in folders],
-        "bounds": last["roofs"],
-        "launch_overhead": last["launch_floor"],
+        "bounds": last["bounds"],
+        "launch_overhead": last["launch_overhead"],
         "multiprocessors": last["properties"]["multiprocessors"],
     }

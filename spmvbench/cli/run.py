@@ -293,7 +293,7 @@ def _echo_plan(folder: Path, found: list[Matrix], cases: list[Case], todo: int, 
         del counts["operation"]
     parts = [f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items()]
     parts[0] = parts[0].replace("matrixs", "matrices")
-    done = f", {len(cases) - todo} already measured" if todo < len(cases) else ""
+    done = f", {len(cases) - todo} measured already" if todo < len(cases) else ""
     # A format runs one kind of operation: with several kinds not every combination is a case.
     sign, equal = (" x ", " =") if len(cases) == math.prod(counts.values()) else (", ", ":")
     click.echo(f"{folder}: {sign.join(parts)}{equal} {len(cases)} cases{done}, {todo} to measure")

@@ -303,7 +303,7 @@ class Format:
     def own_kernel(cls, params: Mapping[str, Any]) -> bool:
         """Whether these settings run this project's kernel: the key is `own`, or kernel=fast replaces the authors'.
 
-        Rows keep the answer as `own_kernel`.
+        Rows keep the answer as `project_kernel`.
         """
         return cls.own or params.get("kernel") == "fast"
 

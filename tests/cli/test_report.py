@@ -128,7 +128,7 @@ def test_damaged_record_is_one_line(command, results):
 
 
 def test_a_record_of_nulls_draws_what_can_be_drawn(command, results):
-    nothing = dict.fromkeys(("device", "properties", "launch_floor", "read_bandwidth_gbps", "ended", "packages"))
+    nothing = dict.fromkeys(("device", "properties", "launch_overhead", "read_bandwidth_gbps", "ended", "packages"))
     for bandwidth in (None, 100.0):
         store.append_session(results / "new", {"started": "3"} | nothing | {"read_bandwidth_gbps": bandwidth})
         result = command("report", "new", "--results", results, "--figures", "bytes,roofline")

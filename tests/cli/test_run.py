@@ -191,7 +191,7 @@ def test_rows_that_went_away_while_the_run_went_on_are_missed(run, tmp_path, mon
     assert lost.code == 1 and "1 of 2 rows are missing in results/r" in lost.err
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
-    assert "1 already measured, 1 to measure" in run(*args).out
+    assert "1 measured already, 1 to measure" in run(*args).out
 
 
 def test_without_a_gpu_auto_says_so_in_one_line(command, tmp_path, monkeypatch):
@@ -295,7 +295,7 @@ def test_the_table_tells_whose_kernel_ran_and_what_is_another_name(capsys):
     from spmvbench.cli.results import echo_results
 
     rows = store_rows(("a", "csr5", "ok", 1e-6), ("a", "csr5[kernel=paper]", "ok", 2e-6), ("a", "bell", "ok", 2e-6))
-    echo_results(rows.assign(own_kernel=[True, False, False], alias_of=["", "", "csr5[kernel=paper]"]))
+    echo_results(rows.assign(project_kernel=[True, False, False], alias_of=["", "", "csr5[kernel=paper]"]))
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split()[:2] == ["format", "kernel"]
     assert lines[3].split()[:4] == ["csr5", "own", "1.00x", "1"]
