@@ -66,7 +66,7 @@ def words(name: str, m: Columns) -> str:
         "share on full diagonals": _diagonals(m),
         "contiguous runs": f"runs of {m['contiguous_run_mean']:.3g} neighbouring columns",
         "repeated rows": f"{100 * m['repeated_row_share']:.3g} % of the rows have the columns of the row before",
-        "column steps": f"steps of about {2 ** m['column_step_log2']:,.3g} columns from an entry to the next of its row",
+        "column steps": f"steps of about {2 ** m['column_step_log2']:,.3g} columns between the entries of a row",
         "fill of slices of 32 rows": f"slices of 32 rows would be {100 * m['ell_fill']:.3g} % full",
         "sectors of x": f"an entry fetches {m['x_sectors']:.2g} sectors of x",
         "lines of x": f"an entry fetches {m['x_lines']:.2g} lines of x",

@@ -113,7 +113,7 @@ def _as_installed(row: Any) -> bool:
     return row.family in (cls.family, "") and told == (
         formats.label(cls, params),
         cls.experiment,
-        cls.own_kernel(params),
+        cls.runs_project_kernel(params),
         alias,
     )
 

@@ -73,7 +73,7 @@ def _show_some(classes: list[type[Format]]) -> None:
             named = f"  [{cls.survey_name} in the survey, {survey.confidence(cls.key)}]" if cls.survey_name else ""
             click.echo(f"  {click.style(cls.key, fg='cyan')}{named}")
             settings = ", ".join(f"{name}={p.default}" for name, p in cls.parameters().items())
-            for text in filter(None, (summary(cls), cls.core, settings, cls.reference)):
+            for text in filter(None, (summary(cls), cls.shared_implementation, settings, cls.reference)):
                 click.echo(click.wrap_text(text, width, " " * 6, " " * 6))
     click.echo(f"\n{len(classes)} format{'s' * (len(classes) != 1)}; spmvbench formats KEY shows all of one.")
 
@@ -187,11 +187,11 @@ def _show_one(cls: type[Format]) -> None:
         "Operation": "" if cls.op == "spmv" else cls.op,
         "Survey": cls.survey_name,
         "Confidence": about["confidence"],
-        "Core": cls.core,
+        "Storage": cls.shared_implementation,
         "Same as": cls.alias_of,
         "Reference": cls.reference,
         "Devices": ", ".join(cls.devices),
-        "Own": "this project's kernel" if cls.own else "",
+        "Origin": "this project's kernel" if cls.project_kernel else "",
         "Experiment": "measured, never ranked" if cls.experiment else "",
         "File": _from_here(about["file"]),
         "Kernels": ", ".join(map(_from_here, about["kernel_files"])),
