@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LISTED_FAILURES = 20
+Columns = dict[str, Callable[[Any], str]]  # for each head a function from a row to its text
 
 
 def echo_results(rows: pd.DataFrame) -> None:
@@ -77,13 +78,13 @@ def echo_unread(unread: Mapping[str, Exception]) -> int:
     return 1 if unread else 0
 
 
-_COUNTS = {
+_COUNTS: Columns = {
     "verified": lambda row: f"{row.ok}/{row.cases}",
     "skipped": lambda row: str(row.skipped or ""),
     "wrong": lambda row: str(row.wrong or ""),
     "failed": lambda row: str(row.failed or ""),
 }
-_MEASURED = {
+_MEASURED: Columns = {
     "format": lambda row: row.label,
     "kernel": lambda row: row.kernel,
     "mean slowdown": lambda row: number(row.behind, ".2f", "x"),
@@ -92,7 +93,7 @@ _MEASURED = {
     "worst case": lambda row: f"{row.slowdown:.3g}x on {row.worst}" if row.worst else "",
     **_COUNTS,
 }
-_VERIFIED = {
+_VERIFIED: Columns = {
     "format": lambda row: row.label,
     "bytes/nonzero": lambda row: number(row.bytes_per_nnz, ".3g"),
     "error / rounding bound": lambda row: number(row.error_ratio, ".2g"),
@@ -110,7 +111,7 @@ _WORDS = ("format", "kernel", "worst case")
 
 def echo_table(
     table: pd.DataFrame | Iterable[Any],
-    columns: dict[str, Callable[[Any], str]],
+    columns: Columns,
     words: Sequence[str],
     red: Iterable[Any] = (),
 ) -> None:

@@ -6,15 +6,20 @@ An archive is a gzipped tar with `<name>/<name>.mtx` and, for some matrices, com
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import tarfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import IO, TYPE_CHECKING
 
 from spmvbench.errors import SpmvbenchError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 CHUNK = 1 << 20
 
@@ -31,13 +36,13 @@ class BadArchive(SpmvbenchError):
 class _Bounded(io.RawIOBase):
     """A stream that refuses to give more than `limit` bytes."""
 
-    def __init__(self, stream: BinaryIO, limit: int, name: str):
+    def __init__(self, stream: io.BufferedIOBase, limit: int, name: str):
         self.stream, self.limit, self.name = stream, limit, name
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         count = self.stream.readinto(buffer)
         self.limit -= count
         if self.limit < 0:
@@ -51,12 +56,12 @@ def unpacked_limit(path: Path) -> int:
 
 
 @contextmanager
-def unpacked(path: Path, name: str) -> Iterator[BinaryIO]:
+def unpacked(path: Path, name: str) -> Iterator[io.BufferedReader]:
     """The content of a gzipped file as a buffered stream; what fails, also while reading, becomes BadArchive.
 
     name: what errors call the file.
     """
-    from isal import igzip, isal_zlib  # unpacks three times as fast as zlib, which would take as long as parsing
+    from isal import igzip  # unpacks three times as fast as zlib, which would take as long as parsing
 
     with open(path, "rb") as file:
         start = file.read(512)
@@ -64,16 +69,17 @@ def unpacked(path: Path, name: str) -> Iterator[BinaryIO]:
         what = "an HTML page" if b"<html" in start.lower() or b"<!doctype" in start.lower() else "no gzip file"
         raise BadArchive(f"{name} is not an archive: it is {what if start else 'empty'}")
     try:
-        with igzip.open(path) as stream:
+        opener: Callable[[Path, str], gzip.GzipFile] = igzip.IGzipFile
+        with opener(path, "rb") as stream:
             yield io.BufferedReader(_Bounded(stream, unpacked_limit(path), name), CHUNK)
     except EOFError:
         raise BadArchive(f"{name} is cut short") from None
-    except (isal_zlib.error, igzip.BadGzipFile) as error:
+    except (zlib.error, gzip.BadGzipFile) as error:
         raise BadArchive(f"{name} is damaged or no archive: {error}") from None
 
 
 @contextmanager
-def _opened(path: Path, name: str) -> Iterator[tuple[tarfile.TarFile, BinaryIO]]:
+def _opened(path: Path, name: str) -> Iterator[tuple[tarfile.TarFile, io.BufferedReader]]:
     """The archive as a forward-only tar, and the unpacked stream under it. Every failing becomes BadArchive."""
     try:
         with unpacked(path, f"{name}.tar.gz") as stream, tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK) as tar:
@@ -95,6 +101,13 @@ def _members(tar: tarfile.TarFile, name: str) -> Iterator[tuple[str, tarfile.Tar
         if not member.isreg() or member.issparse():
             raise BadArchive(f"{name}.tar.gz holds {member.name!r}, a link or device and no plain file: refused")
         yield str(parts), member
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    """The content of a regular member."""
+    content = tar.extractfile(member)
+    assert content is not None, "links and devices have no content, and _members refuses them"
+    return content
 
 
 def _main(files: list[str], name: str) -> str:
@@ -119,7 +132,7 @@ def check(path: Path, name: str) -> None:
     banners = {}
     with _opened(path, name) as (tar, stream):
         for file, member in _members(tar, name):
-            banners[file] = tar.extractfile(member).read(14)
+            banners[file] = _content(tar, member).read(14)
         while stream.read(CHUNK):  # gzip's checksum and length stand behind the tar's end
             pass
     main = _main(list(banners), name)
@@ -128,7 +141,7 @@ def check(path: Path, name: str) -> None:
 
 
 @contextmanager
-def open_matrix(path: Path, name: str) -> Iterator[BinaryIO]:
+def open_matrix(path: Path, name: str) -> Iterator[IO[bytes]]:
     """The Matrix Market text of the matrix `name` as a buffered byte stream, unpacked while it is read.
 
     Raises BadArchive, also while reading, for the same reasons as `check`; checksums are left to `check`.
@@ -137,10 +150,10 @@ def open_matrix(path: Path, name: str) -> Iterator[BinaryIO]:
     with _opened(path, name) as (tar, _):
         for file, member in _members(tar, name):
             if file == f"{name}/{name}.mtx":
-                yield io.BufferedReader(tar.extractfile(member), CHUNK)
+                yield _content(tar, member)
                 return
             seen.append(file)
     main = _main(seen, name)
     with _opened(path, name) as (tar, _):
         member = next(member for file, member in _members(tar, name) if file == main)
-        yield io.BufferedReader(tar.extractfile(member), CHUNK)
+        yield _content(tar, member)

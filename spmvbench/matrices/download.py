@@ -19,7 +19,7 @@ from spmvbench import paths
 from spmvbench.errors import SpmvbenchError
 
 if TYPE_CHECKING:
-    from requests import PreparedRequest, Response, Session
+    from requests import PreparedRequest, Request, Response, Session
     from requests.adapters import HTTPAdapter
 
 CHUNK = 1 << 18
@@ -124,6 +124,7 @@ def transfer(
                 if isinstance(source, Path):
                     _copy(source, file, allowance, progress, stop)
                 else:
+                    assert session is not None, "an address is fetched with a session"
                     _download(source, file, _validator(part), session, allowance, progress, stop)
                 accept(part)
                 _validator(part).unlink(missing_ok=True)
@@ -225,9 +226,10 @@ def _download(
         except requests.ConnectionError as error:
             # A MaxRetryError means that no connection came about at all: no network, no such host, nobody listening.
             cause = error.args[0] if error.args else error
-            refused = isinstance(cause, urllib3.exceptions.MaxRetryError)
-            problem = str(cause.reason).rpartition(": ")[2] if refused else "the connection was cut"
-            unreachable = refused and _same_host(error.request, url)
+            problem = "the connection was cut"
+            if isinstance(cause, urllib3.exceptions.MaxRetryError):
+                problem = str(cause.reason).rpartition(": ")[2]
+                unreachable = _same_host(error.request, url)
         except urllib3.exceptions.ReadTimeoutError:
             problem = f"nothing came for {retry.read:g} s"
         except urllib3.exceptions.HTTPError:
@@ -251,7 +253,7 @@ def _download(
             raise Stopped("stopped")
 
 
-def _same_host(request: PreparedRequest | None, url: str) -> bool:
+def _same_host(request: Request | PreparedRequest | None, url: str) -> bool:
     """Whether a request was for the host of this address: where a redirect leads says nothing of other files."""
     from urllib.parse import urlsplit
 
@@ -267,12 +269,12 @@ def adapter(connections: int, patience: float) -> HTTPAdapter:
     from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
     def patient(pool: type[HTTPConnectionPool]) -> type[HTTPConnectionPool]:
-        class Connection(pool.ConnectionCls):
-            def getresponse(self) -> Any:
-                with _cut_after(patience, self):
-                    return super().getresponse()
+        def getresponse(self: Any) -> Any:
+            with _cut_after(patience, self):
+                return pool.ConnectionCls.getresponse(self)
 
-        return type(pool.__name__, (pool,), {"ConnectionCls": Connection})
+        connection = type("Connection", (pool.ConnectionCls,), {"getresponse": getresponse})
+        return type(pool.__name__, (pool,), {"ConnectionCls": connection})
 
     found = HTTPAdapter(pool_connections=1, pool_maxsize=connections)
     pools = {"http": patient(HTTPConnectionPool), "https": patient(HTTPSConnectionPool)}

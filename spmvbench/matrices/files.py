@@ -92,7 +92,8 @@ def _content(matrix: Any, pattern: bool, symmetry: str, name: str) -> Content:
     """Canonical CSR of what a reader gave: a SciPy sparse matrix, or a dense array (whose zeros are not stored)."""
     import scipy.sparse as sp
 
-    checked.size(*matrix.shape, matrix.size, name)
+    rows, cols = matrix.shape
+    checked.size(rows, cols, matrix.size, name)
     checked.exact(matrix if isinstance(matrix, np.ndarray) else matrix.data, name)
     if symmetry != "general":
         matrix = _expand(matrix, symmetry, name)

@@ -91,8 +91,7 @@ def resolve(
     one name each has its folder before it. Raises UsageError for names that nothing has, with the nearest.
     """
     items, groups = _items(matrices, sets), list(groups)
-    given = {"kind": kind, "min_nnz": min_nnz, "max_nnz": max_nnz, "spd": spd}
-    conditions = {name: value for name, value in given.items() if value is not None}
+    conditions = any(value is not None for value in (kind, min_nnz, max_nnz, spd))
     if not items and not groups and not conditions:
         raise UsageError("no matrix is named: give group/name, a generated spec, a file, --group or --set")
     chosen: dict[str | Path, Matrix | Entry] = {}
@@ -102,12 +101,13 @@ def resolve(
         if own is None and (conditions or _is_glob(item)):
             searched.append(item)
         else:
-            if own is not None and not _meets(own, seed, **conditions):
+            if own is not None and not _meets(own, seed, kind or "", min_nnz, max_nnz, spd):
                 continue
             found = own or _entry(item)
             chosen.setdefault(own.path if own and own.path else found.id, found)
     if searched or groups or (conditions and not items):
-        chosen |= {e.id: e for e in suitesparse.search(searched, groups=groups, **conditions) if e.id not in chosen}
+        selected = suitesparse.search(searched, groups=groups, kind=kind, min_nnz=min_nnz, max_nnz=max_nnz, spd=spd)
+        chosen |= {entry.id: entry for entry in selected if entry.id not in chosen}
     here, missing = [], []
     for found in list(chosen.values())[:limit]:
         matrix = found if isinstance(found, Matrix) else _fetched(found)
@@ -232,21 +232,20 @@ def _entry(name: str) -> Entry:
 
 def _told_apart(matrices: Sequence[Matrix]) -> list[Matrix]:
     """The matrices; files with their hashes, and those of one name with as much of their paths as tells them apart."""
-    twins: dict[str, list[Path]] = {}
-    for matrix in matrices:
-        if matrix.source == "file":
-            twins.setdefault(matrix.path.name, []).append(matrix.path)
-    return [
-        replace(matrix, name=_short(matrix.path, twins[matrix.path.name]), file_sha256=_digest(matrix.path))
-        if matrix.source == "file"
-        else matrix
-        for matrix in matrices
-    ]
+    paths = [matrix.path for matrix in matrices if matrix.source == "file" and matrix.path is not None]
+
+    def named(matrix: Matrix) -> Matrix:
+        if matrix.source != "file" or matrix.path is None:
+            return matrix
+        same_name = [path for path in paths if path.name == matrix.path.name]
+        return replace(matrix, name=_short(matrix.path, same_name), file_sha256=_digest(matrix.path))
+
+    return [named(matrix) for matrix in matrices]
 
 
-def _short(path: Path, twins: Sequence[Path]) -> str:
-    """The end of a path that no other of these paths has."""
-    depth = next(n for n in itertools.count(1) if sum(twin.parts[-n:] == path.parts[-n:] for twin in twins) == 1)
+def _short(path: Path, others: Sequence[Path]) -> str:
+    """The shortest end of a path that none of the others has; `others` holds the path itself."""
+    depth = next(n for n in itertools.count(1) if sum(other.parts[-n:] == path.parts[-n:] for other in others) == 1)
     return untrusted.file_name(str(Path(*path.parts[-depth:])))
 
 

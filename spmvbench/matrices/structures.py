@@ -85,7 +85,7 @@ def form(kind: str) -> str:
 
 def description(kind: str) -> str:
     """What the matrices of a kind are, in a line."""
-    return inspect.getdoc(KINDS[kind]).splitlines()[0]
+    return (inspect.getdoc(KINDS[kind]) or "").partition("\n")[0]
 
 
 def by_blocks(

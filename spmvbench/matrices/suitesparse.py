@@ -87,7 +87,7 @@ class Entry:
     @property
     def most_bytes(self) -> int:
         """What its archive may take: text of all entries without packing, and companions of some columns."""
-        if self.stored is None:
+        if self.stored is None or self.rows is None or self.cols is None:
             return 1 << 36
         return (64 << 20) + 64 * self.stored + 256 * (self.rows + self.cols)
 
@@ -420,8 +420,8 @@ def fetch(
             for future in tqdm(as_completed(futures), "fetch", len(futures), unit="matrix", disable=hidden):
                 try:
                     results[futures[future]] = future.result()
-                except (Failed, archive.BadArchive) as error:
-                    results[futures[future]] = error
+                except (Failed, archive.BadArchive) as failure:
+                    results[futures[future]] = failure
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
@@ -434,7 +434,7 @@ def fetch(
                 outcome.present.append(entry)
             case Missing():
                 outcome.missing.append(entry)
-            case error:
+            case Failed() | archive.BadArchive() as error:
                 outcome.failed.append((entry, str(error)))
     return outcome
 
@@ -446,7 +446,9 @@ def _check_header(entry: Entry, part: Path) -> None:
             found = matrix_market.header(text)
         except ValueError as error:
             raise Failed(f"its matrix cannot be read: {error}") from None
-    if entry.rows is not None and not found.holds(entry.rows, entry.cols, entry.nnz, entry.stored):
+    sizes = entry.rows, entry.cols, entry.nnz, entry.stored
+    known = [size for size in sizes if size is not None]
+    if len(known) == len(sizes) and not found.holds(*known):
         raise Failed(
             f"another matrix came: {found.rows} x {found.cols} with {found.entries:,} entries, {found.symmetry}; "
             f"the index says {entry.rows} x {entry.cols} with {entry.stored:,}"

@@ -14,7 +14,7 @@ import itertools
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,10 @@ from spmvbench.matrices import (
     values,
 )
 from spmvbench.matrices.readers import checked
-from spmvbench.matrices.structures import KINDS, RULES, Structure, form, needs, parameters, register
+from spmvbench.matrices.structures import KINDS, RULES, Fill, Structure, form, needs, parameters, register
 
 BLOCK = 1 << 20  # entries written at a time
+Stencil = Callable[[tuple[np.ndarray, ...]], np.ndarray]  # indices of points -> (points, steps)
 _REQUIRED = re.compile(r'required\("(\w+)"(?:, "([\w-]+)")?\)')  # structures.required
 
 
@@ -122,7 +123,7 @@ def generate(spec: str, seed: int = 0) -> Any:
     for first, last in _row_blocks(row_ptr, structure.unit):
         entries = slice(row_ptr[first], row_ptr[last])
         col_idx[entries] = structure.columns(first, last)
-        if data is not None:
+        if data is not None and structure.coefficients is not None:
             data[entries] = structure.coefficients(first, last)
     if data is None:
         data = values.by_position(row_ptr, col_idx, structure.shape[1], seed, symmetric=structure.symmetric)
@@ -151,7 +152,12 @@ def _row_blocks(row_ptr: np.ndarray, unit: int) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _grid(shape: tuple[int, ...], steps: list[tuple[int, ...]], degrees: int = 1, values: Any = None) -> Structure:
+def _grid(
+    shape: tuple[int, ...],
+    steps: Sequence[tuple[int, ...]],
+    degrees: int = 1,
+    values: Stencil | None = None,
+) -> Structure:
     """A stencil on a grid: every point is coupled with those at `steps` (ascending) from it that lie on the grid.
 
     Points are numbered with the last index fastest; each carries `degrees` unknowns, coupled as dense blocks.
@@ -168,7 +174,8 @@ def _grid(shape: tuple[int, ...], steps: list[tuple[int, ...]], degrees: int = 1
     def stays(first: int, last: int) -> np.ndarray:
         """(points, steps): which steps from the points first..last-1 stay on the grid."""
         index = np.unravel_index(np.arange(first, last), shape)
-        return np.logical_and.reduce([table[i] for table, i in zip(inside, index, strict=True)])
+        every: np.ndarray = np.logical_and.reduce([table[i] for table, i in zip(inside, index, strict=True)])
+        return every
 
     def columns(first: int, last: int) -> np.ndarray:
         first, last = first // degrees, last // degrees
@@ -176,16 +183,20 @@ def _grid(shape: tuple[int, ...], steps: list[tuple[int, ...]], degrees: int = 1
         unknown = (point[:, :, None] * degrees + np.arange(degrees)).astype(np.int32)
         blocks = (last - first, degrees, len(steps), degrees)
         there = np.broadcast_to(stays(first, last)[:, None, :, None], blocks)
-        return np.broadcast_to(unknown[:, None], blocks)[there]
+        found: np.ndarray = np.broadcast_to(unknown[:, None], blocks)[there]
+        return found
 
-    def coefficients(first: int, last: int) -> np.ndarray:
-        return values(np.unravel_index(np.arange(first, last), shape))[stays(first, last)]
+    def coefficients_of(stencil: Stencil) -> Fill:
+        return lambda first, last: np.asarray(
+            stencil(np.unravel_index(np.arange(first, last), shape))[stays(first, last)]
+        )
 
     counts = np.empty(points, dtype=np.int32)
     for first in range(0, points, BLOCK):
         counts[first : first + BLOCK] = stays(first, min(first + BLOCK, points)).sum(axis=1)
     lengths = np.repeat(counts * degrees, degrees)
-    return Structure((size, size), lengths, columns, coefficients if values else None, symmetric=True, unit=degrees)
+    coefficients = coefficients_of(values) if values else None
+    return Structure((size, size), lengths, columns, coefficients, symmetric=True, unit=degrees)
 
 
 def _distinct(rng: np.random.Generator, lengths: np.ndarray, low: np.ndarray, width: np.ndarray) -> np.ndarray:
@@ -199,7 +210,8 @@ def _distinct(rng: np.random.Generator, lengths: np.ndarray, low: np.ndarray, wi
     key = (row << 32) | draw
     key.sort()
     rank = np.arange(len(row)) - offsets(lengths)[row]
-    return (key & 0xFFFF_FFFF) + rank + low[row]
+    columns: np.ndarray = (key & 0xFFFF_FFFF) + rank + low[row]
+    return columns
 
 
 def _random_rows(shape: tuple[int, int], lengths: np.ndarray, seed: int, half_width: int | None = None) -> Structure:
@@ -342,7 +354,8 @@ def rmat(SCALE: int, EF: int, *, seed: int) -> Structure:
     row_ptr = offsets(lengths)
 
     def columns(first: int, last: int) -> np.ndarray:
-        return keys[row_ptr[first] : row_ptr[last]] & (size - 1)
+        found: np.ndarray = keys[row_ptr[first] : row_ptr[last]] & (size - 1)
+        return found
 
     return Structure((size, size), lengths, columns)
 

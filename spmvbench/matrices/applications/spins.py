@@ -49,12 +49,14 @@ class _Ring:
 
     def rank(self, words: np.ndarray) -> np.ndarray:
         """Where these words stand among all."""
-        return self.first[words >> self.low_bits] + self.rank_low[words & ((1 << self.low_bits) - 1)]
+        rank: np.ndarray = self.first[words >> self.low_bits] + self.rank_low[words & ((1 << self.low_bits) - 1)]
+        return rank
 
     def hops(self) -> np.ndarray:
         """How many hops each state has: its neighbours of which one is occupied and one is not."""
         turned = (self.words >> 1) | ((self.words & 1) << (self.L - 1))
-        return np.bitwise_count(self.words ^ turned).astype(np.int64)
+        hops: np.ndarray = np.bitwise_count(self.words ^ turned).astype(np.int64)
+        return hops
 
     def neighbours(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(states, 2 L + 1): the words that hops lead to, the word itself in the middle, and which there are."""
