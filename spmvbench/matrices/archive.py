@@ -1,6 +1,6 @@
-"""The collection's archives: checked before they are kept, read as a stream, never unpacked to disk.
+"""The collection's archives: checked before they are stored, read as a stream, never unpacked to disk.
 
-An archive is a gzipped tar with `<name>/<name>.mtx` and, for some matrices, companions beside it: right-hand sides
+An archive is a gzipped tar with `<name>/<name>.mtx` and, for some matrices, companion files: right-hand sides
 (`_b`), solutions (`_x`), coordinates (`_coord`), names (`_nodename`) and the like.
 """
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 20
 
-# What an archive may unpack to. Matrix Market text shrinks 3 to 10 times; deflate reaches 1,032 on a bomb.
+# Limits on what an archive unpacks to. Matrix Market text shrinks 3 to 10 times; deflate reaches 1,032 on a bomb.
 MAX_RATIO = 300
 MIN_LIMIT = 64 << 20
 MAX_MEMBERS = 10_000
 
 
 class BadArchive(SpmvbenchError):
-    """A file that is no archive of a matrix, or one that must not be trusted."""
+    """Raised for a file that is not an archive of a matrix, or is malicious."""
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that refuses to give more than `limit` bytes."""
+    """A stream that raises BadArchive after `limit` bytes."""
 
     def __init__(self, stream: io.BufferedIOBase, limit: int, name: str):
         self.stream, self.limit, self.name = stream, limit, name
@@ -51,17 +51,17 @@ class _Bounded(io.RawIOBase):
 
 
 def unpacked_limit(path: Path) -> int:
-    """The most bytes that a gzipped file may unpack to."""
+    """Limit on the bytes that a gzipped file may unpack to."""
     return max(MIN_LIMIT, MAX_RATIO * os.path.getsize(path))
 
 
 @contextmanager
 def unpacked(path: Path, name: str) -> Iterator[io.BufferedReader]:
-    """The content of a gzipped file as a buffered stream; what fails, also while reading, becomes BadArchive.
+    """The content of a gzipped file as a buffered stream. Errors, also while reading, become BadArchive.
 
-    name: what errors call the file.
+    name: of the file in messages.
     """
-    from isal import igzip  # unpacks three times as fast as zlib, which would take as long as parsing
+    from isal import igzip  # three times as fast as zlib, which would take as long as parsing
 
     with open(path, "rb") as file:
         start = file.read(512)
@@ -80,7 +80,7 @@ def unpacked(path: Path, name: str) -> Iterator[io.BufferedReader]:
 
 @contextmanager
 def _opened(path: Path, name: str) -> Iterator[tuple[tarfile.TarFile, io.BufferedReader]]:
-    """The archive as a forward-only tar, and the unpacked stream under it. Every failing becomes BadArchive."""
+    """The archive as a forward-only tar, and the unpacked stream below it. All errors become BadArchive."""
     try:
         with unpacked(path, f"{name}.tar.gz") as stream, tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK) as tar:
             yield tar, stream
@@ -111,7 +111,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 
 
 def _main(files: list[str], name: str) -> str:
-    """The matrix among its companions: `<name>/<name>.mtx`, else the one that all others are named after."""
+    """The matrix among its companions: `<name>/<name>.mtx`, else the file whose name is the prefix of all others."""
     wanted = f"{name}/{name}.mtx"
     if wanted in files:
         return wanted
@@ -124,16 +124,16 @@ def _main(files: list[str], name: str) -> str:
 
 
 def check(path: Path, name: str) -> None:
-    """Read a whole archive and raise BadArchive unless it is sound, harmless and holds the matrix `name`.
+    """Read a whole archive. Raises BadArchive unless it is intact, harmless and holds the matrix `name`.
 
-    Refused: what is not gzip and tar, truncated files and wrong checksums, absolute paths and `..`, links, devices and
-    sparse members, sizes out of proportion, and a main member that is not in Matrix Market format.
+    Refused: files that are not gzip and tar, truncated files and wrong checksums, absolute paths and `..`, links,
+    devices and sparse members, sizes out of proportion, and a main member that is not in Matrix Market format.
     """
     banners = {}
     with _opened(path, name) as (tar, stream):
         for file, member in _members(tar, name):
             banners[file] = _content(tar, member).read(14)
-        while stream.read(CHUNK):  # gzip's checksum and length stand behind the tar's end
+        while stream.read(CHUNK):  # gzip's checksum and length follow the end of the tar
             pass
     main = _main(list(banners), name)
     if banners[main].lower() != b"%%matrixmarket":

@@ -1,4 +1,4 @@
-"""Algebraic multigrid: what it makes of the 7-point Laplacian on an N^3 grid, by PyAMG's Ruge-Stüben coarsening."""
+"""Algebraic multigrid for the 7-point Laplacian on an N^3 grid, with PyAMG's Ruge-Stüben coarsening."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A basis state is a word of L bits of which half are set; the states are numbered as their words rise. A particle (or a
 flipped spin) hops between neighbours of the ring, which changes the word by a difference that grows with the place of
 the hop: hops down in falling order of their places, the diagonal, and hops up in rising order are a row's columns in
-order. Where a word stands among all is found from its two halves (H. Q. Lin, Physical Review B 42, 6561, 1990).
+order. The index of a word follows from its two halves (H. Q. Lin, Physical Review B 42, 6561, 1990).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Ring:
         return len(self.words)
 
     def rank(self, words: np.ndarray) -> np.ndarray:
-        """Where these words stand among all."""
+        """The indices of these words."""
         rank: np.ndarray = self.first[words >> self.low_bits] + self.rank_low[words & ((1 << self.low_bits) - 1)]
         return rank
 
