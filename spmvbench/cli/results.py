@@ -18,7 +18,7 @@ Columns = dict[str, Callable[[Any], str]]  # for each head a function from a row
 def echo_results(rows: pd.DataFrame) -> None:
     """Print the table that ends a run, one for each type and mode; then reasons of skipped and failed cases."""
     from spmvbench.analysis.coverage import coverage
-    from spmvbench.analysis.ranking import REACH, TIE
+    from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
     from spmvbench.rows.schema import rate_unit
 
     ranked = False
@@ -39,9 +39,11 @@ def echo_results(rows: pd.DataFrame) -> None:
         click.echo(
             "\nMean slowdown: geometric mean, over all matrices, of time divided by the best time. Failed or skipped"
         )
-        click.echo(f"matrices count as {REACH:g}. It orders the table. Times within {100 * (TIE - 1):.1f} % are tied.")
         click.echo(
-            "Kernel: own marks this project's kernels, which no paper has; = NAME: the same program on every matrix."
+            f"matrices count as {SLOWDOWN_CAP:g}. It orders the table. Times within {100 * (TIE - 1):.1f} % are tied."
+        )
+        click.echo(
+            "Kernel: project marks this project's kernels, which no paper has; = NAME: the same program on every matrix."
         )
     _echo_reasons(rows)
 
@@ -87,10 +89,10 @@ _COUNTS: Columns = {
 _MEASURED: Columns = {
     "format": lambda row: row.label,
     "kernel": lambda row: row.kernel,
-    "mean slowdown": lambda row: number(row.behind, ".2f", "x"),
+    "mean slowdown": lambda row: number(row.mean_slowdown, ".2f", "x"),
     "wins": lambda row: f"{row.wins} +{row.ties} tied" if row.ties else str(row.wins),
     "GFLOPS": lambda row: number(row.gflops, ".4g"),
-    "worst case": lambda row: f"{row.slowdown:.3g}x on {row.worst}" if row.worst else "",
+    "worst case": lambda row: f"{row.worst_slowdown:.3g}x on {row.worst_matrix}" if row.worst_matrix else "",
     **_COUNTS,
 }
 _VERIFIED: Columns = {
