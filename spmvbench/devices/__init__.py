@@ -29,7 +29,7 @@ __all__ = [
 
 
 def chosen(name: str) -> str:
-    """The device that a name stands for: ``auto`` is ``cuda:0`` where a GPU can be used, else ``emulated``.
+    """The device that a name means: ``auto`` is ``cuda:0`` where a GPU can be used, else ``emulated``.
 
     Raises UsageError for a name that no device has.
     """
@@ -64,7 +64,7 @@ def open_device(name: str = "auto") -> Device:
     return Emulated(check=name.endswith("-check"))
 
 
-_kept = cache(open_device)  # who multiplies once may do so often: opening a GPU anew takes longer
+_kept = cache(open_device)  # kept open, because opening a GPU takes longer than a multiplication
 
 
 def multiply(fmt: Format, x: Any, device: str | Device | None = None) -> Any:

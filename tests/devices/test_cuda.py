@@ -233,6 +233,11 @@ def test_a_program_tells_what_machine_code_it_runs(device):
 
 
 @pytest.mark.gpu
+def test_a_struct_arrives_with_every_member(device, check_struct):
+    check_struct(device)
+
+
+@pytest.mark.gpu
 def test_a_record_names_the_gpu_and_the_library(device):
     found = device.properties()
     assert len(found["gpu"]) == 16

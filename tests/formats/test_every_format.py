@@ -119,7 +119,7 @@ def with_long_pointers(matrix: sparse.csr_array) -> Csr:
 
 
 def takes(spec: str, a: sparse.csr_array, xp) -> bool:
-    """Whether a matrix fits the parameters: unknowns a node, say, have to divide its sides."""
+    """Whether a matrix fits the parameters: unknowns per node, say, have to divide its sides."""
     ((cls, _),) = formats.parse(spec)
     try:
         testing.convert(spec, testing.suited(cls, a), xp)

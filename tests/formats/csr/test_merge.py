@@ -55,7 +55,7 @@ def test_no_rows_are_no_tiles():
     "lengths",
     [
         [55] * 40,  # a row and its end are 56 steps, 8 threads of 7: every tile of 448 ends with a row
-        [447, 448, 449, 1, 446],  # tiles end on, before and behind the row's end
+        [447, 448, 449, 1, 446],  # tiles end on, before and after the row's end
         [3000],  # one row over many tiles
         [1, 3000, 0, 0, 2, 1500, 3],
         [0] * 1000 + [500] + [0] * 1000,  # tiles of nothing but row ends

@@ -1,4 +1,4 @@
-"""BCCOO: the storage by hand, columns by differences, groups that wait for one another, slices, the search."""
+"""BCCOO: the storage by hand, columns by differences, groups that wait for each other, slices, the search."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_csr_ell_matam_is_one_format_where_lengths_say_so():
     assert list(long.parts) == ["csr"]
     mixed = testing.convert("csr-ell-matam", with_lengths([3] * 50 + [900], 1000))
     assert mixed.parts["ell"].width == 3
-    assert mixed.parts["csr"].piece_lanes.tolist() == [32] * 4  # 225 entries each, 8 a lane
+    assert mixed.parts["csr"].piece_lanes.tolist() == [32] * 4  # 225 entries each, 8 per lane
     assert np.diff(mixed.parts["csr"].piece_begin).tolist() == [225] * 3
 
 

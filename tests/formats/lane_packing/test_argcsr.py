@@ -1,4 +1,4 @@
-"""ArgCSR: where groups end, and how their threads are dealt out."""
+"""ArgCSR: where groups end, and how their threads are distributed."""
 
 from __future__ import annotations
 

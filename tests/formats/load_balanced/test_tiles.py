@@ -94,7 +94,7 @@ def test_flat_s_lanes_go_by_the_half_with_the_longer_rows(lengths, lanes):
 @pytest.mark.parametrize(
     "lengths",
     [
-        [511, 512, 513, 1, 510],  # tiles end on, before and behind the row's end
+        [511, 512, 513, 1, 510],  # tiles end on, before and after the row's end
         [1, 7000, 0, 0, 2, 1500, 3],
         [0] * 1500 + [500] + [0] * 1500,  # more row ends than a tile has entries
         [13] * 69,  # odd first entries
