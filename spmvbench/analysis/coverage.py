@@ -72,7 +72,7 @@ def _kernel(part: pd.DataFrame, names: Mapping[str, str]) -> str:
 
 
 def geometric_mean(values: pd.Series | Sequence[float]) -> float:
-    """Geometric mean of the positive, finite values; NaN where there is none.
+    """Geometric mean of the positive, finite values; NaN if there is none.
 
     It is the only mean of ratios that does not depend on which value is the denominator (Fleming & Wallace 1986).
     """

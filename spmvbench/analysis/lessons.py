@@ -119,7 +119,7 @@ def _diagonals(measured: _Measured) -> _Found:
     others = [name for name in measured.rates if name != "HDI"]
     ratio = _ratio(measured.on(measured.slots <= FULL), "HDI", others)
     if ratio.empty:
-        raise _Unknown(f"no matrix whose entries lie along diagonals (HDI at most {FULL} slots a nonzero)")
+        raise _Unknown(f"no matrix whose entries lie along diagonals (HDI at most {FULL} slots per nonzero)")
     return _mostly(ratio >= 1, "HDI is fastest", f"; median {ratio.median():.2f} times the best of the others")
 
 
@@ -139,7 +139,7 @@ def _generalists(measured: _Measured) -> _Found:
     measured.need("HLL", "HYB")
     others = [name for name in measured.rates if name not in ("HLL", "HYB")]
     if not others:
-        raise _Unknown("no format beside HLL and HYB measured")
+        raise _Unknown("no format other than HLL and HYB measured")
     if measured.rates.isna().all(axis=None):
         raise _Unknown("no matrix held by any format")
     long = measured.rates.stack().rename("gflops").reset_index()
@@ -185,7 +185,7 @@ def _row_a_thread(measured: _Measured) -> _Found:
 def _only_hyb(measured: _Measured) -> _Found:
     measured.need("HYB")
     if len(measured.rates.columns) < 2:
-        raise _Unknown("no format beside HYB measured")
+        raise _Unknown("no format other than HYB measured")
     rates = _power_law(measured)
     there, elsewhere = (
         geometric_mean(part["HYB"]) for part in (rates, measured.rates[~measured.rates.index.isin(rates.index)])

@@ -53,8 +53,8 @@ def plot(
 
     rows: those of `spmvbench.run` or `load_run`, all or some; or a run's name or folder. baseline: what speed-ups
     compare with. highlight: labels of formats. emulated: show times of the emulated device, marked as such. published:
-    papers' figures to set beside them, such as ``"survey-k40m"``. Raises UsageError for names that are not known and
-    where there is nothing to draw.
+    published results to compare with, such as ``"survey-k40m"``. Raises UsageError for unknown names and if there
+    is nothing to draw.
     """
     table, about = _held(rows)
     return Plot(*page.picture(table, name=name, **about | _options(baseline, highlight, emulated, published)))
@@ -79,7 +79,7 @@ def report(
     table, about = _held(rows)
     if out is None:
         if "folder" not in table.attrs:
-            raise ValueError("say where to write: these rows do not know their run's folder")
+            raise ValueError("give out, a folder: these rows do not have their run's folder")
         out = inside(Path(table.attrs["folder"]), "report")
     options = _options(baseline, highlight, emulated, published)
     return page.write(table, out=Path(out), names=figures, images=images, **about | options).page

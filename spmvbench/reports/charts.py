@@ -68,7 +68,7 @@ def curves(x: Mapping[str, Any], y: Mapping[str, Any], table: pd.DataFrame | Non
 def spans(x: Mapping[str, Any], table: pd.DataFrame | None = None, **more: Any) -> dict[str, Any]:
     """Distribution of a value over matrices, one row per format.
 
-    more: of (the field), mean (geometric mean with coverage), low and high (ends of the axis; high stands for never).
+    more: of (the field), mean (geometric mean with coverage), low and high (ends of the axis; high means never).
     """
     return {"kind": "spans", "x": x, "table": table, **more}
 
@@ -153,7 +153,7 @@ def _cases(
 ) -> dict[str, list[Any]]:
     """The cases, a column each; what is not known, or not shown, or of an experiment, is null.
 
-    same: the format that stands for the case's program (`programs.same_as`), where there is another.
+    same: the format that represents the case's program (`programs.same_as`), if it is another one.
     """
     keys = ["setting", "matrix", "label"]
     costs = setups(readable).pivot_table(index=keys, columns="path", values="setup", observed=True)

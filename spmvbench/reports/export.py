@@ -127,7 +127,7 @@ _TABLES: Mapping[str, Callable[[pd.DataFrame], list[Table]]] = {
 
 
 def _records(found: Sequence[Table]) -> list[dict[str, Any]]:
-    """A record a row, with the caption of its table; numbers are numbers, and null where there is none."""
+    """One record per row, with the caption of its table. Cells with numbers are numbers or null."""
     records = []
     for table in found:
         names = [column.heading for column in table.columns]

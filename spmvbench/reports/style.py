@@ -66,30 +66,27 @@ _EVERY = [
 
 
 def marks(labels: Sequence[str], baseline: str | None = None) -> dict[str, Mark]:
-    """Marks for the formats to be highlighted, best first, as many as any one of colour, marker and line tells apart.
-
-    The baseline's is black, and stands first.
-    """
+    """Marks of highlighted formats, best first, at most one per colour; the baseline is first and black."""
     others = [label for label in labels if label != baseline]
     found = dict(zip(others, _EVERY[: len(_COLORS)], strict=False))
     return found if baseline is None else {baseline: BASELINE} | found
 
 
 def marks_of_all(
-    labels: Iterable[str], first: Mapping[str, Mark], together: Sequence[Sequence[str]] = ()
+    labels: Iterable[str], first: Mapping[str, Mark], compared: Sequence[Sequence[str]] = ()
 ) -> dict[str, Mark]:
-    """One mark for every format of a report, over all its figures: colour and marker are its own, as far as these go.
+    """One mark for every format of a report, the same in all figures, with a distinct pair of colour and marker.
 
-    first: marks that are given. together: formats (keys) that some figure compares; these differ by colour too, as far
-    as there are colours. Beyond 192 formats marks repeat.
+    first: given marks. compared: groups of formats (keys) that a figure compares; their colours differ as far as
+    possible. Marks repeat beyond 192 formats.
     """
     found = dict(first)
     taken = set(found.values())
-    order = {key: place for place, key in enumerate(key for keys in together for key in keys)}
+    order = {key: place for place, key in enumerate(key for keys in compared for key in keys)}
     rest = [label for label in dict.fromkeys(labels) if label not in found]
-    for label in sorted(rest, key=lambda label: order.get(_key(label), len(order))):  # stable: else as they came
-        beside = [key for keys in together if _key(label) in keys for key in keys if key != _key(label)]
-        near = [mark.color for other, mark in found.items() for key in beside if key == _key(other)]
+    for label in sorted(rest, key=lambda label: order.get(_key(label), len(order))):  # stable sort
+        related = [key for keys in compared if _key(label) in keys for key in keys if key != _key(label)]
+        near = [mark.color for other, mark in found.items() for key in related if key == _key(other)]
         found[label] = _free(taken, near)
         taken.add(found[label])
     return found
@@ -115,9 +112,9 @@ def marks_of(labels: Sequence[str], shown: Mapping[str, Mark]) -> dict[str, Mark
 
 
 def missing(figure: Figure, names: Sequence[str], what: str = "No verified row in this run", before: str = "") -> None:
-    """Names, above the panels, of formats or matrices that the run holds no verified row of; nothing for none.
+    """Writes above the panels the names of formats or matrices without a verified row, if there are any.
 
-    before: a sentence that stands there too.
+    before: a sentence in front of them.
     """
     text = before
     if names:

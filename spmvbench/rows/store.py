@@ -542,8 +542,8 @@ def _read(run_folder: Path, layout: _Layout) -> tuple[pa.Table, list[Path]]:
             pass
         except (pa.ArrowException, KeyError, ValueError, OSError) as error:
             raise SpmvbenchError(
-                f"{merged} is damaged ({_damage(error)}): restore it from a copy; run --fresh measures anew and keeps "
-                "what there is in a folder beside it"
+                f"{merged} is damaged ({_damage(error)}): restore it from a copy; run --fresh measures again and keeps "
+                "the old files in a folder next to it"
             ) from None
         for part in sorted((run_folder / layout.parts).glob("*.parquet")):
             try:

@@ -317,7 +317,7 @@ def test_hot_rows_are_all_where_none_is_hot():
     assert hot(both[both["mode"] == "cold"])["t_median"].tolist() == [2.0]
 
 
-def test_duels_count_wins_and_name_the_best_matrix(three):
+def test_pairs_count_wins_and_name_the_best_matrix(three):
     table = pair_speedups(three, [("ell", "csr"), ("csr", "ell"), ("ell", "dia")])
     assert len(table) == 4
     summary = pair_summary(table).set_index(["label", "over"])

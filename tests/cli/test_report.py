@@ -176,7 +176,7 @@ def test_published_figures_stand_beside_the_run(command, results):
     args = ("report", "measured", "--results", results, "--figures", "survey-profile,survey-published")
     unasked = command(*args)
     assert unasked.code == 0
-    assert "Left out: survey-published: no published figures were asked for: --published survey-k40m" in unasked.out
+    assert "Left out: survey-published: no published results were selected: --published survey-k40m" in unasked.out
     asked = command(*args, "--published", "survey-k40m,survey-m2070")
     assert asked.code == 0 and "Left out" not in asked.out
     data = (results / "measured" / "report" / "figures" / "survey-profile.csv").read_text()

@@ -88,7 +88,7 @@ def test_steps_of_preprocessing_are_in_spmvs(measured, options):
     assert table["reordering"].to_numpy() == pytest.approx(50)
 
 
-def test_statistics_of_duels():
+def test_statistics_of_pairs():
     table = pd.DataFrame(
         {"setting": "f64 hot", "label": "ehyb", "over": "csr5", "matrix": list("abcd"), "speedup": [2.0, 0.5, 1.0, 1.5]}
     )

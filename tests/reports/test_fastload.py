@@ -94,9 +94,9 @@ def test_two_phases_are_rated_by_the_phases_that_the_paper_counts(loaded, option
 @pytest.mark.slow
 def test_rivals_are_compared_with_the_most_advanced_fastload(loaded, options, environment):
     table = table_of("rivals", loaded, options)
-    duels = table[table["over"] != ""]
-    assert set(duels["label"]) == {IMPROVED}
-    assert set(duels["over"]) == {"cusparse-csr-alg1", "csc-warp", "csr5", "tile-deferred-coo"}
+    pairs = table[table["over"] != ""]
+    assert set(pairs["label"]) == {IMPROVED}
+    assert set(pairs["over"]) == {"cusparse-csr-alg1", "csc-warp", "csr5", "tile-deferred-coo"}
     said = texts("rivals", loaded, options, environment)
     assert "Shown are 16 matrices of the collection, in the paper all 2,757." in said
     assert "No verified row" not in said

@@ -266,7 +266,7 @@ def test_published_figures_without_conversion_have_no_columns_for_it(surveyed, m
 
 
 def test_what_cannot_be_set_beside_published_figures_says_why(surveyed, rows, options, alone):
-    with pytest.raises(figures.LeftOut, match="no published figures were asked for: --published survey-k40m"):
+    with pytest.raises(figures.LeftOut, match="no published results were selected: --published survey-k40m"):
         figure("published").data(surveyed, alone)
     with pytest.raises(figures.LeftOut, match="no row of a matrix of survey-k40m in f64"):
         figure("published").data(latest_cases(rows), options)

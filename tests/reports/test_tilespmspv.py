@@ -71,8 +71,8 @@ def test_dense_comparators_stand_beside_every_density_with_their_one_time(table,
     dense = rates[(rates["label"] == "tile") & rates["setting"].str.startswith("f64")]
     assert (dense.groupby("matrix")["gflops"].nunique() == 1).all()
     assert (dense.groupby("matrix").size() == 4).all()
-    duels = found[(found["over"] == "spmspv-csc-atomic") & (found["label"] == "tile-spmspv")]
-    assert duels["speedup"].to_numpy() == pytest.approx(0.5)
+    pairs = found[(found["over"] == "spmspv-csc-atomic") & (found["label"] == "tile-spmspv")]
+    assert pairs["speedup"].to_numpy() == pytest.approx(0.5)
     assert set(found["over"]) == {"", "tile", "spmspv-csc-atomic", "merge-csr"}
 
 

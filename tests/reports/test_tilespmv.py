@@ -94,11 +94,11 @@ def test_rivals_are_compared_with_the_most_advanced_method(tiled, options, envir
 
 def test_rivals_figure_says_wins_and_the_largest_speed_up(tiled, options, environment):
     table = table_of("rivals", tiled, options)
-    duel = table[(table["over"] == "csr5") & (table["setting"] == "f64 hot")]
-    assert len(duel) == 23  # csr5 is wrong on one of 24
-    best = duel.loc[duel["speedup"].idxmax()]
+    pair = table[(table["over"] == "csr5") & (table["setting"] == "f64 hot")]
+    assert len(pair) == 23  # csr5 is wrong on one of 24
+    best = pair.loc[pair["speedup"].idxmax()]
     name = best["matrix"].split("/")[1]
-    said = f"faster on {(duel['speedup'] > 1).sum()} of 23\nat most {best['speedup']:.2f}x ({name})"
+    said = f"faster on {(pair['speedup'] > 1).sum()} of 23\nat most {best['speedup']:.2f}x ({name})"
     assert said in texts("rivals", tiled, options, environment)
 
 

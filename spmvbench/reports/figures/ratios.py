@@ -37,7 +37,7 @@ performance = True
 _COLORS = colormaps["YlGnBu_r"]
 _NORM = LogNorm(1, SLOWDOWN_CAP, clip=True)
 _NOT_VERIFIED = {"skipped": "-", "wrong": "x"} | dict.fromkeys(FAILED, "!")
-_POINTS = 6.5  # 8 pixels where the figure is 1,000 wide
+_POINTS = 6.5  # 8 pixels if the figure is 1,000 pixels wide
 _LINE, _LETTER, _CELL = 0.125, 0.055, 0.2  # inches: height of a line, width of a letter and of a cell with a number
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1, ""))
 _MOST_PANELS, _SHORT = 3, 20  # most panels in a row, and least lines of one
@@ -64,12 +64,12 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     table = table[table["setting"] == setting]
     matrices = sorted(table["matrix"].unique())
     names = [matrix.rpartition("/")[2] for matrix in matrices]
-    beside, above = (_LETTER * max(map(len, texts)) for texts in (table["label"], names))
+    left, above = (_LETTER * max(map(len, texts)) for texts in (table["label"], names))
     labels = table.drop_duplicates("label")
-    room = int(style.WIDTH // (beside + _CELL * len(matrices)))
+    room = int(style.WIDTH // (left + _CELL * len(matrices)))
     panels = _panels(labels, max(1, min(room, _MOST_PANELS, -(-len(labels) // _SHORT))))
     height = max(map(len, panels))
-    with_numbers = style.WIDTH / len(panels) - beside >= _CELL * len(matrices)
+    with_numbers = style.WIDTH / len(panels) - left >= _CELL * len(matrices)
     figure, axes = style.grid(len(panels), len(panels), height=_LINE * height + 0.15 + above * with_numbers)
     for place, (ax, lines) in enumerate(zip(axes, panels, strict=True)):
         _cells(ax, table, lines, matrices, with_numbers=with_numbers)
