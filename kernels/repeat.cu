@@ -7,7 +7,7 @@ extern "C" __device__ void cudaGraphSetConditional(unsigned long long handle, un
 inline void cudaGraphSetConditional(unsigned long long, unsigned) {}
 #endif
 
-// One thread. more: not 0 where the body is to run again. iterations: how often it has run, 0 before the first time and
+// One thread. more: not 0 if the body is to run again. iterations: how often it has run, 0 before the first time and
 // left 0 after the last; a loop without end is left after `limit` of them.
 __global__ void repeat(unsigned long long handle, const int* __restrict__ more, int* __restrict__ iterations,
                        int limit) {

@@ -1,6 +1,6 @@
 // EHYB: a block copies the x of its partition, the window, into shared memory and multiplies the partition's slices
-// from there; what is outside of windows is in extra rows. Step k of a slice's lane l is at 32 * (slice_ptr[slice] + k)
-// + l.
+// from there; entries outside of windows are in extra rows. Step k of a slice's lane l is at 32 * (slice_ptr[slice] +
+// k) + l.
 #include "spmv.cuh"
 
 constexpr int THREADS = 1024;  // of a block

@@ -6,7 +6,7 @@ constexpr int SCOO_THREADS = 512;
 constexpr int SCOO_RESIDENT = 3;  // blocks of a multiprocessor at once
 constexpr int SCOO_BATCH = 4;     // entries of a thread at a time
 
-// SCOO (Dang & Schmidt 2012). A block a slice of rows, whose y has copies in shared memory, a power of two of them, so
+// SCOO (Dang & Schmidt 2012). A block per slice of rows; its y has copies in shared memory, a power of two of them, so
 // that neighbouring threads add to different ones. A row that is in several slices has them to itself, and y is zero
 // there. With registers for three blocks per multiprocessor, gathers of a thread are in flight together; for four, one
 // waits for the other.
@@ -121,7 +121,7 @@ __global__ void btjad(int rows, int height, const int* __restrict__ column_ptr, 
   }
 }
 
-// PCSR (Dehnavi, Fernandez & Giannacopoulos 2010). A block ROWS rows; the x of a tile of WIDTH columns is copied to
+// PCSR (Dehnavi, Fernandez & Giannacopoulos 2010). A block per ROWS rows; the x of a tile of WIDTH columns is copied to
 // shared memory, LANES lanes sum a row's segment there.
 template <typename V, typename I, int ROWS, int WIDTH, int LANES>
 __global__ void pcsr(int rows, int cols, const int* __restrict__ tile_ptr, const int* __restrict__ tile,
@@ -154,8 +154,9 @@ __global__ void pcsr(int rows, int cols, const int* __restrict__ tile_ptr, const
   }
 }
 
-// TILE-COMPOSITE (Yang, Parthasarathy & Sadayappan 2011), one column tile. A warp a workload: rows of one width, stored
-// row by row where it is at least as wide as high, else position by position. A row is in one workload of a tile.
+// TILE-COMPOSITE (Yang, Parthasarathy & Sadayappan 2011), one column tile. A warp per workload: rows of one width,
+// stored row by row where it is at least as wide as high, else position by position. A row is in one workload of a
+// tile.
 template <typename V, typename C>
 __global__ void tile_composite(int workloads, const long long* __restrict__ offset, const int* __restrict__ width,
                                const int* __restrict__ height, const int* __restrict__ first_row,

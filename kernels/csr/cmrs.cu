@@ -3,7 +3,7 @@
 
 constexpr int BLOCK = 128;
 
-// A warp a strip of H rows. Each lane adds up what it takes of every row in a place of its own: lanes never meet,
+// A warp per strip of H rows. Each lane adds up what it takes of every row in a place of its own: lanes never meet,
 // whatever rows their entries are of. PACKED: the row in the strip is in the highest 4 bits of the column, else in
 // `in_strip`.
 template <typename V, typename I, int H, bool PACKED>

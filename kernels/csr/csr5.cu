@@ -37,7 +37,7 @@ __global__ void csr5_tail(int rows, int first_row, I tail, const I* __restrict__
   }
 }
 
-// All of it in one launch: a warp per tile, then a warp a row of the tail.
+// All of it in one launch: a warp per tile, then a warp per row of the tail.
 template <typename V, typename I, int SIGMA, int BATCH>
 __global__ void csr5_fused(int rows, int tiles, int first_row, const I* __restrict__ row_ptr,
                            const unsigned* __restrict__ tile_ptr, const unsigned* __restrict__ tile_desc,

@@ -65,8 +65,8 @@ struct Steps {
 
 // Walks the STEPS blocks of thread t. stop(row, sum, first) takes the H sums of every block row that ends in it;
 // `first` says that the block row may have begun in another thread. What is open at the end is left in `sum`; the
-// result says whether any block row ends. bits: bit j is set where the block row of block j goes on after it. Whole
-// warps arrive.
+// result says whether any block row ends. bits: bit j is set if the block row of block j goes on after it. All
+// threads of the warp must call it.
 template <typename V, typename C, int H, int W, int STEPS, bool DELTA, int LOADS, typename Stop>
 __device__ __forceinline__ bool walk(const Blocks<V, C>& a, long long t, int cols, unsigned bits, int row,
                                      const V* __restrict__ x, V (&sum)[H], Stop stop) {
@@ -128,8 +128,8 @@ __global__ void bccoo_zero(int warps, int rows, const int* __restrict__ first_ro
   }
 }
 
-// A thread STEPS blocks, LOADS of them in flight at a time. Block rows that end where they began are stored; what
-// threads of a warp leave open meets by shuffles, what warps leave open by atomics, on zeros.
+// STEPS blocks per thread, LOADS of them in flight at a time. Block rows that end where they began are stored; what
+// threads of a warp leave open is combined by shuffles, what warps leave open by atomics, on zeros.
 template <typename V, typename C, typename F, int H, int W, int STEPS, bool DELTA, int LOADS>
 __global__ void bccoo_fast(int rows, int cols, const F* __restrict__ flags, const int* __restrict__ first_row,
                            long long across, long long line, const C* __restrict__ block_col,
@@ -194,9 +194,9 @@ __global__ void bccoo_fast(int rows, int cols, const F* __restrict__ flags, cons
 }
 
 // The paper's: thread blocks of GROUP threads in the order of their start. Results are gathered in shared memory as far
-// as GROUP block rows go; open sums meet by a scan of the block where need_scan says that some thread ends no block
-// row; a block waits for the one before it, where that leaves a block row open. sync: blocks begun, blocks ended, and
-// how often the kernel ran; state: how often each block has given `passed`, its open sums.
+// as GROUP block rows go; open sums are combined by a scan of the block if need_scan says that some thread ends no
+// block row; a block waits for the one before it, where that leaves a block row open. sync: blocks begun, blocks ended,
+// and how often the kernel ran; state: how often each block has given `passed`, its open sums.
 template <typename V, typename C, typename F, int H, int W, int STEPS, bool DELTA, int GROUP>
 __global__ void __launch_bounds__(GROUP)
     bccoo_paper(int rows, int cols, const F* __restrict__ flags, const int* __restrict__ first_row, long long across,

@@ -15,8 +15,8 @@ __device__ __forceinline__ V sum_apart(int at, V sum) {
   return sum;
 }
 
-// How LANES lanes take tiles of R x C: a lane takes values PASSES apart of a tile, WIDTH lanes take a tile, and TILES
-// tiles are taken at a time.
+// How LANES lanes read tiles of R x C: a lane reads every PASSES-th value of a tile, WIDTH lanes read a tile, and TILES
+// tiles are read at a time.
 template <int R, int C, int LANES>
 struct Lanes {
   static constexpr int AT_ONCE = LANES / C;  // lines of a tile that the lanes hold
@@ -27,8 +27,8 @@ struct Lanes {
 };
 
 // A block row is taken by WORKERS groups of LANES lanes, which read its tiles as one stream, a value per lane; LOADS
-// tiles of each lane are in flight at a time. Sums meet by shuffles, those of several groups in shared memory. A
-// thread block takes ROWS block rows.
+// tiles of each lane are in flight at a time. Sums are combined by shuffles, those of several groups in shared memory.
+// A thread block takes ROWS block rows.
 template <typename V, typename I, int R, int C, int LANES, int WORKERS, int ROWS, bool SORTED, int LOADS>
 __global__ void __launch_bounds__(LANES * WORKERS * ROWS)
     bcsr_spmv(int block_rows, int rows, int cols, const I* __restrict__ block_ptr, const int* __restrict__ block_col,

@@ -77,7 +77,7 @@ __device__ __forceinline__ void fill(const CsrArrays<V, I>& a, const Places<SORT
   }
 }
 
-// A block a slice of `height` rows.
+// A block per slice of `height` rows.
 template <typename V, typename I, typename P, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     sell_fill(int rows, int height, int lanes, const P* __restrict__ slice_ptr, const int* __restrict__ perm,
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
        });
 }
 
-// A block a slice of rows first_row[s] to first_row[s + 1].
+// A block per slice of rows first_row[s] to first_row[s + 1].
 template <typename V, typename I, typename P>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     sell_var_fill(int rows, const int* __restrict__ first_row, const P* __restrict__ slice_ptr,
@@ -207,7 +207,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   }
 }
 
-// A block a slice of 32 rows, cut into `pieces`; where its columns go: see sell_local.cu.
+// A block per slice of 32 rows, cut into `pieces`; where its columns go: see sell_local.cu.
 template <typename V, typename I, typename P, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     sell_local_fill(int rows, int pieces, bool any_wide, const P* __restrict__ slice_ptr, const int* __restrict__ bases,

@@ -6,7 +6,7 @@ constexpr int PIECE = 64;  // slots of a piece of a long row
 constexpr int FRAGMENT = 32;
 constexpr int LONG_BLOCK = 256;  // threads that sum the pieces of a long row
 
-// What the product of a slot takes.
+// The operands of the product of a slot.
 template <typename V>
 struct Slots {
   const int* __restrict__ columns;

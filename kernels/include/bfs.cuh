@@ -25,10 +25,10 @@ struct Found {
 };
 
 // Tests the neighbours that a quad holds, and gives what is new its level. SHARED: bits are in shared memory and decide
-// who was first. Else levels do, as the bits of a whole neighbourhood share a few sectors, where atomics would wait in
-// line; bits are looked at before, and where a vertex has quads is loaded before it is known who was first. SEEN:
-// entries of `seen`, in shared memory, which holds vertices that the block has met: those are left to who met them
-// first; 0 for none.
+// which thread was first. Else levels do, as the bits of a whole neighbourhood share a few sectors, where atomics would
+// wait in line; bits are looked at before, and where a vertex has quads is loaded before the first thread is known.
+// SEEN: entries of `seen`, in shared memory, which holds vertices that the block has met: only the thread that met one
+// first continues; 0 for none.
 template <bool SHARED, int SEEN = 0>
 __device__ __forceinline__ Found visit(const int4 quad, unsigned* visited, const int* __restrict__ quad_ptr, int level,
                                        int* __restrict__ levels, int* seen = nullptr) {
@@ -142,7 +142,7 @@ __device__ __forceinline__ bool pull_pays(int quads, int rest, int all_quads) {
   return static_cast<double>(rest) * all_quads < 4.0 * quads * static_cast<double>(quads);
 }
 
-// The device's clock in nanoseconds; 0 where there is none.
+// The device's clock in nanoseconds; 0 if there is none.
 __device__ __forceinline__ long long nanoseconds() {
   long long now = 0;
 #if defined(__CUDA_ARCH__)

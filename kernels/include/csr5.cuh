@@ -10,7 +10,7 @@ __host__ __device__ constexpr int bits_for(int n) {
   return bits;
 }
 
-// A lane's bits, from the highest on: y_offset, seg_offset and a flag a step, in words of 32.
+// A lane's bits, from the highest on: y_offset, seg_offset and a flag per step, in words of 32.
 template <int SIGMA>
 struct Descriptor {
   static constexpr int OFFSET_BITS = bits_for(WARP * SIGMA);
@@ -152,7 +152,7 @@ __device__ __forceinline__ V sum_tail(const I* __restrict__ row_ptr, int row, I 
   return group_sum<WARP>(sum);
 }
 
-// What one warp does where all is one launch: a tile, or after the tiles a row of the tail. A row within one tile is
+// The work of one warp if all is one launch: a tile or, after the tiles, a row of the tail. A row within one tile is
 // stored, the parts of a row that a tile's end cuts are added by atomics; y is zero there. ADD: all is added.
 template <bool ADD, int SIGMA, int BATCH, typename V, typename I, typename C, typename X>
 __device__ __forceinline__ void csr5_share(long long warp, int rows, int tiles, int first_row,

@@ -1,5 +1,5 @@
 // Shares of a matrix's entries through shared memory: the products of a range of entries go there, rows and parts of
-// rows are summed from there, and the caller says what becomes of each sum.
+// rows are summed from there, and the caller handles each sum.
 #pragma once
 #include "spmv.cuh"
 
@@ -97,7 +97,7 @@ __device__ __forceinline__ void for_products(long long first, int count, const i
   for (int i = 0; i < ITEMS; ++i) use(i * THREADS + thread, loaded[i] * gathered[i]);
 }
 
-// Sum over the block, in thread 0. Every thread arrives.
+// Sum over the block, in thread 0. Every thread must call it.
 template <int BLOCK, typename V>
 __device__ __forceinline__ V block_sum(V sum) {
   __shared__ V warp_sum[BLOCK / WARP];
@@ -108,8 +108,8 @@ __device__ __forceinline__ V block_sum(V sum) {
   return sum;
 }
 
-// How many lanes back the warp's last lane is, this one or one before it, in which `ends` is true; where there is none,
-// one more than there are. Every lane arrives.
+// How many lanes back the warp's last lane is, this one or one before it, in which `ends` is true; if there is none,
+// one more than there are. Every lane must call it.
 __device__ __forceinline__ int lanes_back(bool ends) {
   const unsigned ending = __ballot_sync(FULL_MASK, ends) & (FULL_MASK >> (WARP - 1 - lane_id()));
   return ending ? lane_id() - (WARP - 1 - __clz(ending)) : lane_id() + 1;
@@ -117,8 +117,8 @@ __device__ __forceinline__ int lanes_back(bool ends) {
 
 // What is open before each thread of the warp or the block of THREADS: the sum of `open` of the threads before it, back
 // to the last in which a row ends, that one included. reach: threads back to that row, counted from this thread's own
-// (0 where it has one); more than the lane's number where it is in a warp before. `open` becomes what is open after the
-// thread. Every thread arrives.
+// (0 if it has one); more than the lane's number where it is in a warp before. `open` becomes what is open after the
+// thread. Every thread must call it.
 template <int THREADS, typename V>
 __device__ __forceinline__ V open_before(V& open, int reach) {
   constexpr int WARPS = THREADS / WARP;
@@ -187,7 +187,7 @@ __device__ __forceinline__ int merge_path_search(D diagonal, int rows, D nnz, En
 
 // Sums a tile's rows by the merge of its row ends with its entries, `items` steps per thread. Rows that are within a
 // thread are stored to y[row]; a thread's first row comes with what threads before it have of it: first(row, sum). The
-// result, in the block's last thread, is the open sum after the last row. Every thread arrives.
+// result, in the block's last thread, is the open sum after the last row. Every thread must call it.
 template <int BLOCK, typename V, typename Ends, typename First>
 __device__ __forceinline__ V sum_rows(const Tile<V, Ends>& tile, int items, V* __restrict__ y, First first) {
   const int steps = tile.rows + tile.entries;
@@ -220,7 +220,7 @@ __device__ __forceinline__ V sum_rows(const Tile<V, Ends>& tile, int items, V* _
   return open;
 }
 
-// Sums runs of the block's products, ITEMS neighbouring ones a thread. Bit i of `ends`: a run ends with the thread's
+// Sums runs of the block's products, ITEMS neighbouring ones per thread. Bit i of `ends`: a run ends with the thread's
 // product i; reach: as `open_before` has it. finish(i, sum) takes every run that ends in the thread, its first with
 // what threads before have of it. The result, in the block's last thread, is the sum after the last end.
 template <int BLOCK, int ITEMS, typename V, typename Finish>
@@ -262,7 +262,8 @@ __device__ __forceinline__ V lane_sum(const V* products, int begin, int end, int
 }
 
 // Sums a tile's rows one by one, 2^log lanes to each: for rows of much the same length a fraction of the merge's
-// instructions. finish(i, sum) takes row i; row tile.rows is what is open after the last end. Every thread arrives.
+// instructions. finish(i, sum) takes row i; row tile.rows is what is open after the last end. Every thread must call
+// it.
 template <int BLOCK, typename V, typename Ends, typename Finish>
 __device__ __forceinline__ void sum_each_row(const Tile<V, Ends>& tile, int log, Finish finish) {
   const int lanes = 1 << log;

@@ -14,7 +14,7 @@ __device__ __forceinline__ V lane_sum(int steps, const V* __restrict__ values, c
   return slot_sum<1, 1>(0, steps, values, x, at, column);
 }
 
-// What the lanes of a tile have of their rows, to y. `row` is a lane's, or -1 where it has none. Bit l of `adds` says
+// What the lanes of a tile have of their rows, to y. `row` is a lane's, or -1 if it has none. Bit l of `adds` says
 // that the row of the run that ends at lane l has other runs too: each is added to y.
 template <typename V>
 __device__ __forceinline__ void store_runs(int row, V sum, unsigned int adds, V* __restrict__ y) {

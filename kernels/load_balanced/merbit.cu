@@ -5,8 +5,8 @@
 #include "shares.cuh"
 #include "spmv.cuh"
 
-// What lanes leave open is added up by atomics in shared memory. sums: of the tile's rows. first: the row of the lane's
-// first end, or -1; at: the row that is open after it. Every lane of the warp arrives.
+// Open sums of lanes are added by atomics in shared memory. sums: of the tile's rows. first: the row of the lane's
+// first end, or -1; at: the row that is open after it. Every lane of the warp must call it.
 template <typename V>
 __device__ __forceinline__ void add_open(V* sums, int first, V first_sum, int at, V open) {
   const int lane = lane_id();

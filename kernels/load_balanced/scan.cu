@@ -1,4 +1,4 @@
-// Sums by a segmented scan over tiles of entries, a few neighbouring ones a thread: COO (a row index per entry) and
+// Sums by a segmented scan over tiles of entries, a few neighbouring ones per thread: COO (a row index per entry) and
 // ModernGPU's CSR+ (a code per thread; Baxter 2013).
 #include "carry.cuh"
 #include "shares.cuh"

@@ -32,8 +32,8 @@ struct Matrix {
   const Byte* col_id;
 };
 
-// What a warp needs to know of a tile, loaded for a whole chunk at once. info: entries, format, width and tail. Aligned
-// so that it is one load from shared memory where offsets are int, and has no padding where they are not.
+// The fields of a tile that a warp needs, loaded for a whole chunk at once. info: entries, format, width and tail.
+// Aligned so that it is one load from shared memory where offsets are int, and has no padding where they are not.
 template <typename O>
 struct alignas(sizeof(O) == sizeof(int) ? 16 : 8) Tile {
   int first_col;  // of the matrix
@@ -115,7 +115,7 @@ __device__ __forceinline__ void add_coo(int nnz, const V* values, const Byte* id
 constexpr int FAST_WARPS = 4;
 constexpr int ALIGNED = 8;  // entries whose columns fill a word
 
-// CSR tiles of a warp: what there is to know of all in its chunk, and some of them whole.
+// CSR tiles of a warp: the fields of all tiles in its chunk, and the entries of some.
 template <typename V, int SIZE, int MOST>
 struct CsrMemory {
   alignas(16) V values[SIZE];
@@ -134,7 +134,7 @@ struct OtherMemory {
 };
 
 // The CSR tiles of a chunk. What a warp has copied at once is multiplied when it has arrived, half a warp per tile, a
-// lane a row.
+// lane per row.
 template <typename V, typename O, int SIZE, int MOST>
 struct CsrTiles {
   const Matrix<V, O>& a;
@@ -416,7 +416,7 @@ __device__ __forceinline__ void fast_chunk(int rows, int chunks, const int* chun
 // ---- A chunk without shared memory, for a kernel in which CSR5 needs the L1 cache: half a warp per tile, a thread per
 // row. There are no COO tiles and no tails.
 
-// The lowest bit's number, which is cleared; -1 where there is none.
+// The lowest bit's number, which is cleared; -1 if there is none.
 __device__ __forceinline__ int take_bit(unsigned& bits) {
   const int bit = __ffs(static_cast<int>(bits)) - 1;
   bits &= bits - 1;
@@ -662,8 +662,8 @@ __global__ void __launch_bounds__(WARP* FAST_WARPS, 8)
 }
 
 // The tiles, and what is computed separately in CSR5, in one launch. y is zero. Tiles go first; MIXED, for a rest that
-// is the larger part: their blocks are evenly between those of CSR5, whose gathers of x then have nearly all of the L1
-// cache. MIXED_WARPS: of their blocks.
+// is the larger part: their blocks are spread evenly among those of CSR5, whose gathers of x then have nearly all of
+// the L1 cache. MIXED_WARPS: warps of their blocks.
 constexpr int MIXED_WARPS = 8;
 
 template <typename V, typename O, typename I, int SIGMA, int BATCH, bool MIXED>

@@ -490,7 +490,7 @@ def test_sectors_of_vectors_and_atomics(checking):
 
 
 @needs_symbols
-def test_lanes_meet_again_behind_a_loop(checking):
+def test_lanes_meet_again_after_a_loop(checking):
     lengths = np.ones(67, np.int32)
     lengths[:32] = np.arange(32) % 5
     program = run(checking, TRAFFIC, "ragged", 1, 32, lengths, np.zeros(32, np.int32))

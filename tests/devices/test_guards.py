@@ -1,4 +1,4 @@
-"""Guard words: arrays keep what they hold and where they are, and writes beside them are named."""
+"""Guard words: arrays keep what they hold and where they are, and writes out of bounds are named."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def beside(array, offset):
 
 
 @pytest.mark.parametrize("offset", [-1, 0, -GUARD, GUARD - 1])
-def test_a_write_beside_an_array_is_named_once(offset):
+def test_a_write_out_of_bounds_is_named_once(offset):
     guards = Guards(DEVICE)
     held = {name: guards.hold(name, np.zeros(5)) for name in "xyz"}
     guards.watch()
@@ -45,7 +45,7 @@ def test_a_write_beside_an_array_is_named_once(offset):
     assert guards.overwritten() == []
 
 
-def test_a_format_lies_between_guards_with_its_parts_and_still_decodes():
+def test_a_format_is_held_between_guards_with_its_parts_and_still_decodes():
     a = sparse.random_array((50, 40), density=0.2, rng=np.random.default_rng(0)).tocsr()
     fmt = testing.convert("hyb", a)
     guards = Guards(DEVICE)
@@ -93,7 +93,7 @@ def mixed_sum(words):
     return int((word ^ (word >> np.uint64(31))).sum())
 
 
-def test_the_kernel_of_checksums_tells_arrays_that_are_alike():
+def test_the_kernel_of_checksums_distinguishes_similar_arrays():
     row = np.arange(64, dtype=np.int32)
     other = row.copy()
     other[:2] += [3, -1]  # words times 1, 3, 5 would add up to the same

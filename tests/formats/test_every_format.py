@@ -279,7 +279,7 @@ def test_any_small_matrix(key, emulated, data):
         (rng.standard_normal(entries), (rng.integers(0, max(rows, 1), entries), rng.integers(0, cols, entries))),
         shape=(rows, cols),
     ).tocsr()
-    with suppress(Skip):  # whose reasons other tests tell
+    with suppress(Skip):  # whose reasons other tests check
         testing.check_conversion(key, a)
         testing.check_product(key, a, emulated)
 

@@ -1,4 +1,4 @@
-"""Footprints: each byte that an SpMV needs beside x and y counts once, and no format counts for itself."""
+"""Footprints: each byte that an SpMV needs in addition to x and y counts once, and no format counts for itself."""
 
 import numpy as np
 import pytest
@@ -100,7 +100,7 @@ def test_spans_include_the_gaps_of_strided_arrays():
 
 
 @pytest.mark.parametrize(("claim", "right"), [(48, True), (1, True), (49, False), (0, False), (-1, False)])
-def test_what_a_product_reads_lies_within_the_footprint(claim, right):
+def test_what_a_product_reads_is_within_the_footprint(claim, right):
     class Claims(CsrScalar):
         @property
         def bytes_read(self):

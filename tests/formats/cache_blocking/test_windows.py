@@ -19,7 +19,7 @@ def test_slices_are_a_multiple_of_what_runs_at_once_and_copies_have_the_rest_of_
     assert fmt.detail == {"slices": 12, "rows_of_slice": 1667, "copies": 2, "rows_cut": 0}
 
 
-def test_slices_have_few_rows_where_rows_are_long_and_the_longest_lie_in_several():
+def test_slices_have_few_rows_where_rows_are_long_and_the_longest_are_in_several():
     lengths = np.full(3000, 2)
     lengths[:64], lengths[1000] = 500, 20000
     starts = np.concatenate([[0], np.cumsum(lengths)])

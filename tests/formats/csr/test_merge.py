@@ -63,7 +63,7 @@ def test_no_rows_are_no_tiles():
         [13] * 69,  # odd first entries: pairs that two tiles share
         [8] * 200,  # rows of a thread each
         [25] * 60,  # rows of two lanes, of which the first tile's last is cut
-        [2] * 100 + [150] + [2] * 100,  # one row long beside the others of its tile
+        [2] * 100 + [150] + [2] * 100,  # one row long compared with the others of its tile
     ],
     ids=[
         *("ends with a row", "around the end", "one row", "cut rows", "only ends", "every other empty", "odd"),

@@ -159,7 +159,7 @@ def test_a_small_matrix_by_hand():
     assert step[1, :, :3].T.tolist() == [[0, 6, 0, 0], [0, 0, 2, 0], [0, 0, 0, 0]]
 
 
-def test_values_that_lie_together():
+def test_values_that_are_adjacent():
     assert blocks.value_places(1, 3, 2, 2).tolist() == [[0, 2], [1, 3], [4, 5]]
     assert blocks.value_places(1, 3, 2, 1).tolist() == [[0, 1], [2, 3], [4, 5]]
     for load in (1, 2, 4):

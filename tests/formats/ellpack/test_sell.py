@@ -93,7 +93,7 @@ def test_slots_beyond_31_bits_have_their_kernels(spec, emulated):
     np.testing.assert_allclose(y, a @ x, atol=1e-12)
 
 
-def test_a_position_of_a_slice_lies_together():
+def test_a_position_of_a_slice_is_contiguous():
     a = from_rows([[0, 2, 4], [1], *[[]] * 30, [5, 6]], 7)  # rows 0, 1 and 32
     fmt = testing.convert("sell[height=32]", a)
     assert fmt.slice_ptr.tolist() == [0, 96, 160]
@@ -268,7 +268,7 @@ def test_rows_are_sorted_where_their_own_order_pads_by_more_than_a_quarter(longe
     testing.check_product("sell-local", a, emulated)
 
 
-def test_wide_and_narrow_pieces_stand_one_behind_the_other(emulated):
+def test_wide_and_narrow_pieces_follow_each_other(emulated):
     both, first = [0, 70_000, 140_000, 210_000, 280_000], [0, 70_000, 140_000, 210_000, 210_007]
     a = from_rows([both, [5], *[[]] * 30, first], 300_000)
     fmt = testing.convert("sell-local[pieces=2,sigma=1]", a)

@@ -1,4 +1,4 @@
-"""CSR+'s codes and MERBIT's bits by hand, by arrays and by kernels; shares of warps; what is the same every time."""
+"""CSR+'s codes and MERBIT's bits by hand, by arrays and by kernels; shares of warps; sums that are reproducible."""
 
 from __future__ import annotations
 
