@@ -25,7 +25,7 @@ _SESSION = re.compile("[0-9a-f]{16}")  # names of folders that `shared_folder` r
 
 
 def _shipped(folder: str) -> Path:
-    """`kernels` and `configs` are inside the package in a wheel, and next to it in a checkout."""
+    """The folder `kernels` or `configs`: inside the package in a wheel, next to it in a checkout."""
     inside = _PACKAGE / folder
     return inside if inside.is_dir() else _PACKAGE.parent / folder
 

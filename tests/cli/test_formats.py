@@ -237,7 +237,7 @@ def test_what_some_formats_are_on_a_matrix_and_why_some_are_nothing(command, tmp
     _, same, alone, skipped = result.out.splitlines()
     assert same.startswith("  ell = ")
     assert " = hyb" in same
-    assert alone == "hll[threads=2]: no other format's program"
+    assert alone == "hll[threads=2]: no other format is the same program"
     assert skipped == "skipped 1: ehyb holds square matrices only, this one is 2 x 3 (ehyb 1)"
     told = json.loads(command("formats", "--same-on", str(path), "--json").out)
     assert next(labels for labels in told["programs"] if "hyb" in labels)[0] == "ell"
