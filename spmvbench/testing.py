@@ -26,7 +26,7 @@ from spmvbench.devices import Device, open_device
 from spmvbench.devices.guards import Guards
 from spmvbench.formats.base import Format
 from spmvbench.formats.conversion import converting_for, device_limits
-from spmvbench.formats.vectors import moved
+from spmvbench.formats.vectors import SparseVector, moved
 
 # Parameters of the operations in checks.
 CHECKED = {
@@ -255,10 +255,11 @@ def _checked(spec: str, op: str, a: formats.Csr, device: Device, seed: int, *, g
         if guarded:
             x, y, fmt = guards.hold_vector("x", x), guards.hold_vector("y", y), guards.hold_format(fmt)
         guards.watch()
+        assert not isinstance(y, SparseVector)
         program = device.compile(fmt.launches(x, y))
         verdict = run_and_verify(fmt, program, device, x, y, references)
         assert verdict.passed, f"{spec}: {verdict} ({op})"
-        assert guards.trespassed() == [], f"{spec} writes outside of its arrays"
+        assert guards.overwritten() == [], f"{spec} writes outside of its arrays"
         return verdict.ratio
 
     ratio = worst(shared, [*found.dense, found.dense[0], *found.sparse])

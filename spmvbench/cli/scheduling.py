@@ -118,7 +118,11 @@ class Places:
             from spmvbench.runner.estimate import stratified
 
             few = stratified(found_matrices(chosen, seed, dry_run=True, unasked=True), self.sample, seed)
-            named = {"synthetic": lambda m: m.name, "file": lambda m: str(m.path), "suitesparse": lambda m: m.id}
+            named: dict[str, Callable[[Matrix], str]] = {
+                "synthetic": lambda m: m.name,
+                "file": lambda m: str(m.path),
+                "suitesparse": lambda m: m.id,
+            }
             chosen = Selection(tuple(named[m.source](m) for m in few), (), (), dict.fromkeys(chosen.conditions), None)
         return found_matrices(chosen, seed, dry_run=dry_run, unasked=self.estimate)
 

@@ -223,7 +223,7 @@ def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
 def _cell(arg: Any) -> Any:
     """Memory of the host that holds an argument as the driver takes it."""
     if isinstance(arg, Struct):
-        return arg.packed(lambda array: array.data.ptr)
+        return arg.packed(address)
     return ctypes.c_void_p(arg.data.ptr) if hasattr(getattr(arg, "data", None), "ptr") else np.array([arg])
 
 

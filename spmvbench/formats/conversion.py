@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Csr, ordinal
+from spmvbench.formats.arrays import Csr, address, ordinal
 from spmvbench.formats.base import Format, Launch, Step, Struct, only_kernels
 from spmvbench.formats.kernels import headers, kernel_options, kernel_path
 
@@ -75,7 +75,7 @@ def run(launch: Launch) -> None:
     grid, block = (size if isinstance(size, tuple) else (size,) for size in (launch.grid, launch.block))
     if all(grid):
         # CuPy passes a NumPy array of one element by value.
-        args = tuple(arg.packed(lambda a: a.data.ptr) if isinstance(arg, Struct) else arg for arg in launch.args)
+        args = tuple(arg.packed(address) if isinstance(arg, Struct) else arg for arg in launch.args)
         _kernel(launch.source, launch.kernel)(grid, block, args, shared_mem=launch.shared_bytes)
 
 

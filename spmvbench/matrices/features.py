@@ -230,7 +230,8 @@ def density(csr: Csr, down: int, across: int) -> Array:
         col = block.col_idx.astype(np.int64) * across // csr.cols
         counts += xp.bincount(row * across + col, minlength=down * across)
     tall, wide = (xp.bincount(xp.arange(n) * m // n, minlength=m) for n, m in ((csr.rows, down), (csr.cols, across)))
-    return counts.reshape(down, across) / (tall[:, None] * wide)
+    density: Array = counts.reshape(down, across) / (tall[:, None] * wide)
+    return density
 
 
 def _empty_cols(csr: Csr) -> int:

@@ -138,7 +138,7 @@ class Context:
     def inspect(self, guards: Guards | None) -> None:
         """Restore shared arrays that a format has overwritten. Raises Wrong if there are any."""
         self.device.synchronize()
-        beyond = [name for watched in (self.guards, guards) if watched for name in watched.trespassed()]
+        beyond = [name for watched in (self.guards, guards) if watched for name in watched.overwritten()]
         changed = self.references.changed()
         if changed:
             self.references = self.read_again()

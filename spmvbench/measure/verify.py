@@ -43,7 +43,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -79,11 +79,9 @@ class Reference:
 
     def moved(self, device: Device) -> Reference:
         """A copy on a device."""
-        rest = (
-            None if array is None else device.to_device(array)
-            for array in (self.y, self.bound, self.columns, self.rows)
-        )
-        return Reference(moved(self.x, device.to_device), *rest)
+        y, bound = device.to_device(self.y), device.to_device(self.bound)
+        columns, rows = (None if array is None else device.to_device(array) for array in (self.columns, self.rows))
+        return Reference(moved(self.x, device.to_device), y, bound, columns, rows)
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -205,7 +203,10 @@ def products(a: Csr, x: np.ndarray) -> Array:
 
     if x.all():
         return a.row_lengths
-    return csr_array((np.ones(a.nnz, np.int8), a.col_idx, a.row_ptr), shape=a.shape) @ (x != 0).astype(np.int64)
+    counts: Array = csr_array((np.ones(a.nnz, np.int8), a.col_idx, a.row_ptr), shape=a.shape) @ (x != 0).astype(
+        np.int64
+    )
+    return counts
 
 
 def both_signs(n: int, rng: np.random.Generator, dtype: np.dtype) -> np.ndarray:
@@ -335,7 +336,8 @@ def _undetected(a: Csr, dense: Sequence[Reference]) -> tuple[Array, Array, Array
             break
     if not rows:
         return (xp.zeros(0, np.int64),) * 3 + (xp.zeros(0),) + (xp.zeros(0, bool),)
-    return tuple(xp.concatenate(part) for part in zip(*parts, strict=True))
+    row, place, col, value, undetected = (xp.concatenate(part) for part in zip(*parts, strict=True))
+    return row, place, col, value, undetected
 
 
 def decoding_difference(fmt: Format, a: Csr) -> str:
@@ -348,7 +350,7 @@ def decoding_difference(fmt: Format, a: Csr) -> str:
     rows, cols, values = fmt.to_coo()
     key = rows.astype(np.int64) * a.cols + cols
     order = xp.argsort(key)
-    whole, stored = a.fresh(), slice(None)
+    whole, stored = a.fresh(), cast(Array | slice, slice(None))
     expected = whole.row_idx.astype(np.int64) * a.cols + a.col_idx
     if not fmt.keeps_zeros:
         stored = nonzero_mask(a.values)
@@ -377,7 +379,7 @@ def decoding_difference(fmt: Format, a: Csr) -> str:
 def _ratios(found: Array, expected: Array, bound: Array) -> Array:
     """Errors over their bounds; infinite for a NaN, and for any error if the bound is 0."""
     if array_module(found) is not np:
-        return _on_cuda("ratios")(found, expected, bound)
+        return cast(Array, _on_cuda("ratios")(found, expected, bound))
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.abs(found - expected)
         ratio = np.where(error == 0, 0.0, error / bound)
@@ -421,7 +423,7 @@ def exact(values: Array) -> Array:
     """The values, (n,), in float64, subnormals included."""
     if array_module(values) is np:
         return values.astype(np.float64, copy=False)
-    return _on_cuda("exact")(values)
+    return cast(Array, _on_cuda("exact")(values))
 
 
 @cache
@@ -464,7 +466,8 @@ def set_x(fmt: Format, reference: Reference, x: Array | SparseVector) -> Array |
     """Copy the reference's x into x, in the order that the format takes; returns what x then holds, as a separate
     array.
     """
-    placed = in_order(reference.whole_x(fmt.shape[1]), orders(fmt)[0])
+    whole = reference.whole_x(fmt.shape[1])
+    placed = whole if isinstance(whole, SparseVector) else in_order(whole, orders(fmt)[0])
     for held, given in zip(parts(x), parts(placed), strict=True):
         held[...] = given
     return placed

@@ -23,7 +23,7 @@ from spmvbench import formats, paths
 from spmvbench.devices import cuda, open_device
 from spmvbench.formats import Call, Csr, single_steps
 from spmvbench.formats.conversion import converting_for
-from spmvbench.formats.vectors import moved
+from spmvbench.formats.vectors import SparseVector, moved
 from spmvbench.matrices import synthetic
 from spmvbench.measure import operations, verify
 from spmvbench.measure.cases import DTYPES, Case, Group
@@ -115,6 +115,7 @@ def main() -> None:
                 x, y = (moved(vector, device.to_device) for vector in op.vectors(host))
                 a_device = host.on(device.xp)
                 fmt = formats.get(key).converted(a_device, **params)
+                assert not isinstance(y, SparseVector)
                 launches = fmt.launches(x, y)
                 device.compile([step for step in single_steps(launches) if not isinstance(step, Call)])
                 verify.decoding_difference(fmt, a_device)

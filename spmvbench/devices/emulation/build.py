@@ -162,7 +162,8 @@ class Parameter(ctypes.Structure):
     @property
     def members(self) -> list[Parameter]:
         """The members of a struct."""
-        return self.first_member[: self.member_count]
+        members: list[Parameter] = self.first_member[: self.member_count]
+        return members
 
 
 Parameter._fields_ = [

@@ -244,4 +244,5 @@ def _slots(slice_: Array, position: Array, lane: Array, slices: Array, dtype: An
     whole = slices[slice_, 3] // (WIDTH_UNIT * GROUP) * GROUP
     inside = position // vector * (vector * WARP) + lane * vector + position % vector
     begin = slices[slice_, 0].astype(np.int64) * WARP
-    return begin + xp.where(position < whole, inside, position * WARP + lane)
+    slot: Array = begin + xp.where(position < whole, inside, position * WARP + lane)
+    return slot
