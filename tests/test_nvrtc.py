@@ -232,7 +232,7 @@ def test_instantiations_compile(source, arch, chosen, monkeypatch):
         code, names = nvrtc.compile(file, expressions, arch)
         return code[:4].hex(), names
 
-    texts = (*map(str, nvrtc.version()), *nvrtc.nvrtc_options(arch), *expressions)
+    texts = (*map(str, nvrtc.version()), *nvrtc.key_options(arch), *expressions)
     start, names = kept("nvrtc", texts, [file, *formats.kernels.headers(file)], compile)
     assert arch.startswith("compute_") or bytes.fromhex(start) == b"\x7fELF"
     assert len(set(names.values())) == len(expressions)

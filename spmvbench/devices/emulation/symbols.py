@@ -6,13 +6,11 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from spmvbench import paths
-
-_HERE = Path(__file__).resolve().parent
+# What libraries call the folders of the emulation's own files and of the headers that kernels share (`build._renamed`).
+RUNTIME, HELPERS = "/spmvbench/emulation", "/spmvbench/include"
 MAX_LOOPS = 64  # bits of a mask in checker.cpp; the innermost beyond that are forgotten
 
 _INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(?:bnd\s+|notrack\s+)?(\S+)(?:.*?\b(?:0x)?([0-9a-f]+) <([^>+@]*))?")
@@ -170,14 +168,12 @@ def _frames(answer: str, offsets: list[int]) -> dict[int, tuple[tuple[str, int],
     return chains
 
 
-@cache
 def _own(file: str) -> bool:
     """Whether a file is the emulation's, not a kernel's."""
-    return Path(file).resolve().parent == _HERE
+    return file.startswith(f"{RUNTIME}/")
 
 
 def _name(chain: tuple[tuple[str, int], ...]) -> str:
     """The innermost call that is no helper of kernels/include, where there is one."""
-    helpers = str(paths.include())
-    own = [frame for frame in chain if not frame[0].startswith(helpers)]
+    own = [frame for frame in chain if not frame[0].startswith(f"{HELPERS}/")]
     return next((f"{Path(file).name}:{line}" for file, line in reversed(own or chain)), "")
