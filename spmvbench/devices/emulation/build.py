@@ -123,7 +123,7 @@ class Library(ctypes.CDLL):
         if check:
             self.spmvbench_traffic.argtypes = [ctypes.POINTER(ctypes.c_uint64)]
             self.spmvbench_traffic.restype = ctypes.POINTER(Tally)
-            found = symbols.places(path)
+            found = symbols.kept_places(path)
             self.place_names = {place.offset: place.name for place in found}
             self._places = (Place * len(found))(
                 *((place.offset, place.rank, place.loops, place.heads) for place in found)
