@@ -39,7 +39,13 @@ def same(found: float, expected: float, tolerance: float = EXACT) -> bool:
 
 def where(rows: pd.DataFrame, test: Callable[[Any], bool]) -> Flags:
     """Which rows a test holds for, (rows,)."""
-    return np.fromiter((bool(test(row)) for row in rows.itertuples(index=False)), bool, len(rows))
+    return np.fromiter((bool(test(row)) for row in listed(rows)), bool, len(rows))
+
+
+def listed(rows: pd.DataFrame) -> Iterator[Any]:
+    """The rows as named tuples. Texts are converted together: one by one, Arrow takes three times as long."""
+    texts = [name for name, dtype in rows.dtypes.items() if isinstance(dtype, pd.StringDtype)]
+    yield from rows.astype(dict.fromkeys(texts, object)).itertuples(index=False)
 
 
 def kind(row: Any) -> str:
@@ -310,7 +316,7 @@ def bounded(bundle: Bundle) -> Iterator[Finding]:
     needed = where(rows, lambda row: over(row, (row.nnz + row.rows) * itemsize(row)) > ROOF)
     text = "no time is below that of reading the values and writing y"
     yield from held("bounds", rows, needed, text, without)
-    claims = (over(row, _read(row) + row.rows * itemsize(row)) for row in rows.itertuples(index=False))
+    claims = (over(row, _read(row) + row.rows * itemsize(row)) for row in listed(rows))
     claimed = np.fromiter(claims, float, len(rows))
     beyond = roofed & (claimed > CLAIMED)  # before there were roofs, all padding counted as read
     near = (claimed > ROOF) & ~beyond
