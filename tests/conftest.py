@@ -1,6 +1,8 @@
 """Shared fixtures. Nothing that a test does touches the user's own cache."""
 
 import faulthandler
+import hashlib
+import json
 import os
 import sys
 import time
@@ -84,6 +86,50 @@ def session_home(tmp_path_factory):
         patch.setenv("MPLBACKEND", "Agg")
         patch.delenv("SPMVBENCH_FORMATS", raising=False)
         yield home
+
+
+@pytest.fixture(scope="session")
+def kept(session_home):
+    """Gives what a function makes as JSON: made once for all processes and sessions with the same kind and texts.
+
+    Beside the compiled kernels, which the texts have to describe as completely: `contents` of what it depends on.
+    """
+    from spmvbench import paths
+
+    def keep(kind, texts, make):
+        digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]
+        path = compiled() / kind / f"{digest}.json"
+        with paths.turn(path.with_suffix(".lock")):
+            if not path.is_file():
+                with paths.written_whole(path) as file:
+                    file.write(json.dumps(make()).encode())
+        return json.loads(path.read_bytes())
+
+    return keep
+
+
+@pytest.fixture(scope="session")
+def contents():
+    """Gives a digest of files, by their names and contents."""
+
+    def digest(files):
+        found = hashlib.sha256()
+        for path in sorted(files):
+            found.update(b"\0" + path.name.encode() + b"\0" + path.read_bytes())
+        return found.hexdigest()
+
+    return digest
+
+
+@pytest.fixture(scope="session")
+def formats_text(contents):
+    """A digest of all Python that decides what a format stores and launches."""
+    import numpy as np
+
+    import spmvbench
+
+    package = Path(spmvbench.__file__).parent
+    return f"{np.__version__} {contents([*package.glob('*.py'), *(package / 'formats').rglob('*.py')])}"
 
 
 @pytest.fixture(scope="session")

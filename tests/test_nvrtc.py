@@ -3,11 +3,8 @@
 The emulated device is laxer than NVRTC (atomicAdd on unsigned long, min(1, 2ll), standard headers).
 """
 
-import hashlib
-import json
 import re
 from collections import defaultdict
-from functools import cache
 from itertools import groupby
 from pathlib import Path
 
@@ -15,7 +12,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-import spmvbench
 from spmvbench import formats, paths
 from spmvbench.devices import nvrtc
 from spmvbench.devices.base import DeviceFault, DeviceUnavailable
@@ -133,27 +129,11 @@ def with_long_pointers(a):
     return Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
 
 
-def kept(kind, texts, files, make):
-    """What `make` gives as JSON, made once for all processes and sessions whose texts and files are the same."""
-    digest = hashlib.sha256("\0".join(texts).encode())
-    for path in sorted(files):
-        digest.update(b"\0" + path.name.encode() + b"\0" + path.read_bytes())
-    path = paths.compiled() / kind / f"{digest.hexdigest()[:32]}.json"
-    with paths.locked(path.with_suffix(".lock")):
-        if not path.is_file():
-            with paths.written_whole(path) as file:
-                file.write(json.dumps(make()).encode())
-    return json.loads(path.read_bytes())
-
-
-@cache
-def instantiations():
-    """As `found_instantiations`, which takes ten seconds of arithmetic on what the package's own text decides."""
-    package = Path(spmvbench.__file__).parent
-    files = [Path(__file__), *package.glob("*.py"), *(package / "formats").rglob("*.py")]
-    listed = kept(
-        "launched", (np.__version__,), files, lambda: {k: sorted(v) for k, v in found_instantiations().items()}
-    )
+@pytest.fixture(scope="session")
+def instantiations(kept, contents, formats_text):
+    """As `found_instantiations`, which takes seconds of arithmetic on what the package's own text decides."""
+    texts = (formats_text, contents([Path(__file__)]))
+    listed = kept("launched", texts, lambda: {k: sorted(v) for k, v in found_instantiations().items()})
     return {source: set(kernels) for source, kernels in listed.items()}
 
 
@@ -185,17 +165,17 @@ def found_instantiations():
     return found
 
 
-def ends(source):
-    """The first and the last instantiation of every kernel of a file."""
-    kernels = groupby(sorted(instantiations()[source]), lambda name: name.partition("<")[0])
+def ends(listed):
+    """The first and the last instantiation of every kernel of a file's list."""
+    kernels = groupby(sorted(listed), lambda name: name.partition("<")[0])
     groups = [list(group) for _, group in kernels]
     return {name for group in groups for name in (group[0], group[-1])}
 
 
-def others(source):
+def others(listed):
     """All the instantiations that `ends` leaves out, and one that it has."""
-    found = ends(source)
-    return instantiations()[source] - found | {min(found)}
+    found = ends(listed)
+    return listed - found | {min(found)}
 
 
 # Older architectures differ from the newest in what headers choose, not in template arguments. The only choice is made
@@ -216,7 +196,7 @@ def test_headers_choose_at_compute_capability_8_alone():
 @pytest.mark.parametrize(
     "source", sorted(path.relative_to(paths.kernels()).as_posix() for path in paths.kernels().rglob("*.cu"))
 )
-def test_instantiations_compile(source, arch, chosen, monkeypatch):
+def test_instantiations_compile(source, arch, chosen, instantiations, kept, contents, monkeypatch):
     """The ends of each kernel's list as a GPU gets them, and barely optimized on the oldest; all others as far as PTX.
 
     What template arguments decide (types, static_assert) shows by then, in a tenth of the time.
@@ -224,23 +204,24 @@ def test_instantiations_compile(source, arch, chosen, monkeypatch):
     if arch != "sm_90" and nvrtc.version() >= (13, 0):
         options = nvrtc.nvrtc_options
         monkeypatch.setattr(nvrtc, "nvrtc_options", lambda arch: [*options(arch), "--Ofast-compile=max"])
-    expressions = sorted(chosen(source))
-    assert expressions, f"no format launches a kernel of {source}"
+    assert instantiations.get(source), f"no format launches a kernel of {source}"
+    expressions = sorted(chosen(instantiations[source]))
     file = paths.kernels() / source
 
     def compile():
         code, names = nvrtc.compile(file, expressions, arch)
         return code[:4].hex(), names
 
-    texts = (*map(str, nvrtc.version()), *nvrtc.nvrtc_options(arch), *expressions)
-    start, names = kept("nvrtc", texts, [file, *formats.kernels.headers(file)], compile)
+    files = contents([file, *formats.kernels.headers(file)])
+    texts = (*map(str, nvrtc.version()), *nvrtc.key_options(arch), *expressions, files)
+    start, names = kept("nvrtc", texts, compile)
     assert arch.startswith("compute_") or bytes.fromhex(start) == b"\x7fELF"
     assert len(set(names.values())) == len(expressions)
 
 
 @pytest.mark.slow
-def test_pointer_and_value_types_reach_the_kernels():
-    csr = instantiations()["csr/csr.cu"]
+def test_pointer_and_value_types_reach_the_kernels(instantiations):
+    csr = instantiations["csr/csr.cu"]
     for value in ("double", "float"):
         for pointer in ("int", "long long"):
             assert any(kernel.startswith(f"csr_vector<{value}, {pointer}, ") for kernel in csr)

@@ -39,8 +39,14 @@ def same(found: float, expected: float, tolerance: float = TOLERANCE) -> bool:
 
 
 def where(rows: pd.DataFrame, test: Callable[[Any], bool]) -> Flags:
-    """For which rows a test holds, (rows,)."""
-    return np.fromiter((bool(test(row)) for row in rows.itertuples(index=False)), bool, len(rows))
+    """Which rows a test holds for, (rows,)."""
+    return np.fromiter((bool(test(row)) for row in listed(rows)), bool, len(rows))
+
+
+def listed(rows: pd.DataFrame) -> Iterator[Any]:
+    """The rows as named tuples. Texts are converted together: one by one, Arrow takes three times as long."""
+    texts = [name for name, dtype in rows.dtypes.items() if isinstance(dtype, pd.StringDtype)]
+    yield from rows.astype(dict.fromkeys(texts, object)).itertuples(index=False)
 
 
 def kind(row: Any) -> str:

@@ -516,7 +516,7 @@ def compiled(source: Path, kernel: str, arch: str, cuda: int) -> tuple[str, byte
 
     cuda: the major version of CUDA that the driver understands. Raises DeviceFault with the compiler's log.
     """
-    digest = hashlib.sha256(repr((kernel, nvrtc.version(cuda), nvrtc.nvrtc_options(arch))).encode())
+    digest = hashlib.sha256(repr((kernel, nvrtc.version(cuda), nvrtc.key_options(arch))).encode())
     for path in (source, *headers(source)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     cached = paths.compiled() / "cuda" / f"{digest.hexdigest()[:32]}.cubin"

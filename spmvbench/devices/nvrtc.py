@@ -31,6 +31,14 @@ def nvrtc_options(arch: str) -> list[str]:
     ]
 
 
+def key_options(arch: str) -> list[str]:
+    """Those of `nvrtc_options` that decide what the same files compile to: all but where shared headers are.
+
+    With the files' contents they are the key of a cache, which then holds wherever the package is installed.
+    """
+    return [option for option in nvrtc_options(arch) if not option.startswith("--include-path=")]
+
+
 def compile(
     source: Path, expressions: Iterable[str], arch: str, *, newest: int | None = None
 ) -> tuple[bytes, dict[str, str]]:

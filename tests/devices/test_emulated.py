@@ -581,6 +581,23 @@ def test_the_cache_knows_what_changed(home, tmp_path):
         device.close()
 
 
+@pytest.mark.parametrize("check", [False, True])
+def test_the_cache_knows_files_by_their_contents_wherever_they_are(home, tmp_path, monkeypatch, check):
+    commands = []
+    compiler = build._compile
+    monkeypatch.setattr(build, "_compile", lambda *args: (commands.append(args), compiler(*args)))
+    monkeypatch.setattr(build.paths, "include", lambda: folder / "include")
+    found = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        (folder / "include").mkdir(parents=True)
+        (folder / "include" / "value.h").write_text("inline int value() { return 1; }\n")
+        source = folder / "one.cu"
+        source.write_text('#include "value.h"\n__global__ void one(int* y) { *y = value(); }')
+        found.append((build.instantiations(source, ["one"], check=check)["one"].library, len(commands)))
+    assert found[0] == found[1]
+
+
 def test_two_processes_compile_the_same_at_once(home):
     script = (
         "import numpy as np\n"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -89,17 +90,30 @@ TELLING = (
 FEW = ("1xN", "empty rows at both ends", "one full row", "power law", "3x3 blocks")
 
 
-def matrices(spec: str, names=TELLING, xp=np) -> dict[str, sparse.csr_array]:
-    """The hard matrices that a format with these parameters meets: the key alone all, or else what it takes."""
-    if spec in KEYS:
-        return HARD
-    found = {name: HARD[name] for name in names if takes(spec, HARD[name], xp)}
-    assert found, f"{spec} refuses every matrix"
-    return found
+def names(spec: str) -> tuple[str, ...]:
+    """The hard matrices that the kernels of a format with these parameters meet."""
+    if spec in REPRESENTATIVES:
+        return tuple(HARD)
+    return TELLING if spec in KEYS or spec.partition("[")[0] in REPRESENTATIVES else FEW
 
 
-def telling(names=TELLING) -> dict[str, sparse.csr_array]:
-    return {name: HARD[name] for name in names}
+def over_taken(matrices: dict[str, sparse.csr_array], check) -> None:
+    """Call a check on every matrix that fits the parameters: unknowns a node, say, have to divide its sides."""
+    checked = 0
+    for a in matrices.values():
+        with suppress(Skip):
+            check(a)
+            checked += 1
+    assert checked, "every matrix is refused"
+
+
+def over(spec: str, matrices: dict[str, sparse.csr_array], check) -> None:
+    """Call a check on every matrix: a key alone has to take all, with parameters of its own it may refuse some."""
+    (testing.over if spec in KEYS else over_taken)(matrices, check)
+
+
+def telling(chosen=TELLING) -> dict[str, sparse.csr_array]:
+    return {name: HARD[name] for name in chosen}
 
 
 def check_one_product(key: str, a: sparse.csr_array, device, share: float = 1.0) -> None:
@@ -118,17 +132,6 @@ def with_long_pointers(matrix: sparse.csr_array) -> Csr:
     return Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
 
 
-def takes(spec: str, a: sparse.csr_array, xp) -> bool:
-    """Whether a matrix fits the parameters: unknowns per node, say, have to divide its sides."""
-    ((cls, _),) = formats.parse(spec)
-    try:
-        testing.convert(spec, testing.suited(cls, a), xp)
-    except Skip:
-        return False
-    return True
-
-
-@cache
 def instantiated(key: str) -> set[tuple[str, str]]:
     """Source and expression of every kernel that the products of a format below launch."""
 
@@ -162,10 +165,14 @@ def launches_of(spec: str, a: Csr | sparse.csr_array, *, add: bool = False) -> l
 class Together(Emulated):
     """Compiles with the first instantiation of a file that is missing all that the tests below ask for of that file.
 
-    One by one they would take more than twice the time.
+    One by one they would take more than twice the time. instantiated: gives the kernels of a key's tests.
     """
 
     _seen = {"vector.cu"}  # every format's: finding out who launches what would take longer than compiling it
+
+    def __init__(self, instantiated: Callable[[str], list[list[str]]]):
+        super().__init__()
+        self._instantiated = instantiated
 
     def compile(self, launches):
         for launch in single_steps(launches):
@@ -174,19 +181,24 @@ class Together(Emulated):
                 self._seen.add(launch.source)
                 users = [key for key in EMULATED if launch.source in formats.sources(formats.get(key))]
                 with suppress(DeviceFault):  # where one does not compile, the others are compiled one by one
-                    self.precompile(found for key in users for found in instantiated(key) if found[0] == launch.source)
+                    self.precompile(
+                        (source, expression)
+                        for key in users
+                        for source, expression in self._instantiated(key)
+                        if source == launch.source
+                    )
         return super().compile(launches)
 
 
 @pytest.fixture(scope="session")
-def emulated():
-    return Together()
+def emulated(kept, contents, formats_text):
+    texts = (formats_text, contents([Path(__file__), Path(testing.__file__)]))
+    return Together(cache(lambda key: kept("instantiated", (*texts, key), lambda: sorted(instantiated(key)))))
 
 
 @pytest.mark.parametrize("spec", VARIANTS)
 def test_decoding_gives_the_matrix_back(spec):
-    every = matrices(spec) | ({"tall": TALL} if spec in KEYS else {})
-    testing.over(every, lambda a: testing.check_conversion(spec, a))
+    over(spec, HARD | {"tall": TALL} if spec in KEYS else telling(), lambda a: testing.check_conversion(spec, a))
 
 
 @pytest.mark.parametrize("key", SINGLE)
@@ -196,8 +208,7 @@ def test_decoding_gives_single_precision_back(key):
 
 @pytest.mark.parametrize("spec", representatives_first(VARIANTS))
 def test_products_are_right_in_double_precision(spec, emulated):
-    every = matrices(spec, TELLING if spec.partition("[")[0] in REPRESENTATIVES else FEW)
-    testing.over(every, lambda a: testing.check_product(spec, a, emulated))
+    over(spec, telling(names(spec)), lambda a: testing.check_product(spec, a, emulated))
 
 
 @pytest.mark.slow
@@ -213,8 +224,7 @@ def test_more_rows_than_16_bits_count(key, emulated):
 @pytest.mark.slow
 @pytest.mark.parametrize("key", SINGLE)
 def test_products_are_right_in_single_precision(key, emulated):
-    every = HARD if key in REPRESENTATIVES else telling()
-    testing.over(every, lambda a: testing.check_product(key, a.astype(np.float32), emulated))
+    testing.over(telling(names(key)), lambda a: testing.check_product(key, a.astype(np.float32), emulated))
 
 
 @pytest.mark.parametrize("key", representatives_first(ADDING))
@@ -295,7 +305,9 @@ def test_64_bit_row_pointers(key, emulated):
 def test_too_large_is_refused_before_it_is_made(key):
     cls = formats.get(key)
     a = testing.suited(cls, HARD["one full row"])
-    if not takes(key, a, np):
+    try:
+        testing.convert(key, a)
+    except Skip:
         pytest.skip(f"{key} refuses it whatever its size")
     with pytest.raises(Skip, match="over the limit of 1 kB") as refusal:
         cls.from_csr(a, max_bytes=1000)
@@ -390,21 +402,26 @@ def test_launches_name_only_known_sources():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_on_the_gpu(key, dtype):
     device = open_device("cuda:0")
+    # The key meets everything, its kernels with other parameters what tells them apart, once in single precision.
+    met = {
+        spec: HARD | {"tall": TALL} if spec == key else telling(names(spec) if dtype == np.float64 else FEW)
+        for spec in variants(key)
+    }
+    met = {spec: {name: a.astype(dtype) for name, a in found.items()} for spec, found in met.items()}
     if key in EMULATED:  # else the vendor's library has the kernels
         with converting_for(device.limits):
             launches = [
-                launch for spec in variants(key) for a in HARD.values() for launch in launches_of(spec, a.astype(dtype))
+                launch for spec, found in met.items() for a in found.values() for launch in launches_of(spec, a)
             ]
         device.functions(launches)  # on all cores at once; below they would be compiled one by one
     if key.startswith("cusparse"):  # the installed library may lack it
         with testing.skipping():
             testing.check_product(key, HARD["full"].astype(dtype), device)
 
-    def check(case):
-        spec, a = case
-        testing.check_conversion(spec, a.astype(dtype), device.xp)
-        testing.check_product(spec, a.astype(dtype), device)
+    for spec in reversed(met):  # the key last: what it refuses makes a skipped test
 
-    met = {spec: matrices(spec, HARD, device.xp) for spec in variants(key)}
-    met = {s: found | ({"tall": TALL} if s == key or takes(s, TALL, device.xp) else {}) for s, found in met.items()}
-    testing.over({f"{spec}, {name}": (spec, a) for spec, found in met.items() for name, a in found.items()}, check)
+        def check(a, spec=spec):
+            testing.check_conversion(spec, a, device.xp)
+            testing.check_product(spec, a, device)
+
+        over(spec, met[spec], check)

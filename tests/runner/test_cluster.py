@@ -40,8 +40,10 @@ BIN = Path(sys.executable).parent
 
 @pytest.fixture
 def environment(tmp_path, slow_format):
+    """A home of the test's own, too: what workers share there is nobody else's."""
     (tmp_path / "slow.py").write_text(slow_format(0.4))
-    return os.environ | {"SPMVBENCH_FORMATS": str(tmp_path / "slow.py"), "PATH": f"{BIN}:{os.environ['PATH']}"}
+    own = {"SPMVBENCH_FORMATS": str(tmp_path / "slow.py"), "SPMVBENCH_HOME": str(tmp_path / "home")}
+    return os.environ | own | {"PATH": f"{BIN}:{os.environ['PATH']}"}
 
 
 def of(process, mark):
@@ -66,6 +68,33 @@ def until(condition):
     return found
 
 
+# A format whose conversion waits, while a file beside it says so, once a run has that many rows.
+HELD = """
+import time
+from pathlib import Path
+from spmvbench.formats import register
+from spmvbench.formats.csr.csr import CsrScalar
+
+FOLDER = Path(__file__).parent
+
+def held():
+    try:
+        return len(list(FOLDER.glob("results/*/parts/*"))) >= int((FOLDER / "hold").read_text())
+    except FileNotFoundError:
+        return False
+
+@register
+class Slow(CsrScalar):
+    key = "slow"
+    reference = "none"
+    survey_name = ""
+
+    @classmethod
+    def convert(cls, a, **params):
+        while held():
+            time.sleep(0.02)
+        return super().convert(a)
+"""
 MATRICES = [f"tridiag:{n}" for n in range(20, 26)]
 LOCAL = ["--device", "emulated", "--scheduler", "local", "--workers", "2"]
 
@@ -73,12 +102,23 @@ LOCAL = ["--device", "emulated", "--scheduler", "local", "--workers", "2"]
 @pytest.mark.slow
 def test_a_killed_worker_loses_no_row_and_an_interrupted_run_continues(spmvbench_run, tmp_path):
     args = [*MATRICES, "--formats", "slow,csr-vector", *LOCAL, "--run", "r"]
-    folder, process = tmp_path / "results" / "r", spmvbench_run(*args)
+    folder, hold = tmp_path / "results" / "r", tmp_path / "hold"
+    (tmp_path / "slow.py").write_text(HELD)
+
+    def rows_measured(count):
+        """Let so many rows be measured, and hold the next cases however long this process is kept waiting."""
+        hold.with_suffix(".new").write_text(str(count))
+        hold.with_suffix(".new").replace(hold)
+
+    rows_measured(2)
+    process = spmvbench_run(*args)
     until(lambda: len(list(folder.glob("parts/*"))) >= 2)
     of(process, "runner.cluster.remote")[0].kill()
     before = store.load(folder).set_index("case_id")["started_at"].to_dict()
+    rows_measured(4)
     until(lambda: len(list(folder.glob("parts/*"))) >= 4)
     process.send_signal(signal.SIGINT)
+    hold.unlink()
     _, err = process.communicate()
     assert process.returncode == 130, err
     assert "The same command continues" in err

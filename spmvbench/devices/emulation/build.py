@@ -123,7 +123,7 @@ class Library(ctypes.CDLL):
         if check:
             self.spmvbench_traffic.argtypes = [ctypes.POINTER(ctypes.c_uint64)]
             self.spmvbench_traffic.restype = ctypes.POINTER(Tally)
-            found = symbols.places(path)
+            found = symbols.kept_places(path)
             self.place_names = {place.offset: place.name for place in found}
             self._places = (Place * len(found))(
                 *(Place(place.offset, place.rank, place.loops, place.heads) for place in found)
@@ -231,7 +231,8 @@ def _names(source: Path, expressions: Iterable[str], check: bool) -> dict[str, P
     """Where the cache has, or will have, each instantiation."""
     compiler = find_compiler(os.environ.get("CXX"))
     files = [source, *headers(source), *_runtime_files()]
-    common = _hash(_unit(source, []), compiler, _flags(compiler, check), files)
+    # By name and contents, wherever the files are: a second checkout, or a new environment, compiles nothing again.
+    common = _hash(_unit(Path(source.name), []), compiler, _flags(compiler, check), files)
     folder = paths.compiled() / "emulated"
     return {expression: folder / f"{_short(f'{common} {expression}')}.so" for expression in expressions}
 
@@ -257,7 +258,7 @@ def _make(source: Path, names: dict[str, Path], check: bool) -> None:
         with paths.scratch(folder) as scratch:
             text, made = scratch / "unit.cpp", scratch / "unit.so"
             text.write_text(_unit(source, missing))
-            command = [*compiler.command, *flags, f"-I{FOLDER}", f"-I{paths.include()}"]
+            command = [*compiler.command, *flags, *_renamed(), f"-I{FOLDER}", f"-I{paths.include()}"]
             if check:
                 instrumented = scratch / "unit.o"
                 _compile(source, [*command, *_instrumentation(compiler), "-c", text, "-o", instrumented], scratch)
@@ -295,6 +296,11 @@ def _flags(compiler: Compiler, check: bool) -> tuple[str, ...]:
     return flags
 
 
+def _renamed() -> tuple[str, ...]:
+    """What makes the compiler write down folders by names that are the same wherever the package is installed."""
+    return f"-fdebug-prefix-map={FOLDER}={symbols.RUNTIME}", f"-fdebug-prefix-map={paths.include()}={symbols.HELPERS}"
+
+
 def _instrumentation(compiler: Compiler) -> tuple[str, ...]:
     """What makes the compiler report every access and every basic block of a kernel.
 
@@ -318,7 +324,7 @@ def _runtime(compiler: Compiler, flags: tuple[str, ...], check: bool, folder: Pa
             continue
         with _writing(folder), paths.scratch(folder) as scratch:
             made = scratch / "made.o"
-            _compile(FOLDER / name, [*compiler.command, *flags, "-c", FOLDER / name, "-o", made], scratch)
+            _compile(FOLDER / name, [*compiler.command, *flags, *_renamed(), "-c", FOLDER / name, "-o", made], scratch)
             made.replace(path)
     return objects
 
@@ -329,8 +335,8 @@ def _runtime_files() -> list[Path]:
 
 def _hash(text: str, compiler: Compiler, flags: tuple[str, ...], files: Iterable[Path]) -> str:
     digest = hashlib.sha256("\0".join((text, *compiler.command, compiler.version, *flags)).encode())
-    for file in sorted(files):
-        digest.update(b"\0" + os.fsencode(file.name) + b"\0" + file.read_bytes())
+    for name, content in sorted((os.fsencode(file.name), file.read_bytes()) for file in files):
+        digest.update(b"\0" + name + b"\0" + content)
     return digest.hexdigest()[:32]
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
-from functools import cache
+from contextlib import suppress
+from dataclasses import astuple, dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from spmvbench import paths
 
-_HERE = Path(__file__).resolve().parent
+# What libraries call the folders of the emulation's own files and of the headers that kernels share (`build._renamed`).
+RUNTIME, HELPERS = "/spmvbench/emulation", "/spmvbench/include"
 MAX_LOOPS = 64  # bits of a mask in checker.cpp; the innermost beyond that are forgotten
 
 _INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(?:bnd\s+|notrack\s+)?(\S+)(?:.*?\b(?:0x)?([0-9a-f]+) <([^>+@]*))?")
@@ -52,6 +54,18 @@ class _Instruction:
     def ends(self) -> bool:
         """Whether the next instruction does not follow."""
         return bool(_END.match(self.mnemonic)) or (self.calls and "emulation4fail" in self.symbol)
+
+
+def kept_places(library: Path) -> list[Place]:
+    """As `places`, which takes a tenth of a second: found once, and kept beside the library for other processes."""
+    kept = library.with_suffix(".places")
+    with suppress(OSError, ValueError, TypeError):
+        return [Place(*fields) for fields in json.loads(kept.read_bytes())]
+    found = places(library)
+    if found:  # the tools may be installed later
+        with suppress(OSError), paths.written_whole(kept) as file:
+            file.write(json.dumps([astuple(place) for place in found]).encode())
+    return found
 
 
 def places(library: Path) -> list[Place]:
@@ -170,14 +184,12 @@ def _frames(answer: str, offsets: list[int]) -> dict[int, tuple[tuple[str, int],
     return chains
 
 
-@cache
 def _own(file: str) -> bool:
     """Whether a file is the emulation's, not a kernel's."""
-    return Path(file).resolve().parent == _HERE
+    return file.startswith(f"{RUNTIME}/")
 
 
 def _name(chain: tuple[tuple[str, int], ...]) -> str:
     """The innermost call that is no helper of kernels/include, where there is one."""
-    helpers = str(paths.include())
-    own = [frame for frame in chain if not frame[0].startswith(helpers)]
+    own = [frame for frame in chain if not frame[0].startswith(f"{HELPERS}/")]
     return next((f"{Path(file).name}:{line}" for file, line in reversed(own or chain)), "")
