@@ -70,7 +70,7 @@ def test_comments_docstrings_and_layout_of_the_package_change_nothing():
         return f"// One comment.\n/* Another,\n   of two lines. */\n{text}\n\n  // The end, \\\n which goes on.\n"
 
     assert hashes(SOME, talkative) == hashes(SOME)
-    docstring = edited(FORMATS / "base.py", '"""Grid and block for one thread an item."""', '"""Of threads."""')
+    docstring = edited(FORMATS / "base.py", '"""Grid and block for one thread per item."""', '"""Of threads."""')
     assert hashes(SOME, docstring) == hashes(SOME)
 
 

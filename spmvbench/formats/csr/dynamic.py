@@ -52,12 +52,12 @@ class LightSpmv(CsrArrays):
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         rows, lanes = self.shape[0], self.lanes_per_row
-        kernel = f"csr_dealt<{ctype(self.values)}, {ctype(self.row_ptr)}, {lanes}, {cbool(self.by_warp)}>"
+        kernel = f"csr_dynamic<{ctype(self.values)}, {ctype(self.row_ptr)}, {lanes}, {cbool(self.by_warp)}>"
         sizes = np.int32(rows), self.row_ptr.dtype.type(len(self.values))
         args = (*sizes, self.counter, self.row_ptr, self.col_idx, self.values, x, y)
         blocks = min(cdiv(rows * lanes, BLOCK), self.most_blocks)
         zero = Launch("vector.cu", "zero_fill<unsigned int>", 1, 1, (self.counter, np.int32(1)))
-        return [zero, Launch("csr/dealt.cu", kernel, blocks, BLOCK, args)]
+        return [zero, Launch("csr/dynamic.cu", kernel, blocks, BLOCK, args)]
 
     @property
     def detail(self) -> dict[str, Any]:
