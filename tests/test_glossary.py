@@ -35,7 +35,7 @@ WORDS = {
     r"\bcharged (with|to|for)\b|\bis charged\b|\bblam(e|ed|es|ing)\b|\binnocent\w*": "is marked failed",
     r"\blaunch[ _-]floors?\b|\b(the|near the|a) floor\b|\bfloor of (a |the )?launch": "launch overhead",
     r"\bthreads by rule\b|\blanes? (a|per|for each) row\b": "threads per row",
-    r"\broofs?\b": "bound, roofline efficiency",
+    r"\broofs\b|\b(below|of|under) the roof\b": "bound, roofline efficiency",
     r"\btraits?\b": "feature",
     r"\bwhole[ -]numbers?\b|\btwins?\b": "integers, exact integer test",
     r"\berror/bound\b": "error as a fraction of the rounding bound",

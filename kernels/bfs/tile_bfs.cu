@@ -351,7 +351,7 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
   const int warp = blockIdx.x * (LARGE_BLOCK / WARP) + threadIdx.x / WARP;
 
   if (kernel != PUSH_CSC) {
-    // A lane per row of the tiles: Push-CSR looks for the frontier in it, Pull-CSC for any visited vertex. Before that,
+    // A thread per row of the tiles: Push-CSR looks for the frontier in it, Pull-CSC for any visited vertex. Before that,
     // a lane per chunk, to leave out those whose columns hold nothing that is wanted.
     constexpr int ROWS = NT < WARP ? NT : WARP, PARTS = NT / ROWS;
     const unsigned* const wanted = kernel == PULL_CSC ? visited : frontier;

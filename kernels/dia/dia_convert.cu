@@ -1,4 +1,4 @@
-// CSR to diagonals on the device; see spmvbench/formats/dia/dia.py. A warp takes 32 rows, a lane per row.
+// CSR to diagonals on the device; see spmvbench/formats/dia/dia.py. A warp takes 32 rows, a thread per row.
 #include "search.cuh"
 #include "spmv.cuh"
 

@@ -134,7 +134,7 @@ struct OtherMemory {
 };
 
 // The CSR tiles of a chunk. What a warp has copied at once is multiplied when it has arrived, half a warp per tile, a
-// lane per row.
+// thread per row.
 template <typename V, typename O, int SIZE, int MOST>
 struct CsrTiles {
   const Matrix<V, O>& a;

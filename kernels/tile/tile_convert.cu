@@ -2,7 +2,7 @@
 //
 // Columns ascend in every row, so a binary search in each of its 16 rows finds a tile, and no tiles are sorted: an
 // entry opens its tile if no row above has one there, and a tile's number is how many entries open one in the tile rows
-// before it and to the left of it in its own. Half a warp takes a tile, a lane per row.
+// before it and to the left of it in its own. Half a warp takes a tile, a thread per row.
 #include "search.cuh"
 #include "spmv.cuh"
 #include "tile.cuh"
@@ -345,7 +345,7 @@ __global__ void place_tiles(int tiles, int groups, const unsigned short* __restr
       });
 }
 
-// ---- Packing, half a warp per tile, a lane per row. Columns that are stored in half bytes are written in whole ones;
+// ---- Packing, half a warp per tile, a thread per row. Columns that are stored in half bytes are written in whole ones;
 // pack_halves brings them together.
 
 // The arrays of the formats, to be written.

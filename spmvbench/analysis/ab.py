@@ -1,4 +1,4 @@
-"""Verdicts of an A/B comparison: two builds measured in pairs within one invocation.
+"""Verdicts of an A/B comparison: two builds, measured alternately in one invocation.
 
 Each pair gives one difference of logarithms, new minus old. Its times are taken in the order old, new, new, old or the
 reverse, so that a steady drift cancels. Both builds get new addresses in memory in every pair, because effects of an

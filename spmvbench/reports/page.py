@@ -373,7 +373,7 @@ def _render(
             unread=tables.unread(rows),
             sources=tables.sources(rows),
             environment=tables.facts({k: v for k, v in environment.items() if k != "sessions"}),
-            sessions=len(environment.get("sessions", [])),
+            invocations=len(environment.get("sessions", [])),
             meanings=[(name, meaning) for name, (_, meaning) in COLUMNS.items() if name in _EXPLAINED],
         )
     )

@@ -206,7 +206,7 @@ const kinds = {
           if (up.one)
             g.append(svg("line", { class: "one", x1: edge.left, x2: edge.right, y1: place.y(1), y2: place.y(1) }));
           if (chart.rises) rises(g, place, xs.domain, ys.domain);
-          if (roof) roofs(g, place, edge, roof, xs.domain, ys.domain);
+          if (roof) roofline(g, place, edge, roof, xs.domain, ys.domain);
           for (const [f, items] of layered(d3.group(part, (r) => (r.f < 0 ? called(r) : r.f)))) {
             const path = items.map((r) => {
               const [px, py] = [place.x(gx(r)), place.y(gy(r))];
@@ -814,7 +814,7 @@ function rises(g, place, xs, ys) {
     );
   }
 }
-function roofs(g, place, edge, roof, xs, ys) {
+function roofline(g, place, edge, roof, xs, ys) {
   const peak = roof.ceilings.peak ?? Infinity,
     at = (v) => Math.min(v * roof.bandwidth, peak);
   const bend = inside(peak / roof.bandwidth, xs),

@@ -69,7 +69,7 @@ def marks_in(names: Sequence[str], labels: Mapping[str, str], options: Options) 
 def cases(rows: pd.DataFrame, *values: str) -> pd.DataFrame:
     """Every case of a matrix with entries, the matrices that the survey measured first, in its order.
 
-    values: columns that are NaN unless the case is right.
+    values: columns that are NaN unless the case is verified.
     """
     known = list(published.paper(PAPER).matrices["matrix"])
     place = {matrix: number for number, matrix in enumerate(known)}
