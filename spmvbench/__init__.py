@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["__version__", "formats", "load", "load_run", "multiply", "plot", "report", "run"]
+__all__ = ["__version__", "formats", "load", "load_run", "multiply", "operator", "plot", "report", "run"]
 
 __version__: str
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from spmvbench import formats
     from spmvbench.devices import multiply
     from spmvbench.matrices import load
+    from spmvbench.operators import operator
     from spmvbench.reports.api import plot, report
     from spmvbench.rows.store import load_run
     from spmvbench.runner.api import run
@@ -30,6 +31,7 @@ _LAZY = {
     "load": "spmvbench.matrices",
     "load_run": "spmvbench.rows.store",
     "multiply": "spmvbench.devices",
+    "operator": "spmvbench.operators",
     "plot": "spmvbench.reports.api",
     "report": "spmvbench.reports.api",
     "run": "spmvbench.runner.api",

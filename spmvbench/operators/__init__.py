@@ -1,0 +1,8 @@
+"""A matrix as a linear operator in its best format, and the advice that chooses the format."""
+
+from __future__ import annotations
+
+from spmvbench.operators.choosing import Choice
+from spmvbench.operators.operator import Operator, operator
+
+__all__ = ["Choice", "Operator", "operator"]

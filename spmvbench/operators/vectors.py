@@ -1,0 +1,58 @@
+"""Vectors of other libraries as arrays of NumPy or CuPy, without a copy, and results in the library that asked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from spmvbench.formats.arrays import Array, array_module
+
+_CUDA = 2  # DLDeviceType.kDLCUDA of DLPack
+
+Restore = Callable[[Array], Any]
+
+
+def given(x: Any) -> tuple[Array, Restore]:
+    """A vector as an array of NumPy or CuPy that shares its memory, and what makes a result one of its own kind.
+
+    Taken are arrays of NumPy and CuPy, what has `__cuda_array_interface__` (Numba, PyTorch) or `__dlpack__`, and what
+    `numpy.asarray` takes. A result becomes the caller's kind by the `from_dlpack` of the library that made x; if it
+    has none, the result stays an array of NumPy or CuPy. Raises TypeError for what is no array of numbers.
+    """
+    if isinstance(x, np.ndarray) or array_module(x) is not np:
+        return x, _as_it_is
+    if hasattr(x, "__cuda_array_interface__"):
+        import cupy
+
+        return cupy.asarray(x), _maker(x)
+    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+        if x.__dlpack_device__()[0] == _CUDA:
+            import cupy
+
+            return cupy.from_dlpack(x), _maker(x)
+        return np.from_dlpack(x), _maker(x)
+    array = np.asarray(x)
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"a vector must be an array of numbers, not {type(x).__name__}")
+    return array, _as_it_is
+
+
+def current_stream(x: Any, ordinal: int) -> int | None:
+    """The stream that the library of x works on now, where that is not CuPy's: the handle of PyTorch's; else None."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(x, torch.Tensor) or not x.is_cuda:
+        return None
+    return int(torch.cuda.current_stream(ordinal).cuda_stream)
+
+
+def _as_it_is(y: Array) -> Array:
+    return y
+
+
+def _maker(x: Any) -> Restore:
+    """`from_dlpack` of the library that x is of; results stay as they are if it has none."""
+    library = sys.modules.get(type(x).__module__.partition(".")[0])
+    return getattr(library, "from_dlpack", _as_it_is)
