@@ -255,8 +255,8 @@ class Operator(LinearOperator):  # type: ignore[misc]
             raise TypeError(f"{name} is an array of {array.dtype}, not of real numbers")
         if array.shape not in ((size,), (size, 1)):
             raise ValueError(f"{name} has the shape {array.shape}, this product needs ({size},) or ({size}, 1)")
-        of_cuda = array_module(array) is not np
-        if of_cuda and isinstance(self._binder, CudaBinder) and array.device.id != self._ordinal:
+        on_gpu = array_module(array) is not np and isinstance(self._binder, CudaBinder)
+        if on_gpu and array.device.id != self._ordinal:
             raise ValueError(f"{name} is on cuda:{array.device.id}, the operator on {self.device.name}")
 
     def _check_out(self, y: Array, x: Array) -> None:
@@ -404,9 +404,8 @@ class Operator(LinearOperator):  # type: ignore[misc]
         """A x for a vector, A X for a matrix; for another operator or a number the composed operator, as in SciPy."""
         if isinstance(x, LinearOperator) or np.isscalar(x):
             return super().dot(x)
-        if not hasattr(x, "ndim"):
-            x, _ = vectors.given(x)
-        return self.matmat(x) if x.ndim == 2 and x.shape[1] != 1 else self.matvec(x)
+        shape = x.shape if hasattr(x, "shape") else vectors.given(x)[0].shape
+        return self.matmat(x) if len(shape) == 2 and shape[1] != 1 else self.matvec(x)
 
     def __matmul__(self, x: Any) -> Any:
         if type(x) is self._array and x.ndim == 1:
@@ -445,7 +444,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         self._factors.clear()
         self._buffers.clear()
         self._format = None
-        del self._ordered
+        self.__dict__.pop("_ordered", None)
         self.__dict__.pop("_diagonal", None)
         if transposed is not None:
             transposed._transposed = None
