@@ -75,7 +75,7 @@ def sections(page: str) -> str:
             continue
         about = describe(cls)
         lines += [f"## `{cls.key}` {{ #{cls.key} }}", "", _plain(about["doc"]), ""]
-        facts = {"Reference": cls.reference, "The survey's name": cls.survey_name, "Storage": cls.core}
+        facts = {"Reference": cls.reference, "The survey's name": cls.survey_name, "Storage": cls.shared_implementation}
         facts["Confidence"] = about["confidence"]
         facts["Another name of"] = cls.alias_of and f"`{cls.alias_of}`"
         facts["Kernels"] = ", ".join(f"`{Path(source).name}`" for source in formats.sources(cls))

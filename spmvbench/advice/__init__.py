@@ -1,1 +1,1 @@
-"""Which format for a matrix: a model of published rows (training), what it ships (model), what it looks at (traits)."""
+"""Which format for a matrix: training on published rows, the model that ships, and the features that it uses."""

@@ -1,4 +1,4 @@
-"""`python -m spmvbench.advice RUN...`: learn anew from runs, and write model, judgement, figure and page."""
+"""`python -m spmvbench.advice RUN...`: train on runs; write the model, its regret, a figure and a page."""
 
 from __future__ import annotations
 
@@ -17,117 +17,132 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option("--name", default="h200", show_default=True, help="What the model is called.")
-@click.option("--beyond", multiple=True, metavar="MATRIX", help="Formats without a row of it are out of reach.")
-def command(runs: tuple[str, ...], name: str, beyond: tuple[str, ...]) -> None:
+@click.option("--name", default="h200", show_default=True, help="Name of the model.")
+@click.option(
+    "--exclude-slow",
+    multiple=True,
+    metavar="MATRIX",
+    help="Formats without a row of MATRIX were excluded as too slow; repeat for more.",
+)
+def command(runs: tuple[str, ...], name: str, exclude_slow: tuple[str, ...]) -> None:
     """Write configs/advice/NAME.npz and NAME.csv, docs/figures/NAME-advice.svg and docs/advice.md from runs."""
     rows, about = training.rows_of(runs)
-    model, judgement = training.trained(
+    model, evaluation = training.trained(
         training.of_last_runs(rows),
         about,
         lambda family: click.echo(f"without {family}", err=True),
         more=True,
-        beyond=beyond,
+        exclude_slow=exclude_slow,
     )
     folder().mkdir(exist_ok=True)
     model.save(folder() / f"{name}.npz")
-    choices = judgement.choices[judgement.choices["chooser"] == "model"].drop(columns="chooser")
+    choices = evaluation.choices[evaluation.choices["chooser"] == "model"].drop(columns="chooser")
     choices.to_csv(folder() / f"{name}.csv", index=False, float_format="%.6g", lineterminator="\n")
-    (ROOT / "docs" / "figures" / f"{name}-advice.svg").write_bytes(_figure(judgement.choices))
+    (ROOT / "docs" / "figures" / f"{name}-advice.svg").write_bytes(_figure(evaluation.choices))
     (ROOT / "docs" / "advice.md").write_text(page(name), encoding="utf-8")
     click.echo(_table(model))
 
 
 def _table(model: Model) -> str:
-    """Losses as a table in Markdown."""
-    found = pd.DataFrame(model.about["judgement"])
+    """The regret of all choosers as tables in Markdown."""
+    found = pd.DataFrame(model.about["regret"])
     lines = []
     for (of, matrices), part in found.groupby(["of", "matrices"], sort=False):
         lines += [f"\n{of[0].upper() + of[1:]} ({matrices}):\n"]
         counts = list(dict.fromkeys(part["spmvs"]))
         lines += ["| Chooser | " + " | ".join(f"{n:,}" for n in counts) + " |", "| --- " * (1 + len(counts)) + "|"]
-        for chooser, own in part.groupby("chooser", sort=False):
-            cells = (f"{x.mean:.1f} / {x.p95:.0f} / {x.worst:.0f}" for x in own.itertuples())
+        for chooser, group in part.groupby("chooser", sort=False):
+            cells = (f"{x.mean:.1f} / {x.p95:.0f} / {x.worst:.0f}" for x in group.itertuples())
             lines.append(f"| {chooser} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
 def page(name: str) -> str:
-    """docs/advice.md, from what ships of a model: its file and that of its choices."""
+    """The text of docs/advice.md, from the files of a model: NAME.npz and NAME.csv."""
     known, choices = load(name), pd.read_csv(folder() / f"{name}.csv")
     about = known.about
     runs = " ".join(f"results/published/{run}" for run in about["runs"])
-    beyond = "".join(f" --beyond {matrix}" for matrix in about["beyond"])
+    exclude = "".join(f" --exclude-slow {matrix}" for matrix in about["exclude_slow"])
     return f"""# What the advice is worth
 
-`spmvbench advise` learned from {about["matrices"]} matrices of {about["families"]} families on one {about["device"]},
-double precision, hot. Each family (a generator, or a group of the collection) was left out once, and its matrices were
-judged by a model of all others. Loss: the time of the chosen format, conversion on the device and so many SpMVs, over
-that of the best of all formats measured, less one. In per cent, geometric mean / 95th percentile / worst, by the number
-of SpMVs:
+`spmvbench advise` was trained on {about["matrices"]} matrices of {about["families"]} families, measured on one
+{about["device"]} in double precision, [hot](glossary.md#hot). A family is a generator or a group of the collection.
+To evaluate the model, each family was left out once, and the formats for its matrices were chosen by a model of all
+other families.
+
+The tables show the [regret](glossary.md#regret): time of the chosen format, divided by that of the best of all
+measured formats, less one. The time is that of the conversion on the device and of so many SpMVs. The numbers are
+per cent: geometric mean / 95th percentile / worst, by the number of SpMVs.
 {_table(known)}
 
-![Loss to the best format by number of SpMVs](figures/{name}-advice.svg)
+![Regret by number of SpMVs](figures/{name}-advice.svg)
 
-"The best few measured" is `advise --measure`: the best {MEASURED} by the model, cuSPARSE's and the safe one are run
-where the matrix will be used, which takes seconds, and the best of them is chosen. "Always the best single format" is
-the one that loses least on the other families, for each number of SpMVs anew; the tree sees the same traits. A format
-that cannot hold a matrix counts as ten times the best.
+- "Model, the best few measured" is `advise --measure`. It measures the best {MEASURED} formats by the model,
+  cuSPARSE's and the [fallback](glossary.md#fallback) on the target machine, which takes seconds, and takes the
+  fastest of them.
+- "The best of the model's formats" knows all times of the {len(known.labels)} formats in the model.
+- "Always the best single format" is the format with the least regret on the other families, for each number of SpMVs.
+- "Tree of depth 4" sees the same [features](glossary.md#feature) as the model.
+- "Model of half the families" was trained on half of the other families, drawn at random.
+- "Model that knows the family" was trained on all other matrices, those of the same family included.
 
-## Where the loss comes from
+A format that cannot hold a matrix counts as ten times slower than the best.
 
-The aim is 5 % in the geometric mean and 25 % at the 95th percentile, above 1 M entries. "The best of the model's
-formats" knows all times and loses what the choice of {len(known.labels)} formats costs; the rest is the regression's.
-"Model of half the families" has learned from half of the other families, drawn at random: what it loses more than the
-model is what the second half was worth. "Model that knows the family" has seen all other matrices, those of the same
-generator or group too: what it loses less is what more families are worth to the matrices of which they are.
-Above 1 M entries the most was lost on
+## Where the regret comes from
+
+The aim is 5 % in the geometric mean and 25 % at the 95th percentile, above 1 M entries. The regret of "the best of
+the model's formats" is due to the restriction to {len(known.labels)} formats. The rest is due to the regression. The
+difference between "model of half the families" and "model" shows the value of the second half of the families. The
+difference between "model" and "model that knows the family" shows the value of more matrices of a family for that
+family. The largest regrets above 1 M entries:
 
 {_worst(choices[choices["nnz"] > LARGE])}
 
-and up to that on
+The largest regrets up to 1 M entries:
 
 {_worst(choices[choices["nnz"] <= LARGE])}
 
-Choosing is of formats that lie close together; how well each is known is the spread of measured over predicted times
-where the family was left out, 10th to 90th percentile:
+Errors of the predictions are as large as the differences between good formats. This table shows measured divided by
+predicted times on families that were left out, 10th to 90th percentile:
 
 {_spreads(known)}
 
-The formats are taken one by one, so that the best of them loses least. The safe one, where a matrix is unlike all
-others, is `{about["safe"]}`. Where a format has no row it is taken to differ from the others as it does in the mean;
-where it was left out as out of reach (`--beyond`), to be ten times the slowest there. Of a matrix that
-several runs have, the rows of the last one count.
+The formats of the model were chosen greedily, one by one, so that the best of them has the least regret. The fallback
+for a matrix unlike all others is `{about["fallback"]}`. If a format has no row for a matrix, its time is filled in by
+its mean difference from the other formats. If it was [excluded as too slow](glossary.md#excluded-as-too-slow)
+(`--exclude-slow`), its time is ten times that of the slowest format there. If several runs have a matrix, the rows of
+the last one count.
 
-## What it costs
+## Cost of the advice
 
-Traits that a sample of the rows tells (diagonals, runs, steps, sectors of x) are taken from one of some {SAMPLE:,}
-entries, those of row lengths from all row pointers: together the time of 2 to 25 SpMVs on one thread of the host, fewer
-the larger the matrix. The bytes of a format are counted only where it could be among those listed, and of formats of
-blocks, tiles and packed bits by the same sample. `advise` prints both times, and that of an SpMV beside them.
+Features that a sample of the rows gives (diagonals, runs, steps, sectors of x) are computed from a sample of about
+{SAMPLE:,} entries, and row lengths from all row pointers. Together this takes as long as 2 to 25 SpMVs on one thread
+of the host, fewer for larger matrices. The [footprint](glossary.md#footprint) is computed only for formats that could
+be among those listed. For formats of blocks, tiles and packed bits it is computed from the same sample. `advise`
+prints both times, and that of an SpMV on the host.
 
-Every choice stands in [{name}.csv](../configs/advice/{name}.csv). This page, the model, the figure and the table are
+Every choice is in [{name}.csv](../configs/advice/{name}.csv). This page, the model, the figure and the table were
 written by
 
 ```sh
-python -m spmvbench.advice {runs} --name {name}{beyond}
+python -m spmvbench.advice {runs} --name {name}{exclude}
 ```
 """
 
 
 def _worst(choices: pd.DataFrame, most: int = 8) -> str:
-    """The matrices on which a choice lost most, each at its worst number of SpMVs."""
-    worst = choices.sort_values("loss", ascending=False).drop_duplicates("matrix").head(most)
-    lines = ["| Matrix | SpMVs | Chosen | Best | Loss, % |", "| --- | --- | --- | --- | --- |"]
+    """The matrices with the largest regret, each at its worst number of SpMVs, as a table in Markdown."""
+    worst = choices.sort_values("regret", ascending=False).drop_duplicates("matrix").head(most)
+    lines = ["| Matrix | SpMVs | Chosen | Best | Regret, % |", "| --- | --- | --- | --- | --- |"]
     lines += [
-        f"| {x.matrix.removeprefix('synthetic/')} | {x.spmvs:,} | `{x.format}` | `{x.best}` | {100 * x.loss:.0f} |"
+        f"| {x.matrix.removeprefix('synthetic/')} | {x.spmvs:,} | `{x.format}` | `{x.best}` | {100 * x.regret:.0f} |"
         for x in worst.itertuples()
     ]
     return "\n".join(lines)
 
 
 def _spreads(known: Model) -> str:
-    """How many matrices each format of the model has rows of, and how far its times were from those predicted."""
+    """For each format of the model the number of its matrices and the spread of its errors, as a table in Markdown."""
     lines = ["| Format | Matrices | SpMV | Conversion |", "| --- | --- | --- | --- |"]
     ratios = np.exp(known.errors).transpose(1, 0, 2)
     for label, rows, (spmv, made) in zip(known.labels, known.about["rows"], ratios, strict=True):
@@ -136,7 +151,7 @@ def _spreads(known: Model) -> str:
 
 
 def _figure(choices: pd.DataFrame) -> bytes:
-    """Loss over the number of SpMVs for each chooser: geometric mean, and up to the 95th percentile."""
+    """Regret of each chooser by number of SpMVs as an SVG image: geometric mean (solid), 95th percentile (dotted)."""
     from spmvbench.reports.style import count_ticks, grid, legend, marks, plain_ticks, rendered, theme
 
     large = choices[choices["nnz"] > LARGE]
@@ -146,13 +161,13 @@ def _figure(choices: pd.DataFrame) -> bytes:
     with theme():
         figure, axes = grid(len(panels), 2)
         for ax, (title, part) in zip(axes, panels.items(), strict=False):
-            for chooser, own in part.groupby("chooser", sort=False):
-                losses = own.groupby("spmvs")["loss"]
-                mean = losses.agg(lambda loss: np.expm1(np.log1p(loss).mean()))
+            for chooser, group in part.groupby("chooser", sort=False):
+                regrets = group.groupby("spmvs")["regret"]
+                mean = regrets.agg(lambda regret: np.expm1(np.log1p(regret).mean()))
                 mark = shown[chooser]
                 ax.plot(mean.index, 100 * mean, color=mark.color, marker=mark.marker, linestyle="-")
-                ax.plot(mean.index, 100 * losses.quantile(0.95), color=mark.color, linestyle=":")
-            ax.set(title=title, xscale="log", xlabel="SpMVs", ylabel="loss to the best format, per cent")
+                ax.plot(mean.index, 100 * regrets.quantile(0.95), color=mark.color, linestyle=":")
+            ax.set(title=title, xscale="log", xlabel="SpMVs", ylabel="regret, per cent")
             ax.set_yscale("log", nonpositive="mask")
             plain_ticks(ax.yaxis)
             count_ticks(ax.xaxis)

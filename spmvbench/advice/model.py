@@ -1,8 +1,8 @@
-"""The model as it ships: two forests of regression trees and what is known of their errors, as plain numbers.
+"""The model that ships: two forests of regression trees and the quantiles of their errors.
 
-One forest tells, for each format of a portfolio, the logarithm of an SpMV's time over the bound of its bytes (gathers
-of x included: bench.roofs), which `estimate` knows beforehand; the other that of the conversion's time over a time for
-launches and for the entries. Both look at the matrix's traits alone.
+For each format of a portfolio, one forest predicts the logarithm of an SpMV's time divided by its lower bound
+(`measure.bounds`), which follows from the format's `estimate`. The other predicts the logarithm of the conversion's
+time divided by LAUNCHES + ENTRY * nnz. The only inputs are the features of the matrix.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ from typing import Any
 import numpy as np
 
 from spmvbench import paths
-from spmvbench.advice import traits
-from spmvbench.advice.traits import LARGE as LARGE
+from spmvbench.advice import features
+from spmvbench.advice.features import LARGE as LARGE
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
-VERSION = 2
-LAUNCHES, ENTRY = 3e-4, 5e-11  # seconds: what conversions are told in multiples of, whole and for each entry
-MEASURED = 5  # formats that --measure runs, beside cuSPARSE's and the safe one
-ABOVE, UP_TO = "above 1 M entries", "up to 1 M entries"  # what is judged apart, beside all matrices
-SPMVS = (1, 10, 100, 1_000, 10_000, 1_000_000)  # for which choices are judged
+VERSION = 3
+LAUNCHES, ENTRY = 3e-4, 5e-11  # seconds, of a conversion and of each of its entries: the unit of conversion times
+MEASURED = 5  # formats that --measure runs, in addition to cuSPARSE's and the fallback
+ABOVE, UP_TO = "above 1 M entries", "up to 1 M entries"  # subsets with a regret of their own
+SPMVS = (1, 10, 100, 1_000, 10_000, 1_000_000)  # numbers of SpMVs for which the regret is computed
 
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Regression trees one after the other. feature: of each node, -1 in a leaf; value: (nodes, outputs).
+    """Regression trees, their nodes in one array each.
 
-    left, right: where a feature is at most the threshold, and where it is more. roots: the first node of each tree.
+    feature: (nodes,), index of the feature that a node compares, -1 in a leaf. threshold: (nodes,). left, right:
+    (nodes,), the next node if the feature is at most the threshold, and if it is above. value: (nodes, outputs).
+    roots: (trees,), the first node of each tree.
     """
 
     feature: np.ndarray
@@ -42,7 +44,7 @@ class Forest:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """(matrices, outputs) of (matrices, features): the mean of the trees."""
-        x = x.astype(np.float32)  # as the trees were grown
+        x = x.astype(np.float32)  # the type that scikit-learn compares
         node = np.broadcast_to(self.roots, (len(x), len(self.roots))).copy()
         matrix = np.arange(len(x))[:, None]
         while (inner := self.feature[node] >= 0).any():
@@ -53,10 +55,11 @@ class Forest:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """labels: the formats of the portfolio, K of them. about: device, roofs, runs, judgement, ranges; plain JSON.
+    """The two forests, the formats that they predict, and the errors of the predictions.
 
-    errors: (2, K, 2), of the logarithms of measured over predicted times and conversions where their family was left
-    out: the 10th and the 90th percentile.
+    labels: the K formats of the portfolio. about: device, bounds, runs, regret, ranges of features; JSON values.
+    errors: (2, K, 2), for SpMV and conversion the 10th and 90th percentile of log(measured / predicted) on families
+    that were left out of training.
     """
 
     labels: tuple[str, ...]
@@ -65,22 +68,22 @@ class Model:
     conversions: Forest
     errors: np.ndarray
 
-    def predicted(self, columns: traits.Columns) -> tuple[np.ndarray, np.ndarray]:
-        """Time of an SpMV over its bound, and seconds of the conversion, each (matrices, K).
+    def predicted(self, columns: features.Columns) -> tuple[np.ndarray, np.ndarray]:
+        """Time of an SpMV divided by its bound, and seconds of the conversion, each (matrices, K).
 
-        columns: as of a row, arrays of (matrices,).
+        columns: columns of a row, arrays of shape (matrices,).
         """
-        x = traits.of(columns)
+        x = features.of(columns)
         unit = LAUNCHES + ENTRY * np.asarray(columns["nnz"], dtype=float)
         return np.exp(self.times(x)), np.exp(self.conversions(x)) * unit[:, None]
 
-    def strange(self, columns: traits.Columns) -> list[str]:
-        """The traits of one matrix that are beyond all matrices of the rows, by more than a tenth of their range."""
+    def out_of_range(self, columns: features.Columns) -> list[str]:
+        """The features of one matrix that leave the range of the training matrices by more than a tenth of it."""
         low, high = (np.array(self.about["ranges"][end]) for end in ("low", "high"))
         slack = 0.1 * (high - low) + 1e-9
-        values = traits.of(columns)
-        beyond = (values < low - slack) | (values > high + slack)
-        return [name for name, out in zip(traits.NAMES, beyond, strict=True) if out]
+        values = features.of(columns)
+        outside = (values < low - slack) | (values > high + slack)
+        return [name for name, out in zip(features.NAMES, outside, strict=True) if out]
 
     def save(self, path: Path) -> None:
         """Write the model to a NumPy archive that `load` reads."""
@@ -94,17 +97,20 @@ class Model:
 
 
 def folder() -> Path:
-    """Where the models that ship lie."""
+    """The folder of the models that ship."""
     return paths.configs() / "advice"
 
 
 def names() -> list[str]:
-    """The devices of which there is a model."""
+    """The names of the devices that have a model."""
     return sorted(path.stem for path in folder().glob("*.npz"))
 
 
 def load(name: str) -> Model:
-    """The model of a device, as `h200`. Raises UsageError with the names that there are, SpmvbenchError."""
+    """The model of a device, such as `h200`.
+
+    Raises UsageError with the known names for an unknown one, SpmvbenchError for a damaged file.
+    """
     known = names()
     if name not in known:
         raise UsageError(f"there is no model of {name!r}{did_you_mean(name, known) or f'; there are {known}'}")

@@ -64,7 +64,7 @@ def _kernel(part: pd.DataFrame, names: Mapping[str, str]) -> str:
     """What a table says of the kernel, or of the name, of one format."""
     alias = part["alias_of"].max() if len(part) and "alias_of" in part else ""
     alias = alias or names.get(part["label"].iloc[0] if len(part) else "", "")
-    own = "own_kernel" in part and part["own_kernel"].any()
+    own = "project_kernel" in part and part["project_kernel"].any()
     return f"= {alias}" if alias else "own" if own else ""
 
 

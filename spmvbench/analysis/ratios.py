@@ -24,7 +24,7 @@ def ratios(rows: pd.DataFrame) -> pd.DataFrame:
     every = every.assign(ratio=ranked(every)["ratio"].reindex(every.index))
     # Rows of one label may be older than the two columns, and say nothing there.
     by_label = every.groupby("label")
-    every = every.assign(family=by_label["family"].transform("max"), own=by_label["own_kernel"].transform("max"))
+    every = every.assign(family=by_label["family"].transform("max"), own=by_label["project_kernel"].transform("max"))
     parts = []
     for _, part in every.groupby("setting", observed=True):
         standing = {label: place for place, label in enumerate(in_order(part))}

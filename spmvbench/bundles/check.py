@@ -180,15 +180,15 @@ def record(bundle: Bundle) -> Iterator[Finding]:
             missing.add("the kind of a device")
             continue
         missing |= {name for name in PROPERTIES[kind] if not about.get(name)}
-        modes = mapping(session.get("launch_floor"))
+        modes = mapping(session.get("launch_overhead"))
         ran = set(bundle.right["mode"]) if len(bundle.sessions) == 1 else {"hot"}
-        missing |= {f"launch_floor ({mode})" for mode in ran if not _positive(modes.get(mode))}
+        missing |= {f"launch_overhead ({mode})" for mode in ran if not _positive(modes.get(mode))}
         if kind != "cuda":
             continue
         missing |= {name for name in ("read_bandwidth_gbps", "copy_bandwidth_gbps") if not _positive(session.get(name))}
         older |= {name for name in LATER if name not in about}
         if not derived.sound_roofs(session):
-            (missing if roofed or session.get("roofs") else older).add("roofs")
+            (missing if roofed or session.get("bounds") else older).add("bounds")
     if not bundle.sessions:
         missing.add("any session")
     yield from _devices(bundle)

@@ -108,12 +108,12 @@ def _as_installed(row: Any) -> bool:
     cls, params = formats.get(row.format), parsed(row.params)
     if set(params) != set(cls.parameters()):
         return False
-    told = row.label, row.experiment, row.own_kernel, row.alias_of
+    told = row.label, row.experiment, row.project_kernel, row.alias_of
     alias = cls.alias_of if params == cls.resolve({}) else ""
     return row.family in (cls.family, "") and told == (
         formats.label(cls, params),
         cls.experiment,
-        cls.own_kernel(params),
+        cls.runs_project_kernel(params),
         alias,
     )
 
@@ -268,7 +268,7 @@ def floors(bundle: Bundle) -> Iterator[Finding]:
         return bool(row.nnz > 0 and row.t_median < FLOOR * min(_floors(bundle, row), default=0.0))
 
     def unmarked(row: Any) -> bool:
-        return not any((row.t_median < 2 * floor) == row.near_launch_floor for floor in _floors(bundle, row))
+        return not any((row.t_median < 2 * floor) == row.near_launch_overhead for floor in _floors(bundle, row))
 
     yield from held("floor", rows, where(rows, fast), "no time is below an empty kernel's", ~known)
     yield from held("floor", rows, known & where(rows, unmarked), "times near an empty kernel's are marked", ~known)
@@ -279,7 +279,7 @@ def _floors(bundle: Bundle, row: Any) -> list[float]:
     found = []
     for session in bundle.sessions_of(row):
         for device in devices(session):
-            floor = mapping(device.get("launch_floor")).get(row.mode)
+            floor = mapping(device.get("launch_overhead")).get(row.mode)
             if isinstance(floor, int | float) and floor > 0:
                 found.append(float(floor))
     return found
@@ -323,7 +323,7 @@ def bounded(bundle: Bundle) -> Iterator[Finding]:
 
 def sound_roofs(session: dict[str, Any]) -> dict[str, Any] | None:
     """The roofs of a session where they are what `roofs.columns` takes: rising sizes with times above 0."""
-    found = mapping(session.get("roofs"))
+    found = mapping(session.get("bounds"))
     try:
         for name in ("read", "sectors", "lines"):
             sizes, seconds = np.asarray(found[name], dtype=np.float64).T
@@ -344,7 +344,7 @@ def _bound_follows(bundle: Bundle, row: Any) -> bool:
     fetched = bounds.Fetched(row.x_sectors, row.x_lines)
     sizes = {"nnz": row.nnz, "model_bytes": row.model_bytes, "x_bytes": row.cols * itemsize(row)}
     for session in _roofs(bundle, row):
-        found = bounds.columns(session["roofs"], fetched=fetched, **sizes)
+        found = bounds.columns(session["bounds"], fetched=fetched, **sizes)
         alone = not isinstance(session.get("workers"), list)
         near = same(found["bound_gflops"], row.bound_gflops, EXACT if alone else ALIKE)
         if near and (found["bound_by"] == row.bound_by or not alone):

@@ -64,7 +64,7 @@ def mapping(value: Any) -> dict[str, Any]:
 def devices(session: dict[str, Any]) -> list[dict[str, Any]]:
     """What a session says of each of its workers, itself first: name and GPU of the device, the time of nothing."""
     workers = session.get("workers")
-    itself = mapping(session.get("properties")) | {"launch_floor": session.get("launch_floor")}
+    itself = mapping(session.get("properties")) | {"launch_overhead": session.get("launch_overhead")}
     return [itself, *(mapping(worker) for worker in (workers if isinstance(workers, list) else []))]
 
 

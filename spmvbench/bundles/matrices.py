@@ -21,7 +21,14 @@ from spmvbench.measure import bounds, operations, reading
 from spmvbench.measure.cases import DTYPES
 
 # Columns that came later than the first runs: blank, 0 or NaN, in rows from before.
-LATER = ("full_diagonals", "full_diagonal_share", "run_mean", "alike_rows", "col_step_log2", "slice_fill")
+LATER = (
+    "full_diagonals",
+    "full_diagonal_share",
+    "contiguous_run_mean",
+    "repeated_row_share",
+    "column_step_log2",
+    "ell_fill",
+)
 
 
 def matrices(

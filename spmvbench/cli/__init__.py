@@ -1,4 +1,4 @@
-"""The command line: one module a command, each with a click command named `command`."""
+"""The command line: one module for each command, each with a click command named `command`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMMANDS = (
 
 
 class _Commands(click.Group):
-    """Loads a command's module when it is asked for."""
+    """A group that imports the module of a command when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -55,7 +55,7 @@ def _echo_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_echo_version, help="Show it.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
-    """Every surveyed SpMV storage format on GPUs, run and judged by one core.
+    """Benchmark of sparse matrix-vector multiplication (SpMV) formats on GPUs: measure, verify, report.
 
     \b
     Start here:  spmvbench run --set demo        (no GPU, no network needed)
@@ -64,9 +64,9 @@ def cli(debug: bool) -> None:
 
 
 def _open_streams() -> None:
-    """Open standard streams that are closed on the null device: else the next file that is opened takes their number.
+    """Open closed standard streams on the null device. Exits with 1 if standard output is closed.
 
-    Then what a program prints would go to that file. Exits with 1 if standard output is closed.
+    Otherwise the next file that is opened would get the number of a stream, and output would be written into it.
     """
     streams = {0: ("stdin", "r"), 1: ("stdout", "w"), 2: ("stderr", "w")}
     closed = [number for number, (name, _) in streams.items() if getattr(sys, name) is None]
@@ -77,14 +77,14 @@ def _open_streams() -> None:
             os.close(null)
         os.set_inheritable(number, True)
         name, mode = streams[number]
-        setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - until the end
+        setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - stays open until the process ends
     if 1 in closed:
         click.echo("Error: standard output is closed: give > /dev/null to discard it", err=True)
         sys.exit(1)
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Entry point: errors become one line on stderr; exit code 2 for a wrong command, 1 for a failed job."""
+    """Entry point. Errors are one line on stderr; the exit code is 2 for a wrong command, 1 for a failed job."""
     _open_streams()
     from spmvbench.cli import terminal
 

@@ -1,4 +1,4 @@
-"""`spmvbench advise`: which format for a matrix, from published rows and without a GPU."""
+"""`spmvbench advise`: predicts the fastest formats for a matrix, without a GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _time(seconds: float) -> str:
-    """A time as people read it."""
+    """Seconds with three digits and a unit."""
     size, unit = next((s, u) for s, u in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")) if seconds >= s or u == "us")
     return number(seconds / size, ".3g", f" {unit}")
 
@@ -30,11 +30,13 @@ def _time(seconds: float) -> str:
     type=click.FloatRange(min=1, max=1e12),
     default=1000,
     show_default=True,
-    help="How many SpMVs the matrix will be used for: they pay for the conversion.",
+    help="Number of SpMVs with the matrix; the conversion is done once.",
 )
-@click.option("--dtype", "dtypes", type=Words("f64", "f32"), default="f64", show_default=True, help="f64 or f32.")
 @click.option(
-    "--device-like", default="h200", show_default=True, metavar="NAME", help="The GPU that the model has rows of."
+    "--dtype", "dtypes", type=Words("f64", "f32"), default="f64", show_default=True, help="Precision: f64 or f32."
+)
+@click.option(
+    "--device-like", default="h200", show_default=True, metavar="NAME", help="GPU whose measurements the model uses."
 )
 @click.option(
     "--from",
@@ -42,13 +44,17 @@ def _time(seconds: float) -> str:
     multiple=True,
     metavar="RUN",
     shell_complete=completion.runs,
-    help="Learn from these runs in place of the model that ships (needs scikit-learn).",
+    help="Train on these runs instead of using the model that ships (needs scikit-learn).",
 )
-@click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Formats to list.")
-@click.option("--measure", is_flag=True, help="Measure the best few here, and cuSPARSE's and the safe one beside them.")
+@click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Number of formats to list.")
+@click.option(
+    "--measure", is_flag=True, help="Measure the best few formats, cuSPARSE's and the fallback on this machine's GPU."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the advice as JSON.")
 @click.option("--real-part", is_flag=True, help="Take the real part of a complex matrix.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of generated values.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of generated values."
+)
 def command(
     matrix: str,
     spmvs: float,
@@ -61,11 +67,11 @@ def command(
     real_part: bool,
     seed: int,
 ) -> int:
-    """Say which formats are fastest for MATRIX, its conversion included.
+    """Predict the fastest formats for MATRIX, conversion included.
 
-    MATRIX is group/name (fetched if it is not here yet), a generated spec such as pde:60, or a file. Times are expected
-    of a GPU as the model's, for a matrix that lies there in CSR; intervals hold 80 % of the matrices of families that
-    the model had not seen. No GPU is needed unless --measure is given.
+    MATRIX is group/name (fetched if it is missing), a generated matrix such as pde:60, or a file. Times are predicted
+    for a GPU like the model's whose memory holds the matrix in CSR. The intervals contain 80 % of the measured times on
+    matrix families that were left out of training. No GPU is needed unless --measure is given.
     """
     import numpy as np
 
@@ -80,7 +86,7 @@ def command(
 
         if missing := cuda.why_unavailable():
             raise UsageError(f"--measure needs a GPU: {missing}")
-    known = _learned(runs) if runs else model.load(device_like)
+    known = _trained(runs) if runs else model.load(device_like)
     found = obtain(matrix)
     a = Csr.of(found.read(seed, "real" if real_part else "refuse"))
     if not a.nnz:
@@ -94,24 +100,24 @@ def command(
         import dataclasses
         import json
 
-        said = {"matrix": found.id, "spmvs": spmvs} | dataclasses.asdict(advice)
+        answer = {"matrix": found.id, "spmvs": spmvs} | dataclasses.asdict(advice)
         if rows is not None:
             kept = rows[["label", "status", "reason", "device_name", "t_median", "made", "total", "expected"]]
-            said["measured"] = json.loads(kept.to_json(orient="records"))  # which knows no NaN
-        click.echo(json.dumps(said, indent=2))
+            answer["measured"] = json.loads(kept.to_json(orient="records"))  # pandas writes NaN as null
+        click.echo(json.dumps(answer, indent=2))
     elif rows is not None:
         _echo_measured(rows)
     failed = rows is not None and not rows["status"].isin(["ok", "skipped"]).all()
-    return int(failed)  # as a run of which a case failed
+    return int(failed)  # the exit code of a run with a failed case
 
 
-def _learned(runs: tuple[str, ...]) -> Any:
-    """A model of these runs."""
+def _trained(runs: tuple[str, ...]) -> Any:
+    """A model trained on these runs. Raises SpmvbenchError without scikit-learn."""
     try:
         import sklearn  # noqa: F401
     except ImportError:
         raise SpmvbenchError(
-            "--from learns anew, which needs scikit-learn: pip install scikit-learn, or spmvbench[advice]"
+            "--from trains a model, which needs scikit-learn: pip install scikit-learn, or spmvbench[advice]"
         ) from None
     from spmvbench.advice import training
 
@@ -122,59 +128,58 @@ def _learned(runs: tuple[str, ...]) -> Any:
 def _echo(advice: Advice, what: str, dtype: str, spmvs: float, top: int, about: dict[str, Any]) -> None:
     click.secho(what, bold=True)
     click.echo(
-        f"Expected on a GPU like {about['device']}, {dtype}, for {spmvs:,.10g} SpMVs and the conversion on the device "
-        f"(learned from {about['matrices']} matrices of {about['families']} families)\n"
+        f"Prediction for a GPU like {about['device']}, {dtype}, {spmvs:,.10g} SpMVs and the conversion on the device "
+        f"(trained on {about['matrices']} matrices of {about['families']} families)\n"
     )
-    if advice.strange:
-        click.secho(f"Unlike all matrices that this was learned from: {'; '.join(advice.strange)}.", fg="yellow")
-        click.secho(f"The safe choice is {advice.safe.label}; what follows is a guess.\n", fg="yellow")
+    if advice.out_of_range:
+        click.secho(f"Unlike all matrices of the training: {'; '.join(advice.out_of_range)}.", fg="yellow")
+        click.secho(f"Use the fallback, {advice.fallback.label}: the predictions are unreliable.\n", fg="yellow")
     if dtype != "f64":
-        click.echo(f"Only f64 was measured: {dtype} is taken to save what its bytes save.\n")
+        click.echo(f"The model was trained on f64. For {dtype}, times are scaled by the bytes that are read.\n")
     shown = advice.ranked[:top]
-    shown += [e for e in dict.fromkeys((advice.vendor, advice.safe)) if e not in shown and e in advice.ranked]
+    shown += [e for e in dict.fromkeys((advice.vendor, advice.fallback)) if e not in shown and e in advice.ranked]
     columns = {
         "format": lambda e: e.label,
         "total": lambda e: _time(e.total),
-        "an SpMV": lambda e: _time(e.spmv),
+        "per SpMV": lambda e: _time(e.spmv),
         "80 % interval": lambda e: f"{_time(e.low)} - {_time(e.high)}",
         "conversion": lambda e: _time(e.conversion),
-        "times cuSPARSE": lambda e: f"{e.total / advice.vendor.total:.2f}",
-        "": lambda e: "cuSPARSE" if e == advice.vendor else "safe" if e == advice.safe else "",
+        "relative to cuSPARSE": lambda e: f"{e.total / advice.vendor.total:.2f}",
+        "": lambda e: "cuSPARSE" if e == advice.vendor else "fallback" if e == advice.fallback else "",
     }
     echo_table(shown, columns, ("format", ""))
     best = advice.ranked[0]
-    reasons = advice.reasons or ["no trait decides by itself, it leads on matrices of other kinds too"]
+    reasons = advice.reasons or ["no single feature decides; it is also the fastest on matrices with other features"]
     click.echo(f"\nWhy {best.label}: {'; '.join(reasons)}.")
-    loss = advice.loss
+    regret = advice.regret
     click.echo(
-        f"The price of being wrong: on matrices of families that were left out, this way of choosing lost "
-        f"{loss['mean']:.1f} % to the best format (geometric mean), less than {loss['p95']:.0f} % on 95 of 100, "
-        f"{loss['worst']:.0f} % at worst."
+        f"Expected regret on unseen matrix families: {regret['mean']:.1f} % (geometric mean), "
+        f"{regret['p95']:.0f} % (95th percentile), {regret['worst']:.0f} % (worst)."
     )
     if len(advice.ranked) > 1:
-        click.echo(_if_wrong(best, advice.ranked[1], spmvs))
-    looked, estimated, once = advice.seconds
+        click.echo(_worst_case(best, advice.ranked[1], spmvs))
+    described, estimated, once = advice.seconds
     click.echo(
-        f"Looking at the matrix took {_time(looked)}, the bytes of the formats {_time(estimated)}; "
-        f"an SpMV on a thread of this machine takes {_time(once)}."
+        f"Time for the matrix's features: {_time(described)}, for the formats' footprints: {_time(estimated)}, "
+        f"for one SpMV on one thread of this machine: {_time(once)}."
     )
 
 
-def _if_wrong(best: Expected, second: Expected, spmvs: float) -> str:
-    """What it costs where the first takes the upper end of its interval, and the second what is expected of it."""
+def _worst_case(best: Expected, second: Expected, spmvs: float) -> str:
+    """A sentence on the first at the upper end of its interval, compared with the prediction for the second."""
     slow = best.conversion + spmvs * best.high
-    lost = 100 * (slow / (second.conversion + spmvs * second.spmv) - 1)
-    if lost <= 0:
-        return f"At the upper end of its interval {best.label} is still no slower than {second.label}."
-    return f"At the upper end of its interval {best.label} loses {lost:.0f} % to {second.label}."
+    slower = 100 * (slow / (second.conversion + spmvs * second.spmv) - 1)
+    if slower <= 0:
+        return f"At the upper end of its interval {best.label} is no slower than {second.label}."
+    return f"At the upper end of its interval {best.label} is {slower:.0f} % slower than {second.label}."
 
 
 def _measured(advice: Advice, matrix: str, dtype: str, spmvs: float, seed: int, real_part: bool) -> pd.DataFrame:
-    """The best few, cuSPARSE's and the safe one, measured on the device at hand in a run that is thrown away.
+    """Measures the best few formats, cuSPARSE's and the fallback on this machine's GPU, in a temporary run.
 
-    Their rows with seconds of the conversion (`made`) and of all together (`total`), the least first, what was expected
-    of them (`expected`), and of which other they are the same program (`same_as`). Raises SpmvbenchError where nothing
-    could be measured.
+    Returns their rows, the fastest first, with four more columns: seconds of the conversion (`made`) and of conversion
+    and SpMVs (`total`), the prediction (`expected`), and the format whose program is the same (`same_as`). Raises
+    SpmvbenchError if nothing could be measured.
     """
     import tempfile
 
@@ -183,7 +188,7 @@ def _measured(advice: Advice, matrix: str, dtype: str, spmvs: float, seed: int, 
     from spmvbench.analysis.programs import same_as
     from spmvbench.runner import api
 
-    tried = dict.fromkeys((*advice.ranked[:MEASURED], advice.vendor, advice.safe))
+    tried = dict.fromkeys((*advice.ranked[:MEASURED], advice.vendor, advice.fallback))
     expected = {e.label: e.total for e in tried}
     with tempfile.TemporaryDirectory() as results:
         rows = api.run(
@@ -211,9 +216,9 @@ def _echo_measured(rows: pd.DataFrame) -> None:
     columns = {
         "format": lambda row: row.label,
         "total": lambda row: _time(row.total) if row.status == "ok" else row.status,
-        "an SpMV": lambda row: _time(row.t_median) if row.status == "ok" else "",
+        "per SpMV": lambda row: _time(row.t_median) if row.status == "ok" else "",
         "conversion": lambda row: _time(row.made) if row.status == "ok" else "",
-        "total expected": lambda row: _time(row.expected),
+        "predicted total": lambda row: _time(row.expected),
     }
     if rows["same_as"].any():
         columns["program"] = lambda row: row.same_as and f"= {row.same_as}"

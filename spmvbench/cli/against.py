@@ -1,4 +1,4 @@
-"""`spmvbench run --against`: this build and another one in pairs, and a verdict a case."""
+"""`spmvbench run --against`: A/B comparison of this build with another one, and a verdict for each case."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from spmvbench.measure.cases import Group, Settings
 
 PAIRS = 20
-TABLE, RECORD = "pairs.csv", "pairs.json"  # in a run's folder
+TABLE, METADATA = "pairs.csv", "pairs.json"  # in a run's folder
 
 
 def compare_builds(
     against: str, folder: Path, groups: Sequence[Group], settings: Settings, pairs: int | None, *, dry_run: bool
 ) -> int:
-    """Measure and tell; the pairs and what they were measured on stay in the run's folder. Returns the exit code."""
+    """Measure both builds, print the verdicts, store pairs and metadata in the run's folder. Returns the exit code."""
     import pandas as pd
     from tqdm import tqdm
 
@@ -38,11 +38,11 @@ def compare_builds(
     from spmvbench.runner.session import host
 
     if not settings.device.startswith("cuda"):
-        raise UsageError("--against compares times, and needs a GPU: those of the emulated device say nothing")
+        raise UsageError("--against compares times and needs a GPU: times of the emulated device are meaningless")
     pairs = pairs or PAIRS
     cases = sum(len(group.cases) for group in groups)
     click.echo(f"{folder}: {cases} case{'s' * (cases != 1)}, {pairs} pairs each, against {against}")
-    with measuring.build_of(against, folder.parent, lambda said: click.echo(said, err=True)) as root:
+    with measuring.build_of(against, folder.parent, lambda line: click.echo(line, err=True)) as root:
         if dry_run:
             return 0
         with store.lock(folder), store.opened_log(folder) as log:
@@ -56,23 +56,25 @@ def compare_builds(
             rows = pd.DataFrame(found)
             with paths.written_whole(folder / TABLE) as file:
                 file.write(rows.to_csv(index=False, lineterminator="\n").encode())
-            record = {
+            metadata = {
                 "against": against,
                 "pairs": pairs,
                 "started": began,
                 "ended": store.now(),
                 "budget": settings.budget,
             }
-            with paths.written_whole(folder / RECORD) as file:
-                file.write(json.dumps(record | host() | both.facts, indent=2, default=str).encode())
+            with paths.written_whole(folder / METADATA) as file:
+                file.write(json.dumps(metadata | host() | both.facts, indent=2, default=str).encode())
     verdicts = analysis.judged(rows[rows["status"] == "ok"])
     _echo(verdicts, rows[rows["status"] != "ok"])
     width, sure = 100 * analysis.THRESHOLD, 100 * analysis.CONFIDENCE
     counts = verdicts["verdict"].value_counts()
-    said = [f"{counts[verdict]} {verdict}" for verdict in analysis.VERDICTS if verdict in counts]
+    summary = [f"{counts[verdict]} {verdict}" for verdict in analysis.VERDICTS if verdict in counts]
     failed = rows[~rows["status"].isin(["ok", "skipped"])]
-    said += [f"{len(failed)} failed"] * bool(len(failed))
-    click.echo(f"\n{cases} cases: {', '.join(said) or 'none was measured'}. Beyond {width:g} %, {sure:g} % sure.")
+    summary += [f"{len(failed)} failed"] * bool(len(failed))
+    click.echo(
+        f"\n{cases} cases: {', '.join(summary) or 'none was measured'}. Threshold: {width:g} %, confidence: {sure:g} %."
+    )
     click.echo(f"Pairs: {folder / TABLE}")
     if len(failed) or verdicts.empty:
         return INCOMPLETE
@@ -80,7 +82,7 @@ def compare_builds(
 
 
 def _echo(verdicts: pd.DataFrame, others: pd.DataFrame) -> None:
-    """A part a verdict, what changed most first; then what was not measured in both, a line a case."""
+    """Print a table for each verdict, the largest change first; then the cases not measured in both builds."""
     from spmvbench.analysis.pairs import VERDICTS
 
     for verdict in VERDICTS:

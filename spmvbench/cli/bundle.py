@@ -1,4 +1,4 @@
-"""`spmvbench bundle`: a run in one file, to hand in or to keep."""
+"""`spmvbench bundle`: packs a run into one file, for submitting or archiving."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from spmvbench.cli import completion, option_types
 @click.argument("run", shell_complete=completion.runs)
 @option_types.results
 @click.option("--out", type=option_types.OUTPUT, help="The file, or -. Default: RUN.spmvbench.zip here.")
-@click.option("--identify", is_flag=True, help="Leave the host's name and paths in.")
+@click.option("--identify", is_flag=True, help="Keep the host's name and paths.")
 def command(run: str, results: str, out: str | None, identify: bool) -> None:
     """Pack RUN, a name under --results or a folder, into one file that `spmvbench check` verifies.
 
-    It holds the rows with their samples, the descriptions of the matrices, the record of the environment without host
-    names and paths, and the sources of formats that SPMVBENCH_FORMATS names. No matrix lies in it.
+    The file holds the rows with their samples, the descriptions of the matrices, the metadata without host names and
+    paths, and the sources of the formats in SPMVBENCH_FORMATS. It holds no matrix.
     """
     from spmvbench.bundles import pack
     from spmvbench.rows import store
@@ -26,11 +26,11 @@ def command(run: str, results: str, out: str | None, identify: bool) -> None:
     folder = store.folder(run, results)
     target = out or folder.resolve().name + pack.SUFFIX
     manifest = pack.pack(folder, target, identify=identify)
-    own = [origin["format"] for origin in manifest["formats"] if origin["from"] == "bundle"]
+    brought = [origin["format"] for origin in manifest["formats"] if origin["from"] == "bundle"]
     piped = target == "-"
     size = f"{os.path.getsize(target) / 1e6:.1f} MB, " if os.path.isfile(target) and not piped else ""
     click.echo(f"{target}: {manifest['cases']} cases, {size}{manifest['division']} division", err=piped)
-    if own:
-        click.echo(f"with the sources of {', '.join(own)}", err=piped)
+    if brought:
+        click.echo(f"with the sources of {', '.join(brought)}", err=piped)
     if not piped:
         click.echo(f"Before you send it: spmvbench check {target}")

@@ -1,4 +1,4 @@
-"""`spmvbench check`: what can be verified of a bundle, or of a run's folder, without the GPU that measured it."""
+"""`spmvbench check`: verifies a bundle or a run's folder without the GPU that measured it."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from pathlib import Path
 
 import click
 
-UNVERIFIED = 4  # exit code: nothing is wrong, something is not verified; 1 and 2 are errors, as everywhere
+UNVERIFIED = 4  # exit code: nothing is wrong, something is not verified; 1 and 2 are errors, as for all commands
 
 
 @click.command()
 @click.argument("bundle", type=click.Path(exists=True, path_type=Path))
 @click.option(
-    "--seconds", type=click.FloatRange(0), default=240.0, show_default=True, help="Time to make matrices again in."
+    "--seconds", type=click.FloatRange(0), default=240.0, show_default=True, help="Time for regenerating matrices."
 )
 @click.option(
-    "--run-sources", is_flag=True, help="Run the sources that lie in the bundle: a stranger's program. Asks first."
+    "--run-sources", is_flag=True, help="Run the sources in the bundle, which are a stranger's program. Asks first."
 )
-@click.option("--yes", is_flag=True, help="Do not ask, where such a program is confined.")
+@click.option("--yes", is_flag=True, help="Do not ask if such a program can be confined.")
 def command(bundle: Path, seconds: float, run_sources: bool, yes: bool) -> int:
     """Verify BUNDLE, a file of `spmvbench bundle` or a run's folder, without a GPU.
 
     \b
-    Exit code 0: everything was verified, and is right.
+    Exit code 0: everything was verified.
     Exit code 1: something is wrong.
     Exit code 4: nothing is wrong, but something was not verified: a matrix, a source, rows of an older version.
     """  # noqa: D301 - click wants the bare control character
@@ -55,7 +55,7 @@ def command(bundle: Path, seconds: float, run_sources: bool, yes: bool) -> int:
 
 
 def _allowed(programs: list[Path], yes: bool) -> bool:
-    """Whether the programs of a bundle may be run, as the person at the terminal says once told what they may do."""
+    """Whether the user allows the programs of a bundle to run, after a description of what they can do."""
     from spmvbench.bundles import confined, trial
 
     if not programs:

@@ -1,4 +1,4 @@
-"""`spmvbench compare`: two runs case by case, what became faster or slower and what cannot be told."""
+"""`spmvbench compare`: compares two runs case by case; each is faster, slower, the same or undecided."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LISTED = 20
-SLOWER, INCOMPLETE = 3, 4  # exit codes; 1 and 2 are errors, as everywhere
+SLOWER, INCOMPLETE = 3, 4  # exit codes; 1 and 2 are errors, as for all commands
 
 
 def _time(seconds: float) -> str:
-    """A time as people read it."""
+    """Seconds with four digits and a unit."""
     size, unit = (1.0, "s") if seconds >= 1 else (1e-3, "ms") if seconds >= 1e-3 else (1e-6, "us")
     return number(seconds / size, ".4g", f" {unit}")
 
@@ -45,7 +45,7 @@ _COUNTS = {
 
 
 def _echo_cases(table: pd.DataFrame, every: bool) -> None:
-    """The timed cases, what changed most first; without `every` LISTED of a verdict, and none that is the same."""
+    """Print the timed cases, the largest change first. Without `every`: LISTED per verdict, none of the same."""
     from spmvbench.analysis.compare import VERDICTS
 
     for verdict in VERDICTS if every else VERDICTS[:-1]:
@@ -60,9 +60,9 @@ def _echo_cases(table: pd.DataFrame, every: bool) -> None:
 
 
 def _echo_others(table: pd.DataFrame, every: bool) -> None:
-    """What was not right in both runs: those that leave the comparison incomplete a line a format, setting and reason.
+    """Print the cases that are not verified in both runs, one line for each format, setting and reason.
 
-    With `every` the others too, and every matrix.
+    Without `every` only those that make the comparison incomplete, with one matrix per line.
     """
     from spmvbench.analysis.compare import INCOMPLETE as KEPT_APART
     from spmvbench.analysis.compare import OUTCOMES
@@ -73,8 +73,8 @@ def _echo_others(table: pd.DataFrame, every: bool) -> None:
         if part.empty:
             continue
         click.secho(f"\n{outcome.capitalize()}: {len(part)} ({meaning})", bold=True)
-        said = (part["status_after"].fillna("") + ": " + part["reason"].map(first_line)).str.removeprefix(": ")
-        alike = list(part.groupby(["label", "setting", said.rename("said")], observed=True, sort=False)["matrix"])
+        reasons = (part["status_after"].fillna("") + ": " + part["reason"].map(first_line)).str.removeprefix(": ")
+        alike = list(part.groupby(["label", "setting", reasons.rename("why")], observed=True, sort=False)["matrix"])
         for (label, setting, why), matrices in alike[: len(alike) if every else LISTED * (outcome in KEPT_APART)]:
             names = ", ".join(matrices if every else matrices[:1])
             more = "" if every or len(matrices) == 1 else f" and {len(matrices) - 1} matrices more"
@@ -86,30 +86,30 @@ def _echo_others(table: pd.DataFrame, every: bool) -> None:
 @click.command(name="compare")
 @click.argument("before", shell_complete=completion.runs)
 @click.argument("after", shell_complete=completion.runs)
-@click.option("--format", "formats", metavar="A,B", help="Only these formats: keys, names as tables have them, globs.")
+@click.option("--format", "formats", metavar="A,B", help="Only these formats: keys, labels of tables, globs.")
 @click.option(
     "--threshold",
     type=option_types.Percent(),
     metavar="PERCENT",
-    help="What may lie between two sessions without a cause: 6.8 % without (of one build measured twice, 95 % of the "
-    "cases differ by less), 0.5 % where both rows are of one session. 0 judges by the samples alone.",
+    help="Differences up to this are reported as the same. Default: 6.8 % between invocations (95 % of the cases of "
+    "one build, measured twice, differ by less), 0.5 % within one. 0: the samples alone decide.",
 )
-@click.option("--all", "every", is_flag=True, help="List every case, those that are the same too.")
+@click.option("--all", "every", is_flag=True, help="List every case, including those that are the same.")
 @option_types.results
 def command(before: str, after: str, formats: str | None, threshold: float | None, every: bool, results: str) -> int:
     """Compare two runs case by case: matrix, format, type, mode, operation and kind of device.
 
-    BEFORE and AFTER are names under results/ or folders. The ratio of the medians, after over before, has an interval
-    that takes the spread of the samples (95 % of each median) and the threshold. A case is slower or faster where the
-    interval is beyond 1, the same where the samples' part of it is within the threshold, else undecided. Of many cases
-    of identical builds a few are beyond the threshold all the same: measure those again, or look at the summary.
+    BEFORE and AFTER are names under results/ or folders. The ratio of the medians, after divided by before, has an
+    interval made of the samples' spread (95 % of each median) and the threshold. A case is slower or faster if the
+    interval excludes 1, the same if the samples' part of the interval is within the threshold, else undecided. Among
+    many cases of identical builds a few exceed the threshold by chance: measure those again, or use the summary.
 
     \b
     Exit code:  0  no case is slower; it may be faster, the same or undecided
                 3  a case is slower
                 4  incomplete, slower or not: a case of BEFORE is missing in AFTER,
-                   failed there, or is skipped there and was right before
-                2  the command is wrong, 1 a run cannot be read, as everywhere
+                   failed there, or is skipped there and was verified before
+                2  the command is wrong, 1 a run cannot be read
     """  # noqa: D301 - click wants the bare control character
     from spmvbench.analysis import compare as analysis
     from spmvbench.cli.report import rows_of
@@ -119,8 +119,8 @@ def command(before: str, after: str, formats: str | None, threshold: float | Non
     folders = [store.folder(run, results) for run in (before, after)]
     if folders[0].samefile(folders[1]):
         raise UsageError(f"{before} and {after} are the same run: name two")
-    sessions = [store.environment(folder)["sessions"] for folder in folders]
-    tables = [analysis.with_session(rows_of(folder), of) for folder, of in zip(folders, sessions, strict=True)]
+    invocations = [store.environment(folder)["sessions"] for folder in folders]
+    tables = [analysis.with_session(rows_of(folder), of) for folder, of in zip(folders, invocations, strict=True)]
     if formats is not None:
         import pandas as pd
 
@@ -137,37 +137,39 @@ def command(before: str, after: str, formats: str | None, threshold: float | Non
 
     for name, rows, folder in zip(("Before", "After"), tables, folders, strict=True):
         click.echo(f"{name + ':':8}{folder}, {_held(rows)}")
-    differ = analysis.differences(*zip(tables, sessions, strict=True))
+    differ = analysis.differences(*zip(tables, invocations, strict=True))
     for fact, (old, new) in differ.items():
         click.secho(f"{fact} differs: {old} before, {new} after", fg="yellow" if fact == "Device" else None)
     common = table[table["status_before"].notna() & table["status_after"].notna()]
     if changed := sorted(set(common.loc[~common["same_sources"], "label"])):
         many = f" and {len(changed) - LISTED} more" if len(changed) > LISTED else ""
-        click.echo(f"Sources differ of {len(changed)} formats: {', '.join(changed[:LISTED])}{many}")
+        click.echo(f"The sources of {len(changed)} formats differ: {', '.join(changed[:LISTED])}{many}")
     else:
-        click.echo("Sources are the same in all cases of both")
+        click.echo("The sources are the same in all common cases")
 
     _echo_cases(table, every)
     _echo_others(table, every)
     for by, title in (("label", "format"), ("matrix", "matrix")):
-        click.secho(f"\nBy {title} (ratio: geometric mean of time after over time before)", bold=True)
+        click.secho(f"\nBy {title} (ratio: geometric mean of time after / time before)", bold=True)
         found = analysis.summary(table[table["verdict"] != "new"], by)
         counts = {name: text for name, text in _COUNTS.items() if name not in found or found[name].any()}
         columns = {title: lambda row, by=by: getattr(row, by), **counts}
         echo_table(found, columns, (title, "worst case"), red=found["slower"] > 0)
     counts = table["verdict"].value_counts()
     known = (*analysis.VERDICTS, *analysis.OUTCOMES)
-    said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in known if verdict in counts)
-    default = f"{100 * analysis.BETWEEN_SESSIONS:g} % between sessions, {100 * analysis.WITHIN_SESSION:g} % within one"
+    summary = ", ".join(f"{counts[verdict]} {verdict}" for verdict in known if verdict in counts)
+    default = (
+        f"{100 * analysis.BETWEEN_SESSIONS:g} % between invocations, {100 * analysis.WITHIN_SESSION:g} % within one"
+    )
     width = default if threshold is None else f"{100 * threshold:g} %"
-    click.echo(f"\n{len(table)} cases: {said}. Threshold: {width}.")
+    click.echo(f"\n{len(table)} cases: {summary}. Threshold: {width}.")
     if counts.reindex(analysis.INCOMPLETE).sum():
         return INCOMPLETE
     return SLOWER if "slower" in counts else 0
 
 
 def _held(rows: pd.DataFrame) -> str:
-    """What a run holds, in a few words."""
+    """Number of cases, devices, types and modes of a run, in words."""
     devices = ", ".join(sorted(set(rows["device_name"]) - {""})) or "no device"
     kinds = ", ".join(sorted(set(rows["dtype"] + " " + rows["mode"])))
     return f"{len(rows)} cases on {devices}, {kinds}"

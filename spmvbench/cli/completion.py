@@ -1,4 +1,4 @@
-"""What the shell completes: runs, ready-made configurations, devices, lists with commas."""
+"""Shell completion of runs, ready-made configurations, devices and comma-separated lists."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import click
 
 
 def in_list(incomplete: str, known: Iterable[str]) -> list[str]:
-    """Ways to go on with a list with commas."""
+    """Completions of the last word of a comma-separated list."""
     before, comma, last = incomplete.rpartition(",")
     return [before + comma + name for name in known if name.startswith(last)]
 
 
 def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The runs under --results, the newest first, and folders as they are typed."""
+    """The runs under --results, the newest first; if none matches, folders."""
     from spmvbench.rows import store
 
     given = [context.params["results"] for context in (ctx, ctx.parent) if context and context.params.get("results")]
@@ -30,7 +30,7 @@ def _folders(incomplete: str) -> list[str]:
 
 
 def configs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-    """The ready-made configurations, and files as they are typed."""
+    """The ready-made configurations; if none matches, files."""
     from click.shell_completion import CompletionItem
 
     from spmvbench import paths
@@ -41,7 +41,7 @@ def configs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 
 
 def devices(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """What --device takes here: a number for every GPU that can be used."""
+    """The values of --device on this machine, with one number for each usable GPU."""
     from itertools import count, takewhile
 
     from spmvbench.devices import cuda

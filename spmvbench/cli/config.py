@@ -1,4 +1,4 @@
-"""`--config`: a TOML file gives what the command line leaves at its default."""
+"""`--config`: a TOML file with options that override their defaults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spmvbench.errors import UsageError, did_you_mean
 
 
 def read_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """The option's callback: make the file's settings the command's defaults. Raises UsageError."""
+    """Make the settings of the file the defaults of the command (callback of the option). Raises UsageError."""
     if value is None:
         return
     import tomllib

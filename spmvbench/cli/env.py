@@ -1,4 +1,4 @@
-"""`spmvbench env`: what works on this machine, and what to install for the rest."""
+"""`spmvbench env`: versions, devices and folders on this machine, and what to install."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "matplotlib", "cupy", "ziglang", "pymetis")
-# What is not always there: what it is for, and the extra that brings it.
+# Optional packages: their purpose, and the extra that installs them.
 OPTIONAL = {
     "cupy": ("measuring on a GPU", "cuda13"),  # or cuda12, which the device's own line says
     "ziglang": ("emulating a GPU where there is no g++ or clang++", "cpu"),
@@ -28,7 +28,7 @@ COMPLETION = {
 
 
 def facts() -> dict[str, Any]:
-    """Versions, devices, folders and matrices, ready for JSON."""
+    """Versions, devices, folders and matrices as JSON values."""
     import platform
 
     from spmvbench import __version__, paths
@@ -48,7 +48,7 @@ def facts() -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    """Version by package, of those that are installed. CuPy's distribution is named after its CUDA version."""
+    """Versions of the installed packages, by name. CuPy's distribution has its CUDA version in the name."""
     from importlib import metadata
 
     distributions = metadata.packages_distributions()
@@ -70,7 +70,7 @@ def _device(name: str) -> dict[str, Any]:
 
 
 def _bytes_below(folder: Path) -> int:
-    """Bytes of the files in a folder, 0 where it does not exist. Files that vanish meanwhile do not count."""
+    """Bytes of the files in a folder, 0 if it does not exist. Files that vanish meanwhile are not counted."""
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -93,9 +93,9 @@ def _device_text(about: dict[str, Any]) -> str:
 
 
 @click.command(name="env")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
-    """Show versions, devices and folders, and what to install for the rest."""
+    """Show versions, devices and folders, and what to install for missing features."""
     from spmvbench.formats.base import byte_text
 
     about = facts()

@@ -1,4 +1,4 @@
-"""`spmvbench fetch`: bring matrices of the SuiteSparse collection to the cache."""
+"""`spmvbench fetch`: downloads matrices of the SuiteSparse collection into the cache."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 @click.option(
     "--mirror", help="Address or folder to fetch from.  [default: $SPMVBENCH_MIRROR, else the collection's site]"
 )
-@click.option("--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Downloads at a time.")
-@click.option("--dry-run", is_flag=True, help="List what would be fetched, and fetch nothing.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Number of parallel downloads.")
+@click.option("--dry-run", is_flag=True, help="List the matrices without fetching them.")
 @click.option("--missing-ok", is_flag=True, help="Exit with 0 even if the mirror lacks some matrices.")
-@click.option("--verify/--no-verify", default=True, help="Compare with the site's SHA-256.  [default: verify]")
+@click.option("--verify/--no-verify", default=True, help="Compare archives with the site's SHA-256.  [default: verify]")
 @click.option("--quiet", "-q", is_flag=True, help="No progress bars.")
 @click.pass_context
 def command(
@@ -36,8 +36,8 @@ def command(
 ) -> None:
     """Fetch matrices from the SuiteSparse Matrix Collection or a mirror of it.
 
-    MATRIX is group/name, a glob such as 'HB/bcs*', or a name that only one group has. What is there already is not
-    fetched again, and a download that was cut is continued.
+    MATRIX is group/name, a glob such as 'HB/bcs*', or a name that only one group has. Matrices in the cache are not
+    fetched again. Interrupted downloads are continued.
 
     \b
     spmvbench fetch HB/1138_bus
@@ -47,7 +47,9 @@ def command(
     from spmvbench.matrices import sets, suitesparse, synthetic
 
     if not chosen:
-        raise UsageError("say what to fetch: group/name, 'HB/bcs*', --group HB, --set survey34, --kind or --max-nnz")
+        raise UsageError(
+            "nothing to fetch: name group/name, 'HB/bcs*', --group HB, --set survey34, --kind or --max-nnz"
+        )
     asked = [*chosen.matrices, *(name for known in chosen.sets for name in sets.members(known))]
     generated = [name for name in asked if synthetic.is_spec(name)]
     names = [name for name in asked if name not in generated]
@@ -64,7 +66,7 @@ def command(
     try:
         outcome = suitesparse.fetch(entries, mirror=mirror, jobs=jobs, verify=verify, progress=not quiet)
     except KeyboardInterrupt:
-        click.echo("What came so far is kept; the same command continues.", err=True)
+        click.echo("Downloads so far are kept; the same command continues.", err=True)
         raise
     _summarise(outcome)
     if outcome.failed or (outcome.missing and not missing_ok):
@@ -81,9 +83,9 @@ def _list(entries: list[Entry]) -> None:
         rows, cols, stored = ("?" if n is None else f"{n:,}" for n in (entry.rows, entry.cols, entry.stored))
         there = suitesparse.cached(entry.group, entry.name) is not None
         here += there
-        click.echo(f"{entry.id:{width}} {rows:>12} {cols:>12} {stored:>14}{'  already there' if there else ''}")
+        click.echo(f"{entry.id:{width}} {rows:>12} {cols:>12} {stored:>14}{'  cached' if there else ''}")
     total = sum(entry.stored or 0 for entry in entries)
-    click.echo(f"{len(entries)} matrices, {total:,} entries by the index, {here} already there")
+    click.echo(f"{len(entries)} matrices, {total:,} entries by the index, {here} cached")
 
 
 def _summarise(outcome: Outcome) -> None:
@@ -92,7 +94,7 @@ def _summarise(outcome: Outcome) -> None:
 
     size = sum(suitesparse.location(entry.group, entry.name).stat().st_size for entry in outcome.fetched)
     click.echo(f"fetched        {len(outcome.fetched):5}" + (f"   {byte_text(size)}" if size else ""))
-    click.echo(f"already there  {len(outcome.present):5}")
+    click.echo(f"cached         {len(outcome.present):5}")
     if outcome.missing:
         click.echo(f"missing        {len(outcome.missing):5}   {_first(outcome.missing)}")
     if outcome.failed:
@@ -101,8 +103,8 @@ def _summarise(outcome: Outcome) -> None:
             click.echo(f"  {entry.id}: {reason}")
     if outcome.differing:
         click.echo(
-            f"Warning: {len(outcome.differing)} of the mirror's archives are not the site's bytes, "
-            f"which a mirror may have packed anew: {_first(outcome.differing)}",
+            f"Warning: {len(outcome.differing)} of the mirror's archives differ from the site's, "
+            f"possibly because the mirror packed them again: {_first(outcome.differing)}",
             err=True,
         )
 

@@ -1,8 +1,8 @@
-"""The pages of docs/formats: an index, and a page for each family of formats with a table of its formats."""
+"""The pages of docs/formats: an index, and one page for each family with a table of its formats."""
 
 from __future__ import annotations
 
-# What the formats of a family have in common: the text above the table of its page.
+# The text above the table on a family's page: what its formats have in common.
 ABOUT = {
     "BCSR": """Block CSR stores small dense blocks instead of single entries. One column index serves a whole block,
 and a block's part of x is loaded once for several rows. Zeros inside a block are stored and multiplied, so the family
@@ -67,7 +67,7 @@ def page_of(family: str) -> str:
 
 
 def pages() -> dict[str, str]:
-    """The text of every page in Markdown by its file name, from the formats that are registered."""
+    """The Markdown text of every page by file name, made from the registered formats."""
     from spmvbench import formats
     from spmvbench.formats.descriptions import by_family, summary
 

@@ -1,4 +1,4 @@
-"""`spmvbench formats`: what can be run, by family, with its paper, storage and parameters."""
+"""`spmvbench formats`: lists the formats by family, with paper, storage and parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _family(cls: type[Format], quote: str = "") -> str:
-    """The family, with the operation where that is another than y = A x."""
+    """The family, with the operation unless it is y = A x."""
     return cls.family if cls.op == "spmv" else f"{cls.family} ({quote}--op {cls.op}{quote})"
 
 
@@ -43,26 +43,26 @@ def _of_family(name: str) -> list[type[Format]]:
 
 
 def _with_text(text: str) -> list[type[Format]]:
-    """The formats whose key, names, paper and description hold the words of a text, best first. Raises UsageError."""
+    """The formats whose key, names, paper or description contain the words of a text, best first. Raises UsageError."""
     from spmvbench.formats.search import search
 
     found = search(_every(), text)
     if not found:
-        raise UsageError(f"no format says {text!r} of itself: spmvbench formats lists them all")
+        raise UsageError(f"no format's description contains {text!r}: spmvbench formats lists them all")
     return found
 
 
 def _show_keys(classes: list[type[Format]]) -> None:
-    """Every family with its keys, as few lines as that takes."""
+    """Print every family with its keys."""
     for family, members in itertools.groupby(classes, key=_family):
         click.secho(family, bold=True)
         click.echo(_wrapped("  ".join(cls.key for cls in members), "  "))
-    hint = "spmvbench formats NAME shows one or a family whole; --search TEXT, --survey"
+    hint = "spmvbench formats NAME describes a format or a family; see also --search TEXT, --survey"
     click.echo(f"\n{len(classes)} formats; {hint}")
 
 
 def _show_some(classes: list[type[Format]]) -> None:
-    """Every format in a few lines, in this order, those of a family that follow each other under its name."""
+    """Print a few lines for every format, in the given order, under the names of their families."""
     from spmvbench.formats import survey
     from spmvbench.formats.descriptions import summary
 
@@ -73,13 +73,13 @@ def _show_some(classes: list[type[Format]]) -> None:
             named = f"  [{cls.survey_name} in the survey, {survey.confidence(cls.key)}]" if cls.survey_name else ""
             click.echo(f"  {click.style(cls.key, fg='cyan')}{named}")
             settings = ", ".join(f"{name}={p.default}" for name, p in cls.parameters().items())
-            for text in filter(None, (summary(cls), cls.core, settings, cls.reference)):
+            for text in filter(None, (summary(cls), cls.shared_implementation, settings, cls.reference)):
                 click.echo(click.wrap_text(text, width, " " * 6, " " * 6))
-    click.echo(f"\n{len(classes)} format{'s' * (len(classes) != 1)}; spmvbench formats KEY shows one whole.")
+    click.echo(f"\n{len(classes)} format{'s' * (len(classes) != 1)}; spmvbench formats KEY shows all of one.")
 
 
 def _show_survey() -> None:
-    """The survey's names in its order, with what runs each or why nothing does."""
+    """Print the survey's names in its order, with the formats for each, or why there is none."""
     from spmvbench import formats
     from spmvbench.formats import survey
 
@@ -96,13 +96,18 @@ def _show_survey() -> None:
         click.echo(_wrapped(text, f"{name.section:9}{title:{column}}"))
     count = "{} of the {} names in Table 2 run here: {}.".format(*survey.count(), survey.shares())
     click.echo(f"\n{_wrapped(count, '')}")
-    click.echo(_wrapped("Confidence: the best that was read. (Names) stand in the text alone, = is another name.", ""))
+    click.echo(
+        _wrapped(
+            "Confidence: the best source that was read. (Names) are not in Table 2. = marks another name of a format.",
+            "",
+        )
+    )
 
 
 def _show_same(name: str | None, matrix: str, as_json: bool) -> None:
-    """The formats that are one program on a matrix, a line a program, the one that stands for it first.
+    """Print the formats that are the same program on a matrix, one line per program.
 
-    name: those to tell of, as a list of `run --formats`; all without.
+    name: a list as for `run --formats`, to print those alone.
     """
     import pandas as pd
 
@@ -150,13 +155,13 @@ def _show_same(name: str | None, matrix: str, as_json: bool) -> None:
         click.echo(_wrapped(" = ".join(labels), "  "))
     alone = sorted(label for label in wanted if [label] in clusters)
     if name and alone:
-        click.echo(f"{', '.join(alone)}: no other format's program")
+        click.echo(f"{', '.join(alone)}: no other format is the same program")
     for row in by_kind(rows[rows["label"].isin(wanted)]).itertuples():
         click.echo(f"skipped {row.cases}: {row.reason} ({row.labels})")
 
 
 def echo_meanings(text: str, ops: Container[str] | None = None) -> None:
-    """Tell on stderr which words of a list of formats mean a family, as `formats.meanings` has it."""
+    """Print to stderr which words of a list of formats mean a family (`formats.meanings`)."""
     from spmvbench import formats
 
     for line in formats.meanings(text, ops):
@@ -164,7 +169,7 @@ def echo_meanings(text: str, ops: Container[str] | None = None) -> None:
 
 
 def _wrapped(text: str, lead: str) -> str:
-    """Text behind a lead, wrapped to the terminal; keys are not broken at their hyphens."""
+    """Text after a lead, wrapped to the terminal. Keys are not broken at hyphens."""
     import textwrap
 
     return textwrap.fill(text, _width(), initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
@@ -182,11 +187,11 @@ def _show_one(cls: type[Format]) -> None:
         "Operation": "" if cls.op == "spmv" else cls.op,
         "Survey": cls.survey_name,
         "Confidence": about["confidence"],
-        "Core": cls.core,
+        "Storage": cls.shared_implementation,
         "Same as": cls.alias_of,
         "Reference": cls.reference,
         "Devices": ", ".join(cls.devices),
-        "Own": "this project's kernel" if cls.own else "",
+        "Origin": "this project's kernel" if cls.project_kernel else "",
         "Experiment": "measured, never ranked" if cls.experiment else "",
         "File": _from_here(about["file"]),
         "Kernels": ", ".join(map(_from_here, about["kernel_files"])),
@@ -210,12 +215,12 @@ def _show_one(cls: type[Format]) -> None:
 
 
 def _from_here(path: str) -> str:
-    """The path as one types it: relative for what lies in the working folder."""
+    """The path as it is typed: relative if it is in the working folder."""
     return os.path.relpath(path) if path.startswith(os.path.join(os.getcwd(), "")) else path
 
 
 def _width() -> int:
-    """Columns to fill with text: the terminal's, and no more than the eye follows."""
+    """Width of text: the terminal's, at most 120 for readability."""
     import shutil
 
     return min(shutil.get_terminal_size().columns, 120)
@@ -237,11 +242,13 @@ def _complete_family(ctx: click.Context, param: click.Parameter, incomplete: str
 
 @click.command(name="formats")
 @click.argument("name", required=False, shell_complete=_complete_name)
-@click.option("--family", metavar="NAME", help="Those of a family, described.", shell_complete=_complete_family)
-@click.option("--search", metavar="TEXT", help="Those that have the words of TEXT, best first.")
-@click.option("--survey", is_flag=True, help="The names of the survey in its order, with what runs each.")
-@click.option("--same-on", metavar="MATRIX", help="Which formats are one program on MATRIX, with NAME those alone.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+@click.option("--family", metavar="NAME", help="Describe the formats of a family.", shell_complete=_complete_family)
+@click.option("--search", metavar="TEXT", help="Find formats whose description contains the words of TEXT.")
+@click.option("--survey", is_flag=True, help="List the survey's names with the formats for each.")
+@click.option(
+    "--same-on", metavar="MATRIX", help="List the formats that are the same program on MATRIX; with NAME those alone."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--update",
     type=click.Path(file_okay=False),
@@ -257,11 +264,11 @@ def command(
     as_json: bool,
     update: str | None,
 ) -> None:
-    """List the formats by family, or show one whole: storage, arrays, parameters, paper, files.
+    """List the formats by family, or describe one: storage, arrays, parameters, paper, files.
 
-    NAME is a key, a glob such as 'csr-*', a family, or the survey's name of a format, whatever the case.
+    NAME is a key, a glob such as 'csr-*', a family, or the survey's name of a format; case is ignored.
     Parameters are set as in  spmvbench run --formats 'ell[threads=2],csr-vector'; with --same-on NAME is such a list.
-    MATRIX is a matrix as of  spmvbench info: it is converted to every format, and nothing is run.
+    MATRIX is a matrix as for  spmvbench info. It is converted to every format, and nothing is run.
     """
     import dataclasses
 

@@ -1,4 +1,4 @@
-"""spmvbench info: what one matrix looks like."""
+"""`spmvbench info`: features, row lengths and sparsity picture of a matrix."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WIDTH = 64  # characters of the picture and of the longest bar
 @click.argument("matrix")
 @click.option("--json", "as_json", is_flag=True, help="Print features and histogram as JSON.")
 @click.option(
-    "--image", type=OUTPUT, help="Write the sparsity picture to a PNG, SVG or PDF file; - for a PNG on standard output."
+    "--image", type=OUTPUT, help="Write the sparsity picture to a PNG, SVG or PDF file; -: PNG on standard output."
 )
 @click.option("--real-part", is_flag=True, help="Take the real part of a complex matrix.")
 @click.option(
@@ -30,12 +30,12 @@ WIDTH = 64  # characters of the picture and of the longest bar
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="For generated values and those of pattern matrices.",
+    help="Random seed of generated values and of the values of pattern matrices.",
 )
 def command(matrix: str, as_json: bool, image: str | None, real_part: bool, seed: int) -> None:
-    """Features, row lengths and sparsity picture of MATRIX.
+    """Show features, row lengths and sparsity picture of MATRIX.
 
-    MATRIX is group/name (fetched if it is not here yet), a generated spec such as pde:60, or a file.
+    MATRIX is group/name (fetched if it is missing), a generated matrix such as pde:60, or a file.
     """
     from spmvbench import paths
     from spmvbench.formats.arrays import Csr
@@ -72,7 +72,7 @@ def command(matrix: str, as_json: bool, image: str | None, real_part: bool, seed
 
 
 def _image_kind(image: str) -> str:
-    """What the ending of a file's name says; png for a name without one, such as /dev/stdout."""
+    """The image type by the suffix of a file name; png without one, as for /dev/stdout. Raises UsageError."""
     kind = os.path.splitext(image)[1].lower().removeprefix(".") or "png"
     if kind not in ("png", "svg", "pdf"):
         raise UsageError(f"{image} should end in .png, .svg or .pdf")
@@ -80,7 +80,7 @@ def _image_kind(image: str) -> str:
 
 
 def _about(found, a) -> dict[str, str]:
-    """What a generated matrix is, where its model is published, under which licence it is, and its pattern's hash."""
+    """Description, domain, model, licence and pattern hash of a generated matrix; empty for other matrices."""
     from spmvbench.matrices import structures, synthetic
 
     if found.source != "synthetic":
@@ -113,7 +113,7 @@ def _table(numbers: dict) -> str:
 
 
 def _bars(histogram: list[tuple[int, int, int]]) -> str:
-    """A bar for each bin of row lengths; the longest is WIDTH characters, none that has rows is empty."""
+    """A bar for each bin of row lengths: the longest has WIDTH characters, every non-empty bin at least one."""
     labels = [str(low) if low == high else f"{low}-{high}" for low, high, _ in histogram]
     most = max(count for _, _, count in histogram) or 1
     left, right = max(map(len, labels)), len(f"{most:,}")
@@ -124,7 +124,7 @@ def _bars(histogram: list[tuple[int, int, int]]) -> str:
 
 
 def _picture(csr) -> str:
-    """The matrix as characters, shaded by the logarithm of the density of entries, with a legend."""
+    """The matrix as characters shaded by the logarithm of the density of entries, with a legend."""
     import numpy as np
 
     from spmvbench.matrices.features import density
@@ -147,7 +147,7 @@ def _picture(csr) -> str:
         for shade, a, b in zip(shades, edges[:-1], edges[1:], strict=True)
     )
     rows, cols = -(-csr.rows // down), -(-csr.cols // across)
-    note = f"A character stands for up to {rows:,} x {cols:,}; share of its places that hold an entry:"
+    note = f"One character covers up to {rows:,} x {cols:,} positions; share of these that hold an entry:"
     return "\n".join([border, *(f"|{line}|" for line in lines), border, note, legend])
 
 
@@ -165,6 +165,6 @@ def _drawn(csr: Csr, title: str, kind: str) -> bytes:
         axes = figure.add_subplot()
         picture = style.density(axes, cells, LogNorm(cells[cells > 0].min(), cells.max()), (0, 0), csr.shape)
         axes.set_title(f"{title}: {csr.rows:,} x {csr.cols:,}, {csr.nnz:,} entries")
-        bar = figure.colorbar(picture, label="share of places that hold an entry")
+        bar = figure.colorbar(picture, label="share of positions that hold an entry")
         style.plain_ticks(bar.ax.yaxis)
         return style.rendered(figure, kind)

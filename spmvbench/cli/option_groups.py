@@ -1,4 +1,4 @@
-"""A command whose help lists its options under headings."""
+"""A click command whose help lists the options under headings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class GroupedCommand(click.Command):
         self.groups = groups
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the groups, their columns aligned. Raises KeyError if a group names an option that is not there."""
+        """Write the groups with aligned columns. Raises KeyError if a group names an unknown option."""
         options = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
         shown = [(max(option.opts, key=len), option.get_help_record(ctx)) for option in options]
         records = {name: record for name, record in shown if record is not None}

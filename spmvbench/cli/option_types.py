@@ -1,4 +1,4 @@
-"""Types of options: lists of known words, sizes in bytes, lengths of time; and the option that finds runs."""
+"""Types of options: lists of words, sizes in bytes, seconds, per cent; and the option `--results`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import click
 
 from spmvbench.errors import UsageError
 
-# Of the commands that write one file, by `paths.output`: as it is typed, for "./-" is a file and "-" is none.
+# For commands that write one file (`paths.output`). Not normalized: "./-" is a file, "-" is standard output.
 OUTPUT = click.Path(dir_okay=False, allow_dash=True)
-# Of the commands that read runs.
-results = click.option("--results", default="results", show_default=True, metavar="DIR", help="Where runs lie.")
+# For commands that read runs.
+results = click.option("--results", default="results", show_default=True, metavar="DIR", help="Folder of the runs.")
 
 
 def _checked(
@@ -23,7 +23,7 @@ def _checked(
     param: click.Parameter | None,
     ctx: click.Context | None,
 ) -> Any:
-    """What a check of `bench.options` returns; its sentence with the name of the option before it."""
+    """The value that a check of `runner.options` returns; its UsageError becomes an error of the option."""
     try:
         return check(*values)
     except UsageError as error:
@@ -31,7 +31,7 @@ def _checked(
 
 
 class Words(click.ParamType):
-    """Words of a known few, or any where none are named, separated by commas; without repeats, in the order given."""
+    """Comma-separated words without repeats, in the order given. known: the allowed words; none: any."""
 
     name = "list"
 
@@ -39,14 +39,14 @@ class Words(click.ParamType):
         self.known = known
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """The words of a list, each of them known."""
+        """The words of a list. Fails for an unknown one."""
         from spmvbench.runner import options
 
         return _checked(self, options.words, value, self.known, param=param, ctx=ctx)
 
 
 class Bytes(click.ParamType):
-    """A count of bytes, with a decimal unit if wanted: 500MB, 2GB."""
+    """A number of bytes, optionally with a decimal unit: 500MB, 2GB."""
 
     name = "bytes"
 
@@ -58,7 +58,7 @@ class Bytes(click.ParamType):
 
 
 class Seconds(click.ParamType):
-    """A length of time, above 0 and below a fortnight."""
+    """A number of seconds, above 0 and below two weeks."""
 
     name = "seconds"
 
@@ -70,13 +70,13 @@ class Seconds(click.ParamType):
 
 
 class Percent(click.ParamType):
-    """A share in per cent, with or without the sign; as a share, 0.05 for 5 %."""
+    """A percentage, with or without the sign, as a fraction: 0.05 for 5 %."""
 
     name = "percent"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The share, as a number of which 1 is all."""
+        """The percentage as a fraction."""
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%?", str(value).strip())
         if not match or float(match[1]) > 1000:
-            self.fail(f"{value!r} is no share in per cent from 0 to 1000: write 5 or 5%", param, ctx)
+            self.fail(f"{value!r} is not a percentage from 0 to 1000: write 5 or 5%", param, ctx)
         return float(match[1]) / 100

@@ -1,4 +1,4 @@
-"""What a person sees of a session under way, and how they stop it."""
+"""Progress display of a run, and how a signal stops it."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ PLAIN_PROGRESS_SECONDS = 10
 
 
 class Work:
-    """How many cases' worth of work is done. Rows come when a group of cases ends; its stages tell of it before.
+    """Amount of finished work in cases, counted also while a group of cases is running.
 
-    A case counts whole once its row is there, and in equal steps before: for being checked, and for each round of its
-    samples.
+    A case counts fully when its row is written. Before, it counts in equal steps: one for the verification, one for
+    each round of samples.
     """
 
     def __init__(self, rounds: int):
-        self.steps = rounds + 2  # the row is the last
+        self.steps = rounds + 2  # the last step is the row
         self.rows = 0
         self._group: Group | None = None
         self._taken: Counter[str] = Counter()
 
     def begin(self, group: Group, case: Case | None, stage: str) -> None:
-        """A stage of a format, named by its first case, or of the group."""
+        """Count a stage that begins. case: the first case of its format, None for a stage of the group."""
         if group is not self._group:
             self._group = group
             self._taken.clear()
@@ -44,18 +44,18 @@ class Work:
                 self._taken[each.case_id] += 1
 
     def end(self, case_id: str) -> None:
-        """A row is there."""
+        """Count a row that was written."""
         self.rows += 1
         self._taken.pop(case_id, None)
 
     @property
     def done(self) -> float:
-        """Cases, those under way in part."""
+        """Number of finished cases, running ones counted partially."""
         return self.rows + sum(min(steps, self.steps - 1) for steps in self._taken.values()) / self.steps
 
 
 class Progress:
-    """A bar on a terminal; elsewhere a line every few seconds. rounds: as `bench.timing.Rule`."""
+    """A progress bar on a terminal, elsewhere a line every few seconds. rounds: see `measure.timing.Rule`."""
 
     def __init__(self, total: int, rounds: int):
         from tqdm import tqdm
@@ -69,7 +69,7 @@ class Progress:
 
     @property
     def rows(self) -> int:
-        """Cases that are on disk."""
+        """Number of rows on disk."""
         return self.work.rows
 
     def __enter__(self) -> Progress:
@@ -79,7 +79,7 @@ class Progress:
         self.bar.close()
 
     def on_begin(self, group: Group, case: Case | None, stage: str) -> None:
-        """Show what begins: a case, or a stage of its group."""
+        """Show the case or stage that begins."""
         self.now = f"{group.matrix.id} {case.label if case else stage}"
         self.work.begin(group, case, stage)
         self.bar.set_description_str(self.now, refresh=False)
@@ -91,12 +91,12 @@ class Progress:
         self._show()
 
     def on_notice(self, line: str) -> None:
-        """Show a line, and keep it."""
+        """Show a line and store it in `notices`."""
         self.notices.append(line)
         self.bar.write(line, file=sys.stderr)
 
     def left(self, now: float) -> str:
-        """The time left by the work done, as minutes and seconds; empty before any."""
+        """Estimated remaining time in minutes and seconds; empty before any work is done."""
         done = self.work.done
         return f"about {_clock((now - self.began) / done * (self.total - done))} left" if done else ""
 
@@ -107,12 +107,12 @@ class Progress:
             self.bar.update(int(self.work.done) - self.bar.n)
         elif now - self.last_line >= PLAIN_PROGRESS_SECONDS:
             self.last_line = now
-            said = ", ".join(
+            text = ", ".join(
                 filter(
                     None, [f"{int(self.work.done)}/{self.total} cases in {_clock(now - self.began)}", self.left(now)]
                 )
             )
-            click.echo(f"{said}: {self.now}", err=True)
+            click.echo(f"{text}: {self.now}", err=True)
 
 
 def _clock(seconds: float) -> str:
@@ -128,8 +128,8 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked.append(number)
-        # Not through click or tqdm: the signal may have come in the middle of one of their writes.
-        os.write(2, b"\nStopping after the current case; once more stops at once.\n")
+        # Not through click or tqdm: the signal may interrupt one of their writes.
+        os.write(2, b"\nStopping after the current case; a second signal stops at once.\n")
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -1,4 +1,4 @@
-"""`spmvbench report`: figures and one HTML page from the rows of a run."""
+"""`spmvbench report`: draws figures and writes one HTML page from the rows of a run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 IMAGES = ("svg", "png", "pdf")
-MANY_ROWS = 500  # from which figures are drawn by as many processes as there are cores; each takes 2 s to start
+MANY_ROWS = 500  # from here on figures are drawn by one process per core; each takes 2 s to start
 
 
 def _names(text: str | None) -> list[str] | None:
-    """The words of a list with commas, without repeats; None where it was not given."""
+    """The words of a comma-separated list without repeats; None if it was not given."""
     return None if text is None else list(dict.fromkeys(filter(None, (word.strip() for word in text.split(",")))))
 
 
@@ -36,7 +36,7 @@ def _images(text: str) -> list[str]:
 
 
 def _folders(runs: tuple[str, ...], results: str, *, every: bool) -> list[Path]:
-    """The folders of these runs, without any the newest one's, or those of all."""
+    """The folders of these runs; without any, the newest one's; every: all."""
     from spmvbench.rows import store
 
     if runs:
@@ -48,7 +48,7 @@ def _folders(runs: tuple[str, ...], results: str, *, every: bool) -> list[Path]:
 
 
 def rows_of(folder: Path) -> pd.DataFrame:
-    """The rows of a run. Raises SpmvbenchError where it has none yet, and as `store.load`."""
+    """The rows of a run. Raises SpmvbenchError if it has none yet, and as `store.load`."""
     from spmvbench.rows import store
 
     rows = store.load(folder)
@@ -58,7 +58,7 @@ def rows_of(folder: Path) -> pd.DataFrame:
 
 
 def _once(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows without the column folder. Raises UsageError where a case is in two folders: a report shows one row."""
+    """The rows without the column folder. Raises UsageError if a case is in two folders."""
     from spmvbench.analysis.cases import CASE, keyed
 
     cases = keyed(rows)
@@ -69,7 +69,7 @@ def _once(rows: pd.DataFrame) -> pd.DataFrame:
         more = f" and {len(twice) - 1} cases more" if len(twice) > 1 else ""
         raise UsageError(
             f"{matrix} {label} {setting}{more} are in several of these runs, and a report shows a case once: "
-            f"set them side by side with spmvbench compare {one} {other}"
+            f"compare them with spmvbench compare {one} {other}"
         )
     return rows.drop(columns="folder")
 
@@ -77,7 +77,7 @@ def _once(rows: pd.DataFrame) -> pd.DataFrame:
 def _narrowed(
     rows: pd.DataFrame, formats: str | None, matrix: str | None, group: str | None, min_nnz: int | None
 ) -> pd.DataFrame:
-    """The rows that were asked for. Raises UsageError for a name that the rows lack, and where none is left."""
+    """The selected rows. Raises UsageError for a name that the rows lack, and if no row is left."""
     from spmvbench.analysis import choice
     from spmvbench.analysis.cases import matrix_names
 
@@ -90,15 +90,12 @@ def _narrowed(
     if group is not None:
         keep &= rows["group"].isin(choice.groups_of(rows, group, "--group"))
     if not keep.any():
-        raise UsageError("no row is of such a matrix and format: ask for less at once")
+        raise UsageError("no row has such a matrix and format: use fewer conditions")
     return rows[keep]
 
 
 def _read(folders: list[Path]) -> tuple[Any, Any, dict[str, Any]]:
-    """Rows of all runs, their matrices, and the environment of the first with the sessions of all.
-
-    The rows have the column folder.
-    """
+    """Rows of all runs with the column `folder`, their matrices, and the metadata of the first with all invocations."""
     import pandas as pd
 
     from spmvbench import untrusted
@@ -106,9 +103,9 @@ def _read(folders: list[Path]) -> tuple[Any, Any, dict[str, Any]]:
 
     tables = [rows_of(folder).assign(folder=untrusted.file_name(str(folder))) for folder in folders]
     environments = [store.environment(folder) for folder in folders]
-    sessions = [session for environment in environments for session in environment["sessions"]]
+    invocations = [one for environment in environments for one in environment["sessions"]]
     matrices = pd.concat([store.matrices(folder) for folder in folders], ignore_index=True)
-    return pd.concat(tables, ignore_index=True), matrices, environments[0] | {"sessions": sessions}
+    return pd.concat(tables, ignore_index=True), matrices, environments[0] | {"sessions": invocations}
 
 
 def _complete_figure(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -125,7 +122,7 @@ def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: 
 
 @click.command(name="report")
 @click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
-@click.option("--out", metavar="DIR", help="Where to write; RUN's own folder, under report/, without.")
+@click.option("--out", metavar="DIR", help="Output folder. Default: report/ in the run's folder.")
 @click.option(
     "--figures",
     metavar="A,B",
@@ -135,24 +132,26 @@ def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: 
 @click.option(
     "--published",
     metavar="A,B",
-    help="Set these printed figures beside the run's: survey-k40m, survey-k20m, survey-gtx660, survey-m2070.",
+    help="Add these printed numbers to the figures: survey-k40m, survey-k20m, survey-gtx660, survey-m2070.",
     shell_complete=_complete_published,
 )
 @click.option("--image", default="svg", show_default=True, metavar="TYPES", help="Image files: svg, png, pdf.")
-@click.option("--baseline", metavar="FORMAT", help="What speed-up and break-even compare with; plain CSR without.")
+@click.option(
+    "--baseline", metavar="FORMAT", help="Format that speed-up and break-even are relative to. Default: plain CSR."
+)
 @click.option("--formats", metavar="A,B", help="Only these formats: keys, labels or globs.")
 @click.option("--matrix", metavar="A,B", help="Only these matrices: names, with or without group, or globs.")
 @click.option("--group", metavar="A,B", help="Only matrices of these groups.")
 @click.option("--min-nnz", type=click.IntRange(min=0), metavar="N", help="Only matrices with at least N entries.")
-@click.option("--highlight", metavar="A,B", help="Formats that stand out in every figure; the first eight without.")
+@click.option("--highlight", metavar="A,B", help="Formats to highlight in every figure. Default: the first eight.")
 @click.option("--dtype", metavar="TYPES", help="Only these types: f64,f32.")
 @click.option("--mode", metavar="MODES", help="Only these modes: hot,cold.")
 @option_types.results
-@click.option("--emulated", is_flag=True, help="Show times of the emulated device, EMULATED across each figure.")
-@click.option("--all", "every", is_flag=True, help="A page of every run in --results, as with --site there.")
+@click.option("--emulated", is_flag=True, help="Show times of the emulated device, with EMULATED across each figure.")
 @click.option(
-    "--site", metavar="DIR", help="The page alone; its library, for all pages of DIR, and an index of these go to DIR."
+    "--all", "every", is_flag=True, help="Write a page for every run in --results, as with --site for that folder."
 )
+@click.option("--site", metavar="DIR", help="Write the page only, with its library and an index of all pages in DIR.")
 @click.option("--open", "opened", is_flag=True, help="Show the page in a browser.")
 def command(
     runs: tuple[str, ...],
@@ -163,10 +162,10 @@ def command(
     opened: bool,
     **asked: Any,
 ) -> int:
-    """Draw the figures of a run and write one HTML page that holds them.
+    """Draw the figures of a run and write one HTML page with all of them.
 
-    RUN is a name under results/ or a folder; without it, the newest. Several are shown as one (then give --out),
-    where no case is in two of them: that is what spmvbench compare is for.
+    RUN is a name under results/ or a folder; default: the newest run. Several runs become one report, which needs
+    --out; no case may be in two of them (use spmvbench compare for that).
     """
     from pathlib import Path
 
@@ -175,15 +174,15 @@ def command(
     if "-" in (out, site):
         raise UsageError("a report is a folder of files and cannot go to standard output: name a folder")
     if every and (runs or out is not None or site is not None):
-        raise UsageError("--all is of every run in --results and writes there: name no run and no place with it")
+        raise UsageError("--all reports every run in --results and writes there: give no RUN, --out or --site with it")
     if site is not None and out is not None:
-        raise UsageError("a page of a --site lies beside its run: give no --out with it")
+        raise UsageError("--site writes the page into the run's folder: give no --out with it")
     folders = _folders(runs, results, every=every)
     if len(folders) > 1 and out is None and not every:
-        raise UsageError("say with --out DIR where the report of several runs shall go")
+        raise UsageError("a report of several runs needs --out DIR")
     place = Path(results) if every else None if site is None else Path(site)
     if place is not None:
-        _beside(folders, place)
+        _require_inside(folders, place)
     written, unread = None, {}
     for group in [[folder] for folder in folders] if every else [folders]:
         try:
@@ -206,11 +205,11 @@ def command(
     return code
 
 
-def _beside(folders: list[Path], site: Path) -> None:
-    """Raises UsageError where a run does not lie in the site's folder."""
+def _require_inside(folders: list[Path], site: Path) -> None:
+    """Raises UsageError if a run is not in the site's folder."""
     for folder in folders:
         if folder.resolve().parent != site.resolve():
-            raise UsageError(f"{folder} does not lie in {site}: a site is of the runs in one folder")
+            raise UsageError(f"{folder} is not in {site}: the runs of a site must be in its folder")
 
 
 def _write(
@@ -231,7 +230,7 @@ def _write(
     mode: str | None,
     emulated: bool,
 ) -> Path:
-    """Write the report of these runs as one, with options as of the command, and say what was written."""
+    """Write one report of these runs with the command's options, print what was written, return the page."""
     from tqdm import tqdm
 
     from spmvbench.analysis.choice import labels_of
@@ -245,10 +244,10 @@ def _write(
     rows, matrices, environment = _read(folders)
     for column, chosen in (("dtype", _names(dtype)), ("mode", _names(mode))):
         if chosen is not None:
-            there = sorted(rows[column].unique())
+            present = sorted(rows[column].unique())
             rows = rows[rows[column].isin(chosen)]
             if rows.empty:
-                raise UsageError(f"no row has {column} {' or '.join(chosen)}: there is {', '.join(there)}")
+                raise UsageError(f"no row has {column} {' or '.join(chosen)}: there is {', '.join(present)}")
     rows = _narrowed(_once(rows), formats, matrix, group, min_nnz)
     shared, home = ("", "") if site is None else pages.shared(site, out)
     with tqdm(desc="Drawing", total=count, unit="figure", leave=False, disable=hidden, dynamic_ncols=True) as bar:

@@ -1,4 +1,4 @@
-"""What stands at the end of a run: a table for each type and mode, then what went wrong."""
+"""Tables at the terminal: the table that ends a run, for each type and mode, and the failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LISTED_FAILURES = 20
 
 
 def echo_results(rows: pd.DataFrame) -> None:
-    """The table that ends a run, a part for each type and mode; then why cases were skipped, and what went wrong."""
+    """Print the table that ends a run, one for each type and mode; then reasons of skipped and failed cases."""
     from spmvbench.analysis.coverage import coverage
     from spmvbench.analysis.ranking import REACH, TIE
     from spmvbench.rows.schema import rate_unit
@@ -24,27 +24,29 @@ def echo_results(rows: pd.DataFrame) -> None:
     for setting, part in coverage(rows).groupby("setting", observed=True):
         device = part["device"].iloc[0]
         emulated = device.startswith("emulated")
-        title = f"EMULATED, {setting}: answers are checked, times are no measure of performance"
+        title = f"EMULATED, {setting}: results are verified, times are no measure of performance"
         click.secho(f"\n{title if emulated else f'{device}, {setting}'}", bold=True)
         if emulated:
             part = part.sort_values(["coverage", "label"], ascending=[False, True])
         ranked |= not emulated
-        columns = _CHECKED if emulated else _MEASURED
+        columns = _VERIFIED if emulated else _MEASURED
         columns = {rate_unit(setting) if name == "GFLOPS" else name: text for name, text in columns.items()}
         if not part["kernel"].any():
             columns = {name: text for name, text in columns.items() if name != "kernel"}
         echo_table(part, columns, _WORDS, red=part["wrong"])
     if ranked:
-        click.echo("\nBehind best: geometric mean over all matrices of time over the best time; where none was right,")
-        click.echo(f"{REACH:g} counts. It orders the table. Times within {100 * (TIE - 1):.1f} % are tied.")
         click.echo(
-            "Kernel own: this project's, where a paper has another or none; = NAME: the same program on every matrix."
+            "\nMean slowdown: geometric mean, over all matrices, of time divided by the best time. Failed or skipped"
+        )
+        click.echo(f"matrices count as {REACH:g}. It orders the table. Times within {100 * (TIE - 1):.1f} % are tied.")
+        click.echo(
+            "Kernel: own marks this project's kernels, which no paper has; = NAME: the same program on every matrix."
         )
     _echo_reasons(rows)
 
 
 def _echo_reasons(rows: pd.DataFrame) -> None:
-    """A line a reason for what was skipped, one a format and reason for what failed, one a matrix that was not read."""
+    """Print one line per reason of skipped cases, per format and reason of failed cases, per unreadable matrix."""
     from spmvbench.analysis.reasons import by_kind, first_line
 
     read = rows[rows["matrix_sha256"] != ""]
@@ -63,20 +65,20 @@ def _echo_reasons(rows: pd.DataFrame) -> None:
             f"{status}: {first['group']}/{first['name']} {label} {first['dtype']} {first['mode']}{more}: {reason}"
         )
     if len(alike) > LISTED_FAILURES:
-        click.echo(f"and {len(alike) - LISTED_FAILURES} other failures; the rows hold every reason")
+        click.echo(f"and {len(alike) - LISTED_FAILURES} other failures; the rows contain all reasons")
     for row in unread.itertuples():
         click.echo(f"not read: {row.group}/{row.name}: {row.reason}")
 
 
 def echo_unread(unread: Mapping[str, Exception]) -> int:
-    """A line for each run that could not be read, with the reason. Returns the exit code: 1 where there is one."""
+    """Print a line with the reason for each run that cannot be read. Returns the exit code: 1 if there is any."""
     for name, reason in unread.items():
         click.secho(f"{name} was not read: {reason}", fg="red")
     return 1 if unread else 0
 
 
 _COUNTS = {
-    "right": lambda row: f"{row.ok}/{row.cases}",
+    "verified": lambda row: f"{row.ok}/{row.cases}",
     "skipped": lambda row: str(row.skipped or ""),
     "wrong": lambda row: str(row.wrong or ""),
     "failed": lambda row: str(row.failed or ""),
@@ -84,22 +86,22 @@ _COUNTS = {
 _MEASURED = {
     "format": lambda row: row.label,
     "kernel": lambda row: row.kernel,
-    "behind best": lambda row: number(row.behind, ".2f", "x"),
+    "mean slowdown": lambda row: number(row.behind, ".2f", "x"),
     "wins": lambda row: f"{row.wins} +{row.ties} tied" if row.ties else str(row.wins),
     "GFLOPS": lambda row: number(row.gflops, ".4g"),
     "worst case": lambda row: f"{row.slowdown:.3g}x on {row.worst}" if row.worst else "",
     **_COUNTS,
 }
-_CHECKED = {
+_VERIFIED = {
     "format": lambda row: row.label,
     "bytes/nonzero": lambda row: number(row.bytes_per_nnz, ".3g"),
-    "error/bound": lambda row: number(row.error_ratio, ".2g"),
+    "error / rounding bound": lambda row: number(row.error_ratio, ".2g"),
     **_COUNTS,
 }
 
 
 def number(value: float, spec: str, unit: str = "") -> str:
-    """A number in words; nothing where it is missing."""
+    """A formatted number with its unit; empty for NaN."""
     return "" if value != value else f"{value:{spec}}{unit}"
 
 
@@ -112,10 +114,10 @@ def echo_table(
     words: Sequence[str],
     red: Iterable[Any] = (),
 ) -> None:
-    """Print rows, of a table or anything else, under a header, no wider than the terminal. columns: the text of a row
-    by header.
+    """Print rows, of a table or of any objects, under a header, no wider than the terminal.
 
-    words: columns that stand to the left and are what a narrow terminal cuts. red: which rows are wrong or worse.
+    columns: for each head a function from a row to its text. words: columns that are left-aligned and shortened on a
+    narrow terminal. red: for each row whether it is printed in red.
     """
     import shutil
     import sys
@@ -134,7 +136,7 @@ def echo_table(
 
 
 def _narrow(widths: dict[str, int], words: Sequence[str], available: int) -> None:
-    """Take from the widest column of words what a table is wider than the terminal, as far as words stay readable."""
+    """Shrink the widest columns of words until the table fits the terminal, to 14 characters at least."""
     while sum(widths.values()) + 2 * (len(widths) - 1) > available:
         name = max((name for name in words if name in widths), key=lambda name: widths[name])
         if widths[name] <= 14:
@@ -143,7 +145,7 @@ def _narrow(widths: dict[str, int], words: Sequence[str], available: int) -> Non
 
 
 def _cut(text: str, width: int) -> str:
-    """A text of at most so many places, its middle left out: keys begin alike, parameters end differently."""
+    """A text of at most `width` characters; the middle is left out, because labels differ at the end."""
     if len(text) <= width:
         return text
     tail = (width - 3) // 2

@@ -1,4 +1,4 @@
-"""`spmvbench run`: matrices through formats on a device, every result timed, judged and kept."""
+"""`spmvbench run`: measures matrices in formats on a device, verifies every result and stores it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ GROUPS = {
     "--formats",
     metavar="LIST",
     shell_complete=_complete_formats,
-    help="Formats, such as csr-*,ell[threads=2]. Default: all that the device can run; emulated, one of each idea.",
+    help="Formats, such as csr-*,ell[threads=2]. Default: all that the device can run; emulated, one per storage idea.",
 )
 @click.option(
     "--op",
@@ -129,9 +129,9 @@ GROUPS = {
     type=click.Choice(["both", "device"]),
     default="both",
     show_default=True,
-    help="Conversions to time on a GPU. device: not the host's, which is slow if matrices are large.",
+    help="Conversions to time on a GPU. device: skip the one on the host, which is slow for large matrices.",
 )
-@click.option("--real-part", is_flag=True, help="Take the real part of a complex matrix, which is refused otherwise.")
+@click.option("--real-part", is_flag=True, help="Take the real part of complex matrices, which are refused otherwise.")
 @click.option(
     "--config",
     metavar="FILE",
@@ -155,7 +155,7 @@ GROUPS = {
 )
 @click.option("--dry-run", is_flag=True, help="Count the cases and stop.")
 @click.option("--retry", is_flag=True, help="Measure again what failed: wrong, oom, timeout, crashed or error.")
-@click.option("--fresh", is_flag=True, help="Start again. Rows of the run are moved to a folder beside it.")
+@click.option("--fresh", is_flag=True, help="Start again. Existing rows are moved to another folder.")
 def command(
     chosen: Selection,
     formats: str | None,
@@ -201,11 +201,11 @@ def command(
         raise UsageError("--against compares on one GPU: leave out --scheduler")
     device, notice, workers = places.open(device, dry_run=dry_run)
     if convert == "device" and device_kind(device) != "cuda":
-        raise UsageError(f"--convert device needs a GPU: {device} takes what the host converts")
+        raise UsageError(f"--convert device needs a GPU: for {device} the host converts")
     names = operations.parse(ops or ())
     by_default = formats is None and not names and device_kind(device) == "emulated"
     if by_default:
-        formats = one_of_each_idea()
+        formats = demonstration_formats()
     classes = plan.choose_formats(formats, device, names)
     if not classes:
         raise UsageError("--formats names no format: see spmvbench formats")
@@ -234,11 +234,11 @@ def command(
         todo = cases if fresh else session.pending(folder, cases, settings, settled=retry)
         _echo_plan(folder, found, cases, len(todo), by_default=by_default)
         if places.estimate:
-            places.foretell(todo, folder)
+            places.predict(todo, folder)
         return 0
     with store.lock(folder):
         if fresh and (aside := store.set_aside(folder)):
-            click.echo(f"What {folder} held is now in {aside}")
+            click.echo(f"The contents of {folder} were moved to {aside}")
         todo = session.pending(folder, cases, settings, settled=retry)
         _echo_plan(folder, found, cases, len(todo), by_default=by_default)
         progress = Progress(len(todo), RULES[device_kind(device)].rounds)
@@ -254,7 +254,7 @@ def command(
     rows = rows[rows["case_id"].isin(wanted)]
     if gone := len(wanted) - len(rows):
         raise SpmvbenchError(
-            f"{gone} of {len(wanted)} rows are gone from {folder}: the same command measures them again"
+            f"{gone} of {len(wanted)} rows are missing in {folder}: the same command measures them again"
         )
     echo_results(rows)
     if mixture:
@@ -266,18 +266,18 @@ def command(
         click.echo(f"\n{failed} case{'s' * (failed != 1)} failed; the same command with --retry measures them again.")
     report = ["spmvbench", "report", folder.name if results == "results" else str(folder)]
     if device_kind(device) == "emulated":
-        report.append("--emulated")  # else the report leaves its times out
+        report.append("--emulated")  # otherwise the report omits emulated times
     click.echo(f"\nRows: {folder / store.ROWS}\nNext: {shlex.join(report)}")
     return 1 if failed else 0
 
 
-def one_of_each_idea() -> str:
-    """The formats of a demonstration, as `--formats` takes them: without a GPU, all of them take minutes."""
+def demonstration_formats() -> str:
+    """The default of `--formats` without a GPU, where all formats take minutes: one per storage idea."""
     return ",".join((paths.configs() / "formats.txt").read_text(encoding="ascii").split())
 
 
 def default_name(selection: Sequence[str], device: str) -> str:
-    """A run's name from what was named and the kind of device: the same command finds its run again."""
+    """A run's name from the selection and the kind of device, so that the same command continues its run."""
     first = re.sub(r"[^\w.+-]+", "_", selection[0] if selection else "selection").strip("_.+-") or "run"
     more = f"+{len(selection) - 1}" if len(selection) > 1 else ""
     first = first[:80].encode()[:160].decode(errors="ignore")
@@ -293,9 +293,9 @@ def _echo_plan(folder: Path, found: list[Matrix], cases: list[Case], todo: int, 
         del counts["operation"]
     parts = [f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items()]
     parts[0] = parts[0].replace("matrixs", "matrices")
-    there = f", {len(cases) - todo} measured already" if todo < len(cases) else ""
-    # Formats run one kind of operation each: of several kinds not every combination is a case.
+    done = f", {len(cases) - todo} measured already" if todo < len(cases) else ""
+    # A format runs one kind of operation: with several kinds not every combination is a case.
     sign, equal = (" x ", " =") if len(cases) == math.prod(counts.values()) else (", ", ":")
-    click.echo(f"{folder}: {sign.join(parts)}{equal} {len(cases)} cases{there}, {todo} to measure")
+    click.echo(f"{folder}: {sign.join(parts)}{equal} {len(cases)} cases{done}, {todo} to measure")
     if by_default:
-        click.echo("Emulated, one format of each idea is the default; --formats all takes minutes")
+        click.echo("Default on the emulated device: one format per storage idea; --formats all takes minutes")

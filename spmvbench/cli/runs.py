@@ -1,4 +1,4 @@
-"""`spmvbench runs`: which runs there are, what one holds, removing and merging them."""
+"""`spmvbench runs`: lists, shows, removes and merges runs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from spmvbench.errors import SpmvbenchError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Behind `runs` or behind its further word, as one likes.
+# Accepted both before and after the subcommand.
 _ALSO_RESULTS = click.option(
     "--results",
     default=lambda: click.get_current_context().parent.params["results"],
     metavar="DIR",
-    help="Where runs lie.",
+    help="Folder of the runs.",
 )
 _COLUMNS = {
     "run": lambda row: row.run,
     "cases": lambda row: str(row.cases),
-    "right": lambda row: str(row.right),
+    "verified": lambda row: str(row.verified),
     "matrices": lambda row: str(row.matrices),
     "formats": lambda row: str(row.formats),
     "measured": lambda row: row.settings,
@@ -34,7 +34,7 @@ _COLUMNS = {
 
 
 def _about(folder: Path) -> dict[str, Any]:
-    """A line of the list."""
+    """One line of the list of runs."""
     from spmvbench import untrusted
     from spmvbench.formats.base import byte_text
     from spmvbench.rows import store
@@ -43,7 +43,7 @@ def _about(folder: Path) -> dict[str, Any]:
     return {
         "run": untrusted.file_name(folder.name),
         "cases": len(rows),
-        "right": int((rows["status"] == "ok").sum()),
+        "verified": int((rows["status"] == "ok").sum()),
         "matrices": (rows["group"] + "/" + rows["name"]).nunique(),
         "formats": rows["label"].nunique(),
         "settings": ", ".join(
@@ -59,10 +59,10 @@ def _about(folder: Path) -> dict[str, Any]:
 @option_types.results
 @click.pass_context
 def command(ctx: click.Context, results: str) -> int:
-    """List the runs, the one worked on last first; show, remove and merge them.
+    """List the runs, the most recent first; show, remove and merge them.
 
-    Without a further word: a line a run. Times are UTC. A run that cannot be read has a line with the reason, and the
-    exit code is 1.
+    Without a subcommand: one line per run. Times are UTC. For a run that cannot be read the line has the reason, and
+    the exit code is 1.
     """
     if ctx.invoked_subcommand is not None:
         return 0
@@ -73,15 +73,15 @@ def command(ctx: click.Context, results: str) -> int:
     found = store.runs(results)
     if not found:
         raise SpmvbenchError(f"there is no run in {results}: start one with spmvbench run --set demo")
-    told, unread = [], {}
+    lines, unread = [], {}
     for folder in found:
         try:
             store.environment(folder)
-            told.append(_about(folder))
+            lines.append(_about(folder))
         except (SpmvbenchError, OSError) as error:
             unread[folder.name] = error
-    if told:
-        echo_table(pd.DataFrame(told), _COLUMNS, ("run", "measured", "device"))
+    if lines:
+        echo_table(pd.DataFrame(lines), _COLUMNS, ("run", "measured", "device"))
     return echo_unread(unread)
 
 
@@ -89,7 +89,7 @@ def command(ctx: click.Context, results: str) -> int:
 @click.argument("run", shell_complete=completion.runs)
 @_ALSO_RESULTS
 def show(run: str, results: str) -> None:
-    """Show what a run holds: where it was measured, by which commands, and the table that ended it."""
+    """Show a run: its device, the invocations with their commands, and the table of results."""
     import shlex
 
     from spmvbench.cli.report import rows_of
@@ -98,26 +98,26 @@ def show(run: str, results: str) -> None:
     folder = store.folder(run, results)
     rows, about = rows_of(folder), _about(folder)
     for name in ("cases", "matrices", "formats", "measured", "device", "last", "size"):
-        click.echo(f"{name:10}{about['settings' if name == 'measured' else name]}")
-    for session in store.environment(folder)["sessions"]:
-        typed = [str(word) for word in session.get("command") or []]
-        facts = [session["started"][:16].replace("T", " ")]
-        facts += [f"{session[name]}" for name in ("host", "spmvbench", "git") if session.get(name)]
-        click.echo(f"{'session':10}{', '.join(facts)}: {shlex.join(['spmvbench', *typed[1:]]) if typed else ''}")
+        click.echo(f"{name:12}{about['settings' if name == 'measured' else name]}")
+    for invocation in store.environment(folder)["sessions"]:
+        typed = [str(word) for word in invocation.get("command") or []]
+        facts = [invocation["started"][:16].replace("T", " ")]
+        facts += [f"{invocation[name]}" for name in ("host", "spmvbench", "git") if invocation.get(name)]
+        click.echo(f"{'invocation':12}{', '.join(facts)}: {shlex.join(['spmvbench', *typed[1:]]) if typed else ''}")
     echo_results(rows)
 
 
 @command.command()
 @click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--now", is_flag=True, help="Delete at once, without the trash.")
+@click.option("--now", is_flag=True, help="Delete at once, not via the trash.")
 @click.option("--empty-trash", is_flag=True, help="Delete the runs in the trash of --results.")
 @_ALSO_RESULTS
 def rm(runs: tuple[str, ...], yes: bool, now: bool, empty_trash: bool, results: str) -> None:
-    """Remove runs: their folders with rows, records and reports. Asks first.
+    """Remove runs: their folders with rows, metadata and reports. Asks first.
 
-    A run is moved to the folder .trash beside it; moved back and renamed, it is a run again. A folder is removed only
-    if its run.json shows that it is a run's; if that file is damaged, only if the folder holds rows and nothing else.
+    A run is moved to the folder .trash next to it, from where it can be moved back and renamed. A folder is removed
+    only if its run.json shows that it is a run; if that file is damaged, only if the folder holds nothing but rows.
     """
     from spmvbench.formats.base import byte_text
     from spmvbench.rows import store
@@ -134,16 +134,16 @@ def rm(runs: tuple[str, ...], yes: bool, now: bool, empty_trash: bool, results: 
             store.empty_trash(found)
         return
     for folder in {folder.resolve(): folder for folder in [store.removable(run, results) for run in runs]}.values():
-        said = f"{folder}: {_cases(folder)}, {byte_text(store.size(folder))}"
-        if not yes and not click.confirm(f"Remove {said}?"):
+        text = f"{folder}: {_cases(folder)}, {byte_text(store.size(folder))}"
+        if not yes and not click.confirm(f"Remove {text}?"):
             click.echo(f"Kept: {folder}")
             continue
         kept = store.remove(folder, now=now)
-        click.echo(f"Removed {said}{f'; it is in {kept}' if kept else ''}")
+        click.echo(f"Removed {text}{f'; it is in {kept}' if kept else ''}")
 
 
 def _cases(folder: Path) -> str:
-    """How many cases a run holds, which may be damaged."""
+    """The number of cases of a run that may be damaged, in words."""
     from spmvbench.rows import store
 
     try:
@@ -157,9 +157,9 @@ def _cases(folder: Path) -> str:
 @click.option("--into", required=True, metavar="NAME", help="Name of the new run.")
 @_ALSO_RESULTS
 def merge(runs: tuple[str, ...], into: str, results: str) -> None:
-    """Make one run of several: every row once, all sessions; the runs themselves stay.
+    """Merge several runs into a new one: every row once, all invocations. The merged runs stay.
 
-    Refused where two of them hold different rows of one case: spmvbench compare is for those.
+    Fails if two runs hold different rows of one case (use spmvbench compare for those).
     """
     from pathlib import Path
 
@@ -168,6 +168,6 @@ def merge(runs: tuple[str, ...], into: str, results: str) -> None:
     target = Path(results) / store.name_of(into)
     folders = list(dict.fromkeys(store.folder(run, results) for run in runs))
     if len(folders) < 2:
-        raise UsageError("name two runs or more to merge")
+        raise UsageError("name at least two runs to merge")
     count = store.merge(folders, target)
     click.echo(f"{target}: {count} cases of {len(folders)} runs")

@@ -1,4 +1,4 @@
-"""Where a run is measured: on this process's device, on the workers of a scheduler, or only a part of it."""
+"""Options for many GPUs: a scheduler and its workers, shards, samples of the matrices, estimates of run time."""
 
 from __future__ import annotations
 
@@ -25,26 +25,27 @@ if TYPE_CHECKING:
 
 
 class Shard(click.ParamType):
-    """K/N: part K, from 1, of N."""
+    """K/N: part K of N, counted from 1."""
 
     name = "shard"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        """The number of the shard, from 1, and how many there are."""
+        """The number of the shard, from 1, and the number of shards."""
         if isinstance(value, tuple):
             return value
         match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", str(value))
         part, count = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 1 <= part <= count:
-            self.fail(f"{value!r} is no part of a whole: write 1/8 to 8/8", param, ctx)
+            self.fail(f"{value!r} is not K/N with K from 1 to N: write 1/8 to 8/8", param, ctx)
         return part, count
 
 
 @dataclass(frozen=True)
 class Places:
-    """What the person at the terminal chose. scheduler: an address or ``local``. count: its workers.
+    """Values of these options.
 
-    sample: how many of the matrices. like: runs to foretell from.
+    scheduler: an address or ``local``. count: number of its workers. shard: number from 1, and of how many. sample:
+    number of matrices. like: runs whose rows estimates use. estimate: whether to estimate the run time.
     """
 
     scheduler: str | None
@@ -55,18 +56,18 @@ class Places:
     estimate: bool = False
 
     def open(self, device: str, *, dry_run: bool) -> tuple[str, str, Workers | None]:
-        """The device's own name, what to say about it, and a scheduler's workers, there until the command ends.
+        """The name of the device, a notice about it, and a scheduler's workers, which live until the command ends.
 
-        Raises UsageError, DeviceUnavailable, SpmvbenchError where no scheduler answers or Dask is not installed.
+        Raises UsageError, DeviceUnavailable, and SpmvbenchError if no scheduler answers or Dask is not installed.
         """
         if self.estimate and not dry_run:
-            raise UsageError("--estimate goes with --dry-run")
+            raise UsageError("--estimate needs --dry-run")
         if self.scheduler != "local" and self.count is not None and not self.estimate:
-            raise UsageError("--workers goes with --scheduler local: another scheduler has the workers that it has")
+            raise UsageError("--workers needs --scheduler local: other schedulers have a fixed set of workers")
         if self.scheduler is None:
             return *choose_device(device, dry_run=dry_run), None
         if re.fullmatch(r"cuda:0*[1-9]\d*", device):
-            raise UsageError(f"--scheduler takes every GPU: leave out --device {device}")
+            raise UsageError(f"--scheduler uses every GPU: leave out --device {device}")
         here = self.scheduler == "local"
         if dry_run and (here or device != "auto"):
             return *choose_device(device, dry_run=True), None
@@ -84,13 +85,13 @@ class Places:
         elif found.kind() == "cuda":
             name, notice = "cuda:0", ""
         else:
-            name, notice = "emulated", "The workers emulate a GPU, for right answers and not for times"
+            name, notice = "emulated", "The workers emulate a GPU: results are verified, times are meaningless"
         return name, "\n".join(filter(None, [found.notice, notice])), found
 
     def shard_of(self, cases: list[Case], folder: Path, settings: Settings) -> tuple[list[Case], Path]:
-        """The cases of the part that was asked for, and the folder of its run; all of them where none was.
+        """The cases of the shard and the folder of its run; all cases without --shard.
 
-        Raises UsageError for a part without cases.
+        Raises UsageError for a shard without cases.
         """
         if self.shard is None:
             return cases, folder
@@ -102,11 +103,11 @@ class Places:
         expected = sampled.costs() if sampled else costs.prior(settings)
         groups = costs.shards(plan.grouped(cases), count, expected)[part - 1]
         if not groups:
-            raise UsageError(f"--shard {part}/{count} is empty: there is too little to measure for so many parts")
+            raise UsageError(f"--shard {part}/{count} is empty: there are too few cases for so many shards")
         return [case for group in groups for case in group.cases], store.shard(folder, part, count)
 
     def found(self, chosen: Selection, seed: int, *, dry_run: bool) -> list[Matrix]:
-        """The matrices of a selection, or those of --sample. Nothing but those is fetched, for an estimate nothing."""
+        """The matrices of a selection, or the --sample of them. Only these are fetched; for an estimate, none."""
         if self.sample is not None:
             from spmvbench.runner.estimate import spread
 
@@ -121,28 +122,28 @@ class Places:
 
         return estimate.Sample.of([*map(store.folder, self.like), *also], cases)
 
-    def foretell(self, cases: Sequence[Case], folder: Path) -> None:
-        """Say how long cases will take. Raises UsageError where there are no rows to tell that from."""
+    def predict(self, cases: Sequence[Case], folder: Path) -> None:
+        """Print the estimated run time of cases. Raises UsageError if there are too few rows to estimate it from."""
         from spmvbench.rows import store
         from spmvbench.runner import estimate, plan
 
         sample = self._sample(cases, [folder] if (folder / store.ENVIRONMENT).exists() else [])
         if sample is None:
             raise UsageError(
-                f"--estimate goes by rows, of {estimate.FEWEST} matrices or more: measure a sample of them first "
+                f"--estimate needs rows of at least {estimate.FEWEST} matrices: measure a sample first "
                 "(--sample 20), or name a run with --like"
             )
         labels = {case.label for case in cases if not case.refusal}
         unknown = len(labels - sample.labels)
         gpus = self.count or 1
         found = estimate.estimate(sample, plan.grouped(cases), gpus)
-        others = f"; {unknown} of {len(labels)} formats have no rows and are taken for the others' mean" * bool(unknown)
-        click.echo(f"By {sample.cases} cases on {len(sample.seconds)} matrices{others}:")
+        others = f"; {unknown} of {len(labels)} formats have no rows; the mean of the others is used" * bool(unknown)
+        click.echo(f"From {sample.cases} cases on {len(sample.seconds)} matrices{others}:")
         clock = estimate.clock
         click.echo("on one GPU about {}, {} to {} with 95 % confidence".format(*map(clock, found.one)))
         if gpus > 1:
             click.echo(
-                "on {} GPUs about {}, {} to {}; the longest part is {:.2f} times the mean".format(
+                "on {} GPUs about {}, {} to {}; the longest shard is {:.2f} times the mean".format(
                     gpus, *map(clock, found.many), found.longest
                 )
             )
@@ -150,7 +151,7 @@ class Places:
     def measure(
         self, folder: Path, groups: Sequence[Group], settings: Settings, watcher: Watcher, workers: Workers | None
     ) -> bool:
-        """As `bench.session.measure`, wherever that is."""
+        """Measure on this process's device or on the scheduler's workers; see `runner.session.measure`."""
         if workers is None:
             from spmvbench.runner import session
 
@@ -176,7 +177,10 @@ _PARAMETERS = (
     ),
     click.option("--shard", type=Shard(), metavar="K/N", help="Measure part K of N as a separate run, for job arrays."),
     click.option(
-        "--sample", type=click.IntRange(min=1), metavar="N", help="Only N of the matrices, spread over all sizes."
+        "--sample",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Measure only N of the matrices, spread over all sizes.",
     ),
     click.option("--estimate", is_flag=True, help="With --dry-run: estimate the run time from existing rows."),
     click.option(
@@ -190,7 +194,7 @@ _PARAMETERS = (
 
 
 def scheduling(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command these options; it takes them as `places`."""
+    """Decorator that gives a command these options as one parameter `places`."""
 
     @functools.wraps(command)
     def gathered(
@@ -211,9 +215,9 @@ def scheduling(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def choose_device(name: str, *, dry_run: bool) -> tuple[str, str]:
-    """The device's own name, and what to say about it: ``auto`` without a GPU gives ``emulated``.
+    """The name of the device, and a notice about it. ``auto`` without a GPU gives ``emulated``.
 
-    A GPU that cannot be used raises DeviceUnavailable, unless nothing is to be measured. Raises UsageError.
+    Raises UsageError, and DeviceUnavailable for a GPU that cannot be used unless it is a dry run.
     """
     from spmvbench.devices import DeviceUnavailable, cuda, known
 
@@ -221,7 +225,10 @@ def choose_device(name: str, *, dry_run: bool) -> tuple[str, str]:
         reason = cuda.why_unavailable()
         if reason is None:
             return "cuda:0", ""
-        return "emulated", f"Emulating a GPU on this machine's cores, for right answers and not for times: {reason}"
+        return (
+            "emulated",
+            f"Emulating a GPU on this machine's cores (results are verified, times are meaningless): {reason}",
+        )
     kind, _, ordinal = known(name).partition(":")
     reason = cuda.why_unavailable(int(ordinal)) if kind == "cuda" and not dry_run else None
     if reason is not None:

@@ -1,4 +1,4 @@
-"""Which matrices: the argument and the options that `fetch` and `run` share."""
+"""Selection of matrices: the argument and the options that `fetch` and `run` share."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from spmvbench.errors import SpmvbenchError
 if TYPE_CHECKING:
     from spmvbench.matrices import Matrix
 
-# What groups, sets, globs and conditions bring without being asked to: about a gigabyte of archives.
+# Entries that groups, sets, globs and conditions fetch unasked: about a gigabyte of archives.
 UNASKED_ENTRIES = 200_000_000
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What the person at the terminal chose. conditions: kind, min_nnz, max_nnz, spd; None where not given."""
+    """Values of these options. conditions: kind, min_nnz, max_nnz, spd; None if not given."""
 
     matrices: tuple[str, ...]
     groups: tuple[str, ...]
@@ -84,7 +84,7 @@ _PARAMETERS = (
 
 
 def selection(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the shared argument and options; it takes them as one Selection named `chosen`."""
+    """Decorator that gives a command the shared argument and options as one parameter `chosen`, a Selection."""
 
     @functools.wraps(command)
     def gathered(
@@ -108,11 +108,11 @@ def selection(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def found_matrices(chosen: Selection, seed: int = 0, *, dry_run: bool = False, unasked: bool = False) -> list[Matrix]:
-    """The matrices of a selection; those of the collection that are not here are fetched.
+    """The matrices of a selection; missing ones of the collection are fetched.
 
-    Named ones always; those of groups, sets, globs and conditions unless they hold more than UNASKED_ENTRIES, in which
-    case a line says how to. dry_run: nothing is fetched, and what would be counts as found. unasked: however many
-    entries they hold. Raises UsageError and SpmvbenchError.
+    Named matrices are always fetched. Those of groups, sets, globs and conditions are fetched if they hold at most
+    UNASKED_ENTRIES; otherwise a line says how to fetch them. dry_run: fetch nothing and count those to be fetched as
+    found. unasked: no limit on the entries. Raises UsageError and SpmvbenchError.
     """
     from spmvbench.matrices import resolve
 
@@ -134,16 +134,16 @@ def found_matrices(chosen: Selection, seed: int = 0, *, dry_run: bool = False, u
         missing = sorted(set(missing) - {matrix.id for matrix in found})
     fetch = shlex.join(["spmvbench", "fetch", *_words(chosen)])
     if missing and found:
-        click.echo(f"Left out, being not cached: {len(missing)} matrices; to fetch them: {fetch}", err=True)
+        click.echo(f"Left out because not cached: {len(missing)} matrices; to fetch them: {fetch}", err=True)
     elif missing:
         raise SpmvbenchError(f"none of the {len(missing)} matrices is cached; to fetch them: {fetch}")
     elif not found:
-        raise SpmvbenchError("the selection holds no matrix: loosen --kind, --min-nnz, --max-nnz or --spd")
+        raise SpmvbenchError("no matrix meets the conditions: relax --kind, --min-nnz, --max-nnz or --spd")
     return found
 
 
 def _fetched(missing: list[str], named: list[str], *, dry_run: bool, most: float) -> list[Matrix]:
-    """Bring matrices of the collection to the cache; those not named may fail. Returns those that would come."""
+    """Fetch matrices into the cache; those not named may fail. Returns, for a dry run, those to be fetched."""
     from spmvbench.matrices import Matrix, suitesparse
     from spmvbench.matrices.download import Unreachable
 
@@ -167,7 +167,7 @@ def _fetched(missing: list[str], named: list[str], *, dry_run: bool, most: float
             raise
         click.echo(f"Nothing fetched: {error}", err=True)
         return []
-    failed = dict(outcome.failed) | dict.fromkeys(outcome.missing, "is not where matrices are fetched from")
+    failed = dict(outcome.failed) | dict.fromkeys(outcome.missing, "not found at the source")
     reasons = [f"{entry.id}: {reason}" for entry, reason in failed.items() if entry.id in named]
     if reasons:
         raise SpmvbenchError("; ".join(reasons))
@@ -179,7 +179,7 @@ def _fetched(missing: list[str], named: list[str], *, dry_run: bool, most: float
 
 
 def _words(chosen: Selection) -> list[str]:
-    """The selection as it is typed, less what is not the collection's."""
+    """The selection as it is typed, without matrices that are not of the collection."""
     from spmvbench.matrices.sources import is_own
 
     words = [name for name in chosen.matrices if not is_own(name)]

@@ -1,4 +1,4 @@
-"""What the command line prints passes here: characters that steer a terminal are written as their escapes."""
+"""Filter for terminal output: control characters are written as their escapes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, TextIO
 
 from spmvbench import untrusted
 
-# What this program itself sends to steer: click's bold and colours; and progress bars, which only stderr shows.
+# Control sequences of this program: click's bold and colours, and progress bars, which only stderr shows.
 _STYLE = r"\x1b\[(?:0|1|3[0-7])m"
 _PROGRESS = r"\r|\x1b\[A"
 
 
 class Shown:
-    """A text stream that shows texts and lets nothing else through but line ends, tabs and what `steering` matches.
+    """A text stream that escapes control characters, except line ends, tabs and matches of `steering`.
 
-    What the stream's encoding does not have is written as its escape, too.
+    Characters that the stream's encoding lacks are escaped, too.
     """
 
     def __init__(self, stream: TextIO, steering: str):
@@ -26,7 +26,7 @@ class Shown:
         self._parts = re.compile(f"({steering})")
 
     def write(self, text: str) -> int:
-        """Write a text; what does not print in it is spelled out."""
+        """Write a text, with escapes for characters that do not print."""
         if not text.isprintable():
             parts = self._parts.split(text)
             text = "".join(part if i % 2 else untrusted.text(part, "\n\t") for i, part in enumerate(parts))
@@ -39,7 +39,7 @@ class Shown:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        # click writes to the buffer of a stream that is ASCII alone, past this one.
+        # If a stream is ASCII, click writes to its buffer and thus past this one.
         if name == "buffer" and (self._stream.encoding or "").lower() in ("ascii", "us-ascii", "ansi_x3.4-1968"):
             raise AttributeError(name)
         return getattr(self._stream, name)
@@ -47,7 +47,7 @@ class Shown:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Standard output and standard error as `Shown` streams, where there are such."""
+    """Replace standard output and standard error, if there are any, by `Shown` streams."""
     before = sys.stdout, sys.stderr
     if sys.stdout is not None:
         sys.stdout = Shown(sys.stdout, _STYLE)  # type: ignore[assignment]

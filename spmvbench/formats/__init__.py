@@ -1,11 +1,14 @@
-"""Storage formats: a room a family, a module a format or a few. Add a module and its keys appear everywhere.
+"""Storage formats: a room for each technique, a module for each format or a few. A new module's keys appear everywhere.
 
-Beside the rooms stands what every format needs: `base` (what a format is), `arrays` (steps of converters), `conversion`
-(converters that run kernels of their own), and `survey`, the names of the survey with the keys that run them.
+Rooms are by technique because formats of one technique share code, although their storages differ. Tables are by the
+family of the survey (Filippone et al. 2017, Table 2), because readers look formats up by their storage.
 
-`keys()` lists what users can type, `get(key)` gives the class, `find("HYB")` the keys of a name of the survey or of a
-family, `parse("ell[threads=2]")` a class with parameters.
-Modules elsewhere join by the environment variable SPMVBENCH_FORMATS: Python files, separated like PATH.
+Every format needs `base` (what a format is), `arrays` (steps of converters), `conversion` (converters that run kernels)
+and `survey` (names of the survey with the keys that run them).
+
+`keys()` lists what users can type, `get(key)` returns the class, `find("HYB")` the keys of a survey's name or a family,
+`parse("ell[threads=2]")` a class with parameters.
+The environment variable SPMVBENCH_FORMATS adds modules: Python files, separated like PATH.
 """
 
 from __future__ import annotations

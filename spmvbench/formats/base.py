@@ -221,17 +221,20 @@ class Format:
 
     shape: (rows, cols). params: the value of every Parameter.
 
-    Class attributes: key (what users type), family and survey_name (Filippone et al. 2017, Table 2; empty where the
-    survey has no such name), reference (the paper), devices (the kinds that can run it), op (the key of the operation
-    that `launches` run, see measure/operations.py: y = A x unless it says otherwise), keeps_zeros (False where stored
-    zeros cannot be told from padding), keeps_values (False where only the pattern is stored: `to_coo` gives ones), core
-    (where several names are one storage: that storage and what the name fixes of it, in a few words), experiment (True
-    where its time answers another question than how fast an SpMV is: measured and recorded, never ranked), own (this
-    project's kernel: True where the key runs a kernel, a storage or a rule that is this project's and no paper's; its
-    reference begins with "this project", tables and charts mark it; see `own_kernel` for keys that offer both),
-    alias_of (the format, with the parameters that differ from its defaults, ``hll[threads=1]``, whose arrays and
-    launches this name has on every matrix: rankings count the two once), square_only (True where rows and columns have
-    to be the same things; other matrices are refused with Skip).
+    Class attributes:
+
+    - key: what users type. family and survey_name: as in Filippone et al. 2017, Table 2; survey_name is empty if the
+      survey does not name the format. reference: the paper. devices: the kinds of device that can run it.
+    - op: the key of the operation that `launches` run (measure/operations.py). The default is y = A x.
+    - keeps_zeros: False if stored zeros cannot be told from padding. keeps_values: False if only the pattern is stored;
+      `to_coo` then gives ones.
+    - shared_implementation: if several keys share one storage, that storage and the parameters that this key fixes.
+    - experiment: True if its time does not answer how fast an SpMV is. It is measured and stored, never ranked.
+    - project_kernel: True if the key runs a kernel, a storage or a rule of this project that no paper has. Its
+      reference begins with "this project", and tables mark it. `runs_project_kernel` covers keys that offer both.
+    - alias_of: the format, with the parameters that differ from its defaults (``hll[threads=1]``), whose arrays and
+      launches this key has on every matrix. Rankings count the two once.
+    - square_only: True if rows and columns must be the same things. Other matrices are refused with Skip.
     """
 
     key: ClassVar[str] = ""
@@ -242,9 +245,9 @@ class Format:
     op: ClassVar[str] = "spmv"
     keeps_zeros: ClassVar[bool] = True
     keeps_values: ClassVar[bool] = True
-    core: ClassVar[str] = ""
+    shared_implementation: ClassVar[str] = ""
     experiment: ClassVar[bool] = False
-    own: ClassVar[bool] = False
+    project_kernel: ClassVar[bool] = False
     alias_of: ClassVar[str] = ""
     square_only: ClassVar[bool] = False
 
@@ -300,12 +303,12 @@ class Format:
         return {name: p.check(params[name]) if name in params else p.default for name, p in known.items()}
 
     @classmethod
-    def own_kernel(cls, params: Mapping[str, Any]) -> bool:
-        """Whether these settings run this project's kernel: the key is `own`, or kernel=fast replaces the authors'.
+    def runs_project_kernel(cls, params: Mapping[str, Any]) -> bool:
+        """Whether these settings run this project's kernel: `project_kernel`, or kernel=fast in place of the authors'.
 
-        Rows keep the answer as `own_kernel`.
+        Rows store the answer as `project_kernel`.
         """
-        return cls.own or params.get("kernel") == "fast"
+        return cls.project_kernel or params.get("kernel") == "fast"
 
     @classmethod
     def refuse_beyond(cls, max_bytes: int, a: Csr, **params: Any) -> None:
@@ -479,7 +482,9 @@ def register(cls: type[Format]) -> type[Format]:
     missing = [name for name in ("key", "family", "reference") if not getattr(cls, name)]
     if missing:
         raise ValueError(f"{cls.__name__} lacks {', '.join(missing)}")
-    texts = {name: getattr(cls, name) for name in ("key", "family", "reference", "survey_name", "core")}
+    texts = {
+        name: getattr(cls, name) for name in ("key", "family", "reference", "survey_name", "shared_implementation")
+    }
     if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
         raise ValueError(f"{' and '.join(wrong)} of {cls.__name__} must be text")
     if not re.fullmatch(r"\w[\w.+-]*", cls.key):

@@ -37,7 +37,7 @@ def _texts(cls: type[Format]) -> Iterator[tuple[int, str]]:
     yield 8, cls.key
     yield 6, " / ".join([cls.survey_name, cls.family, *names])
     yield 3, cls.reference
-    yield 2, f"{first} {cls.core}"
+    yield 2, f"{first} {cls.shared_implementation}"
     yield 1, f"{rest} {cls.op}"
 
 

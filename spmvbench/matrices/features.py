@@ -18,7 +18,7 @@ STRETCH = 96  # rows of a sample that follow one another: whole slices of 32 row
 
 
 def features(csr: Csr) -> dict[str, Any]:
-    """The matrix columns of bench.record.COLUMNS, `rows` to `slice_fill`, as Python numbers.
+    """The matrix columns of rows.schema.COLUMNS, `rows` to `ell_fill`, as Python numbers.
 
     The coefficient of variation and the Gini coefficient are of the row lengths and 0 where there are no entries.
     """
@@ -41,13 +41,11 @@ def quick_features(csr: Csr, sampled: tuple[Csr, Array]) -> dict[str, Any]:
     sampled: what `sample` gives of the matrix.
     """
     part, rows = sampled
-    found = _neighbours(part)
     full, in_full = _full_diagonals(csr, part, rows)
     return _of_rows(csr) | {
         "full_diagonals": full,
         "full_diagonal_share": in_full / part.nnz if part.nnz else 0.0,
-        **found,
-        "alike_rows": found["alike_rows"] * csr.rows // max(part.rows, 1),
+        **_neighbours(part),
     }
 
 
@@ -89,7 +87,7 @@ def _of_rows(csr: Csr) -> dict[str, Any]:
         "row_len_gini": gini(lengths),
         "empty_rows": csr.rows - int(csr.xp.count_nonzero(lengths)),
         "bandwidth": _bandwidth(csr),
-        "slice_fill": _slice_fill(lengths),
+        "ell_fill": _ell_fill(lengths),
     }
 
 
@@ -282,8 +280,9 @@ def _full_diagonals(csr: Csr, part: Csr, rows: Array) -> tuple[int, int]:
 
 
 def _neighbours(csr: Csr) -> dict[str, Any]:
-    """run_mean, of the runs of neighbouring columns in rows; alike_rows, whose columns are those of the row before;
-    col_step_log2, the mean of log2 of the steps from an entry's column to the next of its row.
+    """How entries lie beside each other: contiguous_run_mean, mean length of runs of consecutive columns in a row;
+    repeated_row_share, share of the rows with the columns of the row before; column_step_log2, mean log2 of the step
+    from an entry's column to the next of its row.
     """
     xp = csr.xp
     runs, alike, bits, steps = 0, 0, 0.0, 0
@@ -305,13 +304,13 @@ def _neighbours(csr: Csr) -> dict[str, Any]:
         same[row[csr.col_idx[before] != block.col_idx[entry]]] = False
         alike += int(xp.count_nonzero(same))
     return {
-        "run_mean": csr.nnz / runs if csr.nnz else 0.0,
-        "alike_rows": alike,
-        "col_step_log2": bits / steps if steps else 0.0,
+        "contiguous_run_mean": csr.nnz / runs if csr.nnz else 0.0,
+        "repeated_row_share": alike / csr.rows if csr.rows else 0.0,
+        "column_step_log2": bits / steps if steps else 0.0,
     }
 
 
-def _slice_fill(lengths: Array) -> float:
+def _ell_fill(lengths: Array) -> float:
     """Entries over slots, where rows are padded to the longest of each 32; 1 without entries."""
     xp = array_module(lengths)
     padded = xp.zeros(cdiv(len(lengths), 32) * 32, dtype=np.int64)

@@ -95,7 +95,7 @@ class Case:
             "params": formats.params_text(dict(self.params)),
             "label": self.label,
             "experiment": cls.experiment,
-            "own_kernel": cls.own_kernel(dict(self.params)),
+            "project_kernel": cls.runs_project_kernel(dict(self.params)),
             "alias_of": cls.alias_of if dict(self.params) == cls.resolve({}) else "",
             "source_hash": self.source_hash,
             "dtype": self.dtype,

@@ -15,7 +15,7 @@ from spmvbench.measure.cases import DEFAULT_MODES, Settings
 
 GATHER_BYTES = 2**30  # the longest x whose gathers are timed
 KEPT = (0.5, 0.75, 1.0)  # of L2, by what the reader of a roof asks to be kept there
-SESSION = ("launch_floor", "copy_bandwidth_gbps", "read_bandwidth_gbps", "roofs")  # what is measured once a session
+SESSION = ("launch_overhead", "copy_bandwidth_gbps", "read_bandwidth_gbps", "bounds")  # what is measured once a session
 
 
 def probe(device: Device, settings: Settings) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def probe(device: Device, settings: Settings) -> dict[str, Any]:
         return timing.summary(series)["t_median"]
 
     empty = Launch("vector.cu", "empty<0>", 1, 32, ())
-    facts["launch_floor"] = {mode: median(empty, mode) for mode in DEFAULT_MODES[device.kind]}
+    facts["launch_overhead"] = {mode: median(empty, mode) for mode in DEFAULT_MODES[device.kind]}
     if device.kind == "cuda":
         # Pairs of doubles, far more than L2 holds.
         pairs = int(min(device.memory_free() // 8, 1 << 30)) // 16
@@ -42,7 +42,7 @@ def probe(device: Device, settings: Settings) -> dict[str, Any]:
         read = Launch("vector.cu", "read<double2>", 8192, 256, (source, target, np.int64(0), np.int64(pairs)))
         facts["copy_bandwidth_gbps"] = 2e-9 * source.nbytes / median(copy, "hot")
         facts["read_bandwidth_gbps"] = 1e-9 * source.nbytes / median(read, "hot")
-        facts["roofs"] = _roofs(device, replace(rule, rounds=1, budget=rule.budget / 20), source, target)
+        facts["bounds"] = _roofs(device, replace(rule, rounds=1, budget=rule.budget / 20), source, target)
     return facts
 
 

@@ -66,7 +66,7 @@ def finished_columns(case: Case, finished: Finished, known: Mapping[str, Any]) -
     """What is found after the last round."""
     found: dict[str, Any] = {"t_x_changed": finished.t_x_changed.get(case.mode, math.nan)}
     if case.mode == "hot" and finished.t_parts:
-        found["t_parts"] = json.dumps(finished.t_parts)
+        found["t_kernels"] = json.dumps(finished.t_parts)
     if finished.detail:
         found["detail"] = json.dumps(json.loads(known.get("detail") or "{}") | finished.detail)
     return found
@@ -76,14 +76,14 @@ def timed_columns(context: Context, case: Case, series: timing.Series, known: Ma
     """The samples, and what sets their median beside the work, the bytes and the device."""
     found = timing.summary(series)
     median, work = found["t_median"], context.shared.checks[case.op].work
-    found |= {"work": work, "near_launch_floor": median < 2 * context.facts["launch_floor"][case.mode]}
+    found |= {"work": work, "near_launch_overhead": median < 2 * context.facts["launch_overhead"][case.mode]}
     if median > 0:
         found["gflops"] = 1e-9 * work / median
     if "model_bytes" in known:
         if median > 0:
             found["gbps"] = 1e-9 * known["model_bytes"] / median
         found |= bounds.columns(
-            context.facts.get("roofs", {}),
+            context.facts.get("bounds", {}),
             nnz=context.shared.a.nnz,
             fetched=context.fetched,
             model_bytes=known["model_bytes"],
@@ -102,7 +102,7 @@ def failure_columns(failure: Failure | None) -> dict[str, Any]:
 
 def implausible(context: Context, case: Case, known: Mapping[str, Any]) -> Failure | None:
     """The verdict on a time that is shorter than reading the arrays and writing y takes; None where it is not."""
-    found = context.facts.get("roofs", {})
+    found = context.facts.get("bounds", {})
     if not found or "model_bytes" not in known or not known.get("samples"):
         return None
     x_bytes = sum(array.nbytes for array in parts(context.x[case.op]))

@@ -102,7 +102,7 @@ def page_data(
     about = readable.drop_duplicates("matrix").sort_values("matrix")
     labels = [label for label in options.marks if label in set(rows["label"])]
     labels += sorted(set(rows["label"]) - set(labels))
-    of_label = rows.groupby("label")[["family", "own_kernel"]].max().reindex(labels)
+    of_label = rows.groupby("label")[["family", "project_kernel"]].max().reindex(labels)
     ranked = set(counted(rows)["label"])
     marks = options.marks_of(labels)
     settings = [str(setting) for setting in readable["setting"].cat.categories]
@@ -124,7 +124,7 @@ def page_data(
         "formats": {
             "name": labels,
             "family": list(of_label["family"]),
-            "own": [int(bool(own)) for own in of_label["own_kernel"]],
+            "own": [int(bool(own)) for own in of_label["project_kernel"]],
             "ranked": [int(label in ranked) for label in labels],
             "color": [marks[label].color for label in labels],
             "marker": [marks[label].marker for label in labels],

@@ -355,7 +355,7 @@ def _render(
             fingerprint=fingerprint(rows),
             settings=[str(setting) for setting in rows["setting"].cat.categories],
             statuses=tables.statuses(rows),
-            near_floor=int((right(times)["near_launch_floor"]).sum()),
+            near_floor=int((right(times)["near_launch_overhead"]).sum()),
             baseline=options.baseline,
             emulated=draft.with_emulated,
             hidden=bool(emulated(rows).any()) and not draft.with_emulated,
@@ -373,4 +373,4 @@ def _render(
     )
 
 
-_EXPLAINED = ("gflops", "model_bytes", "bytes_format", "error_ratio", "near_launch_floor", "t_setup")
+_EXPLAINED = ("gflops", "model_bytes", "bytes_format", "error_ratio", "near_launch_overhead", "t_setup")

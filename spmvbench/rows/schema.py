@@ -17,7 +17,7 @@ import numpy as np
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 1 had the names of OLD_COLUMNS
 
 STATUSES = {
     "ok": "measured, and right before and after timing",
@@ -70,16 +70,16 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "tiles": ("int", "non-empty 16 x 16 tiles"),
     "full_diagonals": ("int", "diagonals of which at least half of the places hold an entry"),
     "full_diagonal_share": ("float", "share of the entries that lie on those; NaN in rows from before it was"),
-    "run_mean": ("float", "mean length of runs of neighbouring columns in a row, entries"),
-    "alike_rows": ("int", "rows whose columns are those of the row before"),
-    "col_step_log2": ("float", "mean log2 of the step from an entry's column to the next of its row; 0 without any"),
-    "slice_fill": ("float", "nnz over slots, were each 32 rows padded to their longest"),
+    "contiguous_run_mean": ("float", "mean length of runs of consecutive columns in a row, entries"),
+    "repeated_row_share": ("float", "share of the rows, 0 to 1, that have the columns of the row before"),
+    "column_step_log2": ("float", "mean log2 of the step from an entry's column to the next of its row; 0 without any"),
+    "ell_fill": ("float", "nnz over slots if each 32 consecutive rows were padded to their longest, 0 to 1"),
     "format": ("str", "key of the format"),
     "family": ("str", "the family that tables and figures group the format under; empty in rows from before it was"),
     "params": ("str", "every parameter of the format, JSON with sorted names"),
     "label": ("str", "format as tables name it: key and the parameters that differ from their defaults"),
     "experiment": ("bool", "the time answers another question than how fast an SpMV is: enters no ranking"),
-    "own_kernel": ("bool", "the kernel is this project's where a paper has its own, or the format is this project's"),
+    "project_kernel": ("bool", "the kernel is this project's and not the paper's, or the format is this project's"),
     "alias_of": ("str", "the label of the format whose arrays and launches this name has: rankings count the two once"),
     "source_hash": ("str", "hash of the modules and kernel files that the format reaches, and of the options"),
     "code_hash": (
@@ -112,9 +112,10 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "n_samples": ("int", "samples kept"),
     "n_throttled": ("int", "samples thrown away because the device lowered its clocks"),
     "repeats": ("int", "SpMVs in one sample (hot: the length of the replayed graph)"),
-    "t_parts": (
+    "t_kernels": (
         "str",
-        "hot rows: seconds of each named part, repeated by itself, JSON; need not add up to t_median",
+        "kernel breakdown of hot rows: seconds of each named kernel, timed on its own, JSON; need not add up to "
+        "t_median",
     ),
     "t_x_changed": (
         "float",
@@ -135,9 +136,10 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "x_lines": ("float", "distinct 128-byte lines of x an entry, likewise"),
     "bound_gflops": (
         "float",
-        "the lower of two roofs: to read model_bytes, and to fetch the lines and sectors of x; NaN without",
+        "the lower of two upper bounds on gflops: to read model_bytes, and to fetch the lines and sectors of x; NaN "
+        "if the device's limits were not measured",
     ),
-    "bound_by": ("str", "which roof that is: bytes or gathers"),
+    "bound_by": ("str", "which of the two bounds that is: bytes or gathers"),
     "model_bytes": (
         "int",
         "bytes_format, less padding that no kernel reads, + x read once + y written once; 0 for a sparse x or a search",
@@ -174,7 +176,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "x_seed": ("int", "seed of every x but the first that y was judged for, drawn anew; 0 in rows from before it was"),
     "error_ratio": ("float", "largest error of an entry of y over its bound, over all checks; at most 1 is right"),
     "launches": ("int", "kernel launches or library calls of one SpMV"),
-    "near_launch_floor": ("bool", "t_median is within twice the time of an empty kernel"),
+    "near_launch_overhead": ("bool", "t_median is below twice the launch overhead, the time of an empty kernel"),
     "sm_clock_mhz": ("float", "multiprocessor clock after the samples, MHz"),
     "detail": ("str", "what the format tells beyond its bytes, and the operation of its x and answer, JSON"),
     "started_at": ("str", "start of the case, ISO 8601, UTC"),
@@ -202,6 +204,20 @@ MATRIX_COLUMNS: dict[str, tuple[str, str]] = {
     "zoom_density": ("floats", "share of the places of that part that hold an entry, by cell, row by row"),
     "started_at": ("str", "when the matrix was described, ISO 8601, UTC"),
 }
+
+# Names of columns before version 2, and what replaced them. `current` renames them wherever rows are read.
+OLD_COLUMNS = {
+    "run_mean": "contiguous_run_mean",
+    "alike_rows": "repeated_row_share",  # was a count of rows
+    "col_step_log2": "column_step_log2",
+    "slice_fill": "ell_fill",
+    "own_kernel": "project_kernel",
+    "t_parts": "t_kernels",
+    "near_launch_floor": "near_launch_overhead",
+}
+
+# The same for the metadata of a run's invocations (run.json) and of models that were trained on them.
+OLD_METADATA = {"roofs": "bounds", "launch_floor": "launch_overhead"}
 
 _EMPTY: dict[str, Any] = {"str": "", "int": 0, "float": math.nan, "bool": False, "ints": [], "floats": []}
 
@@ -305,11 +321,36 @@ def arrow_schema(columns: Mapping[str, tuple[str, str]] = COLUMNS) -> Any:
     )
 
 
+def current(table: pa.Table) -> pa.Table:
+    """The table with columns of older versions under today's names, in today's units (`OLD_COLUMNS`).
+
+    Raises ValueError if it holds a column under both names, or counts of repeated rows without the number of rows.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    both = [old for old, name in OLD_COLUMNS.items() if {old, name} <= set(table.column_names)]
+    if both:
+        raise ValueError(f"it has {both[0]} and {OLD_COLUMNS[both[0]]}, which are one column")
+    if "alike_rows" in table.column_names:
+        if "rows" not in table.column_names:
+            raise ValueError("it has alike_rows and no rows")
+        rows, repeated = (table[name].cast(pa.int64()).cast(pa.float64()) for name in ("rows", "alike_rows"))
+        share = pc.if_else(pc.greater(rows, 0), pc.divide(repeated, rows), 0.0)
+        table = table.set_column(table.column_names.index("alike_rows"), "alike_rows", share)
+    return table.rename_columns([OLD_COLUMNS.get(name, name) for name in table.column_names])
+
+
+def current_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata of an invocation with entries of older versions under today's names (`OLD_METADATA`)."""
+    return {OLD_METADATA.get(name, name): value for name, value in metadata.items()}
+
+
 # What a row that was read may hold at most, whoever wrote it: figures and tables are made of it.
 MOST_TEXT, MOST_JSON = 1_000, 1_000_000  # characters of a text, and of one that is JSON
 MOST_REASON = 20_000  # characters of a reason, which holds a compiler's log: a longer one is cut, not refused
 LARGEST = 2**53  # of a number: figures compute with float64
-_JSON = ("params", "t_parts", "bytes_arrays", "detail")
+_JSON = ("params", "t_kernels", "bytes_arrays", "detail")
 _WORDS = {
     "status": re.compile("|".join(STATUSES)),
     "mode": re.compile("hot|cold"),
@@ -378,7 +419,7 @@ def _word_fault(name: str, text: str) -> str:
 def _has_shape(name: str, held: Any) -> bool:
     if not isinstance(held, dict) or not all(key.isprintable() and len(key) <= MOST_TEXT for key in held):
         return False
-    if name == "t_parts":
+    if name == "t_kernels":
         return _numbers(list(held.values())) and 0 < sum(held.values()) < math.inf
     if name == "bytes_arrays":
         return _numbers(list(held.values()))

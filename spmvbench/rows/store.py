@@ -43,6 +43,8 @@ from spmvbench.rows.schema import (
     SETTLED,
     arrow_schema,
     blank_row,
+    current,
+    current_metadata,
     unfit,
 )
 
@@ -631,7 +633,7 @@ def _table(path: Path, kept: _Kept) -> pa.Table:
                 f"{path} was written by a newer spmvbench (schema {version}, this one knows {SCHEMA_VERSION}): "
                 "update spmvbench"
             )
-        table = _bounded(file)
+        table = current(_bounded(file))
     blank = blank_row(kept.columns)
     if version:
         for name in set(kept.schema.names) - set(table.column_names):
@@ -670,7 +672,10 @@ def _sessions(run_folder: Path) -> list[dict[str, Any]]:
         if path.stat().st_size > MOST_RECORD:
             raise ValueError
         sessions = untrusted.tree(json.loads(path.read_text(encoding="utf-8"))["sessions"])
-        if not isinstance(sessions, list) or not all(map(_sound, sessions)):
+        if not isinstance(sessions, list):
+            raise ValueError
+        sessions = [current_metadata(session) for session in sessions]
+        if not all(map(_sound, sessions)):
             raise ValueError
     except FileNotFoundError:
         return []
@@ -716,8 +721,8 @@ _RECORDED: dict[str, Callable[[Any], bool]] = {
     "command": lambda value: isinstance(value, list) and all(isinstance(word, str) for word in value),
     "properties": lambda value: isinstance(value, dict),
     "multiprocessors": _positive,
-    "launch_floor": _positives,
-    "roofs": _roofs,
+    "launch_overhead": _positives,
+    "bounds": _roofs,
     "seconds": lambda value: (
         isinstance(value, dict) and all(isinstance(part, int | float) and 0 <= part < 1e30 for part in value.values())
     ),

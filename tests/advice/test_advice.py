@@ -1,4 +1,4 @@
-"""Advice: what is learned from rows, what of it ships, and what a person is told."""
+"""Advice: training, the model that ships, and the output of the command."""
 
 import json
 import sys
@@ -9,12 +9,12 @@ import pytest
 
 from spmvbench import formats
 from spmvbench.advice import __main__ as pages
-from spmvbench.advice import choosing, model, training, traits
+from spmvbench.advice import choosing, features, model, training
 from spmvbench.cli.report import rows_of as rows_of_run
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Skip
 from spmvbench.formats.arrays import Csr
-from spmvbench.matrices.features import features
+from spmvbench.matrices.features import features as features_of
 from spmvbench.matrices.synthetic import generate
 from spmvbench.measure.bounds import Fetched, columns
 from spmvbench.rows.schema import blank_row
@@ -31,7 +31,7 @@ EVEN = (
     "xxz:12",
 )
 SKEW = ("rmat:10:8", "rmat:12:8", "powerlaw:3000:8", "powerlaw:6000:8", "denserow:5000", "denserow:3000")
-ROOFS = {
+BOUNDS = {
     "read": [[1e4, 1e-6], [1e6, 2e-6], [1e9, 3e-4]],
     "sectors": [[1e4, 1e-12], [1e9, 1e-11]],
     "lines": [[1e4, 2e-12], [1e9, 3e-11]],
@@ -52,7 +52,7 @@ def rows():
     for spec in EVEN + SKEW:
         a = Csr.of(generate(spec))
         fetched = Fetched.by(a, 132)
-        known = features(a) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines}
+        known = features_of(a) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines}
         for label, (even, skew, made) in FORMATS.items():
             cls = formats.get(label)
             row = blank_row() | known | {"group": "synthetic", "name": spec, "kind": spec.split(":")[0]}
@@ -66,14 +66,14 @@ def rows():
             }
             row |= {"device": "cuda:0", "device_name": "A GPU", "mode": "hot", "status": "ok", "matrix_sha256": spec}
             size = cls.estimate(a, **cls.resolve({})) + 8 * (a.rows + a.cols)
-            row |= columns(ROOFS, nnz=a.nnz, fetched=fetched, model_bytes=size, x_bytes=8 * a.cols)
+            row |= columns(BOUNDS, nnz=a.nnz, fetched=fetched, model_bytes=size, x_bytes=8 * a.cols)
             took = 2e-9 * a.nnz / row["bound_gflops"] * (even if spec in EVEN else skew)
             row |= {"model_bytes": size, "t_median": took, "t_convert_device": made, "t_setup": 0.0}
             found.append(row | {"gflops": 2e-9 * a.nnz / took})
     return pd.DataFrame(found)
 
 
-ABOUT = {"runs": ["r"], "roofs": ROOFS, "multiprocessors": 132}
+ABOUT = {"runs": ["r"], "bounds": BOUNDS, "multiprocessors": 132}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -89,22 +89,22 @@ def trained(rows, few_trees):
 
 
 def test_families_that_were_left_out_get_the_right_format(trained):
-    _, judgement = trained
-    chosen = judgement.choices[judgement.choices["chooser"] == "model"].set_index(["spmvs", "matrix"])["format"]
+    _, evaluation = trained
+    chosen = evaluation.choices[evaluation.choices["chooser"] == "model"].set_index(["spmvs", "matrix"])["format"]
     assert set(chosen[10_000_000 // 10]) <= {"ell", "csr5"}
     once = chosen[1]
     assert "ell" not in set(once)
-    losses = judgement.summary().set_index(["of", "chooser", "spmvs"])["mean"]["all"]
-    assert losses["model"][1_000_000] < 5 < losses["always cuSPARSE"][1_000_000]
-    assert (judgement.choices["loss"] >= 0).all()
+    regrets = evaluation.summary().set_index(["of", "chooser", "spmvs"])["mean"]["all"]
+    assert regrets["model"][1_000_000] < 5 < regrets["always cuSPARSE"][1_000_000]
+    assert (evaluation.choices["regret"] >= 0).all()
 
 
-def test_losses_are_those_of_the_rows(rows, trained):
-    _, judgement = trained
+def test_regrets_are_those_of_the_rows(rows, trained):
+    _, evaluation = trained
     known = training.table(rows)
-    for line in judgement.choices.itertuples():
+    for line in evaluation.choices.itertuples():
         total = known.total(line.spmvs).loc[line.matrix]
-        assert line.loss == pytest.approx(total[line.format] / total.min() - 1)
+        assert line.regret == pytest.approx(total[line.format] / total.min() - 1)
 
 
 def test_the_trees_are_scikit_learns(monkeypatch):
@@ -139,7 +139,7 @@ def test_a_format_that_is_missing_somewhere_is_no_choice_there(rows):
     gone = (rows["label"] == "ell") & rows["kind"].eq("rmat")
     known = training.table(rows.assign(status=np.where(gone, "skipped", rows["status"])))
     assert known.spmv["ell"].isna().sum() == 2
-    found = training.judged(known).choices
+    found = training.evaluated(known).choices
     assert set(found.loc[(found["family"] == "rmat") & (found["chooser"] == "model"), "format"]) <= {
         "csr5",
         "cusparse-csr-alg1",
@@ -147,17 +147,17 @@ def test_a_format_that_is_missing_somewhere_is_no_choice_there(rows):
     }
 
 
-def test_a_format_that_was_out_of_reach_is_slow_there(rows):
+def test_a_format_that_was_excluded_as_too_slow_is_slow_there(rows):
     gone = (rows["label"] == "csr-lanes") & rows["kind"].eq("rmat")
     far = sorted({f"synthetic/{name}" for name in rows.loc[gone, "name"]})
-    known, other = (training.table(rows[~gone], beyond=beyond) for beyond in (far, ()))
-    assert known.beyond.sum().to_dict() == {"csr-lanes": len(far)} | dict.fromkeys(set(FORMATS) - {"csr-lanes"}, 0)
-    assert not other.beyond.any(axis=None)
+    known, other = (training.table(rows[~gone], exclude_slow=exclude_slow) for exclude_slow in (far, ()))
+    assert known.excluded.sum().to_dict() == {"csr-lanes": len(far)} | dict.fromkeys(set(FORMATS) - {"csr-lanes"}, 0)
+    assert not other.excluded.any(axis=None)
     labels = sorted(FORMATS)
     times = [training.fitted(t, labels).predicted(known.columns.loc[far])[0] for t in (known, other)]
     assert (times[0] > times[1])[:, labels.index("csr-lanes")].all()
-    skipped = training.table(rows.assign(status=np.where(gone, "skipped", rows["status"])), beyond=far)
-    assert not skipped.beyond.any(axis=None)
+    skipped = training.table(rows.assign(status=np.where(gone, "skipped", rows["status"])), exclude_slow=far)
+    assert not skipped.excluded.any(axis=None)
 
 
 def test_of_a_matrix_of_several_runs_the_last_one_counts(rows):
@@ -216,21 +216,21 @@ def test_files_and_names_that_are_no_model(shipped, tmp_path):
 def test_advice_on_a_matrix(shipped):
     a = Csr.of(generate("pde:15"))
     often, once = (choosing.advise(a, shipped, n) for n in (1e7, 1))
-    assert (often.ranked[0].label, often.vendor.label, often.strange) == ("ell", "cusparse-csr-alg1", [])
+    assert (often.ranked[0].label, often.vendor.label, often.out_of_range) == ("ell", "cusparse-csr-alg1", [])
     assert once.ranked[0].label in ("csr-lanes", "cusparse-csr-alg1")
     best = often.ranked[0]
     assert best.low <= best.spmv * 1.1
     assert best.high >= best.spmv * 0.9
     assert best.total == pytest.approx(best.conversion + 1e7 * best.spmv, rel=0.2)
-    assert often.loss["spmvs"] == 1_000_000
+    assert often.regret["spmvs"] == 1_000_000
     single = choosing.advise(a.astype(np.float32), shipped, 1e7)
     assert single.ranked[0].spmv < best.spmv
 
 
 def test_a_matrix_unlike_all_others_is_named(shipped):
     advice = choosing.advise(Csr.of(generate("dense:300:300")), shipped, 1000)
-    assert any("rows of 300 entries each" in text for text in advice.strange)
-    assert advice.safe.label == "csr5"
+    assert any("rows of 300 entries each" in text for text in advice.out_of_range)
+    assert advice.fallback.label == "csr5"
 
 
 def test_a_format_that_cannot_hold_the_matrix_is_left_out(shipped, monkeypatch):
@@ -242,13 +242,19 @@ def test_a_format_that_cannot_hold_the_matrix_is_left_out(shipped, monkeypatch):
     assert "ell" not in [e.label for e in advice.ranked]
 
 
-def test_words_of_traits():
+def test_modules_whose_footprint_is_sampled_exist():
+    modules = {cls.__module__.removeprefix("spmvbench.formats.") for cls in map(formats.get, formats.keys())}
+    for start in choosing.SAMPLED:
+        assert any(name == start or name.startswith(f"{start}.") for name in modules), start
+
+
+def test_words_of_features():
     a = Csr.of(generate("pde:15"))
-    known = features(a) | {"x_sectors": 0.3, "x_lines": 0.1}
-    assert traits.words("full diagonals", known) == "7 diagonals hold 100 % of the entries"
-    assert traits.words("longest row", known).startswith("rows of 4 to 7 entries, 6.6")
-    assert all(traits.words(name, known) for name in traits.NAMES)
-    assert traits.of(known).shape == (len(traits.NAMES),)
+    known = features_of(a) | {"x_sectors": 0.3, "x_lines": 0.1}
+    assert features.words("full diagonals", known) == "7 diagonals hold 100 % of the entries"
+    assert features.words("longest row", known).startswith("rows of 4 to 7 entries, 6.6")
+    assert all(features.words(name, known) for name in features.NAMES)
+    assert features.of(known).shape == (len(features.NAMES),)
 
 
 # --- the command
@@ -259,15 +265,15 @@ def test_command(shipped, command):
     assert found.code == 0, found.err
     lines = found.out.splitlines()
     assert lines[0] == "synthetic/pde:15: 3,375 x 3,375, 22,275 entries"
-    assert "learned from 14 matrices of 8 families" in lines[1]
+    assert "trained on 14 matrices of 8 families" in lines[1]
     (first,) = (line for line in lines if line.startswith("ell "))
     assert " us - " in first
     assert any(line.startswith("cusparse-csr-alg1") and line.endswith("cuSPARSE") for line in lines)
     assert any(line.startswith("Why ell: ") for line in lines)
-    assert "The price of being wrong" in found.out
-    strange = command("advise", "dense:300:300", "--device-like", "mine").out
-    assert "Unlike all matrices" in strange
-    assert "The safe choice is csr5" in strange
+    assert "Expected regret on unseen matrix families" in found.out
+    unlike = command("advise", "dense:300:300", "--device-like", "mine").out
+    assert "Unlike all matrices" in unlike
+    assert "Use the fallback, csr5" in unlike
 
 
 def test_command_as_json(shipped, command):
@@ -356,7 +362,7 @@ def test_what_was_measured_is_json_too(measure):
     assert (measured["ell"]["status"], measured["ell"]["t_median"]) == ("crashed", None)
 
 
-def test_learning_needs_scikit_learn(command, monkeypatch):
+def test_training_needs_scikit_learn(command, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     found = command("advise", "pde:15", "--from", "somewhere")
     assert "pip install scikit-learn" in found.err
@@ -373,7 +379,7 @@ def test_a_model_that_ships_is_of_published_rows(name):
     if not all(run.is_dir() for run in runs):
         pytest.skip("not run from a checkout")
     rows = pd.concat([rows_of_run(run) for run in runs], ignore_index=True)
-    table = training.table(training.of_last_runs(rows), beyond=known.about["beyond"])
+    table = training.table(training.of_last_runs(rows), exclude_slow=known.about["exclude_slow"])
     choices = pd.read_csv(model.folder() / f"{name}.csv")
     assert set(choices["matrix"]) == set(table.spmv.index)
     for spmvs, part in choices.groupby("spmvs"):
@@ -381,11 +387,9 @@ def test_a_model_that_ships_is_of_published_rows(name):
         lost = [
             total.at[m, label] / total.loc[m].min() - 1 for m, label in zip(part["matrix"], part["format"], strict=True)
         ]
-        np.testing.assert_allclose(part["loss"], lost, rtol=1e-4, atol=1e-5)
-        (said,) = (
-            x for x in known.about["judgement"] if (x["of"], x["chooser"], x["spmvs"]) == ("all", "model", spmvs)
-        )
-        assert said["mean"] == pytest.approx(100 * np.expm1(np.log1p(part["loss"]).mean()), rel=1e-3)
+        np.testing.assert_allclose(part["regret"], lost, rtol=1e-4, atol=1e-5)
+        (said,) = (x for x in known.about["regret"] if (x["of"], x["chooser"], x["spmvs"]) == ("all", "model", spmvs))
+        assert said["mean"] == pytest.approx(100 * np.expm1(np.log1p(part["regret"]).mean()), rel=1e-3)
         predicted = training.predictions(known, table)
         chosen = pd.DataFrame(predicted[1] + spmvs * predicted[0], total.index, known.labels).idxmin(axis=1)
         mean = np.mean([np.log(total.at[m, label] / total.loc[m].min()) for m, label in chosen.items()])

@@ -369,9 +369,9 @@ def test_tile_shares_are_of_right_rows_once_a_matrix_in_the_order_of_nonzeros():
 
 def test_shares_of_parts_are_of_their_sum_and_experiments_count():
     table = rows(
-        row("a", "hyb", 1.0, t_parts=json.dumps({"ell": 0.6, "coo": 0.2})),
-        row("a", "trial", 1.0, t_parts=json.dumps({"add": 0.5}), experiment=True),
-        row("b", "hyb", 1.0, t_parts=json.dumps({"ell": 0.5}), status="wrong"),
+        row("a", "hyb", 1.0, t_kernels=json.dumps({"ell": 0.6, "coo": 0.2})),
+        row("a", "trial", 1.0, t_kernels=json.dumps({"add": 0.5}), experiment=True),
+        row("b", "hyb", 1.0, t_kernels=json.dumps({"ell": 0.5}), status="wrong"),
         row("a", "csr", 1.0),
     )
     found = part_times(table)

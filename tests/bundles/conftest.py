@@ -10,7 +10,7 @@ import pytest
 
 from spmvbench.bundles import check
 from spmvbench.rows import store
-from spmvbench.rows.schema import arrow_schema
+from spmvbench.rows.schema import arrow_schema, current_metadata
 
 PUBLISHED = Path(__file__).parents[2] / "results/published"
 
@@ -64,6 +64,7 @@ def altered():
         pq.write_table(pa.Table.from_pandas(rows, arrow_schema(), preserve_index=False), folder / store.ROWS)
         if record:
             written = json.loads((folder / store.ENVIRONMENT).read_text())
+            written["sessions"] = [current_metadata(session) for session in written["sessions"]]
             for session in written["sessions"]:
                 record(session)
             (folder / store.ENVIRONMENT).write_text(json.dumps(written))

@@ -168,7 +168,7 @@ def test_a_bundle_that_cannot_be_unpacked_is_one_sentence(run, tmp_path, invoke,
 
 
 @pytest.mark.parametrize(
-    "junk", [{"seed": "x"}, {"launch_floor": {"hot": "x"}}, {"roofs": {"read": [1]}}, {"properties": [1]}], ids=str
+    "junk", [{"seed": "x"}, {"launch_overhead": {"hot": "x"}}, {"bounds": {"read": [1]}}, {"properties": [1]}], ids=str
 )
 def test_junk_in_a_record_is_one_sentence(run, tmp_path, invoke, altered, junk):
     altered(run, lambda rows: None, lambda session: session.update(junk))
@@ -181,7 +181,7 @@ def test_junk_in_a_record_is_one_sentence(run, tmp_path, invoke, altered, junk):
 
 def test_rows_that_cannot_be_fail_the_check(run, altered, verdicts):
     def change(rows):
-        rows.loc[3, "t_parts"] = "[1]"
+        rows.loc[3, "t_kernels"] = "[1]"
 
     altered(run, change)
     found = verdicts(run)
@@ -192,7 +192,7 @@ def test_rows_that_cannot_be_fail_the_check(run, altered, verdicts):
 
 def test_a_run_of_which_no_row_can_be_fails_the_check(run, altered, failed):
     def change(rows):
-        rows["t_parts"] = "[1]"
+        rows["t_kernels"] = "[1]"
 
     assert "schema" in failed(altered(run, change))
 

@@ -98,7 +98,7 @@ def test_a_run_of_an_old_version_says_what_its_rows_do_not_tell(run, verdicts, f
     assert failed(run) == set()
     text = "\n".join(opened(verdicts(run)))
     for words in (
-        "run.json held nothing of cusparse, ecc, gpu, roofs",
+        "run.json held nothing of bounds, cusparse, ecc, gpu",
         "work is that of the entries: cannot be verified of 111 of 111 rows",
         "the bounds are those of the device's roofs: cannot be verified of 111 of 111 rows",
         "each row has a place of its own: cannot be verified of 113 of 113 rows",
@@ -266,7 +266,7 @@ def more_arrays(rows):
 
 
 def unmarked(rows):
-    rows["near_launch_floor"] = ~rows["near_launch_floor"]
+    rows["near_launch_overhead"] = ~rows["near_launch_overhead"]
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def unmarked(rows):
         (times("model_bytes", 9), {"rates", "bytes"}),
         (setting("label", "csr"), {"names"}),
         (setting("family", "COO"), {"names"}),
-        (setting("own_kernel", True), {"names"}),
+        (setting("project_kernel", True), {"names"}),
         (setting("params", '{"lanes":0}'), {"names", "cases"}),
         (setting("op", "spmm"), {"names", "cases", "rates"}),
         (setting("dtype", "f16"), {"names", "cases"}),
@@ -363,7 +363,7 @@ def test_times_below_what_the_device_reads_are_implausible(searched, altered, fa
 
 def test_times_without_roofs_are_found(searched, altered, failed):
     def forget(session):
-        for name in ("roofs", "launch_floor", "read_bandwidth_gbps"):
+        for name in ("bounds", "launch_overhead", "read_bandwidth_gbps"):
             session.pop(name)
         session["workers"] = []
 
@@ -407,9 +407,9 @@ def test_a_format_may_pass_over_padding(searched, altered, verdicts, failed):
     [
         lambda session: session["properties"].pop("driver"),
         lambda session: session["properties"].pop("multiprocessors"),
-        lambda session: session.pop("launch_floor"),
-        lambda session: session.pop("roofs"),
-        lambda session: session["roofs"].pop("lines"),
+        lambda session: session.pop("launch_overhead"),
+        lambda session: session.pop("bounds"),
+        lambda session: session["bounds"].pop("lines"),
         lambda session: session.pop("read_bandwidth_gbps"),
         lambda session: session.update(kind="abacus"),
     ],
@@ -421,8 +421,8 @@ def test_a_record_tells_all_that_rows_are_held_to(searched, altered, failed, rec
 @pytest.mark.parametrize(
     "junk",
     [
-        {"roofs": {"read": "fast", "sectors": [], "lines": []}},
-        {"properties": [], "launch_floor": 7, "workers": [1], "seed": "none"},
+        {"bounds": {"read": "fast", "sectors": [], "lines": []}},
+        {"properties": [], "launch_overhead": 7, "workers": [1], "seed": "none"},
     ],
     ids=str,
 )

@@ -58,7 +58,7 @@ def test_what_is_said_and_kept(against, tmp_path):
     lines = [line.split() for line in out.splitlines()]
     assert ["synthetic/pde:4", "ell", "f64", "hot", "10", "us", "10.3", "us", "1.030", "1.030-1.031"] in lines
     assert "coo-flat f64 hot: synthetic/pde:4: wrong: old: it broke" in out
-    assert "4 cases: 1 slower, 1 faster, 1 same, 1 failed. Beyond 0.5 %, 99 % sure." in out
+    assert "4 cases: 1 slower, 1 faster, 1 same, 1 failed. Threshold: 0.5 %, confidence: 99 %." in out
     kept = pd.read_csv(tmp_path / "r" / "pairs.csv")
     assert list(kept["label"].value_counts()[["ell", "coo-flat"]]) == [9, 1]
     record = json.loads((tmp_path / "r" / "pairs.json").read_text())

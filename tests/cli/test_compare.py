@@ -9,7 +9,7 @@ from spmvbench.rows.schema import blank_row
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a run of right cases under results: seconds by (matrix, label); text in the place of them is a status."""
+    """Writes a run of verified cases under results: seconds by (matrix, label); a text in their place is a status."""
 
     def written(run, times, driver="580", **columns):
         folder = tmp_path / run
@@ -68,7 +68,7 @@ def test_what_is_said(compare, write):
     write("new", new | {("e", "ell"): 1e-5}, driver="590", source_hash="ee")
     out = compare("old", "new").out
     lines = [line.split() for line in out.splitlines()]
-    order = ["Driver differs: 580 before, 590 after", "Sources differ of 2 formats", "Slower: 1", "Missing: 1"]
+    order = ["Driver differs: 580 before, 590 after", "The sources of 2 formats differ", "Slower: 1", "Missing: 1"]
     places = [out.index(text) for text in (*order, "Failed: 1", "New: 1", "By format", "By matrix")]
     assert places == sorted(places)
     assert ["G/a", "ell", "f64", "hot", "10", "us", "20", "us", "2.000", "1.873-2.136"] in lines
@@ -103,8 +103,8 @@ def test_emulated_runs_are_compared_by_their_answers(compare, write):
         (["old", "old"], 2, "are the same run"),
         (["old", "new", "--format", "el"], 2, "holds a format 'el'; did you mean ell"),
         (["old", "new", "--format", ","], 2, "name something with --format"),
-        (["old", "new", "--threshold", "much"], 2, "no share in per cent"),
-        (["old", "new", "--threshold", "-1"], 2, "no share in per cent"),
+        (["old", "new", "--threshold", "much"], 2, "is not a percentage"),
+        (["old", "new", "--threshold", "-1"], 2, "is not a percentage"),
         (["old"], 2, "Missing argument 'AFTER'"),
     ],
 )

@@ -65,11 +65,11 @@ def test_a_group_brings_what_is_there_and_counts_what_is_missing(fetch):
     code, out, err = fetch("--group", "HB")
     assert code == 1
     size = suitesparse.cached("HB", "ant").stat().st_size
-    assert lines(out) == [f"fetched 1 {size} B", "already there 0", "missing 1 HB/bee"]
+    assert lines(out) == [f"fetched 1 {size} B", "cached 0", "missing 1 HB/bee"]
     assert err == ""
     code, out, _ = fetch("--group", "HB", "--missing-ok")
     assert code == 0
-    assert lines(out) == ["fetched 0", "already there 1", "missing 1 HB/bee"]
+    assert lines(out) == ["fetched 0", "cached 1", "missing 1 HB/bee"]
 
 
 def test_a_mirror_given_wins_over_the_environment(fetch, mirror, monkeypatch):
@@ -87,8 +87,8 @@ def test_dry_run_lists_and_fetches_nothing(fetch):
         "matrix rows cols entries",
         "HB/bee 20 20 64",
         "Bai/ant 10 10 31",
-        "Zoo/dog 60 60 600 already there",
-        "3 matrices, 695 entries by the index, 1 already there",
+        "Zoo/dog 60 60 600 cached",
+        "3 matrices, 695 entries by the index, 1 cached",
     ]
     assert suitesparse.cached_names() == [("Zoo", "dog")]
 
@@ -129,8 +129,8 @@ def test_another_hash_on_a_mirror_is_one_line_for_all(fetch, monkeypatch):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ([], "say what to fetch: group/name"),
-        (["--limit", "3"], "say what to fetch: group/name"),
+        ([], "nothing to fetch: name group/name"),
+        (["--limit", "3"], "nothing to fetch: name group/name"),
         (["--group", "Zooo"], "no group Zooo; did you mean Zoo?"),
         (["HB/bea"], "did you mean HB/bee"),
         (["ant"], "say HB/ant or Bai/ant"),
@@ -185,7 +185,7 @@ def test_two_commands_at_once_fetch_each_matrix_once(mirror):
     outs = [run.communicate()[0] for run in runs]
     assert [run.returncode for run in runs] == [0, 0]
     fetched = [int(re.search(r"fetched +(\d+)", out)[1]) for out in outs]
-    present = [int(re.search(r"already there +(\d+)", out)[1]) for out in outs]
+    present = [int(re.search(r"cached +(\d+)", out)[1]) for out in outs]
     assert sum(fetched) == fetched[0] + present[0] == fetched[1] + present[1] == 40
     assert len(suitesparse.cached_names()) == 40
 
@@ -214,7 +214,7 @@ def test_group_hb_from_the_real_mirror(fetch, monkeypatch):
     assert code == 1
     fetched, present, missing = lines(out)
     assert fetched.startswith("fetched 89 ")
-    assert present == "already there 0"
+    assert present == "cached 0"
     assert missing.startswith("missing 203 HB/")
     assert len(err.splitlines()) == 1
     assert fetch("--group", "HB", "--missing-ok")[0] == 0

@@ -85,7 +85,7 @@ def test_a_format_names_its_files(command, monkeypatch):
 
 
 def test_a_key_of_this_project_says_so(command):
-    assert "\nOwn        this project's kernel\n" in command("formats", "csr-lanes").out
+    assert "\nOrigin     this project's kernel\n" in command("formats", "csr-lanes").out
     assert "\nOwn" not in command("formats", "csr-vector").out
 
 
@@ -132,7 +132,7 @@ def test_one_format_shows_what_a_reader_needs(command):
         "ellpack/sell.cu",
         "cuda, emulated",
         "(slots,), int32",
-        cls.core,
+        cls.shared_implementation,
         "threads=1",
         "1, 2, 4, 8, 16, 32",
     ):
@@ -152,7 +152,7 @@ def test_json_of_one_format(command):
 
 def test_parts_that_are_formats_are_named():
     hyb = describe(formats.get("hyb"))
-    assert hyb["core"] == "parts in other formats: ell, coo-flat"
+    assert hyb["shared_implementation"] == "parts in other formats: ell, coo-flat"
     assert "parts by name" in hyb["arrays"]["parts"]
 
 
@@ -237,7 +237,7 @@ def test_what_some_formats_are_on_a_matrix_and_why_some_are_nothing(command, tmp
     _, same, alone, skipped = result.out.splitlines()
     assert same.startswith("  ell = ")
     assert " = hyb" in same
-    assert alone == "hll[threads=2]: no other format's program"
+    assert alone == "hll[threads=2]: no other format is the same program"
     assert skipped == "skipped 1: ehyb holds square matrices only, this one is 2 x 3 (ehyb 1)"
     told = json.loads(command("formats", "--same-on", str(path), "--json").out)
     assert next(labels for labels in told["programs"] if "hyb" in labels)[0] == "ell"

@@ -128,7 +128,7 @@ def test_damaged_record_is_one_line(command, results):
 
 
 def test_a_record_of_nulls_draws_what_can_be_drawn(command, results):
-    nothing = dict.fromkeys(("device", "properties", "launch_floor", "read_bandwidth_gbps", "ended", "packages"))
+    nothing = dict.fromkeys(("device", "properties", "launch_overhead", "read_bandwidth_gbps", "ended", "packages"))
     for bandwidth in (None, 100.0):
         store.append_session(results / "new", {"started": "3"} | nothing | {"read_bandwidth_gbps": bandwidth})
         result = command("report", "new", "--results", results, "--figures", "bytes,roofline")
@@ -235,7 +235,7 @@ def test_only_some_formats_and_matrices(command, results, args, labels, matrices
         ("--formats csr-vektor", "the run holds no format 'csr-vektor'; did you mean csr-vector?"),
         ("--matrix c", "the run holds no matrix 'c'"),
         ("--group H", "the run holds no matrix of group 'H'"),
-        ("--min-nnz 1001", "no row is of such a matrix and format"),
+        ("--min-nnz 1001", "no row has such a matrix and format"),
         ("--formats ell --highlight csr-vector", "the report holds no format 'csr-vector'"),
         ("--highlight ,", "name something with --highlight"),
     ],
@@ -273,9 +273,9 @@ def test_a_page_joins_a_site(command, results):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ("new --all", "name no run and no place"),
-        ("--all --out x", "name no run and no place"),
-        ("new --site elsewhere", "does not lie in elsewhere"),
+        ("new --all", "give no RUN, --out or --site"),
+        ("--all --out x", "give no RUN, --out or --site"),
+        ("new --site elsewhere", "is not in elsewhere"),
         ("new --site . --out x", "give no --out"),
     ],
 )

@@ -3,7 +3,7 @@ import re
 import click
 import pytest
 
-from spmvbench.cli.run import default_name, one_of_each_idea
+from spmvbench.cli.run import default_name, demonstration_formats
 from spmvbench.rows import store
 from spmvbench.runner import plan
 
@@ -59,11 +59,11 @@ def run(command, tmp_path, monkeypatch):
         (["pde:4", "--nonsense"], "nonsense"),
         (["pde:4", "--shard", "3/2"], "write 1/8 to 8/8"),
         (["pde:4", "--shard", "0/2"], "write 1/8 to 8/8"),
-        (["pde:4", "--shard", "9/9", "--formats", "csr-scalar"], "too little to measure"),
-        (["pde:4", "--workers", "2"], "--workers goes with --scheduler local"),
+        (["pde:4", "--shard", "9/9", "--formats", "csr-scalar"], "too few cases"),
+        (["pde:4", "--workers", "2"], "--workers needs --scheduler local"),
         (["pde:4", "--scheduler", "local", "--device", "cuda:1"], "leave out --device cuda:1"),
         (["pde:4", "--scheduler", "local", "--against", "HEAD"], "leave out --scheduler"),
-        (["pde:4", "--estimate"], "--estimate goes with --dry-run"),
+        (["pde:4", "--estimate"], "--estimate needs --dry-run"),
         (["pde:4", "--dry-run", "--estimate"], "measure a sample"),
     ],
 )
@@ -164,7 +164,7 @@ def test_a_run_ends_with_a_table_and_continues_for_nothing(run, tmp_path):
     args = ["tridiag:64", "empty:4:5", "--formats", "csr-scalar,ell", "--budget", "0.001", "--results", "out"]
     first = run(*args)
     assert first.code == 0, first.err
-    assert "EMULATED, f64 hot: answers are checked, times are no measure of performance" in first.out
+    assert "EMULATED, f64 hot: results are verified, times are no measure of performance" in first.out
     assert "GFLOPS" not in first.out
     table = [line.split() for line in first.out.splitlines() if line.startswith(("csr-scalar", "ell"))]
     assert [(line[0], line[-1]) for line in table] == [("csr-scalar", "2/2"), ("ell", "2/2")]
@@ -188,7 +188,7 @@ def test_rows_that_went_away_while_the_run_went_on_are_missed(run, tmp_path, mon
     monkeypatch.setattr(store, "compact", lose_one)
     args = ["tridiag:9", "--formats", "csr-scalar,ell", "--run", "r", "--budget", "0.001"]
     lost = run(*args)
-    assert lost.code == 1 and "1 of 2 rows are gone from results/r" in lost.err
+    assert lost.code == 1 and "1 of 2 rows are missing in results/r" in lost.err
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     assert "1 measured already, 1 to measure" in run(*args).out
@@ -241,7 +241,7 @@ def test_filters_hold_for_what_is_generated(run):
     nothing = run("pde:9", "--max-nnz", "500", "--dry-run")
     assert (nothing.code, nothing.err) == (
         1,
-        "Error: the selection holds no matrix: loosen --kind, --min-nnz, --max-nnz or --spd\n",
+        "Error: no matrix meets the conditions: relax --kind, --min-nnz, --max-nnz or --spd\n",
     )
 
 
@@ -283,7 +283,7 @@ def test_the_table_of_a_gpu_shows_speed_wins_and_the_worst_case(capsys):
     echo_results(rows)
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "cuda:0, f64 hot"
-    head = ["format", "behind", "best", "wins", "GFLOPS", "worst", "case", "right", "skipped", "wrong", "failed"]
+    head = ["format", "mean", "slowdown", "wins", "GFLOPS", "worst", "case", "verified", "skipped", "wrong", "failed"]
     assert lines[2].split() == head
     assert lines[3].split() == ["csr-vector", "1.41x", "1", "1", "2x", "on", "G/a", "2/2"]
     assert lines[4].split() == ["ell", "2.00x", "1", "0.7071", "4x", "on", "G/b", "2/2"]
@@ -295,13 +295,13 @@ def test_the_table_tells_whose_kernel_ran_and_what_is_another_name(capsys):
     from spmvbench.cli.results import echo_results
 
     rows = store_rows(("a", "csr5", "ok", 1e-6), ("a", "csr5[kernel=paper]", "ok", 2e-6), ("a", "bell", "ok", 2e-6))
-    echo_results(rows.assign(own_kernel=[True, False, False], alias_of=["", "", "csr5[kernel=paper]"]))
+    echo_results(rows.assign(project_kernel=[True, False, False], alias_of=["", "", "csr5[kernel=paper]"]))
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split()[:2] == ["format", "kernel"]
     assert lines[3].split()[:4] == ["csr5", "own", "1.00x", "1"]
     assert lines[4].split()[:3] == ["csr5[kernel=paper]", "2.00x", "0"]
     assert lines[5].split()[:5] == ["bell", "=", "csr5[kernel=paper]", "0", "1/1"]
-    assert "Kernel own: this project's" in lines[-1]
+    assert "own marks this project's" in lines[-1]
 
 
 def test_ties_are_shown_and_reasons_of_skipped_cases_counted(capsys):
@@ -382,16 +382,18 @@ def test_what_cannot_be_read_ends_run_and_advise_alike(command, tmp_path, monkey
     assert not (tmp_path / "results").exists()
 
 
-def test_without_a_gpu_the_default_is_one_format_of_each_idea_and_says_how_to_have_all(run, command):
+def test_without_a_gpu_the_default_is_one_format_per_storage_idea_and_says_how_to_have_all(run, command):
     result = run("tridiag:9", "--dry-run")
     assert result.code == 0
-    assert result.out.endswith("Emulated, one format of each idea is the default; --formats all takes minutes\n")
+    assert result.out.endswith(
+        "Default on the emulated device: one format per storage idea; --formats all takes minutes\n"
+    )
     assert "1 matrix x 17 formats x 1 type x 1 mode = 17 cases" in result.out
     everything = run("tridiag:9", "--dry-run", "--formats", "all")
-    assert "one format of each idea" not in everything.out
+    assert "one format per storage idea" not in everything.out
     assert int(re.search(r"(\d+) formats", everything.out)[1]) > 100
     searches = run("tridiag:9", "--dry-run", "--op", "bfs")  # operations that were asked for have formats of their own
-    assert "one format of each idea" not in searches.out and searches.code == 0
+    assert "one format per storage idea" not in searches.out and searches.code == 0
 
 
 def test_the_hint_after_an_emulated_run_draws_its_figures(run):
@@ -400,6 +402,6 @@ def test_the_hint_after_an_emulated_run_draws_its_figures(run):
 
 
 def test_the_demonstration_s_formats_are_formats_of_the_emulated_device():
-    chosen = plan.choose_formats(one_of_each_idea(), "emulated")
+    chosen = plan.choose_formats(demonstration_formats(), "emulated")
     assert len({cls.key for cls, _ in chosen}) == 17
     assert all("emulated" in cls.devices and cls.op == "spmv" for cls, _ in chosen)

@@ -13,7 +13,7 @@ from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
 
 
 def write_run(folder, cases, started, **columns):
-    """A run with a right case for each name, and the description of a matrix that all runs share."""
+    """A run with a verified case for each name, and the description of a matrix that all runs share."""
     folder.mkdir(parents=True)
     store.append_session(folder, {"started": started, "host": "h", "command": ["/bin/spmvbench", "run", "pde:8"]})
     for place, name in enumerate(cases):
@@ -41,7 +41,7 @@ def test_a_line_a_run_the_last_first(runs):
 
 def test_show_tells_the_commands_and_the_table(runs, command, tmp_path):
     out = runs("show", "old").out
-    assert "session   2026-01-01 10:00, h: spmvbench run pde:8" in out and "cases     2" in out
+    assert "invocation  2026-01-01 10:00, h: spmvbench run pde:8" in out and "cases       2" in out
     assert "cuda:0, f64 hot" in out and "2/2" in out
     assert command("runs", "show", "old", "--results", tmp_path).out == out
 
@@ -172,7 +172,7 @@ def test_merge_refuses_two_rows_of_one_case(runs, tmp_path):
     ("args", "code", "said"),
     [
         (["merge", "old", "new", "--into", "old"], 1, "is there already"),
-        (["merge", "old", "--into", "all"], 2, "two runs or more"),
+        (["merge", "old", "--into", "all"], 2, "at least two runs"),
         (["merge", "old", "new", "--into", "a/b"], 2, "no name for a run"),
         (["merge", "old", "nwe", "--into", "all"], 2, "did you mean new"),
         (["rm", "odl", "--yes"], 2, "did you mean old"),
@@ -244,7 +244,7 @@ def test_closed_streams_are_at_most_one_line(tmp_path, redirected, code, said):
     done = subprocess.run(["sh", "-c", command, sys.executable, tmp_path], capture_output=True, text=True)
     assert done.returncode == code and said in done.stderr and len(done.stderr.splitlines()) <= 1
     if not code:
-        assert done.stdout.startswith("cases     2\n")
+        assert done.stdout.startswith("cases       2\n")
 
 
 def test_a_question_without_standard_input_is_not_answered(tmp_path):

@@ -59,7 +59,7 @@ def launched(key: str) -> set[str]:
     return set()  # it refuses all, for which the first of the tests fails
 
 
-def cores() -> set[str]:
+def representatives() -> set[str]:
     """A key for every kernel file: the first that launches it, of the formats with the fewest files."""
     found, seen = set(), {"vector.cu"}  # it clears and scales y for every format
     for key in sorted(EMULATED, key=lambda key: len(formats.sources(formats.get(key)))):
@@ -71,12 +71,12 @@ def cores() -> set[str]:
 
 # Formats that share their kernels with one of these are in the slow tier where the kernels are what is checked, and
 # meet the telling shapes there, not all.
-CORES = cores()
+REPRESENTATIVES = representatives()
 
 
-def by_core(keys: list) -> list:
-    """All of these keys, those that are no core marked slow; what is marked stays as it is."""
-    more = [isinstance(key, str) and key not in CORES for key in keys]
+def representatives_first(keys: list) -> list:
+    """These keys, all but representatives marked slow. Keys that are marked already stay as they are."""
+    more = [isinstance(key, str) and key not in REPRESENTATIVES for key in keys]
     return [pytest.param(key, marks=pytest.mark.slow) if slow else key for key, slow in zip(keys, more, strict=True)]
 
 
@@ -85,7 +85,7 @@ TELLING = (
     "no entries", "1xN", "empty rows at both ends", "one full row", "power law", "long rows among empty", "uniform 8",
     "3x3 blocks", "stored zeros", "2 entries a row to a tile's end",
 )  # fmt: skip
-# What other parameters meet of a format that shares its kernels with a core, which meets all that tells.
+# Formats that share their kernels with a representative meet these with other parameters; it meets TELLING.
 FEW = ("1xN", "empty rows at both ends", "one full row", "power law", "3x3 blocks")
 
 
@@ -133,11 +133,11 @@ def instantiated(key: str) -> set[tuple[str, str]]:
     """Source and expression of every kernel that the products of a format below launch."""
 
     def conversions() -> Iterator[tuple[str, Csr | sparse.csr_array]]:
-        core = key in CORES
+        representative = key in REPRESENTATIVES
         for spec in variants(key):
-            names = HARD if spec == key else TELLING if core else FEW
+            names = HARD if spec == key else TELLING if representative else FEW
             yield from ((spec, HARD[name]) for name in names)
-        yield from ((key, HARD[name].astype(np.float32)) for name in (HARD if core else TELLING))
+        yield from ((key, HARD[name].astype(np.float32)) for name in (HARD if representative else TELLING))
         yield key, with_long_pointers(HARD["power law"])
 
     return {
@@ -194,9 +194,9 @@ def test_decoding_gives_single_precision_back(key):
     testing.over(HARD, lambda a: testing.check_conversion(key, a.astype(np.float32)))
 
 
-@pytest.mark.parametrize("spec", by_core(VARIANTS))
+@pytest.mark.parametrize("spec", representatives_first(VARIANTS))
 def test_products_are_right_in_double_precision(spec, emulated):
-    every = matrices(spec, TELLING if spec.partition("[")[0] in CORES else FEW)
+    every = matrices(spec, TELLING if spec.partition("[")[0] in REPRESENTATIVES else FEW)
     testing.over(every, lambda a: testing.check_product(spec, a, emulated))
 
 
@@ -213,11 +213,11 @@ def test_more_rows_than_16_bits_count(key, emulated):
 @pytest.mark.slow
 @pytest.mark.parametrize("key", SINGLE)
 def test_products_are_right_in_single_precision(key, emulated):
-    every = HARD if key in CORES else telling()
+    every = HARD if key in REPRESENTATIVES else telling()
     testing.over(every, lambda a: testing.check_product(key, a.astype(np.float32), emulated))
 
 
-@pytest.mark.parametrize("key", by_core(ADDING))
+@pytest.mark.parametrize("key", representatives_first(ADDING))
 def test_accumulate_adds_to_what_y_holds(key, emulated):
     def check(a):
         fmt = testing.convert(key, testing.suited(formats.get(key), a))
@@ -230,7 +230,7 @@ def test_accumulate_adds_to_what_y_holds(key, emulated):
     testing.over(telling(), check)
 
 
-@pytest.mark.parametrize("key", by_core(EMULATED))
+@pytest.mark.parametrize("key", representatives_first(EMULATED))
 def test_no_race_and_no_access_out_of_bounds(key, checking):
     plain = formats.get(key).op == "spmv"  # of others several runs are one check
 
@@ -242,7 +242,7 @@ def test_no_race_and_no_access_out_of_bounds(key, checking):
                 check_one_product(key, a, checking, share)
 
     most = 5000 if plain else 1200  # the checking build is slow, and size adds nothing here
-    every = HARD if plain and key in CORES else telling()
+    every = HARD if plain and key in REPRESENTATIVES else telling()
     testing.over({name: a for name, a in every.items() if max(a.nnz, *a.shape) < most}, check)
 
 
@@ -268,7 +268,7 @@ def test_no_race_in_searches(key, checking):
     testing.over({name: a for name, a in GRAPHS.items() if max(a.nnz, *a.shape) < 700}, check)
 
 
-@pytest.mark.parametrize("key", by_core(EMULATED))
+@pytest.mark.parametrize("key", representatives_first(EMULATED))
 @settings(max_examples=6)
 @given(data=st.data())
 def test_any_small_matrix(key, emulated, data):
@@ -284,7 +284,7 @@ def test_any_small_matrix(key, emulated, data):
         testing.check_product(key, a, emulated)
 
 
-@pytest.mark.parametrize("key", by_core(EMULATED))
+@pytest.mark.parametrize("key", representatives_first(EMULATED))
 def test_64_bit_row_pointers(key, emulated):
     wide = with_long_pointers(HARD["power law"])
     testing.check_conversion(key, wide)
@@ -373,7 +373,7 @@ def test_every_format_says_what_it_is(key):
     assert cls.key == key
     assert cls.__doc__
     assert cls.reference
-    assert cls.own == cls.reference.startswith("this project")
+    assert cls.project_kernel == cls.reference.startswith("this project")
     assert cls.family
     assert formats.sources(cls)
     assert all(parameter.doc for parameter in cls.parameters().values())

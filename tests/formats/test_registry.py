@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import fnmatch
+import importlib
+import inspect
+import re
+
 import pytest
 
 from spmvbench import formats
@@ -196,3 +201,16 @@ def test_parameters_count_those_of_a_family_that_take_them():
 def test_a_parameter_is_a_number_that_a_row_and_a_kernel_can_hold(default, value):
     with pytest.raises(UsageError, match=r"takes (int|float), not .{1,60}$"):
         Parameter(default, "a number").check(value)
+
+
+ROOMS = sorted({cls.__module__.rpartition(".")[0] for cls in map(formats.get, formats.keys())})
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_names_its_keys(room):
+    doc = inspect.getdoc(importlib.import_module(room))
+    here = {key for key in formats.keys() if formats.get(key).__module__.startswith(f"{room}.")}  # noqa: SIM118
+    named = {pattern: set(fnmatch.filter(here, pattern)) for pattern in re.findall(r"`([^`]+)`", doc)}
+    assert here - set().union(*named.values()) == set()
+    assert [pattern for pattern, found in named.items() if not found] == []
+    assert len(doc.splitlines()) <= 8

@@ -36,10 +36,10 @@ def by_hand(a):
         "tiles": len({(i // 16, j // 16) for i, j in stored}),
         "full_diagonals": len(full),
         "full_diagonal_share": sum(full.values()) / a.nnz if a.nnz else 0,
-        "run_mean": a.nnz / (a.nnz - steps.count(1)) if a.nnz else 0,
-        "alike_rows": sum(one == two != [] for one, two in itertools.pairwise(rows)),
-        "col_step_log2": sum(map(math.log2, steps)) / len(steps) if steps else 0,
-        "slice_fill": a.nnz / slots if slots else 1,
+        "contiguous_run_mean": a.nnz / (a.nnz - steps.count(1)) if a.nnz else 0,
+        "repeated_row_share": sum(one == two != [] for one, two in itertools.pairwise(rows)) / max(a.rows, 1),
+        "column_step_log2": sum(map(math.log2, steps)) / len(steps) if steps else 0,
+        "ell_fill": a.nnz / slots if slots else 1,
         "pattern_symmetry": (sum((j, i) in stored for i, j in off) / len(off) if off else 1.0) if square else math.nan,
     }
 
@@ -69,7 +69,7 @@ def test_agrees_with_the_definitions_on_any_shape(rows, cols, seed, share):
 
 def test_exactly_the_matrix_columns_of_a_row():
     names = list(COLUMNS)
-    expected = names[names.index("rows") : names.index("slice_fill") + 1]
+    expected = names[names.index("rows") : names.index("ell_fill") + 1]
     found = f.features(csr(np.eye(3)))
     assert sorted(found) == sorted(expected)
     for name, value in found.items():
@@ -94,11 +94,11 @@ def test_quick_ones_of_a_sample_come_near_those_of_the_whole(spec, monkeypatch):
         (first, last), (begin, end) = part.row_ptr[row : row + 2], a.row_ptr[rows[row] : rows[row] + 2]
         np.testing.assert_array_equal(part.col_idx[first:last], a.col_idx[begin:end])
     whole, quick = f.features(a), f.quick_features(a, f.sample(a))
-    exact = [name for name in quick if name not in ("run_mean", "alike_rows", "col_step_log2")]
+    exact = [name for name in quick if name not in ("contiguous_run_mean", "repeated_row_share", "column_step_log2")]
     assert {n: quick[n] for n in exact} == pytest.approx({n: whole[n] for n in exact}, rel=0.02)
-    assert quick["run_mean"] == pytest.approx(whole["run_mean"], rel=0.1)
-    assert quick["col_step_log2"] == pytest.approx(whole["col_step_log2"], rel=0.2 if spec[0] == "r" else 0.05)
-    assert quick["alike_rows"] == pytest.approx(whole["alike_rows"], abs=0.05 * a.rows)
+    assert quick["contiguous_run_mean"] == pytest.approx(whole["contiguous_run_mean"], rel=0.1)
+    assert quick["column_step_log2"] == pytest.approx(whole["column_step_log2"], rel=0.2 if spec[0] == "r" else 0.05)
+    assert quick["repeated_row_share"] == pytest.approx(whole["repeated_row_share"], abs=0.05)
 
 
 def test_row_statistics():

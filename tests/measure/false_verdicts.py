@@ -114,10 +114,10 @@ def main(device_name: str, set_name: str, matrices: str, specs: str, dtypes: str
                     judged += 1
                     median = columns["t_median"]
                     slower[what] = max(slower[what], changed / median)
-                    if "roofs" not in facts:
+                    if "bounds" not in facts:
                         continue
                     x_bytes = context.x["spmv"].nbytes
-                    least = bounds.least_seconds(facts["roofs"], known["model_bytes"] - x_bytes, "hot")
+                    least = bounds.least_seconds(facts["bounds"], known["model_bytes"] - x_bytes, "hot")
                     faster[what] = max(faster[what], least / median)
                 del converted, bound
             print(f"{name} {dtype}: {judged} judged, {len(false)} false, {time.monotonic() - began:.0f} s", flush=True)

@@ -1,12 +1,10 @@
 """The two roofs: sectors of x counted as a loop counts them, and which roof is the lower."""
 
-import json
 import math
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +14,7 @@ from spmvbench import load
 from spmvbench.formats import Csr
 from spmvbench.measure.bounds import ERROR, Fetched, columns, least_seconds
 from spmvbench.measure.device_limits import kept_shares
+from spmvbench.rows import store
 
 ROOFS = {
     "read": [(1000, 1e-6), (100_000, 1e-5)],
@@ -81,11 +80,11 @@ def test_no_published_time_is_faster_than_its_bytes_allow():
     """Rows of two formats are left out: they counted padding that kernels pass over."""
     published, looked_at = Path(__file__).parents[2] / "results" / "published", 0
     for folder in sorted(path.parent for path in published.glob("*/rows.parquet")):
-        sessions = json.loads((folder / "run.json").read_text())["sessions"]
-        found = next((session["roofs"] for session in sessions if session.get("roofs")), None)
+        sessions = store.environment(folder)["sessions"]
+        found = next((session["bounds"] for session in sessions if session.get("bounds")), None)
         if found is None:
             continue
-        rows = pd.read_parquet(folder / "rows.parquet")
+        rows = store.load(folder)
         rows = rows[(rows["status"] == "ok") & (rows["op"] == "spmv") & ~rows["format"].isin(["bsellpack", "bin-bcsr"])]
         size = rows["model_bytes"] - rows["cols"] * rows["dtype"].map({"f64": 8, "f32": 4})
         least = [least_seconds(found, *of) for of in zip(size, rows["mode"], strict=True)]

@@ -201,7 +201,7 @@ def rows_of(text, ops, monkeypatch, matrix=None, dtypes=("f32",)):
     for group in plan.grouped(cases):
         reading.read.cache_clear()
         settings = Settings("emulated", budget=0.01)
-        worker.measure(group, device, settings, {"launch_floor": {"hot": 0.0}}, protocol.Link(pipe))
+        worker.measure(group, device, settings, {"launch_overhead": {"hot": 0.0}}, protocol.Link(pipe))
     rows = {(case.format, case.op, case.dtype): case.columns() | pipe.rows[case.case_id] for case in cases}
     assert len(rows) == len(cases)
     return rows, pipe
@@ -235,7 +235,7 @@ def test_every_operation_of_a_format_is_measured_after_one_conversion(tiny, monk
     assert detail["level_seconds"] == pytest.approx([1e-6 * (2 * level - 1) for level in range(1, levels)])
     assert sum(detail["level_found"]) == 440
     assert "level_kernel" not in json.loads(rows["tiny-search", "bfs@1", "pattern"]["detail"])
-    assert set(json.loads(rows["tiny-sparse", "spmspv@0.1", "f32"]["t_parts"])) == {"product"}
+    assert set(json.loads(rows["tiny-sparse", "spmspv@0.1", "f32"]["t_kernels"])) == {"product"}
     conversions = [stage for _, stage in pipe.stages if stage == "converting on the host"]
     assert len(conversions) == 1 + 2 + 2 * 2  # csr-scalar; two sparse ones; two searches in either graph
 

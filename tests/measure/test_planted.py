@@ -70,7 +70,7 @@ def rows_of(keys, device, dtype, monkeypatch, matrix=None):
     rule = timing.RULES[device.kind]
     monkeypatch.setitem(timing.RULES, device.kind, replace(rule, judged=(60, 1e6)))  # however slow the machine is
     monkeypatch.setattr(protocol.sys, "stderr", open(0, closefd=False))  # noqa: SIM115 - only its number is asked for
-    worker.measure(group, device, settings, {"launch_floor": {"hot": 1e-6}}, protocol.Link(pipe))
+    worker.measure(group, device, settings, {"launch_overhead": {"hot": 1e-6}}, protocol.Link(pipe))
     return {case.format: pipe.rows[case.case_id] for case in cases}
 
 

@@ -139,7 +139,7 @@ def measure(monkeypatch):
         pipe, device = Recorder(), device or HostCuda()
         reading.read.cache_clear()
         settings = Settings("cuda:0", budget=1e-6, **settings)
-        known = {"launch_floor": {"hot": 1e-3, "cold": 1e-6}} | (facts or {})
+        known = {"launch_overhead": {"hot": 1e-3, "cold": 1e-6}} | (facts or {})
         worker.measure(group, device, settings, known, protocol.Link(pipe), held)
         return pipe, {(case.format, case.mode): pipe.rows[case.case_id] for case in cases}, device
 
@@ -259,7 +259,7 @@ def test_one_spmv_of_the_host_is_timed_in_the_type_of_the_case(measure, monkeypa
 @pytest.mark.parametrize(("seconds", "near"), [(1.9e-3, True), (2.1e-3, False)])
 def test_near_the_launch_floor_is_within_twice_of_it(measure, seconds, near):
     _, rows, _ = measure(variant("A"), modes=("hot",), device=HostCuda(seconds))
-    assert rows["test-a", "hot"]["near_launch_floor"] == near
+    assert rows["test-a", "hot"]["near_launch_overhead"] == near
 
 
 class InParts(Right):
@@ -274,9 +274,9 @@ class InParts(Right):
 
 def test_named_parts_are_timed_apart_in_hot_rows(measure):
     pipe, rows, _ = measure(InParts, variant("A"))
-    assert json.loads(rows["test-inparts", "hot"]["t_parts"]) == {"clear": 2e-3, "multiply": 2e-3}
-    assert not rows["test-inparts", "cold"].get("t_parts")
-    assert "t_parts" not in rows["test-a", "hot"]
+    assert json.loads(rows["test-inparts", "hot"]["t_kernels"]) == {"clear": 2e-3, "multiply": 2e-3}
+    assert not rows["test-inparts", "cold"].get("t_kernels")
+    assert "t_kernels" not in rows["test-a", "hot"]
     stages = [stage for index, stage in pipe.stages if index == 0]
     assert stages[-3:] == ["timing clear", "timing multiply", "checking again"]
     assert {row["status"] for row in rows.values()} == {"ok"}
@@ -284,7 +284,7 @@ def test_named_parts_are_timed_apart_in_hot_rows(measure):
 
 def test_parts_are_timed_only_beside_a_hot_case(measure):
     _, rows, _ = measure(InParts, modes=("cold",))
-    assert not rows["test-inparts", "cold"].get("t_parts")
+    assert not rows["test-inparts", "cold"].get("t_kernels")
     assert rows["test-inparts", "cold"]["status"] == "ok"
 
 
@@ -642,7 +642,7 @@ ROOFS |= {"lines": ROOFS["sectors"]}
 
 @pytest.mark.parametrize(("seconds", "status"), [(2.9e-3, "ok"), (2.8e-3, "implausible")])
 def test_a_time_below_that_of_reading_the_arrays_is_implausible(measure, seconds, status):
-    _, rows, _ = measure(variant("A"), modes=("hot",), device=HostCuda(seconds), facts={"roofs": ROOFS})
+    _, rows, _ = measure(variant("A"), modes=("hot",), device=HostCuda(seconds), facts={"bounds": ROOFS})
     row = rows["test-a", "hot"]
     assert row["status"] == status
     assert row["t_median"] == seconds

@@ -145,7 +145,7 @@ def generated_rows(matrices=30, formats=None, device="cuda:0", seed=0):
                             "t_setup": 1e-5 if key.startswith("cusparse") else 0.0,
                             "t_compile": 0.4,
                             "t_spmv_host": 1e-9 * nnz + 1e-6,
-                            "t_parts": json.dumps({"ell": 0.7 * t, "coo": 0.2 * t})
+                            "t_kernels": json.dumps({"ell": 0.7 * t, "coo": 0.2 * t})
                             if (key, mode) == ("hyb", "hot")
                             else "",
                             "error_ratio": 0.05,
@@ -154,7 +154,7 @@ def generated_rows(matrices=30, formats=None, device="cuda:0", seed=0):
                             "x_lines": 0.4,
                             "bound_gflops": 3e-9 * nnz / t,
                             "bound_by": "gathers" if m % 2 else "bytes",
-                            "near_launch_floor": not emulated and t < 3e-6,
+                            "near_launch_overhead": not emulated and t < 3e-6,
                         }
                     rows.append(row)
     unread = blank_row() | {
@@ -179,7 +179,7 @@ ENVIRONMENT = {
         "driver": "570.133.20",
         "max_sm_clock_mhz": 1980,
     },
-    "launch_floor": {"hot": 1.6e-6, "cold": 2.1e-6},
+    "launch_overhead": {"hot": 1.6e-6, "cold": 2.1e-6},
     "read_bandwidth_gbps": 4210.5,
     "host": {"cpu": "a processor", "cores": 16},
     "versions": {"spmvbench": "0.1.0", "numpy": "2.4.0"},
@@ -282,7 +282,7 @@ def fastload_rows():
     table.loc[trial, "experiment"] = True
     shares = {"clear": 0.05, "gather": 0.05, "multiply": 0.3, "rearrange": 0.4, "add": 0.2}
     parts = table["t_median"].map(lambda t: json.dumps({part: share * t for part, share in shares.items()}))
-    table.loc[trial & right & (table["mode"] == "hot"), "t_parts"] = parts
+    table.loc[trial & right & (table["mode"] == "hot"), "t_kernels"] = parts
     table.loc[plain, "params"] = json.dumps({"height": "1", "optimized": False})
     variants = [
         table[plain].assign(

@@ -250,8 +250,8 @@ def test_marks_are_told_apart_by_colour_and_by_marker_and_by_line():
 
 
 def test_parts_that_differ_by_a_width_are_one(ready, options):
-    known = ready[ready["t_parts"] != ""].copy()
-    known["t_parts"] = json.dumps({"ell_22": 2e-6, "ell_32": 1e-6, "csr_52": 1e-6, "csr": 0.0})
+    known = ready[ready["t_kernels"] != ""].copy()
+    known["t_kernels"] = json.dumps({"ell_22": 2e-6, "ell_32": 1e-6, "csr_52": 1e-6, "csr": 0.0})
     (parts,) = figures.choose(["parts"])
     table = parts.data(known, options)
     found = table[["label", "part", "share"]].drop_duplicates().to_numpy().tolist()

@@ -47,8 +47,8 @@ def few():
             [
                 row("ell", "a", 1.0, "ELLPACK"),
                 row("ell", "b", 4.0, ""),
-                row("sell", "a", 1.2, "ELLPACK", own_kernel=True),
-                row("sell", "b", 1.1, "ELLPACK", own_kernel=True),
+                row("sell", "a", 1.2, "ELLPACK", project_kernel=True),
+                row("sell", "b", 1.1, "ELLPACK", project_kernel=True),
                 row("csr", "a", 30.0),
                 row("csr", "b", 1.0),
                 row("csr-broken", "a", 0, status="wrong"),

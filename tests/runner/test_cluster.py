@@ -95,10 +95,10 @@ def test_a_worker_that_is_killed_costs_nothing_but_time_and_the_run_stops_and_go
     assert len(store.matrices(folder)) == 6
     session = store.environment(folder)["sessions"][-1]
     assert sum(worker["rows"] for worker in session["workers"]) == session["rows"]
-    assert session["wall"] > 0 and session["launch_floor"]["hot"] > 0
+    assert session["wall"] > 0 and session["launch_overhead"]["hot"] > 0
     log = (folder / "worker.log").read_text()
     assert "was lost with" in log and "the worker sent" not in log
-    together = Path(os.environ["SPMVBENCH_HOME"]) / "together"
+    together = Path(os.environ["SPMVBENCH_HOME"]) / "per-host"
     assert not list(together.iterdir())  # the last worker has cleared what they shared
 
 

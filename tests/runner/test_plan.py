@@ -134,4 +134,4 @@ def test_a_case_says_whether_it_is_an_experiment():
 
 def test_a_case_says_whose_kernel_it_runs():
     cases = cross(text="csr5,csr5[kernel=paper],ell", names="a")
-    assert [case.columns()["own_kernel"] for case in cases] == [True, False, False]
+    assert [case.columns()["project_kernel"] for case in cases] == [True, False, False]

@@ -796,7 +796,7 @@ def test_what_a_row_of_a_measured_case_holds(run_here, tmp_path):
     assert dict(zip(matrix["row_lengths"], matrix["row_counts"], strict=True)) == {4: 8, 5: 48, 6: 96, 7: 64}
     assert len(matrix["density"]) == matrix["down"] * matrix["across"] == 128**2
     environment = store.environment(tmp_path / "results" / "r")
-    assert environment["launch_floor"]["hot"] > 0
+    assert environment["launch_overhead"]["hot"] > 0
     assert environment["device"] == "emulated"
     assert environment["ended"] > environment["started"]
     assert environment["rows"] == 8

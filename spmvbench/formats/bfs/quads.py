@@ -110,7 +110,7 @@ class QuadSearch(Format):
     op = "bfs"
     keeps_values = False
     square_only = True
-    own = True
+    project_kernel = True
     pull: ClassVar[bool]
 
     order = Parameter(

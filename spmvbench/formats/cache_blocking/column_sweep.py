@@ -138,7 +138,7 @@ class ColumnSweep(Format):
     key = "column-sweep"
     family = "CSR"
     reference = "this project"
-    own = True
+    project_kernel = True
 
     sms = Parameter(
         0, "multiprocessors, of which thread blocks are a multiple; 0: of the device at hand", low=0, high=2**16

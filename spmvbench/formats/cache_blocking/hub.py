@@ -36,7 +36,7 @@ class Csr5Hub(Format):
     key = "csr5-hub"
     family = "CSR"
     reference = "this project, after Liu & Vinter, ICS'15; hub sorting: Zhang et al., IEEE Big Data 2017"
-    own = True
+    project_kernel = True
 
     above = Parameter(1.0, "a hub has more entries than so many times the mean of columns that have any", low=0.0)
     # Gathers bound it: short tiles in wide blocks, whose warps share the cached part of x, were the fastest.

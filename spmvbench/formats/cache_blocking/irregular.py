@@ -109,7 +109,7 @@ class Irregular(Format):
     key = "irregular"
     family = "CSR"
     reference = "this project"
-    own = True
+    project_kernel = True
 
     chosen: Format
 

@@ -1,1 +1,5 @@
-"""Indices packed into bit streams: BRO in all its forms, and BLSI."""
+"""Compressed indices: row or column indices in as few bits as their values or differences need.
+
+Bit-packed differences (BRO: Tang et al., SC'13 and TPDS 2015): `bro-*`, for COO, ELLPACK, CSR and hybrids.
+Row and column in one key (Neelima, Prakash & Reddy 2012): `blsi`.
+"""

@@ -63,7 +63,7 @@ class CsrBb(CsrAligned):
     key = "csr-bb"
     survey_name = "CSR optimization [11]"
     reference = "Baskaran & Bordawekar, IBM RC24704, 2009"
-    core = "CSR by groups of lanes: 16 a row, rows padded to 16"
+    shared_implementation = "CSR by groups of lanes: 16 a row, rows padded to 16"
 
     multiple = 16
     lanes_per_row = 16
@@ -79,7 +79,7 @@ class Icsr(CsrAligned):
     key = "icsr"
     survey_name = "ICSR"
     reference = "reference 108 of Filippone et al. 2017"
-    core = "CSR by groups of lanes: 32 a row, rows padded to 32"
+    shared_implementation = "CSR by groups of lanes: 32 a row, rows padded to 32"
 
     multiple = 32
     lanes_per_row = 32

@@ -46,7 +46,7 @@ class CsrGg(CsrVisited):
     key = "csr-gg"
     survey_name = "CSR optimization [44]"
     reference = "Guo & Gropp, Adaptive thread distributions for SpMV on a GPU, 2012"
-    core = "CSR by a list of rows: all, by length"
+    shared_implementation = "CSR by a list of rows: all, by length"
 
     shift = Parameter(0, "lanes of every range times two to this", choices=(-1, 0, 1))
     tune = Parameter(False, "time the three shifts on the matrix, and take the best, as part of the conversion")
@@ -103,7 +103,7 @@ class Acsr(CsrVisited):
     key = "acsr"
     survey_name = "ACSR"
     reference = "Ashari, Sedaghati, Eisenlohr, Parthasarathy & Sadayappan, SC 2014"
-    core = "CSR by a list of rows: in bins by length, the longest in pieces"
+    shared_implementation = "CSR by a list of rows: in bins by length, the longest in pieces"
 
     bin_max = Parameter(10, "rows above 2^bin_max entries are cut into pieces", low=6, high=31)
     row_max = Parameter(1024, "rows that are cut into pieces at most: the longest", low=0)
@@ -169,8 +169,10 @@ class CsrBins(CsrVisited):
 
     key = "csr-bins"
     reference = "this project, after Ashari et al., SC 2014"
-    core = "CSR by a list of rows: by the lanes for their length, two entries a lane, the longest in pieces"
-    own = True
+    shared_implementation = (
+        "CSR by a list of rows: threads per row by its length, two entries per thread, long rows in pieces"
+    )
+    project_kernel = True
 
     long = Parameter(1024, "rows of more entries are cut into pieces", low=1)
     piece = Parameter(4096, "entries of a piece", low=1)

@@ -82,7 +82,7 @@ class CsrScalar(CsrByLanes):
     key = "csr-scalar"
     survey_name = "CSR optimization [13]"
     reference = "Bell & Garland, NVR-2008-004"
-    core = "CSR by groups of lanes: one a row"
+    shared_implementation = "CSR by groups of lanes: one a row"
 
     lanes_per_row = 1
     threads_per_block = 256
@@ -98,7 +98,7 @@ class CsrVector(CsrByLanes):
     key = "csr-vector"
     survey_name = "CSR optimization [13]"
     reference = "Bell & Garland, NVR-2008-004"
-    core = "CSR by groups of lanes: a warp a row"
+    shared_implementation = "CSR by groups of lanes: a warp a row"
 
     lanes = Parameter(32, "lanes that share a row", choices=LANES)
 
@@ -135,8 +135,8 @@ class CsrLanes(CsrByLanes):
 
     key = "csr-lanes"
     reference = "this project, after Bell & Garland, NVR-2008-004"
-    core = "CSR by groups of lanes: by the mean row as measured, two entries a lane"
-    own = True
+    shared_implementation = "CSR by groups of lanes: by the mean row as measured, two entries a lane"
+    project_kernel = True
 
     entries_per_lane = 2
     lanes = Parameter(0, "lanes that share a row; 0 sizes them by the mean row length", choices=(0, *LANES))

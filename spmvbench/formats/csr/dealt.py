@@ -72,7 +72,7 @@ class LightSpmvVector(LightSpmv):
     """
 
     key = "lightspmv-vector"
-    core = "CSR with rows dealt at run time: to a group of lanes"
+    shared_implementation = "CSR with rows dealt at run time: to a group of lanes"
 
     by_warp = False
 
@@ -86,6 +86,6 @@ class LightSpmvWarp(LightSpmv):
     """
 
     key = "lightspmv-warp"
-    core = "CSR with rows dealt at run time: to a warp"
+    shared_implementation = "CSR with rows dealt at run time: to a warp"
 
     by_warp = True

@@ -99,7 +99,7 @@ class CsrMergeTiles(Merged):
 
     key = "csr-merge-tiles"
     reference = "this project, after Merrill & Garland, SC'16"
-    own = True
+    project_kernel = True
 
     items = Parameter(0, "merge steps a thread; 0 takes 7 to 11 by the mean row", low=0, high=15)
     block = Parameter(0, "threads a block; 0 takes 128 or 256 by the mean row", choices=(0, *BLOCKS))

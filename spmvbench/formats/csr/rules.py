@@ -34,7 +34,7 @@ class CsrGuoWang(CsrByLanes):
     key = "csr-guo-wang"
     survey_name = "CSR optimization [46]"
     reference = "Guo & Wang, ICCIS 2010"
-    core = "CSR by groups of lanes: 16 or 32 by the mean row"
+    shared_implementation = "CSR by groups of lanes: 16 or 32 by the mean row"
 
     block = Parameter(128, "threads a block", choices=(64, 128, 256, 512))
 
@@ -57,7 +57,7 @@ class CsrElZein(CsrByLanes):
     key = "csr-elzein"
     survey_name = "CSR optimization [36]"
     reference = "El Zein & Rendell, CCPE 24(1) 2012"
-    core = "CSR by groups of lanes: 1 or 32 by the mean row"
+    shared_implementation = "CSR by groups of lanes: 1 or 32 by the mean row"
 
     switch = Parameter(8.0, "mean entries a row from which on a warp takes a row", low=0)
 
@@ -78,7 +78,7 @@ class CsrRg(CsrByLanes):
     key = "csr-rg"
     survey_name = "CSR optimization [87]"
     reference = "Reguly & Giles, InPar 2012"
-    core = "CSR by groups of lanes: as the mean row fills, several rows a group"
+    shared_implementation = "CSR by groups of lanes: as the mean row fills, several rows a group"
 
     repeat = Parameter(2, "rows that a group of lanes takes", choices=(1, 2, 4))
 
@@ -102,7 +102,7 @@ class CsrYt(CsrByLanes):
     key = "csr-yt"
     survey_name = "CSR optimization [112]"
     reference = "Yoshizawa & Takahashi, CSE 2012"
-    core = "CSR by groups of lanes: as hold the longest row"
+    shared_implementation = "CSR by groups of lanes: as hold the longest row"
 
     row_len_max: int  # entries of the longest row
 
@@ -126,7 +126,7 @@ class CsrWang(CsrByLanes):
     key = "csr-wang"
     survey_name = "CSR optimization [100]"
     reference = "Wang et al., ICETC 2010"
-    core = "CSR by groups of lanes: more than the mean row"
+    shared_implementation = "CSR by groups of lanes: more than the mean row"
 
     @property
     def lanes_per_row(self) -> int:
@@ -145,7 +145,7 @@ class CsrJsr(CsrByLanes):
     key = "csr-jsr"
     survey_name = "CSR optimization [79]"
     reference = "Mukunoki & Takahashi, ICCSA 2013"
-    core = "CSR by groups of lanes: as the mean row fills"
+    shared_implementation = "CSR by groups of lanes: as the mean row fills"
 
     @property
     def lanes_per_row(self) -> int:

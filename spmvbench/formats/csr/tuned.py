@@ -24,7 +24,7 @@ class CsrAm(CsrByLanes):
     key = "csr-am"
     survey_name = "CSR optimization [3]"
     reference = "Cheik Ahamed & Magoulès, HPCC 2012"
-    core = "CSR by groups of lanes: as timed on the matrix"
+    shared_implementation = "CSR by groups of lanes: as timed on the matrix"
 
     lanes = Parameter(0, "lanes that share a row; 0: as timed", choices=(0, *LANES))
     block = Parameter(0, "threads a block; 0: as timed", choices=(0, *BLOCKS))

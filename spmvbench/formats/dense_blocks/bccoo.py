@@ -350,7 +350,7 @@ class PlainBccoo(Bccoo):
     key = "bccoo"
     survey_name = "BCCOO"
     reference = "Yan, Li, Zhang & Zhou, PPoPP 2014 (yaSpMV)"
-    core = "blocked coordinates with a bit a block: the matrix as it is"
+    shared_implementation = "blocked coordinates with a bit a block: the matrix as it is"
 
 
 def sliced_by_arrays(a: Csr, slices: int, width: int, height: int) -> Csr:
@@ -397,7 +397,7 @@ class BccooPlus(Bccoo):
     key = "bccoo-plus"
     survey_name = "BCCOO+"
     reference = "Yan, Li, Zhang & Zhou, PPoPP 2014 (yaSpMV)"
-    core = "blocked coordinates with a bit a block: vertical slices one below the other"
+    shared_implementation = "blocked coordinates with a bit a block: vertical slices one below the other"
 
     slices = Parameter(4, "vertical slices", choices=(1, 2, 4, 8, 16, 32))
 

@@ -78,7 +78,7 @@ class Bsr(Bcsr):
 
     key = "bsr"
     survey_name = "BCSR"
-    core = "block CSR: squares, lanes by the mean block row"
+    shared_implementation = "block CSR: squares, lanes by the mean block row"
     reference = "Im, Yelick & Vuduc, IJHPCA 2004; NVIDIA cuSPARSE's BSR"
 
     block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, 2, 3, 4, 5, 8, 16))
@@ -98,7 +98,7 @@ class BcsrChoi(Bcsr):
 
     key = "bcsr-choi"
     survey_name = "BCSR optimization [22]"
-    core = "block CSR: rectangles, lanes by the mean block row"
+    shared_implementation = "block CSR: rectangles, lanes by the mean block row"
     reference = "Choi, Singh & Vuduc, PPoPP 2010"
 
     r = Parameter(0, "rows of a tile; 0 takes what gives the fewest bytes", choices=(0, 1, 2, 3, 4, 8))
@@ -119,7 +119,7 @@ class BcsrXu(Bcsr):
 
     key = "bcsr-xu"
     survey_name = "BCSR optimization [106]"
-    core = "block CSR: squares, two warps a block row"
+    shared_implementation = "block CSR: squares, two warps a block row"
     reference = "Xu et al. 2012, as Filippone et al. 2017 describe it"
 
     block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, *SMALL))
@@ -143,7 +143,7 @@ class BcsrVerschoor(Bcsr):
 
     key = "bcsr-verschoor"
     survey_name = "BCSR optimization [98]"
-    core = "block CSR: squares, block rows of a thread block and their order"
+    shared_implementation = "block CSR: squares, block rows of a thread block and their order"
     reference = "Verschoor & Jalba, Parallel Computing 2012, as Filippone et al. 2017 describe it"
 
     block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, *SMALL))
@@ -172,7 +172,7 @@ class BcsrBuatois(Tiled):
     key = "bcsr-buatois"
     family = "BCSR"
     survey_name = "BCSR optimization [16]"
-    core = "block CSR: squares, a thread a block row"
+    shared_implementation = "block CSR: squares, a thread a block row"
     reference = "Buatois, Caumon & Lévy, Concurrent Number Cruncher, 2009"
 
     block = Parameter(2, "rows and columns of a tile", choices=(2, 4))

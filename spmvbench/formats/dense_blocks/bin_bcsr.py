@@ -29,7 +29,7 @@ class BinBcsr(Adding, Sliced):
     family = "BCSR"
     survey_name = "BIN-BCSR"
     reference = "Weber et al., Computer Graphics Forum 2013, as Filippone et al. 2017 describe it"
-    core = "blocked sliced ELLPACK: tiles of one row, C=32, those of a whole block row in each of its rows"
+    shared_implementation = "blocked sliced ELLPACK: tiles of one row, C=32, each row with all tiles of its block row"
 
     block = Parameter(0, "rows and columns of a block; 0 takes 2, 3 or 4", choices=(0, *SMALL, 6))
 

@@ -69,7 +69,7 @@ class Bellpack(BlockSell):
     """
 
     key = "bellpack"
-    core = "blocked sliced ELLPACK: sorted, C=32"
+    shared_implementation = "blocked sliced ELLPACK: sorted, C=32"
     survey_name = "BELLPACK"
     reference = "Choi, Singh & Vuduc, PPoPP 2010"
     sort = True
@@ -92,7 +92,7 @@ class Bsellpack(NaturalBlockSell):
     """
 
     key = "bsellpack"
-    core = "blocked sliced ELLPACK: natural order, C=32, clSpMV's eight tiles"
+    shared_implementation = "blocked sliced ELLPACK: natural order, C=32, clSpMV's eight tiles"
     survey_name = "BSELLPACK"
     reference = "Su & Keutzer, ICS 2012"
 
@@ -115,6 +115,6 @@ class BlockSellFree(NaturalBlockSell):
     """
 
     key = "block-sell"
-    core = "blocked sliced ELLPACK: natural order, C=32"
+    shared_implementation = "blocked sliced ELLPACK: natural order, C=32"
     reference = "this project, after Su & Keutzer, ICS 2012"
-    own = True
+    project_kernel = True

@@ -164,7 +164,7 @@ class Dia(Diagonals):
     key = "dia"
     survey_name = "DIA"
     reference = "Saad 1989; Bell & Garland, NVR-2008-004"
-    core = "hacked diagonals: all rows are one hack"
+    shared_implementation = "hacked diagonals: all rows are one hack"
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
@@ -202,7 +202,7 @@ class Hdi(Diagonals):
     key = "hdi"
     survey_name = "HDI"
     reference = "Barbieri, Cardellini, Fanfarillo & Filippone 2015 (PSBLAS)"
-    core = "hacked diagonals: hacks of 32 rows"
+    shared_implementation = "hacked diagonals: hacks of 32 rows"
 
     footprint = Parameter(
         "exact", "psblas: 32 offsets are allocated for every diagonal, as the library does", choices=("exact", "psblas")

@@ -76,7 +76,7 @@ class EllWarpK2(Format):
     family = "ELLPACK"
     survey_name = "ELL-WARP"
     reference = "Wong, Kuhl, Darve, 2015"
-    core = "warps of sorted rows: 1 to 32 lanes a row, all of a warp's the same"
+    shared_implementation = "warps of sorted rows: 1 to 32 lanes a row, all of a warp's the same"
 
     thr = Parameter(0, "most slots of a lane; 0: as timed", choices=(0, *THRESHOLDS))
 

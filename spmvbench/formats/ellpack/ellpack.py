@@ -364,7 +364,7 @@ class SellCusparse(SlicedEll):
 
     key = "sell-cusparse"
     reference = "this project, on the arrays of NVIDIA cuSPARSE's sliced ELLPACK"
-    own = True
+    project_kernel = True
 
     threads = 0
 

@@ -63,7 +63,7 @@ class Jad(Format):
     family = "JAD"
     survey_name = "JAD optimization"
     reference = "Li & Saad, J. Supercomputing 2013"
-    core = "jagged diagonals: br=1"
+    shared_implementation = "jagged diagonals: br=1"
 
     br = Parameter(1, "slots that a jagged diagonal is rounded up to a multiple of", choices=(1, 16, 32))
 
@@ -119,7 +119,7 @@ class JdsEnhanced(Jad):
     key = "jds-enh"
     survey_name = "Enhanced JDS"
     reference = "Cevahir, Nukada & Matsuoka, ICCS 2009"
-    core = "jagged diagonals: br=16"
+    shared_implementation = "jagged diagonals: br=16"
     br = Jad.br.defaulting(16)
 
 
@@ -134,7 +134,7 @@ class Pjds(Jad):
     key = "pjds"
     survey_name = "pJDS"
     reference = "Kreutzer et al., IPDPSW 2012"
-    core = "jagged diagonals: br=32, row lengths"
+    shared_implementation = "jagged diagonals: br=32, row lengths"
     br = Jad.br.defaulting(32)
 
     lengths: Array  # (rows,), int32: entries of each row, in the order of perm

@@ -1,6 +1,7 @@
-"""Sliced ELLPACK, the core: rows in slices, each padded to its longest row and stored position by position.
+"""Sliced ELLPACK: rows in slices, each padded to its longest row and stored position by position.
 
-ELLPACK is the core with all rows in one slice; spmvbench/formats/ellpack/ellpack.py gives every name its parameters.
+ELLPACK is the same storage with all rows in one slice. spmvbench/formats/ellpack/ellpack.py gives each name its
+parameters.
 """
 
 from __future__ import annotations
@@ -80,11 +81,11 @@ class SlicedEll(Adding):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.key:
-            cls.core = cls.described()
+            cls.shared_implementation = cls.described()
 
     @classmethod
     def described(cls, **said: str) -> str:
-        """What the name fixes of the core and, where the user chooses, its default; `said`: in words, by attribute."""
+        """The parameters that the name fixes, and the defaults of the others. said: words for values, by attribute."""
 
         def given(name: str) -> Any:
             value = getattr(cls, name)

@@ -105,8 +105,8 @@ class SellLocal(Format):
     key = "sell-local"
     family = "ELLPACK"
     reference = "this project; 16-bit columns after Chen, Explicit caching HYB, 2022"
-    core = "sliced ELLPACK: C=32, sigma and T by rule, 16-bit columns"
-    own = True
+    shared_implementation = "sliced ELLPACK: C=32, sigma and T by rule, 16-bit columns"
+    project_kernel = True
 
     pieces = Parameter(
         0, "base columns of a slice; 0 takes 2 where a twentieth of the columns need it", choices=(0, 1, 2)

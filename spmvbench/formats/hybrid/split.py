@@ -1,4 +1,4 @@
-"""Hybrids, the core: a matrix dealt to parts that are formats themselves. A name writes the rule that deals."""
+"""Hybrids: a matrix split into parts, each stored in a format of its own. A subclass gives the rule that splits."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ class Split(Format):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.keeps_zeros = all(part.keeps_zeros for part in cls.formats)
-        cls.core = f"parts in other formats: {', '.join(part.key or part.__name__ for part in cls.formats)}"
+        names = ", ".join(part.key or part.__name__ for part in cls.formats)
+        cls.shared_implementation = f"parts in other formats: {names}"
 
     @classmethod
     def split(cls, a: Csr, **params: Any) -> Iterator[Piece]:

@@ -59,7 +59,7 @@ class BiEll(Format):
     family = "ELLPACK"
     survey_name = "BiELL"
     reference = "Zheng, Gu, Gu, Yang & Liu, JPDC 2014"
-    core = "strips that halve: rows sorted in each"
+    shared_implementation = "strips that halve: rows sorted in each"
 
     sigma = Parameter(WARP, "rows that are sorted together; 0 is all of them", choices=(0, WARP))
 
@@ -105,7 +105,7 @@ class BiJad(BiEll):
 
     key = "bijad"
     survey_name = "BiJAD"
-    core = "strips that halve: all rows sorted"
+    shared_implementation = "strips that halve: all rows sorted"
     alias_of = "biell[sigma=0]"
 
     sigma = 0

@@ -62,7 +62,7 @@ class CoAdEll(AdEll):
     key = "coadell"
     survey_name = "CoAdELL"
     reference = "Maggioni & Berger-Wolf, IPDPSW 2014"
-    core = "tiles of lanes: adell's, columns as differences"
+    shared_implementation = "tiles of lanes: adell's, columns as differences"
 
     base: Array  # (32 * tiles,), int32: first column of each lane; -1 where it has no row
     width: Array  # (tiles,), uint8: bytes of a difference, 1, 2 or 4

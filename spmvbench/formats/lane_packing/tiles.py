@@ -190,7 +190,7 @@ class AdEll(LaneTiles):
     key = "adell"
     survey_name = "AdELL"
     reference = "Maggioni & Berger-Wolf, ICPP 2013"
-    core = "tiles of lanes: first fit of rows, fewest steps a tile"
+    shared_implementation = "tiles of lanes: first fit of rows, fewest steps a tile"
 
     @classmethod
     def lanes(cls, a: Csr) -> Lanes:
@@ -239,7 +239,7 @@ class AdEllPlus(LaneTiles):
     key = "adell-plus"
     survey_name = "AdELL+"
     reference = "Maggioni & Berger-Wolf, JPDC 2016"
-    core = "tiles of lanes: rows end to end"
+    shared_implementation = "tiles of lanes: rows end to end"
 
     unroll = Parameter(0, "slots of a lane in flight; 0: as timed", choices=(0, *UNROLL))
     block = Parameter(0, "threads of a block; 0: as timed", choices=(0, *BLOCK))
@@ -321,7 +321,7 @@ class Brc(LaneTiles):
     key = "brc"
     survey_name = "BRC"
     reference = "Ashari et al., ICS 2014"
-    core = "tiles of lanes: pieces of sorted rows, 1 to 4 lanes each"
+    shared_implementation = "tiles of lanes: pieces of sorted rows, 1 to 4 lanes each"
 
     b1 = Parameter(0, "pieces of a block; 0: for the fewest slots", choices=(0, 8, 16, 32))
     b2 = Parameter(0, "most entries of a piece, likewise", low=0, high=2**31 - 1)

@@ -81,7 +81,7 @@ class CsrStream(RowBlocks):
 
     key = "csr-stream"
     survey_name = "CSR-Stream"
-    core = "CSR by blocks of rows that fill shared memory: one thread a row"
+    shared_implementation = "CSR by blocks of rows that fill shared memory: one thread a row"
 
     vector = False
 
@@ -95,7 +95,7 @@ class CsrAdaptive(RowBlocks):
 
     key = "csr-adaptive"
     survey_name = "CSR-Adaptive"
-    core = "CSR by blocks of rows that fill shared memory: one thread a row, or a long row alone"
+    shared_implementation = "CSR by blocks of rows that fill shared memory: one thread a row, or a long row alone"
 
     vector = True
 
@@ -164,7 +164,9 @@ class CsrAdaptiveL(CutRowBlocks):
     key = "csr-adaptive-l"
     survey_name = "CSR-Adaptive"
     reference = "Daga & Greathouse, HiPC'15"
-    core = "CSR by blocks of rows that fill shared memory: several threads a row, several blocks a long row"
+    shared_implementation = (
+        "CSR by blocks of rows that fill shared memory: several threads per row, blocks per long row"
+    )
 
     block = Parameter(128, "threads a block", choices=RowBlocks.block.choices)
     items = Parameter(8, "entries a thread", choices=(2, 4, 8))
@@ -189,7 +191,7 @@ class CsrRowTiles(CutRowBlocks):
 
     key = "csr-row-tiles"
     reference = "this project, after Daga & Greathouse, HiPC'15"
-    own = True
+    project_kernel = True
 
     block = Parameter(128, "threads a block", choices=BLOCKS)
     items = Parameter(8, "entries a thread, of which a tile may have one less in all", choices=(4, 6, 8, 10, 12))

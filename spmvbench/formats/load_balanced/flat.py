@@ -26,7 +26,7 @@ class CsrFlat(SearchedTiles):
 
     key = "csr-flat"
     reference = f"{PAPER}, flat"
-    core = "CSR by tiles of equally many entries through shared memory, as the paper sums them"
+    shared_implementation = "CSR by tiles of equally many entries through shared memory, as the paper sums them"
 
     block = Parameter(128, "threads a block", choices=BLOCKS)
     items = Parameter(8, "entries a thread", choices=(2, 4, 8))
@@ -65,7 +65,7 @@ class CsrLineEnhance(Tiled):
 
     key = "csr-line-enhance"
     reference = f"{PAPER}, line-enhance"
-    core = "CSR by blocks of equally many rows through shared memory, in rounds"
+    shared_implementation = "CSR by blocks of equally many rows through shared memory, in rounds"
 
     block = Parameter(256, "threads a block", choices=BLOCKS)
     items = Parameter(4, "entries of a thread a round; 0 takes the paper's rule", choices=(0, 2, 4, 8))

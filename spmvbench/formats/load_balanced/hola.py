@@ -24,7 +24,7 @@ class Hola(SearchedTiles):
 
     key = "hola"
     reference = "Steinberger, Zayer & Seidel, ICS 2017"
-    core = "CSR by tiles of equally many entries in thread order, row ends as bits"
+    shared_implementation = "CSR by tiles of equally many entries in thread order, row ends as bits"
 
     block = Parameter(128, "threads a block", choices=(64, 128, 256, 512))
     items = Parameter(0, f"entries a thread; 0 takes the paper's 8, 4 below {SMALL:,} entries", choices=(0, 4, 8))

@@ -88,7 +88,7 @@ class CsrEntryTiles(Tiled):
 
     key = "csr-entry-tiles"
     reference = "this project, after Chu et al., HPDC 2023"
-    own = True
+    project_kernel = True
 
     block = Parameter(128, "threads a block", choices=BLOCKS)
     items = Parameter(8, "entries a thread", choices=(4, 6, 8, 10, 12))

@@ -107,7 +107,7 @@ class SpmspvCscBlock(SparseColumns):
 
     key = "spmspv-csc-block"
     reference = "this project"
-    own = True
+    project_kernel = True
 
     lanes: int  # of a column
 

@@ -25,8 +25,8 @@ performance = True
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Columns setting, label, matrix, nnz, gflops, near_launch_floor."""
-    return ranked(rows)[["setting", "label", "matrix", "nnz", "gflops", "near_launch_floor"]]
+    """Columns setting, label, matrix, nnz, gflops, near_launch_overhead."""
+    return ranked(rows)[["setting", "label", "matrix", "nnz", "gflops", "near_launch_overhead"]]
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:

@@ -253,7 +253,7 @@ class Session:
                 "seconds": dict(member.seconds),
             }
             | {key: member.facts.get("properties", {}).get(key) for key in ("device_name", "gpu", "numa_node")}
-            | {"launch_floor": member.facts.get("launch_floor")}
+            | {"launch_overhead": member.facts.get("launch_overhead")}
             for member in self.members.values()
             if member.facts
         ]

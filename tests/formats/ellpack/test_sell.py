@@ -283,9 +283,11 @@ def test_wide_and_narrow_pieces_stand_one_behind_the_other(emulated):
 
 
 def test_names_say_what_they_fix():
-    assert formats.get("sell-c-sigma").core == "sliced ELLPACK: C=32, sigma=256, T=by rule"
-    assert formats.get("ell-warp").core == "sliced ELLPACK: C=32, sigma=all rows, T=1, no empty rows"
-    assert formats.get("sliced-ellr-t").core.startswith("sliced ELLPACK: C=128/T, sigma=1, T=by rule, widths")
+    assert formats.get("sell-c-sigma").shared_implementation == "sliced ELLPACK: C=32, sigma=256, T=by rule"
+    assert formats.get("ell-warp").shared_implementation == "sliced ELLPACK: C=32, sigma=all rows, T=1, no empty rows"
+    assert formats.get("sliced-ellr-t").shared_implementation.startswith(
+        "sliced ELLPACK: C=128/T, sigma=1, T=by rule, widths"
+    )
 
 
 def test_where_rows_end_early_padding_is_stored_and_not_read():
