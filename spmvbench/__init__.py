@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["__version__", "formats", "load", "load_run", "multiply", "operator", "plot", "report", "run"]
+__all__ = ["__version__", "advise", "formats", "load", "load_run", "multiply", "operator", "plot", "report", "run"]
 
 __version__: str
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from spmvbench import formats
     from spmvbench.devices import multiply
     from spmvbench.matrices import load
-    from spmvbench.operators import operator
+    from spmvbench.operators import advise, operator
     from spmvbench.reports.api import plot, report
     from spmvbench.rows.store import load_run
     from spmvbench.runner.api import run
 
 _LAZY = {
+    "advise": "spmvbench.operators",
     "load": "spmvbench.matrices",
     "load_run": "spmvbench.rows.store",
     "multiply": "spmvbench.devices",

@@ -8,23 +8,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spmvbench import formats
+from spmvbench.advice import choosing as advising
+from spmvbench.advice import model
 from spmvbench.devices import Device, OutOfDeviceMemory
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Csr, Format, Skip
-from spmvbench.formats.base import byte_text
+from spmvbench.formats.base import FREE_SHARE, byte_text
 from spmvbench.formats.conversion import converting_for
 
 MODEL = "h200"  # the GPU whose rows the advice was learned from
 CANDIDATES = 5  # formats that the advice has to rank at least
-PLAIN = "csr-scalar"  # for a matrix without entries, where nothing can be predicted
 
 
 @dataclass(frozen=True)
 class Choice:
     """The format of an operator, why it was chosen, and what that cost.
 
-    label: the format as `formats.parse` takes it. params: the value of each of its parameters. reason: why, in a
-    sentence. spmvs: products that the choice was made for. predicted_spmv, predicted_conversion: seconds on the model's
+    label: the format as `formats.parse` takes it. params: the value of each of its parameters. reason: why, in
+    words. spmvs: products that the choice was made for. predicted_spmv, predicted_conversion: seconds on the model's
     GPU, None if the format was named. advice_seconds, conversion_seconds: measured here; the former includes what was
     rejected, the latter the copy to the device. nbytes: of the arrays that the format stores. rejected: formats that
     were tried first, each with the reason why it is not used.
@@ -56,6 +57,15 @@ class Candidate:
     predicted: tuple[float, float] | None = None
 
 
+LAST = Candidate("csr-scalar", "plain CSR, because nothing can be predicted")
+
+
+def check_spmvs(spmvs: float) -> None:
+    """Raise UsageError unless it is a number of products."""
+    if not spmvs >= 1:
+        raise UsageError(f"spmvs is the number of products, at least 1, not {spmvs!r}")
+
+
 def named(text: str, device: Device) -> Candidate:
     """The one format that a text names. Raises UsageError unless it is one that computes y = A x on the device."""
     found = formats.parse(text)
@@ -70,20 +80,25 @@ def named(text: str, device: Device) -> Candidate:
 
 
 def advised(a: Csr, device: Device, spmvs: float) -> Iterator[Candidate]:
-    """Formats for a matrix, on the host, from the best by the advice on, and csr-scalar last."""
-    from spmvbench.advice import choosing, model
-
+    """Formats for a matrix on the host that the device can run, from the advised one on, and csr-scalar last."""
     if a.nnz:
-        advice = choosing.advise(a, model.load(MODEL), spmvs, CANDIDATES)
-        first = [advice.safe] if advice.strange else []
-        for expected in dict.fromkeys([*first, *advice.ranked]):
-            if device.kind in formats.parse(expected.label)[0][0].devices:
-                if advice.strange and expected == advice.safe:
-                    reason = f"the fallback, because the matrix is unlike all of the model: {'; '.join(advice.strange)}"
-                else:
-                    reason = f"least predicted time for {spmvs:,.10g} SpMVs and the conversion on a GPU like {MODEL}"
-                yield Candidate(expected.label, reason, (expected.spmv, expected.conversion))
-    yield Candidate(PLAIN, "plain CSR, because nothing better can be predicted")
+        limit = device.memory_free() / FREE_SHARE
+        advice = advising.advise(a, model.load(MODEL), spmvs, CANDIDATES, limit)
+        yield from candidates(advice, device, spmvs)
+    yield LAST
+
+
+def candidates(
+    advice: advising.Advice, device: Device | None, spmvs: float, device_like: str = MODEL
+) -> Iterator[Candidate]:
+    """The formats of an advice that a device can run, the advised one first; without a device all of them."""
+    for expected in dict.fromkeys([advice.choice, *advice.ranked]):
+        if device is not None and device.kind not in formats.parse(expected.label)[0][0].devices:
+            continue
+        reason = f"the least time predicted for {spmvs:,.10g} SpMVs and the conversion on a GPU like {device_like}"
+        if advice.out_of_range and expected == advice.choice:
+            reason = f"the fallback, because the matrix is unlike all of the training: {'; '.join(advice.out_of_range)}"
+        yield Candidate(expected.label, reason, (expected.spmv, expected.conversion))
 
 
 def convert(label: str, a: Csr, device: Device) -> tuple[Format, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from spmvbench.formats import Call, Csr, Format, Launch, Loop
 from spmvbench.formats.arrays import Array, array_module, offsets, stable_order
 from spmvbench.operators import choosing, vectors
 from spmvbench.operators.binding import Bound, CudaBinder, Ordered, Pairs, binder
-from spmvbench.operators.choosing import Choice
+from spmvbench.operators.choosing import Candidate, Choice
 
 ALIGNMENT = 16  # bytes: the widest load of x or store of y in a kernel
 
@@ -46,21 +46,20 @@ def operator(
     Raises UsageError for a format that does not exist or cannot run there, TypeError for anything that is not a real
     sparse matrix, Skip if a named format cannot hold the matrix, SpmvbenchError if no format can.
     """
-    if not spmvs >= 1:
-        raise UsageError(f"spmvs is the number of products, at least 1, not {spmvs!r}")
+    choosing.check_spmvs(spmvs)
     if isinstance(A, Format):
         if format is not None or dtype is not None:
             raise UsageError(f"the matrix is in a format already, {A.key}: name no other, and no dtype")
         label = formats.label(type(A), dict(A.params))
-        opened = _opened(device, next(iter(A.arrays().values())))
+        opened = opened_for(device, A)
         choosing.named(label, opened)  # refuses what is no product
         if A.xp is not opened.xp:
             raise UsageError(f"{A.key} is held by {A.xp.__name__}, and {opened.name} works on {opened.xp.__name__}")
         return Operator(A, opened, Choice(label, dict(A.params), "as given", spmvs, 0.0, A.nbytes))
     a = real_csr(A, dtype)
-    opened = _opened(device, a.values)
+    opened = opened_for(device, a)
     candidates = choosing.advised(a.on(np), opened, spmvs) if format is None else iter([choosing.named(format, opened)])
-    return _built(a, opened, candidates, spmvs)
+    return build(a, opened, candidates, spmvs)
 
 
 def real_csr(A: Any, dtype: Any = None) -> Csr:
@@ -79,19 +78,21 @@ def real_csr(A: Any, dtype: Any = None) -> Csr:
     return a.astype(dtype)
 
 
-def _opened(device: str | Device | None, held: Array) -> Device:
-    """The device that is meant; without a name the GPU that holds the array, else the first, else the emulated one."""
+def opened_for(device: str | Device | None, held: Csr | Format) -> Device:
+    """The device that is named; without a name the GPU that holds the matrix, else what ``auto`` stands for."""
     if isinstance(device, Device):
         return device
-    if device is None and array_module(held) is not np:
-        device = f"cuda:{held.device.id}"
+    if device is None and held.xp is not np:
+        array = held.values if isinstance(held, Csr) else next(iter(held.arrays().values()))
+        device = f"cuda:{array.device.id}"
     return shared_device(device or "auto")
 
 
-def _built(a: Csr, device: Device, candidates: Any, spmvs: float) -> Operator:
-    """An operator in the first of the candidates that can hold the matrix and whose kernels can be bound."""
-    if a.xp is not np and device.kind == "emulated":
-        a = a.on(np)
+def build(a: Csr, device: Device, candidates: Iterable[Candidate], spmvs: float) -> Operator:
+    """An operator in the first of the candidates that can hold the matrix and whose kernels compile.
+
+    Raises as `choosing.choose`.
+    """
 
     def check(fmt: Format) -> None:
         # Compiles now, so that the first product does not, and a library may refuse the case here.
@@ -420,9 +421,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         """
         if self._transposed is None:
             a = _transposed(self.format)
-            found = _built(
-                a, self.device, choosing.advised(a.on(np), self.device, self.choice.spmvs), self.choice.spmvs
-            )
+            found = build(a, self.device, choosing.advised(a.on(np), self.device, self.choice.spmvs), self.choice.spmvs)
             found._transposed = self
             self._transposed = found
         return self._transposed
