@@ -14,12 +14,24 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["__version__", "advise", "formats", "load", "load_run", "multiply", "operator", "plot", "report", "run"]
+__all__ = [
+    "__version__",
+    "advise",
+    "formats",
+    "load",
+    "load_run",
+    "multiply",
+    "operator",
+    "plot",
+    "report",
+    "run",
+    "solve",
+]
 
 __version__: str
 
 if TYPE_CHECKING:
-    from spmvbench import formats
+    from spmvbench import formats, solve
     from spmvbench.devices import multiply
     from spmvbench.matrices import load
     from spmvbench.operators import advise, operator
@@ -43,8 +55,8 @@ def __getattr__(name: str) -> Any:
     """Import on first use, so that ``import spmvbench`` and ``--help`` stay fast."""
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
-    if name == "formats":
-        return importlib.import_module("spmvbench.formats")
+    if name in ("formats", "solve"):
+        return importlib.import_module(f"spmvbench.{name}")
     if name == "__version__":
         return _installed_version()
     raise AttributeError(f"module 'spmvbench' has no attribute {name!r}")

@@ -130,6 +130,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         self._factors: dict[tuple[int, int, bool], Callable[[int, float, float], None]] = {}
         self._buffers: dict[str, Array] = {}
         self._transposed: Operator | None = None
+        self._kept: dict[Any, Any] = {}
         self._adds = self._ordered.natural
         self._warned = False
         # What the fast path of `matvec` looks at.
@@ -167,6 +168,13 @@ class Operator(LinearOperator):  # type: ignore[misc]
         """
         self.format  # noqa: B018 - raises if it was freed
         return self._ordered.launches(x, y)
+
+    def kept(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives, made once and kept until `free`: vectors and graphs of a solver, for its next call."""
+        self.format  # noqa: B018 - raises if it was freed
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
 
     @cached_property
     def _diagonal(self) -> Array:
@@ -229,7 +237,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
             raise UsageError("beta is what y is multiplied by: give y as out")
         with self._on_stream(x):
             array, restore = vectors.given(x)
-            self._check("x", array, self._cols)
+            self.check_vector("x", array, self._cols)
             y = None
             if out is not None:
                 y, _ = vectors.given(out)
@@ -249,7 +257,8 @@ class Operator(LinearOperator):  # type: ignore[misc]
             return cuda.ExternalStream(stream, self._ordinal)  # type: ignore[no-any-return]
         return cuda.Device(self._ordinal)  # type: ignore[no-any-return]
 
-    def _check(self, name: str, array: Array, size: int) -> None:
+    def check_vector(self, name: str, array: Array, size: int) -> None:
+        """Raise TypeError or ValueError unless it is a real vector, (size,) or (size, 1), that the device can use."""
         if array.dtype.kind == "c":
             raise TypeError(f"{name} is {array.dtype} and the operator is real: multiply its real and imaginary parts")
         if array.dtype.kind not in "biuf":
@@ -261,7 +270,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
             raise ValueError(f"{name} is on cuda:{array.device.id}, the operator on {self.device.name}")
 
     def _check_out(self, y: Array, x: Array) -> None:
-        self._check("out", y, self._rows)
+        self.check_vector("out", y, self._rows)
         if array_module(y) is not array_module(x):
             raise TypeError(
                 f"out is of {array_module(y).__name__} and x of {array_module(x).__name__}: use one library"
@@ -286,9 +295,9 @@ class Operator(LinearOperator):  # type: ignore[misc]
         # y is in the other memory, or no kernel may write to its address.
         local_y = self._buffer("y", self._rows)
         if y is not None and beta:
-            local_y[...] = _moved(y.reshape(self._rows), xp)
+            local_y[...] = moved(y.reshape(self._rows), xp)
         self._enqueue(local_x, local_y, alpha, beta)
-        found = _moved(local_y, of_x)
+        found = moved(local_y, of_x)
         if y is None:
             return found.copy() if found is local_y else found
         y.reshape(self._rows)[...] = found
@@ -303,7 +312,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         if (not fits and not foreign) or x.dtype != self.dtype:
             self._warn(x)
         local = self._buffer("x", self._cols)
-        local[...] = _moved(x, self.device.xp)
+        local[...] = moved(x, self.device.xp)
         return local
 
     def _is_aligned(self, array: Array) -> bool:
@@ -394,11 +403,11 @@ class Operator(LinearOperator):  # type: ignore[misc]
             found = xp.empty((self._rows, columns.shape[1]), self.dtype)
             for k in range(columns.shape[1]):
                 # Copied, not to bind each column: they share one pair.
-                self._check("X", columns[:, k], self._cols)
+                self.check_vector("X", columns[:, k], self._cols)
                 x, y = self._buffer("x", self._cols), self._buffer("y", self._rows)
-                x[...] = _moved(columns[:, k], self.device.xp)
+                x[...] = moved(columns[:, k], self.device.xp)
                 self._enqueue(x, y, 1.0, 0.0)
-                found[:, k] = _moved(y, xp)
+                found[:, k] = moved(y, xp)
             return restore(found)
 
     def dot(self, x: Any) -> Any:
@@ -442,6 +451,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         self._pairs.clear()
         self._factors.clear()
         self._buffers.clear()
+        self._kept.clear()
         self._format = None
         self.__dict__.pop("_ordered", None)
         self.__dict__.pop("_diagonal", None)
@@ -476,7 +486,7 @@ def _factor(name: str, value: Any) -> float:
         raise TypeError(f"{name} is a real number, not {value!r}") from None
 
 
-def _moved(array: Array, xp: Any) -> Array:
+def moved(array: Array, xp: Any) -> Array:
     """An array on another array module, copied only where it has to move."""
     if array_module(array) is xp:
         return array
