@@ -5,7 +5,7 @@
 // the half `now` (0 or 1) and writes the other. Once the solver has stopped, kernels leave everything as it is.
 #include "grid_sums.cuh"
 
-// In `state`, as in spmvbench/solve/cg.py.
+// In `state`, as in spmvbench/solve/conjugate_gradients.py.
 constexpr int ACTIVE = 0;      // [2]: whether the solver goes on
 constexpr int MORE = 2;        // whether the loop's body is to run again
 constexpr int ITERATIONS = 3;  // that are done

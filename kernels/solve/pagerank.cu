@@ -3,7 +3,7 @@
 // leave give their rank to all. Ranks are of type V, sums in double precision.
 #include "grid_sums.cuh"
 
-// In `state`, as in spmvbench/solve/pagerank.py.
+// In `state`, as in spmvbench/solve/power_method.py.
 constexpr int ACTIVE = 0;      // whether the iteration goes on
 constexpr int MORE = 1;        // whether the loop's body is to run again
 constexpr int ITERATIONS = 2;  // that are done

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spmvbench.operators.choosing import Choice
-from spmvbench.operators.operator import Operator, operator
+from spmvbench.operators.linear_operator import Operator, operator
 from spmvbench.operators.recommendation import Recommendation, advise
 
 __all__ = ["Choice", "Operator", "Recommendation", "advise", "operator"]

@@ -16,7 +16,7 @@ from spmvbench.errors import SpmvbenchError
 from spmvbench.formats.arrays import Csr
 from spmvbench.operators import choosing
 from spmvbench.operators.choosing import MODEL, Candidate
-from spmvbench.operators.operator import Operator, build, opened_for, real_csr
+from spmvbench.operators.linear_operator import Operator, build, opened_for, real_csr
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from spmvbench.solve.cg import cg
+from spmvbench.solve.conjugate_gradients import cg
 from spmvbench.solve.iteration import Solution
-from spmvbench.solve.pagerank import pagerank
+from spmvbench.solve.power_method import pagerank
 
 __all__ = ["Solution", "cg", "pagerank"]

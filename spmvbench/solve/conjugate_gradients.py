@@ -11,7 +11,7 @@ from spmvbench.formats import Launch
 from spmvbench.formats.arrays import Array, array_module
 from spmvbench.formats.base import cbool, ctype
 from spmvbench.operators import Operator
-from spmvbench.operators.operator import moved
+from spmvbench.operators.linear_operator import moved
 from spmvbench.operators.vectors import given
 from spmvbench.solve.iteration import (
     BLOCK,
