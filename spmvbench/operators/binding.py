@@ -149,11 +149,12 @@ class CudaBinder(Binder):
 
     def scaled_add(self, product: Array, y: Array, *, keep: bool) -> Callable[[int, float, float], None]:
         factors = np.zeros((2, 1), y.dtype)  # each launch reads them anew
-        (step,) = self.device.compile([scaled_add(factors[0], product, factors[1], y, keep=keep)]).steps
+        steps = self.device.compile([scaled_add(factors[0], product, factors[1], y, keep=keep)]).steps
 
         def run(stream: int, alpha: float, beta: float) -> None:
             factors[0, 0], factors[1, 0] = alpha, beta
-            step(stream)
+            for step in steps:  # none for a y without elements
+                step(stream)
 
         return run
 

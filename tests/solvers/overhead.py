@@ -125,6 +125,7 @@ def solved(matrix, iterations=200):
         lambda: cupyx.scipy.sparse.linalg.cg(op, b, **limits),
         lambda: spmvbench.solve.cg(op, b, **limits),
     )
+    assert len(works[2]().residuals) == iterations + 1, "the iteration ended early"
     times = []
     for work in works:
         work()
