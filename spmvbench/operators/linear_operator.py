@@ -254,7 +254,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         cuda = self.device.xp.cuda
         stream = vectors.current_stream(x, self._ordinal)
         if stream is not None:
-            return cuda.ExternalStream(stream, self._ordinal)  # type: ignore[no-any-return]
+            return cuda.Stream.from_external(stream)  # type: ignore[no-any-return]
         return cuda.Device(self._ordinal)  # type: ignore[no-any-return]
 
     def check_vector(self, name: str, array: Array, size: int) -> None:
@@ -305,11 +305,10 @@ class Operator(LinearOperator):  # type: ignore[misc]
 
     def _local_x(self, x: Array) -> Array:
         """X on the operator's device, contiguous, aligned and of its type; copied where it is not."""
-        fits = x.dtype == self.dtype and x.flags.c_contiguous and self._is_aligned(x)
-        foreign = array_module(x) is not self.device.xp
-        if not foreign and fits:
+        here, fits = array_module(x) is self.device.xp, x.dtype == self.dtype
+        if here and fits and x.flags.c_contiguous and self._is_aligned(x):
             return x
-        if (not fits and not foreign) or x.dtype != self.dtype:
+        if here or not fits:  # else it has to move anyway
             self._warn(x)
         local = self._buffer("x", self._cols)
         local[...] = moved(x, self.device.xp)

@@ -40,12 +40,23 @@ def given(x: Any) -> tuple[Array, Restore]:
     return array, _as_it_is
 
 
-def current_stream(x: Any, ordinal: int) -> int | None:
-    """The stream that the library of x works on now, where that is not CuPy's: the handle of PyTorch's; else None."""
+class Stream:
+    """A stream of another library, by the CUDA stream protocol."""
+
+    def __init__(self, handle: int):
+        self._handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """Version of the protocol, and the handle."""
+        return 0, self._handle
+
+
+def current_stream(x: Any, ordinal: int) -> Stream | None:
+    """The stream that the library of x works on now, if that is not CuPy: PyTorch's for its tensors."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(x, torch.Tensor) or not x.is_cuda:
         return None
-    return int(torch.cuda.current_stream(ordinal).cuda_stream)
+    return Stream(int(torch.cuda.current_stream(ordinal).cuda_stream))
 
 
 def _as_it_is(y: Array) -> Array:
