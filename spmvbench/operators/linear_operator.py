@@ -133,7 +133,8 @@ class Operator(LinearOperator):  # type: ignore[misc]
         self._kept: dict[Any, Any] = {}
         self._adds = self._ordered.natural
         self._warned = False
-        # What the fast path of `matvec` looks at.
+        # What the fast path of `matvec` looks at; pairs of addresses that were found to be aligned and apart.
+        self._accepted: set[tuple[int, int]] = set()
         self._rows, self._cols = fmt.shape
         self._y_shape = (self._rows,)
         self._array: Any = _NoArray
@@ -204,28 +205,32 @@ class Operator(LinearOperator):  # type: ignore[misc]
         an `out` of another type or library, UsageError for beta without `out` and after `free`, DeviceFault if the
         device fails.
         """
-        if type(x) is self._array and alpha == 1.0 and beta == 0.0 and self._get_device() == self._ordinal:
-            if out is None and x.ndim == 1:
+        if type(x) is self._array and self._get_device() == self._ordinal:
+            if out is None and x.ndim == 1 and not beta:
                 out = self._array(self._y_shape, self.dtype)
-            if type(out) is self._array:
+            if (
+                type(out) is self._array
+                and x.size == self._cols
+                and out.size == self._rows
+                and x.dtype is self.dtype
+                and out.dtype is self.dtype
+                and x.ndim == 1
+                and out.ndim == 1
+                and x._c_contiguous
+                and out._c_contiguous
+            ):
                 key = (x.data.ptr, out.data.ptr)
-                bound = self._pairs.get(key)
-                if (
-                    bound is not None
-                    and x.size == self._cols
-                    and out.size == self._rows
-                    and x.dtype is self.dtype
-                    and out.dtype is self.dtype
-                    and x.ndim == 1
-                    and out.ndim == 1
-                    and x._c_contiguous
-                    and out._c_contiguous
-                ):
-                    self._pairs.used(key)
-                    try:
-                        bound.run(self._current(self._ordinal).ptr)
-                    except self._errors as error:
-                        raise DeviceFault(str(error)) from error
+                if alpha == 1.0 and beta == 0.0:
+                    bound = self._pairs.get(key)
+                    if bound is not None:
+                        self._pairs.used(key)
+                        try:
+                            bound.run(self._current(self._ordinal).ptr)
+                        except self._errors as error:
+                            raise DeviceFault(str(error)) from error
+                        return out
+                elif key in self._accepted and type(alpha) in (int, float) and type(beta) in (int, float):
+                    self._enqueue(x, out, alpha, beta)
                     return out
         return self._product(x, out, alpha, beta)
 
@@ -291,6 +296,10 @@ class Operator(LinearOperator):  # type: ignore[misc]
         if of_x is xp and (y is None or self._is_aligned(y)):
             local_y = xp.empty(self._rows, self.dtype) if y is None else y.reshape(self._rows)
             self._enqueue(local_x, local_y, alpha, beta)
+            if y is not None and local_x is not self._buffers.get("x"):
+                if len(self._accepted) >= 4 * self._pairs.most:
+                    self._accepted.clear()
+                self._accepted.add((self._binder.address(local_x), self._binder.address(local_y)))
             return local_y
         # y is in the other memory, or no kernel may write to its address.
         local_y = self._buffer("y", self._rows)
@@ -448,6 +457,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         """Give back the format's memory and that of `T`. Products raise UsageError from then on."""
         transposed, self._transposed = self._transposed, None
         self._pairs.clear()
+        self._accepted.clear()
         self._factors.clear()
         self._buffers.clear()
         self._kept.clear()

@@ -226,9 +226,17 @@ def test_the_fast_path_takes_bound_pairs_alone(cupy, gpu, a, monkeypatch):
     op.matvec(x, out=y)
     assert not slow
     op.matvec(x, out=cupy.empty(60))
-    op.matvec(x, out=y, alpha=2)
     op.matvec(x.get(), out=y.get())
-    assert len(slow) == 3
+    assert len(slow) == 2
+    expected = 2 * (a @ x.get()) + 3 * y.get()
+    op.matvec(x, out=y, alpha=2, beta=3)
+    assert len(slow) == 2
+    np.testing.assert_allclose(y, expected, rtol=1e-12)
+    with pytest.raises(TypeError, match="alpha is a real number"):
+        op.matvec(x, out=y, alpha=1j)
+    overlapping = cupy.empty(90)
+    with pytest.raises(ValueError, match="overlaps"):
+        op.matvec(overlapping[:60], out=overlapping[30:], alpha=2, beta=1)
     with pytest.raises(ValueError, match="shape"):
         op.matvec(x[:50], out=y)  # the address of a pair that is bound
     with pytest.raises(TypeError, match="float32"):
