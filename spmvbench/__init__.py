@@ -4,6 +4,8 @@
 >>> a = spmvbench.load("poisson2d:32")              # a scipy.sparse.csr_array
 >>> ell = spmvbench.formats.get("ell").from_csr(a)  # the matrix in another format
 >>> y = ell @ x                                     # on the device that holds it
+>>> op = spmvbench.operator(a, spmvs=10_000)        # for solvers: in the format that is advised for it
+>>> x, info, residuals = spmvbench.solve.cg(op, y)
 >>> rows = spmvbench.run(["pde:16", a], "csr-*,ell")  # measured: a pandas.DataFrame, a row a case
 >>> spmvbench.plot(rows, "profile")                 # a figure, in a notebook where it stands
 >>> spmvbench.report(rows, "out")                   # every figure and table on one HTML page
