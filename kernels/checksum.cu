@@ -1,8 +1,8 @@
 // 64 bits for each of several arrays that change with any byte of it: the sum of its words, each mixed with its place.
 #include "spmv.cuh"
 
-// SplitMix64 (Steele, Lea & Flood 2014). Every step has an inverse, so a change of one word always changes the sum; that
-// of two arrays is equal by chance alone, were they but two orders of the same words.
+// SplitMix64 (Steele, Lea & Flood 2014). Every step has an inverse, so a change of one word always changes the sum;
+// that of two arrays is equal by chance alone, were they but two orders of the same words.
 __device__ inline unsigned long long mixed(unsigned long long word, unsigned long long place) {
   word += place * 0x9e3779b97f4a7c15ull;
   word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9ull;

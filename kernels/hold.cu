@@ -1,4 +1,4 @@
-// Holds a queue back until the host lets go, so that what is enqueued behind it runs without launch latency.
+// Holds a queue back until the host lets go, so that what is enqueued after it runs without launch latency.
 #pragma once
 
 // release: mapped host memory; [0] is set by the host to let go, [1] is set here when the wait outlived `cycles`.

@@ -7,11 +7,12 @@ extern "C" __device__ void cudaGraphSetConditional(unsigned long long handle, un
 inline void cudaGraphSetConditional(unsigned long long, unsigned) {}
 #endif
 
-// One thread. more: not 0 where the body is to run again. turns: how often it has run, 0 before the first time and left 0
-// behind the last; a loop without end is left after `limit` of them.
-__global__ void repeat(unsigned long long handle, const int* __restrict__ more, int* __restrict__ turns, int limit) {
-  const int turn = *turns + 1;
-  const bool again = *more != 0 && turn < limit;
-  *turns = again ? turn : 0;
+// One thread. more: not 0 if the body is to run again. iterations: how often it has run, 0 before the first time and
+// left 0 after the last; a loop without end is left after `limit` of them.
+__global__ void repeat(unsigned long long handle, const int* __restrict__ more, int* __restrict__ iterations,
+                       int limit) {
+  const int done = *iterations + 1;
+  const bool again = *more != 0 && done < limit;
+  *iterations = again ? done : 0;
   cudaGraphSetConditional(handle, again);
 }

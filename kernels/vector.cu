@@ -1,16 +1,10 @@
-// Vectors without a matrix: zeroing y, permuting, and what the bench measures a device's floor and bandwidth with.
+// Vectors without a matrix: zeroing y, permuting, and kernels that measure launch overhead and bandwidth.
 #include "spmv.cuh"
-
-constexpr int ZEROS_EACH = 4;  // entries of a thread, a block's width apart; as in spmvbench/formats/base.py
+#include "zero.cuh"
 
 template <typename V>
 __global__ void zero_fill(V* __restrict__ y, int n) {
-  const long long first = static_cast<long long>(blockIdx.x) * blockDim.x * ZEROS_EACH + threadIdx.x;
-#pragma unroll
-  for (int u = 0; u < ZEROS_EACH; ++u) {
-    const long long i = first + u * static_cast<long long>(blockDim.x);
-    if (i < n) y[i] = V(0);
-  }
+  set_zero(y, n);
 }
 
 template <typename V, typename I>
@@ -32,8 +26,8 @@ __global__ void reflect(V* __restrict__ x, V total, long long n) {
   if (i < n) x[i] = total - x[i];
 }
 
-// Reads everything and writes nothing: the ceiling of kernels that read far more than they write. What is read again and
-// again stays in L2 in part: the first `kept` elements are read as x is, the others as the matrix.
+// Reads everything and writes nothing: the ceiling of kernels that read far more than they write. What is read again
+// and again stays in L2 in part: the first `kept` elements are read as x is, the others as the matrix.
 template <typename V>
 __global__ void read(const V* __restrict__ from, V* __restrict__ never, long long kept, long long n) {
   const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
@@ -44,12 +38,12 @@ __global__ void read(const V* __restrict__ from, V* __restrict__ never, long lon
     sum.x += value.x;
     sum.y += value.y;
   }
-  // Never true of the zeros that the bench reads, but the compiler cannot know and must load.
+  // Never true of the zeros that the benchmark reads, but the compiler cannot know and must load.
   if (sum.x + sum.y != 0) never[0] = sum;
 }
 
-// Reads x at random places, 8 of them under way in a thread, and writes nothing. RUN neighbouring lanes read neighbours,
-// from a multiple of RUN on. x holds a power of two of zeros.
+// Reads x at random places, 8 of them in flight in a thread, and writes nothing. RUN neighbouring lanes read
+// neighbours, from a multiple of RUN on. x holds a power of two of zeros.
 template <typename V, int RUN>
 __global__ void gather_random(const V* __restrict__ x, unsigned mask, int rounds, V* __restrict__ never) {
   unsigned state = static_cast<unsigned>(global_thread() / RUN) * 2654435761u + 1u;

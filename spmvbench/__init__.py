@@ -1,4 +1,4 @@
-"""spmvbench: sparse matrix-vector multiplication formats on GPUs, run and judged by one core.
+"""spmvbench: benchmark of sparse matrix-vector multiplication (SpMV) formats on GPUs.
 
 >>> import spmvbench
 >>> a = spmvbench.load("poisson2d:32")              # a scipy.sparse.csr_array
@@ -6,8 +6,8 @@
 >>> y = ell @ x                                     # on the device that holds it
 >>> op = spmvbench.operator(a, spmvs=10_000)        # for solvers: in the format that is advised for it
 >>> x, info, residuals = spmvbench.solve.cg(op, y)
->>> rows = spmvbench.run(["pde:16", a], "csr-*,ell")  # measured: a pandas.DataFrame, a row a case
->>> spmvbench.plot(rows, "profile")                 # a figure, in a notebook where it stands
+>>> rows = spmvbench.run(["pde:16", a], "csr-*,ell")  # a pandas.DataFrame, one row per case
+>>> spmvbench.plot(rows, "profile")                 # a figure, shown inline in a notebook
 >>> spmvbench.report(rows, "out")                   # every figure and table on one HTML page
 """
 

@@ -25,7 +25,7 @@ _SESSION = re.compile("[0-9a-f]{16}")  # the names of folders that `common` shar
 
 
 def _shipped(folder: str) -> Path:
-    """`kernels` and `configs` stand inside the package in a wheel and beside it in a checkout."""
+    """The folder `kernels` or `configs`: inside the package in a wheel, next to it in a checkout."""
     inside = _PACKAGE / folder
     return inside if inside.is_dir() else _PACKAGE.parent / folder
 

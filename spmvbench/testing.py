@@ -258,7 +258,7 @@ def _checked(spec: str, op: str, a: formats.Csr, device: Device, seed: int, *, g
         program = device.compile(fmt.launches(x, y))
         verdict = run_and_judge(fmt, program, device, x, y, references)
         assert verdict.right, f"{spec}: {verdict} ({op})"
-        assert guards.trespassed() == [], f"{spec} writes beside its arrays"
+        assert guards.overwritten() == [], f"{spec} writes beside its arrays"
         return verdict.ratio
 
     ratio = worst(shared, [*found.dense, found.dense[0], *found.sparse])

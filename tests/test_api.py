@@ -187,7 +187,7 @@ def test_plot_and_report_take_rows(rows, tmp_path):
         ("profil", {}, "did you mean profile"),
         ("survey", {}, "survey has several figures"),
         ("survey-lessons", {}, "tables and no picture"),
-        ("profile", {}, "only right rows are of the emulated device"),
+        ("profile", {}, "only verified rows are of the emulated device"),
         ("bytes", {"baseline": "elll"}, "did you mean ell"),
         ("bytes", {"published": ["survey"]}, "survey"),
     ],
@@ -200,5 +200,5 @@ def test_plot_says_what_is_wrong(rows, name, options, said):
 def test_report_of_rows_without_a_run_asks_where_to(rows):
     bare = rows.copy()
     bare.attrs.clear()
-    with pytest.raises(ValueError, match="say where to write"):
+    with pytest.raises(ValueError, match="give out, a folder"):
         spmvbench.report(bare)

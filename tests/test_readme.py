@@ -148,29 +148,3 @@ class TestGlossary:
     def test_pages_link_terms_and_each_once(self, page):
         linked = re.findall(r"glossary\.md#([\w-]+)", read(page))
         assert linked and len(linked) == len(set(linked))
-
-
-# Words that had a meaning in this project only, with what is said now.
-OLD = {
-    "behind best": "mean slowdown",
-    "two builds in pairs": "A/B comparison",
-    "handing in": "submitting",
-    "to hand in": "to submit",
-    "whole numbers": "integers",
-    "second roof": "gather bound",
-    "out of reach": "excluded as too slow",
-    "price of being wrong": "regret",
-    "blamed": "marked failed",
-    "trespass": "write out of bounds",
-    "foretell": "predict",
-}
-PLAIN = ["README.md", "CONTRIBUTING.md"] + [
-    f"docs/{name}.md"
-    for name in ("commands", "glossary", "matrices", "measuring", "operations", "results", "submitting")
-]
-
-
-@pytest.mark.parametrize("page", PLAIN)
-def test_pages_use_the_words_of_the_field(page):
-    text = " ".join(read(page).lower().split())
-    assert {word: better for word, better in OLD.items() if word in text} == {}

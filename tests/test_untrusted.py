@@ -17,7 +17,15 @@ from spmvbench import untrusted
 from spmvbench.cli import terminal
 from spmvbench.errors import SpmvbenchError
 from spmvbench.rows import store
-from spmvbench.rows.schema import COLUMNS, MATRIX_COLUMNS, STATUSES, arrow_schema, blank_row, current_metadata, unfit
+from spmvbench.rows.schema import (
+    COLUMNS,
+    MATRIX_COLUMNS,
+    STATUSES,
+    arrow_schema,
+    blank_row,
+    current_metadata,
+    invalid_rows,
+)
 
 PUBLISHED = Path(__file__).parents[1] / "results/published"
 STEERING = "\x1b]0;owned\x07\x1b[2J\u202egnp.exe\u200b\x9b31m\r\x00"
@@ -137,8 +145,8 @@ MISFITS = [
     ({"mode": "tepid"}, "mode is 'tepid'"),
     ({"device": "tpu"}, "device is 'tpu'"),
     ({"name": "n" * 200_000}, "name has more than 1,000 characters"),
-    ({"t_kernels": "no JSON"}, "t_kernels is no JSON"),
-    ({"t_kernels": "[" * 100_000}, "t_kernels is no JSON"),
+    ({"t_kernels": "no JSON"}, "t_kernels is not JSON"),
+    ({"t_kernels": "[" * 100_000}, "t_kernels is not JSON"),
     ({"t_kernels": "[1]"}, "t_kernels is JSON of another shape"),
     ({"t_kernels": '{"a": "b"}'}, "t_kernels is JSON of another shape"),
     ({"t_kernels": '{"a": Infinity}'}, "t_kernels is JSON of another shape"),
@@ -146,7 +154,7 @@ MISFITS = [
     ({"params": '{"a": [1]}'}, "params is JSON of another shape"),
     ({"detail": '{"tile_share": 1, "nnz_share": {}}'}, "detail is JSON of another shape"),
     ({"detail": '{"level_seconds": [1]}'}, "detail is JSON of another shape"),
-    ({"samples": [1.0, math.nan]}, "samples holds what is no number, negative or infinite"),
+    ({"samples": [1.0, math.nan]}, "samples holds a value that is NaN, negative or infinite"),
     ({"started_at": "yesterday"}, "started_at is 'yesterday'"),
 ]
 
@@ -166,7 +174,7 @@ def test_a_row_that_cannot_be_is_left_out_counted_and_named(tmp_path, capsys, co
 @pytest.mark.parametrize("status", STATUSES)
 def test_every_status_fits(status):
     table = pa.Table.from_pylist([row("a", status=status, error_ratio=math.inf)], schema=arrow_schema())
-    assert unfit(table) == {}
+    assert invalid_rows(table) == {}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-// CSR with rows padded to a multiple of STEP entries: one thread a row, STEP entries in flight.
+// CSR with rows padded to a multiple of STEP entries: one thread per row, STEP entries in flight.
 #include "spmv.cuh"
 
 template <typename V, typename I, int STEP>

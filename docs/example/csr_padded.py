@@ -15,9 +15,9 @@ KERNEL = str(Path(__file__).with_name("csr_padded.cu"))  # in kernels/csr/ the n
 
 @register
 class CsrPadded(Format):
-    """CSR, every row padded to a multiple of `step` entries, so that a thread's loop needs no remainder.
+    """CSR, every row padded to a multiple of `step` entries, so that the loop of a thread has no remainder.
 
-    One thread a row. Padding holds the column -1, which no entry has: a stored zero stays an entry.
+    One thread per row. Padding holds the column -1, which no entry has: a stored zero stays an entry.
     """
 
     key = "csr-padded"
@@ -26,7 +26,7 @@ class CsrPadded(Format):
 
     step = Parameter(4, "entries that a thread loads before it adds", choices=(1, 2, 4, 8))
 
-    row_ptr: Array  # (rows + 1,), int32, or int64 where the padded length needs it
+    row_ptr: Array  # (rows + 1,), int32, or int64 if the padded length needs it
     columns: Array  # (padded length,), int32; -1 is padding
     values: Array  # (padded length,)
 

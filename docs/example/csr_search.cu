@@ -1,4 +1,4 @@
-// CSR times a sparse x: one thread a row, every entry's column sought among the places of x.
+// CSR times a sparse x: one thread per row; each entry searches its column among the indices of x.
 #include "spmv.cuh"
 
 template <typename V, typename I>

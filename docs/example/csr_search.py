@@ -1,4 +1,4 @@
-"""CSR for a sparse x: every entry looks its column up among the places of x."""
+"""CSR for a sparse x: every entry searches its column among the indices of x."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KERNEL = str(Path(__file__).with_name("csr_search.cu"))
 
 @register
 class CsrSearch(CsrArrays):
-    """Plain CSR, one thread a row; each entry is sought among the places of x by bisection."""
+    """Plain CSR, one thread per row; each entry searches its column among the indices of x by bisection."""
 
     key = "csr-search"
     op = "spmspv"

@@ -1,4 +1,4 @@
-"""What a new format has to pass: spmvbench.testing holds the hard matrices and the checks."""
+"""Tests of a new format: spmvbench.testing has the hard matrices and the checks."""
 
 import numpy as np
 import pytest

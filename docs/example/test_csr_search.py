@@ -1,4 +1,4 @@
-"""A format for a sparse x passes the same checks: they ask its operation for x and the right answers."""
+"""Tests of a format for a sparse x: the checks get x and the reference results from its operation."""
 
 import numpy as np
 import pytest

@@ -5,7 +5,7 @@
 #include "search.cuh"
 #include "bfs.cuh"
 
-// A frontier, one of three that take turns: while one is expanded, the next is made and the one after that cleared.
+// A frontier, one of three that alternate: while one is expanded, the next is made and the one after that cleared.
 // sizes: its quads in the low half, its vertices in the high half. notes: four numbers each, as below.
 constexpr int FRONTIERS = 3;
 constexpr int NOTES = 4;
@@ -56,14 +56,14 @@ __global__ void bfs_start(const int* __restrict__ source, const int* __restrict_
 }
 
 // Level after level by one block, from a frontier of at most `enter` quads until one has none or too many. room: what
-// shared memory holds. KEPT: visited bits lie in shared memory meanwhile.
+// shared memory holds. KEPT: visited bits are in shared memory meanwhile.
 template <bool KEPT>
 __global__ void __launch_bounds__(SMALL_BLOCK)
     bfs_small(int words, int enter, int room, const int* __restrict__ quad_ptr, const int4* __restrict__ neighbours,
               unsigned* visited, int* __restrict__ levels, const int* __restrict__ queue,
               unsigned long long* __restrict__ sizes, int* __restrict__ notes) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  __shared__ int tail[3];  // of the frontier that is made, in turns: the next one's is cleared meanwhile
+  __shared__ int tail[3];  // of the frontier that is made, alternating: the next one's is cleared at the same time
   __shared__ int all_found;
   const unsigned long long size = sizes[0];
   int count = quads_in(size);
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
   __syncthreads();
 
   int found_vertices = 0;
-  int turn = 0, before = 0;
+  int iteration = 0, before = 0;
   do {
     ++level;
     for (int first = 0; first < count; first += SMALL_BLOCK) {
@@ -107,19 +107,19 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
       found_vertices += __popc(found.which);
       const int through = group_scan<WARP>(found.quads);
       int at = 0;
-      if (lane_id() == WARP - 1) at = atomicAdd(&tail[turn], through);
+      if (lane_id() == WARP - 1) at = atomicAdd(&tail[iteration], through);
       at = __shfl_sync(FULL_MASK, at, WARP - 1);
       if (at > room) continue;  // too many: they are not listed here
       list(found, at + through - found.quads, [=](int place, int quad) {
         if (place < room) there[place] = quad;
       });
     }
-    const int after = (turn + 1) % 3;
+    const int after = (iteration + 1) % 3;
     if (threadIdx.x == 0) tail[after] = 0;
     __syncthreads();
     before = count;
-    count = tail[turn];
-    turn = after;
+    count = tail[iteration];
+    iteration = after;
     int* const swapped = here;
     here = there;
     there = swapped;
@@ -141,21 +141,21 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
   }
 }
 
-// One level by all blocks: a frontier makes the one behind it, or where it is not listed the same, listed. turn: of the
-// loop's body; it tells which frontier, and which half of the queue. PULL: vertices without a level may look for a
+// One level by all blocks: a frontier makes the one after it, or where it is not listed the same, listed. iteration: of
+// the loop's body; it gives which frontier, and which half of the queue. PULL: vertices without a level may look for a
 // neighbour that has one, where that pays.
 template <bool PULL, int SEEN>
 __global__ void __launch_bounds__(LARGE_BLOCK)
-    bfs_level(int turn, int vertices, int scanned, int words, int all_quads, const int* __restrict__ quad_ptr,
+    bfs_level(int iteration, int vertices, int scanned, int words, int all_quads, const int* __restrict__ quad_ptr,
               const int4* __restrict__ neighbours, const int* __restrict__ in_ptr,
               const int4* __restrict__ in_neighbours, unsigned* visited, int* __restrict__ levels,
               int* __restrict__ queue, long long queue_room, unsigned long long* __restrict__ sizes,
               int* __restrict__ notes) {
   constexpr int WARPS = LARGE_BLOCK / WARP;
-  const int now = turn % FRONTIERS, following = (turn + 1) % FRONTIERS;
-  const int* const from = queue + turn % 2 * queue_room;
-  int* const to = queue + (1 - turn % 2) * queue_room;
-  // All that the first steps need is on its way at once, whatever they will be.
+  const int now = iteration % FRONTIERS, following = (iteration + 1) % FRONTIERS;
+  const int* const from = queue + iteration % 2 * queue_room;
+  int* const to = queue + (1 - iteration % 2) * queue_room;
+  // All loads for the first steps are issued at once, whatever the steps will be.
   long long i = global_thread();
   int quad = i < queue_room ? from[i] : 0;
   const unsigned long long size = sizes[now];
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
   const int level_now = of[LEVEL], current = of[CURRENT], rest_before = of[REST], listed = of[LISTED];
   const int quads = quads_in(size);
   const bool last = blockIdx.x == 0 && threadIdx.x == 0;  // writes what is one number
-  if (last) sizes[(turn + 2) % FRONTIERS] = 0;
+  if (last) sizes[(iteration + 2) % FRONTIERS] = 0;
   if (quads == 0) return;
   const int rest = rest_before - vertices_in(size);
   const bool pull = PULL && (listed == BY_BITS || pull_pays(quads, rest, all_quads));
@@ -278,11 +278,11 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
   }
 }
 
-// Notes the levels that were done: of frontier 0 by one block, or of the one that `turn` made; -2 is the start.
-__global__ void bfs_note(int turn, const unsigned long long* __restrict__ sizes, const int* __restrict__ notes,
+// Notes the levels that were done: of frontier 0 by one block, or of the one that `iteration` made; -2 is the start.
+__global__ void bfs_note(int iteration, const unsigned long long* __restrict__ sizes, const int* __restrict__ notes,
                          long long* __restrict__ trace, int capacity, int* __restrict__ noted) {
-  if (turn >= 0 && quads_in(sizes[turn % FRONTIERS]) == 0) return;
-  const int* const of = notes + (turn < 0 ? 0 : NOTES * ((turn + 1) % FRONTIERS));
-  const int kernel = turn == -2 ? 0 : turn >= 0 && of[LISTED] == BY_BITS ? 3 : 1;
-  note_levels(turn == -2 ? 0 : of[LEVEL], kernel, trace, capacity, noted);
+  if (iteration >= 0 && quads_in(sizes[iteration % FRONTIERS]) == 0) return;
+  const int* const of = notes + (iteration < 0 ? 0 : NOTES * ((iteration + 1) % FRONTIERS));
+  const int kernel = iteration == -2 ? 0 : iteration >= 0 && of[LISTED] == BY_BITS ? 3 : 1;
+  note_levels(iteration == -2 ? 0 : of[LEVEL], kernel, trace, capacity, noted);
 }

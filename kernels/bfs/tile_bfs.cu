@@ -1,13 +1,13 @@
-// TileBFS (Ji et al., ICPP 2022): breadth-first search over tiles of bits; the sparsest lie apart, as quads of
-// neighbours. A chunk is four tiles side by side. The words of a row of a chunk are its item: masks[4 * item ..],
-// item = chunk * NT + row. What comes in (in_*) is stored apart where it is not what goes out.
+// TileBFS (Ji et al., ICPP 2022): breadth-first search over tiles of bits; the sparsest are stored separately, as quads
+// of neighbours. A chunk is four tiles side by side. The words of a row of a chunk are its item: masks[4 * item ..],
+// item = chunk * NT + row. What comes in (in_*) is stored separately where it is not what goes out.
 //
-// Bits are three arrays of `words`: of visited vertices; then two that take turns, with those of the frontier, once it
+// Bits are three arrays of `words`: of visited vertices; then two that alternate, with those of the frontier, once it
 // is SETTLED, and with what is found. rows: of each row of tiles its first chunk, how many it has, and the bits, in two
 // words, of the vertices that have quads.
 #include "bfs.cuh"
 
-// A frontier, one of three that take turns: while one is expanded, the next is made and the one after that cleared.
+// A frontier, one of three that alternate: while one is expanded, the next is made and the one after that cleared.
 constexpr int FRONTIERS = 3;
 constexpr int NUMBERS = 8;  // of each frontier:
 constexpr int SIZE = 0;     // vertices
@@ -16,7 +16,8 @@ constexpr int QUADS = 2;    // of its vertices
 constexpr int LEVEL = 3;    // of its vertices
 constexpr int REST = 4;     // vertices with neighbours in no earlier frontier
 constexpr int PULLED = 5;   // whether the level before was pulled
-constexpr int SETTLED = 6;  // whether the frontier's bits are set and its entries listed; else levels alone tell it
+constexpr int SETTLED =
+    6;  // whether the frontier's bits are set and its entries listed; else it is known by levels alone
 
 constexpr int CHUNK = 4;
 
@@ -153,7 +154,7 @@ struct Reached {
 };
 
 // Level after level by one block, with Push-CSC, from a frontier of at most `enter` entries for as long as that is the
-// rule and entries are not too many. room: what shared memory holds. KEPT: visited bits lie in shared memory meanwhile.
+// rule and entries are not too many. room: what shared memory holds. KEPT: visited bits are in shared memory meanwhile.
 template <int NT, bool KEPT>
 __global__ void __launch_bounds__(SMALL_BLOCK)
     tile_bfs_small(int vertices, int words, int most, int enter, int room, const int4* __restrict__ rows,
@@ -164,7 +165,7 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
   using Wide = typename Bits<NT>::Wide;
   constexpr int ALONE = 32;  // entries that a lane lists by itself
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  __shared__ int tail[3], sizes[3];  // of the frontier that is made, in turns; the next one's are cleared
+  __shared__ int tail[3], sizes[3];  // of the frontier that is made, alternating; the next one's are cleared
   int count = numbers[ENTRIES], size = numbers[SIZE], level = numbers[LEVEL];
   int rest = numbers[REST] - size;
   if (size == 0 || count > enter || !numbers[SETTLED]) return;
@@ -181,7 +182,7 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
   for (int i = threadIdx.x; i < count; i += SMALL_BLOCK) here[i] = queue[i];
   __syncthreads();
 
-  int turn = 0, before = 0;
+  int iteration = 0, before = 0;
   do {
     ++level;
     for (int first = 0; first < count; first += SMALL_BLOCK) {
@@ -224,8 +225,8 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
       if (!__any_sync(FULL_MASK, my_size > 0)) continue;
       const int through = group_scan<WARP>(my_entries), size_of_warp = group_sum<WARP>(my_size);
       int at = 0;
-      if (lane_id() == WARP - 1) at = atomicAdd(&tail[turn], through);
-      if (lane_id() == 0) atomicAdd(&sizes[turn], size_of_warp);
+      if (lane_id() == WARP - 1) at = atomicAdd(&tail[iteration], through);
+      if (lane_id() == 0) atomicAdd(&sizes[iteration], size_of_warp);
       at = __shfl_sync(FULL_MASK, at, WARP - 1);
       if (at > room) continue;  // too many: they are not listed here
       at += through - my_entries;
@@ -264,13 +265,13 @@ __global__ void __launch_bounds__(SMALL_BLOCK)
         }
       }
     }
-    const int after = (turn + 1) % 3;
+    const int after = (iteration + 1) % 3;
     if (threadIdx.x == 0) tail[after] = sizes[after] = 0;
     __syncthreads();
     before = count;
-    count = tail[turn], size = sizes[turn];
+    count = tail[iteration], size = sizes[iteration];
     rest -= size;
-    turn = after;
+    iteration = after;
     int* const swapped = here;
     here = there;
     there = swapped;
@@ -309,51 +310,60 @@ __device__ __forceinline__ void unite_run(int chunk, typename Bits<NT>::Word (&w
   }
 }
 
-// Sets the bits of what a frontier reaches and is not visited. turn: of the loop's body; it tells which frontier, and
-// which half of the queue and of the bits. A piece is some chunks of a row of tiles.
+// The arcs that come in: pieces of rows of tiles, tiles as in BitTiles, and quads of the extracted entries.
+template <typename Word>
+struct Incoming {
+  const int* piece_row;
+  const int* piece_ptr;
+  const int4* cols;
+  const Word* masks;
+  const int* quad_ptr;
+  const int4* neighbours;
+};
+
+// Sets the bits of what a frontier reaches and is not visited. iteration: of the loop's body; it gives which frontier,
+// and which half of the queue and of the bits. A piece is some chunks of a row of tiles.
 template <int NT>
 __global__ void __launch_bounds__(LARGE_BLOCK)
-    tile_bfs_expand(int turn, int vertices, int words, int most, int pieces, int all_quads,
-                    const int* __restrict__ piece_row, const int* __restrict__ piece_ptr,
-                    const int4* __restrict__ in_cols, const typename Bits<NT>::Word* __restrict__ in_masks,
-                    const int* __restrict__ in_ptr, const int4* __restrict__ in_neighbours,
-                    const int4* __restrict__ tile_cols, const typename Bits<NT>::Word* __restrict__ masks,
-                    const int4* __restrict__ neighbours, unsigned* bits, const int* __restrict__ queue,
-                    long long queue_room, const int* __restrict__ numbers) {
+    tile_bfs_expand(int iteration, int vertices, int words, int most, int pieces, int all_quads,
+                    const Incoming<typename Bits<NT>::Word> in, const int4* __restrict__ tile_cols,
+                    const typename Bits<NT>::Word* __restrict__ masks, const int4* __restrict__ neighbours,
+                    unsigned* bits, const int* __restrict__ queue, long long queue_room,
+                    const int* __restrict__ numbers) {
   using Word = typename Bits<NT>::Word;
   using Wide = typename Bits<NT>::Wide;
-  // All that the first steps need is on its way at once, whatever they will be.
-  const int* const from = queue + turn % 2 * queue_room;
+  // All loads for the first steps are issued at once, whatever the steps will be.
+  const int* const from = queue + iteration % 2 * queue_room;
   const long long at = global_thread();
   int entry = at < queue_room ? from[at] : 0;
-  const int* const of = numbers + NUMBERS * (turn % FRONTIERS);
+  const int* const of = numbers + NUMBERS * (iteration % FRONTIERS);
   const int size = of[SIZE], entries = of[ENTRIES], quads = of[QUADS], rest = of[REST] - size;
   const bool pulled = of[PULLED], settled = of[SETTLED];
   if (size == 0) return;
   const Kernel kernel = chosen(most, pulled, size, rest, vertices);
   if (kernel != PULL_CSC && !settled) return;
   const unsigned* const visited = bits;
-  const unsigned* const frontier = bits + static_cast<long long>(1 + turn % 2) * words;
-  unsigned* const found = bits + static_cast<long long>(2 - turn % 2) * words;
+  const unsigned* const frontier = bits + static_cast<long long>(1 + iteration % 2) * words;
+  unsigned* const found = bits + static_cast<long long>(2 - iteration % 2) * words;
   const bool may_pull = all_quads > 0 && kernel != PUSH_CSC;
   const bool pull = may_pull && (kernel == PULL_CSC || pull_pays(quads, rest, all_quads));
   const int warps = gridDim.x * (LARGE_BLOCK / WARP);
   const int warp = blockIdx.x * (LARGE_BLOCK / WARP) + threadIdx.x / WARP;
 
   if (kernel != PUSH_CSC) {
-    // A lane a row of the tiles: Push-CSR looks for the frontier in it, Pull-CSC for any visited vertex. Before that, a
-    // lane a chunk, to leave out those whose columns hold nothing that is wanted.
+    // A lane per row of the tiles: Push-CSR looks for the frontier in it, Pull-CSC for any visited vertex. Before that,
+    // a lane per chunk, to leave out those whose columns hold nothing that is wanted.
     constexpr int ROWS = NT < WARP ? NT : WARP, PARTS = NT / ROWS;
     const unsigned* const wanted = kernel == PULL_CSC ? visited : frontier;
     for (int i = warp; i < pieces * PARTS; i += warps) {
       const int piece = i / PARTS, row = i % PARTS * ROWS + lane_id();
-      const int first_vertex = __ldg(piece_row + piece) * NT + i % PARTS * ROWS, vertex = first_vertex + lane_id();
+      const int first_vertex = __ldg(in.piece_row + piece) * NT + i % PARTS * ROWS, vertex = first_vertex + lane_id();
       const bool open = lane_id() < ROWS && vertex < vertices && !is_set(visited, vertex);
       if (!__any_sync(FULL_MASK, open)) continue;
-      const int first = __ldg(piece_ptr + piece), chunks = __ldg(piece_ptr + piece + 1) - first;
+      const int first = __ldg(in.piece_ptr + piece), chunks = __ldg(in.piece_ptr + piece + 1) - first;
       Word want[CHUNK] = {};
       if (lane_id() < chunks) {
-        const int4 cols = __ldg(in_cols + first + lane_id());
+        const int4 cols = __ldg(in.cols + first + lane_id());
         want[0] = Bits<NT>::get(wanted, cols.x), want[1] = Bits<NT>::get(wanted, cols.y);
         want[2] = Bits<NT>::get(wanted, cols.z), want[3] = Bits<NT>::get(wanted, cols.w);
       }
@@ -362,7 +372,7 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
       for (unsigned some = __ballot_sync(FULL_MASK, wants); some; some &= some - 1) {
         const int chunk = __ffs(some) - 1;
         Word mask[CHUNK] = {};
-        if (open && !hit) Bits<NT>::item(in_masks, static_cast<long long>(first + chunk) * NT + row, mask);
+        if (open && !hit) Bits<NT>::item(in.masks, static_cast<long long>(first + chunk) * NT + row, mask);
 #pragma unroll
         for (int e = 0; e < CHUNK; ++e) {
           const Word both = mask[e] & static_cast<Word>(__shfl_sync(FULL_MASK, static_cast<Wide>(want[e]), chunk));
@@ -379,8 +389,8 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
       const int vertex = 32 * w + lane_id();
       const bool open = vertex < vertices && !is_set(visited, vertex);
       if (!__any_sync(FULL_MASK, open)) continue;
-      const int begin = open ? __ldg(in_ptr + vertex) : 0, end = open ? __ldg(in_ptr + vertex + 1) : 0;
-      const unsigned hits = __ballot_sync(FULL_MASK, finds(open, begin, end, in_neighbours, visited));
+      const int begin = open ? __ldg(in.quad_ptr + vertex) : 0, end = open ? __ldg(in.quad_ptr + vertex + 1) : 0;
+      const unsigned hits = __ballot_sync(FULL_MASK, finds(open, begin, end, in.neighbours, visited));
       if (hits && lane_id() == 0) atomicOr(found + w, hits);
     }
   } else if (kernel != PULL_CSC) {
@@ -390,7 +400,7 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
       int block[CHUNK] = {};
       Word fresh[CHUNK] = {};
       int chunk = -1 - lane_id();
-      if (i < entries && (entry < 0 || kernel == PUSH_CSC)) {  // items have had their turn in Push-CSR
+      if (i < entries && (entry < 0 || kernel == PUSH_CSC)) {  // items were done by Push-CSR
         if (entry >= 0) chunk = entry / NT;
         const Reached<NT> reached(entry, tile_cols, masks, neighbours);
 #pragma unroll
@@ -410,25 +420,25 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
 }
 
 // Makes a frontier of the bits that were found: levels, visited bits, its size, and its entries where the next level
-// may want them. Of a frontier that is told by levels alone, bits and entries are made, and no more.
+// may want them. Of a frontier that is known by levels alone, bits and entries are made, and no more.
 template <int NT>
 __global__ void __launch_bounds__(LARGE_BLOCK)
-    tile_bfs_settle(int turn, int vertices, int words, int most, const int4* __restrict__ rows,
+    tile_bfs_settle(int iteration, int vertices, int words, int most, const int4* __restrict__ rows,
                     const int* __restrict__ quad_ptr, unsigned* __restrict__ bits, int* __restrict__ levels,
                     int* __restrict__ queue, long long queue_room, int* __restrict__ numbers) {
   constexpr int WARPS = LARGE_BLOCK / WARP;
   __shared__ int3 totals[2][WARPS];
   __shared__ int from, found_in_block;
   const int warp = threadIdx.x / WARP;
-  unsigned* const frontier = bits + static_cast<long long>(1 + turn % 2) * words;
-  unsigned* const found = bits + static_cast<long long>(2 - turn % 2) * words;
-  int* const queued = queue + (1 - turn % 2) * queue_room;
-  // All that the first steps need is on its way at once, whatever they will be.
+  unsigned* const frontier = bits + static_cast<long long>(1 + iteration % 2) * words;
+  unsigned* const found = bits + static_cast<long long>(2 - iteration % 2) * words;
+  int* const queued = queue + (1 - iteration % 2) * queue_room;
+  // All loads for the first steps are issued at once, whatever the steps will be.
   int w = blockIdx.x * WARPS + warp;
   unsigned fresh = w < words ? found[w] : 0u;
-  const int* const of = numbers + NUMBERS * (turn % FRONTIERS);
-  int* const to = numbers + NUMBERS * ((turn + 1) % FRONTIERS);
-  int* const clear = numbers + NUMBERS * ((turn + 2) % FRONTIERS);
+  const int* const of = numbers + NUMBERS * (iteration % FRONTIERS);
+  int* const to = numbers + NUMBERS * ((iteration + 1) % FRONTIERS);
+  int* const clear = numbers + NUMBERS * ((iteration + 2) % FRONTIERS);
   const int size = of[SIZE], level = of[LEVEL], rest = of[REST] - size;
   const bool was_pulled = of[PULLED], settled = of[SETTLED];
   const bool last = blockIdx.x == 0 && threadIdx.x == 0;
@@ -491,7 +501,7 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
     if (threadIdx.x == 2 * WARP) atomicAdd(to + QUADS, total.z);
     __syncthreads();
     if (fresh == 0) continue;
-    // Items of one chunk beside one another: their words go to the same four blocks, and are united on the way.
+    // Items of one chunk next to each other: their words go to the same four blocks, and are united on the way.
     const int begin = from + before, all_items = __shfl_sync(FULL_MASK, items_through, WARP - 1);
     const int most_items = NT < WARP ? 0 : all_items / vertices_of_warp;  // of each: they share a row of tiles
     if (NT >= WARP && (most_items <= WARP || vertices_of_warp >= WARP / 2)) {
@@ -510,14 +520,14 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
   }
 }
 
-// Notes the levels that were done: of frontier 0 by one block, or of the one that `turn` made; -2 is the start.
-__global__ void tile_bfs_note(int turn, int vertices, int most, const int* __restrict__ numbers,
+// Notes the levels that were done: of frontier 0 by one block, or of the one that `iteration` made; -2 is the start.
+__global__ void tile_bfs_note(int iteration, int vertices, int most, const int* __restrict__ numbers,
                               long long* __restrict__ trace, int capacity, int* __restrict__ noted) {
-  const int* const of = numbers + NUMBERS * (max(turn, 0) % FRONTIERS);
-  if (turn >= 0 && of[SIZE] == 0) return;
-  const int level = turn < 0 ? of[LEVEL] : numbers[NUMBERS * ((turn + 1) % FRONTIERS) + LEVEL];
-  const int kernel = turn == -2   ? 0
-                     : turn == -1 ? PUSH_CSC
-                                  : chosen(most, of[PULLED], of[SIZE], of[REST] - of[SIZE], vertices);
-  note_levels(turn == -2 ? 0 : level, kernel, trace, capacity, noted);
+  const int* const of = numbers + NUMBERS * (max(iteration, 0) % FRONTIERS);
+  if (iteration >= 0 && of[SIZE] == 0) return;
+  const int level = iteration < 0 ? of[LEVEL] : numbers[NUMBERS * ((iteration + 1) % FRONTIERS) + LEVEL];
+  const int kernel = iteration == -2   ? 0
+                     : iteration == -1 ? PUSH_CSC
+                                       : chosen(most, of[PULLED], of[SIZE], of[REST] - of[SIZE], vertices);
+  note_levels(iteration == -2 ? 0 : level, kernel, trace, capacity, noted);
 }

@@ -1,9 +1,9 @@
-// Rows in blocks whose y lies in shared memory: a block sweeps the columns in order, so that neighbouring lanes read
+// Rows in blocks whose y is in shared memory: a block sweeps the columns in order, so that neighbouring lanes read
 // neighbouring places of x, and adds its products up there; see spmvbench/formats/cache_blocking/column_sweep.py.
+#include "column_sweep.cuh"
 #include "spmv.cuh"
 
 constexpr unsigned CONTINUED = 0x80000000u;  // in row_start: the block's first row began in the block before
-constexpr unsigned PADDING = 0xffffu;        // as the row of a place: no entry
 
 // y = 0 at the rows that several blocks share.
 template <typename V>
@@ -14,7 +14,7 @@ __global__ void zero_continued(int blocks, const unsigned* __restrict__ row_star
   if (start & CONTINUED && (i == 0 || row_start[i - 1] != start)) y[start & ~CONTINUED] = V(0);
 }
 
-// CHUNKS chunks of a warp, on their way from memory: a place is the entry's row in the block and the low half of its
+// CHUNKS chunks of a warp, in flight: a place is the entry's row in the block and the low half of its
 // column, the high half is the chunk's.
 template <typename V, int CHUNKS>
 struct Chunks {
@@ -42,7 +42,7 @@ struct Chunks {
 
 // `parts` thread blocks share a row block, each a stretch of its columns; ADD: they add what they have to y.
 template <typename V, int CHUNKS, bool ADD>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(THREADS)
     column_sweep(int parts, const unsigned* __restrict__ row_start, const int* __restrict__ chunk_start,
                  const unsigned short* __restrict__ panels, const unsigned* __restrict__ places,
                  const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {

@@ -1,10 +1,13 @@
-// EHYB: a block copies the x of its partition, the window, into shared memory and multiplies the partition's slices from
-// there; what lies outside of windows stands in extra rows. Step k of a slice's lane l is at 32 * (slice_ptr[slice] + k) + l.
+// EHYB: a block copies the x of its partition, the window, into shared memory and multiplies the partition's slices
+// from there; entries outside of windows are in extra rows. Step k of a slice's lane l is at 32 * (slice_ptr[slice] +
+// k) + l.
 #include "spmv.cuh"
+
+constexpr int THREADS = 1024;  // of a block
 
 constexpr int BATCH = 8;  // entries of a lane that are loaded before the first is used
 
-// Entries of a slice's rows. Behind its end they are zeros that point to the window's zero.
+// Entries of a slice's rows. After its end they are zeros that point to the window's zero.
 template <typename V>
 struct Batch {
   unsigned short column[BATCH];
@@ -54,19 +57,19 @@ __device__ __forceinline__ V extra_sum(int step, int end, const int* __restrict_
   return sum;
 }
 
-// Every partition has `share` blocks, which take its slices in turn, each with the extra rows of the rows in them. Warps
-// get a block's tasks, slices and then slices of extra rows, from a counter. NATURAL: x and y are in the matrix's order;
-// the window is gathered and y scattered by `order`. Dynamic shared memory: the window, a zero for padding to point to,
-// and the counter in the room of a value.
+// Every partition has `share` blocks, which take its slices in turn, each with the extra rows of the rows in them.
+// Warps get a block's tasks, slices and then slices of extra rows, from a counter. NATURAL: x and y are in the matrix's
+// order; the window is gathered and y scattered by `order`. Dynamic shared memory: the window, a zero for padding to
+// point to, and the counter in the room of a value.
 template <typename V, bool NATURAL>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(THREADS)
     ehyb_spmv(int share, int window, const int* __restrict__ order, const int* __restrict__ begin,
               const int* __restrict__ slice_begin, const int* __restrict__ slice_ptr,
               const unsigned short* __restrict__ local_columns, const V* __restrict__ values,
               const int* __restrict__ extra_begin, const int* __restrict__ extra_ptr,
               const int* __restrict__ extra_rows, const int* __restrict__ extra_columns,
               const V* __restrict__ extra_values, const V* __restrict__ x, V* __restrict__ y) {
-  constexpr int STAGED = 8;  // values of x that a thread has on their way to the window
+  constexpr int STAGED = 8;  // values of x that a thread copies to the window at a time
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* cached = reinterpret_cast<V*>(dynamic_shared);
   int* counter = reinterpret_cast<int*>(cached + window + 1);
@@ -123,7 +126,7 @@ __global__ void __launch_bounds__(1024)
       if (names[u] >= 0) cached[place + u * blockDim.x] = staged[u];
     }
   };
-  // The warp's first entries are on their way while the window is filled.
+  // The warp's first entries are in flight while the window is filled.
   int task = threadIdx.x / WARP;
   Batch<V> batch;
   name(threadIdx.x);
@@ -156,7 +159,7 @@ __global__ void __launch_bounds__(1024)
     row = next;
   }
 
-  // A warp's first extra rows are summed while others still have slices; they are added when all of y stands.
+  // A warp's first extra rows are summed while others still have slices; they are added when all of y is.
   bool stands = false;
   while (true) {
     V sum = 0;
@@ -176,10 +179,10 @@ __global__ void __launch_bounds__(1024)
 
 // The authors' scheme: an entry at a time, and extra rows left to all. A block's warps take slices of their partition
 // from a counter, of the block where it has the partition alone, else in counters[partition]; then slices of extra rows
-// from the counter behind those, whose sums go to extra_y. Counters in device memory are 0 before. Dynamic shared memory
+// from the counter after those, whose sums go to extra_y. Counters in device memory are 0 before. Dynamic shared memory
 // as above.
 template <typename V, bool NATURAL>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(THREADS)
     ehyb_paper(int share, int window, const int* __restrict__ order, const int* __restrict__ begin,
                const int* __restrict__ slice_begin, const int* __restrict__ slice_ptr,
                const unsigned short* __restrict__ local_columns, const V* __restrict__ values, int extra_slices,
@@ -240,7 +243,7 @@ __global__ void ehyb_add(int n, const int* __restrict__ extra_rows, const V* __r
   if (i < n && extra_rows[i] >= 0) y[extra_rows[i]] += extra_y[i];
 }
 
-// The extra rows that blocks have left to all: a warp a slice.
+// The extra rows that blocks have left to all: a warp per slice.
 template <typename V>
 __global__ void ehyb_left(int blocks, const int* __restrict__ extra_begin, const int* __restrict__ extra_ptr,
                           const int* __restrict__ extra_rows, const int* __restrict__ extra_columns,

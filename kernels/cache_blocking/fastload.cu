@@ -2,7 +2,7 @@
 // entries. A lane has one column of a block, so that entries and x are read in order; products go to y by atomics.
 #include "spmv.cuh"
 
-// What a lane has of one block: its entries begin at `at`, one every `length`, and `height` is 0 beside the block.
+// What a lane has of one block: its entries begin at `at`, one every `length`, and `height` is 0 outside of the block.
 template <typename V, typename I>
 struct Column {
   I at;

@@ -1,9 +1,9 @@
-// CSR to blocks of sorted columns on the device, a warp a block: what spmvbench/formats/cache_blocking/fastload.py computes by arrays
-// on the host.
+// CSR to blocks of sorted columns on the device, a warp per block: what spmvbench/formats/cache_blocking/fastload.py
+// computes by arrays on the host.
 #include "spmv.cuh"
 
-// levels: (5, count), where blocks begin, first column, entries above, height, place of the first entry. order: places of
-// entries in CSR by column; not ORDERED: columns lie there in order. source: (nnz,), of each entry of the blocks.
+// levels: (5, count), where blocks begin, first column, entries above, height, place of the first entry. order: places
+// of entries in CSR by column; not ORDERED: columns are there in order. source: (nnz,), of each entry of the blocks.
 template <typename I, bool ORDERED>
 __global__ void fastload_blocks(int blocks, int count, int cols, int limit, const long long* __restrict__ levels,
                                 const I* __restrict__ col_ptr, const int* __restrict__ col_order,

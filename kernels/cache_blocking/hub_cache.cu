@@ -3,7 +3,9 @@
 #include "csr5.cuh"
 #include "spmv.cuh"
 
-// x by place: up to `cached` from shared memory, all others from where it lies.
+constexpr int THREADS = 1024;  // of a block
+
+// x by place: up to `cached` from shared memory, all others from where it is.
 template <typename V>
 struct Hubs {
   const V* cache;
@@ -26,9 +28,9 @@ __global__ void prepare(int n, const int* __restrict__ order, const V* __restric
 }
 
 // Blocks that stay, so that each fills its cache once; their warps take tiles in turn. y is zero. No second block has
-// room beside one's cache: without the 1 the compiler leaves registers for it, and gathers wait for one another.
+// room next to one's cache: without the 1 the compiler leaves registers for it, and gathers wait for each other.
 template <typename V, typename I, int SIGMA, int BATCH>
-__global__ void __launch_bounds__(1024, 1)
+__global__ void __launch_bounds__(THREADS, 1)
     hub_cache(int rows, int cached, int tiles, int first_row, const I* __restrict__ row_ptr,
               const unsigned* __restrict__ tile_ptr, const unsigned* __restrict__ tile_desc,
               const int* __restrict__ empty_ptr, const int* __restrict__ empty_offset, const int* __restrict__ col_idx,

@@ -2,8 +2,9 @@
 // spmvbench/formats/cache_blocking/irregular.py.
 #include "spmv.cuh"
 
-// `samples` stretches of `share` entries each, spread over the matrix: counts the groups of `width` neighbouring columns
-// that a stretch names in found[0], and every column's entries. seen: `words` words of zeros a stretch, a bit a group.
+// `samples` stretches of `share` entries each, spread over the matrix: counts the groups of `width` neighbouring
+// columns that a stretch names in found[0], and every column's entries. seen: `words` words of zeros a stretch, a bit
+// per group.
 __global__ void look_at_columns(long long nnz, long long share, int samples, int width, long long words,
                                 const int* __restrict__ col_idx, unsigned* __restrict__ seen, int* __restrict__ counts,
                                 unsigned long long* __restrict__ found) {

@@ -1,13 +1,13 @@
 // Conversion to column-sweep on the device, in place of a few dozen array operations; see
 // spmvbench/formats/cache_blocking/column_sweep.py.
+#include "column_sweep.cuh"
 #include "search.cuh"
 #include "spmv.cuh"
 
 constexpr int DIGITS = 128;                 // of a pass of the sort
 constexpr int MOST_PASSES = 5;              // a column has up to 31 bits
 constexpr int COLUMN = 32;                  // bit of a key where its column begins; below is the entry's number
-constexpr unsigned long long NONE = ~0ULL;  // behind the last key
-constexpr unsigned PADDING = 0xffffu;       // as the row of a place
+constexpr unsigned long long NONE = ~0ULL;  // after the last key
 
 // Where row blocks begin, as `Cut.of` cuts them: the row, and its first entry that belongs to the block.
 template <typename I>
@@ -28,7 +28,7 @@ __global__ void sweep_cut(int blocks, int rows, long long nnz, long long weight,
   }
   const int row = low - 1;
   const long long taken = share - (row_ptr[row] + weight * row);
-  const bool whole = row < rows && taken > 0 && taken >= row_ptr[row + 1] - row_ptr[row];  // all its entries lie before
+  const bool whole = row < rows && taken > 0 && taken >= row_ptr[row + 1] - row_ptr[row];  // all its entries are before
   row_of[i] = row + whole;
   entry[i] = row_ptr[row + whole] + (whole || row == rows ? 0 : taken);
 }
@@ -49,15 +49,15 @@ __device__ __forceinline__ void sum_before(const unsigned* counts, unsigned* bef
   }
 }
 
-// The entries of each row block in the order of their columns, for a thread block of 1,024: a stable radix sort from the
-// lowest bits on, `bits` of them in a pass, of a key an entry. Tiles of keys are sorted in shared memory, so that those of one
-// digit are written side by side. The first pass makes the keys, later ones find them in `one` and `other` by turns and
-// put them into the other. entry: first of each row block. Of each panel of 65,536 columns in each block, begin: the
-// place of its first key, chunks: how many chunks its entries fill.
-__global__ void __launch_bounds__(1024)
+// The entries of each row block in the order of their columns, for a thread block of 1,024: a stable radix sort from
+// the lowest bits on, `bits` of them in a pass, of a key an entry. Tiles of keys are sorted in shared memory, so that
+// those of one digit are written side by side. The first pass makes the keys, later ones find them in `one` and `other`
+// in turn and put them into the other. entry: first of each row block. Of each panel of 65,536 columns in each block,
+// begin: the place of its first key, chunks: how many chunks its entries fill.
+__global__ void __launch_bounds__(THREADS)
     sweep_sort(int bits, int passes, int panels, const long long* __restrict__ entry, const int* __restrict__ col_idx,
                unsigned long long* one, unsigned long long* other, long long* begin, int* __restrict__ chunks) {
-  constexpr int WARPS = 32;
+  constexpr int WARPS = THREADS / WARP;
   constexpr int EACH = 4;  // keys of a thread in a tile
   constexpr int TILE = WARPS * WARP * EACH;
   __shared__ unsigned long long sorted[TILE];

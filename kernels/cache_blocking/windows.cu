@@ -2,16 +2,20 @@
 // cache (TILE-COMPOSITE); see spmvbench/formats/cache_blocking.
 #include "spmv.cuh"
 
-// SCOO (Dang & Schmidt 2012). A block a slice of rows, whose y has copies in shared memory, a power of two of them, so that
-// neighbouring threads add to different ones. A row that lies in several slices has them to itself, and y is zero there.
-// With registers for three blocks a multiprocessor, gathers of a thread are under way together; for four, one waits for
-// the other.
+constexpr int SCOO_THREADS = 512;
+constexpr int SCOO_RESIDENT = 3;  // blocks of a multiprocessor at once
+constexpr int SCOO_BATCH = 4;     // entries of a thread at a time
+
+// SCOO (Dang & Schmidt 2012). A block per slice of rows; its y has copies in shared memory, a power of two of them, so
+// that neighbouring threads add to different ones. A row that is in several slices has them to itself, and y is zero
+// there. With registers for three blocks per multiprocessor, gathers of a thread are in flight together; for four, one
+// waits for the other.
 template <typename V, typename I>
-__global__ void __launch_bounds__(512, 3)
+__global__ void __launch_bounds__(SCOO_THREADS, SCOO_RESIDENT)
     scoo(const int* __restrict__ slice_row, const I* __restrict__ slice_ptr, const int* __restrict__ slice_copies,
          const unsigned short* __restrict__ row_idx, const int* __restrict__ col_idx, const V* __restrict__ values,
          const V* __restrict__ x, V* __restrict__ y) {
-  constexpr int BATCH = 4;
+  constexpr int BATCH = SCOO_BATCH;
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* const sums = reinterpret_cast<V*>(dynamic_shared);
   const int first_row = slice_row[blockIdx.x];
@@ -63,7 +67,7 @@ __global__ void __launch_bounds__(512, 3)
   }
 }
 
-// The products of one column, by jagged diagonals: its d-th entry lies where diagonal d begins and the column's rank in.
+// The products of one column, by jagged diagonals: its d-th entry is where diagonal d begins and the column's rank in.
 template <typename V, typename R>
 struct Jagged {
   const int* __restrict__ diagonal;
@@ -80,7 +84,7 @@ struct Jagged {
   }
 };
 
-// TJAD (Abu-Sufah & Abdel-Karim 2012). A thread a column, in order of length; products are added to y, which is zero.
+// TJAD (Abu-Sufah & Abdel-Karim 2012). A thread per column, in order of length; products are added to y, which is zero.
 template <typename V>
 __global__ void tjad(int columns, int diagonals, const int* __restrict__ column, const int* __restrict__ diagonal,
                      const int* __restrict__ row_idx, const V* __restrict__ values, const V* __restrict__ x,
@@ -92,7 +96,7 @@ __global__ void tjad(int columns, int diagonals, const int* __restrict__ column,
               [=](int row, V product) { atomicAdd(y + row, product); });
 }
 
-// BTJAD. The same inside blocks of `height` rows, whose y lies in shared memory.
+// BTJAD. The same inside blocks of `height` rows, whose y is in shared memory.
 template <typename V>
 __global__ void btjad(int rows, int height, const int* __restrict__ column_ptr, const int* __restrict__ column,
                       const int* __restrict__ diagonal_ptr, const int* __restrict__ diagonal,
@@ -117,7 +121,7 @@ __global__ void btjad(int rows, int height, const int* __restrict__ column_ptr, 
   }
 }
 
-// PCSR (Dehnavi, Fernandez & Giannacopoulos 2010). A block ROWS rows; the x of a tile of WIDTH columns is copied to
+// PCSR (Dehnavi, Fernandez & Giannacopoulos 2010). A block per ROWS rows; the x of a tile of WIDTH columns is copied to
 // shared memory, LANES lanes sum a row's segment there.
 template <typename V, typename I, int ROWS, int WIDTH, int LANES>
 __global__ void pcsr(int rows, int cols, const int* __restrict__ tile_ptr, const int* __restrict__ tile,
@@ -150,8 +154,9 @@ __global__ void pcsr(int rows, int cols, const int* __restrict__ tile_ptr, const
   }
 }
 
-// TILE-COMPOSITE (Yang, Parthasarathy & Sadayappan 2011), one column tile. A warp a workload: rows of one width, stored
-// row by row where it is at least as wide as high, else position by position. A row is in one workload of a tile.
+// TILE-COMPOSITE (Yang, Parthasarathy & Sadayappan 2011), one column tile. A warp per workload: rows of one width,
+// stored row by row where it is at least as wide as high, else position by position. A row is in one workload of a
+// tile.
 template <typename V, typename C>
 __global__ void tile_composite(int workloads, const long long* __restrict__ offset, const int* __restrict__ width,
                                const int* __restrict__ height, const int* __restrict__ first_row,

@@ -4,8 +4,9 @@
 #include "carry.cuh"
 #include "spmv.cuh"
 
-// BRO-ELL. A block a slice, a thread a row; all rows of a slice have their difference of a position in as many bits, so
-// that all threads are at the same place of their streams. A difference of 0 is padding. SORTED: `perm` holds the rows.
+// BRO-ELL. A block per slice, a thread per row; all rows of a slice have their difference of a position in as many
+// bits, so that all threads are at the same place of their streams. A difference of 0 is padding. SORTED: `perm` holds
+// the rows.
 template <typename V, typename P, int HEIGHT, bool SORTED, bool ADD>
 __global__ void __launch_bounds__(HEIGHT)
     bro_ell(int rows, const P* __restrict__ slice_ptr, const P* __restrict__ symbol_ptr,
@@ -115,8 +116,8 @@ __global__ void bro_coo(int intervals, int steps, const int* __restrict__ base,
   }
 }
 
-// BRO-CSR. LANES lanes a row, which take its entries in rounds of so many; a round's differences are packed in a string
-// of its own. LISTED: of the rows in `listed`. ADD: y += A x.
+// BRO-CSR. LANES threads per row, which take its entries in rounds of so many; a round's differences are packed in a
+// string of its own. LISTED: of the rows in `listed`. ADD: y += A x.
 template <typename V, typename I, int LANES, bool LISTED, bool ADD>
 __global__ void bro_csr(int rows, const int* __restrict__ listed, const I* __restrict__ row_ptr,
                         const int* __restrict__ round_ptr, const int* __restrict__ base,

@@ -1,4 +1,4 @@
-// Coordinates: one thread an entry with an atomic, or warps that sum runs of equal rows (Bell & Garland 2008, "flat").
+// Coordinates: one thread per entry with an atomic, or warps that sum runs of equal rows (Bell & Garland 2008, "flat").
 #include "carry.cuh"
 #include "spmv.cuh"
 
@@ -11,8 +11,8 @@ __global__ void coo_atomic(I nnz, const int* __restrict__ row_idx, const int* __
   atomicAdd(y + load_stream(row_idx + k), load_stream(values + k) * load_x(x, load_stream(col_idx + k)));
 }
 
-// ENTRIES neighbouring entries from a multiple of it on: one, or an even number, loaded two at a time. Places from `end`
-// on repeat the last row; their column is -1 and they have nothing to add.
+// ENTRIES neighbouring entries from a multiple of it on: one, or an even number, loaded two at a time. Places from
+// `end` on repeat the last row; their column is -1 and they have nothing to add.
 template <typename V, int ENTRIES>
 struct Entries {
   int row[ENTRIES], column[ENTRIES];
@@ -44,8 +44,8 @@ struct Entries {
 };
 
 // Each warp walks `interval` entries, a multiple of 32 * ENTRIES, in batches of so many: ENTRIES neighbours a lane, the
-// next batch under way while one is summed. A row that ends inside the interval is added to y: only one warp sees its
-// end, so the sum is the same every time, and an atomic is an addition that nothing waits for. What is open at the
+// next batch is in flight while one is summed. A row that ends inside the interval is added to y: only one warp sees
+// its end, so the sum is the same every time, and an atomic is an addition that nothing waits for. What is open at the
 // interval's end is the warp's carry. The arrays are aligned to 16 bytes.
 template <typename V, typename I, int ENTRIES>
 __global__ void coo_flat(I nnz, int interval, const int* __restrict__ row_idx, const int* __restrict__ col_idx,
@@ -68,7 +68,7 @@ __global__ void coo_flat(I nnz, int interval, const int* __restrict__ row_idx, c
     V product[ENTRIES];
 #pragma unroll
     for (int e = 0; e < ENTRIES; ++e) {
-      // Loaded whether it is needed or not: under a condition the loads would wait for one another.
+      // Loaded whether it is needed or not: under a condition the loads would wait for each other.
       const V x_column = load_x(x, max(now.column[e], 0));
       product[e] = now.column[e] >= 0 ? now.value[e] * x_column : V(0);
     }

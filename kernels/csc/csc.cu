@@ -19,7 +19,7 @@ __global__ void csc_columns(int cols, const I* __restrict__ col_ptr, const int* 
   }
 }
 
-// y from the products: LANES threads share a row, whose k-th entry stands at place[k] in column order.
+// y from the products: LANES threads share a row, whose k-th entry is at place[k] in column order.
 template <typename V, typename I, int LANES>
 __global__ void csc_collect(int rows, const I* __restrict__ row_ptr, const I* __restrict__ place,
                             const V* __restrict__ products, V* __restrict__ y) {

@@ -1,7 +1,7 @@
 // Where columns begin among entries that were sorted by column: what spmvbench/formats/csc/csc.py counts on the host.
 #include "spmv.cuh"
 
-// A thread an entry of the sorted order, and one behind the last: it writes the starts of the columns that begin there,
+// A thread an entry of the sorted order, and one after the last: it writes the starts of the columns that begin there,
 // its own and empty ones before it.
 template <typename I>
 __global__ void csc_pointers(int cols, I nnz, const int* __restrict__ col_idx, const long long* __restrict__ order,

@@ -1,10 +1,11 @@
-// Rows in strips that share a pointer; every entry tells its row in the strip (Koza et al. 2014).
+// Rows in strips that share a pointer. Every entry holds its row in the strip (Koza et al. 2014).
 #include "spmv.cuh"
 
 constexpr int BLOCK = 128;
 
-// A warp a strip of H rows. Each lane adds up what it takes of every row in a place of its own: lanes never meet, whatever
-// rows their entries are of. PACKED: the row in the strip stands in the highest 4 bits of the column, else in `in_strip`.
+// A warp per strip of H rows. Each lane adds up what it takes of every row in a place of its own: lanes never meet,
+// whatever rows their entries are of. PACKED: the row in the strip is in the highest 4 bits of the column, else in
+// `in_strip`.
 template <typename V, typename I, int H, bool PACKED>
 __global__ void __launch_bounds__(BLOCK)
     cmrs_spmv(int rows, int strips, const I* __restrict__ strip_ptr, const int* __restrict__ columns,

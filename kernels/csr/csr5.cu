@@ -1,5 +1,5 @@
-// CSR5 (Liu & Vinter, ICS'15): tiles of 32 lanes times SIGMA entries, stored step by step, with a descriptor of bits that
-// tells each lane where rows begin. The sums of a tile need no row pointers and no branch on how rows look.
+// CSR5 (Liu & Vinter, ICS'15): tiles of 32 lanes times SIGMA entries, stored step by step, with a descriptor of bits
+// that says for each lane where rows begin. The sums of a tile need no row pointers and no branch on how rows look.
 #include "carry.cuh"
 #include "csr5.cuh"
 #include "spmv.cuh"
@@ -31,13 +31,13 @@ __global__ void csr5_tail(int rows, int first_row, I tail, const I* __restrict__
   const V sum = sum_tail<V, I>(row_ptr, static_cast<int>(row), tail, a, x);
   if (lane_id() > 0) return;
   if (row_ptr[row] < tail) {
-    y[row] += sum;  // the rest lies in tiles
+    y[row] += sum;  // the rest is in tiles
   } else {
     y[row] = sum;
   }
 }
 
-// All of it in one launch: a warp a tile, then a warp a row of the tail.
+// All of it in one launch: a warp per tile, then a warp per row of the tail.
 template <typename V, typename I, int SIGMA, int BATCH>
 __global__ void csr5_fused(int rows, int tiles, int first_row, const I* __restrict__ row_ptr,
                            const unsigned* __restrict__ tile_ptr, const unsigned* __restrict__ tile_desc,

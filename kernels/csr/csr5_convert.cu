@@ -1,4 +1,5 @@
-// CSR to CSR5 on the device, a warp a tile: what spmvbench/formats/csr/csr5.py computes by arrays on the host, in one pass.
+// CSR to CSR5 on the device, a warp per tile: what spmvbench/formats/csr/csr5.py computes by arrays on the host, in one
+// pass.
 #include "csr5.cuh"
 #include "search.cuh"
 #include "spmv.cuh"
@@ -11,7 +12,7 @@ struct Lane {
   const I* __restrict__ row_ptr;
   int rows;
   I begin, end;
-  int behind;   // the first row that begins behind the lane's first entry; the row before owns that entry
+  int behind;   // the first row that begins after the lane's first entry; the row before owns that entry
   bool begins;  // whether that entry is its row's first
 
   __device__ __forceinline__ Lane(const I* __restrict__ row_ptr, int rows, I nnz, int tile)
@@ -23,7 +24,7 @@ struct Lane {
     begins = begin < end && row_ptr[behind - 1] == begin;
   }
 
-  // visit(row, step) for every row with entries that begins behind the lane's first entry, in order.
+  // visit(row, step) for every row with entries that begins after the lane's first entry, in order.
   template <typename Visit>
   __device__ __forceinline__ void visit_rows(Visit visit) const {
     for (int row = behind; row < rows && row_ptr[row] < end; ++row) {
@@ -36,7 +37,7 @@ struct Lane {
 };
 
 // All but empty_offset; tile `tiles` is the tail, which is copied. slots: (tiles + 1,), of empty_offset, a dirty tile's
-// behind its number. counts, zero before: row of the tail's first entry, empty rows, slots.
+// after its number. counts, zero before: row of the tail's first entry, empty rows, slots.
 template <typename V, typename I, int SIGMA>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     csr5_convert(int rows, I nnz, int tiles, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,

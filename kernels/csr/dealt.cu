@@ -1,9 +1,9 @@
-// Compressed sparse rows dealt at run time: whoever is free takes the next rows from a counter (LightSpMV, Liu & Schmidt
-// 2015).
+// Compressed sparse rows assigned at run time: the first free group takes the next rows from a counter (LightSpMV, Liu
+// & Schmidt 2015).
 #include "csr.cuh"
 
-// LANES lanes a row. BY_WARP: a warp takes a row for each of its groups at once, else every group takes one. counter is
-// zero before. The groups of a warp stay together until none has a row: shuffles name all lanes.
+// LANES threads per row. BY_WARP: a warp takes a row for each of its groups at once, else every group takes one.
+// counter is zero before. The groups of a warp stay together until none has a row: shuffles name all lanes.
 template <typename V, typename I, int LANES, bool BY_WARP>
 __global__ void csr_dealt(int rows, I nnz, unsigned* __restrict__ counter, const I* __restrict__ row_ptr,
                           const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,

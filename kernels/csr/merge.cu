@@ -15,7 +15,7 @@ __global__ void merge_search(int rows, I nnz, int tile, int tiles, const I* __re
   tile_row[t] = merge_path_search<long long>(diagonal, rows, nnz, [=](int i) { return row_ptr[i + 1]; });
 }
 
-// The ends of a tile's rows, counted from its first entry, to shared memory. They lie behind the products: together they
+// The ends of a tile's rows, counted from its first entry, to shared memory. They are after the products: together they
 // are the tile's steps, so each takes the room that the other leaves.
 template <typename I, int BLOCK>
 __device__ __forceinline__ int* load_row_ends(int* row_end, const I* __restrict__ row_ptr, int row, int rows,

@@ -16,7 +16,7 @@ __device__ __forceinline__ V shared_row_sum(V sum) {
   }
 }
 
-// LANES lanes a row, ENTRIES entries of each at a time. list: the row of each of `places`. ADD: y += A x.
+// LANES threads per row, ENTRIES entries of each at a time. list: the row of each of `places`. ADD: y += A x.
 template <typename V, typename I, int LANES, int ENTRIES, int ROWS, bool ADD>
 __global__ void csr_rows(int places, I nnz, const int* __restrict__ list, const I* __restrict__ row_ptr,
                          const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
@@ -34,8 +34,8 @@ __global__ void csr_rows(int places, I nnz, const int* __restrict__ list, const 
   if (lane == 0 && place < places) put<ADD>(y + row, sum);
 }
 
-// Pieces of rows, the entries piece_begin .. piece_end of piece_row, LANES lanes each: added by an atomic, for a row may
-// have several.
+// Pieces of rows, the entries piece_begin .. piece_end of piece_row, LANES lanes each: added by an atomic, for a row
+// may have several.
 template <typename V, typename I, int LANES, int ENTRIES>
 __global__ void csr_pieces(int pieces, I nnz, const int* __restrict__ piece_row, const I* __restrict__ piece_begin,
                            const I* __restrict__ piece_end, const int* __restrict__ col_idx,
@@ -50,8 +50,8 @@ __global__ void csr_pieces(int pieces, I nnz, const int* __restrict__ piece_row,
   if (lane == 0 && piece < pieces) atomicAdd(y + piece_row[piece], sum);
 }
 
-// The rows of a block, of those that are listed by the lanes that they take: 32 in the places `first` to ends[0], 16 from
-// there to ends[1], and so on down to 2. `block` counts the blocks from the first row's on.
+// The rows of a block, of those that are listed by the lanes that they take: 32 in the places `first` to ends[0], 16
+// from there to ends[1], and so on down to 2. `block` counts the blocks from the first row's on.
 template <int LANES, typename V, typename I>
 __device__ __forceinline__ void listed_rows(int block, int first, const int* ends, I nnz, const int* __restrict__ list,
                                             const I* __restrict__ row_ptr, const int* __restrict__ col_idx,

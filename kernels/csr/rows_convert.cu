@@ -1,4 +1,4 @@
-// What rows are dealt by: how long they are.
+// What rows are assigned by: how long they are.
 #include "spmv.cuh"
 
 // Adds to `counts`, zero before, how many rows have each length; the last of BINS counts those as long and longer.

@@ -1,12 +1,12 @@
 // Blocked compressed common coordinates: blocks in equal shares, a bit each to say where block rows end; see
 // spmvbench/formats/dense_blocks/bccoo.py.
+#include "bccoo.cuh"
 #include "spmv.cuh"
 #include "together.cuh"
 
-constexpr int FULL_COLUMN = -32768;  // among differences: the column stands in block_col
 constexpr int NO_SHORT_COLUMN = 0xffff;
 
-// The arrays of the format. Block j of thread t stands at (t / across * STEPS + j) * across + t % across.
+// The arrays of the format. Block j of thread t is at (t / across * STEPS + j) * across + t % across.
 template <typename V, typename C>
 struct Blocks {
   long long across;
@@ -20,7 +20,7 @@ __device__ __forceinline__ int column_of(unsigned short column) { return column 
 
 __device__ __forceinline__ int column_of(int column) { return column; }
 
-// Some steps of a thread, on their way from memory.
+// Some steps of a thread, in flight.
 template <typename V, typename C, int H, int W, bool DELTA, int LOADS>
 struct Steps {
   int column[LOADS];  // or, where DELTA, its difference from the column before
@@ -39,7 +39,7 @@ struct Steps {
   }
 
   // Differences become columns. before: the column before the first, or where FIRST that of the first itself; the last
-  // of these afterwards. Columns that stand in block_col are looked for where some lane of the warp has one.
+  // of these afterwards. Columns that are in block_col are looked for where some lane of the warp has one.
   template <bool FIRST>
   __device__ __forceinline__ void find_columns(const Blocks<V, C>& a, long long at, int left, int& before) {
     bool full = false;
@@ -63,9 +63,10 @@ struct Steps {
   }
 };
 
-// Walks the STEPS blocks of thread t. stop(row, sum, first) takes the H sums of every block row that ends in it; `first`
-// says that the block row may have begun in another thread. What is open at the end is left in `sum`; the result says
-// whether any block row ends. bits: bit j is set where the block row of block j goes on behind it. Whole warps arrive.
+// Walks the STEPS blocks of thread t. stop(row, sum, first) takes the H sums of every block row that ends in it;
+// `first` says that the block row may have begun in another thread. What is open at the end is left in `sum`; the
+// result says whether any block row ends. bits: bit j is set if the block row of block j goes on after it. All
+// threads of the warp must call it.
 template <typename V, typename C, int H, int W, int STEPS, bool DELTA, int LOADS, typename Stop>
 __device__ __forceinline__ bool walk(const Blocks<V, C>& a, long long t, int cols, unsigned bits, int row,
                                      const V* __restrict__ x, V (&sum)[H], Stop stop) {
@@ -115,7 +116,7 @@ __device__ __forceinline__ bool walk(const Blocks<V, C>& a, long long t, int col
 }
 
 // The block rows in which warps begin, the only ones that a cut can leave in several parts, to zero. first_row: of each
-// thread, the first block row that ends in it or behind it.
+// thread, the first block row that ends in it or after it.
 template <typename V, int H>
 __global__ void bccoo_zero(int warps, int rows, const int* __restrict__ first_row, V* __restrict__ y) {
   const long long warp = global_thread();
@@ -127,8 +128,8 @@ __global__ void bccoo_zero(int warps, int rows, const int* __restrict__ first_ro
   }
 }
 
-// A thread STEPS blocks, LOADS of them on their way at a time. Block rows that end where they began are stored; what
-// threads of a warp leave open meets by shuffles, what warps leave open by atomics, on zeros.
+// STEPS blocks per thread, LOADS of them in flight at a time. Block rows that end where they began are stored; what
+// threads of a warp leave open is combined by shuffles, what warps leave open by atomics, on zeros.
 template <typename V, typename C, typename F, int H, int W, int STEPS, bool DELTA, int LOADS>
 __global__ void bccoo_fast(int rows, int cols, const F* __restrict__ flags, const int* __restrict__ first_row,
                            long long across, long long line, const C* __restrict__ block_col,
@@ -193,9 +194,9 @@ __global__ void bccoo_fast(int rows, int cols, const F* __restrict__ flags, cons
 }
 
 // The paper's: thread blocks of GROUP threads in the order of their start. Results are gathered in shared memory as far
-// as GROUP block rows go; open sums meet by a scan of the block where need_scan says that some thread ends no block row;
-// a block waits for the one before it, where that leaves a block row open. sync: blocks begun, blocks ended, and how
-// often the kernel ran; state: how often each block has given `passed`, its open sums.
+// as GROUP block rows go; open sums are combined by a scan of the block if need_scan says that some thread ends no
+// block row; a block waits for the one before it, where that leaves a block row open. sync: blocks begun, blocks ended,
+// and how often the kernel ran; state: how often each block has given `passed`, its open sums.
 template <typename V, typename C, typename F, int H, int W, int STEPS, bool DELTA, int GROUP>
 __global__ void __launch_bounds__(GROUP)
     bccoo_paper(int rows, int cols, const F* __restrict__ flags, const int* __restrict__ first_row, long long across,
@@ -301,7 +302,7 @@ __global__ void __launch_bounds__(GROUP)
   }
 }
 
-// y of a matrix whose `slices` vertical slices stand one below the other, `height` rows each: their sum.
+// y of a matrix whose `slices` vertical slices are one below the other, `height` rows each: their sum.
 template <typename V>
 __global__ void bccoo_sum_slices(int rows, long long height, int slices, const V* __restrict__ stacked,
                                  V* __restrict__ y) {

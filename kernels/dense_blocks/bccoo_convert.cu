@@ -1,11 +1,11 @@
-// BCCOO's arrays from block CSR, and a matrix's vertical slices one below the other; see spmvbench/formats/dense_blocks/bccoo.py.
+// BCCOO's arrays from block CSR, and a matrix's vertical slices one below the other; see
+// spmvbench/formats/dense_blocks/bccoo.py.
+#include "bccoo.cuh"
 #include "search.cuh"
 #include "spmv.cuh"
 
-constexpr int FULL_COLUMN = -32768;  // as in bccoo.cu
-
 // A thread of the format each, in blocks of a group. ends: (block rows + 1,), the first block of each block row, and
-// behind the last. Block and values are those of block CSR, filled up. escapes is 0 before.
+// after the last. Block and values are those of block CSR, filled up. escapes is 0 before.
 template <typename V, typename C, typename F, typename I, bool DELTA>
 __global__ void bccoo_pack(int h, int w, int steps, int block_rows, long long threads, long long across,
                            const I* __restrict__ ends, const int* __restrict__ block_col, const V* __restrict__ values,
@@ -49,8 +49,8 @@ __global__ void bccoo_pack(int h, int w, int steps, int block_rows, long long th
   if (threadIdx.x == 0) need_scan[blockIdx.x] = some;
 }
 
-// Of every row, where its part in each vertical slice begins and how many entries that has: (slices, height) each. Slices
-// are `width` columns wide, the last takes the rest. counts is 0 before, for the rows that fill a slice up.
+// Of every row, where its part in each vertical slice begins and how many entries that has: (slices, height) each.
+// Slices are `width` columns wide, the last takes the rest. counts is 0 before, for the rows that fill a slice up.
 template <typename I>
 __global__ void slice_rows(int rows, int slices, int width, long long height, const I* __restrict__ row_ptr,
                            const int* __restrict__ col_idx, I* __restrict__ firsts, I* __restrict__ counts) {
@@ -59,7 +59,7 @@ __global__ void slice_rows(int rows, int slices, int width, long long height, co
   const I end = row_ptr[row + 1];
   I begin = row_ptr[row];
   for (int s = 0; s < slices; ++s) {
-    const long long edge = (s + 1) * static_cast<long long>(width);  // may lie behind the last column of any row
+    const long long edge = (s + 1) * static_cast<long long>(width);  // may be after the last column of any row
     const I next = s == slices - 1 || edge > 0x7fffffff
                        ? end
                        : entry_from(col_idx, begin, end, static_cast<int>(edge), static_cast<I>(0));

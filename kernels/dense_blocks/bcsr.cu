@@ -1,4 +1,4 @@
-// Block CSR and blocked COO: dense tiles one behind the other, see spmvbench/formats/dense_blocks/bcsr.py.
+// Block CSR and blocked COO: dense tiles one after the other, see spmvbench/formats/dense_blocks/bcsr.py.
 #include "spmv.cuh"
 #include "together.cuh"
 
@@ -15,8 +15,8 @@ __device__ __forceinline__ V sum_apart(int at, V sum) {
   return sum;
 }
 
-// How LANES lanes take tiles of R x C: a lane takes values PASSES apart of a tile, WIDTH lanes take a tile, and TILES
-// tiles are taken at a time.
+// How LANES lanes read tiles of R x C: a lane reads every PASSES-th value of a tile, WIDTH lanes read a tile, and TILES
+// tiles are read at a time.
 template <int R, int C, int LANES>
 struct Lanes {
   static constexpr int AT_ONCE = LANES / C;  // lines of a tile that the lanes hold
@@ -26,9 +26,9 @@ struct Lanes {
   static constexpr int TILES = PASSES > 1 ? 1 : LANES / WIDTH;
 };
 
-// A block row is taken by WORKERS groups of LANES lanes, which read its tiles as one stream, a value a lane; LOADS tiles
-// of each lane are on their way at a time. Sums meet by shuffles, those of several groups in shared memory. A thread
-// block takes ROWS block rows.
+// A block row is taken by WORKERS groups of LANES lanes, which read its tiles as one stream, a value per lane; LOADS
+// tiles of each lane are in flight at a time. Sums are combined by shuffles, those of several groups in shared memory.
+// A thread block takes ROWS block rows.
 template <typename V, typename I, int R, int C, int LANES, int WORKERS, int ROWS, bool SORTED, int LOADS>
 __global__ void __launch_bounds__(LANES * WORKERS * ROWS)
     bcsr_spmv(int block_rows, int rows, int cols, const I* __restrict__ block_ptr, const int* __restrict__ block_col,
@@ -101,8 +101,8 @@ __global__ void __launch_bounds__(LANES * WORKERS * ROWS)
   }
 }
 
-// A thread a block row of SIDE x SIDE tiles; tiles, x and y are loaded and stored as vectors. range: where the tiles of
-// a block row begin and end.
+// A thread per block row of SIDE x SIDE tiles; tiles, x and y are loaded and stored as vectors. range: where the tiles
+// of a block row begin and end.
 template <typename V, typename I, int SIDE>
 __global__ void bcsr_thread(int block_rows, int rows, int cols, const I* __restrict__ range,
                             const int* __restrict__ block_col, const V* __restrict__ values, const V* __restrict__ x,
@@ -119,7 +119,7 @@ __global__ void bcsr_thread(int block_rows, int rows, int cols, const I* __restr
     if (first + SIDE <= cols) {
       load_all<SIDE>(x + first, factor);
     } else {
-      // Behind the last column the tile's values are zeros.
+      // After the last column the tile's values are zeros.
 #pragma unroll
       for (int q = 0; q < SIDE; ++q) factor[q] = load_x(x, first + q < cols ? first + q : cols - 1);
     }
@@ -132,8 +132,8 @@ __global__ void bcsr_thread(int block_rows, int rows, int cols, const I* __restr
   }
 }
 
-// Blocked COO: a warp takes WARP / R tiles at a time, ROUNDS times; lane i * (WARP / R) + j the line i of tile j, so that
-// lanes of one row are neighbours. A run of them is added to y by one atomic. y is zero before.
+// Blocked COO: a warp takes WARP / R tiles at a time, ROUNDS times; lane i * (WARP / R) + j the line i of tile j, so
+// that lanes of one row are neighbours. A run of them is added to y by one atomic. y is zero before.
 template <typename V, typename I, int R, int C, int ROUNDS>
 __global__ void bcoo_spmv(I tiles, int rows, int cols, const int* __restrict__ block_row,
                           const int* __restrict__ block_col, const V* __restrict__ values, const V* __restrict__ x,

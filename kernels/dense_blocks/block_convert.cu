@@ -1,6 +1,7 @@
-// A matrix cut into r x c tiles on the device: which entries are the first of their tile, how many tiles a block row
+// A matrix cut into r x c tiles on the device: which entries are the first of their tile, how many tiles per block row
 // has, every entry to its slot. Rows are sorted by column, so an entry finds the others of its tile by a search in each
-// row beside its own: no sort, and no thread has more to do where rows are long. spmvbench/formats/dense_blocks/blocks.py says more.
+// row beside its own: no sort, and no thread has more to do where rows are long.
+// spmvbench/formats/dense_blocks/blocks.py says more.
 #include "search.cuh"
 #include "spmv.cuh"
 
@@ -41,9 +42,9 @@ __device__ __forceinline__ unsigned transposed(unsigned word) {
   return word;
 }
 
-// words: (nnz / 32 + 1, shapes). Bit k % 32 of word k / 32 tells whether entry k is the first of its tile in the order
-// of rows, for the shapes Sides<DOWN> x Sides<ACROSS>, those of the columns running faster. A warp takes WORDS words of each.
-// totals: (shapes, warps), the bits that each warp has set.
+// words: (nnz / 32 + 1, shapes). Bit k % 32 of word k / 32 says whether entry k is the first of its tile in the order
+// of rows, for the shapes Sides<DOWN> x Sides<ACROSS>, those of the columns running faster. A warp takes WORDS words of
+// each. totals: (shapes, warps), the bits that each warp has set.
 template <typename I, unsigned DOWN, unsigned ACROSS>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     mark_first(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
           if (in_rows[i] == above) first |= static_cast<unsigned long long>(~taken & ALL) << (i * Across::COUNT);
         }
         if (above == deepest || taken == ALL) break;
-        // The nearest on either side tell for tiles of every width.
+        // The nearest on either side decide for tiles of every width.
         const I begin = row_ptr[row - above - 1];
         const I end = row_ptr[row - above];
         const I at = entry_from(col_idx, begin, end, column, rank);
@@ -122,7 +123,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   }
 }
 
-// The words of one of `shapes` shapes, and how many bits each has set: a thread a word.
+// The words of one of `shapes` shapes, and how many bits each has set: a thread per word.
 template <typename I>
 __global__ void pick_shape(I count, int shapes, int shape, const unsigned* __restrict__ words,
                            unsigned* __restrict__ picked, I* __restrict__ set) {
@@ -157,8 +158,8 @@ __global__ void count_tiles(int block_rows, int rows, int r, const I* __restrict
   counts[block_row] = marks.before(row_ptr[end < rows ? end : rows]) - marks.before(row_ptr[block_row * r]);
 }
 
-// Every entry to its slot. A warp takes as many as it marks. place: of each block row in the order of storage. block_col
-// holds -1 before, values zeros.
+// Every entry to its slot. A warp takes as many as it marks. place: of each block row in the order of storage.
+// block_col holds -1 before, values zeros.
 template <typename V, typename I, typename S>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     store_tiles(int rows, I nnz, int r, int c, int height, int load, const I* __restrict__ row_ptr,

@@ -3,8 +3,8 @@
 #include "together.cuh"
 
 // Block (ACROSS, THREADS): THREADS threads share a block row, each in a warp of its own, and meet in shared memory. A
-// thread takes every THREADS-th tile, TILES of them at a time, their columns one round ahead. R x C: a tile. HEIGHT:
-// block rows of a slice. LOAD: values that lie, and are loaded, together. ADD: y += A x.
+// thread takes every THREADS-th tile, TILES of them at a time, their columns loaded one round before. R x C: a tile.
+// HEIGHT: block rows of a slice. LOAD: values that are, and are loaded, together. ADD: y += A x.
 template <typename V, typename I, int R, int C, int HEIGHT, int LOAD, bool SORTED, int ACROSS, int THREADS, int TILES,
           bool ADD>
 __global__ void block_sell_spmv(int block_rows, int rows, int cols, const I* __restrict__ slice_ptr,

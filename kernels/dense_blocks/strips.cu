@@ -1,9 +1,8 @@
 // Small blocks in strips of rows: a strip's part of y in shared memory; see spmvbench/formats/dense_blocks/strips.py.
+#include "strips.cuh"
 #include "spmv.cuh"
 
-constexpr int STRIP = 32;  // rows; as in strips.py
-
-// A thread block a strip, a thread a block of R x C at a time. Value p of the strip's block j lies at p * blocks + j. y
+// A thread block per strip, a thread a block of R x C at a time. Value p of the strip's block j is at p * blocks + j. y
 // holds what is added to.
 template <typename V, typename I, int R, int C>
 __global__ void strips_add(int rows, int cols, const I* __restrict__ strip_ptr,

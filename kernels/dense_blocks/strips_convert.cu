@@ -1,7 +1,7 @@
-// Which small blocks a sweep over each block row closes, and what is in them; see spmvbench/formats/dense_blocks/strips.py.
+// Which small blocks a sweep over each block row closes, and what is in them; see
+// spmvbench/formats/dense_blocks/strips.py.
+#include "strips.cuh"
 #include "spmv.cuh"
-
-constexpr int STRIP = 32;  // rows; as in strips.py
 
 // Sweeps over the R rows of a block row: a block begins at the first column that is not covered and is `across` columns
 // wide. close(column, from, to) takes each, with the entries that it has of every row.
@@ -32,7 +32,7 @@ __device__ __forceinline__ void sweep(long long block_row, int rows, int across,
 }
 
 // Of each block row, the blocks with at least `fewest` entries. longest, 0 before: the most entries of a row in others.
-// Where MARK is set, held tells of each entry whether it is in one of them.
+// Where MARK is set, held says of each entry whether it is in one of them.
 template <typename I, int R, bool MARK>
 __global__ void strips_sweep(int block_rows, int rows, int across, int fewest, const I* __restrict__ row_ptr,
                              const int* __restrict__ col_idx, int* __restrict__ kept, int* __restrict__ longest,

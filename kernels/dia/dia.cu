@@ -1,12 +1,13 @@
-// Diagonals, of all rows at once or of every 32 rows apart; see spmvbench/formats/dia/dia.py.
+// Diagonals, of all rows at once or of slices of 32 rows; see spmvbench/formats/dia/dia.py.
 #include "dia.cuh"
 
 constexpr int BLOCK = 128;
 
-// All rows are one hack: `pitch` values a diagonal. Two rows a thread.
+// All rows are one hack: `pitch` values per diagonal. Two rows per thread.
 //
-// Threads on a multiprocessor count for more than loads of a thread, whence the blocks that the compiler has to make room
-// for: without them pde:200 in hacks gives 730 GFLOPS on an H200 instead of 807, fem:60:3 in one hack 776 instead of 865.
+// Threads on a multiprocessor count for more than loads of a thread, so the compiler has to make room for more blocks:
+// without them pde:200 in hacks gives 730 GFLOPS on an H200 instead of 807, fem:60:3 in one hack 776 instead
+// of 865.
 template <typename V, bool ADD>
 __global__ void __launch_bounds__(BLOCK, 10)
     dia_spmv(int rows, int cols, int diagonals, long long pitch, const int* __restrict__ offset,

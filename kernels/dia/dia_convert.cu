@@ -1,4 +1,4 @@
-// CSR to diagonals on the device; see spmvbench/formats/dia/dia.py. A warp takes 32 rows, a lane a row.
+// CSR to diagonals on the device; see spmvbench/formats/dia/dia.py. A warp takes 32 rows, a lane per row.
 #include "search.cuh"
 #include "spmv.cuh"
 
@@ -10,7 +10,7 @@ struct RowWalk {
   const int* __restrict__ col_idx;
   int row;
   I entry, end;
-  int diagonal;  // of the entry; NONE behind the last
+  int diagonal;  // of the entry; NONE after the last
 
   __device__ __forceinline__ RowWalk(int rows, long long row, const I* __restrict__ row_ptr,
                                      const int* __restrict__ col_idx)
@@ -103,7 +103,8 @@ __global__ void dia_fill(int rows, int diagonals, long long pitch, const I* __re
 
 constexpr int SHARE = 8192;  // entries of a block that takes entries, not rows
 
-// use(entry, diagonal) for every entry of the block's share. Its rows are found once for the share, an entry's among them.
+// use(entry, diagonal) for every entry of the block's share. Its rows are found once for the share, an entry's among
+// them.
 template <typename I, typename Use>
 __device__ __forceinline__ void each_entry(I nnz, int rows, const I* __restrict__ row_ptr,
                                            const int* __restrict__ col_idx, Use use) {
@@ -116,8 +117,9 @@ __device__ __forceinline__ void each_entry(I nnz, int rows, const I* __restrict_
   }
 }
 
-// Adds to `held`, zero before, how many entries each diagonal has, by diagonal + rows - 1. Neighbouring rows have the same
-// diagonals, which would all meet at a few addresses: a block counts for itself those that find a place of their own.
+// Adds to `held`, zero before, how many entries each diagonal has, by diagonal + rows - 1. Neighbouring rows have the
+// same diagonals, which would all meet at a few addresses: a block counts for itself those that find a place of their
+// own.
 template <typename I>
 __global__ void dia_sizes(I nnz, int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                           int* __restrict__ held) {
@@ -144,7 +146,7 @@ __global__ void dia_sizes(I nnz, int rows, const I* __restrict__ row_ptr, const 
   }
 }
 
-// off[k]: whether entry k lies on no diagonal of `which`, by diagonal + rows - 1.
+// off[k]: whether entry k is on no diagonal of `which`, by diagonal + rows - 1.
 template <typename I>
 __global__ void dia_others(I nnz, int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                            const bool* __restrict__ which, bool* __restrict__ off) {

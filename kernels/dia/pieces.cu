@@ -4,8 +4,8 @@
 
 constexpr int BLOCK = 128;
 
-// CDS (Godwin, Holewinski & Sadayappan 2012): D unknowns a node, D vectors over all rows a block diagonal. A block is
-// inside the matrix or outside as a whole. BLOCKS block diagonals are under way at a time.
+// CDS (Godwin, Holewinski & Sadayappan 2012): D unknowns per node, D vectors over all rows per block diagonal. A block
+// is inside the matrix or outside as a whole. BLOCKS block diagonals are in flight at a time.
 template <typename V, int D, int BLOCKS, bool ADD>
 __global__ void __launch_bounds__(BLOCK, 10)
     cds_spmv(int rows, int block_cols, int diagonals, long long pitch, const int* __restrict__ offset,
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(BLOCK, 10)
   put<ADD>(y + row, sum);
 }
 
-// DDD-NAIVE: a diagonal has as many values as it has places, from first[d] on for row 0 (which may lie before it).
+// DDD-NAIVE: a diagonal has as many values as it has places, from first[d] on for row 0 (which may be before it).
 template <typename V, bool ADD>
 __global__ void __launch_bounds__(BLOCK, 10)
     ddd_naive(int rows, int cols, int diagonals, const int* __restrict__ offset, const long long* __restrict__ first,
@@ -68,9 +68,10 @@ __global__ void __launch_bounds__(BLOCK, 10)
   put<ADD>(y + row, sum);
 }
 
-// DDD-SPLIT: between two cuts the same diagonals are there for all rows; behind an odd number of rows is one of padding. A
-// block has up to ROWS * BLOCK of them, a thread ROWS neighbours. tiles: of each block the first row, how many it has, the
-// diagonals, and where their offsets begin; start: where its values begin, and how far apart two diagonals' are.
+// DDD-SPLIT: between two cuts the same diagonals are there for all rows; after an odd number of rows is one of padding.
+// A block has up to ROWS * BLOCK of them, a thread ROWS neighbours. tiles: of each block the first row, how many it
+// has, the diagonals, and where their offsets begin; start: where its values begin, and how far apart two diagonals'
+// are.
 template <typename V, bool ADD>
 __global__ void __launch_bounds__(BLOCK, 10)
     ddd_split(int cols, const int4* __restrict__ tiles, const longlong2* __restrict__ start,
@@ -91,7 +92,7 @@ __global__ void __launch_bounds__(BLOCK, 10)
   }
 }
 
-// CRSD: a block a segment of BLOCK rows, whose diagonals stand in a pattern that segments share.
+// CRSD: a block a segment of BLOCK rows, whose diagonals are in a pattern that segments share.
 template <typename V, typename I, bool ADD>
 __global__ void __launch_bounds__(BLOCK, 10)
     crsd_spmv(int rows, int cols, const I* __restrict__ segment_ptr, const int* __restrict__ pattern,

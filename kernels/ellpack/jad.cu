@@ -1,13 +1,14 @@
-// Jagged diagonals: the entry at position d of the row at place k, in order of length, at diag_ptr[d] + k. A thread a row.
+// Jagged diagonals: the entry at position d of the row at place k, in order of length, at diag_ptr[d] + k. A thread per
+// row.
 #include "spmv.cuh"
 
 constexpr int BATCH = 4;  // entries that a thread has in flight
 
 // The row at place k, through the positions for which `reaches`(position, slots of its diagonal) holds, below `end`.
 //
-// Threads of a warp read the same diag_ptr at a time, which L1 gives to all of them at once: on an H200 pde:100 gives 590
-// GFLOPS so and 541 with diag_ptr staged in shared memory, fem:40:3 and uniform the same. 8 entries in flight instead of
-// 4 take more registers, and fewer threads give 569.
+// Threads of a warp read the same diag_ptr at a time, which L1 gives to all of them at once: on an H200 pde:100 gives
+// 590 GFLOPS so and 541 with diag_ptr staged in shared memory, fem:40:3 and uniform the same. 8 entries in flight
+// instead of 4 take more registers, and fewer threads give 569.
 template <typename V, typename I, typename Reaches>
 __device__ __forceinline__ V jagged_row(long long k, int end, int diagonals, const I* __restrict__ diag_ptr,
                                         const int* __restrict__ columns, const V* __restrict__ values,

@@ -25,7 +25,7 @@ __global__ void jad_sizes(int rows, int br, const long long* __restrict__ keys, 
   if (k == 0) sizes[0] = 0;
 }
 
-// columns and values, padding included: a thread a place in the order of rows.
+// columns and values, padding included: a thread per place in the order of rows.
 template <typename V, typename I, typename P>
 __global__ void jad_fill(int rows, int diagonals, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                          const V* __restrict__ csr_values, const int* __restrict__ perm, const P* __restrict__ diag_ptr,

@@ -1,4 +1,4 @@
-// Sliced ELLPACK: position p of the row at place r of a slice of C rows lies at p * C + r, or, interleaved for T threads
+// Sliced ELLPACK: position p of the row at place r of a slice of C rows is at p * C + r, or, interleaved for T threads
 // a row, at p / T * T * C + r * T + p % T. One kernel for every name; see spmvbench/formats/ellpack/ellpack.py.
 #include "sell.cuh"
 
@@ -61,8 +61,8 @@ __global__ void sell_spmv_interleaved(unsigned rows, long long pitch, int width,
   if (place < rows && t == 0) put<ADD>(y + (SORTED ? perm[place] : place), sum);
 }
 
-// Slices of rows first_row[s] to first_row[s + 1], a power of two and at most BLOCK: one a block, all of whose threads
-// take part.
+// Slices of rows first_row[s] to first_row[s + 1], a power of two and at most BLOCK: one per block, all of whose
+// threads take part.
 template <typename V, typename P, int BLOCK, bool ADD>
 __global__ void __launch_bounds__(BLOCK)
     sell_var_spmv(int rows, const int* __restrict__ first_row, const P* __restrict__ slice_ptr,

@@ -11,7 +11,7 @@ struct CsrArrays {
   const V* __restrict__ values;
 };
 
-// The rows behind the places of sliced ELLPACK: all as they are, or `perm`.
+// The rows after the places of sliced ELLPACK: all as they are, or `perm`.
 template <bool SORTED>
 struct Places {
   int rows;
@@ -36,7 +36,7 @@ __device__ __forceinline__ int warp_max(int value) {
   return __shfl_sync(FULL_MASK, value, 0);
 }
 
-// The slots of each slice of `height` rows: a warp a slice.
+// The slots of each slice of `height` rows: a warp per slice.
 template <typename I, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     sell_slots(int rows, int slices, int height, int align, const I* __restrict__ row_ptr, const int* __restrict__ perm,
@@ -77,7 +77,7 @@ __device__ __forceinline__ void fill(const CsrArrays<V, I>& a, const Places<SORT
   }
 }
 
-// A block a slice of `height` rows.
+// A block per slice of `height` rows.
 template <typename V, typename I, typename P, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     sell_fill(int rows, int height, int lanes, const P* __restrict__ slice_ptr, const int* __restrict__ perm,
@@ -105,13 +105,13 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   const long long end = static_cast<long long>(pitch) * lanes;
   fill(CsrArrays<V, I>{row_ptr, col_idx, values}, Places<SORTED>{rows, perm}, width, first, here, lanes, first * lanes,
        end, width, [=](long long at, int position, int column, V value) {
-         if (first * lanes + threadIdx.x >= end) return;  // rows behind the last
+         if (first * lanes + threadIdx.x >= end) return;  // rows after the last
          columns[at] = column;
          slot_values[at] = value;
        });
 }
 
-// A block a slice of rows first_row[s] to first_row[s + 1].
+// A block per slice of rows first_row[s] to first_row[s + 1].
 template <typename V, typename I, typename P>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     sell_var_fill(int rows, const int* __restrict__ first_row, const P* __restrict__ slice_ptr,
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   for (int g = 0; g < GROUPS; ++g) {
     tall[g] = WARP;
     size[g] = static_cast<long long>(width[g]) * WARP;
-    const bool begins = block * CONVERT_BLOCK + g * WARP < rows;  // what lies behind the last row is no slice
+    const bool begins = block * CONVERT_BLOCK + g * WARP < rows;  // what is after the last row is no slice
     cost[g] = size[g] + (begins ? price : 0);
   }
 #pragma unroll
@@ -175,8 +175,9 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   }
 }
 
-// The base columns of slices of 32 rows, each cut into PIECES of `half` positions: a warp a slice. Where a piece's
-// columns spread too far for 16 bits, its base is -1 and `wide` holds its positions, which `total`, zero before, adds up.
+// The base columns of slices of 32 rows, each cut into PIECES of `half` positions: a warp per slice. Where a piece's
+// columns spread too far for 16 bits, its base is -1 and `wide` holds its positions, which `total`, zero before, adds
+// up.
 template <typename I, int PIECES, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     sell_local_bases(int rows, int slices, const int* __restrict__ perm, const I* __restrict__ row_ptr,
@@ -206,7 +207,7 @@ __global__ void __launch_bounds__(CONVERT_BLOCK)
   }
 }
 
-// A block a slice of 32 rows, cut into `pieces`; where its columns go: see sell_local.cu.
+// A block per slice of 32 rows, cut into `pieces`; where its columns go: see sell_local.cu.
 template <typename V, typename I, typename P, bool SORTED>
 __global__ void __launch_bounds__(CONVERT_BLOCK)
     sell_local_fill(int rows, int pieces, bool any_wide, const P* __restrict__ slice_ptr, const int* __restrict__ bases,

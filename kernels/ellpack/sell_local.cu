@@ -22,10 +22,11 @@ __device__ __forceinline__ V wide_sum(int first, int end, const int* __restrict_
                            [=](int position) { return load_stream(columns + at(position)); });
 }
 
-// Block (ROWS, THREADS), as sell_spmv. A slice's positions from the `half`-th on have the second base, if PIECES is 2, and
-// their columns stand behind the others'. Columns that take 32 bits have a base below zero; WIDE: some do, and a slice's
-// columns begin at half word 32 column_ptr[slice]. SORTED: `perm` holds the row of each place. Registers are for a full
-// multiprocessor: with more, wide columns in blocks of 1024 threads gave 63 instead of 95 GFLOPS on rmat:20:16 (f64, H200).
+// Block (ROWS, THREADS), as sell_spmv. A slice's positions from the `half`-th on have the second base, if PIECES is 2,
+// and their columns are after the others'. Columns that take 32 bits have a base below zero; WIDE: some do, and a
+// slice's columns begin at half word 32 column_ptr[slice]. SORTED: `perm` holds the row of each place. Registers are
+// for a full multiprocessor: with more, wide columns in blocks of 1024 threads gave 63 instead of 95 GFLOPS on
+// rmat:20:16 (f64, H200).
 template <typename V, typename P, int PIECES, int THREADS, int ROWS, bool WIDE, bool SORTED>
 __global__ void __launch_bounds__(ROWS* THREADS, 2048 / (ROWS * THREADS))
     sell_local_spmv(unsigned rows, const P* __restrict__ slice_ptr, const int* __restrict__ bases,

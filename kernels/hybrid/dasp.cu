@@ -4,9 +4,9 @@
 
 constexpr int PIECE = 64;  // slots of a piece of a long row
 constexpr int FRAGMENT = 32;
-constexpr int LONG_BLOCK = 256;  // threads that sum the pieces of a long row; as in dasp.py
+constexpr int LONG_BLOCK = 256;  // threads that sum the pieces of a long row
 
-// What the product of a slot takes.
+// The operands of the product of a slot.
 template <typename V>
 struct Slots {
   const int* __restrict__ columns;
@@ -16,7 +16,7 @@ struct Slots {
   __device__ __forceinline__ V factor(int column) const { return column >= 0 ? load_x(x, column) : V(0); }
 };
 
-// COUNT fragments, a slot of each in every lane, on their way from memory; what lies at `end` and behind is none.
+// COUNT fragments, a slot of each in every lane, in flight; what is at `end` and after is none.
 template <typename V, int COUNT>
 struct Fragments {
   int column[COUNT];
@@ -34,8 +34,8 @@ struct Fragments {
 
 __device__ __forceinline__ int warps_of(int items) { return (items + WARP - 1) / WARP; }
 
-// The rows of two fragments with two rows a line, the first in the slots below SPLIT, the other in those from it on: lane
-// t has the sum of row t of 32.
+// The rows of two fragments with two rows per line, the first in the slots below SPLIT, the other in those from it on:
+// lane t has the sum of row t of 32.
 template <int SPLIT, typename V>
 __device__ __forceinline__ V two_a_line(const Slots<V>& a, long long at) {
   const int lane = lane_id();
@@ -72,8 +72,8 @@ __device__ __forceinline__ V one_a_line(const Slots<V>& a, long long at) {
   return mine;
 }
 
-// LOOP blocks of 8 medium rows, their fragments as one stream, LOADS of them on their way at a time. Lane 8 i + g has the
-// sum of row g of block i.
+// LOOP blocks of 8 medium rows, their fragments as one stream, LOADS of them in flight at a time. Lane 8 i + g has
+// the sum of row g of block i.
 template <int LOOP, int LOADS, typename V, typename I>
 __device__ __forceinline__ V blocks_of_eight(const Slots<V>& a, long long base, int first, int blocks,
                                              const I* __restrict__ block_ptr) {
@@ -107,21 +107,37 @@ __device__ __forceinline__ V blocks_of_eight(const Slots<V>& a, long long base, 
   return mine;
 }
 
-// A warp a piece, LOOP blocks of 8 medium rows, or 32 places. Places are in the order of classes: NATURAL says whether y
-// is in the matrix's order. partial: the sum of each piece. rest: entries of medium rows that no fragment holds.
+// Rows of each class, pieces of long rows, and the first slot of each class after the long rows.
+struct Classes {
+  int long_rows;
+  int medium_rows;
+  int ones;
+  int pairs;
+  int fours;
+  int twos;
+  int empty;
+  int pieces;
+  long long medium_base;
+  long long one_base;
+  long long pair_base;
+  long long four_base;
+  long long two_base;
+  long long rest_base;
+};
+
+// A warp per piece, LOOP blocks of 8 medium rows, or 32 places. Places are in the order of classes: NATURAL says
+// whether y is in the matrix's order. partial: the sum of each piece. rest: entries of medium rows that no fragment
+// holds.
 template <typename V, typename I, bool NATURAL, int LOOP, int LOADS>
-__global__ void dasp_spmv(int in_long, int in_medium, int ones, int pairs, int fours, int twos, int empty, int pieces,
-                          long long medium_base, long long one_base, long long pair_base, long long four_base,
-                          long long two_base, long long rest_base, const I* __restrict__ block_ptr,
-                          const I* __restrict__ rest_ptr, const int* __restrict__ order,
-                          const int* __restrict__ columns, const V* __restrict__ values, const V* __restrict__ x,
-                          V* __restrict__ y, V* __restrict__ partial) {
+__global__ void dasp_spmv(const Classes classes, const I* __restrict__ block_ptr, const I* __restrict__ rest_ptr,
+                          const int* __restrict__ order, const int* __restrict__ columns, const V* __restrict__ values,
+                          const V* __restrict__ x, V* __restrict__ y, V* __restrict__ partial) {
   const Slots<V> a{columns, values, x};
   const int lane = lane_id();
   long long warp = global_thread() / WARP;
   const auto store = [&](long long place, V sum) { y[NATURAL ? load_stream(order + place) : place] = sum; };
 
-  if (warp < pieces) {
+  if (warp < classes.pieces) {
     RowSums<V> sums;
     Fragments<V, 2> now;
     now.load(a, warp * PIECE, (warp + 1) * PIECE);
@@ -131,27 +147,27 @@ __global__ void dasp_spmv(int in_long, int in_medium, int ones, int pairs, int f
     if (lane == 0) partial[warp] = sum;
     return;
   }
-  warp -= pieces;
-  long long place = in_long;
+  warp -= classes.pieces;
+  long long place = classes.long_rows;
 
-  const int blocks = (in_medium + 7) / 8;
+  const int blocks = (classes.medium_rows + 7) / 8;
   const int shares = (blocks + LOOP - 1) / LOOP;
   if (warp < shares) {
     const int first = static_cast<int>(warp) * LOOP;
-    V sum = blocks_of_eight<LOOP, LOADS>(a, medium_base, first, blocks, block_ptr);
+    V sum = blocks_of_eight<LOOP, LOADS>(a, classes.medium_base, first, blocks, block_ptr);
     const long long row = static_cast<long long>(first) * 8 + lane;
-    if (lane < 8 * LOOP && row < in_medium) {
+    if (lane < 8 * LOOP && row < classes.medium_rows) {
       for (I k = rest_ptr[row]; k < rest_ptr[row + 1]; ++k) {
-        sum += load_stream(values + rest_base + k) * load_x(x, load_stream(columns + rest_base + k));
+        sum += load_stream(values + classes.rest_base + k) * load_x(x, load_stream(columns + classes.rest_base + k));
       }
       store(place + row, sum);
     }
     return;
   }
   warp -= shares;
-  place += in_medium;
+  place += classes.medium_rows;
 
-  // The next places, 32 a warp; whether this one is among their warps.
+  // The next places, 32 per warp; whether this one is among their warps.
   const auto take = [&](int places, auto sum_of) {
     if (warp >= warps_of(places)) {
       warp -= warps_of(places);
@@ -164,13 +180,15 @@ __global__ void dasp_spmv(int in_long, int in_medium, int ones, int pairs, int f
   };
   const auto single = [&]() {
     const long long k = warp * WARP + lane;
-    return k < ones ? load_stream(values + one_base + k) * load_x(x, load_stream(columns + one_base + k)) : V(0);
+    return k < classes.ones
+               ? load_stream(values + classes.one_base + k) * load_x(x, load_stream(columns + classes.one_base + k))
+               : V(0);
   };
-  if (take(ones, single)) return;
-  if (take(pairs, [&]() { return two_a_line<1>(a, pair_base + warp * (2 * FRAGMENT)); })) return;
-  if (take(fours, [&]() { return one_a_line(a, four_base + warp * (4 * FRAGMENT)); })) return;
-  if (take(twos, [&]() { return two_a_line<2>(a, two_base + warp * (2 * FRAGMENT)); })) return;
-  take(empty, []() { return V(0); });
+  if (take(classes.ones, single)) return;
+  if (take(classes.pairs, [&]() { return two_a_line<1>(a, classes.pair_base + warp * (2 * FRAGMENT)); })) return;
+  if (take(classes.fours, [&]() { return one_a_line(a, classes.four_base + warp * (4 * FRAGMENT)); })) return;
+  if (take(classes.twos, [&]() { return two_a_line<2>(a, classes.two_base + warp * (2 * FRAGMENT)); })) return;
+  take(classes.empty, []() { return V(0); });
 }
 
 // The pieces of a long row, by a block.

@@ -16,7 +16,7 @@ __device__ __forceinline__ unsigned peek(const unsigned* word) {
 #endif
 }
 
-// What a thread has found behind a quad: up to four new vertices (bits of `which`) with their quads.
+// What a thread has found after a quad: up to four new vertices (bits of `which`) with their quads.
 struct Found {
   int begin[4];
   int count[4];
@@ -24,11 +24,11 @@ struct Found {
   int quads;
 };
 
-// Tests the neighbours that a quad holds, and gives what is new its level. SHARED: bits lie in shared memory and decide
-// who was first. Else levels do, as the bits of a whole neighbourhood share a few sectors, where atomics would wait in
-// line; bits are looked at before, and where a vertex has quads is on its way before it is known who was first. SEEN:
-// entries of `seen`, in shared memory, which holds vertices that the block has met: those are left to who met them
-// first; 0 for none.
+// Tests the neighbours that a quad holds, and gives what is new its level. SHARED: bits are in shared memory and decide
+// which thread was first. Else levels do, as the bits of a whole neighbourhood share a few sectors, where atomics would
+// wait in line; bits are looked at before, and where a vertex has quads is loaded before the first thread is known.
+// SEEN: entries of `seen`, in shared memory, which holds vertices that the block has met: only the thread that met one
+// first continues; 0 for none.
 template <bool SHARED, int SEEN = 0>
 __device__ __forceinline__ Found visit(const int4 quad, unsigned* visited, const int* __restrict__ quad_ptr, int level,
                                        int* __restrict__ levels, int* seen = nullptr) {
@@ -98,7 +98,7 @@ __device__ __forceinline__ void list(const Found& found, int at, Put put) {
   }
 }
 
-// Whether a bit is set in words that nobody writes meanwhile.
+// Whether a bit is set in words that no thread writes at the same time.
 __device__ __forceinline__ bool is_set(const unsigned* __restrict__ bits, int vertex) {
   return (__ldg(bits + vertex / 32) >> vertex % 32 & 1u) != 0;
 }
@@ -136,13 +136,13 @@ __device__ __forceinline__ bool too_many(int count, int before, int room) {
   return count > room || (count > SMALL_BLOCK && count > 2 * before);
 }
 
-// Whether pulling is expected to read fewer neighbours than pushing: of a vertex's neighbours one in arcs / pushed lies
+// Whether pulling is expected to read fewer neighbours than pushing: of a vertex's neighbours one in arcs / pushed is
 // in the frontier, so a vertex without a level looks at that many before it finds one.
 __device__ __forceinline__ bool pull_pays(int quads, int rest, int all_quads) {
   return static_cast<double>(rest) * all_quads < 4.0 * quads * static_cast<double>(quads);
 }
 
-// The device's clock in nanoseconds; 0 where there is none.
+// The device's clock in nanoseconds; 0 if there is none.
 __device__ __forceinline__ long long nanoseconds() {
   long long now = 0;
 #if defined(__CUDA_ARCH__)
@@ -151,8 +151,8 @@ __device__ __forceinline__ long long nanoseconds() {
   return now;
 }
 
-// Keeps (time, kernel) of each level up to `level` in trace[level], where a launch made several with equal shares of the
-// time. noted: the last level that is kept. Kernel 0 is the start, of level 0.
+// Keeps (time, kernel) of each level up to `level` in trace[level], where a launch made several with equal shares of
+// the time. noted: the last level that is kept. Kernel 0 is the start, of level 0.
 __device__ __forceinline__ void note_levels(int level, int kernel, long long* __restrict__ trace, int capacity,
                                             int* __restrict__ noted) {
   const long long now = nanoseconds();

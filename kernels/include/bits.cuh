@@ -1,12 +1,12 @@
 // Fields of any width out of streams of 32-bit words; see spmvbench/formats/compressed/bits.py.
 #pragma once
 
-// A thread's stream, whose next word lies `step` further. The AHEAD words behind those in the window are always under way.
+// A thread's stream, whose next word is `step` further. The AHEAD words after those in the window are always in flight.
 // MOST_FIRST: a stream's first bit is its word's highest; else the lowest.
 template <bool MOST_FIRST, int AHEAD = 1>
 struct BitReader {
   const unsigned* __restrict__ words;
-  int left;  // words that are not on their way yet
+  int left;  // words that are not in flight yet
   int step;
   unsigned long long window;
   unsigned coming[AHEAD];

@@ -64,12 +64,12 @@ __global__ void __launch_bounds__(BLOCK)
 
   if (!any) return;
   if (!single) y[head] += head_sum + (continues ? open_sum[now][t - 1] : V(0));
-  // Threads without carries hold -1, as does the place behind the last thread: no row continues into them.
+  // Threads without carries hold -1, as does the place after the last thread: no row continues into them.
   if (first_row[t + 1] != row) y[row] += open_sum[now][t];
 }
 
 // One thread a carry, for lists that are long for one block. Carries of a row within a warp are added up first; a row
-// whose run lies in several warps gets an atomic from each, in any order. Rows from `rows` on are none.
+// whose run is in several warps gets an atomic from each, in any order. Rows from `rows` on are none.
 template <typename V>
 __global__ void carry_add(int n, int rows, const int* __restrict__ carry_row, const V* __restrict__ carry_sum,
                           V* __restrict__ y) {

@@ -2,8 +2,8 @@
 #pragma once
 #include "spmv.cuh"
 
-// The last block of the grid to leave sets the counters, of which the last counts these blocks, to zero for the next run.
-// Every thread arrives.
+// The last block of the grid to leave sets the counters, of which the last counts these blocks, to zero for the next
+// run. Every thread arrives.
 __device__ __forceinline__ void leave(int* counters, int count) {
   __syncthreads();
   if (threadIdx.x > 0) return;

@@ -4,9 +4,9 @@
 
 // A lane's share of the entries begin .. end of a row. nnz: of all rows.
 //
-// ENTRIES 1: every LANES-th entry, as the papers' kernels take them. ENTRIES 2: two neighbouring entries at a time, from
-// an even position on: one 16-byte load for two doubles and one 8-byte load for their columns. What the pairs at a row's
-// ends share with its neighbours is loaded and not multiplied; col_idx and values are aligned to 16 bytes.
+// ENTRIES 1: every LANES-th entry, as the papers' kernels take them. ENTRIES 2: two neighbouring entries at a time,
+// from an even position on: one 16-byte load for two doubles and one 8-byte load for their columns. What the pairs at a
+// row's ends share with its neighbours is loaded and not multiplied; col_idx and values are aligned to 16 bytes.
 template <int LANES, int ENTRIES, typename V, typename I>
 __device__ __forceinline__ V lane_sum(I begin, I end, I nnz, int lane, const int* __restrict__ col_idx,
                                       const V* __restrict__ values, const V* __restrict__ x) {
@@ -28,7 +28,7 @@ __device__ __forceinline__ V lane_sum(I begin, I end, I nnz, int lane, const int
       if (k >= begin) sum += pair.x * load_x(x, columns.x);
       if (k + 1 < end) sum += pair.y * load_x(x, columns.y);
     }
-    // The matrix's last entry may stand alone; behind it only empty rows begin.
+    // The matrix's last entry may be alone; after it only empty rows begin.
     if (k >= begin && k < end) sum += values[k] * load_x(x, col_idx[k]);
   }
   return sum;

@@ -10,11 +10,11 @@ __host__ __device__ constexpr int bits_for(int n) {
   return bits;
 }
 
-// A lane's bits, from the highest on: y_offset, seg_offset and a flag a step, in words of 32.
+// A lane's bits, from the highest on: y_offset, seg_offset and a flag per step, in words of 32.
 template <int SIGMA>
 struct Descriptor {
   static constexpr int OFFSET_BITS = bits_for(WARP * SIGMA);
-  static constexpr int HEAD_BITS = OFFSET_BITS + 5;  // y_offset and seg_offset stand before the flags
+  static constexpr int HEAD_BITS = OFFSET_BITS + 5;  // y_offset and seg_offset are before the flags
   static constexpr int PACKETS = (HEAD_BITS + SIGMA + 31) / 32;
 };
 
@@ -29,7 +29,7 @@ struct Tiles {
   const V* __restrict__ values;
 };
 
-// BATCH steps of a lane, on their way from memory.
+// BATCH steps of a lane, in flight.
 template <typename V, int BATCH>
 struct Batch {
   int columns[BATCH];
@@ -56,9 +56,9 @@ struct Batch {
   }
 };
 
-// One tile, by one warp. Rows that lie within a lane are stored to y (ADD: added to it). Rows that a lane leaves open
-// come with what the lanes behind it have of them: last(row, sum); the tile's last row may go on in the next tile. The
-// row of the tile's first entry, which may have begun in an earlier tile too, comes apart, in lane 0: first(row, sum,
+// One tile, by one warp. Rows that are within a lane are stored to y (ADD: added to it). Rows that a lane leaves open
+// come with what the lanes after it have of them: last(row, sum); the tile's last row may go on in the next tile. The
+// row of the tile's first entry, which may have begun in an earlier tile too, is separate, in lane 0: first(row, sum,
 // begins here). BATCH steps are loaded at a time, each batch before the one before it is used.
 template <bool ADD, typename V, int SIGMA, int BATCH, typename C, typename X, typename Last, typename First>
 __device__ __forceinline__ void sum_tile(const Tiles<V, C>& a, int tile, X x, V* __restrict__ y, Last last,
@@ -140,7 +140,7 @@ __device__ __forceinline__ void sum_tile(const Tiles<V, C>& a, int tile, X x, V*
   if (lane == 0) first(start, leading ? lead + following : lead, begins);
 }
 
-// A row's entries from `tail` on, by one warp: what lies behind the last whole tile is plain CSR. Lane 0 has the sum.
+// A row's entries from `tail` on, by one warp: what is after the last whole tile is plain CSR. Lane 0 has the sum.
 template <typename V, typename I, typename C, typename X>
 __device__ __forceinline__ V sum_tail(const I* __restrict__ row_ptr, int row, I tail, const Tiles<V, C>& a, X x) {
   const I begin = row_ptr[row] < tail ? tail : row_ptr[row];
@@ -152,7 +152,7 @@ __device__ __forceinline__ V sum_tail(const I* __restrict__ row_ptr, int row, I 
   return group_sum<WARP>(sum);
 }
 
-// What one warp does where all is one launch: a tile, or behind the tiles a row of the tail. A row within one tile is
+// The work of one warp if all is one launch: a tile or, after the tiles, a row of the tail. A row within one tile is
 // stored, the parts of a row that a tile's end cuts are added by atomics; y is zero there. ADD: all is added.
 template <bool ADD, int SIGMA, int BATCH, typename V, typename I, typename C, typename X>
 __device__ __forceinline__ void csr5_share(long long warp, int rows, int tiles, int first_row,

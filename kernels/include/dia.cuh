@@ -1,9 +1,9 @@
-// What every kernel on diagonals does with those of a row: no column is stored, the entry of row i on a diagonal lies in
+// What every kernel on diagonals does with those of a row: no column is stored, the entry of row i on a diagonal is in
 // column i + offset of the diagonal.
 #pragma once
 #include "spmv.cuh"
 
-// Some diagonals' values of ROWS neighbouring rows, on their way from memory.
+// Some diagonals' values of ROWS neighbouring rows, in flight.
 template <typename V, int ROWS, int BATCH>
 struct Batch {
   V value[BATCH][ROWS];
@@ -25,7 +25,7 @@ struct Batch {
     }
   }
 
-  // Columns are unsigned: those before the first one are behind the last one, too.
+  // Columns are unsigned: those before the first one are after the last one, too.
   __device__ __forceinline__ void multiply(unsigned row, unsigned cols, const int* __restrict__ offset, int left,
                                            const V* __restrict__ x, V (&sum)[ROWS]) const {
     unsigned column[BATCH];

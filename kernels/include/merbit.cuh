@@ -12,8 +12,8 @@ struct WordOf<true> {
   using type = unsigned long long;
 };
 
-// A lane's field, from the low bits on: entries before it in its tile, row ends before it in its tile, and a bit for each
-// of its SIGMA steps, 1 where a row ends.
+// A lane's field, from the low bits on: entries before it in its tile, row ends before it in its tile, and a bit for
+// each of its SIGMA steps, 1 where a row ends.
 template <int SIGMA>
 struct LaneBits {
   using Word = typename WordOf<(SIGMA > 14)>::type;

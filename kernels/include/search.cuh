@@ -1,7 +1,7 @@
 // Searches in sorted arrays: which row owns an entry, and where a row's columns begin.
 #pragma once
 
-// The first of low .. high behind `key` in ascending order; high where none is.
+// The first of low .. high after `key` in ascending order; high where none is.
 template <typename T, typename I>
 __device__ __forceinline__ I first_behind(const T* __restrict__ ascending, I low, I high, T key) {
   while (low < high) {

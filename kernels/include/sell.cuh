@@ -2,13 +2,13 @@
 #pragma once
 #include "spmv.cuh"
 
-// Slots of a thread that are loaded before the first is used. On an H200 8 came out ahead of 4 and 16.
+// Slots of a thread that are loaded before the first is used. On an H200 8 was faster than 4 and 16.
 constexpr int SLOT_BATCH = 8;
 
 constexpr int LOCAL_PADDING = 0xffff;  // among 16-bit columns
 
-// Sum over every STEP-th position of a row, from `first` to before `end`, of value times x: a position's slot lies
-// at(position) behind `values`, its column is column(position), negative in padding. The padding's x is never loaded, so
+// Sum over every STEP-th position of a row, from `first` to before `end`, of value times x: a position's slot is
+// at(position) after `values`, its column is column(position), negative in padding. The padding's x is never loaded, so
 // that an infinite one does no harm. BATCH slots are loaded before the first is used.
 template <int STEP, int BATCH = SLOT_BATCH, typename V, typename At, typename Column>
 __device__ __forceinline__ V slot_sum(int first, int end, const V* __restrict__ values, const V* __restrict__ x, At at,

@@ -1,19 +1,19 @@
 // Shares of a matrix's entries through shared memory: the products of a range of entries go there, rows and parts of
-// rows are summed from there, and the caller says what becomes of each sum.
+// rows are summed from there, and the caller handles each sum.
 #pragma once
 #include "spmv.cuh"
 
-// PAIRS pairs of neighbouring entries of each of BLOCK threads, a block's width apart, on their way from memory. All
-// are loaded before the first is used: the matrix's part by the constructor, x by store(). Places behind the last pair
+// PAIRS pairs of neighbouring entries of each of BLOCK threads a block's width apart, in flight. All
+// are loaded before the first is used: the matrix's part by the constructor, x by store(). Places after the last pair
 // load that once more: with tests in their place the compiler lets some loads wait for others.
 template <typename V, int BLOCK, int PAIRS>
 struct EntryPairs {
   using Pair = typename PairOf<V>::type;
-  int count;  // of pairs that lie within the matrix
+  int count;  // of pairs that are within the matrix
   int2 columns[PAIRS];
   Pair values[PAIRS];
 
-  // `slots` pairs from entry `base` on, which is even; the matrix's last entry may stand alone behind them. The arrays
+  // `slots` pairs from entry `base` on, which is even; the matrix's last entry may be alone after them. The arrays
   // are aligned to 16 bytes.
   template <typename I>
   __device__ __forceinline__ EntryPairs(long long base, int slots, I nnz, const int* __restrict__ col_idx,
@@ -38,7 +38,7 @@ struct EntryPairs {
     }
   }
 
-  // The products to products[at(pair)], and the matrix's last entry where it stands alone.
+  // The products to products[at(pair)], and the matrix's last entry where it is alone.
   template <typename I, typename At>
   __device__ __forceinline__ void store(int slots, I nnz, const int* __restrict__ col_idx, const V* __restrict__ matrix,
                                         const V* __restrict__ x, Pair* products, At at) {
@@ -73,8 +73,8 @@ struct EntryPairs {
 
 // The products of `count` entries from `first` on, at most ITEMS of each of THREADS threads: neighbouring threads load
 // neighbouring entries, all of a thread's before the first is used. use(k, product) takes the k-th of them; places from
-// `count` on come too, with the last entry's product. With a test for each place, of which there are more than predicates,
-// the compiler lets some entries wait for their x before it loads the others.
+// `count` on come too, with the last entry's product. With a test for each place, of which there are more than
+// predicates, the compiler lets some entries wait for their x before it loads the others.
 template <int THREADS, int ITEMS, typename V, typename Use>
 __device__ __forceinline__ void for_products(long long first, int count, const int* __restrict__ col_idx,
                                              const V* __restrict__ values, const V* __restrict__ x, Use use) {
@@ -97,7 +97,7 @@ __device__ __forceinline__ void for_products(long long first, int count, const i
   for (int i = 0; i < ITEMS; ++i) use(i * THREADS + thread, loaded[i] * gathered[i]);
 }
 
-// Sum over the block, in thread 0. Every thread arrives.
+// Sum over the block, in thread 0. Every thread must call it.
 template <int BLOCK, typename V>
 __device__ __forceinline__ V block_sum(V sum) {
   __shared__ V warp_sum[BLOCK / WARP];
@@ -108,17 +108,17 @@ __device__ __forceinline__ V block_sum(V sum) {
   return sum;
 }
 
-// How many lanes back the warp's last lane lies, this one or one before it, in which `ends` is true; where there is none,
-// one more than there are. Every lane arrives.
+// How many lanes back the warp's last lane is, this one or one before it, in which `ends` is true; if there is none,
+// one more than there are. Every lane must call it.
 __device__ __forceinline__ int lanes_back(bool ends) {
   const unsigned ending = __ballot_sync(FULL_MASK, ends) & (FULL_MASK >> (WARP - 1 - lane_id()));
   return ending ? lane_id() - (WARP - 1 - __clz(ending)) : lane_id() + 1;
 }
 
 // What is open before each thread of the warp or the block of THREADS: the sum of `open` of the threads before it, back
-// to the last in which a row ends, that one included. reach: threads back to that row, counted from this thread's own (0
-// where it has one); more than the lane's number where it lies in a warp before. `open` becomes what is open behind the
-// thread. Every thread arrives.
+// to the last in which a row ends, that one included. reach: threads back to that row, counted from this thread's own
+// (0 if it has one); more than the lane's number where it is in a warp before. `open` becomes what is open after the
+// thread. Every thread must call it.
 template <int THREADS, typename V>
 __device__ __forceinline__ V open_before(V& open, int reach) {
   constexpr int WARPS = THREADS / WARP;
@@ -150,7 +150,7 @@ __device__ __forceinline__ V open_before(V& open, int reach) {
   return carry;
 }
 
-// The tile of one block: rows that end in it and entries that lie in it. `products` are the tile's entries times x,
+// The tile of one block: rows that end in it and entries that are in it. `products` are the tile's entries times x,
 // row_end[i] counts entries from the tile's first.
 template <typename V, typename Ends>
 struct Tile {
@@ -159,7 +159,7 @@ struct Tile {
   Ends row_end;
 };
 
-// Row ends from the row pointers as they lie in memory.
+// Row ends from the row pointers as they are in memory.
 template <typename I>
 struct RowEnds {
   const I* __restrict__ row_ptr;  // of the tile's first row
@@ -185,9 +185,9 @@ __device__ __forceinline__ int merge_path_search(D diagonal, int rows, D nnz, En
   return low;
 }
 
-// Sums a tile's rows by the merge of its row ends with its entries, `items` steps a thread. Rows that lie within a
+// Sums a tile's rows by the merge of its row ends with its entries, `items` steps per thread. Rows that are within a
 // thread are stored to y[row]; a thread's first row comes with what threads before it have of it: first(row, sum). The
-// result, in the block's last thread, is the open sum behind the last row. Every thread arrives.
+// result, in the block's last thread, is the open sum after the last row. Every thread must call it.
 template <int BLOCK, typename V, typename Ends, typename First>
 __device__ __forceinline__ V sum_rows(const Tile<V, Ends>& tile, int items, V* __restrict__ y, First first) {
   const int steps = tile.rows + tile.entries;
@@ -220,9 +220,9 @@ __device__ __forceinline__ V sum_rows(const Tile<V, Ends>& tile, int items, V* _
   return open;
 }
 
-// Sums runs of the block's products, ITEMS neighbouring ones a thread. Bit i of `ends`: a run ends with the thread's
-// product i; reach: as `open_before` has it. finish(i, sum) takes every run that ends in the thread, its first with what
-// threads before have of it. The result, in the block's last thread, is the sum behind the last end.
+// Sums runs of the block's products, ITEMS neighbouring ones per thread. Bit i of `ends`: a run ends with the thread's
+// product i; reach: as `open_before` has it. finish(i, sum) takes every run that ends in the thread, its first with
+// what threads before have of it. The result, in the block's last thread, is the sum after the last end.
 template <int BLOCK, int ITEMS, typename V, typename Finish>
 __device__ __forceinline__ V sum_runs(const V (&products)[ITEMS], unsigned ends, int reach, Finish finish) {
   V open = 0;
@@ -244,8 +244,8 @@ __device__ __forceinline__ V sum_runs(const V (&products)[ITEMS], unsigned ends,
   return open;
 }
 
-// A lane's part of a sum over products[begin .. end): every 2^log-th, from `lane` on. Rows of 4, 8, 12, ... entries begin
-// in few banks of shared memory: groups of lanes start in different places of them.
+// A lane's part of a sum over products[begin .. end): every 2^log-th, from `lane` on. Rows of 4, 8, 12, ... entries
+// begin in few banks of shared memory: groups of threads start in different places of them.
 template <typename V>
 __device__ __forceinline__ V lane_sum(const V* products, int begin, int end, int lane, int log, int group) {
   const int lanes = 1 << log;
@@ -262,7 +262,8 @@ __device__ __forceinline__ V lane_sum(const V* products, int begin, int end, int
 }
 
 // Sums a tile's rows one by one, 2^log lanes to each: for rows of much the same length a fraction of the merge's
-// instructions. finish(i, sum) takes row i; row tile.rows is what lies open behind the last end. Every thread arrives.
+// instructions. finish(i, sum) takes row i; row tile.rows is what is open after the last end. Every thread must call
+// it.
 template <int BLOCK, typename V, typename Ends, typename Finish>
 __device__ __forceinline__ void sum_each_row(const Tile<V, Ends>& tile, int log, Finish finish) {
   const int lanes = 1 << log;
@@ -282,7 +283,7 @@ __device__ __forceinline__ void sum_each_row(const Tile<V, Ends>& tile, int log,
   }
 }
 
-// What a block takes: the row that it begins in, the one behind its last row end, its first entry, its entries.
+// What a block takes: the row that it begins in, the one after its last row end, its first entry, its entries.
 struct Share {
   int first_row, last_row;
   long long first;
@@ -290,10 +291,10 @@ struct Share {
 };
 
 // A block's share with as many loads in flight as it has: pairs of entries, all of a thread's before the first is used.
-// The merge is walked only where some row is long beside the share's others. Every row end stores its row; rows that
-// other shares have parts of are added to y by atomics: y is zero there. `shared` holds the share's entries and two
-// more, and behind them `room` row ends; where a share has more, they are read from row_ptr. MERGED: entries and row ends
-// together are no more than BLOCK * ITEMS.
+// The merge is walked only where some row is long compared with the share's others. Every row end stores its row; rows
+// that other shares have parts of are added to y by atomics: y is zero there. `shared` holds the share's entries and
+// two more, and after them `room` row ends; where a share has more, they are read from row_ptr. MERGED: entries and row
+// ends together are no more than BLOCK * ITEMS.
 template <bool MERGED, int BLOCK, int ITEMS, int PAIRS, typename V, typename I>
 __device__ __forceinline__ void sum_share(const Share& share, unsigned char* shared, int room, int rows, I nnz,
                                           const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
@@ -324,9 +325,9 @@ __device__ __forceinline__ void sum_share(const Share& share, unsigned char* sha
     }
   }
 
-  // Row ends counted from the share's first entry. The row that goes on behind it counts too, with what lies here.
+  // Row ends counted from the share's first entry. The row that goes on after it counts too, with what is here.
   int* staged = reinterpret_cast<int*>(pairs + slots);
-  // 2^log lanes a row: as many, up to a warp, as leave some for each row.
+  // 2^log threads per row: as many, up to a warp, as leave some for each row.
   const int log = max(min(__clz(tile_rows) + __ffs(BLOCK) - 1 - WARP, 5), 0);
   bool uneven = false;
   const bool fits = MERGED || tile_rows <= room;
@@ -346,7 +347,7 @@ __device__ __forceinline__ void sum_share(const Share& share, unsigned char* sha
   const V* products = reinterpret_cast<const V*>(pairs) + odd;
   V* tile_y = y + first_row;
   const auto sum_tile = [&](const auto& tile) {
-    // A row that goes on behind the share may have nothing here; then its zero stays.
+    // A row that goes on after the share may have nothing here; then its zero stays.
     const bool goes_on = last_row < rows && entries > (tile_rows ? tile.row_end[tile_rows - 1] : 0);
     const auto finish = [=](int row, V sum) {
       if (row == tile_rows ? goes_on : row == 0 && came_on()) {

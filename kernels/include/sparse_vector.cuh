@@ -2,7 +2,7 @@
 #pragma once
 #include "spmv.cuh"
 
-// Entries begin .. end of a column times its factor, by STEP lanes, several entries of each under way.
+// Entries begin .. end of a column times its factor, by STEP lanes, several entries of each in flight.
 // They are added to y by atomics.
 template <int STEP, typename V, typename I>
 __device__ __forceinline__ void push_entries(I begin, I end, V factor, const int* __restrict__ row_idx,
@@ -25,8 +25,8 @@ __device__ __forceinline__ void push_entries(I begin, I end, V factor, const int
   }
 }
 
-// The columns of x's entries from block * BLOCK / LANES on, LANES threads each; those of more than 16 entries a lane are
-// left to the whole block. Every thread arrives.
+// The columns of x's entries from block * BLOCK / LANES on, LANES threads each; those of more than 16 entries per lane
+// are left to the whole block. Every thread arrives.
 template <int LANES, int BLOCK, typename V, typename I>
 __device__ __forceinline__ void push_block(int block, int k, const int* __restrict__ index, const V* __restrict__ value,
                                            const I* __restrict__ col_ptr, const int* __restrict__ row_idx,

@@ -40,7 +40,8 @@ __device__ __forceinline__ long long global_thread() {
 
 __device__ __forceinline__ int lane_id() { return threadIdx.x % WARP; }
 
-// Sum over aligned groups of LANES lanes (a power of two); every lane of the warp must arrive. Lane 0 of a group has it.
+// Sum over aligned groups of LANES lanes (a power of two); every lane of the warp must arrive. Lane 0 of a group has
+// it.
 template <int LANES, typename V>
 __device__ __forceinline__ V group_sum(V sum) {
 #pragma unroll

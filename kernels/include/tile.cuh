@@ -2,5 +2,5 @@
 #pragma once
 
 constexpr int TILE = 16;
-enum TileFormat { CSR, COO, ELL, HYB, DNS, DNS_ROW, DNS_COL };  // the authors' numbers
+constexpr int CSR = 0, COO = 1, ELL = 2, HYB = 3, DNS = 4, DNS_ROW = 5, DNS_COL = 6;  // the authors' numbers
 using Byte = unsigned char;

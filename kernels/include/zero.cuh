@@ -2,7 +2,7 @@
 #pragma once
 #include "spmv.cuh"
 
-constexpr int ZEROS_EACH = 4;  // entries of a thread, a block's width apart; as in spmvbench/formats/base.py
+constexpr int ZEROS_EACH = 4;  // entries of a thread, a block's width apart
 
 // Sets y, of n values, to zero: the grid has a thread for every ZEROS_EACH of them, or more.
 template <typename V>

@@ -1,9 +1,9 @@
-// ArgCSR (Heller & Oberhuber 2012): groups of rows, a block each, its threads dealt out to the rows by their lengths.
+// ArgCSR (Heller & Oberhuber 2012): groups of rows, a block each, its threads distributed to the rows by their lengths.
 // Step i of thread t of a group is at BLOCK * (the group's first step + i) + t.
 #include "sell.cuh"
 
-// groups: four numbers each, rows, steps, first row, first step. threads_end: of each row, the threads of its group that
-// it and the rows before it have.
+// groups: four numbers each, rows, steps, first row, first step. threads_end: of each row, the threads of its group
+// that it and the rows before it have.
 template <typename V, int BLOCK>
 __global__ void __launch_bounds__(BLOCK)
     argcsr(const int* __restrict__ groups, const int* __restrict__ threads_end, const int* __restrict__ columns,

@@ -1,9 +1,11 @@
-// BiELL and BiJAD (Zheng et al. 2014): strips of 32 sorted rows, whose lanes are dealt out anew whenever half are done.
+// BiELL and BiJAD (Zheng et al. 2014): strips of 32 sorted rows, whose lanes are distributed again whenever half are
+// done.
 #include "sell.cuh"
 
 constexpr int GROUPS = 6;  // of a strip's steps: in group g 2^g lanes share each of the 32 >> g longest rows
 
-// A warp a strip. Step i of group g is at 32 * (group_ptr[6 * strip + g] + i); lane l has a slot of row l % (32 >> g).
+// A warp per strip. Step i of group g is at 32 * (group_ptr[6 * strip + g] + i); lane l has a slot of row l % (32 >>
+// g).
 template <typename V, typename I>
 __global__ void biell(int rows, const I* __restrict__ group_ptr, const int* __restrict__ perm,
                       const int* __restrict__ columns, const V* __restrict__ values, const V* __restrict__ x,

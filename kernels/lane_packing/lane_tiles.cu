@@ -1,5 +1,5 @@
-// Tiles of a warp: steps of 32 slots, a row a lane, neighbouring lanes may share one; see spmvbench/formats/lane_packing/tiles.py.
-// Step i of a tile's lane is at tile_ptr[tile] + 32 * i + lane.
+// Tiles of a warp: steps of 32 slots, a row a lane, neighbouring lanes may share one; see
+// spmvbench/formats/lane_packing/tiles.py. Step i of a tile's lane is at tile_ptr[tile] + 32 * i + lane.
 #include "carry.cuh"
 #include "sell.cuh"
 
@@ -14,8 +14,8 @@ __device__ __forceinline__ V lane_sum(int steps, const V* __restrict__ values, c
   return slot_sum<1, 1>(0, steps, values, x, at, column);
 }
 
-// What the lanes of a tile have of their rows, to y. `row` is a lane's, or -1 where it has none. Bit l of `adds` says that
-// the row of the run that ends at lane l has other runs too: each is added to y.
+// What the lanes of a tile have of their rows, to y. `row` is a lane's, or -1 if it has none. Bit l of `adds` says
+// that the row of the run that ends at lane l has other runs too: each is added to y.
 template <typename V>
 __device__ __forceinline__ void store_runs(int row, V sum, unsigned int adds, V* __restrict__ y) {
   const int lane = lane_id();
@@ -37,7 +37,7 @@ __device__ __forceinline__ void store_runs(int row, V sum, unsigned int adds, V*
   }
 }
 
-// A warp a tile. LANES neighbouring lanes share a place of lane_row.
+// A warp per tile. LANES neighbouring lanes share a place of lane_row.
 template <typename V, typename P, int LANES, int BATCH>
 __global__ void lane_tiles(int tiles, const P* __restrict__ tile_ptr, const int* __restrict__ lane_row,
                            const unsigned int* __restrict__ adds, const int* __restrict__ columns,

@@ -1,7 +1,7 @@
 // VCSR (Karimi et al. 2022): slices of 32 sorted rows, step by step, without the slots of rows that are done.
 #include "sell.cuh"
 
-// A warp a slice, its rows longest first. Each step has the slots of the rows that go on, up to a multiple of ALIGN.
+// A warp per slice, its rows longest first. Each step has the slots of the rows that go on, up to a multiple of ALIGN.
 // ADD: y += A x.
 template <typename V, typename P, int ALIGN, bool ADD>
 __global__ void vcsr(int rows, const P* __restrict__ slice_ptr, const unsigned short* __restrict__ lengths,

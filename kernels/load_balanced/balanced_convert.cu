@@ -27,12 +27,12 @@ __global__ void __launch_bounds__(BLOCK) mgpu_codes(int rows, I nnz, const I* __
     from = 0;
     for (int w = warp - 1; w >= 0 && from == 0; --w) from = max(warp_end[w], 0);
   }
-  // Behind the last entry the row is that behind the last row.
+  // After the last entry the row is that after the last row.
   const int relative = (first < end ? row : rows) - limit;
   codes[global_thread()] = ends | (threadIdx.x - from) << 13 | static_cast<unsigned>(relative) << 20;
 }
 
-// A lane's bits each, and a tile's first entry and row by its first lane; (nnz, rows) behind the last.
+// A lane's bits each, and a tile's first entry and row by its first lane; (nnz, rows) after the last.
 template <typename I, int SIGMA>
 __global__ void merbit_fields(int rows, I nnz, int tiles, const I* __restrict__ row_ptr, int* __restrict__ tile_entry,
                               unsigned* __restrict__ tile_row, typename LaneBits<SIGMA>::Word* __restrict__ lane_bits) {

@@ -1,18 +1,18 @@
-// Globally homogeneous, locally adaptive SpMV on CSR (Steinberger, Zayer, Seidel, ICS'17): equal shares of the entries for
-// every block and every thread; in a block, row ends are bits.
+// Globally homogeneous, locally adaptive SpMV on CSR (Steinberger, Zayer, Seidel, ICS'17): equal shares of the entries
+// for every block and every thread; in a block, row ends are bits.
 #include "shares.cuh"
 #include "spmv.cuh"
 
-// One block's BLOCK * ITEMS entries; start and y are as tile_starts in tiles.cu leaves them. The block's first row and its
-// last are added to y by atomics, the others stored. col_idx and values are aligned to 16 bytes.
+// One block's BLOCK * ITEMS entries; start and y are as tile_starts in tiles.cu leaves them. The block's first row and
+// its last are added to y by atomics, the others stored. col_idx and values are aligned to 16 bytes.
 template <typename V, typename I, int BLOCK, int ITEMS>
 __global__ void __launch_bounds__(BLOCK)
     hola(int rows, I nnz, const int* __restrict__ start, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
          const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
   constexpr int SHARE = BLOCK * ITEMS;
   constexpr int PAIRS = ITEMS / 2;
-  constexpr int EARLY = 2;  // rows of a thread whose pointers are on their way together with the entries
-  // A thread reads its pairs back one by one: moved so that neighbouring threads' lie in different banks.
+  constexpr int EARLY = 2;  // rows of a thread whose pointers are loaded together with the entries
+  // A thread reads its pairs back one by one: moved so that neighbouring threads' are in different banks.
   constexpr int SHIFT = sizeof(V) == 8 ? 3 : 4;
   using Loads = EntryPairs<V, BLOCK, PAIRS>;
   using Pair = typename Loads::Pair;
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(BLOCK)
     if (threadIdx.x == 0) atomicAdd(y + first_row, sum);
     return;
   }
-  // Behind a thread's last row both pointers are its end: it is passed over as an empty one.
+  // After a thread's last row both pointers are its end: it is passed over as an empty one.
   I row_begin[EARLY], row_end[EARLY];
   const int own_row = first_row + static_cast<int>(threadIdx.x);
 #pragma unroll
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(BLOCK)
     const int pair = i * BLOCK + static_cast<int>(threadIdx.x);
     if (pair < loads.count) pairs[at(pair)] = {loads.values[i].x * gathered[i].x, loads.values[i].y * gathered[i].y};
   }
-  if (loads.count < slots && threadIdx.x == 0) {  // the matrix's last entry stands alone
+  if (loads.count < slots && threadIdx.x == 0) {  // the matrix's last entry is alone
     pairs[at(loads.count)] = {values[nnz - 1] * load_x(x, col_idx[nnz - 1]), V(0)};
   }
   __syncthreads();

@@ -1,5 +1,6 @@
-// Equal shares of the entries for every warp, 32 neighbouring ones at a time (Anzt et al., TOPC 7(1) 2020): a lane keeps
-// its sum for as long as its row stays the same from line to line, and the warp adds sums up only where one does not.
+// Equal shares of the entries for every warp, 32 neighbouring ones at a time (Anzt et al., TOPC 7(1) 2020): a lane
+// keeps its sum for as long as its row stays the same from line to line, and the warp adds sums up only where one does
+// not.
 #include "carry.cuh"
 #include "spmv.cuh"
 
@@ -11,7 +12,7 @@ __device__ __forceinline__ void add_runs(int row, V sum, V* __restrict__ y) {
   if (lane_id() == WARP - 1 || next != row) atomicAdd(y + row, sum);
 }
 
-// Coordinates, `lines` times 32 of them a warp; places behind the last repeat its row and add nothing. y is zero.
+// Coordinates, `lines` times 32 of them a warp; places after the last repeat its row and add nothing. y is zero.
 template <typename V, typename I>
 __global__ void coo_load_balance(I nnz, int lines, const int* __restrict__ row_idx, const int* __restrict__ col_idx,
                                  const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
@@ -34,9 +35,9 @@ __global__ void coo_load_balance(I nnz, int lines, const int* __restrict__ row_i
 }
 
 // Plain CSR: every warp takes `each` lines, the first `longer` warps one more, and warp w begins in start_row[w]. BATCH
-// lines at a time, whose loads are all under way before the first is used. The lanes look at neighbouring rows' ends
-// together: a bit each says where lines are scanned, and the lane that looked at an end takes the row's sum. Rows in which
-// warps begin are added to y, which is zero there; the others are stored.
+// lines at a time, whose loads are all in flight before the first is used. The lanes look at neighbouring rows' ends
+// together: a bit each says where lines are scanned, and the lane that looked at an end takes the row's sum. Rows in
+// which warps begin are added to y, which is zero there; the others are stored.
 template <typename V, typename I, int BLOCK, int BATCH>
 __global__ void __launch_bounds__(BLOCK)
     csr_load_balance(int rows, I nnz, long long each, int longer, int warps, const int* __restrict__ start_row,
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(BLOCK)
       columns[i] = load_stream(col_idx + k);
       products[i] = load_stream(values + k);
     }
-    // The end of the lane's row of those from r on, counted in the batch; beyond `count` where it lies behind it.
+    // The end of the lane's row of those from r on, counted in the batch; beyond `count` where it is after it.
     const auto end_of = [=](int r) {
       const I end = row_ptr[min(r + lane, rows - 1) + 1];
       return r + lane < rows ? static_cast<int>(min(end - static_cast<I>(begin + done), static_cast<I>(count + 1)))

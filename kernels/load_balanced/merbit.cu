@@ -5,14 +5,14 @@
 #include "shares.cuh"
 #include "spmv.cuh"
 
-// What lanes leave open is added up by atomics in shared memory. sums: of the tile's rows. first: the row of the lane's
-// first end, or -1; at: the row that is open behind it. Every lane of the warp arrives.
+// Open sums of lanes are added by atomics in shared memory. sums: of the tile's rows. first: the row of the lane's
+// first end, or -1; at: the row that is open after it. Every lane of the warp must call it.
 template <typename V>
 __device__ __forceinline__ void add_open(V* sums, int first, V first_sum, int at, V open) {
   const int lane = lane_id();
   const unsigned ending = __ballot_sync(FULL_MASK, first >= 0);
   if (first >= 0) atomicAdd(sums + first, first_sum);
-  // To a lane's open row belongs what the lanes behind it have, up to the first in which a row ends.
+  // To a lane's open row belongs what the lanes after it have, up to the first in which a row ends.
   const unsigned behind = lane < WARP - 1 ? ending >> (lane + 1) : 0;
   const int reach = behind ? __ffs(static_cast<int>(behind)) - 1 : WARP - 1 - lane;
 #pragma unroll
@@ -23,11 +23,11 @@ __device__ __forceinline__ void add_open(V* sums, int first, V first_sum, int at
   if (lane == 0 || first >= 0) atomicAdd(sums + at, open);
 }
 
-// A tile of 32 * SIGMA steps a warp, BATCH entries of a lane in flight; `steps` in all. Rows that end in a block are
+// A tile of 32 * SIGMA steps per warp, BATCH entries of a lane in flight; `steps` in all. Rows that end in a block are
 // summed in shared memory first. y is zero at the rows that blocks share. Dynamic shared memory: BLOCK * SIGMA + 1
-// values, the products of the block's entries and behind them its part of y. Registers for 1,024 threads a multiprocessor
-// keep all loads of a lane under way; for more threads the compiler has some wait for others (582 in place of 551 GFLOPS
-// on an H200, fem:60:3).
+// values, the products of the block's entries and after them its part of y. Registers for 1,024 threads per
+// multiprocessor keep all loads of a lane in flight; for more threads the compiler has some wait for others (582 in
+// place of 551 GFLOPS on an H200, fem:60:3).
 template <typename V, int BLOCK, int SIGMA, int BATCH>
 __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK)
     merbit(int rows, long long steps, int tiles, const int* __restrict__ tile_entry,
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK)
   const int first_tile = blockIdx.x * WARPS;
   const int last_tile = min(first_tile + WARPS, tiles);
   const int tile = min(first_tile + static_cast<int>(threadIdx.x) / WARP, tiles - 1);
-  const bool mine = tile == first_tile + static_cast<int>(threadIdx.x) / WARP;  // behind the last tile there is none
+  const bool mine = tile == first_tile + static_cast<int>(threadIdx.x) / WARP;  // after the last tile there is none
   const int lane = lane_id();
   const long long first_step = (static_cast<long long>(tile) * WARP + lane) * SIGMA;
   const LaneBits<SIGMA> bits(first_step < steps ? load_stream(lane_bits + first_step / SIGMA) : 0);
@@ -71,7 +71,8 @@ __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK)
     sum = group_sum<WARP>(sum);
     if (lane == 0) atomicAdd(sums + row, sum);
   } else if (mine) {
-    // The lane's first row may have begun in lanes before; it is stored apart. No branches: lanes end rows at any step.
+    // The lane's first row may have begun in lanes before; it is stored separately. No branches: lanes end rows at any
+    // step.
     const int taken = static_cast<int>(steps - first_step < SIGMA ? steps - first_step : SIGMA);
     int k = bits.entries();
     int at = row + bits.rows();

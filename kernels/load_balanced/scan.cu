@@ -1,5 +1,5 @@
-// Sums by a segmented scan over tiles of entries, a few neighbouring ones a thread: COO (a row index an entry) and
-// ModernGPU's CSR+ (a code a thread; Baxter 2013).
+// Sums by a segmented scan over tiles of entries, a few neighbouring ones per thread: COO (a row index per entry) and
+// ModernGPU's CSR+ (a code per thread; Baxter 2013).
 #include "carry.cuh"
 #include "shares.cuh"
 #include "spmv.cuh"
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(BLOCK)
   for (long long tile = begin; tile < end; tile += TILE) {
     const int count = static_cast<int>(end - tile < TILE ? end - tile : TILE);
     __syncthreads();
-    int loaded[ITEMS];  // rows, on their way while the products are
+    int loaded[ITEMS];  // rows, in flight while the products are
 #pragma unroll
     for (int i = 0; i < ITEMS; ++i) {
       const int k = i * BLOCK + threadIdx.x;

@@ -1,12 +1,13 @@
 // Blocks that take equal shares of the entries of plain CSR through shared memory: CSR-Stream and CSR-Adaptive
-// (Greathouse & Daga, SC'14; Daga & Greathouse, HiPC'15), flat and line-enhance (Chu et al., HPDC'23), and one kernel for
-// all of their shares with more loads in flight.
+// (Greathouse & Daga, SC'14; Daga & Greathouse, HiPC'15), flat and line-enhance (Chu et al., HPDC'23), and one kernel
+// for all of their shares with more loads in flight.
 #include "carry.cuh"
 #include "shares.cuh"
 #include "spmv.cuh"
 
-// Where tiles begin: the row of the first entry of each of `tiles` tiles, `rows` behind them; y = 0 in these rows, in
-// empty ones and in the last. A thread a row: all row pointers are read once, neighbouring ones by neighbouring threads.
+// Where tiles begin: the row of the first entry of each of `tiles` tiles, `rows` after them; y = 0 in these rows, in
+// empty ones and in the last. A thread per row: all row pointers are read once, neighbouring ones by neighbouring
+// threads.
 template <typename V, typename I>
 __global__ void tile_starts(int rows, int tile, int tiles, const I* __restrict__ row_ptr, int* __restrict__ tile_row,
                             V* __restrict__ y) {
@@ -28,7 +29,7 @@ __global__ void tile_starts(int rows, int tile, int tiles, const I* __restrict__
   }
 }
 
-// Row ends as RowEnds has them, of which a thread has its own row's begin and end on their way before it asks.
+// Row ends as RowEnds has them, of which a thread has its own row's begin and end in flight before it asks.
 template <typename I>
 struct EarlyEnds {
   const I* __restrict__ row_ptr;  // of the tile's first row
@@ -36,7 +37,7 @@ struct EarlyEnds {
   int own;
   I own_begin, own_end;
 
-  // `own`: the row of the tile, of `rows`, that the thread takes first; it may lie behind them.
+  // `own`: the row of the tile, of `rows`, that the thread takes first; it may be after them.
   __device__ __forceinline__ EarlyEnds(const I* __restrict__ row_ptr, long long first, int own, int rows)
       : row_ptr(row_ptr), first(first), own(own), own_begin(row_ptr[min(own, rows)]),
         own_end(row_ptr[min(own + 1, rows)]) {}
@@ -47,7 +48,7 @@ struct EarlyEnds {
   }
 };
 
-// for_products in two steps, so that a block can do something else while its entries are on their way.
+// for_products in two steps, so that a block can do something else while its entries are in flight.
 template <typename V, int BLOCK, int ITEMS>
 struct Entries {
   int columns[ITEMS];
@@ -77,7 +78,7 @@ struct Entries {
   }
 };
 
-// Tiles of BLOCK * ITEMS entries; tile_row and y are as tile_starts leaves them. LANES threads sum a row: one that lies
+// Tiles of BLOCK * ITEMS entries; tile_row and y are as tile_starts leaves them. LANES threads sum per row: one that is
 // within a tile is stored, the parts of others are added to y by atomics. Dynamic shared memory: BLOCK * ITEMS values.
 template <typename V, typename I, int BLOCK, int ITEMS, int LANES>
 __global__ void __launch_bounds__(BLOCK)
@@ -100,7 +101,7 @@ __global__ void __launch_bounds__(BLOCK)
   __syncthreads();
   const Tile<V, EarlyEnds<I>> tile{rows, entries, reinterpret_cast<const V*>(dynamic_shared), row_end};
   sum_each_row<BLOCK>(tile, __ffs(LANES) - 1, [&](int row, V sum) {
-    if (row == rows) {  // what lies behind the last end
+    if (row == rows) {  // what is after the last end
       if ((rows ? row_end[rows - 1] : 0) < entries) atomicAdd(y + last_row, sum);
     } else if (row == 0 && row_end.own_begin < first) {
       atomicAdd(y + first_row, sum);
@@ -110,8 +111,8 @@ __global__ void __launch_bounds__(BLOCK)
   });
 }
 
-// ROWS rows a block, their entries in rounds of BLOCK * ITEMS: LANES threads keep a row's sum and add what each round has
-// of it, while the next round's entries are on their way. Dynamic shared memory: BLOCK * ITEMS values.
+// ROWS rows per block, their entries in rounds of BLOCK * ITEMS: LANES threads keep a row's sum and add what each round
+// has of it, while the next round's entries are in flight. Dynamic shared memory: BLOCK * ITEMS values.
 template <typename V, typename I, int BLOCK, int ITEMS, int ROWS, int LANES>
 __global__ void __launch_bounds__(BLOCK)
     line_enhance(int rows, const I* __restrict__ row_ptr, const int* __restrict__ col_idx, const V* __restrict__ values,
@@ -160,8 +161,8 @@ __device__ __forceinline__ V range_sum(I begin, I end, const int* __restrict__ c
   return block_sum<BLOCK>(sum);
 }
 
-// Blocks of whole rows that together have at most BLOCK * ITEMS entries: summed from shared memory, one thread a row. A
-// row alone in its block may have more. VECTOR: all threads go through it and add up what they have; else it comes
+// Blocks of whole rows that together have at most BLOCK * ITEMS entries: summed from shared memory, one thread per row.
+// A row alone in its block may have more. VECTOR: all threads go through it and add up what they have; else it comes
 // through shared memory too, in passes. Dynamic shared memory: BLOCK * ITEMS values.
 template <typename V, typename I, int BLOCK, int ITEMS, bool VECTOR>
 __global__ void __launch_bounds__(BLOCK)
@@ -195,10 +196,10 @@ __global__ void __launch_bounds__(BLOCK)
   if (rows == 1 && threadIdx.x == 0) y[first_row] = whole;
 }
 
-// The same with as many threads a row as there are for the block's rows, and rows longer than a chunk in several blocks:
-// each adds its part to y, which is zero there. block_entry: the first entry of each block. Dynamic shared memory:
-// BLOCK * ITEMS values. Registers for 1,024 threads a multiprocessor keep all loads of a thread under way; without that
-// bound the compiler has some wait for others (571 in place of 624 GFLOPS on an H200, fem:60:3).
+// The same with as many threads per row as there are for the block's rows, and rows longer than a chunk in several
+// blocks: each adds its part to y, which is zero there. block_entry: the first entry of each block. Dynamic shared
+// memory: BLOCK * ITEMS values. Registers for 1,024 threads per multiprocessor keep all loads of a thread in flight;
+// without that bound the compiler has some wait for others (571 in place of 624 GFLOPS on an H200, fem:60:3).
 template <typename V, typename I, int BLOCK, int ITEMS>
 __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK)
     adaptive_long(const int* __restrict__ row_blocks, const I* __restrict__ block_entry, const I* __restrict__ row_ptr,
@@ -222,7 +223,7 @@ __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK)
   const int entries = static_cast<int>(end - first);
   Entries<V, BLOCK, ITEMS> loads;
   loads.load(first, entries, col_idx, values);
-  // BLOCK / 2^(bits of rows - 1) threads a row, at least one.
+  // BLOCK / 2^(bits of rows - 1) threads per row, at least one.
   const int log = max(__clz(rows - 1) + __ffs(BLOCK) - 1 - WARP, 0);
   const EarlyEnds<I> row_end(row_ptr + first_row, first, static_cast<int>(threadIdx.x) >> log, rows);
   loads.store(entries, x, products);
@@ -232,7 +233,7 @@ __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK)
       if (row < rows) y[first_row + row] = sum;
     });
   }
-  // Several warps a row.
+  // Several warps per row.
   __shared__ V warp_sum[BLOCK / WARP];
   const int row = threadIdx.x >> log;
   const int lane = threadIdx.x & ((1 << log) - 1);

@@ -1,5 +1,5 @@
-// y = A x for a sparse x by buckets of neighbouring rows: products are dealt to the buckets of their rows, and each bucket
-// is summed in shared memory (after Azad & Buluc, IPDPS 2017).
+// y = A x for a sparse x by buckets of neighbouring rows: products are assigned to the buckets of their rows, and each
+// bucket is summed in shared memory (after Azad & Buluc, IPDPS 2017).
 #include "counters.cuh"
 #include "spmv.cuh"
 
@@ -56,8 +56,8 @@ __global__ void __launch_bounds__(BLOCK)
   leave(counters, 2);
 }
 
-// Block by block the products of a bucket, or its share of them where a bucket has several blocks; those add to y, which
-// is zero where any bucket is shared. Dynamic shared memory: the rows of a bucket.
+// Block by block the products of a bucket, or its share of them where a bucket has several blocks; those add to y,
+// which is zero where any bucket is shared. Dynamic shared memory: the rows of a bucket.
 template <typename V, typename I, int BLOCK>
 __global__ void __launch_bounds__(BLOCK)
     sum_buckets(int rows, int log_height, const int* __restrict__ bucket_of, const int* __restrict__ first_block,

@@ -1,5 +1,5 @@
 // What a push over the columns of x's entries begins with: y is zero, and the columns are cut into pieces of at most
-// PIECE entries, so that none is long beside the others.
+// PIECE entries, so that none is long compared with the others.
 #include "search.cuh"
 #include "zero.cuh"
 

@@ -1,8 +1,9 @@
-// y = A x for a sparse x by sorting: products with their rows as keys, sorted digit by digit, runs of a row then summed.
+// y = A x for a sparse x by sorting: products with their rows as keys, sorted digit by digit, runs of a row then
+// summed.
 #include "counters.cuh"
 #include "spmv.cuh"
 
-// The products of all pieces, one behind another in any order; their number goes to total[0], which is zero before.
+// The products of all pieces, one after another in any order; their number goes to total[0], which is zero before.
 template <typename V, typename I, int PIECE, int BLOCK>
 __global__ void __launch_bounds__(BLOCK)
     expand_products(int* __restrict__ counters, const I* __restrict__ piece_begin,

@@ -1,4 +1,5 @@
-// y = A x for a sparse x with both cut into tiles (TileSpMSpV, Ji et al., ICPP 2022); see spmvbench/formats/spmspv/tiles.py.
+// y = A x for a sparse x with both cut into tiles (TileSpMSpV, Ji et al., ICPP 2022); see
+// spmvbench/formats/spmspv/tiles.py.
 #include "sparse_vector.cuh"
 #include "zero.cuh"
 
@@ -25,9 +26,9 @@ __device__ __forceinline__ int bits_in(unsigned word) { return __popc(word); }
 
 __device__ __forceinline__ int bits_in(unsigned long long word) { return __popcll(word); }
 
-// x in tiles: a word for each tile with a bit for each entry, and the entries at their places. LANES threads an entry: the
-// first of a tile makes its word, and that of empty tiles before it. WHOLE: zeros between the entries of tiles that have
-// any. y becomes zero.
+// x in tiles: a word for each tile with a bit for each entry, and the entries at their places. LANES threads per entry:
+// the first of a tile makes its word, and that of empty tiles before it. WHOLE: zeros between the entries of tiles that
+// have any. y becomes zero.
 template <typename V, int NT, int LANES, bool WHOLE>
 __global__ void tile_x(int k, int rows, int cols, const int* __restrict__ index, const V* __restrict__ value,
                        typename MaskOf<NT>::Stored* __restrict__ x_mask, V* __restrict__ x_tile, V* __restrict__ y) {
@@ -39,7 +40,7 @@ __global__ void tile_x(int k, int rows, int cols, const int* __restrict__ index,
   const int before = i > 0 && i < k ? index[i - 1] : -1;
   set_zero(y, rows);
   if (i > k) return;
-  const int tile = i < k ? column / NT : tile_cols;  // behind the last entry: empty tiles alone
+  const int tile = i < k ? column / NT : tile_cols;  // after the last entry: empty tiles alone
   const int tile_before = i == 0 ? -1 : (i < k ? before : index[k - 1]) / NT;
   for (int t = tile_before + 1 + lane; t < tile; t += LANES) x_mask[t] = 0;
   if (i == k || lane > 0) return;
@@ -76,8 +77,8 @@ struct Lists {
   V factor[WARP];
 };
 
-// WARP / TILES lanes a tile: they find which columns both the tile and x have and take them by turns. All lanes then go
-// through the entries in those columns in line. y is zero.
+// WARP / TILES lanes per tile: they find which columns both the tile and x have and take them in turn. All lanes then
+// go through the entries in those columns in line. y is zero.
 template <typename V, typename I, int NT, int TILES>
 __device__ __forceinline__ void multiply_tiles(int first_tile, int tiles, const int* __restrict__ tile_row,
                                                const int* __restrict__ tile_col,
@@ -96,10 +97,10 @@ __device__ __forceinline__ void multiply_tiles(int first_tile, int tiles, const 
   int first_row = 0;
   I first_list = 0;
   if (tile < tiles) {
-    const int col = tile_col[tile];
-    mask = tile_mask[tile];
-    first_row = tile_row[tile] * NT;
-    first_list = tile_list[tile];
+    const int col = __ldg(tile_col + tile);
+    mask = __ldg(tile_mask + tile);
+    first_row = __ldg(tile_row + tile) * NT;
+    first_list = __ldg(tile_list + tile);
     x += static_cast<long long>(col) * NT;
     left = mask & x_mask[col];
   }
@@ -114,8 +115,8 @@ __device__ __forceinline__ void multiply_tiles(int first_tile, int tiles, const 
       const Word below = (left & (~left + 1)) - 1;  // bits before the lowest that is set
       const I list = first_list + bits_in(mask & below);
       factor = x[bits_in(below)];
-      entry = list_begin[list];
-      entries = static_cast<int>(list_begin[list + 1] - entry);
+      entry = __ldg(list_begin + list);
+      entries = static_cast<int>(__ldg(list_begin + list + 1) - entry);
 #pragma unroll
       for (int turn = 0; turn < SHARE; ++turn) left &= left - 1;
     }
@@ -141,8 +142,8 @@ __device__ __forceinline__ void multiply_tiles(int first_tile, int tiles, const 
         const int list = before + __popc(begins & (FULL_MASK >> (WARP - 1 - lane))) - 1;
         if (window + lane < products) {
           const I e = lists.shift[list] + window + lane;
-          to[u] = lists.first_row[list] + local[e];
-          product[u] = values[e] * lists.factor[list];
+          to[u] = lists.first_row[list] + __ldg(local + e);
+          product[u] = __ldg(values + e) * lists.factor[list];
         }
       }
 #pragma unroll
@@ -154,32 +155,43 @@ __device__ __forceinline__ void multiply_tiles(int first_tile, int tiles, const 
   }
 }
 
+// The tiles of a matrix. tile_list: the first list of each tile; list_begin: the first entry of each list.
+template <typename V, typename I, typename Mask>
+struct TiledMatrix {
+  const int* tile_row;
+  const int* tile_col;
+  const Mask* tile_mask;
+  const I* tile_list;
+  const I* list_begin;
+  const unsigned char* local;
+  const V* values;
+};
+
 // A warp for so many tiles in the first `tile_blocks` blocks; then LANES threads for an entry of x, which push the
 // extracted entries of its column.
 template <typename V, typename I, int NT, int TILES, int LANES, int BLOCK>
 __global__ void __launch_bounds__(BLOCK)
     tile_spmspv(int k, int tile_blocks, int tiles, const int* __restrict__ index, const V* __restrict__ value,
-                const int* __restrict__ tile_row, const int* __restrict__ tile_col,
-                const typename MaskOf<NT>::Stored* __restrict__ tile_mask, const I* __restrict__ tile_list,
-                const I* __restrict__ list_begin, const unsigned char* __restrict__ local, const V* __restrict__ values,
-                const I* __restrict__ extracted_ptr, const int* __restrict__ extracted_row,
-                const V* __restrict__ extracted_values, const typename MaskOf<NT>::Stored* __restrict__ x_mask,
-                const V* __restrict__ x_tile, V* __restrict__ y) {
+                const TiledMatrix<V, I, typename MaskOf<NT>::Stored> a, const I* __restrict__ extracted_ptr,
+                const int* __restrict__ extracted_row, const V* __restrict__ extracted_values,
+                const typename MaskOf<NT>::Stored* __restrict__ x_mask, const V* __restrict__ x_tile,
+                V* __restrict__ y) {
   const int block = static_cast<int>(blockIdx.x) - tile_blocks;
   if (block < 0) {
     const int warp = static_cast<int>(global_thread() / WARP);
     __shared__ Lists<V, I> lists[BLOCK / WARP];
-    multiply_tiles<V, I, NT, TILES>(warp * TILES, tiles, tile_row, tile_col, tile_mask, tile_list, list_begin, local,
-                                    values, x_mask, x_tile, lists[threadIdx.x / WARP], y);
+    multiply_tiles<V, I, NT, TILES>(warp * TILES, tiles, a.tile_row, a.tile_col, a.tile_mask, a.tile_list, a.list_begin,
+                                    a.local, a.values, x_mask, x_tile, lists[threadIdx.x / WARP], y);
   } else {
     push_block<LANES, BLOCK>(block, k, index, value, extracted_ptr, extracted_row, extracted_values, y);
   }
 }
 
-// ---- As Algorithm 4 of the paper has it: a warp a row of tiles, or a chunk of one.
+// ---- As Algorithm 4 of the paper has it: a warp per row of tiles, or per chunk of one.
 
-// Tile by tile, with two lanes a row where NT is 16, two rows a lane where it is 64: every entry of a tile that meets an
-// entry of x is multiplied. Lists are rows, `local` is the column. Behind the chunks a thread an extracted entry. y is zero.
+// Tile by tile, with two threads per row where NT is 16, two rows per lane where it is 64: every entry of a tile that
+// meets an entry of x is multiplied. Lists are rows, `local` is the column. After the chunks, a thread per extracted
+// entry. y is zero.
 template <typename V, typename I, int NT>
 __global__ void tile_rows(int chunks, long long extracted, const int* __restrict__ chunk_ptr,
                           const int* __restrict__ tile_row, const int* __restrict__ tile_col,

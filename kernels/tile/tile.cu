@@ -32,8 +32,8 @@ struct Matrix {
   const Byte* col_id;
 };
 
-// What a warp needs to know of a tile, loaded for a whole chunk at once. info: entries, format, width and tail. Aligned
-// so that it is one load from shared memory where offsets are int, and has no padding where they are not.
+// The fields of a tile that a warp needs, loaded for a whole chunk at once. info: entries, format, width and tail.
+// Aligned so that it is one load from shared memory where offsets are int, and has no padding where they are not.
 template <typename O>
 struct alignas(sizeof(O) == sizeof(int) ? 16 : 8) Tile {
   int first_col;  // of the matrix
@@ -70,8 +70,8 @@ __device__ __forceinline__ int half_byte(const Byte* packed, O k) {
   return load_stream(packed + k / 2) >> (k % 2 ? 0 : 4) & 15;
 }
 
-// A chunk's sum of row `lane` of its tile row. ADD: y holds something already; where a tile row has several chunks, y is
-// zero.
+// A chunk's sum of row `lane` of its tile row. ADD: y holds something already; where a tile row has several chunks, y
+// is zero.
 template <bool ADD, typename V>
 __device__ __forceinline__ void finish_row(V* y, int marked_row, int rows, V sum) {
   const long long row = static_cast<long long>(marked_row & 0x7fffffff) * TILE + lane_id();
@@ -96,7 +96,7 @@ __device__ __forceinline__ void add_dns_rows(const Matrix<V, O>& a, const Tile<O
   }
 }
 
-// Coordinates, one lane an entry. x: of the tile.
+// Coordinates, one lane per entry. x: of the tile.
 template <typename V>
 __device__ __forceinline__ void add_coo(int nnz, const V* values, const Byte* idx, const V* x, V* sums) {
   for (int k = lane_id(); k < nnz; k += WARP) {
@@ -105,17 +105,17 @@ __device__ __forceinline__ void add_coo(int nnz, const V* values, const Byte* id
   }
 }
 
-// ---- The fast kernel. What is known of a chunk's tiles is loaded at once; tiles of one format lie one behind another, so
-// copies and loads run on across tiles and never wait for a tile to be done. CSR tiles, entries and x, are on their way
-// to shared memory while the other formats are computed. No sum crosses lanes before the chunk's end: a lane adds what it
-// reads of row lane % 16. x of the other formats is gathered through L1, where a tile's 16 values are one or two lines. A
-// __syncwarp between loads of the matrix and their first use keeps the compiler from waiting for one load before it
-// issues the next.
+// ---- The fast kernel. What is known of a chunk's tiles is loaded at once; tiles of one format follow each other, so
+// that copies and loads run on across tiles and never wait for a tile to be done. CSR tiles, entries and x, are copied
+// to shared memory while the other formats are computed. No sum crosses lanes before the chunk's end: a lane adds what
+// it reads of row lane % 16. x of the other formats is gathered through L1, where a tile's 16 values are one or two
+// lines. A __syncwarp between loads of the matrix and their first use keeps the compiler from waiting for one load
+// before it issues the next.
 
 constexpr int FAST_WARPS = 4;
 constexpr int ALIGNED = 8;  // entries whose columns fill a word
 
-// CSR tiles of a warp: what there is to know of all in its chunk, and some of them whole.
+// CSR tiles of a warp: the fields of all tiles in its chunk, and the entries of some.
 template <typename V, int SIZE, int MOST>
 struct CsrMemory {
   alignas(16) V values[SIZE];
@@ -133,8 +133,8 @@ struct OtherMemory {
   Byte tile_of[WARP * TILE];  // of each column of the ELL tiles
 };
 
-// The CSR tiles of a chunk. What a warp has copied at once is multiplied when it has arrived, half a warp a tile, a lane
-// a row.
+// The CSR tiles of a chunk. What a warp has copied at once is multiplied when it has arrived, half a warp per tile, a
+// lane per row.
 template <typename V, typename O, int SIZE, int MOST>
 struct CsrTiles {
   const Matrix<V, O>& a;
@@ -177,7 +177,7 @@ struct CsrTiles {
     }
   }
 
-  // Copies tiles from number `first` on, as many as there is room for. Returns the number behind them.
+  // Copies tiles from number `first` on, as many as there is room for. Returns the number after them.
   __device__ __forceinline__ int stage(int first) const {
     const int lane = lane_id();
     const int from = memory.row_ptr[first * TILE] & ~(ALIGNED - 1);
@@ -299,7 +299,7 @@ __device__ __forceinline__ void fast_coo(const Matrix<V, O>& a, OtherMemory<V, O
   for (int k = lane; k < total; k += WARP) {
     const V value = load_stream(a.coo_val + off1 + k);
     const int at = load_stream(a.coo_idx + off1 + k);
-    int tile = 0;  // the first one that ends behind k
+    int tile = 0;  // the first one that ends after k
 #pragma unroll
     for (int step = WARP / 2; step > 0; step /= 2) {
       if (memory.ends[tile + step - 1] <= k) tile += step;
@@ -308,7 +308,7 @@ __device__ __forceinline__ void fast_coo(const Matrix<V, O>& a, OtherMemory<V, O
   }
 }
 
-// Sixteen slots a column, STEPS x 32 loaded at a time; column_of(slot) is the column of x.
+// Sixteen slots per column, STEPS x 32 loaded at a time; column_of(slot) is the column of x.
 template <int STEPS, typename V, typename ColumnOf>
 __device__ __forceinline__ V fast_columns(int slots, const V* values, const V* __restrict__ x, ColumnOf column_of) {
   V sum = 0;
@@ -413,10 +413,10 @@ __device__ __forceinline__ void fast_chunk(int rows, int chunks, const int* chun
   finish_row<DEFERRED>(y, marked_row, rows, sum);
 }
 
-// ---- The lean way with a chunk, for a kernel in which CSR5 needs the L1 cache: no shared memory, half a warp a tile, a
-// lane a row. There are no COO tiles and no tails.
+// ---- A chunk without shared memory, for a kernel in which CSR5 needs the L1 cache: half a warp per tile, a thread per
+// row. There are no COO tiles and no tails.
 
-// The lowest bit's number, which is cleared; -1 where there is none.
+// The lowest bit's number, which is cleared; -1 if there is none.
 __device__ __forceinline__ int take_bit(unsigned& bits) {
   const int bit = __ffs(static_cast<int>(bits)) - 1;
   bits &= bits - 1;
@@ -479,7 +479,7 @@ __device__ __forceinline__ V lean_csr(const Matrix<V, O>& a, const Tile<O>& tile
     const O off2 = __shfl_sync(FULL_MASK, tile.off2, from);
     const int first_col = __shfl_sync(FULL_MASK, tile.first_col, from);
     const int nnz = __shfl_sync(FULL_MASK, tile.nnz(), from);
-    if (mine < 0) continue;  // the last turn
+    if (mine < 0) continue;  // the last iteration
     const Byte* row_ptr = a.csr_row_ptr + off2;
     const int end = row < TILE - 1 ? load_stream(row_ptr + row + 1) : nnz;
     for (int j = load_stream(row_ptr + row); j < end; j += STEPS) {
@@ -548,7 +548,7 @@ __device__ __forceinline__ void lean_chunk(long long chunk, int rows, int chunks
 
 constexpr int PAPER_WARPS = 2;
 
-// Two lanes a row, every second entry each.
+// Two threads per row, every second entry each.
 template <typename V, typename O>
 __device__ __forceinline__ V paper_csr(const Matrix<V, O>& a, const Tile<O>& tile, const V* shared_x) {
   const int lane = lane_id();
@@ -563,7 +563,7 @@ __device__ __forceinline__ V paper_csr(const Matrix<V, O>& a, const Tile<O>& til
   return __shfl_sync(FULL_MASK, sum, 2 * lane % WARP);
 }
 
-// Two columns of 16 slots a step; column_of(slot) names the column of x, which the lane of that number holds.
+// Two columns of 16 slots per step; column_of(slot) names the column of x, which the lane of that number holds.
 template <typename V, typename ColumnOf>
 __device__ __forceinline__ V paper_columns(int slots, const V* values, V x, ColumnOf column_of) {
   V sum = 0;
@@ -630,9 +630,9 @@ __device__ __forceinline__ void paper_chunk(int rows, int chunks, const int* chu
   finish_row<DEFERRED>(y, chunk_row[chunk], rows, sum + sums[lane]);
 }
 
-// ---- Kernels. A warp takes a chunk; blocks have as many warps as the kernel's memory. SIZE, MOST: entries and tiles of
-// CSR that a warp copies at once; PAIRS: pairs of entries that a lane reads at a time. What they are was the fastest of
-// those tried on fem:40:3 in f64 on an H200.
+// ---- Kernels. A warp takes a chunk; blocks have as many warps as the kernel's memory. SIZE, MOST: entries and tiles
+// of CSR that a warp copies at once; PAIRS: pairs of entries that a lane reads at a time. What they are was the fastest
+// of those tried on fem:40:3 in f64 on an H200.
 
 template <bool FAST, bool ALL_CSR, bool DEFERRED, int SIZE, int MOST, int PAIRS, typename V, typename O>
 __device__ __forceinline__ void spmv(int rows, int chunks, const int* chunk_ptr, const int* chunk_row,
@@ -646,7 +646,7 @@ __device__ __forceinline__ void spmv(int rows, int chunks, const int* chunk_ptr,
 
 template <typename V, typename O, bool FAST>
 __global__ void __launch_bounds__(WARP* FAST_WARPS, 8)
-    tile_csr_spmv(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
+    tile_csr_spmv(int rows, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row, int cols,
                   const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
                   const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr, const V* __restrict__ x,
                   V* __restrict__ y) {
@@ -656,40 +656,24 @@ __global__ void __launch_bounds__(WARP* FAST_WARPS, 8)
 
 template <typename V, typename O, bool FAST, bool DEFERRED>
 __global__ void __launch_bounds__(WARP* FAST_WARPS, 8)
-    tile_spmv(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
-              const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
-              const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr, const Byte* __restrict__ fmt,
-              const Byte* __restrict__ tail, const O* __restrict__ off1, const O* __restrict__ off2,
-              const V* __restrict__ coo_val, const Byte* __restrict__ coo_idx, const V* __restrict__ ell_val,
-              const Byte* __restrict__ ell_col, const V* __restrict__ hyb_val, const Byte* __restrict__ hyb_idx,
-              const V* __restrict__ dns_val, const V* __restrict__ dns_row_val, const Byte* __restrict__ row_id,
-              const V* __restrict__ dns_col_val, const Byte* __restrict__ col_id, const V* __restrict__ x,
-              V* __restrict__ y) {
-  const Matrix<V, O> a = {cols,    tile_col, tile_nnz, csr_val,     csr_col, csr_row_ptr, fmt,
-                          tail,    off1,     off2,     coo_val,     coo_idx, ell_val,     ell_col,
-                          hyb_val, hyb_idx,  dns_val,  dns_row_val, row_id,  dns_col_val, col_id};
+    tile_spmv(int rows, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
+              const Matrix<V, O> a, const V* __restrict__ x, V* __restrict__ y) {
   spmv<FAST, false, DEFERRED, 272, 4, 3>(rows, chunks, chunk_ptr, chunk_row, a, x, y);
 }
 
-// The tiles, and what is computed apart in CSR5, in one launch. y is zero. Tiles go first; MIXED, for a rest that is the
-// larger part: their blocks stand evenly between those of CSR5, whose gathers of x then have nearly all of the L1 cache.
-// MIXED_WARPS: of their blocks; as in spmvbench/formats/tile/tile.py.
+// The tiles, and what is computed separately in CSR5, in one launch. y is zero. Tiles go first; MIXED, for a rest that
+// is the larger part: their blocks are spread evenly among those of CSR5, whose gathers of x then have nearly all of
+// the L1 cache. MIXED_WARPS: warps of their blocks.
 constexpr int MIXED_WARPS = 8;
 
 template <typename V, typename O, typename I, int SIGMA, int BATCH, bool MIXED>
 __global__ void __launch_bounds__(WARP*(MIXED ? MIXED_WARPS : FAST_WARPS), MIXED ? 4 : 7)
-    tile_csr5_spmv(int rows, int cols, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
-                   const int* __restrict__ tile_col, const O* __restrict__ tile_nnz, const V* __restrict__ csr_val,
-                   const Byte* __restrict__ csr_col, const Byte* __restrict__ csr_row_ptr, const Byte* __restrict__ fmt,
-                   const Byte* __restrict__ tail, const O* __restrict__ off1, const O* __restrict__ off2,
-                   const V* __restrict__ coo_val, const Byte* __restrict__ coo_idx, const V* __restrict__ ell_val,
-                   const Byte* __restrict__ ell_col, const V* __restrict__ hyb_val, const Byte* __restrict__ hyb_idx,
-                   const V* __restrict__ dns_val, const V* __restrict__ dns_row_val, const Byte* __restrict__ row_id,
-                   const V* __restrict__ dns_col_val, const Byte* __restrict__ col_id, int csr5_tiles, int tail_row,
-                   const I* __restrict__ row_ptr, const unsigned* __restrict__ tile_ptr,
-                   const unsigned* __restrict__ tile_desc, const int* __restrict__ empty_ptr,
-                   const int* __restrict__ empty_offset, const int* __restrict__ col_idx, const V* __restrict__ values,
-                   const V* __restrict__ x, V* __restrict__ y) {
+    tile_csr5_spmv(int rows, int chunks, const int* __restrict__ chunk_ptr, const int* __restrict__ chunk_row,
+                   const Matrix<V, O> a, int csr5_tiles, int tail_row, const I* __restrict__ row_ptr,
+                   const unsigned* __restrict__ tile_ptr, const unsigned* __restrict__ tile_desc,
+                   const int* __restrict__ empty_ptr, const int* __restrict__ empty_offset,
+                   const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
+                   V* __restrict__ y) {
   constexpr int WARPS = MIXED ? MIXED_WARPS : FAST_WARPS;
   const long long block = blockIdx.x;
   const long long of_chunks = (chunks + WARPS - 1) / WARPS;
@@ -698,9 +682,6 @@ __global__ void __launch_bounds__(WARP*(MIXED ? MIXED_WARPS : FAST_WARPS), MIXED
   };
   const long long first = before(block);
   if (before(block + 1) > first) {
-    const Matrix<V, O> a = {cols,    tile_col, tile_nnz, csr_val,     csr_col, csr_row_ptr, fmt,
-                            tail,    off1,     off2,     coo_val,     coo_idx, ell_val,     ell_col,
-                            hyb_val, hyb_idx,  dns_val,  dns_row_val, row_id,  dns_col_val, col_id};
     if constexpr (MIXED) {
       lean_chunk(first * WARPS + threadIdx.x / WARP, rows, chunks, chunk_ptr, chunk_row, a, x, y);
     } else {

@@ -2,15 +2,15 @@
 //
 // Columns ascend in every row, so a binary search in each of its 16 rows finds a tile, and no tiles are sorted: an
 // entry opens its tile if no row above has one there, and a tile's number is how many entries open one in the tile rows
-// before it and to the left of it in its own. Half a warp takes a tile, a lane a row.
+// before it and to the left of it in its own. Half a warp takes a tile, a lane per row.
 #include "search.cuh"
 #include "spmv.cuh"
 #include "tile.cuh"
 
-constexpr int FORMATS = 7;
+constexpr int FORMATS = DNS_COL + 1;
 constexpr int WORDS = 8;  // of 32 entries, of a warp
 
-// A bit an entry, and how many are set before each word of 32: the rank of any entry among those that are marked.
+// A bit per entry, and how many are set before each word of 32: the rank of any entry among those that are marked.
 template <typename I>
 struct Marks {
   const unsigned* __restrict__ bits;
@@ -21,7 +21,7 @@ struct Marks {
   }
 };
 
-// The words of a warp: visit(word, entry, row of it) for each of them, one entry a lane. Behind the last entry, entry
+// The words of a warp: visit(word, entry, row of it) for each of them, one entry per lane. After the last entry, entry
 // is nnz or more.
 template <typename I, typename Visit>
 __device__ __forceinline__ void visit_words(int rows, I nnz, const I* __restrict__ row_ptr, Visit visit) {
@@ -38,8 +38,8 @@ __device__ __forceinline__ void visit_words(int rows, I nnz, const I* __restrict
   }
 }
 
-// Which entries are the first of their tile. bits, (nnz / 32 + 1,): a bit an entry. counts, (nnz / 32 + 2,): bits set
-// in each word, behind its number; 0 first.
+// Which entries are the first of their tile. bits, (nnz / 32 + 1,): a bit per entry. counts, (nnz / 32 + 2,): bits set
+// in each word, after its number; 0 first.
 template <typename I>
 __global__ void mark_tiles(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                            unsigned* __restrict__ bits, I* __restrict__ counts) {
@@ -151,14 +151,14 @@ __device__ __forceinline__ Choice choose(const Rules& rules, int z, int length, 
 }
 
 // What there is to know of each tile: its row and column in tiles, its entries, its format | width << 3, and its
-// entries in the tail of HYB. ALL_CSR: no rules. apart: zero before; marks entries of COO tiles and of tails if DEFERRED.
+// entries in the tail of HYB. ALL_CSR: no rules. apart: zero before; marks entries of COO tiles and of tails if
+// DEFERRED.
 template <typename I, bool ALL_CSR, bool DEFERRED>
 __global__ void describe_tiles(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                               const unsigned* __restrict__ bits, const I* __restrict__ before, int coo, int dns,
-                               double te, double th, int hyb_rows, int hyb_min_width, int* __restrict__ tile_row,
-                               int* __restrict__ tile_col, unsigned short* __restrict__ entries, Byte* __restrict__ fmt,
-                               Byte* __restrict__ tail, unsigned* __restrict__ apart) {
-  const Rules rules = {coo, dns, te, th, hyb_rows, hyb_min_width};
+                               const unsigned* __restrict__ bits, const I* __restrict__ before, const Rules rules,
+                               int* __restrict__ tile_row, int* __restrict__ tile_col,
+                               unsigned short* __restrict__ entries, Byte* __restrict__ fmt, Byte* __restrict__ tail,
+                               unsigned* __restrict__ apart) {
   const Marks<I> tiles_before{bits, before};
   const int half = lane_id() / TILE;
   visit_words(rows, nnz, row_ptr, [&](long long word, long long, int row_of_entry) {
@@ -211,15 +211,16 @@ __global__ void describe_tiles(int rows, I nnz, const I* __restrict__ row_ptr, c
 // ---- Where tiles are stored. A warp takes a group of tiles. What they come to is a sum that one of its lanes holds.
 
 constexpr int GROUP = 256;
+constexpr int SUMS = 30;
 enum Sum {  // the first four for each format: value slots and units of off2 as stored, entries and tiles of the matrix
   VALUES = 0,
   INDEX = FORMATS,
   ENTRIES = 2 * FORMATS,
   TILES = 3 * FORMATS,
   STORED_ENTRIES = 4 * FORMATS,
-  STORED_TILES,
-  SUMS
+  STORED_TILES
 };
+static_assert(STORED_TILES + 1 == SUMS, "a place for every sum");
 
 // A tile as it is stored. DEFERRED: COO tiles and tails are not.
 struct Room {
@@ -344,18 +345,33 @@ __global__ void place_tiles(int tiles, int groups, const unsigned short* __restr
       });
 }
 
-// ---- Packing, half a warp a tile, a lane a row. Columns that are stored in half bytes are written in whole ones;
+// ---- Packing, half a warp per tile, a lane per row. Columns that are stored in half bytes are written in whole ones;
 // pack_halves brings them together.
+
+// The arrays of the formats, to be written.
+template <typename V>
+struct Packed {
+  V* csr_val;
+  Byte* csr_halves;
+  Byte* csr_row_ptr;
+  V* coo_val;
+  Byte* coo_idx;
+  V* ell_val;
+  Byte* ell_halves;
+  V* hyb_val;
+  Byte* hyb_halves;
+  V* dns_val;
+  V* dns_row_val;
+  Byte* row_id;
+  V* dns_col_val;
+  Byte* col_id;
+};
 
 template <typename V, typename I, typename O, bool DEFERRED>
 __global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                            const V* __restrict__ values, const int* __restrict__ tile_row,
                            const int* __restrict__ tile_col, const Byte* __restrict__ fmt, const O* __restrict__ off1,
-                           const O* __restrict__ off2, V* __restrict__ csr_val, Byte* __restrict__ csr_halves,
-                           Byte* __restrict__ csr_row_ptr, V* __restrict__ coo_val, Byte* __restrict__ coo_idx,
-                           V* __restrict__ ell_val, Byte* __restrict__ ell_halves, V* __restrict__ hyb_val,
-                           Byte* __restrict__ hyb_halves, V* __restrict__ dns_val, V* __restrict__ dns_row_val,
-                           Byte* __restrict__ row_id, V* __restrict__ dns_col_val, Byte* __restrict__ col_id) {
+                           const O* __restrict__ off2, const Packed<V> to) {
   const long long tile = global_thread() / TILE;
   const bool inside = tile < tiles;
   const int row = lane_id() % TILE;
@@ -374,7 +390,7 @@ __global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, c
   const long long index = off2[tile];
   const V* value = values + run.begin;
   const int* column = col_idx + run.begin;
-  // Sixteen slots a column, padded with zeros.
+  // Sixteen slots per column, padded with zeros.
   const auto pack_columns = [&](V* slots, Byte* halves) {
     for (int j = 0; j < width; ++j) {
       slots[j * TILE + row] = j < in_head ? value[j] : V(0);
@@ -383,28 +399,28 @@ __global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, c
   };
   switch (kind & 7) {
     case CSR:
-      csr_row_ptr[index + row] = static_cast<Byte>(heads_before);
+      to.csr_row_ptr[index + row] = static_cast<Byte>(heads_before);
       for (int j = 0; j < run.length; ++j) {
-        csr_val[first + heads_before + j] = value[j];
-        csr_halves[first + heads_before + j] = static_cast<Byte>(column[j] % TILE);
+        to.csr_val[first + heads_before + j] = value[j];
+        to.csr_halves[first + heads_before + j] = static_cast<Byte>(column[j] % TILE);
       }
       break;
     case COO:
       for (int j = 0; j < run.length; ++j) {
-        coo_val[first + heads_before + j] = value[j];
-        coo_idx[first + heads_before + j] = static_cast<Byte>(row << 4 | column[j] % TILE);
+        to.coo_val[first + heads_before + j] = value[j];
+        to.coo_idx[first + heads_before + j] = static_cast<Byte>(row << 4 | column[j] % TILE);
       }
       break;
     case ELL:
-      pack_columns(ell_val + first, ell_halves + first);
+      pack_columns(to.ell_val + first, to.ell_halves + first);
       break;
     case HYB:
-      pack_columns(hyb_val + first, hyb_halves + 2 * index);
+      pack_columns(to.hyb_val + first, to.hyb_halves + 2 * index);
       if (DEFERRED) break;
       for (int j = 0; j < in_tail; ++j) {
         const int slot = TILE * width + tails_before + j;
-        Byte* half = hyb_halves + 2 * index + TILE * width + 2 * (tails_before + j);
-        hyb_val[first + slot] = value[in_head + j];
+        Byte* half = to.hyb_halves + 2 * index + TILE * width + 2 * (tails_before + j);
+        to.hyb_val[first + slot] = value[in_head + j];
         half[0] = static_cast<Byte>(row);
         half[1] = static_cast<Byte>(column[in_head + j] % TILE);
       }
@@ -412,22 +428,22 @@ __global__ void pack_tiles(int rows, int tiles, const I* __restrict__ row_ptr, c
     case DNS:
       for (int col = 0, j = 0; col < TILE; ++col) {
         const bool stored = j < run.length && column[j] % TILE == col;
-        dns_val[first + col * TILE + row] = stored ? value[j] : V(0);
+        to.dns_val[first + col * TILE + row] = stored ? value[j] : V(0);
         j += stored;
       }
       break;
     case DNS_ROW:
-      for (int j = 0; j < run.length; ++j) dns_row_val[first + heads_before + j] = value[j];
-      if (run.length) row_id[index + heads_before / TILE] = static_cast<Byte>(row);
+      for (int j = 0; j < run.length; ++j) to.dns_row_val[first + heads_before + j] = value[j];
+      if (run.length) to.row_id[index + heads_before / TILE] = static_cast<Byte>(row);
       break;
     case DNS_COL:
-      pack_columns(dns_col_val + first, static_cast<Byte*>(nullptr));
-      for (int j = row; j < width; j += TILE) col_id[index + j] = static_cast<Byte>(column[j] % TILE);
+      pack_columns(to.dns_col_val + first, static_cast<Byte*>(nullptr));
+      for (int j = row; j < width; j += TILE) to.col_id[index + j] = static_cast<Byte>(column[j] % TILE);
       break;
   }
 }
 
-// Two half bytes a byte, the first in the high half. n: of them.
+// Two half bytes per byte, the first in the high half. n: of them.
 __global__ void pack_halves(long long n, const Byte* __restrict__ halves, Byte* __restrict__ packed) {
   const long long i = global_thread();
   if (2 * i >= n) return;
@@ -435,9 +451,9 @@ __global__ void pack_halves(long long n, const Byte* __restrict__ halves, Byte* 
   packed[i] = static_cast<Byte>(halves[2 * i] << 4 | second);
 }
 
-// ---- Entries computed apart: those that are marked.
+// ---- Entries computed separately: those that are marked.
 
-// counts: behind each word's number the bits that are set in it; 0 first.
+// counts: after each word's number the bits that are set in it; 0 first.
 template <typename I>
 __global__ void count_marks(long long words, const unsigned* __restrict__ bits, I* __restrict__ counts) {
   const long long word = global_thread();
@@ -446,7 +462,7 @@ __global__ void count_marks(long long words, const unsigned* __restrict__ bits, 
   if (word == 0) counts[0] = 0;
 }
 
-// A thread a row pointer and a thread an entry.
+// A thread per row pointer and a thread per entry.
 template <typename V, typename I, typename R>
 __global__ void take_marked(int rows, I nnz, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
                             const V* __restrict__ values, const unsigned* __restrict__ bits,
@@ -463,7 +479,7 @@ __global__ void take_marked(int rows, I nnz, const I* __restrict__ row_ptr, cons
 
 // ---- Chunks: see chunks_of in spmvbench/formats/tile/tile.py.
 
-// tile_ptr, and how many chunks each tile row has. counts, (tile rows + 2,), zero before: those of a tile row behind its
+// tile_ptr, and how many chunks each tile row has. counts, (tile rows + 2,), zero before: those of a tile row after its
 // number; last, tile rows of several chunks. stored_before: of all tiles, if DEFERRED.
 template <typename I, bool DEFERRED>
 __global__ void count_chunks(int rows, int tile_rows, const I* __restrict__ row_ptr, const unsigned* __restrict__ bits,

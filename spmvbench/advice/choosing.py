@@ -146,7 +146,7 @@ def _bound(a: Csr, model: Model, fetched: Fetched, model_bytes: float) -> float:
         return np.nan
     x_bytes = a.cols * a.dtype.itemsize
     found = bounds_of(model.about["bounds"], nnz=a.nnz, fetched=fetched, model_bytes=int(model_bytes), x_bytes=x_bytes)
-    return 2e-9 * a.nnz / found["bound_gflops"]
+    return float(2e-9 * a.nnz / found["bound_gflops"])
 
 
 def _reasons(
@@ -190,4 +190,5 @@ def _regret(model: Model, spmvs: float, nnz: int) -> dict[str, float]:
     nearest = min(SPMVS, key=lambda n: abs(np.log(n / max(spmvs, 1))))
     lines = [x for x in model.about["regret"] if x["chooser"] == "model" and x["spmvs"] == nearest]
     alike = [x for x in lines if x["of"] == (ABOVE if nnz > LARGE else UP_TO)]
-    return (alike or lines)[0]
+    regret: dict[str, float] = (alike or lines)[0]
+    return regret

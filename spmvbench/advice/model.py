@@ -50,7 +50,8 @@ class Forest:
         while (inner := self.feature[node] >= 0).any():
             goes = np.where(x[matrix, self.feature[node]] <= self.threshold[node], self.left[node], self.right[node])
             node = np.where(inner, goes, node)
-        return self.value[node].mean(axis=1, dtype=float)
+        mean: np.ndarray = self.value[node].mean(axis=1, dtype=float)
+        return mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +122,7 @@ def load(name: str) -> Model:
         if about.pop("version") != VERSION:
             raise SpmvbenchError(f"the model of {name} is of another version of spmvbench: train it again")
         fields = ("feature", "threshold", "left", "right", "value", "roots")
-        forests = [Forest(**{f: arrays[f"{of}_{f}"] for f in fields}) for of in ("times", "conversions")]
-        return Model(tuple(about.pop("labels")), about, *forests, arrays["errors"])
+        times, conversions = (Forest(**{f: arrays[f"{of}_{f}"] for f in fields}) for of in ("times", "conversions"))
+        return Model(tuple(about.pop("labels")), about, times, conversions, arrays["errors"])
     except (OSError, ValueError, KeyError) as error:
         raise SpmvbenchError(f"{folder() / name}.npz is no model: {error}") from None

@@ -16,7 +16,7 @@ import pandas as pd
 from spmvbench.advice import features
 from spmvbench.advice.model import ABOVE, ENTRY, LARGE, LAUNCHES, MEASURED, SPMVS, UP_TO, Forest, Model
 from spmvbench.analysis.breakeven import ready
-from spmvbench.analysis.cases import prepared, right
+from spmvbench.analysis.cases import latest_cases, verified
 from spmvbench.errors import SpmvbenchError
 from spmvbench.rows import store
 
@@ -69,8 +69,8 @@ def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = 
     exclude_slow: matrices on which every format without a row was excluded as too slow.
     """
     rows = rows[(rows["dtype"] == dtype) & (rows["mode"] == "hot") & (rows["op"] == "spmv")]
-    every = prepared(rows[~rows["device"].str.startswith("emulated")])
-    rows = right(every)
+    every = latest_cases(rows[~rows["device"].str.startswith("emulated")])
+    rows = verified(every)
     if not {"x_lines", "full_diagonal_share", "bound_gflops"} <= set(rows):
         raise SpmvbenchError("the rows lack features that the model needs (an older version wrote them): measure again")
     if rows["device_name"].nunique() > 1:

@@ -1,6 +1,6 @@
-"""What a format costs before the first SpMV, and when that has paid.
+"""Preprocessing cost of a format in seconds and in SpMVs, its break-even against CSR, and footprints.
 
-Filippone et al. 2017, section 5.4 and Table 10: conversion in seconds, in SpMVs, and the break-even against CSR.
+Filippone et al. 2017, section 5.4 and Table 10.
 """
 
 from __future__ import annotations
@@ -8,33 +8,31 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from spmvbench.analysis.cases import emulated, once_a_matrix, right
+from spmvbench.analysis.cases import emulated, one_per_matrix, verified
 
 
 def setups(rows: pd.DataFrame) -> pd.DataFrame:
-    """Seconds from canonical CSR on the host or the device to a format ready to multiply, of each right case.
+    """Preprocessing time, from canonical CSR to a format ready to multiply, of each verified case.
 
-    Columns setting, matrix, label, dtype, nnz, t_median, t_spmv_host, path, setup. path host: converted on the host and
-    copied to the device (on the emulated device nothing is copied); path device: converted on the device, from CSR that
-    lies there. A vendor's own preprocessing counts in both. Compiling does not: kernels are compiled once, not once a
-    matrix. A path that was not measured gives no row.
+    Columns setting, matrix, label, dtype, nnz, t_median, t_spmv_host, path, setup (seconds). path host: converted on
+    the host and copied to the device (on the emulated device nothing is copied). path device: converted on the device
+    from CSR in its memory. Both include a vendor's preprocessing. Neither includes compilation, because kernels are
+    compiled once and not for each matrix. A path that was not measured has no row.
     """
-    counted = right(rows)
+    counted = verified(rows)
     columns = ["setting", "matrix", "label", "dtype", "nnz", "t_median", "t_spmv_host"]
     tables = [counted[columns].assign(path=path, setup=seconds) for path, seconds in _paths(counted).items()]
     return pd.concat(tables, ignore_index=True).dropna(subset="setup").reset_index(drop=True)
 
 
 def ready(rows: pd.DataFrame) -> pd.Series:
-    """Seconds from canonical CSR to a format ready to multiply, of each row: on the device, or on the host where the
-    device converts nothing; NaN where neither was measured.
-    """
+    """Preprocessing time of each row in seconds: on the device if measured there, else on the host, else NaN."""
     paths = _paths(rows)
     return paths["device"].fillna(paths["host"])
 
 
 def _paths(rows: pd.DataFrame) -> dict[str, pd.Series]:
-    """Seconds of each path, as `setups` names them, of each row."""
+    """Preprocessing time of each row in seconds, by path (`setups`)."""
     seconds = {
         "device": rows["t_convert_device"],
         "host": rows["t_convert_host"] + rows["t_transfer"].where(~emulated(rows), 0.0),
@@ -43,11 +41,11 @@ def _paths(rows: pd.DataFrame) -> dict[str, pd.Series]:
 
 
 def break_even(setup: object, t: object, setup_csr: object, t_csr: object) -> np.ndarray:
-    """SpMVs after which a format has paid for itself against CSR: (setup - setup_csr) / (t_csr - t), in SpMVs.
+    """Number of SpMVs after which a format breaks even with CSR: (setup - setup_csr) / (t_csr - t).
 
-    All in seconds, broadcast against one another. Where the format is faster and sets up no slower, it pays from the
-    first: 0. Where it is slower it never stays ahead: inf, also when a quick setup puts it ahead for a while. At equal
-    times the setup alone decides: 0 where it is not longer, else inf. NaN where anything is missing.
+    Arguments in seconds, broadcast against each other. 0 if the format's SpMV is faster and its setup is not slower.
+    inf if its SpMV is slower, even if a shorter setup gives it a lead at first. If both SpMVs take equal time: 0 if the
+    setup is not longer, else inf. NaN if an argument is missing.
     """
     setup, t, setup_csr, t_csr = np.broadcast_arrays(
         *(np.asarray(v, dtype=float) for v in (setup, t, setup_csr, t_csr))
@@ -60,10 +58,10 @@ def break_even(setup: object, t: object, setup_csr: object, t_csr: object) -> np
 
 
 def overheads(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """The setups with three columns more, all in SpMVs: spmvs (setup over the time of one SpMV of the format),
-    host_spmvs (over that of one on a host thread) and break_even against the baseline.
+    """The rows of `setups` with three more columns, all in SpMVs.
 
-    host_spmvs is NaN where the row is older than that column, break_even where the baseline is not right on the matrix.
+    spmvs: setup over the time of one SpMV of the format; host_spmvs: over that of one on a host thread (NaN in rows
+    older than that column); break_even: against the baseline (NaN if that is not verified on the matrix).
     """
     table = setups(rows)
     keys = ["setting", "matrix", "path"]
@@ -77,23 +75,24 @@ def overheads(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
 
 
 def of_one_path(table: pd.DataFrame) -> pd.DataFrame:
-    """The setups of the path that counts: on the device where any was measured there, else on the host."""
+    """The setups of one path: those on the device if any was measured there, else those on the host."""
     return table[table["path"] == ("device" if "device" in set(table["path"]) else "host")]
 
 
 def footprints(rows: pd.DataFrame) -> pd.DataFrame:
-    """Bytes of each format on each matrix it holds: columns matrix, label, dtype, nnz, bytes_format,
-    bytes_per_nnz.
+    """Bytes of each format on each matrix with a verified row.
+
+    Columns matrix, label, dtype, nnz, bytes_format, bytes_per_nnz.
     """
-    counted = once_a_matrix(rows)
+    counted = one_per_matrix(rows)
     counted = counted[counted["nnz"] > 0]
     return counted[["matrix", "label", "dtype", "nnz", "bytes_format", "bytes_per_nnz"]].reset_index(drop=True)
 
 
 def largest_footprints(rows: pd.DataFrame, baseline: str, most: int) -> pd.DataFrame:
-    """The footprints on the `most` matrices with the most nonzeros of those that the baseline holds, by type.
+    """The footprints on the `most` largest matrices, by nonzeros, that the baseline holds, for each type.
 
-    The columns of `footprints` and ratio (bytes over the baseline's); in the order of type, then rising nonzeros.
+    Columns of `footprints` and ratio (bytes over the baseline's bytes); ordered by type, then by rising nonzeros.
     """
     table = footprints(rows).drop_duplicates(["matrix", "label", "dtype"])  # the same on every device
     base = table[table["label"] == baseline].sort_values(["dtype", "nnz", "matrix"], ascending=[False, True, True])

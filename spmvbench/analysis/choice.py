@@ -1,4 +1,4 @@
-"""Which rows a person asks for: formats and matrices by name or by glob, groups, and sizes."""
+"""Selection of formats, matrices and groups in rows, by name or by glob."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from spmvbench.errors import UsageError, did_you_mean
 
 
 def words(text: str) -> list[str]:
-    """The words of a list with commas, without repeats; commas in brackets part no words."""
+    """The words of a comma-separated list, without repeats. Commas in brackets do not separate words."""
     return list(dict.fromkeys(filter(None, (word.strip() for word in re.split(r",(?![^\[]*\])", text)))))
 
 
 def labels_of(rows: pd.DataFrame, text: str, option: str, none: str = "the run holds no") -> list[str]:
-    """The labels of these formats in the order in which they are named: keys, labels or globs of either.
+    """The labels of these formats in the order in which they are named.
 
-    text: with commas between. A key or glob stands for all its variants. option and none are for what the error says.
-    Raises UsageError where nothing is named, or a word fits no row.
+    text: comma-separated keys, labels or globs of either. A key or glob selects all its variants. option and none are
+    words for the error. Raises UsageError if nothing is named, or if a word matches no row.
     """
     names = rows[["format", "label"]].drop_duplicates().sort_values("label")
     return _chosen(text, zip(names["label"], names["format"], strict=True), option, f"{none} format")
 
 
 def matrices_of(rows: pd.DataFrame, text: str, option: str, none: str = "the run holds no") -> list[str]:
-    """The matrices (group/name, as `cases.prepared`) of these names, with or without group; else as labels_of."""
+    """The matrices (group/name, as `cases.latest_cases`) of these names, with or without group; else as `labels_of`."""
     names = sorted(rows["matrix"].unique())
     return _chosen(text, ((name, name.partition("/")[2]) for name in names), option, f"{none} matrix")
 
 
 def groups_of(rows: pd.DataFrame, text: str, option: str, none: str = "the run holds no") -> list[str]:
-    """The groups of these names or globs, whatever the case; else as labels_of."""
+    """The groups of these names or globs, in any letter case; else as `labels_of`."""
     names = sorted(rows["group"].unique())
     return _chosen(text, ((name, name.lower()) for name in names), option, f"{none} matrix of group")
 
 
 def _chosen(text: str, names: Iterable[Sequence[str]], option: str, none: str) -> list[str]:
-    """The first name of each of these tuples of which any name fits a word of the text."""
+    """The first name of each of these tuples in which any name matches a word of the text."""
     wanted, names = words(text), list(names)
     if not wanted:
         raise UsageError(f"name something with {option}")
     found: list[str] = []
     for word in wanted:
         glob = word.replace("[", "[[]")  # brackets hold parameters
-        fitting = [known[0] for known in names if any(fnmatchcase(name, glob) for name in known)]
-        if not fitting:
+        matching = [known[0] for known in names if any(fnmatchcase(name, glob) for name in known)]
+        if not matching:
             raise UsageError(f"{none} {word!r}{did_you_mean(word, [known[0] for known in names])}")
-        found += fitting
+        found += matching
     return list(dict.fromkeys(found))

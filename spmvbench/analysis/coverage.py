@@ -1,4 +1,4 @@
-"""What each format could hold, how fast it was where it could, and where it was worst: the table that ends a run."""
+"""Coverage, mean slowdown and worst case of each format: the table at the end of a run."""
 
 from __future__ import annotations
 
@@ -8,41 +8,44 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from spmvbench.analysis.cases import prepared
-from spmvbench.analysis.programs import named_once, other_names
-from spmvbench.analysis.ranking import ranked, standings
+from spmvbench.analysis.cases import latest_cases
+from spmvbench.analysis.programs import aliases, without_aliases
+from spmvbench.analysis.ranking import mean_slowdowns, ranked
 
 FAILED = ("implausible", "timeout", "crashed", "oom", "error")
 
 
 def coverage(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row for each setting (``f64 hot``) and format (`label`), in the order of their standings, then by coverage.
+    """One row for each setting (``f64 hot``) and format (`label`), ordered by mean slowdown, then by coverage.
 
-    A matrix that could not be read counts for nobody. Columns besides those two: device; kernel (own: of the bench's
-    authors, where a paper has another or none; ``= ell``: another name of that format, because it says so or was the
-    same program on every matrix); cases (matrices tried); ok, skipped, wrong, failed (how many ended so); coverage (ok
-    over cases); gflops (geometric mean; NaN without any, and for what is not counted: experiments, other names of a
-    format that is there too); behind, wins, ties (as `ranking.standings`; NaN, 0 and 0 where nothing is counted);
-    worst (matrix on which the format was slowest beside the best), slowdown (by which factor); error_ratio (largest
-    error over its bound); bytes_per_nnz (geometric mean).
+    Rows of matrices that could not be read are ignored. Further columns:
+
+    - device;
+    - kernel: ``project`` if the kernel is this project's and not a paper's; ``= ell`` if the format is another name of
+      ``ell`` (declared, or the same program on every matrix);
+    - cases (matrices tried); ok, skipped, wrong, failed (cases with such a status); coverage (ok over cases);
+    - gflops (geometric mean), mean_slowdown, wins, ties as `ranking.mean_slowdowns`: NaN, NaN, 0 and 0 for formats that
+      are not ranked (experiments, further names of a ranked format);
+    - worst_slowdown (largest time over the best time on a matrix) and worst_matrix;
+    - error_ratio (largest error as a fraction of its rounding bound); bytes_per_nnz (geometric mean).
     """
-    rows = prepared(rows[rows["matrix_sha256"] != ""])
-    rows["slowdown"] = ranked(named_once(rows))["ratio"].reindex(rows.index)
-    names = other_names(rows)
+    rows = latest_cases(rows[rows["matrix_sha256"] != ""])
+    rows["ratio"] = ranked(without_aliases(rows))["ratio"].reindex(rows.index)
+    names = aliases(rows)
     groups = rows.groupby(["setting", "label"], observed=True)
     found = [{"setting": setting, "label": label} | _figures(part, names) for (setting, label), part in groups]
     table = pd.DataFrame(found, columns=["setting", "label", *_figures(rows, names)])
     table["setting"] = table["setting"].astype(rows["setting"].dtype)
-    table = table.join(standings(rows), on=["setting", "label"]).fillna({"wins": 0, "ties": 0})
+    table = table.join(mean_slowdowns(rows), on=["setting", "label"]).fillna({"wins": 0, "ties": 0})
     table = table.astype({"wins": int, "ties": int})
-    order = ["setting", "behind", "coverage", "label"]
+    order = ["setting", "mean_slowdown", "coverage", "label"]
     return table.sort_values(order, ascending=[True, True, False, True], ignore_index=True)
 
 
 def _figures(part: pd.DataFrame, names: Mapping[str, str]) -> dict[str, object]:
-    """The figures of one format in one setting. names: as `programs.other_names`."""
+    """The columns of `coverage` for one format in one setting. names: as `programs.aliases`."""
     ok = part[part["status"] == "ok"]
-    slowest = ok.loc[ok["slowdown"].idxmax()] if ok["slowdown"].notna().any() else None
+    slowest = ok.loc[ok["ratio"].idxmax()] if ok["ratio"].notna().any() else None
     return {
         "device": part["device"].iloc[0] if len(part) else "",
         "kernel": _kernel(part, names),
@@ -52,26 +55,26 @@ def _figures(part: pd.DataFrame, names: Mapping[str, str]) -> dict[str, object]:
         "wrong": int(part["status"].eq("wrong").sum()),
         "failed": int(part["status"].isin(FAILED).sum()),
         "coverage": len(ok) / len(part) if len(part) else math.nan,
-        "gflops": geometric_mean(ok.loc[ok["slowdown"].notna(), "gflops"]),
-        "worst": "" if slowest is None else slowest["matrix"],
-        "slowdown": math.nan if slowest is None else float(slowest["slowdown"]),
+        "gflops": geometric_mean(ok.loc[ok["ratio"].notna(), "gflops"]),
+        "worst_matrix": "" if slowest is None else slowest["matrix"],
+        "worst_slowdown": math.nan if slowest is None else float(slowest["ratio"]),
         "error_ratio": float(part["error_ratio"].max()),
         "bytes_per_nnz": geometric_mean(ok["bytes_per_nnz"]),
     }
 
 
 def _kernel(part: pd.DataFrame, names: Mapping[str, str]) -> str:
-    """What a table says of the kernel, or of the name, of one format."""
+    """The column `kernel` of `coverage`."""
     alias = part["alias_of"].max() if len(part) and "alias_of" in part else ""
     alias = alias or names.get(part["label"].iloc[0] if len(part) else "", "")
-    own = "project_kernel" in part and part["project_kernel"].any()
-    return f"= {alias}" if alias else "own" if own else ""
+    project = "project_kernel" in part and part["project_kernel"].any()
+    return f"= {alias}" if alias else "project" if project else ""
 
 
 def geometric_mean(values: pd.Series | Sequence[float]) -> float:
-    """Geometric mean of the positive, finite values; NaN where there is none.
+    """Geometric mean of the positive, finite values; NaN if there is none.
 
-    Of ratios it is the one mean that does not depend on which side is the denominator (Fleming & Wallace 1986).
+    It is the only mean of ratios that does not depend on which value is the denominator (Fleming & Wallace 1986).
     """
     array = np.asarray(values, dtype=float)
     array = array[np.isfinite(array) & (array > 0)]

@@ -1,7 +1,7 @@
-"""The survey's rules of thumb, each held against a table of measurements.
+"""The survey's rules of thumb, each tested on a table of measurements.
 
-Filippone et al. 2017, sections 5.2, 5.4 and 5.5. The survey words them; the numbers from which on a row counts as even,
-a format as near another, and a rule as kept are chosen here, so that on its own Table 8 (K40M) every rule holds.
+Filippone et al. 2017, sections 5.2, 5.4 and 5.5. The survey gives no numbers. The thresholds here are chosen so that
+every rule holds on the survey's own Table 8 (K40M).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from spmvbench.analysis.profiles import performance_profile, share_within
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 
-EVEN = 1.25  # longest row over the mean, at most: rows of nearly one length
-POWER_LAW = 50  # the same, at least: a few rows that are far longer than the rest
-FULL = 1.3  # slots of HDI over nonzeros, at most: entries that lie along pieces of diagonals
-NEAR = 0.95  # of the best rate: as good as the best
-BEHIND = 0.8  # of the best rate, at most: beaten
+EVEN = 1.25  # largest ratio of the longest row to the mean row: rows of nearly equal length
+POWER_LAW = 50  # smallest such ratio: a few rows are far longer than the rest
+FULL = 1.3  # largest ratio of HDI slots to nonzeros: entries lie along pieces of diagonals
+NEAR = 0.95  # share of the best rate that counts as equal to it
+SLOW = 0.8  # share of the best rate up to which a format counts as slow
 GROWTH = 1.5  # the factor tau at which profiles are compared
 FEW = 10  # products
 HEAVY = 2.0  # bytes over those of CSR
@@ -30,29 +30,30 @@ ELLPACK_LIKE = ("ELL", "HLL", "HYB", "SELL-P")
 
 
 class _Unknown(Exception):
-    """The table does not hold what the rule is about; the text says what is missing."""
+    """The table lacks what the rule is about; the text says what is missing."""
 
 
 @dataclass(frozen=True)
 class _Measured:
-    """rates: GFLOPS by matrix and format, NaN where not held. unevenness: longest over mean row, by matrix.
+    """Measurements that rules are tested on.
 
-    slots: slots of HDI over nonzeros, by matrix. bytes: bytes per nonzero by matrix and format. paid: break-even of
-    every format but CSR on every matrix, in SpMVs.
+    rates: GFLOPS by matrix and format, NaN if not held. unevenness: longest over mean row, by matrix. slots: slots of
+    HDI over nonzeros, by matrix. bytes: bytes per nonzero by matrix and format. break_even: in SpMVs, of every format
+    but CSR on every matrix.
     """
 
     rates: pd.DataFrame
     unevenness: pd.Series
     slots: pd.Series
     bytes: pd.DataFrame
-    paid: pd.Series
+    break_even: pd.Series
 
     def on(self, matrices: pd.Series) -> pd.DataFrame:
-        """The rates on the matrices that the mask names and that any format holds."""
+        """The rates on the matrices that the mask selects and that any format holds."""
         return self.rates[matrices.reindex(self.rates.index, fill_value=False)].dropna(how="all")
 
     def need(self, *formats: str) -> None:
-        """Raises _Unknown where one of them was tried on no matrix."""
+        """Raises _Unknown if one of these formats was tried on no matrix."""
         missing = [name for name in formats if name not in self.rates]
         if missing:
             raise _Unknown(f"{' and '.join(missing)} not measured")
@@ -60,7 +61,7 @@ class _Measured:
 
 @dataclass(frozen=True)
 class _Found:
-    """The rule is kept in `yes` of `of` cases, and `holds` or not; text: the numbers that decide."""
+    """The result of a rule: true in `yes` of `of` cases; holds: the verdict; text: the numbers behind it."""
 
     yes: int
     of: int
@@ -71,12 +72,12 @@ class _Found:
 def lessons(table: pd.DataFrame, slot_bytes: float = 8.0) -> pd.DataFrame:
     """Which of the survey's rules of thumb hold on a table of measurements of its formats.
 
-    table: a row for each matrix and format tried, columns matrix, format (the survey's names), gflops (NaN where the
+    table: one row for each matrix and format tried, columns matrix, format (the survey's names), gflops (NaN if the
     format does not hold the matrix), bytes_per_nnz, break_even (against CSR, in SpMVs; inf is never), row_len_mean and
-    row_len_max. slot_bytes: what HDI takes for a slot, 8 in f64 (the survey's Table 9 counts 12).
+    row_len_max. slot_bytes: bytes of a slot of HDI, 8 in f64 (the survey's Table 9 counts 12).
 
-    Returns columns lesson (a short name), claim, verdict (HOLDS, FAILS or OPEN), yes, of (cases in which it is so, of
-    those that it is about), numbers (what decides, in words).
+    Returns columns lesson (a short name), claim, verdict (HOLDS, FAILS or OPEN), yes and of (cases in which the claim
+    is true, cases that it is about), numbers (a sentence with the numbers behind the verdict).
     """
     held = table.assign(gflops=table["gflops"].where(table["gflops"] > 0))
     about = table.drop_duplicates("matrix").set_index("matrix")
@@ -87,7 +88,7 @@ def lessons(table: pd.DataFrame, slot_bytes: float = 8.0) -> pd.DataFrame:
         unevenness=about["row_len_max"] / about["row_len_mean"],
         slots=sizes["HDI"] / slot_bytes if "HDI" in sizes else pd.Series(dtype=float),
         bytes=sizes,
-        paid=table.loc[table["format"] != "CSR", "break_even"].dropna(),
+        break_even=table.loc[table["format"] != "CSR", "break_even"].dropna(),
     )
     return pd.DataFrame(
         [{"lesson": name, "claim": claim} | _judged(rule, measured) for name, (claim, rule) in _RULES.items()]
@@ -103,13 +104,13 @@ def _judged(rule: Callable[[_Measured], _Found], measured: _Measured) -> dict[st
 
 
 def _mostly(kept: pd.Series, text: str, more: str = "") -> _Found:
-    """A rule of thumb holds where it is so on more than half of the matrices."""
+    """A rule of thumb holds if it is true on more than half of the matrices."""
     yes, of = int(kept.sum()), len(kept)
     return _Found(yes, of, 2 * yes > of, f"{text} on {yes} of {of} matrices{more}")
 
 
 def _ratio(rates: pd.DataFrame, name: str, others: list[str]) -> pd.Series:
-    """The rate of a format over the best of others, 0 where only the others hold the matrix."""
+    """The rate of a format over the best rate of others, 0 if only the others hold the matrix."""
     return (rates[name].fillna(0) / rates[others].max(axis=1)).dropna()
 
 
@@ -118,7 +119,7 @@ def _diagonals(measured: _Measured) -> _Found:
     others = [name for name in measured.rates if name != "HDI"]
     ratio = _ratio(measured.on(measured.slots <= FULL), "HDI", others)
     if ratio.empty:
-        raise _Unknown(f"no matrix whose entries lie along diagonals (HDI at most {FULL} slots a nonzero)")
+        raise _Unknown(f"no matrix whose entries lie along diagonals (HDI at most {FULL} slots per nonzero)")
     return _mostly(ratio >= 1, "HDI is fastest", f"; median {ratio.median():.2f} times the best of the others")
 
 
@@ -138,7 +139,7 @@ def _generalists(measured: _Measured) -> _Found:
     measured.need("HLL", "HYB")
     others = [name for name in measured.rates if name not in ("HLL", "HYB")]
     if not others:
-        raise _Unknown("no format beside HLL and HYB measured")
+        raise _Unknown("no format other than HLL and HYB measured")
     if measured.rates.isna().all(axis=None):
         raise _Unknown("no matrix held by any format")
     long = measured.rates.stack().rename("gflops").reset_index()
@@ -177,14 +178,14 @@ def _row_a_thread(measured: _Measured) -> _Found:
     ratio = rates[tried].max(axis=1).fillna(0) / rates.max(axis=1)
     held = ratio[ratio > 0]
     more = f"; median {held.median():.2f} of it on the {len(held)} that fit" if len(held) else ""
-    text = f"{' and '.join(tried)} reach {BEHIND:.0%} of the fastest at most, or do not fit,"
-    return _mostly(ratio <= BEHIND, text, more)
+    text = f"{' and '.join(tried)} reach {SLOW:.0%} of the fastest at most, or do not fit,"
+    return _mostly(ratio <= SLOW, text, more)
 
 
 def _only_hyb(measured: _Measured) -> _Found:
     measured.need("HYB")
     if len(measured.rates.columns) < 2:
-        raise _Unknown("no format beside HYB measured")
+        raise _Unknown("no format other than HYB measured")
     rates = _power_law(measured)
     there, elsewhere = (
         geometric_mean(part["HYB"]) for part in (rates, measured.rates[~measured.rates.index.isin(rates.index)])
@@ -205,24 +206,25 @@ def _heavy(measured: _Measured) -> _Found:
 
 
 def _few_products(measured: _Measured) -> _Found:
-    paid = measured.paid
+    paid = measured.break_even
     if paid.empty:
         raise _Unknown("no break-even against CSR measured")
     late = paid > FEW
     never = paid == float("inf")
     text = (
-        f"{int(late.sum())} of {len(paid)} conversions have not paid after {FEW} products; {int(never.sum())} never do"
+        f"{int(late.sum())} of {len(paid)} conversions have not broken even after {FEW} products; "
+        f"{int(never.sum())} never do"
     )
     return _Found(int(late.sum()), len(paid), 2 * int(late.sum()) > len(paid), text)
 
 
 _RULES: dict[str, tuple[str, Callable[[_Measured], _Found]]] = {
-    "diagonals": ("Where entries lie along pieces of diagonals (stencils), HDI is fastest", _diagonals),
-    "even rows": ("Where the longest row is near the mean, ELL is as good as any ELLPACK-like format", _even_rows),
+    "diagonals": ("If entries lie along pieces of diagonals (stencils), HDI is fastest", _diagonals),
+    "even rows": ("If the longest row is near the mean, ELL is as good as any ELLPACK-like format", _even_rows),
     "generalists": ("HLL and HYB are the generalists: near the fastest on more matrices than others", _generalists),
     "any matrix": ("CSR handles every matrix", _everything),
-    "power law": ("Power-law rows defeat a thread a row (ELL, HLL)", _row_a_thread),
+    "power law": ("Formats with one thread per row (ELL, HLL) are slow on power-law rows", _row_a_thread),
     "power law, HYB": ("For power-law rows HYB is the best, at less than half of its speed elsewhere", _only_hyb),
     "footprint": ("The footprint can be a problem even for HLL", _heavy),
-    "few products": ("For a few products CSR suffices: conversion has not paid yet", _few_products),
+    "few products": ("For a few products CSR suffices: conversions have not broken even yet", _few_products),
 }

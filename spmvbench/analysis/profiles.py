@@ -18,15 +18,14 @@ def performance_profile(
     """For each format, the share of matrices on which it is within a factor tau of the best (Dolan & More 2002).
 
     With r the ratio of the best value on a matrix to the format's (>= 1), rho(tau) is the number of matrices with
-    r <= tau over the number of all matrices that any format solved. A format solved a matrix where its value is
-    positive and finite, and its status, where the table has that column, is ok. A matrix that a format did not solve
-    is never within reach, so its curve levels below 1. rho(1) is the share of matrices on which the format is the
-    best; ties count for each, so these may add up to more than 1.
+    r <= tau over the number of all matrices that any format solved. A format solved a matrix if its value is positive
+    and finite and its status, if the table has that column, is ok. A matrix that a format did not solve has no r, so
+    its curve stays below 1. rho(1) is the share of matrices on which the format is the best; ties count for each, so
+    these shares may add up to more than 1.
 
-    rows: any table with the columns `value`, `case` and `by`, of which `cases.counted` rows count. Returns columns
-    `by`, tau, rho: the points of each step function in rising tau, the first at tau = 1; a format that solved nothing
-    has that point alone, at 0.
-    Raises ValueError where a format has two values for a matrix.
+    rows: any table with the columns `value`, `case` and `by`; only `cases.counted` rows count. Returns columns `by`,
+    tau, rho: the points of each step function by rising tau, the first at tau = 1. A format that solved nothing has
+    only that point, with rho = 0. Raises ValueError if a format has two values for a matrix.
     """
     rows = counted(rows)
     numbers = pd.to_numeric(rows[value], errors="coerce").astype(float)

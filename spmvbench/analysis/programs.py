@@ -1,8 +1,8 @@
-"""Which labels are several names of one program: on one matrix, as the column `program` says, or in all of a table.
+"""Labels that are several names of one program, on one matrix (column `program`) or in a whole table.
 
-Of the names of a program one stands for it, the same wherever it is there: what is no experiment and not declared
-another's name (`alias_of`), without settings; of those the shortest name, then the format with the fewest parameters,
-then the first by the alphabet. As a rule that is the plainest: ell, not hyb whose rule leaves no second part.
+One name represents a program, always the same one. In this order: no experiment; not declared another's name
+(`alias_of`); default parameters; the shortest label; the fewest parameters; the first in the alphabet. As a rule that
+is the plainest format: ell, not hyb if its rule leaves no second part.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ _CASE = ["setting", "matrix"]
 
 
 def same_as(rows: pd.DataFrame) -> pd.Series:
-    """For each row the label that stands for its program on its matrix in its setting; "" where that is its own.
+    """For each row the label that represents its program on its matrix and setting; "" if the row's label does.
 
-    What is right stands for what is not. A row without `program` (from before it was) is another name only where the
-    label of its `alias_of` is there too; a table without both columns has none. rows: as `cases.prepared`.
+    Verified rows come first in that choice. A row without `program` (written by an older version) is another name only
+    if the label in its `alias_of` is in the table too. A table without both columns has no aliases.
+    rows: as `cases.latest_cases`.
     """
     if not {"program", "alias_of"} <= set(rows):
         return pd.Series("", rows.index, dtype=object)
@@ -29,11 +30,11 @@ def same_as(rows: pd.DataFrame) -> pd.Series:
     return first.where(first != rows["label"]).fillna(rows["alias_of"].where(declared, ""))
 
 
-def other_names(rows: pd.DataFrame) -> dict[str, str]:
-    """Labels that are another's name everywhere in the table, with the label that stands for both.
+def aliases(rows: pd.DataFrame) -> dict[str, str]:
+    """Labels that are another's name everywhere in the table, with the label that represents both.
 
-    So is one that says so itself (`alias_of`, where that label is there), and one that is right on the same matrices in
-    the same settings as another, and one program with it on all of them. rows: as `same_as`.
+    A label is an alias if it says so itself (`alias_of`, if that label is in the table), or if it is verified on the
+    same matrices and settings as another label and runs the same program on all of them. rows: as `same_as`.
     """
     if not {"program", "alias_of"} <= set(rows):
         return {}
@@ -49,16 +50,16 @@ def other_names(rows: pd.DataFrame) -> dict[str, str]:
     return names
 
 
-def named_once(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows without those of `other_names`."""
-    return rows[~rows["label"].isin(other_names(rows))]
+def without_aliases(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows without those of `aliases`."""
+    return rows[~rows["label"].isin(aliases(rows))]
 
 
 def shared(rows: pd.DataFrame) -> pd.DataFrame:
-    """How often a label is another's name: columns label, same_as, matrices, cases, of, share; share falling.
+    """How often a label is another's name: columns label, same_as, matrices, cases, of, share; by falling share.
 
-    cases: matrices in any setting on which the label runs the program that `same_as` stands for; matrices: those that
-    differ; of: cases that it got right and of which the program is known; share: cases over these, 0 to 1.
+    cases: pairs of matrix and setting on which the label runs the same program as `same_as`; matrices: distinct
+    matrices of these; of: verified cases of the label whose program is known; share: cases / of, 0 to 1.
     """
     known = rows[(rows["status"] == "ok") & (rows["program"] != "")]
     known = known.assign(same_as=same_as(known))
@@ -72,9 +73,10 @@ def shared(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def counts(rows: pd.DataFrame) -> pd.DataFrame:
-    """How many programs the names are on a matrix: columns setting, matrices, names, fewest, median, most.
+    """Distinct programs per matrix: columns setting, matrices, names, fewest, median, most.
 
-    names: median number of labels that are right on a matrix and tell their program; the others: of their programs.
+    names: median number of labels that are verified on a matrix and whose program is known; fewest, median, most: of
+    the number of distinct programs among these.
     """
     known = rows[(rows["status"] == "ok") & (rows["program"] != "")]
     on = known.groupby(_CASE, observed=True).agg(names=("label", "nunique"), programs=("program", "nunique"))
@@ -92,7 +94,7 @@ def counts(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _plainest_first(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows, those first whose label stands for a program before the others'."""
+    """The rows, ordered by the preference of their label as representative of a program."""
     rank = pd.DataFrame(
         {
             "experiment": rows.get("experiment", False),

@@ -1,4 +1,4 @@
-"""Who ranks whom: standings over all matrices, the best format of each, the baseline that others are compared with."""
+"""Rankings: mean slowdown over all matrices, the fastest format of each matrix, the default baseline."""
 
 from __future__ import annotations
 
@@ -7,79 +7,80 @@ import math
 import numpy as np
 import pandas as pd
 
-from spmvbench.analysis.cases import right
-from spmvbench.analysis.programs import named_once, same_as
+from spmvbench.analysis.cases import verified
+from spmvbench.analysis.programs import same_as, without_aliases
 
-# The usual reference is row-wise CSR: ours runs on every device, the vendor's is what papers compare with.
+# The usual reference is row-wise CSR: this project's kernels run on every device, papers compare with the vendor's.
 BASELINES = ("csr-lanes", "csr-vector", "cusparse-csr-alg2", "cusparse-csr-alg1", "csr-scalar")
 
-# Times within half a per cent are equal: a median is measured no nearer than that.
+# Times within this factor are tied: medians are measured to within 0.5 %.
 TIE = 1.005
-# From which factor on a format is out of reach, as far behind as one that cannot hold the matrix.
-REACH = 10.0
+# Slowdowns are capped here. A matrix that a format failed or skipped counts as this slowdown.
+SLOWDOWN_CAP = 10.0
 
 
 def ranked(rows: pd.DataFrame) -> pd.DataFrame:
-    """The right rows with a positive rate and a column `ratio`: time over the best time on the matrix, 1 for a win."""
-    counted = right(rows)
+    """The verified rows with a positive rate; the column `ratio` is their slowdown, time over the best time, >= 1."""
+    counted = verified(rows)
     counted = counted[counted["gflops"] > 0]
     best = counted.groupby(["setting", "matrix"], observed=True)["t_median"].transform("min")
     return counted.assign(ratio=counted["t_median"] / best)
 
 
-def standings(rows: pd.DataFrame) -> pd.DataFrame:
-    """How formats stand on common ground: a row for each setting and label with a right row, by these two.
+def mean_slowdowns(rows: pd.DataFrame) -> pd.DataFrame:
+    """Mean slowdown, wins and ties of each setting and label (the index) with a verified row.
 
-    A label that is another's name everywhere (`programs.other_names`) has none.
+    Labels that are another's name on every matrix (`programs.aliases`) have no row.
 
-    behind: geometric mean, over all matrices of the setting that any format holds, of time over the best time; REACH
-    where that is more, or where the format has no right row. 1 is the fastest everywhere, REACH never within reach.
-    So every format is judged on the same matrices, one that it cannot hold costs as much as being far slower, and no
-    single matrix decides; it is the area above the performance profile up to tau = REACH, as a factor.
+    mean_slowdown: geometric mean, over all matrices of the setting that any format holds, of time divided by the best
+    time, capped at SLOWDOWN_CAP. Failed and skipped matrices count as SLOWDOWN_CAP, so that all formats are compared on
+    the same matrices and no single matrix decides. Its logarithm is the area above the performance profile, over log
+    tau, up to tau = SLOWDOWN_CAP.
 
-    wins: matrices on which no other program came within TIE of it; ties: those on which it shares the win. A program
-    of several names wins under the one that stands for it (`programs.same_as`).
+    wins: matrices on which no other program came within TIE of the format; ties: matrices on which it shares the win.
+    A program with several names wins under its representative name (`programs.same_as`).
     """
-    table = ranked(named_once(rows))
+    table = ranked(without_aliases(rows))
     first = (table["ratio"] <= TIE) & (same_as(table) == "")
     sharing = first.groupby([table["setting"], table["matrix"]], observed=True).transform("sum")
     table = table.assign(
-        log=np.log(table["ratio"].clip(upper=REACH)), wins=first & (sharing == 1), ties=first & (sharing > 1)
+        log=np.log(table["ratio"].clip(upper=SLOWDOWN_CAP)), wins=first & (sharing == 1), ties=first & (sharing > 1)
     )
     grouped = table.groupby(["setting", "label"], observed=True)
     found = grouped.agg(log=("log", "sum"), held=("log", "size"), wins=("wins", "sum"), ties=("ties", "sum"))
     matrices = table.groupby("setting", observed=True)["matrix"].nunique()
     every = matrices.reindex(found.index.get_level_values("setting")).to_numpy()
-    behind = np.exp((found["log"] + (every - found["held"]) * math.log(REACH)) / every)
-    return found.assign(behind=behind)[["behind", "wins", "ties"]]
+    slowdown = np.exp((found["log"] + (every - found["held"]) * math.log(SLOWDOWN_CAP)) / every)
+    return found.assign(mean_slowdown=slowdown)[["mean_slowdown", "wins", "ties"]]
 
 
-def in_order(rows: pd.DataFrame) -> list[str]:
-    """The labels with a right row by their standings over all settings, the best first; a setting without them counts
-    as REACH.
+def by_mean_slowdown(rows: pd.DataFrame) -> list[str]:
+    """The labels with a verified row, ordered by mean slowdown over all settings, the lowest first.
+
+    A setting in which a label has no verified row counts as SLOWDOWN_CAP.
     """
-    behind = standings(rows)["behind"]
-    if behind.empty:
+    slowdowns = mean_slowdowns(rows)["mean_slowdown"]
+    if slowdowns.empty:
         return []
-    by_setting = np.log(behind.unstack("setting").fillna(REACH))
-    mean = by_setting.mean(axis="columns").round(12)  # to the last bit it would hang on the order of the settings
+    by_setting = np.log(slowdowns.unstack("setting").fillna(SLOWDOWN_CAP))
+    mean = by_setting.mean(axis="columns").round(12)  # the last bits depend on the order of the settings
     return sorted(mean.index, key=lambda label: (mean[label], label))
 
 
 def best_formats(rows: pd.DataFrame) -> pd.DataFrame:
     """The fastest format of each matrix: columns setting, matrix, label, gflops, margin, tied.
 
-    margin: time of the second over time of the best (>= 1; NaN where nothing else was right). tied: the others within
-    TIE, by name. Among those the label is the one that stands first over all matrices of the setting. A program of
-    several names counts once, under the one that stands for it (`programs.same_as`).
+    margin: time of the second format over time of the best (>= 1; NaN if no other was verified). tied: the other labels
+    within TIE, sorted. Of tied formats, `label` is the one with the lowest mean slowdown in the setting. A program with
+    several names counts once, under its representative name (`programs.same_as`).
     """
-    table = ranked(named_once(rows))
+    table = ranked(without_aliases(rows))
     table = table[same_as(table) == ""]
-    table = table.join(standings(rows)["behind"], on=["setting", "label"])
+    table = table.join(mean_slowdowns(rows)["mean_slowdown"], on=["setting", "label"])
     case = ["setting", "matrix"]
     second = table.sort_values([*case, "ratio"]).groupby(case, observed=True)["ratio"].nth(1)
     second = table.loc[second.index].set_index(case)["ratio"]
-    order = table[table["ratio"] <= TIE].sort_values([*case, "behind", "label"], kind="stable")
+    order = table[table["ratio"] <= TIE].sort_values([*case, "mean_slowdown", "label"], kind="stable")
     groups = order.groupby(case, observed=True)
     first = order[groups.cumcount() == 0].set_index(case)
     tied = (
@@ -93,9 +94,9 @@ def best_formats(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def default_baseline(rows: pd.DataFrame) -> str | None:
-    """The label to compare with: plain CSR where it was measured, else the label right on most matrices, else None."""
-    counts = right(rows)["label"].value_counts()
+    """The default baseline: plain CSR if it was measured, else the label verified on most matrices, else None."""
+    counts = verified(rows)["label"].value_counts()
     known = [label for label in BASELINES if label in counts]
     if known or counts.empty:
         return known[0] if known else None
-    return min(counts[counts == counts.max()].index)
+    return str(min(counts[counts == counts.max()].index))

@@ -1,4 +1,4 @@
-"""Why cases are not ok: reasons that differ in nothing but numbers are of one kind."""
+"""Reasons of failed and skipped cases, grouped: reasons that differ only in numbers are of one kind."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-# A number, with its unit where it is one of bytes; thousands apart or not.
+# A number, with or without thousands separators, with its unit if it counts bytes.
 _NUMBER = re.compile(r"\d[\d,.]*\d(?:e[+-]?\d+)?(?: ?[kMGT]?B\b)?|\d(?: ?[kMGT]?B\b)?")
 
 
 def first_line(reason: str) -> str:
-    """What a reason says in short; a compiler's whole log stands below it."""
+    """The first line of a reason; further lines hold a compiler's log."""
     return reason.partition("\n")[0]
 
 
 def kind(reason: str) -> str:
-    """A reason without its numbers and sizes: what reasons of one kind have in common."""
+    """The kind of a reason: the reason with each number and size replaced by ``#``."""
     return _NUMBER.sub("#", reason)
 
 
 def in_common(reasons: Iterable[str]) -> str:
-    """What reasons of one kind say alike, with an ellipsis for every number that differs."""
+    """The common text of reasons of one kind, with an ellipsis for every number that differs."""
     first, *rest = dict.fromkeys(reasons)
     found = [_NUMBER.findall(reason) for reason in rest]
     numbers = iter(zip(_NUMBER.findall(first), *found, strict=True))
@@ -30,9 +30,9 @@ def in_common(reasons: Iterable[str]) -> str:
 
 
 def by_kind(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows that are not ok, counted by status and kind of reason: columns status, reason (in common), cases, labels.
+    """Failed and skipped rows by status and kind of reason: columns status, reason (`in_common`), cases, labels.
 
-    labels: the formats with their numbers of cases, ``ell 4, dia 2``, the most first. Ordered by cases, the most first.
+    labels: formats with their number of cases, ``ell 4, dia 2``, the most first. Ordered by cases, the most first.
     """
     rows = rows[rows["status"] != "ok"]
     rows = rows.assign(reason=rows["reason"].map(first_line))

@@ -1,4 +1,4 @@
-"""The roofline of SpMV: what bandwidth allows, and the ceilings that imbalance puts under it.
+"""The roofline of SpMV: the rate that bandwidth allows, lower ceilings for imbalanced work, roofline efficiency.
 
 Williams, Waterman & Patterson 2009; the ceilings are those of Filippone et al. 2017, section 5.3 and Figure 15.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from spmvbench.analysis.cases import right
+from spmvbench.analysis.cases import verified
 
 VALUE_BYTES = {"f64": 8, "f32": 4}
 INDEX_BYTES = 4
@@ -40,40 +40,40 @@ _FMA_PER_CLOCK = {
 
 
 def points(rows: pd.DataFrame) -> pd.DataFrame:
-    """Where each right row lies: columns setting, matrix, label, intensity, gflops, gbps.
+    """Points of the roofline: columns setting, matrix, label, intensity, gflops, gbps of each verified row.
 
-    intensity: 2 nnz / model_bytes in flop/byte; model_bytes is the footprint, x read once and y written once, so
-    gflops / intensity is the bandwidth that the kernel would need if x were read from memory exactly once.
+    intensity: 2 nnz / model_bytes in flop/byte. model_bytes counts the footprint, x read once and y written once, so
+    gflops / intensity is the bandwidth that the kernel needs if it reads x from memory exactly once.
     """
-    counted = right(rows)
+    counted = verified(rows)
     counted = counted[(counted["model_bytes"] > 0) & (counted["gflops"] > 0)]
     intensity = 2.0 * counted["nnz"] / counted["model_bytes"]
     return counted[["setting", "matrix", "label", "gflops", "gbps"]].assign(intensity=intensity).reset_index(drop=True)
 
 
-def bounded(rows: pd.DataFrame) -> pd.DataFrame:
-    """The right rows that know their bound: columns setting, matrix, label, gflops, bound_gflops, bound_by, share.
+def efficiency(rows: pd.DataFrame) -> pd.DataFrame:
+    """Roofline efficiency of each verified row with a bound.
 
-    share: gflops over the bound.
+    Columns setting, matrix, label, gflops, bound_gflops, bound_by, efficiency (gflops over bound_gflops).
     """
-    counted = right(rows)
+    counted = verified(rows)
     counted = counted[(counted["bound_gflops"] > 0) & (counted["gflops"] > 0)]
     columns = ["setting", "matrix", "label", "gflops", "bound_gflops", "bound_by"]
-    return counted[columns].assign(share=counted["gflops"] / counted["bound_gflops"]).reset_index(drop=True)
+    return counted[columns].assign(efficiency=counted["gflops"] / counted["bound_gflops"]).reset_index(drop=True)
 
 
-def gather_roofs(rows: pd.DataFrame) -> pd.DataFrame:
-    """GFLOPS that fetching x allows where that is the lower roof of some format: columns setting, matrix, gflops.
+def gather_bounds(rows: pd.DataFrame) -> pd.DataFrame:
+    """The gather bound of each matrix that is gather-bound for some format: columns setting, matrix, gflops.
 
-    One a matrix and setting, the lowest first: it is the same for all formats.
+    One row for each matrix and setting, the lowest bound first; it is the same for all formats.
     """
-    found = bounded(rows)
+    found = efficiency(rows)
     found = found[found["bound_by"] == "gathers"].groupby(["setting", "matrix"], as_index=False)["bound_gflops"].first()
     return found.rename(columns={"bound_gflops": "gflops"}).sort_values("gflops", ignore_index=True)
 
 
 def intensity_bounds(dtype: str) -> dict[str, float]:
-    """Arithmetic intensities (flop/byte) that no general format exceeds, for f64 1/4 and 1/6 and for f32 1/2 and 1/4.
+    """Upper bounds on arithmetic intensity (flop/byte) of general formats: 1/4 and 1/6 for f64, 1/2 and 1/4 for f32.
 
     values only: 2 flops for each value read. values and indices: 2 flops for each value and its 32-bit index.
     """
@@ -82,15 +82,15 @@ def intensity_bounds(dtype: str) -> dict[str, float]:
 
 
 def ceilings(properties: Mapping[str, Any], dtype: str) -> pd.DataFrame:
-    """Arithmetic throughput (columns ceiling, gflops) by how much of the device works, highest first.
+    """Arithmetic throughput (columns ceiling, gflops) if only a part of the device works, highest first.
 
-    - peak: every multiprocessor, every lane.
+    - peak: all threads of all multiprocessors.
     - single multiprocessor: one block has all the work (imbalance between blocks).
     - idle threads: one thread of every warp works (imbalance inside warps).
-    - idle threads, single multiprocessor: both, a single lane.
+    - idle threads, single multiprocessor: one thread works.
 
-    properties: multiprocessors, architecture (``sm_90``) and max_sm_clock_mhz of the device. The table is empty where
-    one of them is missing or the architecture is unknown.
+    properties: multiprocessors, architecture (``sm_90``) and max_sm_clock_mhz of the device. The table is empty if one
+    of them is missing or the architecture is unknown.
     """
     per_clock = _FMA_PER_CLOCK.get(str(properties.get("architecture", "")).rstrip("a"))
     multiprocessors, clock = properties.get("multiprocessors"), properties.get("max_sm_clock_mhz")
@@ -111,5 +111,5 @@ def ceilings(properties: Mapping[str, Any], dtype: str) -> pd.DataFrame:
 
 
 def attainable(intensity: Any, bandwidth_gbps: float, peak_gflops: float = np.inf) -> Any:
-    """GFLOPS that the roof allows at an intensity (flop/byte): bandwidth times intensity, at most the peak."""
+    """Attainable GFLOPS at an intensity (flop/byte): bandwidth times intensity, at most the peak."""
     return np.minimum(np.asarray(intensity) * bandwidth_gbps, peak_gflops)

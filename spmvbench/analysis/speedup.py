@@ -1,4 +1,4 @@
-"""Speed-up over a baseline, matrix by matrix and in the mean."""
+"""Speed-up over a baseline by matrix and in the mean, and head-to-head comparisons of pairs of formats."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from spmvbench.analysis.cases import right
+from spmvbench.analysis.cases import verified
 from spmvbench.analysis.coverage import geometric_mean
 
 
 def speedups(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """Time of the baseline over time of each format, for every matrix on which both are right.
+    """Time of the baseline over time of each format, for every matrix on which both are verified.
 
-    Columns setting, matrix, label, nnz, speedup; the baseline itself is left out.
+    Columns setting, matrix, label, nnz, speedup; without rows of the baseline itself.
     """
-    counted = right(rows)
+    counted = verified(rows)
     counted = counted[counted["t_median"] > 0]
     base = counted[counted["label"] == baseline].set_index(["setting", "matrix"])["t_median"].rename("t_base")
     both = counted[counted["label"] != baseline].join(base, on=["setting", "matrix"], how="inner")
@@ -24,14 +24,14 @@ def speedups(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
 
 
 def speedup_summary(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """Speed-up over the baseline by setting and format, the coverage beside it: a mean over few matrices says little.
+    """Speed-up over the baseline by setting and format, with its coverage: a mean over few matrices says little.
 
-    Columns setting, label, geomean, median, min, max (of the speed-up), wins (matrices where it is above 1), matrices
-    (compared), coverage (compared over all matrices that any format solved in the setting, 0 to 1).
-    Ordered by setting, then falling geometric mean.
+    Columns setting, label, geomean, median, min, max (of the speed-up), wins (matrices with a speed-up above 1),
+    matrices (compared), coverage (matrices compared over all matrices with a verified row in the setting, 0 to 1).
+    Ordered by setting, then by falling geometric mean.
     """
     table = speedups(rows, baseline)
-    solved = right(rows).groupby("setting", observed=True)["matrix"].nunique()
+    solved = verified(rows).groupby("setting", observed=True)["matrix"].nunique()
     groups = table.groupby(["setting", "label"], observed=True)["speedup"]
     summary = groups.agg(
         geomean=geometric_mean,
@@ -45,8 +45,8 @@ def speedup_summary(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
     return summary.sort_values(["setting", "geomean", "label"], ascending=[True, False, True], ignore_index=True)
 
 
-def duels(rows: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
-    """The speed-ups of the first label of each pair over the second, on every matrix on which both are right.
+def pair_speedups(rows: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """The speed-ups of the first label of each pair over the second, on every matrix on which both are verified.
 
     Columns setting, matrix, label, over, nnz, speedup. Raises ValueError without a pair.
     """
@@ -54,11 +54,11 @@ def duels(rows: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True)[["setting", "matrix", "label", "over", "nnz", "speedup"]]
 
 
-def duel_summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Of duels by setting, label and over, in the order of the table.
+def pair_summary(table: pd.DataFrame) -> pd.DataFrame:
+    """One row for each setting, label and over of `pair_speedups`, in the order of the table.
 
-    Columns beside these: matrices, wins (speed-up above 1), won (their share of the matrices), of the speed-up max, min
-    and mean (arithmetic, as papers tabulate it), and best, the matrix of the max.
+    Further columns: matrices; wins (matrices with a speed-up above 1); won (their share); max, min and mean of the
+    speed-up (arithmetic, as in papers); best, the matrix with the largest speed-up.
     """
     pair = ["setting", "label", "over"]
     order = table.sort_values(["speedup", "matrix"], ascending=[False, True], kind="stable")

@@ -35,9 +35,12 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        return importlib.import_module(f"spmvbench.cli.{name}").command
+        command: click.Command = importlib.import_module(f"spmvbench.cli.{name}").command
+        return command
 
-    def resolve_command(self, ctx: click.Context, args: list[str]):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS:
             ctx.fail(f"there is no command {args[0]!r}{did_you_mean(args[0], list(COMMANDS))}")
         return super().resolve_command(ctx, args)

@@ -32,7 +32,7 @@ def compare_builds(
     from tqdm import tqdm
 
     from spmvbench import paths
-    from spmvbench.analysis import pairs as analysis
+    from spmvbench.analysis import ab as analysis
     from spmvbench.rows import store
     from spmvbench.runner import ab as measuring
     from spmvbench.runner.session import host
@@ -65,7 +65,7 @@ def compare_builds(
             }
             with paths.written_whole(folder / METADATA) as file:
                 file.write(json.dumps(metadata | host() | both.facts, indent=2, default=str).encode())
-    verdicts = analysis.judged(rows[rows["status"] == "ok"])
+    verdicts = analysis.verdicts(rows[rows["status"] == "ok"])
     _echo(verdicts, rows[rows["status"] != "ok"])
     width, sure = 100 * analysis.THRESHOLD, 100 * analysis.CONFIDENCE
     counts = verdicts["verdict"].value_counts()
@@ -83,7 +83,7 @@ def compare_builds(
 
 def _echo(verdicts: pd.DataFrame, others: pd.DataFrame) -> None:
     """Print a table for each verdict, the largest change first; then the cases not measured in both builds."""
-    from spmvbench.analysis.pairs import VERDICTS
+    from spmvbench.analysis.ab import VERDICTS
 
     for verdict in VERDICTS:
         part = verdicts[verdicts["verdict"] == verdict].sort_values("ratio", ascending=verdict == "faster")

@@ -43,7 +43,7 @@ def command(bundle: Path, seconds: float, run_sources: bool, yes: bool) -> int:
                 verdicts.add(finding.verdict)
                 line = click.style(f"{finding.verdict:7}", fg=colours[finding.verdict])
                 bar.clear()
-                click.echo(f"{line} {finding.check:9} {finding.text}")
+                click.echo(f"{line} {finding.check:15} {finding.text}")
     if check.FAILED in verdicts:
         click.echo(f"{bundle} does not pass.")
         return 1

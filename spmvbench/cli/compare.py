@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 import click
 
 from spmvbench.cli import completion, option_types
-from spmvbench.cli.results import echo_table, number
+from spmvbench.cli.results import Columns, echo_table, number
 from spmvbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def command(before: str, after: str, formats: str | None, threshold: float | Non
 
         chosen = labels_of(pd.concat(tables), formats, "--format", "neither run holds a")
         tables = [table[table["label"].isin(chosen)] for table in tables]
-    table = analysis.compared(*tables, median_interval, threshold)
+    table = analysis.compared(tables[0], tables[1], median_interval, threshold)
     if not (table["status_before"].notna() & table["status_after"].notna()).any():
         raise UsageError(
             f"{before} and {after} have no case in common: no matrix and format in the same type, mode and kind of "
@@ -153,7 +154,7 @@ def command(before: str, after: str, formats: str | None, threshold: float | Non
         click.secho(f"\nBy {title} (ratio: geometric mean of time after / time before)", bold=True)
         found = analysis.summary(table[table["verdict"] != "new"], by)
         counts = {name: text for name, text in _COUNTS.items() if name not in found or found[name].any()}
-        columns = {title: lambda row, by=by: getattr(row, by), **counts}
+        columns: Columns = {title: operator.attrgetter(by), **counts}
         echo_table(found, columns, (title, "worst case"), red=found["slower"] > 0)
     counts = table["verdict"].value_counts()
     known = (*analysis.VERDICTS, *analysis.OUTCOMES)

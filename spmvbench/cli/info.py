@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,7 @@ from spmvbench.errors import SpmvbenchError, UsageError
 
 if TYPE_CHECKING:
     from spmvbench.formats.arrays import Csr
+    from spmvbench.matrices import Matrix
 
 SHADES = "·░▒▓█"
 WIDTH = 64  # characters of the picture and of the longest bar
@@ -79,7 +80,7 @@ def _image_kind(image: str) -> str:
     return kind
 
 
-def _about(found, a) -> dict[str, str]:
+def _about(found: Matrix, a: Any) -> dict[str, str]:
     """Description, domain, model, licence and pattern hash of a generated matrix; empty for other matrices."""
     from spmvbench.matrices import structures, synthetic
 
@@ -92,7 +93,7 @@ def _about(found, a) -> dict[str, str]:
     return about | {"pattern SHA-256": synthetic.hashes(a)[0]}
 
 
-def _json(found, about: dict[str, str], numbers: dict, histogram: list) -> str:
+def _json(found: Matrix, about: dict[str, str], numbers: dict[str, Any], histogram: list[tuple[int, int, int]]) -> str:
     import json
     import math
 
@@ -103,7 +104,7 @@ def _json(found, about: dict[str, str], numbers: dict, histogram: list) -> str:
     return json.dumps(head | about | plain | {"row_lengths": rows}, indent=2)
 
 
-def _table(numbers: dict) -> str:
+def _table(numbers: dict[str, Any]) -> str:
     """Name, value and meaning of every feature, aligned."""
     from spmvbench.rows.schema import COLUMNS
 
@@ -123,7 +124,7 @@ def _bars(histogram: list[tuple[int, int, int]]) -> str:
     )
 
 
-def _picture(csr) -> str:
+def _picture(csr: Csr) -> str:
     """The matrix as characters shaded by the logarithm of the density of entries, with a legend."""
     import numpy as np
 
@@ -136,10 +137,10 @@ def _picture(csr) -> str:
     low, high = cells[cells > 0].min(), cells.max()
     edges = np.geomspace(low, high, len(SHADES) + 1) if high > low else np.array([low, high])
     shades = SHADES[-1] if high == low else SHADES
-    level = np.clip(np.searchsorted(edges, cells, side="right"), 1, len(shades)) - 1
+    level = np.asarray(np.clip(np.searchsorted(edges, cells, side="right"), 1, len(shades)) - 1)
     lines = [
-        "".join(shades[k] if cell else " " for k, cell in zip(*row, strict=True))
-        for row in zip(level, cells, strict=True)
+        "".join(shades[k] if cell else " " for k, cell in zip(levels, filled, strict=True))
+        for levels, filled in zip(level, cells, strict=True)
     ]
     border = "+" + "-" * across + "+"
     legend = "   ".join(

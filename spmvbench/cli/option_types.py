@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from spmvbench.errors import UsageError
+
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+else:
+    ParamType = click.ParamType  # generic from click 8.4 on only
+
+Value = TypeVar("Value")
 
 # For commands that write one file (`paths.output`). Not normalized: "./-" is a file, "-" is standard output.
 OUTPUT = click.Path(dir_okay=False, allow_dash=True)
@@ -17,20 +24,19 @@ results = click.option("--results", default="results", show_default=True, metava
 
 
 def _checked(
-    kind: click.ParamType,
-    check: Callable[..., Any],
-    *values: Any,
+    kind: ParamType,
+    check: Callable[[], Value],
     param: click.Parameter | None,
     ctx: click.Context | None,
-) -> Any:
+) -> Value:
     """The value that a check of `runner.options` returns; its UsageError becomes an error of the option."""
     try:
-        return check(*values)
+        return check()
     except UsageError as error:
         kind.fail(str(error), param, ctx)
 
 
-class Words(click.ParamType):
+class Words(ParamType):
     """Comma-separated words without repeats, in the order given. known: the allowed words; none: any."""
 
     name = "list"
@@ -42,10 +48,10 @@ class Words(click.ParamType):
         """The words of a list. Fails for an unknown one."""
         from spmvbench.runner import options
 
-        return _checked(self, options.words, value, self.known, param=param, ctx=ctx)
+        return _checked(self, lambda: options.words(value, self.known), param, ctx)
 
 
-class Bytes(click.ParamType):
+class Bytes(ParamType):
     """A number of bytes, optionally with a decimal unit: 500MB, 2GB."""
 
     name = "bytes"
@@ -54,10 +60,10 @@ class Bytes(click.ParamType):
         """The number of bytes."""
         from spmvbench.runner import options
 
-        return _checked(self, options.size, value, param=param, ctx=ctx)
+        return _checked(self, lambda: options.size(value), param, ctx)
 
 
-class Seconds(click.ParamType):
+class Seconds(ParamType):
     """A number of seconds, above 0 and below two weeks."""
 
     name = "seconds"
@@ -66,10 +72,10 @@ class Seconds(click.ParamType):
         """The seconds."""
         from spmvbench.runner import options
 
-        return _checked(self, options.seconds, value, param=param, ctx=ctx)
+        return _checked(self, lambda: options.seconds(value), param, ctx)
 
 
-class Percent(click.ParamType):
+class Percent(ParamType):
     """A percentage, with or without the sign, as a fraction: 0.05 for 5 %."""
 
     name = "percent"

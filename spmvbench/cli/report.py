@@ -197,7 +197,7 @@ def command(
 
         written = pages.write_index(place)
         click.echo(f"Index: {written}")
-    if opened:
+    if opened and written is not None:
         import webbrowser
 
         if not webbrowser.open(written.resolve().as_uri()):

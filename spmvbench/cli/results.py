@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LISTED_FAILURES = 20
+Columns = dict[str, Callable[[Any], str]]  # for each head a function from a row to its text
 
 
 def echo_results(rows: pd.DataFrame) -> None:
     """Print the table that ends a run, one for each type and mode; then reasons of skipped and failed cases."""
     from spmvbench.analysis.coverage import coverage
-    from spmvbench.analysis.ranking import REACH, TIE
+    from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
     from spmvbench.rows.schema import rate_unit
 
     ranked = False
@@ -38,9 +39,11 @@ def echo_results(rows: pd.DataFrame) -> None:
         click.echo(
             "\nMean slowdown: geometric mean, over all matrices, of time divided by the best time. Failed or skipped"
         )
-        click.echo(f"matrices count as {REACH:g}. It orders the table. Times within {100 * (TIE - 1):.1f} % are tied.")
         click.echo(
-            "Kernel: own marks this project's kernels, which no paper has; = NAME: the same program on every matrix."
+            f"matrices count as {SLOWDOWN_CAP:g}. It orders the table. Times within {100 * (TIE - 1):.1f} % are tied."
+        )
+        click.echo(
+            "Kernel: project marks this project's kernels, not a paper's; = NAME: the same program on every matrix."
         )
     _echo_reasons(rows)
 
@@ -77,22 +80,22 @@ def echo_unread(unread: Mapping[str, Exception]) -> int:
     return 1 if unread else 0
 
 
-_COUNTS = {
+_COUNTS: Columns = {
     "verified": lambda row: f"{row.ok}/{row.cases}",
     "skipped": lambda row: str(row.skipped or ""),
     "wrong": lambda row: str(row.wrong or ""),
     "failed": lambda row: str(row.failed or ""),
 }
-_MEASURED = {
+_MEASURED: Columns = {
     "format": lambda row: row.label,
     "kernel": lambda row: row.kernel,
-    "mean slowdown": lambda row: number(row.behind, ".2f", "x"),
+    "mean slowdown": lambda row: number(row.mean_slowdown, ".2f", "x"),
     "wins": lambda row: f"{row.wins} +{row.ties} tied" if row.ties else str(row.wins),
     "GFLOPS": lambda row: number(row.gflops, ".4g"),
-    "worst case": lambda row: f"{row.slowdown:.3g}x on {row.worst}" if row.worst else "",
+    "worst case": lambda row: f"{row.worst_slowdown:.3g}x on {row.worst_matrix}" if row.worst_matrix else "",
     **_COUNTS,
 }
-_VERIFIED = {
+_VERIFIED: Columns = {
     "format": lambda row: row.label,
     "bytes/nonzero": lambda row: number(row.bytes_per_nnz, ".3g"),
     "error / rounding bound": lambda row: number(row.error_ratio, ".2g"),
@@ -110,7 +113,7 @@ _WORDS = ("format", "kernel", "worst case")
 
 def echo_table(
     table: pd.DataFrame | Iterable[Any],
-    columns: dict[str, Callable[[Any], str]],
+    columns: Columns,
     words: Sequence[str],
     red: Iterable[Any] = (),
 ) -> None:

@@ -13,10 +13,19 @@ from spmvbench.errors import SpmvbenchError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
+
+def _results_of_group() -> str:
+    """The --results that was given before the subcommand, or its default."""
+    parent = click.get_current_context().parent
+    assert parent is not None, "a subcommand has a parent"
+    results: str = parent.params["results"]
+    return results
+
+
 # Accepted both before and after the subcommand.
 _ALSO_RESULTS = click.option(
     "--results",
-    default=lambda: click.get_current_context().parent.params["results"],
+    default=_results_of_group,
     metavar="DIR",
     help="Folder of the runs.",
 )

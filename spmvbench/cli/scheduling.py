@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spmvbench.cli import completion
+from spmvbench.cli.option_types import ParamType
 from spmvbench.cli.selection import Selection, found_matrices
 from spmvbench.errors import UsageError
 
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
     from spmvbench.runner.session import Watcher
 
 
-class Shard(click.ParamType):
+def _typed(matrix: Matrix) -> str:
+    """What selects this matrix on the command line."""
+    return {"synthetic": matrix.name, "file": str(matrix.path)}.get(matrix.source, matrix.id)
+
+
+class Shard(ParamType):
     """K/N: part K of N, counted from 1."""
 
     name = "shard"
@@ -112,8 +118,7 @@ class Places:
             from spmvbench.runner.estimate import spread
 
             few = spread(found_matrices(chosen, seed, dry_run=True, unasked=True), self.sample, seed)
-            named = {"synthetic": lambda m: m.name, "file": lambda m: str(m.path), "suitesparse": lambda m: m.id}
-            chosen = Selection(tuple(named[m.source](m) for m in few), (), (), dict.fromkeys(chosen.conditions), None)
+            chosen = Selection(tuple(map(_typed, few)), (), (), dict.fromkeys(chosen.conditions), None)
         return found_matrices(chosen, seed, dry_run=dry_run, unasked=self.estimate)
 
     def _sample(self, cases: Sequence[Case], also: list[Path]) -> Sample | None:

@@ -50,9 +50,9 @@ def guarded() -> Iterator[None]:
     """Replace standard output and standard error, if there are any, by `Shown` streams."""
     before = sys.stdout, sys.stderr
     if sys.stdout is not None:
-        sys.stdout = Shown(sys.stdout, _STYLE)  # type: ignore[assignment]
+        sys.stdout = Shown(sys.stdout, _STYLE)
     if sys.stderr is not None:
-        sys.stderr = Shown(sys.stderr, f"{_STYLE}|{_PROGRESS}")  # type: ignore[assignment]
+        sys.stderr = Shown(sys.stderr, f"{_STYLE}|{_PROGRESS}")
     try:
         yield
     finally:

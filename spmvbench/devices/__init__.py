@@ -30,7 +30,7 @@ __all__ = [
 
 
 def chosen(name: str) -> str:
-    """The device that a name stands for: ``auto`` is ``cuda:0`` where a GPU can be used, else ``emulated``.
+    """The device that a name means: ``auto`` is ``cuda:0`` where a GPU can be used, else ``emulated``.
 
     Raises UsageError for a name that no device has.
     """

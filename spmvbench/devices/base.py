@@ -18,7 +18,7 @@ from spmvbench.formats.conversion import Limits
 
 
 def pseudonym(name: str, openly: str = "") -> str:
-    """A hash in place of a name, so that rows tell GPUs and hosts apart and do not name them.
+    """A hash in place of a name, so that rows distinguish GPUs and hosts without naming them.
 
     The name itself, or what it is `openly`, where SPMVBENCH_IDENTIFY is set.
     """
@@ -60,8 +60,8 @@ class Program(ABC):
     """The launches of one SpMV, compiled, with their arguments bound once.
 
     compile_seconds: time spent compiling (near zero where the disk cache had it). code_hash: SHA-256 (16 hex digits)
-    of the machine code of its kernels; empty where there is none to tell of (a library's calls, the emulated device).
-    host_driven: whether the host decides on every turn of its loops, where the device could not.
+    of the machine code of its kernels; empty if there is none (a library's calls, the emulated device).
+    host_driven: whether the host decides on every iteration of its loops, because the device cannot.
     """
 
     compile_seconds: float
@@ -103,7 +103,7 @@ class Device(ABC):
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait for everything enqueued. Raises DeviceFault where a kernel failed."""
+        """Wait for everything enqueued. Raises DeviceFault if a kernel failed."""
 
     @abstractmethod
     def properties(self) -> dict[str, Any]:
@@ -114,11 +114,11 @@ class Device(ABC):
         """Free bytes of device memory."""
 
     def memory_peak(self) -> int | None:
-        """Most bytes allocated since `reset_memory_peak`, None where the device does not count."""
+        """Most bytes allocated since `reset_memory_peak`, None if the device does not count."""
         return None
 
     def reset_memory_peak(self) -> None:
-        """Start counting `memory_peak` anew, from what is allocated now."""
+        """Restart `memory_peak` from what is allocated now."""
 
     def throttled(self) -> bool:
         """Whether the device lowers its clocks right now for heat or power."""

@@ -21,7 +21,7 @@ from spmvbench import paths
 from spmvbench.devices import driver, loops, nvrtc
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program, pseudonym
 from spmvbench.formats.arrays import LINE_BYTES, cdiv
-from spmvbench.formats.base import Call, Launch, Loop, single_steps
+from spmvbench.formats.base import Call, Launch, Loop, Struct, single_steps
 from spmvbench.formats.conversion import cuda_limits
 from spmvbench.formats.kernels import headers, kernel_path
 
@@ -42,7 +42,7 @@ POWER_CAP_CLOCK_SHARE = 0.75  # a power cap counts only once it takes more than 
 
 
 def why_unavailable(ordinal: int = 0) -> str | None:
-    """Why the NVIDIA GPU of this number cannot be used here, in a few words; None where it can."""
+    """Why the NVIDIA GPU of this number cannot be used here, in a few words; None if it can."""
     try:
         import cupy
     except ImportError:
@@ -134,7 +134,7 @@ class CudaProgram(Program):
             else:
                 self._steps.append(bind(step))
         self.host_driven = loops_back and not device.graphs_loop
-        self._keep = steps  # the arrays behind the bound pointers
+        self._keep = steps  # the arrays after the bound pointers
         self._stream = device.stream.ptr
 
     @property
@@ -161,34 +161,34 @@ def _has_work(step: Launch | Call | Loop) -> bool:
 
 
 class _BoundLoop:
-    """A loop with its steps bound: called, the host asks after each turn; in a graph, the device alone decides."""
+    """A loop with its steps bound: called, the host asks after each iteration; in a graph, the device alone decides."""
 
     def __init__(self, device: Cuda, loop: Loop, steps: list[Callable[[int], None]]):
         self._device, self._loop, self._steps = device, loop, steps
-        self._turns = device.xp.zeros(1, np.int32)
+        self._iterations = device.xp.zeros(1, np.int32)
         self._seen = np.frombuffer(device.xp.cuda.alloc_pinned_memory(4), np.int32, 1)
 
-    def _turn(self, stream: int) -> None:
+    def _iterate(self, stream: int) -> None:
         for step in self._steps:
             step(stream)
 
     def __call__(self, stream: int) -> None:
         runtime = self._device.xp.cuda.runtime
         for _ in range(self._loop.limit):
-            self._turn(stream)
+            self._iterate(stream)
             runtime.memcpyAsync(self._seen.ctypes.data, self._loop.more.data.ptr, 4, runtime.memcpyDefault, stream)
             runtime.streamSynchronize(stream)
             if not self._seen[0]:
                 return
-        raise DeviceFault(f"a loop has no end: {self._loop.limit:,} turns")
+        raise DeviceFault(f"a loop has no end: {self._loop.limit:,} iterations")
 
     def record(self, stream: int) -> None:
         """Add the loop to the graph that the stream captures."""
         body_stream = self._device.body_stream.ptr
 
         def body(handle: int) -> None:
-            self._turn(body_stream)
-            args = (np.uint64(handle), self._loop.more, self._turns, np.int32(self._loop.limit))
+            self._iterate(body_stream)
+            args = (np.uint64(handle), self._loop.more, self._iterations, np.int32(self._loop.limit))
             function = self._device.functions([REPEAT])[REPEAT.source, REPEAT.kernel]
             _bind(function, replace(REPEAT, args=args))(body_stream)
 
@@ -196,7 +196,7 @@ class _BoundLoop:
 
 
 class HostDriven:
-    """Searches that the host drives, turn by turn, where the driver's graphs have no loops."""
+    """Searches that the host drives, iteration by iteration, if the driver's graphs have no loops."""
 
     def __init__(self, program: CudaProgram, repeats: int):
         self._program, self._repeats = program, repeats
@@ -206,19 +206,11 @@ class HostDriven:
             self._program.run()
 
 
-def _cell(value: Any) -> np.ndarray:
-    """A scalar argument in the host's memory: an array of one is used as it is and read anew by each launch."""
-    return value if isinstance(value, np.ndarray) else np.array([value])
-
-
 def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
     """A call that launches with nothing left to prepare but the stream."""
     from cupy.cuda import driver
 
-    cells = [
-        ctypes.c_void_p(arg.data.ptr) if hasattr(arg, "data") and hasattr(arg.data, "ptr") else _cell(arg)
-        for arg in launch.args
-    ]
+    cells = [_cell(arg) for arg in launch.args]
     addresses = [c.ctypes.data if isinstance(c, np.ndarray) else ctypes.addressof(c) for c in cells]
     pointers = (ctypes.c_void_p * len(cells))(*addresses)
     if launch.shared_bytes > DEFAULT_SHARED_BYTES:
@@ -233,6 +225,18 @@ def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
         start(handle, *shape, stream, address, 0)
 
     return run
+
+
+def _cell(arg: Any) -> Any:
+    """Memory of the host that holds an argument as the driver takes it.
+
+    An array of the host stands for its one element, which each launch reads anew.
+    """
+    if isinstance(arg, np.ndarray):
+        return arg
+    if isinstance(arg, Struct):
+        return arg.packed(lambda array: array.data.ptr)
+    return ctypes.c_void_p(arg.data.ptr) if hasattr(getattr(arg, "data", None), "ptr") else np.array([arg])
 
 
 def three(extent: int | tuple[int, ...]) -> tuple[int, int, int]:
@@ -327,9 +331,9 @@ class Cuda(Device):
     def elapsed(self, work: Callable[[], None], *, flush: bool = False) -> float:
         """Seconds between two events around `work`, all of it enqueued before the first event is reached.
 
-        What the host drives turn by turn is timed by the host's clock, its waiting included.
+        What the host drives iteration by iteration is timed by the host's clock, its waiting included.
         With `flush`, a write over as many bytes as L2 holds goes before (as NVBench does between cold samples).
-        Raises DeviceFault where the work fails, or where the host cannot enqueue it in about two seconds.
+        Raises DeviceFault if the work fails, or where the host cannot enqueue it in about two seconds.
         """
         begin, end = self._events
         with _faults():
@@ -467,7 +471,7 @@ def gpu_name(unique: str) -> str:
 
 
 def _numa_node(pci_bus_id: str) -> str:
-    """The NUMA node of the host that a GPU is attached to, as the kernel counts them; empty where it does not say."""
+    """The NUMA node of the host that a GPU is attached to, as the kernel counts them; empty if it does not say."""
     try:
         node = Path(f"/sys/bus/pci/devices/{pci_bus_id.lower()}/numa_node").read_text(encoding="ascii").strip()
     except OSError:
@@ -476,7 +480,7 @@ def _numa_node(pci_bus_id: str) -> str:
 
 
 def _cusparse_version() -> int | None:
-    """The library's version as it counts, 12703 for 12.7.3; None where it is not installed."""
+    """The library's version as it counts, 12703 for 12.7.3; None if it is not installed."""
     try:
         from cupy.cuda import cusparse, device
 
@@ -486,7 +490,7 @@ def _cusparse_version() -> int | None:
 
 
 def _ecc(handle: Any) -> bool | None:
-    """Whether the memory corrects errors; None where it cannot."""
+    """Whether the memory corrects errors; None if it cannot."""
     import pynvml
 
     try:
@@ -496,13 +500,13 @@ def _ecc(handle: Any) -> bool | None:
 
 
 def _nvml_handle(pci_bus_id: str) -> Any:
-    """NVML's handle of the GPU, None where the library is missing (throttling is then not seen)."""
+    """NVML's handle of the GPU, None if the library is missing (throttling is then not seen)."""
     try:
         import pynvml
 
         pynvml.nvmlInit()
         return pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id)
-    except Exception:  # without NVML the bench still measures; `env` and run.json show that clocks are missing
+    except Exception:  # without NVML the benchmark still measures; `env` and run.json show that clocks are missing
         return None
 
 

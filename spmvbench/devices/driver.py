@@ -1,4 +1,4 @@
-"""The CUDA driver's own functions, for what CuPy has no names for or tells wrong."""
+"""The CUDA driver's own functions, for what CuPy does not wrap or reports wrongly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _library() -> ctypes.CDLL:
 
 
 def call(function: str, *args: object, without: str) -> None:
-    """Call a function of the driver. Raises DeviceFault, with what there is then not, where it fails."""
+    """Call a function of the driver. Raises DeviceFault, with what there is then not, if it fails."""
     status = getattr(_library(), function)(*args)
     if status:
         raise DeviceFault(f"{function} failed with status {status}: no {without}")
@@ -26,7 +26,7 @@ def device_uuid(ordinal: int) -> uuid.UUID:
     """The UUID of a GPU, or of the instance of one, by its CUDA ordinal; the driver is initialised.
 
     CuPy's device properties hold it as a string of C, which ends at its first zero byte: about one GPU in 16 has one.
-    Raises DeviceFault where the driver refuses.
+    Raises DeviceFault if the driver refuses.
     """
     device, found = ctypes.c_int(), (ctypes.c_ubyte * 16)()
     call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(ordinal), without="GPU of this number")

@@ -1,6 +1,6 @@
 """The emulated device: the kernels' own CUDA C++, compiled for the host, every CUDA thread a fiber.
 
-It exists so that every kernel is executed and judged on machines without a GPU. Its times say nothing about a GPU's.
+It exists so that every kernel is executed and verified on machines without a GPU. Its times say nothing about a GPU's.
 The checking build also finds races, uninitialised shared memory and accesses out of bounds, and counts memory traffic.
 """
 
@@ -23,20 +23,22 @@ import numpy as np
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program
 from spmvbench.devices.emulation import build
 from spmvbench.formats import kernel_path
-from spmvbench.formats.base import Call, Launch, Loop, single_steps
+from spmvbench.formats.base import Call, Launch, Loop, Struct, single_steps
 from spmvbench.formats.conversion import EMULATED
+from spmvbench.formats.kernels import constant
 
 MAX_WORKERS = 16  # each maps some 2,000 regions of the 65,530 that Linux allows a process
-MAX_THREADS = 1024
+_RUNTIME = str(build.FOLDER / "runtime.hpp")
+MAX_THREADS = constant(_RUNTIME, "MAX_THREADS")
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
 MAX_DYNAMIC_SHARED = EMULATED.shared_bytes  # the rest of these are CUDA's limits too
 SMALL = 2048  # threads of a launch that is over before other host threads would have woken up
 
 
-_NO_MEMORY = 2  # as in runtime.hpp
+_NO_MEMORY = constant(_RUNTIME, "NO_MEMORY")
 
-_running = threading.Lock()  # one launch at a time: a library of the checking build has one set of books
+_running = threading.Lock()  # one launch at a time: a library of the checking build keeps one set of counters
 
 _OFFSET = re.compile(r"@\{([0-9a-f]+)\}")  # of an instruction, in a message from the C++ side
 _COUNTS = ("requests", "lanes", "sectors_read", "sectors_written")
@@ -84,16 +86,17 @@ class _Bound:
         parameters = made.parameters
         if len(parameters) != len(launch.args):
             raise TypeError(f"{launch.kernel} takes {len(parameters)} arguments, not {len(launch.args)}")
-        self._values = (ctypes.c_uint64 * (len(parameters) + 1))()
-        slot = ctypes.addressof(self._values)
+        self._values: list[ctypes.Array[ctypes.c_uint64]] = []
         self._pointers = (ctypes.c_void_p * (len(parameters) + 1))()
         for i, (parameter, arg) in enumerate(zip(parameters, launch.args, strict=True)):
             try:
-                content = _content(parameter, arg)
+                content = _struct(parameter, arg) if isinstance(arg, Struct) else _content(parameter, arg)
             except TypeError as error:
                 raise TypeError(f"argument {i} of {launch.kernel} {error}") from None
-            ctypes.memmove(slot + 8 * i, content, len(content))
-            self._pointers[i] = slot + 8 * i
+            value = (ctypes.c_uint64 * -(-len(content) // 8))()
+            ctypes.memmove(value, content, len(content))
+            self._values.append(value)
+            self._pointers[i] = ctypes.addressof(value)
         self._buffers = _buffers(parameters, launch.args) if self.library.check else ()
         self.state = _Launch(
             call=made.kernel.call,
@@ -138,15 +141,16 @@ class _BoundLoop:
             yield from self._bound
             if not self._loop.more[0]:
                 return
-        raise DeviceFault(f"a loop has no end: {self._bound[-1].kernel} after {self._loop.limit:,} turns")
+        raise DeviceFault(f"a loop has no end: {self._bound[-1].kernel} after {self._loop.limit:,} iterations")
 
 
 def _buffers(parameters: list[build.Parameter], args: Sequence[Any]) -> ctypes.Array[_Buffer]:
     """The arrays of a launch. What the kernel may write comes first: of two views of one memory, that one decides."""
     found = [
-        _Buffer(arg.ctypes.data, arg.nbytes, i, 0 if parameter.constant else min(parameter.bytes, arg.nbytes), None)
+        _Buffer(array.ctypes.data, array.nbytes, i, 0 if held.constant else min(held.bytes, array.nbytes), None)
         for i, (parameter, arg) in enumerate(zip(parameters, args, strict=True))
-        if parameter.pointer and arg.nbytes
+        for held, array in (zip(parameter.members, arg, strict=True) if isinstance(arg, Struct) else [(parameter, arg)])
+        if held.pointer and array.nbytes
     ]
     found.sort(key=lambda buffer: not buffer.element_bytes)
     return (_Buffer * len(found))(*found)
@@ -171,12 +175,29 @@ def _check_geometry(launch: Launch, grid: tuple[int, int, int], block: tuple[int
         )
 
 
+def _struct(parameter: build.Parameter, arg: Struct) -> bytes:
+    """The bytes of a struct. Raises TypeError with the rest of a sentence."""
+    if parameter.kind != b"s" or parameter.pointer:
+        raise TypeError("is a struct, the kernel takes none there")
+    if len(parameter.members) != len(arg):
+        raise TypeError(f"is a struct of {len(arg)} members, the kernel takes one of {len(parameter.members)}")
+    for i, (member, value) in enumerate(zip(parameter.members, arg, strict=True)):
+        try:
+            _content(member, value)
+        except TypeError as error:
+            raise TypeError(f"has a member {i} that {error}") from None
+    content = arg.packed(lambda array: array.ctypes.data).tobytes()
+    if len(content) != parameter.bytes:
+        raise TypeError(f"is a struct of {len(content)} bytes, the kernel takes one of {parameter.bytes}")
+    return content
+
+
 def _content(parameter: build.Parameter, arg: Any) -> bytes:
     """The bytes of an argument, a pointer's or a scalar's. Raises TypeError with the rest of a sentence."""
     kind = parameter.kind.decode()
     wanted = np.dtype(f"{kind}{parameter.bytes}") if kind in "iufb" else None
     if not parameter.pointer:
-        if not isinstance(arg, np.generic) or arg.dtype != wanted:
+        if wanted is None or not isinstance(arg, np.generic) or arg.dtype != wanted:
             raise TypeError(f"is {_described(arg)}, the kernel takes {wanted or 'a struct'}")
         return arg.tobytes()
     if not isinstance(arg, np.ndarray) or (wanted is not None and arg.dtype != wanted):

@@ -1,4 +1,4 @@
-"""Guard words: what is written beside an array is noticed after the program that did it, and named."""
+"""Guard words on both sides of arrays: they show, after a program has run, which arrays it wrote out of bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILL = 0xFF  # of guard bytes: -1 as an index, NaN as a value, so that what is r
 
 
 class Guards:
-    """Arrays of a device that each lie between two zones of guard words."""
+    """Arrays of a device that each are between two zones of guard words."""
 
     def __init__(self, device: Device):
         self.device = device
@@ -32,7 +32,7 @@ class Guards:
     def leaving_room(self) -> Iterator[None]:
         """What is allocated on a GPU within it has room for guards on either side, so that `hold` need not copy it.
 
-        A format may then take more than half of the memory. Does nothing where the memory is the host's.
+        A format may then take more than half of the memory. Does nothing if the memory is the host's.
         """
         xp = self.device.xp
         self._roomy.clear()  # memory that has been freed since may be another's by now
@@ -91,12 +91,12 @@ class Guards:
         return held
 
     def watch(self) -> None:
-        """Begin to watch the arrays that are held now, before anything runs that could write beside them."""
+        """Begin to watch the arrays that are held now, before any program runs that could write out of bounds."""
         self._sums = self.device.checksums([zone for pair in self._zones.values() for zone in pair])
         self._intact = self._sums()
 
-    def trespassed(self) -> list[str]:
-        """Names of the arrays beside which something was written; their guards are whole again afterwards.
+    def overwritten(self) -> list[str]:
+        """Names of the arrays whose guard words were overwritten. The guards are restored.
 
         None before `watch`: where memory ran out while arrays were taken over, nothing has run that could have written.
         """

@@ -1,8 +1,8 @@
 """Loops in CUDA graphs: conditional WHILE nodes, by the driver's own functions, which CuPy has no names for.
 
 The driver keeps these functions and structures as they are once it has them (CUDA Driver API, Graph Management; the
-versions of the names are those of CUDA 12.3). On an H200 with driver 580 a turn of one small kernel takes 5.4 us in
-such a node, and 13.6 us where the host reads the flag back; each further kernel 0.5 us, and 3.5 us.
+versions of the names are those of CUDA 12.3). On an H200 with driver 580 an iteration of one small kernel takes 5.4 us
+in such a node, and 13.6 us if the host reads the flag back; each further kernel takes 0.5 us and 3.5 us.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def record(stream: int, body_stream: int, body: Callable[[int], None]) -> None:
     """Add a WHILE node to the graph that `stream` captures.
 
     body: enqueues the node's body on `body_stream`, given the handle by which a kernel of it has to say whether the
-    body is to run again. Raises DeviceFault where the driver refuses.
+    body is to run again. Raises DeviceFault if the driver refuses.
     """
     outer, status, number = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_uint64()
     before, count = ctypes.POINTER(ctypes.c_void_p)(), ctypes.c_size_t()

@@ -1,6 +1,6 @@
 """NVRTC through ctypes: CUDA C++ to machine code of one architecture, on machines with a GPU and without.
 
-The `cuda` device compiles with it, and so do the tests that compile every kernel where no GPU is at hand: one place
+The `cuda` device compiles with it, and so do the tests that compile every kernel without a GPU: one place
 for options, so that what the tests accept is what runs.
 """
 
@@ -64,7 +64,7 @@ def compile(source: Path, expressions: Iterable[str], arch: str, *, newest: int 
 
 
 def version(newest: int | None = None) -> tuple[int, int]:
-    """Major and minor version of the NVRTC in use. Raises DeviceUnavailable where there is none."""
+    """Major and minor version of the NVRTC in use. Raises DeviceUnavailable if there is none."""
     return _version(_library(newest))
 
 
@@ -80,7 +80,7 @@ def _must(status: int) -> None:
 
 
 def _bytes(size_of, read, program: ctypes.c_void_p) -> bytes:
-    """What NVRTC hands out in two calls: first the size, then the content."""
+    """What NVRTC returns in two calls: first the size, then the content."""
     size = ctypes.c_size_t()
     _must(size_of(program, ctypes.byref(size)))
     content = ctypes.create_string_buffer(size.value)

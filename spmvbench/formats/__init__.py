@@ -126,9 +126,9 @@ def families() -> list[str]:
 
 
 def find(words: str) -> list[str]:
-    """The keys that words stand for: a key, a glob over keys, ``all``, or, in any case, a survey's name or a family.
+    """The keys that words mean: a key, a glob over keys, ``all``, or, in any case, a survey's name or a family.
 
-    A name that is both (``CSR``) gives what either has, and `meanings` says so. Raises UsageError where there is none,
+    A name that is both (``CSR``) gives what either has, and `meanings` says so. Raises UsageError if there is none,
     with the reason for a name of the survey that nothing runs.
     """
     known, lower = keys(), words.lower()
@@ -158,10 +158,10 @@ def find(words: str) -> list[str]:
 def parse(text: str, ops: Container[str] | None = None) -> list[tuple[type[Format], dict[str, Any]]]:
     """Formats and parameters of a list such as ``tile,ell[threads=2],csr-*,HYB``; each word as `find` takes it.
 
-    Of a word that stands for several keys those count that take its parameters: ``all[kernel=paper]`` is the authors'
-    kernel of every format that has one. ops: what formats may run; of a word that stands for several keys those count
+    Of a word that means several keys those count that take its parameters: ``all[kernel=paper]`` is the authors'
+    kernel of every format that has one. ops: what formats may run; of a word that means several keys those count
     that do. Without ops they are those that run y = A x, where there are any: ``all`` is every format of SpMV. A word
-    behind a minus takes away what it stands for of the words before it, with any parameters or those it names:
+    after a minus takes away what it means of the words before it, with any parameters or those it names:
     ``all,-ehyb*``. Returns (class, every parameter's value) in the order given, without repeats. Raises UsageError.
     """
     chosen: dict[str, tuple[type[Format], dict[str, Any]]] = {}
@@ -196,7 +196,7 @@ def meanings(text: str, ops: Container[str] | None = None) -> list[str]:
 
 
 def _split(text: str) -> list[str]:
-    """The words of a list, those behind a minus with it."""
+    """The words of a list, those after a minus with it."""
     return [word for part in re.split(r",(?![^\[]*\])", text) if (word := part.strip())]
 
 
@@ -232,7 +232,7 @@ def _taking(
 
 
 def _running(ops: Container[str] | None, words: str) -> list[type[Format]]:
-    """The classes that words stand for, of those the ones that run one of `ops`, as `parse` says."""
+    """The classes that words mean, of those the ones that run one of `ops`, as `parse` says."""
     classes = list(map(get, find(words)))
     if ops is None:
         return [cls for cls in classes if cls.op == Format.op] or classes

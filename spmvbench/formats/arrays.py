@@ -42,9 +42,9 @@ def round_up(a: int, multiple: int) -> int:
 
 
 def aligned(array: Array, boundary: int = 16) -> Array:
-    """The array, copied where its first element does not lie on a multiple of `boundary` bytes (a view, a mapped file).
+    """The array, copied where its first element is not on a multiple of `boundary` bytes (a view, a mapped file).
 
-    Kernels that load several elements at once need it. Allocations of NumPy and CuPy lie on multiples of 16.
+    Kernels that load several elements at once need it. Allocations of NumPy and CuPy are on multiples of 16.
     """
     address = array.ctypes.data if array_module(array) is np else array.data.ptr
     return array if address % boundary == 0 else array.copy()
@@ -114,7 +114,7 @@ def run_starts(keys: Array) -> Array:
 
 
 def run_ptr(keys: Array) -> Array:
-    """Where runs of equal keys, (n,), begin, and behind the last the end n: (runs + 1,), as row pointers are."""
+    """Where runs of equal keys, (n,), begin, and after the last the end n: (runs + 1,), as row pointers are."""
     xp = array_module(keys)
     return xp.append(run_starts(keys), xp.full(1, len(keys), dtype=np.int64))
 
@@ -221,9 +221,9 @@ def check_pointers(ptr: Array, lists: int, entries: int, what: str) -> None:
 
 
 def check_indices(a: Any) -> None:
-    """Raise ValueError where indices of a SciPy or CuPy sparse matrix lie outside of it: compiled code believes them.
+    """Raises ValueError if indices of a SciPy or CuPy sparse matrix are outside of it: compiled code believes them.
 
-    Looked at are CSR, CSC, BSR and COO, which anybody may have filled in; the other formats make theirs themselves.
+    CSR, CSC, BSR and COO are checked, because callers may fill them in. The other formats make their own indices.
     """
     if len(a.shape) != 2:
         raise ValueError(f"expected a matrix of two dimensions, got the shape {tuple(a.shape)}")
@@ -355,7 +355,7 @@ class Csr:
         """Entries of each column, shape (cols,)."""
         if self.xp is np:
             return np.bincount(self.col_idx, minlength=self.cols)[: self.cols]
-        # CuPy counts by atomics, which wait for one another where few columns hold much: a sort is 8 times faster.
+        # CuPy counts by atomics, which wait for each other where few columns hold much: a sort is 8 times faster.
         places = self.xp.arange(self.cols + 1, dtype=np.int32)
         return self.xp.diff(self.xp.searchsorted(self.xp.sort(self.col_idx), places))
 
@@ -460,7 +460,7 @@ class Csr:
         return Csr(self.shape, self.row_ptr, self.col_idx, self.values)
 
     def read_only(self) -> Csr:
-        """The same arrays, not to be written to where NumPy has them; CuPy has no such thing."""
+        """The same arrays, not to be written to if NumPy has them; CuPy has no such thing."""
         views = [array.view() for array in (self.row_ptr, self.col_idx, self.values)]
         for view in views:
             if self.xp is np:

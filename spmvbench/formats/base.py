@@ -19,6 +19,7 @@ import numpy as np
 
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv
+from spmvbench.formats.kernels import constant
 
 C_TYPES = {
     "float64": "double",
@@ -57,13 +58,35 @@ class Skip(Exception):
         self.needed_bytes, self.limit_bytes = needed_bytes, limit_bytes
 
 
+class Struct(tuple[Any, ...]):
+    """One argument of a launch that the kernel takes by value as a C++ struct: its members in order of declaration.
+
+    Members are arrays, which the struct holds as pointers, and NumPy scalars. A kernel of more than 16 arguments takes
+    some of them as a struct.
+    """
+
+    def packed(self, address: Callable[[Array], int]) -> np.ndarray:
+        """The struct as C++ lays it out: an array of one element. address: of an array in the device's memory."""
+        held = [member if isinstance(member, np.generic) else np.uint64(address(member)) for member in self]
+        kind = np.dtype([(f"member{i}", member.dtype) for i, member in enumerate(held)], align=True)
+        found = np.zeros(1, kind)
+        found[0] = tuple(held)
+        return found
+
+
+def flat(args: Iterable[Any]) -> Iterator[Any]:
+    """The arguments of a launch, the members of structs in place of the structs."""
+    for arg in args:
+        yield from arg if isinstance(arg, Struct) else (arg,)
+
+
 @dataclass(frozen=True)
 class Launch:
     """One kernel launch, described once for every device.
 
     source: a file of kernels/ (or the absolute path of one elsewhere). kernel: a name expression such as
     ``ell_spmv<double, 2>``; whatever changes the machine code is a template argument. grid, block: threads in up to
-    three dimensions. args: arrays, and NumPy scalars of the exact type that the kernel takes.
+    three dimensions. args: arrays, NumPy scalars of the exact type that the kernel takes, and a `Struct` of such.
     shared_bytes: dynamic shared memory. part: as `in_part` names it. A launch with an empty grid does nothing.
     """
 
@@ -118,16 +141,16 @@ def single_steps(steps: Iterable[Launch | Call | Loop]) -> Iterator[Launch | Cal
 
 
 def in_part(part: str, launches: Iterable[Step]) -> list[Step]:
-    """The launches as a named part of the SpMV: the bench times every part apart too, and rows tell where time goes."""
+    """The launches as a named part of the SpMV. The benchmark also times every part separately (kernel breakdown)."""
     return [replace(launch, part=part) for launch in launches]
 
 
 def per_thread(n: int, block: int = 256) -> tuple[int, int]:
-    """Grid and block for one thread an item."""
+    """Grid and block for one thread per item."""
     return cdiv(n, block), block
 
 
-ZEROS_EACH = 4  # entries of y that a thread sets to zero, as in kernels/vector.cu
+ZEROS_EACH = constant("include/zero.cuh", "ZEROS_EACH")  # entries of y that a thread sets to zero
 
 
 def zero_fill(y: Array) -> Launch:
@@ -205,9 +228,9 @@ FREE_SHARE = 4  # of the free memory a format may take a quarter: a conversion h
 SEALED = {
     "arrays": "what a format stores is found in its fields",
     "nbytes": "a footprint is counted from the stored arrays",
-    "with_arrays": "the bench moves arrays between guards itself",
-    "ordered_x": "x is brought into order by the bench, from x_order",
-    "restored_y": "y is brought into order by the bench, from y_order",
+    "with_arrays": "the benchmark moves arrays between guards itself",
+    "ordered_x": "x is brought into order by the benchmark, from x_order",
+    "restored_y": "y is brought into order by the benchmark, from y_order",
 }
 
 
@@ -217,7 +240,7 @@ class Format:
     """A matrix in one storage format. Subclasses declare their arrays as fields and fill in the four methods.
 
     Every subclass is a frozen dataclass by itself, an unregistered base of several formats too. One that defines what
-    SEALED names raises TypeError: the bench counts, moves and orders arrays by its own code.
+    SEALED names raises TypeError: the benchmark counts, moves and orders arrays by its own code.
 
     shape: (rows, cols). params: the value of every Parameter.
 
@@ -226,8 +249,8 @@ class Format:
     - key: what users type. family and survey_name: as in Filippone et al. 2017, Table 2; survey_name is empty if the
       survey does not name the format. reference: the paper. devices: the kinds of device that can run it.
     - op: the key of the operation that `launches` run (measure/operations.py). The default is y = A x.
-    - keeps_zeros: False if stored zeros cannot be told from padding. keeps_values: False if only the pattern is stored;
-      `to_coo` then gives ones.
+    - keeps_zeros: False if stored zeros cannot be distinguished from padding. keeps_values: False if only the pattern
+      is stored; `to_coo` then gives ones.
     - shared_implementation: if several keys share one storage, that storage and the parameters that this key fixes.
     - experiment: True if its time does not answer how fast an SpMV is. It is measured and stored, never ranked.
     - project_kernel: True if the key runs a kernel, a storage or a rule of this project that no paper has. Its
@@ -271,7 +294,7 @@ class Format:
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
         """The format's fields by name, made from canonical CSR on the array module of `a`.
 
-        Raises Skip where the format cannot hold the matrix.
+        Raises Skip if the format cannot hold the matrix.
         """
         raise NotImplementedError
 
@@ -284,7 +307,7 @@ class Format:
         raise NotImplementedError
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
-        """The launches of y += A x, for a part of another format. Raises NotImplementedError where no kernel adds."""
+        """The launches of y += A x, for a part of another format. Raises NotImplementedError if no kernel adds."""
         raise NotImplementedError(f"{type(self).__name__} does not add to y")
 
     @classmethod
@@ -312,7 +335,7 @@ class Format:
 
     @classmethod
     def refuse_beyond(cls, max_bytes: int, a: Csr, **params: Any) -> None:
-        """Raise Skip, with the bytes that it would take, where the matrix would take more than `max_bytes`."""
+        """Raises Skip, with the bytes that it would take, if the matrix would take more than `max_bytes`."""
         cls._refuse_shape(a)
         needed = cls.estimate(a, **cls.resolve(params))
         if needed > max_bytes:
@@ -329,7 +352,7 @@ class Format:
         """Convert a matrix: Csr, or any SciPy or CuPy sparse matrix; on the array module that holds it.
 
         max_bytes: refuse with Skip, before allocating, what would take more; a quarter of the memory that is free there
-        if not given. Raises Skip where the format cannot hold the matrix, UsageError for a wrong parameter, ValueError
+        if not given. Raises Skip if the format cannot hold the matrix, UsageError for a wrong parameter, ValueError
         for indices outside of the matrix.
         """
         a = Csr.of(a)

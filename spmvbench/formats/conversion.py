@@ -1,6 +1,6 @@
-"""Conversion by kernels of our own, for converters whose steps are too many to be array operations on a GPU.
+"""Conversion by kernels of this project, for converters whose steps are too many to be array operations on a GPU.
 
-A converter describes launches as it does for y = A x and takes what runs them as an argument: `run` where CuPy holds
+A converter describes launches as it does for y = A x and takes what runs them as an argument: `run` if CuPy holds
 the matrix; tests pass an emulated device. What a rule may ask of the device that it converts for is in `device_limits`.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Csr
-from spmvbench.formats.base import Format, Launch
+from spmvbench.formats.base import Format, Launch, Struct
 from spmvbench.formats.kernels import headers, kernel_options, kernel_path
 
 Run = Callable[[Launch], None]
@@ -64,7 +64,7 @@ def cuda_limits(ordinal: int) -> Limits:
 
 
 def runner(a: Csr) -> Run | None:
-    """`run` where CuPy holds the matrix; None where NumPy does and array operations convert it."""
+    """`run` if CuPy holds the matrix; None if NumPy does and array operations convert it."""
     return None if a.xp is np else run
 
 
@@ -74,7 +74,9 @@ def run(launch: Launch) -> None:
         check([launch])
     grid, block = (size if isinstance(size, tuple) else (size,) for size in (launch.grid, launch.block))
     if all(grid):
-        _kernel(launch.source, launch.kernel)(grid, block, launch.args, shared_mem=launch.shared_bytes)
+        # CuPy passes a NumPy array of one element by value.
+        args = tuple(arg.packed(lambda a: a.data.ptr) if isinstance(arg, Struct) else arg for arg in launch.args)
+        _kernel(launch.source, launch.kernel)(grid, block, args, shared_mem=launch.shared_bytes)
 
 
 def seconds(launches: list[Launch], times: int = 3) -> float:
@@ -113,7 +115,7 @@ def tuned(
 ) -> dict[str, Any]:
     """The fields of a format whose authors tune it: parameters of `choices` that are 0 are found by timing y = A x.
 
-    fields: by the parameters, with a rule for each that is 0: where NumPy holds the matrix nothing can be timed, and
+    fields: by the parameters, with a rule for each that is 0: if NumPy holds the matrix nothing can be timed, and
     without entries nothing need be. They are tried as by `one_by_one`.
     """
     if a.xp is np or not a.nnz:

@@ -97,7 +97,7 @@ def kernel_files(cls: type[Format], read: Read = read) -> list[Path]:
 
 
 def check_sources(cls: type[Format], launches: Iterable[Launch | Call | Loop]) -> None:
-    """Raise UsageError where a launch takes its kernel from a file that is not among `sources`: rows would not know."""
+    """Raises UsageError if a launch takes its kernel from a file that is not among `sources`: rows would not know."""
     for step in single_steps(launches):
         if isinstance(step, Launch) and not _known(cls, step.source):
             raise UsageError(
@@ -115,7 +115,7 @@ def imported(starts: Iterable[Path], roots: Roots = (), read: Read = read) -> li
     """Modules and all that they import, at any depth, anywhere in their text: of this package, from `roots`, and from
     folders that a user has added to Python's path; not the standard library, nor what is installed.
 
-    roots: where absolute names are looked up first. What stands in an ``__init__.py`` of this package only says where
+    roots: where absolute names are looked up first. What is in an ``__init__.py`` of this package only says where
     names are found: it does not count.
     """
     found = dict.fromkeys(starts)
@@ -147,7 +147,7 @@ def _digest(text: str) -> str:
 
 @cache
 def _targets(path: Path, text: str, roots: Roots) -> tuple[Path, ...]:
-    """The files behind the imports of a module's text."""
+    """The files that a module's text imports."""
     found = {}
     for level, name in _module(text).imports:
         parts = name.split(".") if name else []
@@ -202,7 +202,7 @@ def _module(text: str) -> _Module:
 
 
 class _Seen(NamedTuple):
-    """What `_write` has met: the text of the tree in parts, and what `_Module` has beside its digest."""
+    """What `_write` has met: the text of the tree in parts, and what `_Module` has besides its digest."""
 
     parts: list[str]
     imports: list[tuple[int, str]]

@@ -23,7 +23,7 @@ def _doc(cls: type[Format]) -> str:
 
 
 def _arrays(cls: type[Format]) -> dict[str, str]:
-    """The format's arrays with the comment that stands behind each in the source, bases first."""
+    """The format's arrays with the comment that is after each in the source, bases first."""
     comments: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         comments |= _comments(base)
@@ -37,7 +37,7 @@ def _arrays(cls: type[Format]) -> dict[str, str]:
 
 @cache  # to find a class in its file takes parsing the file
 def _comments(cls: type) -> dict[str, str]:
-    """What stands behind the fields that a class itself declares."""
+    """What is after the fields that a class itself declares."""
     if cls is object:
         return {}
     return dict(re.findall(r"^    (\w+): [^=#\n]+#\s*(.+)$", inspect.getsource(cls), re.MULTILINE))

@@ -1,4 +1,4 @@
-"""Footprint: the bytes of device memory that one y = A x needs beside x and y, each of them counted once."""
+"""Footprint: the bytes of device memory that one y = A x needs in addition to x and y, each counted once."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from spmvbench.formats.arrays import Array, array_module
-from spmvbench.formats.base import Call, Format, Launch, Loop, single_steps
+from spmvbench.formats.base import Call, Format, Launch, Loop, flat, single_steps
 from spmvbench.formats.vectors import SparseVector, parts
 
-Span = tuple[int, int]  # addresses of the first byte and behind the last
+Span = tuple[int, int]  # addresses of the first byte and after the last
 
 
 def span(array: Array) -> Span:
-    """Where an array lies in memory, gaps between its elements included."""
+    """Where an array is in memory, gaps between its elements included."""
     begin = array.ctypes.data if array_module(array) is np else array.data.ptr
     if not array.size:
         return begin, begin
@@ -24,7 +24,7 @@ def span(array: Array) -> Span:
 
 
 def outside(array: Span, known: Iterable[Span]) -> list[Span]:
-    """The stretches of a span that lie in none of the known ones."""
+    """The stretches of a span that are in none of the known ones."""
     stretches = [array] if array[0] < array[1] else []
     for low, high in known:
         cut = [piece for begin, end in stretches for piece in ((begin, min(end, low)), (max(begin, high), end))]
@@ -46,7 +46,7 @@ def footprint(
     arrays = fmt.arrays()
     for number, step in enumerate(single_steps(steps)):
         name = step.kernel.partition("<")[0] if isinstance(step, Launch) else step.name
-        arrays |= {f"argument {place} of launch {number}, {name}": arg for place, arg in enumerate(step.args)}
+        arrays |= {f"argument {place} of launch {number}, {name}": arg for place, arg in enumerate(flat(step.args))}
     arrays |= {f"condition of step {number}": step.more for number, step in enumerate(steps) if isinstance(step, Loop)}
     known, found = [span(array) for array in (*parts(x), y)], {}
     for name, array in arrays.items():
@@ -61,7 +61,7 @@ def footprint(
 def bytes_read(fmt: Format, found: Mapping[str, int]) -> int:
     """`fmt.bytes_read`, for a format of the footprint `found`.
 
-    Raises ValueError where it is more than that, or nothing although there is something to read.
+    Raises ValueError if it is more than that, or nothing although there is something to read.
     """
     total, claimed = sum(found.values()), fmt.bytes_read
     if not min(total, 1) <= claimed <= total:

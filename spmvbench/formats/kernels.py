@@ -1,4 +1,4 @@
-"""Kernel files: where they are, what compilers are told of them, which files they include, and their code alone."""
+"""Kernel files: where they are, options for compilers, which files they include, and their code alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def kernel_path(source: str) -> Path:
 
 
 def kernel_options() -> list[str]:
-    """What every CUDA compiler is told of a kernel: the language and where the shared headers are.
+    """Options of every CUDA compiler: the language and the folder of the shared headers.
 
     Without a word of their own functions are the device's: some versions of NVRTC take a generic lambda for the host's.
     """
@@ -40,7 +40,7 @@ def kernel_options() -> list[str]:
 
 
 def read(path: Path) -> str:
-    """The text of a source file; bytes that are not UTF-8 are kept apart by their values."""
+    """The text of a source file; bytes that are not UTF-8 are kept separate by their values."""
     return path.read_text(encoding="utf-8", errors="surrogateescape")
 
 
@@ -75,6 +75,28 @@ def _run_together(left: str, right: str) -> bool:
 
 
 @cache
+def constant(source: str, name: str) -> int:
+    """The value of a constant that a kernel file or header defines by a number: ``constexpr int NAME = 128;``.
+
+    Python reads constants that it shares with a kernel, so that they are written once. source: as in `kernel_path`.
+    Raises ValueError unless the file gives the name exactly one value.
+    """
+    found = constants(read(kernel_path(source))).get(name, set())
+    if len(found) != 1:
+        raise ValueError(f"{source} gives {name} {len(found)} values, not one")
+    return next(iter(found))
+
+
+def constants(text: str) -> dict[str, set[int]]:
+    """The values of the constants that a C++ text defines by numbers, by name."""
+    found: dict[str, set[int]] = {}
+    for declared in re.findall(r"\bconstexpr [\w ]*?(\w+=[^;{}()]+);", code(text)):
+        for name, number in re.findall(r"(\w+)= ?(-?\d\w*)(?![^,])", declared):
+            found.setdefault(name, set()).add(int(number.rstrip("uUlL"), 0))
+    return found
+
+
+@cache
 def _named(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(quoted or angled for quoted, angled in _NAMED.findall(code(text))))
 
@@ -82,9 +104,9 @@ def _named(text: str) -> tuple[str, ...]:
 def headers(source: Path, read: Read = read) -> list[Path]:
     """Every file that the compilers open for a kernel's source file, the source left out, in the order of inclusion.
 
-    A quoted name is looked up beside the file that includes it, beside the source, and in kernels/include: where
-    several hold one, compilers differ in which they take, and all count. Raises OSError for a source that cannot be
-    read.
+    A quoted name is looked up in the folder of the file that includes it, in that of the source, and in
+    kernels/include: where several hold one, compilers differ in which they take, and all count. Raises OSError for a
+    source that cannot be read.
     """
     found: dict[Path, None] = {source: None}
     for path in (todo := [source]):

@@ -17,7 +17,7 @@ LEAST_INSIDE = 4  # letters: shorter ones are inside of too many words
 def search(classes: Iterable[type[Format]], text: str) -> list[type[Format]]:
     """The formats that have every word of a text, the best first, equal ones by key.
 
-    Words may stand in any order; case is ignored, and hyphens and other signs are spaces (``merge path`` finds what
+    Words may be in any order; case is ignored, and hyphens and other signs are spaces (``merge path`` finds what
     says merge-path). A word counts more in a key or a name than in a paper, and there more than in a docstring; words
     of the text that follow each other count once more. Nothing for a text without words.
     """

@@ -22,7 +22,7 @@ class Name:
     """One name of the survey.
 
     title: the name, with its reference's number where several share it (``CSR optimization [13]``). section: where the
-    survey has it. references: numbers in its bibliography. in_table2: False where only its text has the name. keys:
+    survey has it. references: numbers in its bibliography. in_table2: False if only its text has the name. keys:
     the formats that run it. to_come: keys planned for it. reason: why it will have none. confidence: what was read of
     it, one of CONFIDENCE; of several formats the least.
     """
@@ -39,7 +39,7 @@ class Name:
 
     @property
     def why_not(self) -> str:
-        """Why what is missing is missing; empty where nothing is."""
+        """Why what is missing is missing; empty if nothing is."""
         return self.reason or (f"still to come, as {' and '.join(self.to_come)}" if self.to_come else "")
 
     def called(self, words: str) -> bool:

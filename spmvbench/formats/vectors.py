@@ -20,7 +20,7 @@ class SparseVector:
 
     index: (k,), int32, rising, no place twice. value: (k,), in the matrix's type; it may be 0. size: the length, the
     columns of the matrix. Launches are bound to these arrays. What they hold changes from run to run, k does not: what
-    a format makes of them (tiles, bits) is made anew in every run and belongs to its time.
+    a format makes of them (tiles, bits) is made again in every run and belongs to its time.
     """
 
     index: Array

@@ -1,4 +1,4 @@
-"""Matrices: where they come from, how they are read, what they look like."""
+"""Matrices: sources, readers, generators and features."""
 
 from __future__ import annotations
 

@@ -1,43 +1,48 @@
-"""The collection's archives: checked before they are kept, read as a stream, never unpacked to disk.
+"""The collection's archives: checked before they are stored, read as a stream, never unpacked to disk.
 
-An archive is a gzipped tar with `<name>/<name>.mtx` and, for some matrices, companions beside it: right-hand sides
+An archive is a gzipped tar with `<name>/<name>.mtx` and, for some matrices, companion files: right-hand sides
 (`_b`), solutions (`_x`), coordinates (`_coord`), names (`_nodename`) and the like.
 """
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import tarfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import IO, TYPE_CHECKING
 
 from spmvbench.errors import SpmvbenchError
 
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
 CHUNK = 1 << 20
 
-# What an archive may unpack to. Matrix Market text shrinks 3 to 10 times; deflate reaches 1,032 on a bomb.
+# Limits on what an archive unpacks to. Matrix Market text shrinks 3 to 10 times; deflate reaches 1,032 on a bomb.
 MAX_RATIO = 300
 MIN_LIMIT = 64 << 20
 MAX_MEMBERS = 10_000
 
 
 class BadArchive(SpmvbenchError):
-    """A file that is no archive of a matrix, or one that must not be trusted."""
+    """Raised for a file that is not an archive of a matrix, or is malicious."""
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that refuses to give more than `limit` bytes."""
+    """A stream that raises BadArchive after `limit` bytes."""
 
-    def __init__(self, stream: BinaryIO, limit: int, name: str):
+    def __init__(self, stream: io.BufferedIOBase, limit: int, name: str):
         self.stream, self.limit, self.name = stream, limit, name
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         count = self.stream.readinto(buffer)
         self.limit -= count
         if self.limit < 0:
@@ -46,17 +51,17 @@ class _Bounded(io.RawIOBase):
 
 
 def unpacked_limit(path: Path) -> int:
-    """The most bytes that a gzipped file may unpack to."""
+    """Limit on the bytes that a gzipped file may unpack to."""
     return max(MIN_LIMIT, MAX_RATIO * os.path.getsize(path))
 
 
 @contextmanager
-def unpacked(path: Path, name: str) -> Iterator[BinaryIO]:
-    """The content of a gzipped file as a buffered stream; what fails, also while reading, becomes BadArchive.
+def unpacked(path: Path, name: str) -> Iterator[io.BufferedReader]:
+    """The content of a gzipped file as a buffered stream. Errors, also while reading, become BadArchive.
 
-    name: what errors call the file.
+    name: of the file in messages.
     """
-    from isal import igzip, isal_zlib  # unpacks three times as fast as zlib, which would take as long as parsing
+    from isal import igzip  # three times as fast as zlib, which would take as long as parsing
 
     with open(path, "rb") as file:
         start = file.read(512)
@@ -64,17 +69,18 @@ def unpacked(path: Path, name: str) -> Iterator[BinaryIO]:
         what = "an HTML page" if b"<html" in start.lower() or b"<!doctype" in start.lower() else "no gzip file"
         raise BadArchive(f"{name} is not an archive: it is {what if start else 'empty'}")
     try:
-        with igzip.open(path) as stream:
+        opener: Callable[[Path, str], gzip.GzipFile] = igzip.IGzipFile
+        with opener(path, "rb") as stream:
             yield io.BufferedReader(_Bounded(stream, unpacked_limit(path), name), CHUNK)
     except EOFError:
         raise BadArchive(f"{name} is cut short") from None
-    except (isal_zlib.error, igzip.BadGzipFile) as error:
+    except (zlib.error, gzip.BadGzipFile) as error:
         raise BadArchive(f"{name} is damaged or no archive: {error}") from None
 
 
 @contextmanager
-def _opened(path: Path, name: str) -> Iterator[tuple[tarfile.TarFile, BinaryIO]]:
-    """The archive as a forward-only tar, and the unpacked stream under it. Every failing becomes BadArchive."""
+def _opened(path: Path, name: str) -> Iterator[tuple[tarfile.TarFile, io.BufferedReader]]:
+    """The archive as a forward-only tar, and the unpacked stream below it. All errors become BadArchive."""
     try:
         with unpacked(path, f"{name}.tar.gz") as stream, tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK) as tar:
             yield tar, stream
@@ -97,8 +103,15 @@ def _members(tar: tarfile.TarFile, name: str) -> Iterator[tuple[str, tarfile.Tar
         yield str(parts), member
 
 
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    """The content of a regular member."""
+    content = tar.extractfile(member)
+    assert content is not None, "links and devices have no content, and _members refuses them"
+    return content
+
+
 def _main(files: list[str], name: str) -> str:
-    """The matrix among its companions: `<name>/<name>.mtx`, else the one that all others are named after."""
+    """The matrix among its companions: `<name>/<name>.mtx`, else the file whose name is the prefix of all others."""
     wanted = f"{name}/{name}.mtx"
     if wanted in files:
         return wanted
@@ -111,16 +124,16 @@ def _main(files: list[str], name: str) -> str:
 
 
 def check(path: Path, name: str) -> None:
-    """Read a whole archive and raise BadArchive unless it is sound, harmless and holds the matrix `name`.
+    """Read a whole archive. Raises BadArchive unless it is intact, harmless and holds the matrix `name`.
 
-    Refused: what is not gzip and tar, truncated files and wrong checksums, absolute paths and `..`, links, devices and
-    sparse members, sizes out of proportion, and a main member that is not in Matrix Market format.
+    Refused: files that are not gzip and tar, truncated files and wrong checksums, absolute paths and `..`, links,
+    devices and sparse members, sizes out of proportion, and a main member that is not in Matrix Market format.
     """
     banners = {}
     with _opened(path, name) as (tar, stream):
         for file, member in _members(tar, name):
-            banners[file] = tar.extractfile(member).read(14)
-        while stream.read(CHUNK):  # gzip's checksum and length stand behind the tar's end
+            banners[file] = _content(tar, member).read(14)
+        while stream.read(CHUNK):  # gzip's checksum and length follow the end of the tar
             pass
     main = _main(list(banners), name)
     if banners[main].lower() != b"%%matrixmarket":
@@ -128,7 +141,7 @@ def check(path: Path, name: str) -> None:
 
 
 @contextmanager
-def open_matrix(path: Path, name: str) -> Iterator[BinaryIO]:
+def open_matrix(path: Path, name: str) -> Iterator[IO[bytes]]:
     """The Matrix Market text of the matrix `name` as a buffered byte stream, unpacked while it is read.
 
     Raises BadArchive, also while reading, for the same reasons as `check`; checksums are left to `check`.
@@ -137,10 +150,10 @@ def open_matrix(path: Path, name: str) -> Iterator[BinaryIO]:
     with _opened(path, name) as (tar, _):
         for file, member in _members(tar, name):
             if file == f"{name}/{name}.mtx":
-                yield io.BufferedReader(tar.extractfile(member), CHUNK)
+                yield _content(tar, member)
                 return
             seen.append(file)
     main = _main(seen, name)
     with _opened(path, name) as (tar, _):
         member = next(member for file, member in _members(tar, name) if file == main)
-        yield io.BufferedReader(tar.extractfile(member), CHUNK)
+        yield _content(tar, member)

@@ -1,8 +1,8 @@
-"""The binary cache of matrix files: canonical CSR as flat arrays, mapped into memory instead of read.
+"""The binary cache of matrix files: canonical CSR as flat arrays, memory-mapped instead of read.
 
-A cache file is one line of JSON, padded to a multiple of 64 bytes, then the arrays, each padded the same way, and last
-the CRC-32 of all that. It stands beside its source where that lies in `home()`, else in `home()/cache`: a user's own
-folders stay untouched.
+A cache file is one line of JSON, padded to a multiple of 64 bytes, then the arrays, each padded the same way, then the
+CRC-32 of all that. It is next to its source if the source is in `home()`, else in `home()/cache`, so that nothing is
+written to other folders of a user.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spmvbench.paths import home, is_own, opened, written_whole
 
 VERSION = 3
 ALIGN = 64
-HEADER = 1 << 16  # bytes that the line of JSON takes at most
+HEADER = 1 << 16  # bytes, limit for the line of JSON
 CHECKSUM = 4
 
 log = logging.getLogger(__name__)
@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """What a matrix file holds, symmetry expanded, as canonical CSR.
+    """The content of a matrix file as canonical CSR, with symmetry expanded.
 
-    row_ptr: (rows + 1,); col_idx: (nnz,); values: (nnz,) float64, None for a pattern that has none yet. symmetric: a
-    pattern that was declared symmetric, so that its values should be. real_part: the file is complex and the values are
-    its real part. seed: where a pattern got its values from, None where the file has values of its own.
+    row_ptr: (rows + 1,); col_idx: (nnz,); values: (nnz,) float64, None for a pattern without values. symmetric: the
+    pattern was declared symmetric, so that generated values must be symmetric. real_part: the file is complex and the
+    values are its real part. seed: of the values of a pattern, None if the file has values.
     """
 
     shape: tuple[int, int]
@@ -46,7 +46,7 @@ class Content:
 
 
 def location(source: Path) -> Path:
-    """Where the cache of a matrix file lies."""
+    """The path of the cache of a matrix file."""
     source = source.resolve()
     root = home().resolve()
     if source.is_relative_to(root):
@@ -56,7 +56,7 @@ def location(source: Path) -> Path:
 
 
 def _identity(source: Path) -> dict[str, int]:
-    """What a cache must agree with to be that of the file as it is now: copies and editors may keep the first time."""
+    """Version, size and times that a valid cache must have. Two times, because copies and editors may keep one."""
     status = source.stat()
     times = {"mtime_ns": status.st_mtime_ns, "ctime_ns": status.st_ctime_ns}
     return {"version": VERSION, "size": status.st_size} | times
@@ -67,7 +67,7 @@ def _padding(length: int) -> int:
 
 
 def save(source: Path, content: Content) -> None:
-    """Write the cache of a matrix file, whole or not at all; where that fails, the log says so."""
+    """Write the cache of a matrix file atomically. A failure is logged."""
     arrays = {"row_ptr": content.row_ptr, "col_idx": content.col_idx}
     if content.values is not None:
         arrays["values"] = content.values
@@ -94,16 +94,16 @@ def save(source: Path, content: Content) -> None:
 
 
 def crc32(data: bytes | memoryview, before: int = 0) -> int:
-    """As zlib's, at four times its speed: what memory gives, so that a checked read costs no more than touching it."""
+    """CRC-32 as by zlib, four times as fast, so that checking costs no more than reading the memory."""
     from isal import isal_zlib
 
     return isal_zlib.crc32(data, before)
 
 
 def load(source: Path) -> Content | None:
-    """The cached content of a matrix file, None where there is no cache of the file as it is now.
+    """The cached content of a matrix file, None if there is no valid cache.
 
-    The arrays are private copies on write of the mapped file. A damaged cache is logged and counts as none.
+    The arrays are copy-on-write views of the mapped file. A damaged cache is logged and ignored.
     """
     target = location(source)
     try:

@@ -1,4 +1,4 @@
-"""One file from an address or a folder to its place: locked, resumed, retried, accepted, and only then renamed."""
+"""Download or copy of one file: locked, resumed, retried, checked, then renamed atomically."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spmvbench import paths
 from spmvbench.errors import SpmvbenchError
 
 if TYPE_CHECKING:
-    from requests import PreparedRequest, Response, Session
+    from requests import PreparedRequest, Request, Response, Session
     from requests.adapters import HTTPAdapter
 
 CHUNK = 1 << 18
@@ -27,10 +27,11 @@ CHUNK = 1 << 18
 
 @dataclass(frozen=True)
 class Retry:
-    """How long to try: `tries` without getting further, `backoff` seconds after the first of them, then doubled.
+    """Limits of a download.
 
-    connect, read: seconds to wait for a connection, and for the next bytes. slowest: bytes a second that must come on
-    average, `patience` seconds aside, so that what trickles ends.
+    tries: attempts without progress. backoff: seconds after the first of them, then doubled. connect, read: seconds to
+    wait for a connection, and for the next bytes. slowest: minimum average of bytes per second after `patience`
+    seconds.
     """
 
     tries: int = 5
@@ -45,36 +46,36 @@ RETRY = Retry()
 
 
 class Failed(SpmvbenchError):
-    """A file cannot be had; others may."""
+    """Raised if this file cannot be fetched; others may be available."""
 
 
 class Broken(Failed):
-    """The connection failed too often; what was received is kept for the next time."""
+    """Raised if the connection failed too often; the received part is kept for the next attempt."""
 
 
 class Missing(Failed):
-    """The source does not hold this file."""
+    """Raised if the source does not have this file."""
 
 
 class Unreachable(SpmvbenchError):
-    """Nothing answers at this address, so no other file can be had from it either."""
+    """Raised if the address does not answer, so that no other file can be fetched from it."""
 
 
 class NoSpace(SpmvbenchError):
-    """The disk or its quota is full."""
+    """Raised if the disk or its quota is full."""
 
 
 class Stopped(SpmvbenchError):
-    """The caller set `stop`; what was received is kept for the next time."""
+    """Raised if the caller set `stop`; the received part is kept for the next attempt."""
 
 
 class _Transient(Exception):
-    """A failing that may pass."""
+    """A temporary failure."""
 
 
 @dataclass
 class _Allowance:
-    """What one file may take: of bytes, those that were here before included, and of time for those that come."""
+    """Limits of one file: bytes, with those received earlier, and time for the new ones."""
 
     most: int | None
     retry: Retry
@@ -82,12 +83,12 @@ class _Allowance:
     received: int = 0
 
     def check(self, url: str, size: int | None) -> None:
-        """Raise Failed where a file of this size is larger than it may be, Broken where it comes too slowly."""
+        """Raise Failed if the file is too large, Broken if it arrives too slowly."""
         if self.most is not None and size is not None and size > self.most:
-            raise Failed(f"{url}: it takes over {self.most:,} bytes, more than what was asked for can: refused")
+            raise Failed(f"{url}: it has over {self.most:,} bytes, more than the requested file can have: refused")
         late = time.monotonic() - self.started - self.retry.patience
         if late * self.retry.slowest > self.received:
-            raise Broken(f"{url}: it comes at less than {self.retry.slowest:,.0f} bytes a second, given up")
+            raise Broken(f"{url}: it arrives at less than {self.retry.slowest:,.0f} bytes per second, given up")
 
 
 def transfer(
@@ -102,12 +103,12 @@ def transfer(
     replace: bool = False,
     most: int | None = None,
 ) -> bool:
-    """Bring `source` (a URL, which needs the session, or a path) to `target`; False if `target` is there already.
+    """Fetch `source` (a path, or a URL, which needs an HTTP session) to `target`. Returns False if `target` exists.
 
-    The bytes go to `<target>.part`, which is locked: of two at once, the second waits and finds the target. A part left
-    behind is continued when the server says that the file is still the same. `accept` sees the whole part and raises to
-    refuse it, which removes it. progress(done, total): bytes. replace: bring it even where `target` exists. most: bytes
-    beyond which a file is refused, when the server names its length or when it gets there.
+    The bytes are written to `<target>.part`, which is locked: a second process waits and then finds the target. An
+    existing part is continued if the server confirms that the file is unchanged. `accept` checks the complete part and
+    raises to refuse it, which removes it. progress(done, total): bytes. replace: fetch even if `target` exists. most:
+    larger files are refused, by the length that the server declares or by the bytes received.
 
     Raises Missing, Failed, Unreachable, NoSpace, Stopped, and what `accept` raises.
     """
@@ -124,6 +125,7 @@ def transfer(
                 if isinstance(source, Path):
                     _copy(source, file, allowance, progress, stop)
                 else:
+                    assert session is not None, "an address is fetched with a session"
                     _download(source, file, _validator(part), session, allowance, progress, stop)
                 accept(part)
                 _validator(part).unlink(missing_ok=True)
@@ -150,7 +152,7 @@ def _discard(part: Path) -> None:
 
 
 def _validator(part: Path) -> Path:
-    """Where the ETag or date that a part belongs to is kept."""
+    """The file with the ETag or date of a part."""
     return part.with_name(part.name + ".etag")
 
 
@@ -166,14 +168,14 @@ def _locked(part: Path, stop: Event) -> Iterator[BinaryIO]:
                 except BlockingIOError:
                     if stop.wait(0.05):
                         raise Stopped("stopped") from None
-            # Whoever held the lock has renamed or removed the file under this name by now, so look again.
+            # The previous holder of the lock has renamed or removed the file, so check again.
             if paths.is_at(file.fileno(), part):
                 yield file
                 return
 
 
 def _write(file: BinaryIO, data: bytes) -> None:
-    """All of data to an unbuffered file, which may take less at a time."""
+    """Write all of data to an unbuffered file, which may take less at a time."""
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]
@@ -209,7 +211,7 @@ def _download(
     progress: Callable[[int, int | None], None],
     stop: Event,
 ) -> None:
-    """Requests until the file is whole; raises Broken after `retry.tries` of them that got no further."""
+    """Send requests until the file is complete. Raises Broken after `retry.tries` requests without progress."""
     import requests
     import urllib3
 
@@ -225,9 +227,10 @@ def _download(
         except requests.ConnectionError as error:
             # A MaxRetryError means that no connection came about at all: no network, no such host, nobody listening.
             cause = error.args[0] if error.args else error
-            refused = isinstance(cause, urllib3.exceptions.MaxRetryError)
-            problem = str(cause.reason).rpartition(": ")[2] if refused else "the connection was cut"
-            unreachable = refused and _same_host(error.request, url)
+            problem = "the connection was cut"
+            if isinstance(cause, urllib3.exceptions.MaxRetryError):
+                problem = str(cause.reason).rpartition(": ")[2]
+                unreachable = _same_host(error.request, url)
         except urllib3.exceptions.ReadTimeoutError:
             problem = f"nothing came for {retry.read:g} s"
         except urllib3.exceptions.HTTPError:
@@ -251,28 +254,28 @@ def _download(
             raise Stopped("stopped")
 
 
-def _same_host(request: PreparedRequest | None, url: str) -> bool:
-    """Whether a request was for the host of this address: where a redirect leads says nothing of other files."""
+def _same_host(request: Request | PreparedRequest | None, url: str) -> bool:
+    """Whether a request was for the host of this address; the target of a redirect says nothing about other files."""
     from urllib.parse import urlsplit
 
     return request is None or urlsplit(request.url).netloc == urlsplit(url).netloc
 
 
 def adapter(connections: int, patience: float) -> HTTPAdapter:
-    """For a session: so many connections, each cut where an answer's headers take longer than `patience` seconds.
+    """An adapter for a requests.Session that closes a connection if headers take longer than `patience` seconds.
 
-    The time that requests waits is for the next byte, and a header may have any number of them.
+    The timeout of requests is for the next byte only, and a header may have any number of bytes.
     """
     from requests.adapters import HTTPAdapter
     from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
     def patient(pool: type[HTTPConnectionPool]) -> type[HTTPConnectionPool]:
-        class Connection(pool.ConnectionCls):
-            def getresponse(self) -> Any:
-                with _cut_after(patience, self):
-                    return super().getresponse()
+        def getresponse(self: Any) -> Any:
+            with _cut_after(patience, self):
+                return pool.ConnectionCls.getresponse(self)
 
-        return type(pool.__name__, (pool,), {"ConnectionCls": Connection})
+        connection = type("Connection", (pool.ConnectionCls,), {"getresponse": getresponse})
+        return type(pool.__name__, (pool,), {"ConnectionCls": connection})
 
     found = HTTPAdapter(pool_connections=1, pool_maxsize=connections)
     pools = {"http": patient(HTTPConnectionPool), "https": patient(HTTPSConnectionPool)}
@@ -282,7 +285,7 @@ def adapter(connections: int, patience: float) -> HTTPAdapter:
 
 @contextmanager
 def _cut_after(seconds: float, connection: Any) -> Iterator[None]:
-    """Shut a connection down where the block takes longer: whoever waits for its bytes sees their end."""
+    """Shut a connection down if the block takes longer, which ends a read that waits for bytes."""
 
     def cut() -> None:
         with suppress(OSError, AttributeError):  # closed meanwhile, or none any more
@@ -306,7 +309,7 @@ def _request(
     progress: Callable[[int, int | None], None],
     stop: Event,
 ) -> None:
-    """One request for what the part still lacks, or for the whole file where it may have changed meanwhile."""
+    """One request for the missing bytes, or for the whole file if it may have changed."""
     offset = file.seek(0, os.SEEK_END)
     headers = {"Accept-Encoding": "identity"}
     if offset and validator.exists():
@@ -315,7 +318,7 @@ def _request(
     with ExitStack() as answers:
 
         def close_later(answer: Response, **_: object) -> None:
-            answers.callback(answer.close)  # of an answer that redirects to what is no address nobody else does
+            answers.callback(answer.close)  # nothing else closes an answer that redirects to an invalid address
 
         answer = session.get(url, headers=headers, stream=True, timeout=timeout, hooks={"response": close_later})
         status, span = answer.status_code, answer.headers.get("Content-Range", "")
@@ -343,8 +346,8 @@ def _request(
             raise Failed(f"{url}: the server's answer makes no sense (its length is {length[:40]!r})")
         total = offset + int(length) if length else None
         allowance.check(url, total)
-        # Below requests' decoding, as some servers label .tar.gz files as gzip-encoded and these bytes are wanted; and
-        # whatever has come, since waiting for full chunks would lose what a slow connection brings before it breaks.
+        # Below requests' decoding, because some servers label .tar.gz files as gzip-encoded. Without waiting for full
+        # chunks, which would lose the bytes of a slow connection before it breaks.
         while chunk := _some(answer, allowance):
             _write(file, chunk)
             allowance.received += len(chunk)
@@ -357,14 +360,14 @@ def _request(
 
 
 def _some(answer: Response, allowance: _Allowance) -> bytes:
-    """What has come of a body; of one in chunks, whose lengths may trickle too, within the time that headers have."""
+    """The received bytes of a body. A chunked body has the time limit of headers, because chunk lengths may be slow."""
     chunked = answer.raw.chunked
     with _cut_after(allowance.retry.patience, answer.raw.connection) if chunked else nullcontext():
         return answer.raw.read1(CHUNK, decode_content=False)
 
 
 def _keep_validator(answer: Response, validator: Path) -> None:
-    """Keep what tells whether the file has changed (RFC 9110, 13.1.5 wants a strong one); without any, no resuming."""
+    """Store the validator that shows whether the file has changed (a strong one, RFC 9110, 13.1.5), if there is any."""
     etag = answer.headers.get("ETag", "")
     chosen = etag if etag and not etag.startswith("W/") else answer.headers.get("Last-Modified", "")
     if chosen:

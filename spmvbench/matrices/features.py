@@ -1,4 +1,4 @@
-"""What a matrix looks like, in numbers and in pictures: what a run keeps of it (bench.record), on NumPy or CuPy."""
+"""Features and pictures of a matrix (`rows.schema`), with NumPy or CuPy."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, ind
 
 TILE = 16
 CELLS = 128  # along the longer side of the pictures that a run keeps
-BLOCK = 1 << 22  # entries looked at together: bounds the work arrays of a matrix with 1e8 nonzeros
-SAMPLE = 1 << 17  # entries that a sample of a matrix has about
-GOLDEN = (math.sqrt(5) - 1) / 2  # whose multiples, taken modulo 1, lie evenly
-STRETCH = 96  # rows of a sample that follow one another: whole slices of 32 rows, whole blocks of 2, 3, 4 and 8
+BLOCK = 1 << 22  # entries processed at a time: bounds the work arrays of a matrix with 1e8 nonzeros
+SAMPLE = 1 << 17  # approximate number of entries in a sample of a matrix
+GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples modulo 1 are evenly distributed
+STRETCH = 96  # consecutive rows of a sample: whole slices of 32 rows, whole blocks of 2, 3, 4 and 8
 
 
 def features(csr: Csr) -> dict[str, Any]:
@@ -36,9 +36,9 @@ def features(csr: Csr) -> dict[str, Any]:
 
 
 def quick_features(csr: Csr, sampled: tuple[Csr, Array]) -> dict[str, Any]:
-    """Those of `features` that a sample of the rows can tell, and those that all row lengths do: a few SpMVs' time.
+    """The `features` that follow from all row lengths and from a sample of the rows, in the time of a few SpMVs.
 
-    sampled: what `sample` gives of the matrix.
+    sampled: result of `sample` for the matrix.
     """
     part, rows = sampled
     full, in_full = _full_diagonals(csr, part, rows)
@@ -50,8 +50,9 @@ def quick_features(csr: Csr, sampled: tuple[Csr, Array]) -> dict[str, Any]:
 
 
 def sample(csr: Csr) -> tuple[Csr, Array]:
-    """Stretches of rows from all over the matrix, of about SAMPLE entries, one below the other; and which rows those
-    are. The matrix itself where it has no more.
+    """Groups of consecutive rows from the whole matrix with about SAMPLE entries, as a matrix; and the rows' numbers.
+
+    A matrix with at most SAMPLE entries is returned unchanged.
     """
     xp = csr.xp
     if csr.nnz <= SAMPLE:
@@ -59,7 +60,7 @@ def sample(csr: Csr) -> tuple[Csr, Array]:
     stretches = cdiv(csr.rows, STRETCH)
     wanted = min(max(cdiv(SAMPLE * csr.rows, csr.nnz * STRETCH), 16), stretches)
     place = xp.arange(wanted)
-    # One somewhere in each of as many equal parts: at equal distances they would meet whatever repeats itself.
+    # One at a varying position in each of equal parts: equal distances could be in step with a periodic pattern.
     first = STRETCH * ((place + (0.5 + place * GOLDEN) % 1) * stretches / wanted).astype(np.int64)
     rows = (first[:, None] + xp.arange(STRETCH)).ravel()
     rows = rows[rows < csr.rows]
@@ -70,7 +71,7 @@ def sample(csr: Csr) -> tuple[Csr, Array]:
 
 
 def _of_rows(csr: Csr) -> dict[str, Any]:
-    """The columns that row pointers tell, and the ends of rows."""
+    """The columns that follow from the row pointers and from the first and last entries of rows."""
     lengths = csr.row_lengths
     some = csr.rows > 0
     std = float(lengths.std()) if some else 0.0
@@ -94,8 +95,8 @@ def _of_rows(csr: Csr) -> dict[str, Any]:
 def is_spd(a: Any) -> bool:
     """Whether a scipy.sparse.csr_array is symmetric and positive definite, in the arithmetic of float64.
 
-    A symmetric matrix with a positive diagonal is where its rows are diagonally dominant, one of each connected
-    component strictly (Taussky 1949); else where Gaussian elimination without pivoting meets positive pivots only.
+    A symmetric matrix with a positive diagonal is positive definite if its rows are diagonally dominant, and one in
+    each connected component strictly (Taussky 1949); else if Gaussian elimination without pivoting has positive pivots.
     """
     from scipy.sparse.csgraph import connected_components
     from scipy.sparse.linalg import splu
@@ -118,7 +119,7 @@ def is_spd(a: Any) -> bool:
 
 
 def gini(counts: Array) -> float:
-    """Gini coefficient of non-negative counts: 0 where all are equal, near 1 where one has everything."""
+    """Gini coefficient of non-negative counts: 0 if all are equal, near 1 if one has everything."""
     n, total = len(counts), int(counts.sum())
     if not total:
         return 0.0
@@ -131,7 +132,7 @@ def gini(counts: Array) -> float:
 def pattern_symmetry(csr: Csr) -> float:
     """Share of the off-diagonal entries (i, j) for which (j, i) is stored too.
 
-    NaN for a matrix that is not square, 1 where nothing is off the diagonal.
+    NaN for a matrix that is not square, 1 if there are no off-diagonal entries.
     """
     if csr.rows != csr.cols:
         return math.nan
@@ -148,17 +149,17 @@ def pattern_symmetry(csr: Csr) -> float:
     below = xp.concatenate(lower)
     matched = 0
     for keys in upper if len(below) else []:
-        keys = xp.sort(keys)  # neighbours in the search then stand near each other in memory
+        keys = xp.sort(keys)  # consecutive searches then read neighbouring memory
         place = xp.minimum(xp.searchsorted(below, keys), len(below) - 1)
         matched += int(xp.count_nonzero(below[place] == keys))
     return 2 * matched / off_diagonal
 
 
 def description(csr: Csr) -> dict[str, Any]:
-    """What bench.record.MATRIX_COLUMNS holds from `row_lengths` to `zoom_density`: row lengths, and two pictures.
+    """The columns `row_lengths` to `zoom_density` of rows.schema.MATRIX_COLUMNS: row lengths and two pictures.
 
-    The whole, and a square part of it enlarged: around the fullest cell, as wide as a cell is, though at least CELLS
-    places wide, for nothing is smaller than a single place.
+    One picture shows the whole matrix, the other an enlarged square around the fullest cell. The square is as wide as a
+    cell, but at least CELLS positions, because nothing is smaller than one position.
     """
     lengths, counts = row_length_counts(csr)
     found = {"row_lengths": on_host(lengths), "row_counts": on_host(counts)}
@@ -188,7 +189,7 @@ def description(csr: Csr) -> dict[str, Any]:
 
 
 def row_length_counts(csr: Csr) -> tuple[Array, Array]:
-    """Every row length that occurs, rising, and how many rows have it."""
+    """The row lengths that occur, ascending, and the number of rows of each."""
     counts = csr.xp.bincount(csr.row_lengths)
     lengths = csr.xp.flatnonzero(counts)
     return lengths, counts[lengths]
@@ -250,7 +251,7 @@ def _bandwidth(csr: Csr) -> int:
 
 
 def _diagonals(csr: Csr) -> tuple[int, int, int]:
-    """Diagonals with an entry, those that entries fill at least half, and the entries on those."""
+    """Numbers of diagonals with an entry, of diagonals at least half full, and of entries on the latter."""
     xp = csr.xp
     counts = xp.zeros(csr.rows + csr.cols, dtype=np.int64)
     for first, block in csr.row_blocks(TILE, BLOCK):
@@ -265,7 +266,7 @@ def _diagonals(csr: Csr) -> tuple[int, int, int]:
 
 
 def _full_diagonals(csr: Csr, part: Csr, rows: Array) -> tuple[int, int]:
-    """Diagonals that entries fill at least half where they cross these rows of a matrix, and the entries on those."""
+    """Numbers of diagonals that are at least half full in these rows of a matrix, and of entries on them."""
     if not part.nnz:
         return 0, 0
     xp = csr.xp
@@ -293,7 +294,7 @@ def _neighbours(csr: Csr) -> dict[str, Any]:
         runs += block.nnz - int(xp.count_nonzero(step == 1))
         bits += float(xp.log2(step.astype(np.float64)).sum())
         steps += len(step)
-        # Of rows as long as the one before, each entry stands that many places behind its counterpart.
+        # In a row as long as the one before, an entry is that many positions after its counterpart.
         lengths = csr.row_lengths[first : first + block.rows]
         same = lengths > 0
         same[1:] &= lengths[1:] == lengths[:-1]
@@ -311,7 +312,7 @@ def _neighbours(csr: Csr) -> dict[str, Any]:
 
 
 def _ell_fill(lengths: Array) -> float:
-    """Entries over slots, where rows are padded to the longest of each 32; 1 without entries."""
+    """Entries divided by slots if rows are padded to the longest of each 32; 1 without entries."""
     xp = array_module(lengths)
     padded = xp.zeros(cdiv(len(lengths), 32) * 32, dtype=np.int64)
     padded[: len(lengths)] = lengths
@@ -327,14 +328,14 @@ def _tiles(csr: Csr) -> int:
     for _, block in csr.row_blocks(TILE, BLOCK):
         down = cdiv(block.rows, TILE)
         key = (block.row_idx // TILE).astype(index_dtype(down * across)) * across + block.col_idx // TILE
-        key = key[_changes(key)]  # a row's entries of one tile stand together: fewer keys to sort
+        key = key[_changes(key)]  # a row's entries of one tile are consecutive: fewer keys to sort
         key = xp.sort(key)
         found += int(xp.count_nonzero(_changes(key)))
     return found
 
 
 def _changes(keys: Array) -> Array:
-    """Which entries differ from the one before; the first does."""
+    """Whether each entry differs from the one before; True for the first."""
     xp = array_module(keys)
     changed = xp.ones(len(keys), dtype=bool)
     xp.not_equal(keys[1:], keys[:-1], out=changed[1:])

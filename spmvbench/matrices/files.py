@@ -1,4 +1,4 @@
-"""Matrix files of every usual kind, read into canonical CSR and kept in a binary cache."""
+"""Reading of matrix files into canonical CSR, with a binary cache."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ ComplexValues = Literal["refuse", "real"]
 
 
 class Complex(SpmvbenchError):
-    """A matrix is complex, and its real part alone was not asked for."""
+    """Raised for a complex matrix if its real part was not asked for."""
 
 
 def is_matrix_file(name: str) -> bool:
-    """Whether a file of this name can be read here: its ending is a known one."""
+    """Whether a file name has the suffix of a known matrix format."""
     name = name.lower()
     return name.endswith((".mtx", ".mtx.gz", ".tar.gz", ".mat", ".npz")) or bool(_BOEING.fullmatch(Path(name).suffix))
 
@@ -37,9 +37,9 @@ def read(path: str | Path, *, seed: int = 0, complex_values: ComplexValues = "re
     .rua and the like), MATLAB 5 (.mat: the collection's `Problem`, or the only sparse variable) and SciPy's .npz.
 
     Symmetric, skew-symmetric and Hermitian matrices are expanded, duplicates summed, stored zeros kept. A pattern (also
-    a matrix of truth values) gets values from `seed` and the entries' positions, symmetric ones where the file declares
+    a matrix of truth values) gets values from `seed` and the entries' positions, symmetric ones if the file declares
     symmetry. complex_values: "refuse" raises for a complex matrix, "real" takes its real part. The second read comes
-    from a cache in `home()`. Raises SpmvbenchError for what cannot be read, UsageError for an unknown ending.
+    from a cache in `home()`. Raises SpmvbenchError for an unreadable file, UsageError for an unknown suffix.
     """
     import scipy.sparse as sp
 
@@ -73,7 +73,7 @@ def _valued(content: Content, seed: int) -> Content:
 
 
 def _parse(path: Path) -> Content:
-    """The content of a file, from the reader that its ending names."""
+    """The content of a file, by the reader for its suffix."""
     name = path.name.lower()
     if name.endswith((".mtx", ".mtx.gz", ".tar.gz")):
         return _content(*matrix_market.read(path), path.name)
@@ -89,10 +89,11 @@ def _parse(path: Path) -> Content:
 
 
 def _content(matrix: Any, pattern: bool, symmetry: str, name: str) -> Content:
-    """Canonical CSR of what a reader gave: a SciPy sparse matrix, or a dense array (whose zeros are not stored)."""
+    """Canonical CSR of a reader's result: a SciPy sparse matrix, or a dense array (zeros are not stored)."""
     import scipy.sparse as sp
 
-    checked.size(*matrix.shape, matrix.size, name)
+    rows, cols = matrix.shape
+    checked.size(rows, cols, matrix.size, name)
     checked.exact(matrix if isinstance(matrix, np.ndarray) else matrix.data, name)
     if symmetry != "general":
         matrix = _expand(matrix, symmetry, name)
@@ -107,7 +108,7 @@ def _content(matrix: Any, pattern: bool, symmetry: str, name: str) -> Content:
 
 
 def _expand(stored: Any, symmetry: str, name: str) -> Any:
-    """Both triangles of a scipy.sparse.coo_array that holds one; raises SpmvbenchError where it holds more.
+    """Both triangles of a scipy.sparse.coo_array that holds one. Raises SpmvbenchError if it holds more.
 
     The diagonal of a skew-symmetric matrix is its own negative, that of a Hermitian one its own conjugate: any other is
     refused, too.

@@ -13,7 +13,7 @@ from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 @dataclass(frozen=True)
 class MatrixSet:
-    """A named set. matrices: group/name ids and generated specs in the source's order, everywhere the same."""
+    """A named set. matrices: group/name ids and generated specs in the order of the source."""
 
     name: str
     title: str

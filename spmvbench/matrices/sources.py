@@ -1,4 +1,4 @@
-"""One way to every matrix: the collection's, generated ones, files and named sets."""
+"""Matrices by name: of the collection, generated ones, files and named sets."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from spmvbench.matrices.suitesparse import Entry
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix that can be read here and now.
+    """A matrix that can be read without the network.
 
     source: "suitesparse", "synthetic" or "file". Generated matrices are of group "synthetic" and named by their spec,
     files of group "file". path: None for generated ones. nnz: stored entries that the index expects, None if unknown.
-    file_sha256: of the bytes of a file, which may be edited under its name; empty for others. generator_hash: of what
-    makes a generated matrix, which may be edited too; empty for others.
+    file_sha256: of the bytes of a file, which may be edited; empty for others. generator_hash: of the generator's code,
+    which may be edited, too; empty for others.
     """
 
     group: str
@@ -40,11 +40,11 @@ class Matrix:
 
     @property
     def id(self) -> str:
-        """``group/name``, by which rows and commands know it."""
+        """``group/name``, its name in rows and commands."""
         return f"{self.group}/{self.name}"
 
     def entries(self, seed: int = 0) -> int:
-        """Stored entries, as far as anything knows them before reading: else a file is read. Raises SpmvbenchError."""
+        """Number of stored entries; a file is read if the number is not known otherwise. Raises SpmvbenchError."""
         if self.nnz is not None:
             return self.nnz
         return synthetic.entries(self.name, seed) if self.path is None else self.read(seed, "real").nnz
@@ -52,8 +52,8 @@ class Matrix:
     def read(self, seed: int = 0, complex_values: files.ComplexValues = "refuse") -> Any:
         """The matrix as a canonical scipy.sparse.csr_array of float64; see files.read and synthetic.generate.
 
-        Raises UsageError for a file that was named and is none that can be read, SpmvbenchError for what was fetched
-        and is damaged, for complex values and for a file that is no longer what it was when its hash was taken.
+        Raises UsageError for a named file that cannot be read, SpmvbenchError for a damaged fetched file, for complex
+        values, and for a file that was changed after its hash was computed.
         """
         if self.path is None:
             return synthetic.generate(self.name, seed)
@@ -82,17 +82,16 @@ def resolve(
     limit: int | None = None,
     seed: int = 0,
 ) -> tuple[list[Matrix], list[str]]:
-    """What is named and here, and the ids of the collection's matrices that are named and not fetched.
+    """The selected matrices that are available, and the ids of those of the collection that are not fetched.
 
-    matrices: `group/name`, a name that only one group has, globs, specs, files. The conditions hold for all of them
-    (a file is read for that, and has no kind; one that cannot be read is left to who reads it next), and where nothing
-    is named they select from the whole collection. limit: the first so many, here or not. seed: of generated matrices.
-    Names keep their order; what globs, groups and conditions select comes after, in the index's order. Of files with
-    one name each has its folder before it. Raises UsageError for names that nothing has, with the nearest.
+    matrices: `group/name`, a name that only one group has, globs, specs, files. The conditions apply to all of them (a
+    file is read for that, and has no kind; an unreadable file passes). If nothing is named, they select from the whole
+    collection. limit: at most this many, fetched or not. seed: of generated matrices. Named matrices keep their order;
+    those of globs, groups and conditions follow, in the order of the index. Files with the same name are distinguished
+    by their folders. Raises UsageError for unknown names, with the nearest known ones.
     """
     items, groups = _items(matrices, sets), list(groups)
-    given = {"kind": kind, "min_nnz": min_nnz, "max_nnz": max_nnz, "spd": spd}
-    conditions = {name: value for name, value in given.items() if value is not None}
+    conditions = any(value is not None for value in (kind, min_nnz, max_nnz, spd))
     if not items and not groups and not conditions:
         raise UsageError("no matrix is named: give group/name, a generated spec, a file, --group or --set")
     chosen: dict[str | Path, Matrix | Entry] = {}
@@ -102,12 +101,13 @@ def resolve(
         if own is None and (conditions or _is_glob(item)):
             searched.append(item)
         else:
-            if own is not None and not _meets(own, seed, **conditions):
+            if own is not None and not _meets(own, seed, kind or "", min_nnz, max_nnz, spd):
                 continue
             found = own or _entry(item)
             chosen.setdefault(own.path if own and own.path else found.id, found)
     if searched or groups or (conditions and not items):
-        chosen |= {e.id: e for e in suitesparse.search(searched, groups=groups, **conditions) if e.id not in chosen}
+        selected = suitesparse.search(searched, groups=groups, kind=kind, min_nnz=min_nnz, max_nnz=max_nnz, spd=spd)
+        chosen |= {entry.id: entry for entry in selected if entry.id not in chosen}
     here, missing = [], []
     for found in list(chosen.values())[:limit]:
         matrix = found if isinstance(found, Matrix) else _fetched(found)
@@ -115,13 +115,13 @@ def resolve(
             missing.append(found.id)
         else:
             here.append(matrix)
-    return _told_apart(here), missing
+    return _distinguished(here), missing
 
 
 def require_readable(matrices: Sequence[Matrix], seed: int = 0, complex_values: files.ComplexValues = "refuse") -> None:
-    """Raise what is wrong with the first of the matrices if none of them can be read: nothing could be measured.
+    """Raise the error of the first matrix if none of them can be read, because nothing could be measured.
 
-    What was read is kept in the cache, where whoever measures finds it.
+    Matrices that were read are in the cache for the measurement.
     """
     wrong = None
     for matrix in matrices:
@@ -137,7 +137,7 @@ def require_readable(matrices: Sequence[Matrix], seed: int = 0, complex_values: 
 
 
 def obtain(name: str) -> Matrix:
-    """One matrix by name, fetched if it is the collection's and not here. Raises UsageError or SpmvbenchError."""
+    """One matrix by name, fetched if it is missing. Raises UsageError or SpmvbenchError."""
     own = _own(name)
     if own is not None:
         return own
@@ -156,7 +156,7 @@ def obtain(name: str) -> Matrix:
 
 
 def load(name: str, seed: int = 0, complex_values: files.ComplexValues = "refuse") -> Any:
-    """A matrix by name (`HB/1138_bus`, `pde:60`, a file) as a scipy.sparse.csr_array; fetched where that is needed.
+    """A matrix by name (`HB/1138_bus`, `pde:60`, a file) as a scipy.sparse.csr_array, fetched if it is missing.
 
     seed: for generated values and for those of patterns. complex_values: see files.read.
     """
@@ -194,7 +194,7 @@ def _meets(
 
 
 def _own(text: str) -> Matrix | None:
-    """The matrix of a spec (its group before it, as in tables, or not) or a file, None for one of the collection."""
+    """The matrix of a spec (with or without its group) or a file, None for one of the collection."""
     spec = text.removeprefix("synthetic/")
     if synthetic.is_spec(spec):
         spec = synthetic.canonical(spec)
@@ -203,7 +203,7 @@ def _own(text: str) -> Matrix | None:
             raise UsageError(f"{spec} has no rows or no columns; a matrix without entries is empty:R:C")
         return Matrix("synthetic", spec, kind, "synthetic", generator_hash=synthetic.generator_hash(kind))
     path = Path(text)
-    if os.path.isfile(path):  # no error for what can be no file's name
+    if os.path.isfile(path):  # no error for invalid file names
         return Matrix("file", untrusted.file_name(path.name), "", "file", path.resolve())
     if files.is_matrix_file(text):
         raise UsageError(f"there is no file {text}")
@@ -216,7 +216,7 @@ def is_own(text: str) -> bool:
 
 
 def _entry(name: str) -> Entry:
-    """What the index says of an exact name. A matrix that is here needs no index, and no network for it."""
+    """The index entry of an exact name. A fetched matrix needs neither index nor network."""
     group, slash, short = name.partition("/")
     bare = Entry(group, short) if slash else None
     if bare and _fetched(bare):
@@ -226,32 +226,31 @@ def _entry(name: str) -> Entry:
         return suitesparse.search([name])[0]
     except Unreachable:
         if bare:
-            return bare  # not here, and nobody to ask whether it exists
+            return bare  # not fetched, and no index to look it up
         raise
 
 
-def _told_apart(matrices: Sequence[Matrix]) -> list[Matrix]:
-    """The matrices; files with their hashes, and those of one name with as much of their paths as tells them apart."""
-    twins: dict[str, list[Path]] = {}
-    for matrix in matrices:
-        if matrix.source == "file":
-            twins.setdefault(matrix.path.name, []).append(matrix.path)
-    return [
-        replace(matrix, name=_short(matrix.path, twins[matrix.path.name]), file_sha256=_digest(matrix.path))
-        if matrix.source == "file"
-        else matrix
-        for matrix in matrices
-    ]
+def _distinguished(matrices: Sequence[Matrix]) -> list[Matrix]:
+    """The matrices, files with hashes. Files of the same name get the shortest distinguishing ends of their paths."""
+    paths = [matrix.path for matrix in matrices if matrix.source == "file" and matrix.path is not None]
+
+    def named(matrix: Matrix) -> Matrix:
+        if matrix.source != "file" or matrix.path is None:
+            return matrix
+        same_name = [path for path in paths if path.name == matrix.path.name]
+        return replace(matrix, name=_short(matrix.path, same_name), file_sha256=_digest(matrix.path))
+
+    return [named(matrix) for matrix in matrices]
 
 
-def _short(path: Path, twins: Sequence[Path]) -> str:
-    """The end of a path that no other of these paths has."""
-    depth = next(n for n in itertools.count(1) if sum(twin.parts[-n:] == path.parts[-n:] for twin in twins) == 1)
+def _short(path: Path, others: Sequence[Path]) -> str:
+    """The shortest end of a path that none of the others has; `others` holds the path itself."""
+    depth = next(n for n in itertools.count(1) if sum(other.parts[-n:] == path.parts[-n:] for other in others) == 1)
     return untrusted.file_name(str(Path(*path.parts[-depth:])))
 
 
 def _digest(path: Path) -> str:
-    """SHA-256 of a file's bytes; empty where it cannot be read, as whoever reads the matrix will say."""
+    """SHA-256 of a file's bytes; empty if it cannot be read, which reading the matrix will report."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""What a generator of matrices gives, and the list of all generators by the kind that a spec begins with."""
+"""The result type of matrix generators, and the registry of all generators by kind (the first word of a spec)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _SOME = 1 << 20  # values rounded at a time
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """What a generator knows: shape, entries of each row, and a function that gives the columns of rows first..last-1.
+    """A generated matrix: shape, lengths of the rows, and a function that returns the columns of rows first..last-1.
 
-    coefficients: the same for the values, which otherwise come from the positions; symmetric is for those.
-    unit: rows that are made together; first and last are multiples of it.
+    coefficients: the same for the values; without it values follow from positions and, if `symmetric`, are symmetric.
+    unit: number of rows that are generated at a time; first and last are multiples of it.
     """
 
     shape: tuple[int, int]
@@ -34,7 +34,7 @@ class Structure:
 
 @dataclass(frozen=True)
 class Origin:
-    """Of an application's matrix: the domain, where its model is published, and the licence of what is generated."""
+    """Origin of an application's matrix: domain, publication of the model, licence of the generated matrix."""
 
     domain: str
     source: str
@@ -48,13 +48,13 @@ ORIGINS: dict[str, Origin] = {}
 
 
 def register(generator: Generator) -> Generator:
-    """List a generator under its name; the parameters but `seed` are the numbers of its spec."""
+    """Register a generator under its name. Its parameters except `seed` are the numbers of its spec."""
     KINDS[generator.__name__] = generator
     return generator
 
 
 def needs(text: str, rule: Callable[..., bool]) -> Callable[[Generator], Generator]:
-    """What the numbers of a spec must keep to, told before anything is generated."""
+    """Declare a condition on the numbers of a spec, which is checked before anything is generated."""
 
     def ruled(generator: Generator) -> Generator:
         RULES[generator.__name__] = rule, text
@@ -64,7 +64,7 @@ def needs(text: str, rule: Callable[..., bool]) -> Callable[[Generator], Generat
 
 
 def application(domain: str, source: str, **licence: str) -> Callable[[Generator], Generator]:
-    """List a generator of an application's matrices with its domain, its model's publication and its data's licence."""
+    """Register a generator of an application's matrices with domain, publication of the model and licence."""
 
     def listed(generator: Generator) -> Generator:
         ORIGINS[generator.__name__] = Origin(domain, source, **licence)
@@ -74,18 +74,18 @@ def application(domain: str, source: str, **licence: str) -> Callable[[Generator
 
 
 def parameters(kind: str) -> list[str]:
-    """The names of a spec's numbers."""
+    """The names of the numbers of a spec."""
     return [name for name in inspect.signature(KINDS[kind]).parameters if name != "seed"]
 
 
 def form(kind: str) -> str:
-    """How a spec of this kind is written: ``band:N:K:W``."""
+    """The form of a spec of this kind: ``band:N:K:W``."""
     return ":".join([kind, *parameters(kind)])
 
 
 def description(kind: str) -> str:
-    """What the matrices of a kind are, in a line."""
-    return inspect.getdoc(KINDS[kind]).splitlines()[0]
+    """The first line of the description of a kind."""
+    return (inspect.getdoc(KINDS[kind]) or "").partition("\n")[0]
 
 
 def by_blocks(
@@ -94,12 +94,12 @@ def by_blocks(
     block: Callable[[int, int], tuple[np.ndarray, np.ndarray]],
     unit: int = 1,
 ) -> Structure:
-    """A structure whose columns and values come together: block(first, last) gives both."""
+    """A structure from a function block(first, last) that returns columns and values."""
     kept: dict[tuple[int, int], np.ndarray] = {}
 
     def columns(first: int, last: int) -> np.ndarray:
         found, values = block(first, last)
-        kept.clear()  # one block's values, which are asked for next
+        kept.clear()  # values of one block, which are used next
         kept[first, last] = values
         return found
 
@@ -110,9 +110,10 @@ def by_blocks(
 
 
 def of_matrix(a: Any) -> Structure:
-    """A structure whose entries are made already: a scipy.sparse matrix in CSR, which becomes canonical.
+    """A structure of an existing scipy.sparse matrix in CSR, which becomes canonical.
 
-    Values keep 24 bits, and are 0 below 2^-44 of the largest: how a machine rounds sums hardly ever shows then.
+    Values are rounded to 24 bits, and to 0 below 2^-44 of the largest, so that they rarely depend on the rounding of
+    sums on a machine.
     """
     a.sum_duplicates()
     largest = abs(a.data).max(initial=0.0)
@@ -129,7 +130,7 @@ def of_matrix(a: Any) -> Structure:
 
 
 def required(module: str, package: str = "") -> Any:
-    """A module of the extra `applications`. Raises SpmvbenchError with what to install where it is not here."""
+    """A module of the extra `applications`. Raises SpmvbenchError with what to install if it is missing."""
     try:
         return importlib.import_module(module)
     except ImportError:

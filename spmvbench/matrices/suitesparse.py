@@ -1,12 +1,12 @@
 """The SuiteSparse Matrix Collection: its index and its archives.
 
-T. A. Davis and Y. Hu, The University of Florida Sparse Matrix Collection, ACM TOMS 38(1), 2011.
-A matrix is named `group/name`: names repeat between groups. A mirror is a folder or an address laid out as the site is:
-`files/ssstats.csv` and `MM/<group>/<name>.tar.gz`. Neither is trusted: names become paths only where they may be
-an Entry's, and an archive is taken only where it holds a matrix of the size that the index says, in about that size.
+T. A. Davis and Y. Hu, The University of Florida Sparse Matrix Collection, ACM TOMS 38(1), 2011. A matrix is named
+`group/name`: names repeat between groups. A mirror is a folder or an address laid out as the site is:
+`files/ssstats.csv` and `MM/<group>/<name>.tar.gz`. Neither is trusted: names become paths only if they are valid for an
+Entry, and an archive is accepted only if it holds a matrix of the size in the index and is not much larger.
 
-The package ssgetpy reads the same index and is not used: to import any part of it makes ~/.ssgetpy and downloads the
-index, or fails without a network; and it leaves out the index's last column, which a download's size is held to.
+The package ssgetpy reads the same index and is not used: importing any part of it creates ~/.ssgetpy and downloads the
+index, or fails without a network, and it omits the last column of the index, which limits the size of a download.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ INDEX_MAX_AGE = 30 * 24 * 3600  # s
 INDEX_MOST = 64 << 20  # bytes
 SHA256 = Path(__file__).with_name("sha256.csv.gz")
 
-# What a group and a name may be, wherever they come from: paths are made of them, and rows, figures and commands.
+# Valid groups and names: they become parts of paths, rows, figures and commands.
 _NAME = re.compile(r"\w[\w.+-]{0,99}", re.ASCII)
-_OWN_GROUPS = ("file", "synthetic")  # what matrices from elsewhere are called; see sources.Matrix
+_OWN_GROUPS = ("file", "synthetic")  # groups of matrices that are not of the collection; see sources.Matrix
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A matrix as the index describes it; the numbers are None for one that only a folder holds and the index lacks.
+    """A matrix in the index; the numbers are None for one that is in a folder but not in the index.
 
     nnz: nonzeros, explicit zeros left out; stored: entries, explicit zeros included. dtype: real, complex or binary.
     pattern_symmetry, numeric_symmetry: share of the off-diagonal entries that are mirrored, 0 to 1. Raises UsageError
-    for a group, a name, a number or a kind that can be none.
+    for an invalid group, name, number or kind.
     """
 
     group: str
@@ -81,13 +81,13 @@ class Entry:
 
     @property
     def id(self) -> str:
-        """``group/name``, by which rows and commands know it."""
+        """``group/name``, its name in rows and commands."""
         return f"{self.group}/{self.name}"
 
     @property
     def most_bytes(self) -> int:
-        """What its archive may take: text of all entries without packing, and companions of some columns."""
-        if self.stored is None:
+        """Limit on the size of its archive: uncompressed text of all entries, and companions of some columns."""
+        if self.stored is None or self.rows is None or self.cols is None:
             return 1 << 36
         return (64 << 20) + 64 * self.stored + 256 * (self.rows + self.cols)
 
@@ -98,7 +98,7 @@ def _may_be(group: str, name: str) -> bool:
 
 @dataclass
 class Outcome:
-    """What became of the entries given to `fetch`, in their order.
+    """Results of `fetch`, in the order of the given entries.
 
     failed: (entry, reason). differing: entries that a mirror holds with other bytes than the site's.
     """
@@ -110,12 +110,12 @@ class Outcome:
     differing: list[Entry] = field(default_factory=list)
 
 
-# --- the source and the places here
+# --- the source and the local paths
 
 
 @dataclass(frozen=True)
 class _Source:
-    """Where files come from: an address or a folder, and what to log in with, kept apart so that nothing prints it."""
+    """Source of files: an address or a folder, and the login, separate from it so that it is never printed."""
 
     place: str | Path
     login: tuple[str, str] | None = None
@@ -156,7 +156,7 @@ class _Source:
         return self.place / path if isinstance(self.place, Path) else f"{self.place}/{quote(path)}"
 
     def session(self, retry: Retry, connections: int = 1) -> Any:
-        """A requests.Session to ask this source with."""
+        """A requests.Session for this source."""
         import requests
 
         from spmvbench import __version__
@@ -170,17 +170,17 @@ class _Source:
 
 
 def without_login(mirror: str) -> str:
-    """A mirror's address as it may be shown: without user and password."""
+    """A mirror's address for output, without user and password."""
     return re.sub(r"^(\w+://|)[^/]*@", r"\1", mirror)
 
 
 def location(group: str, name: str) -> Path:
-    """Where the archive of a matrix is kept here, fetched or not."""
+    """The local path of the archive of a matrix, fetched or not."""
     return home() / "MM" / group / f"{name}.tar.gz"
 
 
 def cached(group: str, name: str) -> Path | None:
-    """The archive of a matrix if it was fetched; None for names that are none of the collection's."""
+    """The path of a fetched archive; None if it was not fetched, and for invalid names."""
     path = location(group, name)
     return path if _may_be(group, name) and path.is_file() else None
 
@@ -207,11 +207,11 @@ def _held(folder: Path) -> list[tuple[str, str]]:
 
 
 def index(mirror: str | None = None, *, network: bool = True, retry: Retry = RETRY) -> list[Entry]:
-    """The whole collection in the index's order, then what the mirror's folder or the cache holds beyond it.
+    """The whole collection in the order of the index, then other matrices in the mirror's folder or the cache.
 
     The index comes from the mirror's folder or from a copy in the cache, which is renewed from the mirror's address or
-    the site when it is older than 30 days. Without network an old copy does, with a line of notice; without any copy
-    this raises Unreachable. network=False: never ask the network; nothing where there is no copy.
+    the site if it is older than 30 days. Without a network an old copy is used with a notice; without any copy this
+    raises Unreachable. network=False: never use the network; empty without a copy.
     """
     source = _Source.of(mirror)
     path = _index_file(source, network, retry)
@@ -222,7 +222,7 @@ def index(mirror: str | None = None, *, network: bool = True, retry: Retry = RET
 
 
 def _index_file(source: _Source, network: bool, retry: Retry) -> Path | None:
-    """Our copy of the index of `source`, renewed where needed; else the newest of the copies from elsewhere."""
+    """The local copy of the index of `source`, renewed if needed; else the newest copy of another source."""
     kept = home() / "files"
     place = str(source.place)
     copy = kept / ("" if place == SITE else re.sub(r"[^\w.-]+", "_", place)) / "ssstats.csv"
@@ -234,7 +234,7 @@ def _index_file(source: _Source, network: bool, retry: Retry) -> Path | None:
     copies = [copy] if copy.exists() else sorted(kept.glob("**/ssstats.csv"), key=lambda path: -path.stat().st_mtime)
     if fresh:
         return copies[0] if copies else None
-    if copies:  # with something to fall back on, a dead network is not worth waiting for
+    if copies:  # with a copy at hand, do not wait long for a dead network
         retry = replace(retry, tries=1, connect=min(3, retry.connect))
     try:
         with source.session(retry) as session:
@@ -268,7 +268,7 @@ def _parsed(path: Path, mtime_ns: int) -> list[Entry]:
 
 
 def _entry(row: Sequence[str]) -> Entry:
-    """A line of the index, of whose first 13 columns the last counts the entries with the explicit zeros among them.
+    """A line of the index. The last of its first 13 columns counts entries with explicit zeros.
 
     Raises ValueError and UsageError.
     """
@@ -291,7 +291,7 @@ def search(
     mirror: str | None = None,
     network: bool = True,
 ) -> list[Entry]:
-    """Entries that match any pattern or group (everything where neither is given) and all the conditions.
+    """Entries that match any pattern or group (everything if neither is given) and all the conditions.
 
     patterns: `group/name`, a glob (`HB/bcs*`), or a name alone if only one group has it. kind: part of the kind's text.
     min_nnz, max_nnz: on the index's nnz. limit: keep the first so many. mirror, network: as for `index`.
@@ -365,13 +365,13 @@ def fetch(
     progress: bool = True,
     retry: Retry = RETRY,
 ) -> Outcome:
-    """Bring the archives of the entries to the cache, `jobs` at a time; those already there are left alone.
+    """Fetch the archives of the entries into the cache, `jobs` at a time. Cached ones are not fetched again.
 
-    verify: compare with the site's SHA-256 of 2020. What differs is put under `quarantine` and counted as failed if it
-    comes from the site, and kept and noted if it comes from a mirror, which may have packed it anew. Every archive must
-    pass `archive.check`. progress: bars on a terminal. retry: how long to try.
+    verify: compare with the site's SHA-256 of 2020. An archive that differs is moved to `quarantine` and counted as
+    failed if it comes from the site. It is kept and listed in `differing` if it comes from a mirror, which may have
+    packed it again. Every archive must pass `archive.check`. progress: show bars on a terminal. retry: limits.
 
-    Raises Unreachable and NoSpace, which end everything; what was fetched until then is kept.
+    Raises Unreachable and NoSpace, which end the whole call; archives fetched until then are kept.
     """
     from contextlib import nullcontext
 
@@ -399,7 +399,7 @@ def fetch(
                 if known:
                     with open(part, "rb") as file:
                         if hashlib.file_digest(file, "sha256").hexdigest() == known:
-                            return  # the site's own bytes, so what they hold is known
+                            return  # the bytes of the site need no further check
                 archive.check(part, entry.name)
                 if known and source.place == SITE:
                     _quarantine(entry, part)
@@ -420,8 +420,8 @@ def fetch(
             for future in tqdm(as_completed(futures), "fetch", len(futures), unit="matrix", disable=hidden):
                 try:
                     results[futures[future]] = future.result()
-                except (Failed, archive.BadArchive) as error:
-                    results[futures[future]] = error
+                except (Failed, archive.BadArchive) as failure:
+                    results[futures[future]] = failure
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
@@ -434,19 +434,21 @@ def fetch(
                 outcome.present.append(entry)
             case Missing():
                 outcome.missing.append(entry)
-            case error:
+            case Failed() | archive.BadArchive() as error:
                 outcome.failed.append((entry, str(error)))
     return outcome
 
 
 def _check_header(entry: Entry, part: Path) -> None:
-    """Raise Failed for an archive whose matrix is not of the size that the index says."""
+    """Raise Failed for an archive whose matrix does not have the size in the index."""
     with archive.open_matrix(part, entry.name) as text:
         try:
             found = matrix_market.header(text)
         except ValueError as error:
             raise Failed(f"its matrix cannot be read: {error}") from None
-    if entry.rows is not None and not found.holds(entry.rows, entry.cols, entry.nnz, entry.stored):
+    sizes = entry.rows, entry.cols, entry.nnz, entry.stored
+    known = [size for size in sizes if size is not None]
+    if len(known) == len(sizes) and not found.holds(*known):
         raise Failed(
             f"another matrix came: {found.rows} x {found.cols} with {found.entries:,} entries, {found.symmetry}; "
             f"the index says {entry.rows} x {entry.cols} with {entry.stored:,}"

@@ -1,8 +1,8 @@
 """Generated matrices: a spec such as ``pde:100`` names one, the same everywhere for the same seed.
 
-Each generator gives the row lengths first and then the columns of a range of rows, so that canonical CSR is written in
-place, block by block: the peak is the matrix and a block. Values come from the entries' positions (values.by_position)
-unless the generator says otherwise. Here are the plain ones; those of applications have a room.
+Each generator returns the row lengths first and then the columns of a range of rows, so that canonical CSR is written
+in place, block by block: the peak memory is the matrix and one block. Values follow from the entries' positions
+(values.by_position) unless the generator returns them. The generators of `applications` are in a package of their own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import itertools
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,10 @@ from spmvbench.matrices import (
     values,
 )
 from spmvbench.matrices.readers import checked
-from spmvbench.matrices.structures import KINDS, RULES, Structure, form, needs, parameters, register
+from spmvbench.matrices.structures import KINDS, RULES, Fill, Structure, form, needs, parameters, register
 
 BLOCK = 1 << 20  # entries written at a time
+Stencil = Callable[[tuple[np.ndarray, ...]], np.ndarray]  # indices of points -> (points, steps)
 _REQUIRED = re.compile(r'required\("(\w+)"(?:, "([\w-]+)")?\)')  # structures.required
 
 
@@ -40,18 +41,18 @@ def _on_grid(points: int, degrees: int = 1) -> bool:
 
 
 def is_spec(text: str) -> bool:
-    """Whether a text is meant as a spec (right or wrong), not as group/name or a file."""
+    """Whether a text has the form of a spec (valid or not), not of group/name or a file."""
     return re.fullmatch(r"\w+(:([^:/\\.]*|\d+\.\d*))+", text) is not None
 
 
 def parse(spec: str) -> tuple[str, list[int]]:
-    """Kind and numbers of a spec. Raises UsageError that shows the right form."""
+    """Kind and numbers of a spec. Raises UsageError with the valid form."""
     kind, *texts = spec.split(":")
     if kind not in KINDS:
         hint = did_you_mean(kind, list(KINDS)) or f"; there are {', '.join(form(name) for name in KINDS)}"
         raise UsageError(f"there is no generator {kind!r}{hint}")
     if len(texts) != len(parameters(kind)) or not all(re.fullmatch(r"\d{1,10}(\.0*)?", text) for text in texts):
-        raise UsageError(f"cannot read {spec!r}: write {form(kind)} with whole numbers")
+        raise UsageError(f"cannot read {spec!r}: write {form(kind)} with integers")
     numbers = [int(text.partition(".")[0]) for text in texts]
     if max(numbers) > INT32_MAX:
         raise UsageError(f"{spec} is too large: indices must fit in 32 bits")
@@ -69,7 +70,7 @@ def canonical(spec: str) -> str:
 
 @cache
 def generator_hash(kind: str) -> str:
-    """SHA-256 (16 hex digits) of what makes the matrices of a kind: modules, their data, and packages that they need.
+    """SHA-256 (16 hex digits) of the generator of a kind: modules, their data, and versions of needed packages.
 
     Comments, docstrings and layout do not count.
     """
@@ -87,13 +88,13 @@ def generator_hash(kind: str) -> str:
 
 
 def has_rows(spec: str) -> bool:
-    """Whether a spec has rows and columns: a size of 0 is legal, but hardly meant."""
+    """Whether a spec has rows and columns: a size of 0 is valid, but probably a mistake."""
     kind, numbers = parse(spec)
     return all(number or name not in ("N", "R", "C") for name, number in zip(parameters(kind), numbers, strict=True))
 
 
 def entries(spec: str, seed: int = 0) -> int:
-    """How many entries the matrix of a spec has, without making them all. Raises as `generate`."""
+    """Number of entries of the matrix of a spec, without generating them. Raises as `generate`."""
     return int(_structure(spec, seed).lengths.sum(dtype=np.int64))
 
 
@@ -109,8 +110,8 @@ def _structure(spec: str, seed: int) -> Structure:
 def generate(spec: str, seed: int = 0) -> Any:
     """The matrix of a spec as a canonical scipy.sparse.csr_array, float64, indices int32 unless nnz needs int64.
 
-    Raises UsageError for an unknown kind, a wrong number of parameters or values that cannot be, SpmvbenchError for
-    more than this machine's memory.
+    Raises UsageError for an unknown kind, a wrong number of parameters or invalid values, SpmvbenchError if the matrix
+    exceeds this machine's memory.
     """
     import scipy.sparse as sp
 
@@ -122,7 +123,7 @@ def generate(spec: str, seed: int = 0) -> Any:
     for first, last in _row_blocks(row_ptr, structure.unit):
         entries = slice(row_ptr[first], row_ptr[last])
         col_idx[entries] = structure.columns(first, last)
-        if data is not None:
+        if data is not None and structure.coefficients is not None:
             data[entries] = structure.coefficients(first, last)
     if data is None:
         data = values.by_position(row_ptr, col_idx, structure.shape[1], seed, symmetric=structure.symmetric)
@@ -141,7 +142,7 @@ def hashes(a: Any) -> tuple[str, str]:
 
 
 def _row_blocks(row_ptr: np.ndarray, unit: int) -> Iterator[tuple[int, int]]:
-    """Ranges of rows, whole units of rows each, with about BLOCK entries (one unit where that has more)."""
+    """Ranges of rows, whole units each, with about BLOCK entries (one unit if that has more)."""
     ends = row_ptr[unit::unit]
     first = 0
     while first < len(ends):
@@ -151,11 +152,16 @@ def _row_blocks(row_ptr: np.ndarray, unit: int) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _grid(shape: tuple[int, ...], steps: list[tuple[int, ...]], degrees: int = 1, values: Any = None) -> Structure:
+def _grid(
+    shape: tuple[int, ...],
+    steps: Sequence[tuple[int, ...]],
+    degrees: int = 1,
+    values: Stencil | None = None,
+) -> Structure:
     """A stencil on a grid: every point is coupled with those at `steps` (ascending) from it that lie on the grid.
 
     Points are numbered with the last index fastest; each carries `degrees` unknowns, coupled as dense blocks.
-    values(index): the stencil's values at points of the given index arrays, (points, steps); for one unknown a point.
+    values(index): the stencil's values at points of the given index arrays, (points, steps); for one unknown per point.
     """
     points = math.prod(shape)
     size = points * degrees
@@ -168,7 +174,8 @@ def _grid(shape: tuple[int, ...], steps: list[tuple[int, ...]], degrees: int = 1
     def stays(first: int, last: int) -> np.ndarray:
         """(points, steps): which steps from the points first..last-1 stay on the grid."""
         index = np.unravel_index(np.arange(first, last), shape)
-        return np.logical_and.reduce([table[i] for table, i in zip(inside, index, strict=True)])
+        every: np.ndarray = np.logical_and.reduce([table[i] for table, i in zip(inside, index, strict=True)])
+        return every
 
     def columns(first: int, last: int) -> np.ndarray:
         first, last = first // degrees, last // degrees
@@ -176,30 +183,35 @@ def _grid(shape: tuple[int, ...], steps: list[tuple[int, ...]], degrees: int = 1
         unknown = (point[:, :, None] * degrees + np.arange(degrees)).astype(np.int32)
         blocks = (last - first, degrees, len(steps), degrees)
         there = np.broadcast_to(stays(first, last)[:, None, :, None], blocks)
-        return np.broadcast_to(unknown[:, None], blocks)[there]
+        found: np.ndarray = np.broadcast_to(unknown[:, None], blocks)[there]
+        return found
 
-    def coefficients(first: int, last: int) -> np.ndarray:
-        return values(np.unravel_index(np.arange(first, last), shape))[stays(first, last)]
+    def coefficients_of(stencil: Stencil) -> Fill:
+        return lambda first, last: np.asarray(
+            stencil(np.unravel_index(np.arange(first, last), shape))[stays(first, last)]
+        )
 
     counts = np.empty(points, dtype=np.int32)
     for first in range(0, points, BLOCK):
         counts[first : first + BLOCK] = stays(first, min(first + BLOCK, points)).sum(axis=1)
     lengths = np.repeat(counts * degrees, degrees)
-    return Structure((size, size), lengths, columns, coefficients if values else None, symmetric=True, unit=degrees)
+    coefficients = coefficients_of(values) if values else None
+    return Structure((size, size), lengths, columns, coefficients, symmetric=True, unit=degrees)
 
 
 def _distinct(rng: np.random.Generator, lengths: np.ndarray, low: np.ndarray, width: np.ndarray) -> np.ndarray:
     """Ascending distinct columns: lengths[r] of low[r] .. low[r] + width[r] - 1 for each row r, row after row.
 
     Draws with repetition from a range that is shorter by lengths - 1, sorts, and adds 0, 1, 2, ...: near uniform over
-    the subsets where rows are sparse, and never a second draw.
+    the subsets if rows are sparse, without rejected draws.
     """
     row = np.repeat(np.arange(len(lengths)), lengths)
     draw = (rng.random(len(row)) * (width - lengths + 1)[row]).astype(np.int64)
     key = (row << 32) | draw
     key.sort()
     rank = np.arange(len(row)) - offsets(lengths)[row]
-    return (key & 0xFFFF_FFFF) + rank + low[row]
+    columns: np.ndarray = (key & 0xFFFF_FFFF) + rank + low[row]
+    return columns
 
 
 def _random_rows(shape: tuple[int, int], lengths: np.ndarray, seed: int, half_width: int | None = None) -> Structure:
@@ -241,8 +253,8 @@ def pde(N: int) -> Structure:
 def stray(N: int, PERCENT: int, *, seed: int) -> Structure:
     """The pattern of pde:N and PERCENT per cent as many entries more, at random places off its seven diagonals.
 
-    What a format of diagonals, of blocks or of short rows loses where a matrix is nearly, not quite, what it was made
-    for. The values, those of the stencil too, come from the seed.
+    It shows how much slower formats of diagonals, blocks or short rows are on a matrix that is almost regular. All
+    values come from the seed.
     """
     stencil = pde(N)
     size = N**3
@@ -267,7 +279,7 @@ def stray(N: int, PERCENT: int, *, seed: int) -> Structure:
 @register
 @needs("a grid of at most 2^31 - 1 unknowns: indices must fit in 32 bits", lambda N: _on_grid(N**2))
 def poisson2d(N: int) -> Structure:
-    """The 5-point Laplacian on an N x N grid: 4 on the diagonal, -1 beside it."""
+    """The 5-point Laplacian on an N x N grid: 4 on the diagonal, -1 next to it."""
     steps = [(-1, 0), (0, -1), (0, 0), (0, 1), (1, 0)]
     return _grid((N, N), steps, values=lambda index: np.tile([-1.0, -1.0, 4.0, -1.0, -1.0], (len(index[0]), 1)))
 
@@ -282,21 +294,21 @@ def fem(N: int, D: int) -> Structure:
 @register
 @needs("K of at most W + 1 and at most N", lambda N, K, W: min(N, W + 1) >= K)
 def band(N: int, K: int, W: int, *, seed: int) -> Structure:
-    """N x N, K random distinct entries a row within W of the diagonal."""
+    """N x N, K random distinct entries per row within W of the diagonal."""
     return _random_rows((N, N), np.full(N, K), seed, half_width=W)
 
 
 @register
 @needs("K of at most N", lambda N, K: N >= K)
 def uniform(N: int, K: int, *, seed: int) -> Structure:
-    """N x N, K random distinct entries a row, anywhere."""
+    """N x N, K random distinct entries per row, anywhere."""
     return rect(N, N, K, seed=seed)
 
 
 @register
 @needs("K of at most the number of columns", lambda R, C, K: C >= K)
 def rect(R: int, C: int, K: int, *, seed: int) -> Structure:
-    """R x C, K random distinct entries a row, anywhere."""
+    """R x C, K random distinct entries per row, anywhere."""
     return _random_rows((R, C), np.full(R, K), seed)
 
 
@@ -309,7 +321,7 @@ def powerlaw(N: int, K: int, *, seed: int) -> Structure:
 
 @register
 def powerlaw_t(N: int, K: int, *, seed: int) -> Structure:
-    """The transpose of powerlaw:N:K: rows of much the same length, and columns that many of them share."""
+    """The transpose of powerlaw:N:K: rows of similar lengths, and columns that many rows share."""
     given = powerlaw(N, K, seed=seed)
     checked.memory(24 * int(given.lengths.sum()), form("powerlaw_t"), "sorts all entries")
     column = given.columns(0, N)
@@ -322,7 +334,7 @@ def powerlaw_t(N: int, K: int, *, seed: int) -> Structure:
 @register
 @needs("SCALE of at most 30", lambda SCALE, EF: SCALE <= 30)
 def rmat(SCALE: int, EF: int, *, seed: int) -> Structure:
-    """R-MAT graph, 2^SCALE vertices, EF edges a vertex drawn, repeated ones dropped, vertices in natural order.
+    """R-MAT graph, 2^SCALE vertices, EF edges per vertex drawn, repeated ones dropped, vertices in natural order.
 
     a, b, c, d = .57, .19, .19, .05 (Chakrabarti et al., SDM 2004; the parameters of Graph500).
     """
@@ -342,14 +354,15 @@ def rmat(SCALE: int, EF: int, *, seed: int) -> Structure:
     row_ptr = offsets(lengths)
 
     def columns(first: int, last: int) -> np.ndarray:
-        return keys[row_ptr[first] : row_ptr[last]] & (size - 1)
+        found: np.ndarray = keys[row_ptr[first] : row_ptr[last]] & (size - 1)
+        return found
 
     return Structure((size, size), lengths, columns)
 
 
 @register
 def denserow(N: int) -> Structure:
-    """Tridiagonal, with the middle row full: the worst case of one row a thread and of padding to the longest row."""
+    """Tridiagonal with a full middle row: the worst case of one thread per row and of padding to the longest row."""
     chain, middle = tridiag(N), N // 2
     lengths = chain.lengths.copy()
     lengths[middle : middle + 1] = N

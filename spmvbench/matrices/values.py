@@ -1,4 +1,4 @@
-"""Values for entries that come without: those of pattern matrices and of generated structures."""
+"""Values for entries without values: of pattern matrices and of generated structures."""
 
 from __future__ import annotations
 

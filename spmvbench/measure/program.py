@@ -15,6 +15,7 @@ from spmvbench.devices import Device
 from spmvbench.devices.cuda import three
 from spmvbench.formats import Call, Csr, Format, Launch, Loop, Skip, kernel_path, kernels, single_steps
 from spmvbench.formats.arrays import Array, array_module
+from spmvbench.formats.base import flat
 from spmvbench.formats.conversion import converting_for
 from spmvbench.formats.footprint import span as span_of
 from spmvbench.formats.vectors import SparseVector, parts
@@ -124,10 +125,10 @@ def _told(
         if isinstance(step, Loop):
             yield "loop", step.limit, list(_told(step.steps, described, params)), described(step.more)
         elif isinstance(step, Call):
-            yield "call", step.name, params, [described(arg) for arg in step.args]
+            yield "call", step.name, params, [described(arg) for arg in flat(step.args)]
         else:
             shape = [int(n) for n in (*three(step.grid), *three(step.block), step.shared_bytes)]
-            yield "launch", step.kernel, shape, [described(arg) for arg in step.args]
+            yield "launch", step.kernel, shape, [described(arg) for arg in flat(step.args)]
 
 
 def _has_work(step: Launch | Call | Loop) -> bool:
@@ -138,18 +139,29 @@ def _has_work(step: Launch | Call | Loop) -> bool:
 
 def _outputs(step: Launch | Call) -> list[Array]:
     """The arrays that a step may write to: all of which its kernel's declaration does not say that they are const."""
-    read_only = _read_only(step.source, step.kernel.partition("<")[0]) if isinstance(step, Launch) else ()
-    known = len(read_only) == len(step.args)
-    return [arg for i, arg in enumerate(step.args) if not isinstance(arg, np.generic) and not (known and read_only[i])]
+    constant = read_only(step.source, step.kernel.partition("<")[0]) if isinstance(step, Launch) else ()
+    args = list(flat(step.args))
+    known = len(constant) == len(args)
+    return [arg for i, arg in enumerate(args) if not isinstance(arg, np.generic) and not (known and constant[i])]
 
 
 @cache
-def _read_only(source: str, kernel: str) -> tuple[bool, ...]:
-    """Of each parameter of a kernel whether it is a pointer to const; () where its declaration was not found."""
+def read_only(source: str, kernel: str) -> tuple[bool, ...]:
+    """Of each parameter of a kernel whether it is a pointer to const; () if its declaration was not found.
+
+    A struct counts by its members, each declared by a line of its own.
+    """
     found = re.search(rf"__global__[^;{{}}]*?\b{re.escape(kernel)}\s*\(([^(){{}}]*)\)\s*{{", _text(source))
     if not found:
         return ()
-    parameters = re.split(r",(?![^<]*>)", found[1])
+    parameters: list[str] = []
+    declared = found[1]
+    while (bare := re.sub(r"<[^<>]*>", " ", declared)) != declared:  # template arguments, from the innermost outwards
+        declared = bare
+    for parameter in declared.split(","):
+        kind = re.match(r"\s*(?:const\s+)?(\w+)", parameter)
+        struct = kind and "*" not in parameter and re.search(rf"\bstruct {kind[1]}\s*{{([^{{}}]*)}};", _text(source))
+        parameters += struct[1].split(";")[:-1] if struct else [parameter]
     return tuple(bool(re.search(r"\bconst\b[^*]*\*", parameter)) for parameter in parameters)
 
 

@@ -137,7 +137,7 @@ class Context:
     def inspect(self, guards: Guards | None) -> None:
         """Restores shared arrays that a format has overwritten. Raises Wrong where there are any."""
         self.device.synchronize()
-        beside = [name for held in (self.guards, guards) if held for name in held.trespassed()]
+        beside = [name for held in (self.guards, guards) if held for name in held.overwritten()]
         altered = self.shared.altered()
         if altered:
             self.shared = self.read_again()

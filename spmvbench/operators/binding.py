@@ -14,7 +14,7 @@ from spmvbench.devices.cuda import Cuda, CudaProgram
 from spmvbench.errors import UsageError
 from spmvbench.formats import Call, Format, Launch, Loop
 from spmvbench.formats.arrays import Array, inverse
-from spmvbench.formats.base import cbool, ctype, per_thread
+from spmvbench.formats.base import cbool, ctype, flat, per_thread
 from spmvbench.formats.vectors import orders
 
 PAIRS = 16  # bound pairs of x and y that an operator keeps
@@ -206,7 +206,7 @@ def _has_workspace(steps: Sequence[Launch | Call | Loop], known: Sequence[Array]
     for step in steps:
         if isinstance(step, Call):
             return True
-        for arg in step.args:
+        for arg in flat(step.args):
             if hasattr(arg, "data") and hasattr(arg.data, "ptr") and arg.nbytes:
                 end = arg.data.ptr + arg.nbytes
                 if not any(first <= arg.data.ptr and end <= last for first, last in spans):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ from spmvbench.rows import store
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of a report. figure: matplotlib's, to be changed as one likes. data: the numbers in it.
+    """A figure of a report. figure: matplotlib's figure, which may be changed. data: its data.
 
-    A notebook shows it where it is the last of a cell.
+    A notebook shows it as the result of a cell.
     """
 
     figure: Figure
@@ -30,7 +30,7 @@ class Plot:
             return style.rendered(self.figure, "svg").decode()
 
     def save(self, path: Path | str) -> Path:
-        """Write it as svg, png or pdf, as the name ends. Raises ValueError for others."""
+        """Write it as svg, png or pdf, by the suffix of the path. Raises ValueError for other suffixes."""
         path = Path(path)
         kind = path.suffix.removeprefix(".")
         if kind not in ("svg", "png", "pdf"):
@@ -49,12 +49,12 @@ def plot(
     emulated: bool = False,
     published: Sequence[str] = (),
 ) -> Plot:
-    """One figure of a report, by its name: profile, ratios, gflops, roofline and so on, as `spmvbench report` lists.
+    """One figure of a report, by name: profile, ratios, gflops, roofline or another name of `spmvbench report`.
 
     rows: those of `spmvbench.run` or `load_run`, all or some; or a run's name or folder. baseline: what speed-ups
     compare with. highlight: labels of formats. emulated: show times of the emulated device, marked as such. published:
-    papers' figures to set beside them, such as ``"survey-k40m"``. Raises UsageError for names that are not known and
-    where there is nothing to draw.
+    published results to compare with, such as ``"survey-k40m"``. Raises UsageError for unknown names and if there
+    is nothing to draw.
     """
     table, about = _held(rows)
     return Plot(*page.picture(table, name=name, **about | _options(baseline, highlight, emulated, published)))
@@ -79,14 +79,14 @@ def report(
     table, about = _held(rows)
     if out is None:
         if "folder" not in table.attrs:
-            raise ValueError("say where to write: these rows do not know their run's folder")
+            raise ValueError("give out, a folder: these rows do not have their run's folder")
         out = inside(Path(table.attrs["folder"]), "report")
     options = _options(baseline, highlight, emulated, published)
     return page.write(table, out=Path(out), names=figures, images=images, **about | options).page
 
 
 def _held(rows: pd.DataFrame | Path | str) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The rows, and what their run tells of the environment and its matrices."""
+    """The rows, the metadata of their run and the descriptions of its matrices."""
     if not isinstance(rows, pd.DataFrame):
         rows = store.load_run(rows)
     folder = rows.attrs.get("folder")
@@ -96,7 +96,7 @@ def _held(rows: pd.DataFrame | Path | str) -> tuple[pd.DataFrame, dict[str, Any]
 
 def _options(
     baseline: str | None, highlight: Sequence[str] | None, emulated: bool, names: Sequence[str]
-) -> Mapping[str, Any]:
+) -> dict[str, Any]:
     given = [names] if isinstance(names, str) else names
     found = [published.get(name) for name in given]
     return {"baseline": baseline, "highlight": highlight, "with_emulated": emulated, "published": found}

@@ -1,8 +1,8 @@
-"""What the page's script draws from: the run's cases in columns, and for each figure what kind of chart it is.
+"""Data of the page's script: the run's cases in columns, and the chart of each figure.
 
-A figure's module has a function `chart(table, environment, options)` where the page draws it, so that it can be
-steered: formats and matrices chosen, values shown. It returns one of the kinds of this module: `points`, `curves`,
-`spans`, `shares` or `cells`; templates/charts.js draws them. They show the page's cases, or a table of their own.
+If a figure is interactive on the page, its module has a function `chart(table, environment, options)`. It returns one
+of the kinds of chart in this module: `points`, `curves`, `spans`, `shares` or `cells`. templates/charts.js draws them
+from the page's cases or from a table of the chart.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from matplotlib.colors import to_hex, to_rgb
 from spmvbench.analysis.breakeven import setups
 from spmvbench.analysis.cases import counted, of_one_operation
 from spmvbench.analysis.programs import same_as
-from spmvbench.analysis.ranking import REACH, TIE
+from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
 from spmvbench.reports import style
 from spmvbench.rows.schema import STATUSES, rate_unit
 
-# What a case has: its fields in charts.js, beside those of its matrix (nnz, mean, cv) and what is worked out there:
-# ratio (time over the best time of what is shown) and speedup (over the baseline, which can be chosen).
+# Fields of a case in charts.js, by column of its row. The script adds those of the matrix (nnz, mean, cv), ratio (time
+# over the best time of the formats shown) and speedup (over the selected baseline).
 _FIELDS = {
     "gflops": "gflops",
     "time": "t_median",
@@ -34,7 +34,7 @@ _FIELDS = {
 MATRIX = {"scale": "matrix", "label": "matrices, most nonzeros last"}
 
 
-def axis(field: str, label: str, scale: str = "log", ticks: str = "plain") -> dict[str, str]:
+def axis(field: str, label: str, scale: str = "log", ticks: str = "plain") -> dict[str, Any]:
     """An axis. scale: log, linear, symlog (from 0 on) or matrix. ticks: plain, count, time, byte or share."""
     return {"field": field, "label": label, "scale": scale, "ticks": ticks}
 
@@ -45,27 +45,30 @@ INTENSITY = axis("intensity", "arithmetic intensity, flop/byte")
 
 
 def points(
-    x: Mapping[str, str], y: Mapping[str, str], table: pd.DataFrame | None = None, **more: Any
+    x: Mapping[str, Any], y: Mapping[str, Any], table: pd.DataFrame | None = None, **more: Any
 ) -> dict[str, Any]:
-    """A point a case. more: one (a line at y = 1), trend, rises (a line y = x, and half of it), roof, winners (only the
-    fastest of each matrix), few (below so many matrices, these by name), ups (axes y of panels that have their own).
+    """One point per case.
+
+    more: one (a line at y = 1), trend (lines of medians), rises (lines y = x and y = x / 2), roof (rooflines by panel),
+    winners (only the fastest of each matrix), few (below so many matrices, one line per matrix), ups (axes y by panel).
     """
     return {"kind": "points", "x": x, "y": y, "table": table, **more}
 
 
 def rates(table: pd.DataFrame) -> dict[str, Any]:
-    """The column gflops of a table, matrix by matrix, a panel a setting."""
+    """The column gflops of a table, matrix by matrix, one panel per setting."""
     return points(MATRIX, GFLOPS, panels(table, "setting")[["panel", "label", "matrix", "gflops"]])
 
 
-def curves(x: Mapping[str, str], y: Mapping[str, str], table: pd.DataFrame | None = None) -> dict[str, Any]:
-    """Steps, a format each: performance profiles, of the cases worked out in the page."""
+def curves(x: Mapping[str, Any], y: Mapping[str, Any], table: pd.DataFrame | None = None) -> dict[str, Any]:
+    """Step functions, one per format; without a table, performance profiles of the page's cases."""
     return {"kind": "curves", "x": x, "y": y, "table": table}
 
 
-def spans(x: Mapping[str, str], table: pd.DataFrame | None = None, **more: Any) -> dict[str, Any]:
-    """How a value spreads over matrices, a row a format. more: mean (the geometric one, with coverage), low and high
-    (bounds of what is shown, of which the upper stands for never).
+def spans(x: Mapping[str, Any], table: pd.DataFrame | None = None, **more: Any) -> dict[str, Any]:
+    """Distribution of a value over matrices, one row per format.
+
+    more: of (the field), mean (geometric mean with coverage), low and high (ends of the axis; high means never).
     """
     return {"kind": "spans", "x": x, "table": table, **more}
 
@@ -73,10 +76,10 @@ def spans(x: Mapping[str, str], table: pd.DataFrame | None = None, **more: Any) 
 def shares(
     table: pd.DataFrame | None, parts: Mapping[str, str], *, lacking: bool = False, note: str = ""
 ) -> dict[str, Any]:
-    """Parts of a whole, a row a format: columns panel, label, part, value, count; without a table, what became of the
-    page's cases, a panel a type. parts: colours by part, in order.
+    """Parts of a whole, one row per format; columns of the table: panel, label, part, value, count.
 
-    lacking: only formats that have any of the parts have a row, those with most first.
+    Without a table: the statuses of the page's cases, one panel per type. parts: colours by part, in order. lacking:
+    show only formats that have any of the parts, those with most first.
     """
     return {"kind": "shares", "table": table, "parts": dict(parts), "lacking": lacking, "note": note}
 
@@ -94,9 +97,9 @@ def panels(table: pd.DataFrame, panel: pd.Series | str) -> pd.DataFrame:
 def page_data(
     rows: pd.DataFrame, times: pd.DataFrame, options: Any, charts: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Everything that the page's script takes, as compact JSON columns.
+    """All data of the page's script, as compact JSON columns.
 
-    rows: all that are shown; times: those whose times are shown. options: as `figures.Options`. charts: by figure.
+    rows: all rows of the page; times: those whose times are shown. options: a `figures.Options`. charts: by figure.
     """
     readable = rows[rows["matrix_sha256"] != ""]
     about = readable.drop_duplicates("matrix").sort_values("matrix")
@@ -113,7 +116,7 @@ def page_data(
     }
     return {
         "tie": TIE,
-        "reach": REACH,
+        "slowdownCap": SLOWDOWN_CAP,
         "statuses": list(STATUSES),
         "baseline": place["label"].get(options.baseline),
         "highlight": [place["label"][label] for label in options.marks if label in place["label"]],
@@ -124,7 +127,7 @@ def page_data(
         "formats": {
             "name": labels,
             "family": list(of_label["family"]),
-            "own": [int(bool(own)) for own in of_label["project_kernel"]],
+            "projectKernel": [int(bool(project)) for project in of_label["project_kernel"]],
             "ranked": [int(label in ranked) for label in labels],
             "color": [marks[label].color for label in labels],
             "marker": [marks[label].marker for label in labels],
@@ -150,16 +153,16 @@ def _cases(
 ) -> dict[str, list[Any]]:
     """The cases, a column each; what is not known, or not shown, or of an experiment, is null.
 
-    same: the format that stands for the case's program (`programs.same_as`), where there is another.
+    same: the format that represents the case's program (`programs.same_as`), if it is another one.
     """
     keys = ["setting", "matrix", "label"]
     costs = setups(readable).pivot_table(index=keys, columns="path", values="setup", observed=True)
     table = readable.join(costs.reindex(columns=["host", "device"]).add_prefix("setup_"), on=keys)
     timed = {column: table[column].where(table.index.isin(times.index)) for column in ("gflops", "t_median")}
     table = table.assign(**timed)
-    right = (table["status"] == "ok") & table["label"].isin(counted(readable)["label"])
+    ok = (table["status"] == "ok") & table["label"].isin(counted(readable)["label"])
     known = list(STATUSES)
-    same = same_as(table[right]).reindex(table.index, fill_value="")
+    same = same_as(table[ok]).reindex(table.index, fill_value="")
     fields = {**_FIELDS, "host": "setup_host", "device": "setup_device"}
     return {
         "setting": [settings.index(str(setting)) for setting in table["setting"]],
@@ -167,12 +170,12 @@ def _cases(
         "matrix": [place["matrix"][matrix] for matrix in table["matrix"]],
         "status": [known.index(status) for status in table["status"]],
         **({"same": [place["label"].get(label) for label in same]} if same.any() else {}),
-        **{field: _numbers(table[column].where(right), 6) for field, column in fields.items()},
+        **{field: _numbers(table[column].where(ok), 6) for field, column in fields.items()},
     }
 
 
 def _encoded(chart: Mapping[str, Any], place: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
-    """A chart with its table in columns: formats and matrices by their places, other words by theirs in a list."""
+    """A chart with its table in columns: formats and matrices by index, other words by their index in a list."""
     found = {key: value for key, value in chart.items() if key != "table" and value is not None}
     table = chart.get("table")
     if table is None:
@@ -192,7 +195,7 @@ def _encoded(chart: Mapping[str, Any], place: Mapping[str, Mapping[str, int]]) -
 
 
 def _numbers(values: pd.Series, digits: int = 4) -> list[float | int | str | None]:
-    """So many significant digits: JSON that stays small; null for what is not there, a word for what is endless."""
+    """Values rounded to significant digits, for small JSON: null for NaN, ``never`` for infinity."""
     return [_short(value, digits) for value in values.tolist()]
 
 
@@ -205,7 +208,12 @@ def _short(value: Any, digits: int) -> float | int | str | None:
 
 
 def part_colors(parts: Sequence[str]) -> dict[str, str]:
-    """A colour for each part of a whole: those of formats, then these in lighter shades."""
+    """A colour for each part: those of formats, then the same in lighter shades."""
     full = [mark.color for mark in style.marks([str(i) for i in range(len(parts))]).values()]
-    light = [to_hex([(1 + channel) / 2 for channel in to_rgb(color)]) for color in full]
+    light = [_lighter(color) for color in full]
     return dict(zip(parts, itertools.cycle([*full, *light]), strict=False))
+
+
+def _lighter(color: str) -> str:
+    red, green, blue = to_rgb(color)
+    return str(to_hex(((1 + red) / 2, (1 + green) / 2, (1 + blue) / 2)))

@@ -1,4 +1,4 @@
-"""What a run holds in the words of other programs: CSV, JSON, Markdown, LaTeX, and the JSON of Ginkgo's benchmarks."""
+"""Export of a run as CSV, JSON, Markdown, LaTeX, or the JSON of Ginkgo's benchmarks."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 import pandas as pd
 
 from spmvbench.analysis import programs
-from spmvbench.analysis.cases import counted, emulated, prepared, right
-from spmvbench.analysis.ranking import TIE, in_order
+from spmvbench.analysis.cases import counted, emulated, latest_cases, verified
+from spmvbench.analysis.ranking import TIE, by_mean_slowdown
 from spmvbench.analysis.reasons import first_line
 from spmvbench.reports import tables
 from spmvbench.reports.tables import Column, Table
 from spmvbench.rows.schema import rate_unit
 
 TABLES = {
-    "cases": "a row a case; csv and json have every column of rows.parquet",
-    "formats": "a row a format, as a run ends with it: behind best, wins, GFLOPS, coverage",
-    "matrices": "a row a matrix and a column a format: GFLOPS, or bytes a nonzero where nothing was timed on a GPU",
-    "programs": "a row a format that is the same program as another on some matrix",
-    "reasons": "why cases are not ok: a row a format and reason",
+    "cases": "one row per case; csv and json have every column of rows.parquet",
+    "formats": "one row per format, as at the end of a run: mean slowdown, wins, GFLOPS, coverage",
+    "matrices": "one row per matrix and one column per format: GFLOPS, or bytes per nonzero without times of a GPU",
+    "programs": "one row per format that is the same program as another on some matrix",
+    "reasons": "failed and skipped cases: one row per format and reason",
 }
 FORMATS = ("csv", "json", "markdown", "latex", "ginkgo")
 
@@ -42,9 +42,9 @@ _CASES = [
 def text(rows: pd.DataFrame, to: str, table: str = "", samples: bool = False) -> str:
     """The rows of a run as one of FORMATS, ending in a newline.
 
-    rows: as `store.load`. table: one of TABLES; without, cases as csv and json, formats as markdown and latex; ginkgo
-    has a layout of its own. samples: csv and json of cases hold the samples too. Raises ValueError for what is not
-    known, and for ginkgo where nothing was measured on a GPU.
+    rows: as `store.load`. table: one of TABLES; by default cases for csv and json, formats for markdown and latex;
+    ignored for ginkgo. samples: whether csv and json of cases include the samples. Raises KeyError for unknown names,
+    ValueError for ginkgo if nothing was measured on a GPU.
     """
     if to == "ginkgo":
         return _json(ginkgo(rows))
@@ -75,14 +75,14 @@ def _json(value: Any) -> str:
 
 
 def _timed(rows: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
-    """The rows of a GPU and True; where none is right, all and False: times of the emulated device say nothing."""
-    rows = prepared(rows)
+    """The rows of GPUs and True; if none is verified, all rows and False, as emulated times say nothing."""
+    rows = latest_cases(rows)
     measured = rows[~emulated(rows)]
-    return (measured, True) if len(right(measured)) else (rows, False)
+    return (measured, True) if len(verified(measured)) else (rows, False)
 
 
 def _cases(rows: pd.DataFrame) -> list[Table]:
-    rows = prepared(rows)
+    rows = latest_cases(rows)
     return [tables.table("Cases", rows.assign(reason=rows["reason"].map(first_line)), _CASES)]
 
 
@@ -93,8 +93,8 @@ def _formats(rows: pd.DataFrame) -> list[Table]:
 
 def _matrices(rows: pd.DataFrame) -> list[Table]:
     rows, speed = _timed(rows)
-    read = programs.named_once(counted(rows[rows["matrix_sha256"] != ""]))
-    labels = in_order(read) if speed else []
+    read = programs.without_aliases(counted(rows[rows["matrix_sha256"] != ""]))
+    labels = by_mean_slowdown(read) if speed else []
     labels += sorted(set(read["label"]) - set(labels))
     value, best = ("gflops", "max") if speed else ("bytes_per_nnz", "min")
     read = read.assign(same_as=programs.same_as(read) if speed else "")
@@ -113,7 +113,7 @@ def _matrices(rows: pd.DataFrame) -> list[Table]:
 
 
 def _programs(rows: pd.DataFrame) -> list[Table]:
-    rows = prepared(rows)
+    rows = latest_cases(rows)
     return [tables.shared_programs(programs.shared(rows)), tables.programs_on_a_matrix(programs.counts(rows))]
 
 
@@ -122,12 +122,12 @@ _TABLES: Mapping[str, Callable[[pd.DataFrame], list[Table]]] = {
     "formats": _formats,
     "matrices": _matrices,
     "programs": _programs,
-    "reasons": lambda rows: [tables.reasons(prepared(rows))],
+    "reasons": lambda rows: [tables.reasons(latest_cases(rows))],
 }
 
 
 def _records(found: Sequence[Table]) -> list[dict[str, Any]]:
-    """A record a row, with the caption of its table; numbers are numbers, and null where there is none."""
+    """One record per row, with the caption of its table. Cells with numbers are numbers or null."""
     records = []
     for table in found:
         names = [column.heading for column in table.columns]
@@ -146,7 +146,7 @@ def _csv(found: Sequence[Table]) -> str:
 
 
 def _markdown(found: Sequence[Table]) -> str:
-    """Tables as GitHub and most others read them; the best of a row is bold, numbers stand to the right."""
+    """Tables in GitHub's Markdown: the best of a row in bold, numbers aligned to the right."""
 
     def line(cells: Sequence[str]) -> str:
         return f"| {' | '.join(cells)} |"
@@ -173,7 +173,7 @@ _MARKUP = re.compile(
 
 
 def _plain_markdown(words: str) -> str:
-    """Words in one line that Markdown shows as they are."""
+    """Words in one line, with Markdown's markup escaped."""
     return _MARKUP.sub(lambda sign: f"\\{sign[0]}", words.replace("\n", " "))
 
 
@@ -185,7 +185,7 @@ _LATEX = {
 
 
 def _latex(found: Sequence[Table]) -> str:
-    """Tables of the package booktabs; the best of a row is bold."""
+    """Tables with the package booktabs; the best of a row in bold."""
 
     def safe(words: str) -> str:
         escaped = "".join(_LATEX.get(letter, letter) for letter in words)
@@ -216,20 +216,20 @@ _WRITERS: Mapping[str, Callable[[list[Table]], str]] = {
 
 
 def ginkgo(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """A record a matrix and setting, as Ginkgo's spmv benchmark writes them and its performance explorer reads them.
+    """One record per matrix and setting, as Ginkgo's spmv benchmark writes and its performance explorer reads them.
 
-    filename, problem (group, name, kind, size), rows, cols, nonzeros; under spmv by format time (seconds, as Ginkgo's
-    since its pull request 669 and PETSc's bench_spmv; data of before are in nanoseconds), repetitions, storage (bytes)
-    and completed, else error and error_type; optimal.spmv; and dataset, by which the explorer's aggregates tell systems
-    apart: a run of several settings (f64 hot) gives as many systems. max_relative_norm2 is left out: this bench holds
-    every row to a bound of its own. Experiments, and other names of a format that is there, are left out.
+    filename, problem (group, name, kind, size), rows, cols, nonzeros; under spmv, by format: time (seconds, as Ginkgo
+    since its pull request 669 and PETSc's bench_spmv; older data are in nanoseconds), repetitions, storage (bytes) and
+    completed, else error and error_type; optimal.spmv; dataset, by which the explorer distinguishes systems: each
+    setting (f64 hot) of the run is a system. There is no max_relative_norm2, because errors are compared with a bound
+    for each row. Experiments and further names of a format are left out.
 
-    Raises ValueError where no SpMV was run on a GPU.
+    Raises ValueError if no SpMV was run on a GPU.
     """
-    rows = counted(prepared(rows))
+    rows = counted(latest_cases(rows))
     rows = rows[~emulated(rows) & (rows["op"] == "spmv")]
     if rows.empty:
-        raise ValueError("Ginkgo's files hold times, and no SpMV of these rows was timed on a GPU")
+        raise ValueError("Ginkgo's files contain times, and no SpMV of these rows was timed on a GPU")
     several = rows["setting"].nunique() > 1
     found = []
     for (setting, _), part in rows.groupby(["setting", "matrix"], observed=True):

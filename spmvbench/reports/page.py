@@ -1,4 +1,4 @@
-"""A report: figures with their data, and one HTML page that holds them all."""
+"""A report: figures, their data as CSV, and one HTML page with all of them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.cases import counted, emulated, prepared, right
+from spmvbench.analysis.cases import counted, emulated, latest_cases, verified
 from spmvbench.analysis.programs import counts
-from spmvbench.analysis.ranking import default_baseline, in_order
+from spmvbench.analysis.ranking import by_mean_slowdown, default_baseline
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.paths import inside, written_whole
 from spmvbench.reports import charts, figures, style, tables
@@ -34,27 +34,29 @@ PAGE, FIGURES = "index.html", "figures"
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure on the page. files: what was written, the CSV last. chart: what the page draws it from, as module charts
-    has it; else image is a data URI, or tables do without. said: the caption, parted where the baseline stands. unreal:
-    its times are those of the emulated device.
+    """A figure on the page.
+
+    files: the files written, the CSV last. chart: what the page's script draws it from (module charts), else None.
+    image: a data URI if there is no chart and the figure is not tables alone. caption_parts: the caption, split at the
+    name of the baseline. emulated: whether its times are those of the emulated device.
     """
 
     name: str
     title: str
     caption: str
-    said: list[str]
+    caption_parts: list[str]
     papers: str
     alt: str
     chart: dict[str, Any] | None
     image: str
     tables: list[tables.Table]
     files: list[Path]
-    unreal: bool
+    emulated: bool
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a report holds. page: the HTML file. left_out: names of figures by the reason."""
+    """The files of a report. page: the HTML file. left_out: names of figures that were not drawn, by reason."""
 
     page: Path
     drawn: list[Drawn]
@@ -63,7 +65,7 @@ class Report:
 
 @dataclass(frozen=True)
 class _Draft:
-    """What every figure of a report is drawn from, and to where."""
+    """Input and output folder of the figures of a report."""
 
     rows: pd.DataFrame
     times: pd.DataFrame
@@ -93,18 +95,17 @@ def write(
     jobs: int = 1,
     watch: Callable[[int, int], None] = lambda done, of: None,
 ) -> Report:
-    """Write the page, and beside it the figures as `images` (svg, png, pdf) and their data as CSV.
+    """Write the page, the figures as `images` (svg, png, pdf) and their data as CSV.
 
-    The page holds all that it shows. What can be steered there is drawn by its script, what cannot is an image.
+    The page is self-contained. Interactive figures are drawn by its script, the others are images in it.
 
     rows: of one or several runs. environment: as `store.environment`; every key may be missing. names: figures to draw,
-    all without. baseline: a label, plain CSR without. with_emulated: where there are rows of the emulated device, show
-    their times, and only those, marked as such. matrices: the runs' descriptions of their matrices, as
-    `store.matrices`. published: papers' figures to set beside the run's. highlight: labels, the first of the standings
-    without. alone: write the page and nothing beside it. shared: where from the page its style and script lie, as
-    `write_shared` has put them; it holds them itself without. home: a page over several reports to link to. jobs:
-    processes that draw; a figure may take seconds where there are many formats. watch: told after each figure how many
-    of how many are done.
+    None for all. baseline: a label, None for the default. with_emulated: if there are rows of the emulated device, show
+    only their times, marked as such. matrices: descriptions of the runs' matrices, as `store.matrices`. published:
+    published results to compare with. highlight: labels, None for those with the lowest mean slowdown. alone: write
+    only the page. shared: relative path from the page to the files of `write_shared`; empty embeds them. home: link to
+    the index of several reports. jobs: number of processes that draw. watch: called after each figure with the number
+    of figures done and in all.
 
     Raises UsageError for an unknown figure, baseline or format to highlight.
     """
@@ -124,7 +125,7 @@ def write(
 
     page = out / PAGE
     text = _render(draft, drawn, left_out, out, shared, home)
-    # A command may name files whose names are not UTF-8.
+    # The command in the metadata may contain file names that are not UTF-8.
     return Report(_written(page, text.encode(errors="backslashreplace")), drawn, left_out)
 
 
@@ -139,10 +140,10 @@ def picture(
     published: Sequence[Published] = (),
     highlight: Sequence[str] | None = None,
 ) -> tuple[Figure, pd.DataFrame]:
-    """One figure of a report, and the numbers in it; arguments as of `write`.
+    """One figure of a report and its data; arguments as for `write`.
 
-    Raises UsageError for what `write` does, for a family's name, where there are only tables, and where nothing can be
-    drawn.
+    Raises UsageError as `write`, for the name of a family, if the figure has only tables, and if there is nothing to
+    draw.
     """
     figure, *more = figures.choose([name])
     if more or not hasattr(figure, "draw"):
@@ -170,10 +171,10 @@ def _drafted(
     published: Sequence[Published],
     highlight: Sequence[str] | None,
 ) -> _Draft:
-    """What the figures of these rows are drawn from; arguments as of `write`."""
-    rows = prepared(rows)
+    """The input of the figures; arguments as for `write`."""
+    rows = latest_cases(rows)
     with_emulated = with_emulated and bool(emulated(rows).any())
-    # A matrix without entries is held or not, but has no rate: none has a place on a logarithmic axis.
+    # A matrix without entries has no rate, so it has no place on a logarithmic axis.
     times = rows[(emulated(rows) == with_emulated) & ((rows["nnz"] > 0) | (rows["status"] != "ok"))]
     times = times.assign(setting=times["setting"].cat.remove_unused_categories())
     options = replace(_options(rows, times, baseline, highlight), matrices=matrices, published=published)
@@ -181,7 +182,7 @@ def _drafted(
 
 
 def fingerprint(rows: pd.DataFrame) -> str:
-    """A hash of what was measured: it stands in the page's head, so that one can tell whether rows came after it."""
+    """A hash of the rows, stored in the page's head: it tells whether the run has newer rows than its page."""
     table = rows[["case_id", "started_at", "status"]].sort_values(["case_id", "started_at"])
     return hashlib.sha256(table.to_csv(index=False).encode()).hexdigest()[:16]
 
@@ -189,9 +190,9 @@ def fingerprint(rows: pd.DataFrame) -> str:
 def _options(
     rows: pd.DataFrame, times: pd.DataFrame, baseline: str | None, highlight: Sequence[str] | None
 ) -> figures.Options:
-    """The baseline, and the formats to highlight, by their standings; without times, by coverage.
+    """The baseline and the formats to highlight, ordered by mean slowdown, or by coverage if there are no times.
 
-    What is not counted (experiments, other names) is neither.
+    Experiments and further names of a format are neither.
     """
     rows, times = counted(rows), counted(times)
     known = sorted(set(rows["label"]))
@@ -200,43 +201,46 @@ def _options(
             hint = did_you_mean(label, known) or f"; it holds {', '.join(known)}"
             raise UsageError(f"the run holds no format {label!r} to {purpose}{hint}")
     baseline = baseline or default_baseline(times) or default_baseline(rows)
-    order = in_order(times)
+    order = by_mean_slowdown(times)
     if not order:
         held = rows[rows["status"] == "ok"]["label"].value_counts()
         order = sorted(known, key=lambda label: (-held.get(label, 0), label))
     shown = style.marks(order if highlight is None else [], baseline)
     shown = style.marks_of_all(highlight or [], shown, [highlight or []])
-    return figures.Options(baseline, shown, every=style.marks_of_all([*order, *known], shown, figures.together()))
+    return figures.Options(
+        baseline, shown, every=style.marks_of_all([*order, *known], shown, figures.formats_compared())
+    )
 
 
 def _every(draft: _Draft, names: Sequence[str], jobs: int) -> Iterator[Drawn | tuple[str, str]]:
-    """The figures of these names in order, each drawn, or its name and the reason why it is left out."""
+    """The figures of these names in order: each drawn, or its name and the reason why it was left out."""
     if jobs == 1 or len(names) < 2:
         for name in names:
             yield _attempt(draft, name)
         return
-    # Started anew, not forked: libraries that have threads running do not survive a fork.
+    # Spawned, not forked: libraries with running threads do not survive a fork.
     workers, context = min(jobs, len(names)), multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, initializer=_take, initargs=(draft,)) as pool:
-        yield from pool.map(_attempt_here, names)
+    with ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(draft,)) as pool:
+        yield from pool.map(_attempt_in_worker, names)
 
 
-_taken: list[_Draft] = []  # in a process that draws: its only one
+_worker_draft: list[_Draft] = []  # in a drawing process: its only draft
 
 
-def _take(draft: _Draft) -> None:
+def _start_worker(draft: _Draft) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _taken.append(draft)
+    _worker_draft.append(draft)
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed sends nothing any more: who waits for its next figure would wait for ever."""
-    multiprocessing.parent_process().join()
+    """Ends this process when its parent ends: a worker of a killed parent would wait for its next figure forever."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
     os._exit(1)
 
 
-def _attempt_here(name: str) -> Drawn | tuple[str, str]:
-    return _attempt(_taken[0], name)
+def _attempt_in_worker(name: str) -> Drawn | tuple[str, str]:
+    return _attempt(_worker_draft[0], name)
 
 
 def _attempt(draft: _Draft, name: str) -> Drawn | tuple[str, str]:
@@ -248,27 +252,27 @@ def _attempt(draft: _Draft, name: str) -> Drawn | tuple[str, str]:
 
 
 def _table(figure: ModuleType, draft: _Draft) -> pd.DataFrame:
-    """What a figure shows. Raises LeftOut."""
-    if figure.performance and right(draft.times).empty:
-        if len(right(draft.rows)) and not draft.with_emulated:
-            raise figures.LeftOut("the only right rows are of the emulated device, whose times --emulated shows")
-        raise figures.LeftOut("no row is right")
+    """The data of a figure. Raises LeftOut."""
+    if figure.performance and verified(draft.times).empty:
+        if len(verified(draft.rows)) and not draft.with_emulated:
+            raise figures.LeftOut("the only verified rows are of the emulated device, whose times --emulated shows")
+        raise figures.LeftOut("no row is verified")
     return figures.table_of(figure, draft.times if figure.performance else draft.rows, draft.options)
 
 
 def _drawing(figure: ModuleType, table: pd.DataFrame, draft: _Draft) -> Figure:
-    """The picture, with a word across it where its times are none of a GPU."""
-    drawing = figure.draw(table, draft.environment, draft.options)
+    """The drawing, marked EMULATED if its times are those of the emulated device."""
+    drawing: Figure = figure.draw(table, draft.environment, draft.options)
     if figure.performance and draft.with_emulated:
         style.emulated_across(drawing)
     return drawing
 
 
 def _draw(figure: ModuleType, draft: _Draft) -> Drawn:
-    """Draw one figure, or make its tables, and write its files. Raises LeftOut."""
+    """Draw one figure or make its tables, and write its files. Raises LeftOut."""
     options, folder = draft.options, draft.folder
     table = _table(figure, draft)
-    unreal = figure.performance and draft.with_emulated
+    with_emulated = figure.performance and draft.with_emulated
     chart = figure.chart(table, draft.environment, options) if hasattr(figure, "chart") else None
     kinds = dict.fromkeys([*draft.images, *(["svg"] if chart is None else [])])
     image, paths = "", []
@@ -281,15 +285,17 @@ def _draw(figure: ModuleType, draft: _Draft) -> Drawn:
             line = pictures["svg"].replace(b"\n", b" ")
             image = f"data:image/svg+xml,{quote(line, safe=' =/:,;.()-+!?@')}"
     shown = figure.show(table, draft.environment, options) if hasattr(figure, "show") else []
-    if unreal:
+    if with_emulated:
         shown = [replace(part, caption=f"EMULATED: {part.caption}") for part in shown]
     if draft.numbers:
         numbers = tables.csv(table, "%.6g")
         paths.append(_written(folder / f"{figure.name}.csv", numbers.encode()))
-    said = figure.caption.split("{baseline}")
-    caption = str(options.baseline).join(said)
-    alt = f"{figure.title}. {caption}" + (f" The numbers are in {figure.name}.csv." if draft.numbers else "")
-    return Drawn(figure.name, figure.title, caption, said, figure.papers, alt, chart, image, shown, paths, unreal)
+    parts = figure.caption.split("{baseline}")
+    caption = str(options.baseline).join(parts)
+    alt = f"{figure.title}. {caption}" + (f" Data: {figure.name}.csv." if draft.numbers else "")
+    return Drawn(
+        figure.name, figure.title, caption, parts, figure.papers, alt, chart, image, shown, paths, with_emulated
+    )  # fmt: skip
 
 
 def _written(path: Path, content: bytes) -> Path:
@@ -299,7 +305,7 @@ def _written(path: Path, content: bytes) -> Path:
 
 
 def sources() -> dict[str, str]:
-    """What every page needs: the library that draws, the page's script and its style, by the names of their files."""
+    """What every page needs, by file name: the drawing library, the page's script and its style."""
     package = resources.files("spmvbench.reports")
     texts = {name: (package / folder / name).read_text(encoding="utf-8") for folder, name in _SOURCES}
     return {
@@ -314,7 +320,7 @@ _SOURCES += [("templates", name) for name in ("state.js", "charts.js", "page.js"
 
 
 def write_shared(folder: Path) -> None:
-    """Write what several pages share to a folder; each is written with `shared`, the way there."""
+    """Write the files that several pages share to a folder; see `shared` of `write`."""
     inside(folder.parent, folder.name).mkdir(parents=True, exist_ok=True)
     for name, text in sources().items():
         _written(folder / name, text.encode())
@@ -323,7 +329,7 @@ def write_shared(folder: Path) -> None:
 
 
 def templates() -> jinja2.Environment:
-    """The pages' templates."""
+    """The templates of pages."""
     loader = jinja2.PackageLoader("spmvbench.reports", "templates")
     return jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
@@ -335,7 +341,7 @@ def _render(
 ) -> str:
     """The page's text."""
     rows, times, environment, options = draft.rows, draft.times, draft.environment, draft.options
-    speed = len(right(times)) > 0
+    speed = len(verified(times)) > 0
     measured = rows[rows["matrix_sha256"] != ""]
     charts_of = {figure.name: figure.chart for figure in drawn if figure.chart}
     return (
@@ -355,7 +361,7 @@ def _render(
             fingerprint=fingerprint(rows),
             settings=[str(setting) for setting in rows["setting"].cat.categories],
             statuses=tables.statuses(rows),
-            near_floor=int((right(times)["near_launch_overhead"]).sum()),
+            near_launch_overhead=int((verified(times)["near_launch_overhead"]).sum()),
             baseline=options.baseline,
             emulated=draft.with_emulated,
             hidden=bool(emulated(rows).any()) and not draft.with_emulated,

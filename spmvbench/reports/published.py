@@ -1,4 +1,4 @@
-"""Figures that papers printed, to stand beside a run's: configs/published/PAPER/, one name a device, PAPER-DEVICE."""
+"""Published results of papers, to compare a run with: configs/published/PAPER, one name per device, PAPER-DEVICE."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 @dataclass(frozen=True)
 class Paper:
-    """What a paper's tables have in common.
+    """Facts that a paper's tables have in common.
 
-    dtype: the type of its values. formats: its names of formats, and the keys here that each stands for, the nearest
-    first. matrices: columns matrix (group/name), rows, nnz, row_len_mean, row_len_max, in the paper's order.
+    dtype: the type of its values. formats: its names of formats, with the keys that correspond to each, the most
+    similar first. matrices: columns matrix (group/name), rows, nnz, row_len_mean, row_len_max, in the paper's order.
     devices: the facts of each, by short name.
     """
 
@@ -34,10 +34,10 @@ class Paper:
 
 @dataclass(frozen=True)
 class Published:
-    """A paper's figures on one device.
+    """A paper's results on one device.
 
-    rows: a row for each matrix and format of the paper, with the columns of its matrices and gflops, bytes_per_nnz,
-    seconds, spmvs (of the conversion) and break_even (against CSR; inf is never); NaN where it printed a dash, or
+    rows: one row for each matrix and format of the paper, with the columns of its matrices and gflops, bytes_per_nnz,
+    seconds, spmvs (of the conversion) and break_even (against CSR; inf is never); NaN if it printed a dash or
     nothing.
     """
 
@@ -48,12 +48,12 @@ class Published:
 
     @property
     def title(self) -> str:
-        """The device, and that its figures were not measured here."""
+        """The name of the device, marked as published."""
         return f"{self.device['device_name']}, published"
 
 
 def names() -> list[str]:
-    """Everything that can be chosen, sorted."""
+    """The names of all published results, sorted."""
     papers = sorted(path.parent.name for path in (paths.configs() / "published").glob("*/about.toml"))
     return [f"{name}-{device}" for name in papers for device in sorted(paper(name).devices)]
 
@@ -66,15 +66,15 @@ def paper(name: str) -> Paper:
         about = tomllib.loads((folder / "about.toml").read_text(encoding="utf-8"))
         return Paper(name=name, matrices=pd.read_csv(folder / "matrices.csv"), **about)
     except (OSError, tomllib.TOMLDecodeError, TypeError) as error:
-        raise SpmvbenchError(f"{folder} holds no published figures: {error}") from None
+        raise SpmvbenchError(f"{folder} has no published results: {error}") from None
 
 
 def get(name: str) -> Published:
-    """A paper's figures on a device, such as survey-k40m. Raises UsageError with the nearest names for another."""
+    """A paper's results on a device, such as survey-k40m. Raises UsageError with similar names for others."""
     known = names()
     if name not in known:
         hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
-        raise UsageError(f"there are no published figures {name!r}{hint}")
+        raise UsageError(f"there are no published results {name!r}{hint}")
     stem, _, device = name.rpartition("-")
     of = paper(stem)
 

@@ -1,4 +1,4 @@
-"""Several reports as one small site: pages that share their library, and an index of them."""
+"""Several reports as one site: pages with a shared library, and their index."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from spmvbench.analysis.cases import emulated, of_one_operation, prepared
-from spmvbench.analysis.ranking import in_order
+from spmvbench.analysis.cases import emulated, latest_cases, of_one_operation
+from spmvbench.analysis.ranking import by_mean_slowdown
 from spmvbench.errors import SpmvbenchError
 from spmvbench.paths import written_whole
 from spmvbench.reports import page
 from spmvbench.rows import store
 
 INDEX, SHARED = "index.html", "shared"
-README = 100_000  # characters of a README that are looked at
-BEST = 5  # formats that the index names of each run
+README = 100_000  # most characters read of a README
+BEST = 5  # formats named for each run
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A run in the index. link: its page, from the index. about: the first paragraph of its README, if it has one.
+    """A run in the index. link: relative path of its page. about: the first paragraph of its README, if it has one.
 
-    best: the formats that stand first over all of its matrices; none where nothing was timed on a GPU.
+    best: the formats with the lowest mean slowdown; empty if nothing was timed on a GPU.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Entry:
 
 
 def shared(site: Path, out: Path) -> tuple[str, str]:
-    """Write what the pages of a site share, and give the ways from a page in `out` to it and to the index."""
+    """Write the shared files of a site; returns the relative paths from a page in `out` to them and to the index."""
     page.write_shared(site / SHARED)
     return f"{_way(site / SHARED, out)}/", _way(site / INDEX, out)
 
 
 def write_index(site: Path) -> Path:
-    """Write the index of every run in a folder that has a page there and can be read, the newest first."""
+    """Write the index of all runs in a folder that have a page and can be read, the newest first."""
     entries = []
     for folder in store.runs(site):
         if (folder / "report" / page.PAGE).is_file():
@@ -65,8 +65,8 @@ def write_index(site: Path) -> Path:
 
 
 def entry(folder: Path, site: Path) -> Entry:
-    """What the index says of a run. Raises SpmvbenchError as `store.load`."""
-    rows = prepared(store.load(folder))
+    """The entry of a run in the index. Raises SpmvbenchError as `store.load`."""
+    rows = latest_cases(store.load(folder))
     read = rows[rows["matrix_sha256"] != ""]
     timed = of_one_operation(rows[~emulated(rows)])
     return Entry(
@@ -80,12 +80,12 @@ def entry(folder: Path, site: Path) -> Entry:
         formats=read["format"].nunique(),
         cases=int(read["cases"].sum()),
         ok=int(read.loc[read["status"] == "ok", "cases"].sum()),
-        best=in_order(timed)[:BEST],
+        best=by_mean_slowdown(timed)[:BEST],
     )
 
 
 def _about(readme: Path) -> str:
-    """The first paragraph that is no heading, list, table or code; empty where there is none."""
+    """The first paragraph that is not a heading, list, table or code; empty if there is none."""
     if not readme.is_file():
         return ""
     with open(readme, encoding="utf-8", errors="replace") as file:
@@ -97,5 +97,5 @@ def _about(readme: Path) -> str:
 
 
 def _way(to: Path, start: Path) -> str:
-    """A relative path as links have it."""
+    """A relative path for links."""
     return Path(os.path.relpath(to, start)).as_posix()

@@ -1,4 +1,4 @@
-"""How figures look: one mark a format over the whole report, panels, legends, and files that repeat byte for byte."""
+"""Style of figures: marks of formats, panels, ticks, legends, reproducible image files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from textwrap import fill
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -19,34 +20,35 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, Formatter, LogLocator, NullFormatter
+from matplotlib.typing import LineStyleType
 
 WIDTH = 11.0  # inches of every figure, so that text has one size on the page
 GREY, INK = "#b4b4b4", "#222222"
 COUNTS = EngFormatter(sep="")  # 10k, 1M, 1G
 _SECONDS = EngFormatter(unit="s")
-# Okabe & Ito 2008 without yellow, which is lost on white, and two dark hues of Tol's that stay apart from them.
+# Okabe & Ito 2008 without yellow, which is hard to see on white, and two dark hues of Tol.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#44AA99")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")  # templates/charts.js draws the same
-_LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 1, 2)))
+_LINES: Sequence[LineStyleType] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 1, 2)))
 _HATCHES = ("", "////", "....", "xxxx")
-COLOR = _COLORS[0]  # of what is drawn alone
-MOST_NAMED = 16  # of what is missing
-NAMES_FIT = 40  # of matrices below an axis
+COLOR = _COLORS[0]  # of figures with one colour
+MOST_NAMED = 16  # missing formats or matrices
+NAMES_FIT = 40  # matrices named below an axis
 RASTER_FROM = 1000  # points beyond which a scatter is an image inside the vector file
 
 
 @dataclass(frozen=True)
 class Mark:
-    """How a format is drawn. filled: a hollow marker is another one than a full one."""
+    """Colour, marker and line of a format. filled: whether the marker is filled or hollow."""
 
     color: str
     marker: str
-    line: object
+    line: LineStyleType
     filled: bool = True
 
     @property
     def face(self) -> str:
-        """What the marker is filled with."""
+        """The face colour of the marker."""
         return self.color if self.filled else "none"
 
 
@@ -54,7 +56,7 @@ OTHERS = Mark(GREY, "o", "-")
 BASELINE = Mark("#000000", "*", "-")
 
 
-# Every pair of colour and marker, full ones first; of the first eight any one of colour, marker and line is enough.
+# All pairs of colour and marker, filled ones first. Any one of colour, marker and line distinguishes the first eight.
 _EVERY = [
     Mark(_COLORS[i], _MARKERS[(i + shift) % len(_MARKERS)], _LINES[(i + shift) % len(_LINES)], filled)
     for filled in (True, False)
@@ -64,37 +66,34 @@ _EVERY = [
 
 
 def marks(labels: Sequence[str], baseline: str | None = None) -> dict[str, Mark]:
-    """Marks for the formats to be highlighted, best first, as many as any one of colour, marker and line tells apart.
-
-    The baseline's is black, and stands first.
-    """
+    """Marks of highlighted formats, best first, at most one per colour; the baseline is first and black."""
     others = [label for label in labels if label != baseline]
     found = dict(zip(others, _EVERY[: len(_COLORS)], strict=False))
     return found if baseline is None else {baseline: BASELINE} | found
 
 
 def marks_of_all(
-    labels: Iterable[str], first: Mapping[str, Mark], together: Sequence[Sequence[str]] = ()
+    labels: Iterable[str], first: Mapping[str, Mark], compared: Sequence[Sequence[str]] = ()
 ) -> dict[str, Mark]:
-    """One mark for every format of a report, over all its figures: colour and marker are its own, as far as these go.
+    """One mark for every format of a report, the same in all figures, with a distinct pair of colour and marker.
 
-    first: marks that are given. together: formats (keys) that some figure compares; these differ by colour too, as far
-    as there are colours. Beyond 192 formats marks repeat.
+    first: given marks. compared: groups of formats (keys) that a figure compares; their colours differ as far as
+    possible. Marks repeat beyond 192 formats.
     """
     found = dict(first)
     taken = set(found.values())
-    order = {key: place for place, key in enumerate(key for keys in together for key in keys)}
+    order = {key: place for place, key in enumerate(key for keys in compared for key in keys)}
     rest = [label for label in dict.fromkeys(labels) if label not in found]
-    for label in sorted(rest, key=lambda label: order.get(_key(label), len(order))):  # stable: else as they came
-        beside = [key for keys in together if _key(label) in keys for key in keys if key != _key(label)]
-        near = [mark.color for other, mark in found.items() for key in beside if key == _key(other)]
+    for label in sorted(rest, key=lambda label: order.get(_key(label), len(order))):  # stable sort
+        related = [key for keys in compared if _key(label) in keys for key in keys if key != _key(label)]
+        near = [mark.color for other, mark in found.items() for key in related if key == _key(other)]
         found[label] = _free(taken, near)
         taken.add(found[label])
     return found
 
 
 def _free(taken: Container[Mark], near: Sequence[str]) -> Mark:
-    """The first mark that is not taken, of a colour that is least often near by."""
+    """The first free mark, of the colour that is least used among related formats."""
     free = [mark for mark in _EVERY if mark not in taken] or _EVERY
     return min(free, key=lambda mark: near.count(mark.color))
 
@@ -104,7 +103,7 @@ def _key(label: str) -> str:
 
 
 def marks_of(labels: Sequence[str], shown: Mapping[str, Mark]) -> dict[str, Mark]:
-    """Marks for these formats: those in `shown`, and free ones for the rest."""
+    """Marks for these formats: those in `shown`, free ones for the rest."""
     found = {label: shown[label] for label in labels if label in shown}
     for label in labels:
         if label not in found:
@@ -112,10 +111,10 @@ def marks_of(labels: Sequence[str], shown: Mapping[str, Mark]) -> dict[str, Mark
     return {label: found[label] for label in labels}
 
 
-def missing(figure: Figure, names: Sequence[str], what: str = "No right row in this run", before: str = "") -> None:
-    """Names, above the panels, of formats or matrices that the run holds no right row of; nothing for none.
+def missing(figure: Figure, names: Sequence[str], what: str = "No verified row in this run", before: str = "") -> None:
+    """Writes above the panels the names of formats or matrices without a verified row, if there are any.
 
-    before: a sentence that stands there too.
+    before: a sentence in front of them.
     """
     text = before
     if names:
@@ -126,7 +125,7 @@ def missing(figure: Figure, names: Sequence[str], what: str = "No right row in t
 
 
 def names_below(axes: Axes, names: Sequence[str]) -> None:
-    """Matrices at 0, 1, ... of the x axis, by name without group; where there is no room, some by their place."""
+    """Ticks of matrices at 0, 1, ...: names without group, or positions if there are too many."""
     axes.grid(axis="x", visible=False)
     axes.set_xticks([])
     if len(names) <= NAMES_FIT:
@@ -138,10 +137,10 @@ def names_below(axes: Axes, names: Sequence[str]) -> None:
 
 
 def theme() -> AbstractContextManager[None]:
-    """The settings under which figures are drawn and saved."""
+    """The settings of matplotlib for drawing and saving figures."""
     return mpl.rc_context(
         {
-            "font.family": "DejaVu Sans",  # travels with matplotlib, so that a figure is the same everywhere
+            "font.family": "DejaVu Sans",  # ships with matplotlib, so figures are the same everywhere
             "font.size": 9,
             "axes.titlesize": 10,
             "axes.titleweight": "bold",
@@ -161,13 +160,13 @@ def theme() -> AbstractContextManager[None]:
             "savefig.dpi": 160,
             "svg.hashsalt": "spmvbench",
             "svg.fonttype": "path",
-            "text.parse_math": False,  # names of matrices and runs are anything, dollar signs included
+            "text.parse_math": False,  # names of matrices and runs may contain dollar signs
         }
     )
 
 
 def rendered(figure: Figure, image: str) -> bytes:
-    """A figure as an image file (svg, png, pdf), without the date and the version that would change it."""
+    """A figure as an image file (svg, png, pdf), reproducible: without date and version."""
     nothing = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None}}
     file = io.BytesIO()
     figure.savefig(file, format=image, metadata=nothing[image])
@@ -175,11 +174,11 @@ def rendered(figure: Figure, image: str) -> bytes:
 
 
 def _shorter(svg: bytes) -> bytes:
-    """The same picture, coordinates to a hundredth of a point: what matplotlib writes beyond is a quarter of a file."""
+    """The same image with coordinates rounded to 0.01 points, which is a quarter smaller."""
     return re.sub(rb' (?:d|x|y)="[^"]*"', lambda place: re.sub(rb"(\.\d\d)\d+", rb"\1", place[0]), svg)
 
 
-def grid(panels: int, columns: int, height: float = 3.6, **options: object) -> tuple[Figure, list[Axes]]:
+def grid(panels: int, columns: int, height: float = 3.6, **options: Any) -> tuple[Figure, list[Axes]]:
     """A figure of `panels` axes in rows of `columns`; height of a row in inches. `options` as for plt.subplots."""
     rows = -(-panels // columns)
     figure = Figure(figsize=(WIDTH, rows * height + 0.6))
@@ -205,7 +204,7 @@ def legend(
 
 
 def emulated_across(figure: Figure) -> None:
-    """The word that keeps times of the emulated device from passing for a GPU's."""
+    """Writes EMULATED across a figure with times of the emulated device."""
     height = figure.get_size_inches()[1]
     for y in np.linspace(0, 1, max(2, round(height / 4) + 1))[:-1] + 0.5 / max(1, max(2, round(height / 4) + 1) - 1):
         figure.text(
@@ -214,8 +213,8 @@ def emulated_across(figure: Figure) -> None:
         )  # fmt: skip
 
 
-def plain_ticks(axis: Axis, formatter: str | Formatter = "{x:g}") -> None:
-    """Plain numbers on a logarithmic axis, with more of them between the tens where few tens are in sight."""
+def plain_ticks(axis: Axis, formatter: str | Formatter | Callable[[float, Any], str] = "{x:g}") -> None:
+    """Plain numbers on a logarithmic axis, with more ticks if it spans few powers of ten."""
     low, high = axis.get_view_interval()
     subs = (1, 1.5, 2, 3, 4, 5, 7) if high < 5 * low else (1, 2, 5) if high < 300 * low else (1,)
     axis.set_major_locator(LogLocator(subs=subs))
@@ -239,19 +238,19 @@ def byte_ticks(axis: Axis) -> None:
 
 
 def coarse(values: np.ndarray, low: float, high: float, parts: int = 200) -> np.ndarray:
-    """Indices of the last of rising values in each of `parts` equal parts of low..high: as fine as eyes can see."""
+    """Indices of the last of rising values in each of `parts` equal parts of low..high, to draw fewer points."""
     part = np.floor((values - low) / (high - low) * parts)
     return np.flatnonzero(np.append(part[1:] != part[:-1], True))
 
 
 def order_of(table: pd.DataFrame, shown: Mapping[str, Mark]) -> list[str]:
-    """Formats of a table in the order to draw them: the grey ones first, so that they lie below."""
+    """Formats of a table in drawing order: grey ones first, below the others."""
     present = set(table["label"])
-    return sorted(present - set(shown)) + [label for label in reversed(shown) if label in present]
+    return sorted(present - set(shown)) + [label for label in reversed(list(shown)) if label in present]
 
 
 def bars(axes: Axes, heights: pd.DataFrame, shown: Mapping[str, Mark]) -> None:
-    """A group of bars for each matrix, a row of `heights`, and a bar in it for each label, a column."""
+    """Grouped bars: one group per matrix (row of `heights`), one bar per label (column)."""
     width = 0.8 / len(shown)
     for place, (label, mark) in enumerate(shown.items()):
         left = np.arange(len(heights)) - 0.4 + (place + 0.5) * width
@@ -264,7 +263,7 @@ def bars(axes: Axes, heights: pd.DataFrame, shown: Mapping[str, Mark]) -> None:
 
 
 def dots(axes: Axes, values: pd.DataFrame, shown: Mapping[str, Mark]) -> None:
-    """A dot for each label, a column of `values`, at each matrix, a row, from left to right.
+    """One dot per label (column of `values`) and matrix (row), matrices from left to right.
 
     No lines between them: matrices side by side have nothing to do with one another.
     """
@@ -278,7 +277,7 @@ def dots(axes: Axes, values: pd.DataFrame, shown: Mapping[str, Mark]) -> None:
 
 
 def around_one(axes: Axes) -> None:
-    """Ratios on a logarithmic axis that keeps 1 in sight, with a line there. Drawn after the ratios."""
+    """A logarithmic y axis that includes 1, with a line there. To be called after drawing the ratios."""
     axes.axhline(1, color="black", linewidth=1)
     low, high = axes.dataLim.intervaly
     if low > 0:
@@ -287,14 +286,14 @@ def around_one(axes: Axes) -> None:
 
 
 def scatter(axes: Axes, table: pd.DataFrame, x: str, y: str, shown: Mapping[str, Mark]) -> None:
-    """Points of every format. Very many are kept as one image, below the grid, so that the file stays small."""
+    """Points of all formats. More than RASTER_FROM are drawn as one image below the grid, for small files."""
     size = float(np.clip(7000 / max(len(table), 1), 8, 30))
     zorder, alpha = 2, 0.75
     if len(table) > RASTER_FROM:
         zorder, alpha = -1, 0.4
         axes.set_rasterization_zorder(0)
     groups = dict(list(table.groupby(table["label"].where(table["label"].isin(shown.keys()), ""))))
-    for label in ["", *reversed(shown)]:
+    for label in ["", *reversed(list(shown))]:
         if label in groups:
             mark = shown.get(label, OTHERS)
             axes.scatter(
@@ -307,7 +306,7 @@ def scatter(axes: Axes, table: pd.DataFrame, x: str, y: str, shown: Mapping[str,
 def density(
     axes: Axes, shares: np.ndarray, norm: LogNorm, corner: tuple[int, int], shape: tuple[int, int]
 ) -> AxesImage:
-    """Where a matrix, or a part of it, has its entries.
+    """The sparsity pattern of a matrix or of a part of it.
 
     shares: (down, across), of the places of each cell that hold an entry. corner: first row and column of the part;
     shape: its rows and columns. Much longer parts than wide ones, or the other way, are not drawn to scale.
@@ -323,7 +322,7 @@ def density(
 
 
 def trend(axes: Axes, table: pd.DataFrame, x: str, y: str, shown: Mapping[str, Mark], least: int = 8) -> None:
-    """The median of y over a moving part of x for highlighted formats, drawn where enough points lie to need it."""
+    """Trend lines of highlighted formats: medians of y in bins of x with at least `least` points."""
     edges = np.geomspace(table[x].min(), table[x].max() * 1.001, 15)
     middles = np.sqrt(edges[1:] * edges[:-1])
     for label, part in table[table["label"].isin(shown.keys())].groupby("label"):
@@ -347,7 +346,7 @@ def ranges(
     note: Callable[[pd.DataFrame], str] | None = None,
     note_title: str = "",
 ) -> Figure:
-    """How a value spreads over matrices: a row a format, a panel a distinct value of the column `panel`.
+    """Distribution of a value over matrices: one row per format, one panel per value of the column `panel`.
 
     The dot is the median, the thick line the middle half, the thin line 5 to 95 %. Quantiles are values that occur, so
     that infinite ones may be among them. note: a text for the right margin from the rows of one format.
@@ -366,9 +365,9 @@ def ranges(
             ax.plot([q1, q3], [y, y], color=color, linewidth=5, alpha=0.45, solid_capstyle="butt")
             ax.plot(middle, y, color=color, marker=mark.marker, markerfacecolor=_face(mark, color), markersize=5)
             if note is not None:
-                beside(ax, y, note(rows))
+                right_note(ax, y, note(rows))
         if any(text.get_text() for text in ax.texts):
-            beside(ax, -0.95, note_title)
+            right_note(ax, -0.95, note_title)
         ax.set(title=str(name), xlabel=xlabel, xscale="log", yticks=range(len(order)), yticklabels=order)
         ax.set_ylim(len(order) - 0.4, -0.6)
         ax.grid(axis="y", visible=False)
@@ -381,13 +380,13 @@ def _face(mark: Mark, color: str) -> str:
     return color if mark.filled else "white"
 
 
-def beside(axes: Axes, y: float, text: str) -> None:
-    """A text at the right of a row of a panel, outside of it."""
+def right_note(axes: Axes, y: float, text: str) -> None:
+    """Writes a text to the right of a panel, at height y."""
     axes.text(1.02, y, text, transform=axes.get_yaxis_transform(), va="center", fontsize=7, color=INK)
 
 
 def keep_apart(axes: Axes, most: int = 4) -> None:
-    """Fewer ticks on the logarithmic x axis of a narrow panel, so that their texts do not meet."""
+    """Reduces the ticks of the logarithmic x axis of a narrow panel, so that labels do not overlap."""
     low, high = axes.get_xlim()
     tens = np.log10(high / low)
     if tens > most:

@@ -1,4 +1,4 @@
-"""The page's tables: what stands in each cell, and by what it is sorted."""
+"""The page's tables: text and sort key of each cell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pandas as pd
 
 from spmvbench import untrusted
 from spmvbench.analysis.coverage import coverage
-from spmvbench.analysis.ranking import REACH, TIE
+from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
 from spmvbench.analysis.reasons import first_line, in_common, kind
 from spmvbench.rows.schema import STATUSES, rate_unit
 
@@ -23,7 +23,7 @@ NONE = "-"
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """A number for people: `digits` significant ones, thousands apart, a dash where there is none."""
+    """A number as text: `digits` significant digits, thousands separators, a dash for NaN."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return NONE
     if isinstance(value, float) and math.isinf(value):
@@ -34,25 +34,25 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def seconds(value: float) -> str:
-    """A time for people: 411 ms, 20.3 us."""
+    """A time as text: 411 ms, 20.3 us."""
     unit, size = next((part for part in (("s", 1.0), ("ms", 1e-3)) if value >= part[1]), ("us", 1e-6))
     return f"{number(value / size)} {unit}"
 
 
 def size(value: float) -> str:
-    """A count of bytes for people, in decimal units: 135 GB."""
+    """A count of bytes as text, in decimal units: 135 GB."""
     power = min(int(math.log10(max(value, 1)) / 3), 4)
     return f"{number(value / 1000**power)} {['B', 'kB', 'MB', 'GB', 'TB'][power]}"
 
 
 def percent(value: float) -> str:
-    """A share in percent, never 100 % unless it is whole."""
+    """A share in percent; 100 % only if it is exactly 1."""
     return NONE if math.isnan(value) else f"{math.floor(value * 1000) / 10:g} %"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. show: text of a cell; None leaves words as they are and sorts them as words."""
+    """A column of a table. show: text of a cell; None for words, which are sorted as words. about: tooltip."""
 
     field: str
     heading: str
@@ -61,7 +61,7 @@ class Column:
 
 
 class Cell(NamedTuple):
-    """What stands in a place of a table. best: to be highlighted. note: the mark of a note. about: for who asks."""
+    """A cell of a table. key: sort key. best: whether it is highlighted. note: mark of a note. about: tooltip."""
 
     text: str
     key: Any
@@ -72,7 +72,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table ready for the template. The first cell of each row names it. notes: (mark, text) to stand below."""
+    """A table for the template. The first cell of each row names it. notes: (mark, text), shown below."""
 
     caption: str
     columns: Sequence[Column]
@@ -81,7 +81,7 @@ class Table:
 
 
 def table(caption: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Table:
-    """A table of a frame's columns, in the frame's order."""
+    """A table of these columns of a frame, rows in the frame's order."""
 
     def cell(column: Column, value: Any) -> Cell:
         return Cell(str(value), str(value)) if column.show is None else Cell(column.show(value), _key(value))
@@ -91,7 +91,7 @@ def table(caption: str, frame: pd.DataFrame, columns: Sequence[Column]) -> Table
 
 
 def _key(value: Any) -> Any:
-    """What a number is sorted by, as JavaScript reads it."""
+    """The sort key of a number, as JavaScript reads it."""
     value = float(value)
     return "" if math.isnan(value) else "Infinity" if math.isinf(value) else value
 
@@ -107,13 +107,13 @@ def by_matrix(
     winner: str = "",
     tie: float = 1.0,
 ) -> Table:
-    """A row a matrix and a column a format, as papers print their results.
+    """One row per matrix and one column per format, as papers print their results.
 
-    cases: columns matrix, label, `value`, status and reason, one row a pair, matrices in the order of the table.
-    labels: the columns to show. A dash carries the mark of a note with its reason; where there was no case the place is
-    empty. best: "max" or "min" highlights the best of a row and those within a factor `tie` of it, and a column
-    `winner` names them, the best first, be they shown or not. Where cases have the column same_as
-    (`analysis.programs`), what is another's name carries a note that says so, and wins nothing.
+    cases: columns matrix, label, `value`, status and reason, one row per pair, matrices in the order of the table.
+    labels: the columns to show. A dash has a note with its reason; a cell without a case is empty. best: "max" or "min"
+    highlights the best of a row and those within a factor `tie` of it; the column `winner` names them, the best first,
+    including those not shown. If cases have the column same_as (`analysis.programs`), a format that is another's name
+    has a note that says so, and is never the best.
     """
     labels = list(labels)
     cases = cases if "same_as" in cases else cases.assign(same_as="")
@@ -134,14 +134,14 @@ def by_matrix(
         if case is None:
             return Cell("", "")
         found = getattr(case, value)
-        right = case.status == "ok" and not math.isnan(found)
-        if right and not case.same_as:
+        verified = case.status == "ok" and not math.isnan(found)
+        if verified and not case.same_as:
             return Cell(show(found), _key(found), best=leads(matrix, found))
         reason = f"{case.status}: {first_line(case.reason)}" if case.status != "ok" else "not measured"
-        reason = f"= {case.same_as} here" if right else reason
+        reason = f"= {case.same_as} here" if verified else reason
         mark, _ = notes.setdefault(reason, (_letter(len(notes)), reason))
-        said, key = (show(found), _key(found)) if right else (NONE, "")
-        return Cell(said, key, note=mark, about=reason)
+        text, key = (show(found), _key(found)) if verified else (NONE, "")
+        return Cell(text, key, note=mark, about=reason)
 
     tried = {(case.matrix, case.label): case for case in cases[cases["label"].isin(labels)].itertuples()}
     rows = []
@@ -162,18 +162,18 @@ _OUTCOME = [
     Column(
         "kernel",
         "Kernel",
-        about="own: this project's, where a paper has another or none; =: the same program on every matrix as",
+        about="project: this project's kernel, not a paper's; = NAME: the same program as NAME on every matrix",
     ),
     Column("cases", "Matrices", number, "matrices tried"),
-    Column("coverage", "Right", percent, "share of the matrices that the format held and got right"),
+    Column("coverage", "Verified", percent, "share of the matrices on which the format was verified"),
 ]
 _SPEED = [
     Column(
-        "behind",
-        "Behind best",
+        "mean_slowdown",
+        "Mean slowdown",
         lambda v: NONE if math.isnan(v) else f"{v:.2f}x",
-        f"geometric mean over all matrices of time over the best time, {REACH:g} where that is more or none was right; "
-        "the order of this table",
+        "geometric mean, over all matrices, of time over the best time, capped at "
+        f"{SLOWDOWN_CAP:g}, which failed and skipped matrices count as; the table is ordered by it",
     ),
     Column("wins", "Wins", number, f"matrices on which no other program came within {100 * (TIE - 1):.1f} %"),
     Column(
@@ -182,28 +182,36 @@ _SPEED = [
         number,
         f"matrices on which the fastest formats lie within {100 * (TIE - 1):.1f} %, this one among them",
     ),
-    Column("gflops", "GFLOPS", number, "geometric mean over the matrices it got right: compare only at equal coverage"),
+    Column("gflops", "GFLOPS", number, "geometric mean over verified matrices: compare only at equal coverage"),
     Column(
-        "slowdown", "Worst", lambda v: NONE if math.isnan(v) else f"{number(v)}x", "largest time over the best time"
+        "worst_slowdown",
+        "Worst slowdown",
+        lambda v: NONE if math.isnan(v) else f"{number(v)}x",
+        "largest slowdown: time over the best time",
     ),
-    Column("worst", "Worst on"),
+    Column("worst_matrix", "Worst on"),
 ]
 _REST = [
     Column("bytes_per_nnz", "Bytes/nnz", number, "geometric mean of the footprint over the nonzeros"),
     Column("skipped", "Skipped", number),
     Column("wrong", "Wrong", number),
     Column("failed", "Failed", number, "out of memory, timeout, crash or error"),
-    Column("error_ratio", "Error/bound", number, "largest error over its bound; at most 1 is right"),
+    Column(
+        "error_ratio",
+        "Error, fraction of bound",
+        number,
+        "largest error over its rounding bound; at most 1 is verified",
+    ),
 ]
 
 
 def formats(rows: pd.DataFrame, *, speed: bool) -> list[Table]:
-    """A table a setting, a row a format. speed: with the columns that rest on times."""
+    """One table per setting, one row per format. speed: with the columns that depend on times."""
     columns = _OUTCOME + (_SPEED if speed else []) + _REST
     found = []
     for setting, part in rows.groupby("setting", observed=True):
-        counts = coverage(part.assign(device=""))  # several GPUs of one kind share the work
-        if not speed:  # nor may the order tell times
+        counts = coverage(part.assign(device=""))  # several GPUs of one kind share a run
+        if not speed:  # the order must not depend on times either
             counts = counts.sort_values(["coverage", "label"], ascending=[False, True])
         if len(counts):
             unit = rate_unit(str(setting))
@@ -213,24 +221,24 @@ def formats(rows: pd.DataFrame, *, speed: bool) -> list[Table]:
 
 
 def shared_programs(found: pd.DataFrame) -> Table:
-    """Which labels are another's name on which share of the matrices; found: as `programs.shared`."""
+    """Labels that are another's name, with the share of matrices; found: as `programs.shared`."""
     columns = [
         Column("label", "Format"),
-        Column("same_as", "Same as", about="the label that stands for the program in wins and rankings"),
-        Column("share", "On", percent, "share of the cases that the format got right"),
+        Column("same_as", "Same as", about="the label that represents the program in wins and rankings"),
+        Column("share", "On", percent, "share of the verified cases of the format"),
         Column("cases", "Cases", number, "matrices in each type and mode on which both are one program"),
-        Column("of", "Right", number, "cases that the format got right and of which the program is known"),
+        Column("of", "Verified", number, "verified cases of the format whose program is known"),
         Column("matrices", "Matrices", number, "different matrices of these cases"),
     ]
     return table("Formats that are one program", found, columns)
 
 
 def programs_on_a_matrix(found: pd.DataFrame) -> Table:
-    """How many programs the formats are on a matrix; found: as `programs.counts`."""
+    """Distinct programs per matrix; found: as `programs.counts`."""
     columns = [
         Column("setting", "Setting"),
         Column("matrices", "Matrices", number),
-        Column("names", "Formats", number, "median over the matrices of the formats that are right there"),
+        Column("names", "Formats", number, "median over the matrices of the number of verified formats"),
         Column("fewest", "Fewest programs", number, "on a matrix"),
         Column("median", "Median", number),
         Column("most", "Most", number),
@@ -239,9 +247,9 @@ def programs_on_a_matrix(found: pd.DataFrame) -> Table:
 
 
 def reasons(rows: pd.DataFrame) -> Table:
-    """Why cases are not ok: a row for each format, status and kind of reason, most frequent first.
+    """Failed and skipped cases: one row for each format, status and kind of reason, most frequent first.
 
-    Of reasons of one kind the numbers that differ are left out: each would be that of one matrix alone.
+    Numbers that differ between reasons of one kind are left out.
     """
     failed = rows[(rows["status"] != "ok") & (rows["matrix_sha256"] != "")]
     failed = failed.assign(reason=failed["reason"].map(first_line))
@@ -264,7 +272,7 @@ def reasons(rows: pd.DataFrame) -> Table:
         Column("reason", "Reason"),
         Column("on", "First"),
     ]
-    return table("Cases that are not ok, and why", found, columns)
+    return table("Failed and skipped cases, with reasons", found, columns)
 
 
 def unread(rows: pd.DataFrame) -> Table | None:
@@ -283,12 +291,12 @@ def statuses(rows: pd.DataFrame) -> list[tuple[str, int, str]]:
 
 
 def sources(rows: pd.DataFrame) -> Table:
-    """What was measured: the hash of each format's sources, its parameters, and the clocks meanwhile."""
+    """Source hash, parameters and clocks of each format."""
     found = rows.groupby(["label", "source_hash", "params"], as_index=False).agg(
         cases=("label", "size"),
         low=("sm_clock_mhz", "min"),
         high=("sm_clock_mhz", "max"),
-        thrown=("n_throttled", "sum"),
+        discarded=("n_throttled", "sum"),
         first=("started_at", "min"),
         last=("started_at", "max"),
     )
@@ -299,7 +307,7 @@ def sources(rows: pd.DataFrame) -> Table:
         Column("cases", "Cases", number),
         Column("low", "Lowest clock, MHz", number),
         Column("high", "Highest clock, MHz", number),
-        Column("thrown", "Samples thrown away", number, "taken while the device lowered its clocks"),
+        Column("discarded", "Samples discarded", number, "taken while the GPU throttled"),
         Column("first", "First"),
         Column("last", "Last"),
     ]
@@ -308,7 +316,7 @@ def sources(rows: pd.DataFrame) -> Table:
 
 
 def facts(record: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:
-    """A nested record as (dotted name, text), as far as there is something to say; no one's folders."""
+    """Nested metadata as (name, text), without empty values and without the folders of paths in commands."""
     found: list[tuple[str, str]] = []
     for name, value in record.items():
         key = f"{above}{name}".replace("_", " ")
@@ -327,17 +335,17 @@ def facts(record: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:
 
 
 def csv(table: pd.DataFrame, float_format: str | None = None) -> str:
-    """A table as CSV whose texts no spreadsheet computes, see `untrusted.cell`."""
+    """A table as CSV, with texts that spreadsheets would compute escaped, see `untrusted.cell`."""
     cells = {
         untrusted.cell(name): table[name]
         if pd.api.types.is_numeric_dtype(table[name])
         else table[name].map(untrusted.cell)
         for name in table
     }
-    return pd.DataFrame(cells).to_csv(index=False, float_format=float_format, lineterminator="\n")
+    return str(pd.DataFrame(cells).to_csv(index=False, float_format=float_format, lineterminator="\n"))
 
 
 def script_json(value: Any) -> str:
-    """JSON that can stand inside a script element whatever its texts hold."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    """JSON that is safe inside a script element, whatever its texts contain."""
+    text: str = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return re.sub("[<>&\u2028\u2029]", lambda m: f"\\u{ord(m[0]):04x}", text)

@@ -1,6 +1,6 @@
-"""The schema of a row: every column's type, unit and meaning. One row a case, whatever happened.
+"""The schema of rows: type, unit and meaning of each column. Every case has one row, whatever its status.
 
-Beside the rows a run keeps one description a matrix, what pictures of it need and numbers do not tell.
+A run also has one description of each matrix, with the data of figures of its sparsity pattern (`MATRIX_COLUMNS`).
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 2  # 1 had the names of OLD_COLUMNS
 
 STATUSES = {
-    "ok": "measured, and right before and after timing",
-    "skipped": "the format, the device or a limit refused the matrix; `reason` says why",
-    "wrong": "an entry of y was off by more than its bound, or memory that others own was written; enters no ranking",
-    "implausible": "right, and in less time than the device needs to move the bytes; enters no ranking",
-    "oom": "memory ran out",
-    "timeout": "the case outlived --timeout and its worker was replaced",
-    "crashed": "the worker died or the device faulted; the worker was replaced",
-    "error": "an exception of the format's own code",
+    "ok": "measured, and verified before and after timing",
+    "skipped": "the format, the device or a limit excludes the matrix; `reason` says why",
+    "wrong": "an entry of y exceeds its error bound, or the kernel wrote outside its arrays; enters no ranking",
+    "implausible": "verified, but faster than the device can move the bytes; enters no ranking",
+    "oom": "out of memory",
+    "timeout": "the case exceeded --timeout; its worker was replaced",
+    "crashed": "the worker process died or the device failed; the worker was replaced",
+    "error": "the format's code raised an exception",
 }
 
-SETTLED = ("ok", "skipped")  # statuses that measuring again would not change
+SETTLED = ("ok", "skipped")  # statuses that another measurement would not change
 
 # name: (type, meaning). Types: str, int, float (missing is NaN), bool, ints (list of int64), floats (list of float32).
 COLUMNS: dict[str, tuple[str, str]] = {
     "schema_version": ("int", "version of this table's layout"),
     "run_id": ("str", "name of the run, the folder under results/"),
-    "sequence": ("int", "place in the order in which the run wrote its rows, from 1; 0 where older versions wrote"),
+    "sequence": ("int", "position in the order in which the run wrote its rows, from 1; 0 in rows of older versions"),
     "case_id": (
         "str",
-        "hash of matrix (a file's content and a generator's program too), seed, format, params, dtype, op, mode and "
-        "device kind",
+        "hash of matrix (including a file's content or a generator's source), seed, format, params, dtype, op, mode "
+        "and kind of device",
     ),
-    "group": ("str", "group of the matrix; generated and file matrices have groups of their own"),
-    "name": ("str", "name inside the group; only group/name identifies a matrix"),
+    "group": ("str", "group of the matrix; ``synthetic`` for generated matrices, ``file`` for files"),
+    "name": ("str", "name in the group; only group/name identifies a matrix"),
     "matrix_sha256": ("str", "SHA-256 of shape, row_ptr, col_idx and float64 values of canonical CSR"),
-    "file_sha256": ("str", "SHA-256 of the file's bytes where the matrix was given as a file"),
+    "file_sha256": ("str", "SHA-256 of the file's bytes if the matrix was given as a file"),
     "generator_hash": (
         "str",
-        "hash of the program that made a generated matrix; empty for others and in rows from before it was",
+        "hash of the generator's source; empty for other matrices and in rows of older versions",
     ),
-    "kind": ("str", "the collection's kind, or the generator"),
+    "kind": ("str", "kind according to the SuiteSparse collection, or the generator"),
     "rows": ("int", "rows of the matrix"),
     "cols": ("int", "columns of the matrix"),
     "nnz": ("int", "stored entries, stored zeros included"),
@@ -68,49 +68,52 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "diagonals": ("int", "non-empty diagonals"),
     "pattern_symmetry": ("float", "share of off-diagonal entries whose mirror is stored too; NaN if not square"),
     "tiles": ("int", "non-empty 16 x 16 tiles"),
-    "full_diagonals": ("int", "diagonals of which at least half of the places hold an entry"),
-    "full_diagonal_share": ("float", "share of the entries that lie on those; NaN in rows from before it was"),
+    "full_diagonals": ("int", "diagonals with entries on at least half of their places"),
+    "full_diagonal_share": ("float", "share of the entries on full diagonals; NaN in rows of older versions"),
     "contiguous_run_mean": ("float", "mean length of runs of consecutive columns in a row, entries"),
     "repeated_row_share": ("float", "share of the rows, 0 to 1, that have the columns of the row before"),
     "column_step_log2": ("float", "mean log2 of the step from an entry's column to the next of its row; 0 without any"),
     "ell_fill": ("float", "nnz over slots if each 32 consecutive rows were padded to their longest, 0 to 1"),
     "format": ("str", "key of the format"),
-    "family": ("str", "the family that tables and figures group the format under; empty in rows from before it was"),
-    "params": ("str", "every parameter of the format, JSON with sorted names"),
-    "label": ("str", "format as tables name it: key and the parameters that differ from their defaults"),
-    "experiment": ("bool", "the time answers another question than how fast an SpMV is: enters no ranking"),
+    "family": ("str", "family of the format in tables and figures; empty in rows of older versions"),
+    "params": ("str", "all parameters of the format, JSON with sorted names"),
+    "label": ("str", "format in tables: its key and the parameters that differ from their defaults"),
+    "experiment": ("bool", "an experiment: its time is not comparable with that of an SpMV; enters no ranking"),
     "project_kernel": ("bool", "the kernel is this project's and not the paper's, or the format is this project's"),
-    "alias_of": ("str", "the label of the format whose arrays and launches this name has: rankings count the two once"),
-    "source_hash": ("str", "hash of the modules and kernel files that the format reaches, and of the options"),
+    "alias_of": ("str", "label of the format with the same arrays and launches; rankings count both once"),
+    "source_hash": ("str", "hash of the modules and kernel files that the format uses, and of the compiler options"),
     "code_hash": (
         "str",
-        "hash of the machine code of the kernels; empty on the emulated device and in rows from before it was",
+        "hash of the machine code of the kernels; empty on the emulated device and in rows of older versions",
     ),
     "program": (
         "str",
-        "hash of what one SpMV really runs: kernels' code, launch geometry, scalar arguments and contents of the "
-        "arrays; rows of one matrix, type, operation and mode with the same program are one program under several "
-        "names; empty in rows from before it was",
+        "hash of what one SpMV runs: machine code, launch geometry, scalar arguments and contents of the arrays. "
+        "Formats with the same program on a matrix are one program under several names; empty in rows of older "
+        "versions",
     ),
-    "dtype": ("str", "f64 or f32; pattern where the operation takes no values"),
+    "dtype": ("str", "f64 or f32; pattern if the operation uses no values"),
     "op": (
         "str",
-        "spmv: y = A x; spmspv@D: the same, x of density D; bfs@K: levels from source K in A | A^T, bfs-directed@K: "
-        "in A",
+        "spmv: y = A x; spmspv@D: the same with a sparse x of density D; bfs@K: levels of a breadth-first search from "
+        "source K in A | A^T, bfs-directed@K: in A",
     ),
     "device": ("str", "cuda:0, emulated or emulated-check"),
-    "device_name": ("str", "the device's own name"),
-    "gpu": ("str", "which GPU: a hash of its UUID, or with SPMVBENCH_IDENTIFY the UUID; empty where older or emulated"),
-    "numa_node": ("str", "NUMA node that the GPU is attached to, as the kernel counts; empty where it does not say"),
-    "host": ("str", "which host: a hash of its name, or with SPMVBENCH_IDENTIFY the name; empty in older rows"),
-    "mode": ("str", "hot: L2 as warm as repeated SpMVs make it; cold: L2 flushed before every SpMV"),
+    "device_name": ("str", "name of the device model"),
+    "gpu": (
+        "str",
+        "hash of the GPU's UUID, or with SPMVBENCH_IDENTIFY the UUID; empty if emulated and in rows of older versions",
+    ),
+    "numa_node": ("str", "NUMA node of the GPU, as the kernel numbers it; empty if unknown"),
+    "host": ("str", "hash of the host's name, or with SPMVBENCH_IDENTIFY the name; empty in rows of older versions"),
+    "mode": ("str", "hot: repeated SpMVs, with a warm L2; cold: L2 flushed before every SpMV"),
     "status": ("str", "; ".join(f"{name}: {meaning}" for name, meaning in STATUSES.items())),
     "reason": ("str", "why the status is not ok"),
     "t_median": ("float", "median time of one SpMV, seconds"),
     "t_q1": ("float", "first quartile, seconds"),
     "t_q3": ("float", "third quartile, seconds"),
-    "n_samples": ("int", "samples kept"),
-    "n_throttled": ("int", "samples thrown away because the device lowered its clocks"),
+    "n_samples": ("int", "number of samples"),
+    "n_throttled": ("int", "samples discarded because the GPU throttled"),
     "repeats": ("int", "SpMVs in one sample (hot: the length of the replayed graph)"),
     "t_kernels": (
         "str",
@@ -119,21 +122,22 @@ COLUMNS: dict[str, tuple[str, str]] = {
     ),
     "t_x_changed": (
         "float",
-        "time of one SpMV, seconds, where x changes before each, the change's own time taken off; NaN in rows from "
-        "before it was",
+        "time of one SpMV if x changes before each one, without the time of the change, seconds; NaN in rows of older "
+        "versions",
     ),
-    "samples": ("floats", "the samples in the order taken, seconds per SpMV"),
+    "samples": ("floats", "samples in the order of measurement, seconds per SpMV"),
     "work": (
         "int",
-        "what the rate counts: 2 nnz, never padded slots; of a search the arcs reached; 0 in rows from before it was",
+        "work that the rate counts: 2 nnz flops, without padding; for a search the arcs reached; 0 in rows of older "
+        "versions",
     ),
     "gflops": ("float", "work / t_median / 1e9: flops, or arcs of a search"),
     "gbps": ("float", "model_bytes / t_median / 1e9; NaN without model_bytes"),
     "x_sectors": (
         "float",
-        "distinct 32-byte sectors of x an entry, where multiprocessors have equal shares of the entries in row order",
+        "distinct 32-byte sectors of x per entry, if multiprocessors have equal shares of the entries in row order",
     ),
-    "x_lines": ("float", "distinct 128-byte lines of x an entry, likewise"),
+    "x_lines": ("float", "distinct 128-byte lines of x per entry, likewise"),
     "bound_gflops": (
         "float",
         "the lower of two upper bounds on gflops: to read model_bytes, and to fetch the lines and sectors of x; NaN "
@@ -145,63 +149,66 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "bytes_format, less padding that no kernel reads, + x read once + y written once; 0 for a sparse x or a search",
     ),
     "bytes_format": ("int", "footprint: bytes of the format's arrays"),
-    "bytes_per_nnz": ("float", "bytes_format / nnz, of a search over the arcs of its graph"),
-    "bytes_workspace": ("int", "bytes of further arrays that the launches use (carries, buffers)"),
+    "bytes_per_nnz": ("float", "bytes_format / nnz; for a search, over the arcs of its graph"),
+    "bytes_workspace": ("int", "bytes of further arrays of the launches (carries, buffers)"),
     "bytes_arrays": ("str", "bytes by array, JSON"),
-    "bytes_peak": ("int", "most device memory held during conversion, input included; 0 where not counted"),
-    "bytes_needed": ("int", "where skipped for its size: the bytes that it would take"),
+    "bytes_peak": ("int", "peak device memory during conversion, including its input; 0 if not measured"),
+    "bytes_needed": ("int", "if skipped for its size: bytes that the format would need"),
     "bytes_limit": (
         "int",
-        "where skipped for its size: the limit that this is over; the case is due once it is raised",
+        "if skipped for its size: the limit that it exceeds; the case runs again if the limit is raised",
     ),
-    "t_convert_host": ("float", "conversion from canonical CSR on the host (NumPy), seconds; NaN where left out"),
+    "t_convert_host": ("float", "conversion from canonical CSR on the host (NumPy), seconds; NaN if not measured"),
     "t_convert_device": (
         "float",
-        "conversion from canonical CSR on the device (CuPy), seconds, the median of three where short; NaN without one",
+        "conversion from canonical CSR on the device (CuPy), seconds, median of three if short; NaN if not measured",
     ),
     "t_transfer": ("float", "copying the format's arrays from host to device, seconds; NaN without a device"),
     "t_setup": (
         "float",
-        "making the launches (descriptors, buffers, preprocessing), and a partition, as once made; seconds; "
-        "of vendors alone in older rows",
+        "preparing the launches (descriptors, buffers, preprocessing), and partitioning, once; seconds; in rows of "
+        "older versions for vendors only",
     ),
-    "t_spmv_host": ("float", "one SpMV by SciPy in the same type on one host thread, the best of three, seconds"),
+    "t_spmv_host": ("float", "one SpMV by SciPy, same type, one host thread, best of three, seconds"),
     "decoded": (
         "str",
-        "whether decoding the arrays gave the matrix back, bit for bit: yes, or no with the reason; empty in rows from "
-        "before it was",
+        "whether decoding the arrays gives the matrix, bit for bit: yes, or no with the reason; empty in rows of older "
+        "versions",
     ),
     "t_decode": ("float", "decoding the arrays and comparing with the matrix, seconds"),
     "t_compile": ("float", "compiling the kernels, seconds; near 0 from the disk cache"),
-    "x_seed": ("int", "seed of every x but the first that y was judged for, drawn anew; 0 in rows from before it was"),
-    "error_ratio": ("float", "largest error of an entry of y over its bound, over all checks; at most 1 is right"),
+    "x_seed": ("int", "seed of all vectors x but the first, drawn at random; 0 in rows of older versions"),
+    "error_ratio": (
+        "float",
+        "largest error of an entry of y as a fraction of its rounding bound, over all checks; verified if at most 1",
+    ),
     "launches": ("int", "kernel launches or library calls of one SpMV"),
     "near_launch_overhead": ("bool", "t_median is below twice the launch overhead, the time of an empty kernel"),
     "sm_clock_mhz": ("float", "multiprocessor clock after the samples, MHz"),
-    "detail": ("str", "what the format tells beyond its bytes, and the operation of its x and answer, JSON"),
+    "detail": ("str", "further facts of the format, and of the operation's x and result, JSON"),
     "started_at": ("str", "start of the case, ISO 8601, UTC"),
     "t_case": ("float", "wall time of the case, seconds"),
 }
 
-# What `collection.features.description` tells of a matrix, and whose it is.
+# The description of a matrix: its identity, and what `matrices.features.description` gives.
 MATRIX_COLUMNS: dict[str, tuple[str, str]] = {
     "schema_version": COLUMNS["schema_version"],
     "sequence": COLUMNS["sequence"],
     "matrix_sha256": ("str", "hash of the matrix, as in its rows"),
     "group": COLUMNS["group"],
     "name": COLUMNS["name"],
-    "row_lengths": ("ints", "every row length that occurs, rising, entries"),
-    "row_counts": ("ints", "rows of each of these lengths"),
+    "row_lengths": ("ints", "distinct row lengths, rising, entries"),
+    "row_counts": ("ints", "number of rows of each length"),
     "down": ("int", "cells of a grid over the matrix from top to bottom; 0 without entries"),
     "across": ("int", "cells of the grid from left to right"),
-    "density": ("floats", "share of the places that hold an entry, 0 to 1, by cell, row by row"),
-    "zoom_row": ("int", "first row of the part that is enlarged"),
+    "density": ("floats", "share of places with an entry, 0 to 1, cell by cell in row order"),
+    "zoom_row": ("int", "first row of the enlarged part"),
     "zoom_col": ("int", "its first column"),
-    "zoom_rows": ("int", "its rows; 0 where the grid over the matrix shows every single place"),
+    "zoom_rows": ("int", "its rows; 0 if the grid over the matrix has one cell per place"),
     "zoom_cols": ("int", "its columns"),
     "zoom_down": ("int", "cells of the grid over that part from top to bottom"),
     "zoom_across": ("int", "cells of that grid from left to right"),
-    "zoom_density": ("floats", "share of the places of that part that hold an entry, by cell, row by row"),
+    "zoom_density": ("floats", "share of places of that part with an entry, cell by cell in row order"),
     "started_at": ("str", "when the matrix was described, ISO 8601, UTC"),
 }
 
@@ -223,12 +230,12 @@ _EMPTY: dict[str, Any] = {"str": "", "int": 0, "float": math.nan, "bool": False,
 
 
 def rate_unit(op: str) -> str:
-    """The unit of the column `gflops` in rows of an operation, or of a setting that names one: arcs of a search."""
+    """The unit of the column `gflops` for an operation or a setting: GTEPS counts arcs of a search."""
     return "GTEPS" if "bfs" in op else "GFLOPS"
 
 
 def blank_row(columns: Mapping[str, tuple[str, str]] = COLUMNS) -> dict[str, Any]:
-    """A row with every column at its empty value: text "", counts 0, times NaN, lists without anything in them."""
+    """A row of empty values: "" for text, 0 for counts, NaN for floats, [] for lists."""
     empty = {name: _EMPTY[kind] for name, (kind, _) in columns.items()}
     return {name: list(value) if isinstance(value, list) else value for name, value in empty.items()} | {
         "schema_version": SCHEMA_VERSION
@@ -236,9 +243,9 @@ def blank_row(columns: Mapping[str, tuple[str, str]] = COLUMNS) -> dict[str, Any
 
 
 def storable(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a row as plain values. Where a format gave what a column cannot hold, the status is `error`.
+    """The columns of a row as plain values. If a value does not fit its column, the status becomes `error`.
 
-    The reason then says what that was, and what the row would have said.
+    The reason then names that value, and the status and reason that the row had.
     """
     plain, refused = fitted(row)
     if refused:
@@ -251,9 +258,9 @@ def storable(row: Mapping[str, Any]) -> dict[str, Any]:
 def fitted(
     row: Mapping[str, Any], columns: Mapping[str, tuple[str, str]] = COLUMNS
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values as their columns hold them, and in words those that do not fit.
+    """The values in the types of their columns, and in words those that do not fit.
 
-    In their place stands the column's empty value; of a text that is not Unicode, what can be shown of it.
+    Values that do not fit become the column's empty value, texts that are not Unicode their printable part.
     """
     plain, refused = {}, []
     for name, value in row.items():
@@ -268,14 +275,14 @@ def fitted(
 
 
 def _text(value: Any) -> str:
-    value.encode()  # refuses what is no text, and lone surrogates
+    value.encode()  # raises for other types and for lone surrogates
     return str(value)
 
 
 def _count(value: Any) -> int:
-    if isinstance(value, float) and value.is_integer():  # an estimate that ends in a division
+    if isinstance(value, float) and value.is_integer():  # estimates may end in a division
         value = int(value)
-    return int(np.int64(operator.index(value)))  # refuses what is beyond 64 bits
+    return int(np.int64(operator.index(value)))  # raises beyond 64 bits
 
 
 def _truth(value: Any) -> bool:
@@ -287,7 +294,7 @@ def _truth(value: Any) -> bool:
 _PLAIN: dict[str, Callable[[Any], Any]] = {
     "str": _text,
     "int": _count,
-    "float": lambda value: float(value + 0.0),  # numbers only, no text of one
+    "float": lambda value: float(value + 0.0),  # raises for text
     "bool": _truth,
     "ints": lambda value: [_count(part) for part in value],
     "floats": lambda value: [float(part) for part in value],
@@ -295,7 +302,7 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
 
 
 def _shown(value: Any, most: int = 80) -> str:
-    """A value that may be anything in a few words, and in characters that every terminal and file takes."""
+    """A value of any type as a short ASCII text."""
     try:
         text = ascii(value)
     except Exception:
@@ -346,10 +353,10 @@ def current_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {OLD_METADATA.get(name, name): value for name, value in metadata.items()}
 
 
-# What a row that was read may hold at most, whoever wrote it: figures and tables are made of it.
+# Limits of values in rows that are read; rows may come from untrusted files.
 MOST_TEXT, MOST_JSON = 1_000, 1_000_000  # characters of a text, and of one that is JSON
-MOST_REASON = 20_000  # characters of a reason, which holds a compiler's log: a longer one is cut, not refused
-LARGEST = 2**53  # of a number: figures compute with float64
+MOST_REASON = 20_000  # characters of a reason, which may hold a compiler's log; longer ones are cut, not refused
+LARGEST = 2**53  # largest number: figures compute with float64
 _JSON = ("params", "t_kernels", "bytes_arrays", "detail")
 _WORDS = {
     "status": re.compile("|".join(STATUSES)),
@@ -363,13 +370,13 @@ _SHORTEST, _LONGEST = 1e-12, 1e9  # seconds
 _GRIDS = (("down", "across", "density"), ("zoom_down", "zoom_across", "zoom_density"))
 
 
-def unfit(table: pa.Table, columns: Mapping[str, tuple[str, str]] = COLUMNS) -> dict[int, str]:
-    """Why rows that were read cannot be what was measured, by their place in the table; empty where all can.
+def invalid_rows(table: pa.Table, columns: Mapping[str, tuple[str, str]] = COLUMNS) -> dict[int, str]:
+    """The rows that violate the schema: the reason, by index in the table.
 
-    table: with these columns in the types of `arrow_schema`, without nulls in them. Looked at are words (status, mode,
-    type, operation, device), lengths of texts, JSON that is none or of another shape, numbers that are infinite,
-    negative or beyond `LARGEST`, times of rows that are ok, and grids whose cells are not as many as they say. Whether
-    a row is true is not asked here: that is for `spmvbench check`.
+    table: these columns in the types of `arrow_schema`, without nulls. Checked are words (status, mode, type,
+    operation, device), lengths of texts, syntax and shape of JSON, numbers that are infinite, negative or beyond
+    `LARGEST`, times of rows with status ok, and numbers of cells of grids. Whether values are plausible is checked by
+    `spmvbench check`.
     """
     found: dict[int, str] = {}
     for name, (kind, _) in columns.items():
@@ -380,13 +387,13 @@ def unfit(table: pa.Table, columns: Mapping[str, tuple[str, str]] = COLUMNS) -> 
         ok = np.array([status == "ok" for status in table["status"].to_pylist()], dtype=bool)
         for name in ("t_median", "t_q1", "t_q3"):
             times = table[name].to_numpy()
-            there = ok if name == "t_median" else ok & ~np.isnan(times)
-            for place in np.flatnonzero(there & ~((times >= _SHORTEST) & (times <= _LONGEST))):
+            required = ok if name == "t_median" else ok & ~np.isnan(times)
+            for place in np.flatnonzero(required & ~((times >= _SHORTEST) & (times <= _LONGEST))):
                 found.setdefault(int(place), f"{name} is {times[place]:g} seconds")
     if "density" in columns:
-        for place, row in enumerate(table.to_pylist()):
+        for number, row in enumerate(table.to_pylist()):
             if why := _description_fault(row):
-                found.setdefault(place, why)
+                found.setdefault(number, why)
     return found
 
 
@@ -412,7 +419,7 @@ def _word_fault(name: str, text: str) -> str:
     try:
         held = json.loads(text)
     except (ValueError, RecursionError):
-        return "is no JSON"
+        return "is not JSON"
     return "" if _has_shape(name, held) else "is JSON of another shape"
 
 
@@ -425,18 +432,18 @@ def _has_shape(name: str, held: Any) -> bool:
         return _numbers(list(held.values()))
     if name == "params":
         return all(isinstance(value, str | int | float | bool | None) for value in held.values())
-    shares = held.get("tile_share"), held.get("nnz_share")
+    shares = [held[key] for key in ("tile_share", "nnz_share") if held.get(key) is not None]
     levels = [held[key] for key in ("level_seconds", "level_kernel", "level_found") if key in held]
     return (
-        (shares == (None, None) or all(isinstance(share, dict) and _numbers(list(share.values())) for share in shares))
-        and (shares == (None, None) or shares[0].keys() <= shares[1].keys())
+        all(isinstance(share, dict) and _numbers(list(share.values())) for share in shares)
+        and (not shares or (len(shares) == 2 and shares[0].keys() <= shares[1].keys()))
         and (not levels or (len(levels) == 3 and all(isinstance(of, list) and _numbers(of) for of in levels)))
         and _numbers([held.get("partition_s", 0.0)])
     )
 
 
 def _numbers(values: list[Any]) -> bool:
-    """Whether these are finite numbers and none is negative."""
+    """Whether these are finite numbers, none of them negative."""
     return all(type(value) in (int, float) and 0 <= value < math.inf for value in values)
 
 
@@ -447,7 +454,7 @@ def _whole_faults(name: str, table: pa.Table) -> Iterator[tuple[Any, str]]:
 
 def _number_faults(name: str, table: pa.Table) -> Iterator[tuple[Any, str]]:
     values = table[name].to_numpy()
-    if name != "error_ratio":  # an answer may be infinitely wrong
+    if name != "error_ratio":  # errors may be infinite
         yield np.isinf(values), "is infinite"
         yield values > LARGEST, "is out of range"
     if name.startswith("t_"):
@@ -462,7 +469,7 @@ def _list_faults(name: str, table: pa.Table) -> Iterator[tuple[Any, str]]:
     values = pc.list_flatten(column).fill_null(-1).to_numpy(zero_copy_only=False)
     wrong = np.zeros(len(column), dtype=bool)
     wrong[pc.list_parent_indices(column).to_numpy()[~(np.isfinite(values) & (values >= 0))]] = True
-    yield wrong, "holds what is no number, negative or infinite"
+    yield wrong, "holds a value that is NaN, negative or infinite"
 
 
 _FAULTS: dict[str, Callable[[str, Any], Iterator[tuple[Any, str]]]] = {
@@ -476,7 +483,7 @@ _FAULTS: dict[str, Callable[[str, Any], Iterator[tuple[Any, str]]]] = {
 
 
 def _description_fault(row: Mapping[str, Any]) -> str:
-    """What is wrong with the grids and row lengths of a matrix; nothing where they are sound."""
+    """What is wrong with the grids and row lengths of a description; empty if nothing."""
     for down, across, density in _GRIDS:
         if row[down] * row[across] != len(row[density]):
             return f"{density} has {len(row[density])} cells and not {row[down]} x {row[across]}"

@@ -1,14 +1,14 @@
-"""A run's folder: rows as they finish, descriptions of matrices, the environment, resuming, loading.
+"""A run's folder: writing rows and metadata, resuming, loading, merging, removing.
 
-    results/<run>/rows.parquet        what `compact` has merged
-                  parts/*.parquet     one row each, named by its case: written whole or not at all
-                  matrices.parquet    the same of matrices, each described once, before its first row
-                  matrices/*.parquet
-                  run.json            one record of the environment a session
-                  worker.log          what the measuring process wrote
-    results/.trash/<run>-<time>/      a run that was removed
+    results/<run>/rows.parquet        rows that `compact` has merged
+                  parts/*.parquet     one row each, named by its case, written atomically
+                  matrices.parquet    descriptions of matrices, one each, written before the matrix's first row
+                  matrices/*.parquet  the same, not yet merged
+                  run.json            metadata of each invocation, under ``sessions``
+                  worker.log          output of the measuring process
+    results/.trash/<run>-<time>/      a removed run
 
-A case can stand in two files (killed while compacting, measured again): its part is the later row, and counts.
+If a case is in two files (killed while compacting, measured again), the row in parts/ counts, because it is newer.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from spmvbench.rows.schema import (
     blank_row,
     current,
     current_metadata,
-    unfit,
+    invalid_rows,
 )
 
 if TYPE_CHECKING:
@@ -55,20 +55,20 @@ if TYPE_CHECKING:
 ROWS, PARTS, ENVIRONMENT, LOG, LOCK = "rows.parquet", "parts", "run.json", "worker.log", ".lock"
 MATRICES, MATRIX_PARTS = "matrices.parquet", "matrices"
 TRASH = ".trash"
-# What lies in a run's folder, and what lies beside runs in a folder of reports: names that no run may have.
+# Names of files in a run's folder and next to runs in a folder of reports: no run may have them.
 _HELD = {ROWS, PARTS, ENVIRONMENT, LOG, LOCK, MATRICES, MATRIX_PARTS, "report", "pairs.csv", "pairs.json", "README.md"}
 _TAKEN = _HELD | {"index.html", "shared"}
-_LONGEST = 200  # bytes of a name: a file system allows 255, and parts, shards and removed runs have longer names
+_LONGEST = 200  # bytes of a name: file systems allow 255, and shards and removed runs have longer names
 _TIME = "%Y%m%d-%H%M%S-%f"
-MOST_ROWS, MOST_BYTES = 10_000_000, 2**32  # of a table, unpacked: a few bytes of a file can stand for very many
-NAMED = 3  # rows left out that are named
+MOST_ROWS, MOST_BYTES = 10_000_000, 2**32  # limits of an unpacked table: a small file can unpack to very many
+NAMED = 3  # most invalid rows named in a warning
 
 
 @dataclass(frozen=True)
-class _Kept:
-    """A table that a run keeps: the file of what is merged, the folder of what is not, and the column that names a row.
+class _Layout:
+    """Files of a table of a run: the merged file, the folder of unmerged rows, the key column, and all columns.
 
-    Of two rows with one name the part counts: it was written after the file that it will be merged into.
+    Of two rows with one key the unmerged one counts, because it is newer.
     """
 
     merged: str
@@ -81,17 +81,17 @@ class _Kept:
         return arrow_schema(self.columns)
 
 
-_CASES = _Kept(ROWS, PARTS, "case_id", COLUMNS)
-_DESCRIPTIONS = _Kept(MATRICES, MATRIX_PARTS, "matrix_sha256", MATRIX_COLUMNS)
+_CASES = _Layout(ROWS, PARTS, "case_id", COLUMNS)
+_DESCRIPTIONS = _Layout(MATRICES, MATRIX_PARTS, "matrix_sha256", MATRIX_COLUMNS)
 
 
 def now() -> str:
-    """The time as rows and records hold it: see `timestamp`."""
+    """The current time in the format of rows and metadata, see `timestamp`."""
     return _text(datetime.datetime.now(datetime.UTC))
 
 
 def timestamp(seconds: float) -> str:
-    """Seconds since 1970 as rows hold time: ISO 8601 in UTC, of a fixed width so that text sorts as time does."""
+    """Seconds since 1970 as ISO 8601 in UTC, with a fixed width so that texts sort by time."""
     return _text(datetime.datetime.fromtimestamp(seconds, datetime.UTC))
 
 
@@ -100,9 +100,9 @@ def _text(time: datetime.datetime) -> str:
 
 
 def name_of(run: str) -> str:
-    """The name of a run, as it was given: letters, digits and ``. _ + -``, a letter or digit first.
+    """The given name if it is valid for a run: letters, digits and ``. _ + -``, a letter or digit first.
 
-    Raises UsageError for other names, for long ones, and for those of files and folders that lie in or beside runs.
+    Raises UsageError for other names, for long ones, and for names of files and folders in or next to runs.
     """
     if not re.fullmatch(r"\w[\w.+-]*", run):
         raise UsageError(f"{run!r} is no name for a run: use letters, digits and . _ + -")
@@ -121,13 +121,13 @@ def _is_name(run: str) -> bool:
 
 
 def runs(results: Path | str = "results") -> list[Path]:
-    """The run folders under `results`, the one worked on last first."""
+    """The run folders under `results`, the most recently used first."""
     found = [path for path in Path(results).glob(f"*/{ENVIRONMENT}") if not path.parent.name.startswith(".")]
     return [path.parent for path in sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)]
 
 
 def folder(run: Path | str, results: Path | str = "results") -> Path:
-    """The folder of a run, given by its path or by its name under `results`. Raises UsageError where there is none."""
+    """The folder of a run, given by its path or by its name under `results`. Raises UsageError if there is none."""
     if not str(run):
         name_of(str(run))  # as a path it would be the current folder
     for path in ([Path(results) / run] if _is_name(str(run)) else []) + [Path(run)]:
@@ -139,24 +139,24 @@ def folder(run: Path | str, results: Path | str = "results") -> Path:
 
 
 def load(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
-    """All rows of a run, each case once, in the order written; columns as in rows/schema.py.
+    """All rows of a run, one per case, in the order of writing; columns as in rows/schema.py.
 
-    Texts are such as `untrusted.text` writes them. A damaged part, and rows that do not fit the schema
-    (`record.unfit`), are named on stderr and left out; for the latter attrs of the table has ``left_out``, a sentence.
-    Raises UsageError where there is no such run, SpmvbenchError for rows of a newer spmvbench and for a damaged
-    rows.parquet.
+    Columns of older versions are renamed (`schema.OLD_COLUMNS`). Texts are escaped as by `untrusted.text`. Damaged
+    parts and rows that violate the schema (`schema.invalid_rows`) are left out and named on stderr; for the latter,
+    attrs of the table has ``left_out``, a sentence. Raises UsageError if there is no such run, SpmvbenchError for rows
+    of a newer spmvbench and for a damaged rows.parquet.
     """
-    table, said = _fitting(folder(run, results), _CASES)
+    table, left_out = _valid(folder(run, results), _CASES)
     rows = table.to_pandas()
-    if said:
-        rows.attrs["left_out"] = said
+    if left_out:
+        rows.attrs["left_out"] = left_out
     return rows
 
 
 def load_run(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
-    """A run, by its name under `results` or its folder: all rows as `load` gives them, with where they came from.
+    """All rows of a run, by its name under `results` or its folder, as `load`, with their origin.
 
-    attrs of the table: ``environment``, as `environment` gives it, and ``folder``. Most operations of pandas keep them.
+    attrs of the table: ``environment``, as `environment`, and ``folder``. Most operations of pandas keep attrs.
     """
     place = folder(run, results)
     rows = load(place)
@@ -165,18 +165,18 @@ def load_run(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
 
 
 def matrices(run: Path | str, results: Path | str = "results") -> pd.DataFrame:
-    """The descriptions of a run's matrices, each once; columns as in rows/schema.py. Raises as `load` does.
+    """The descriptions of a run's matrices, one each; columns `schema.MATRIX_COLUMNS`. Raises as `load`.
 
-    A run measured before descriptions were kept has none.
+    Runs of the oldest versions have none.
     """
-    return _fitting(folder(run, results), _DESCRIPTIONS)[0].to_pandas()
+    return _valid(folder(run, results), _DESCRIPTIONS)[0].to_pandas()
 
 
 def environment(run: Path | str, results: Path | str = "results") -> dict[str, Any]:
-    """The record of the run's last session (device, host, versions, settings), and all of them under ``sessions``.
+    """The metadata of the run's last invocation (device, host, versions, settings), and of all under ``sessions``.
 
-    What the record holds as null is missing. Raises UsageError where there is no such run, SpmvbenchError where
-    run.json cannot be read.
+    Entries of older versions are renamed (`schema.OLD_METADATA`), null entries are left out. Raises UsageError if
+    there is no such run, SpmvbenchError if run.json cannot be read.
     """
     sessions = _sessions(folder(run, results))
     last = {name: value for name, value in (sessions[-1] if sessions else {}).items() if value is not None}
@@ -184,39 +184,38 @@ def environment(run: Path | str, results: Path | str = "results") -> dict[str, A
 
 
 def measured(run_folder: Path, *, settled: bool = False, max_bytes: int | None = None) -> dict[str, str]:
-    """The source hash of every case that the folder holds a row of, by case_id; empty for a folder yet to be made.
+    """The source hash of every case that need not be measured again, by case_id; empty if there is no folder yet.
 
-    Without those whose matrix could not be read: a file mended, or read in another way, is worth another try. Without
-    those skipped for their size that have room under `max_bytes` (None: the device's own limit, as far as a session has
-    recorded it). settled: without those that failed, either.
+    Not included: cases whose matrix could not be read, because the file may be readable by now; cases skipped for
+    their size that fit into `max_bytes` (None: the device's limit, as far as metadata has it); with `settled`, cases
+    that failed.
     """
+    limit_now: float = math.inf if max_bytes is None else max_bytes
     if max_bytes is None:
         limits = [session.get("default_max_bytes") for session in _sessions(run_folder)]
-        max_bytes = next(filter(None, reversed(limits)), math.inf)
-    rows, _ = _fitting(run_folder, _CASES)
+        limit_now = next(filter(None, reversed(limits)), math.inf)
+    rows, _ = _valid(run_folder, _CASES)
     names = ("case_id", "source_hash", "matrix_sha256", "status", "bytes_needed", "bytes_limit")
     return {
         case_id: source_hash
         for case_id, source_hash, matrix, status, needed, limit in zip(
             *(rows[name].to_pylist() for name in names), strict=True
         )
-        if matrix and (status in SETTLED or not settled) and not 0 < limit < needed <= max_bytes
+        if matrix and (status in SETTLED or not settled) and not 0 < limit < needed <= limit_now
     }
 
 
 def read_matrices(run_folder: Path) -> dict[str, tuple[str, str]]:
-    """The hash of the matrix and the start of every case that the folder holds a row of, by case_id; without those
-    whose matrix could not be read.
-    """
+    """The hash of the matrix and the start of every case with a row and a readable matrix, by case_id."""
     rows, _ = _read(run_folder, _CASES)
     columns = (rows[name].to_pylist() for name in ("case_id", "matrix_sha256", "started_at"))
     return {case_id: (matrix, started) for case_id, matrix, started in zip(*columns, strict=True) if matrix}
 
 
 def mixed(rows: pd.DataFrame) -> str:
-    """A sentence about names that stand for several matrices in a run's rows; empty where there are none.
+    """A sentence on names with several matrices in a run's rows; empty if there are none.
 
-    Contents of a file are told apart by `file_sha256`, and are no mixture.
+    Different contents of a file do not count, because `file_sha256` distinguishes them.
     """
     read = rows[rows["matrix_sha256"] != ""]
     names = (read["group"] + "/" + read["name"]).rename("matrix")
@@ -231,38 +230,38 @@ def mixed(rows: pd.DataFrame) -> str:
 
 
 def next_sequence(run_folder: Path) -> int:
-    """The place of the row to be written next."""
-    kept = (_read(run_folder, kept)[0]["sequence"].to_pylist() for kept in (_CASES, _DESCRIPTIONS))
-    return 1 + max((place for places in kept for place in places), default=0)
+    """The `sequence` of the next row."""
+    written = (_read(run_folder, layout)[0]["sequence"].to_pylist() for layout in (_CASES, _DESCRIPTIONS))
+    return 1 + max((place for places in written for place in places), default=0)
 
 
 def described(run_folder: Path) -> set[str]:
-    """The hashes of the matrices that the folder holds a description of; empty for a folder yet to be made."""
-    return set(_fitting(run_folder, _DESCRIPTIONS)[0]["matrix_sha256"].to_pylist())
+    """The hashes of the matrices with a description; empty if there is no folder yet."""
+    return set(_valid(run_folder, _DESCRIPTIONS)[0]["matrix_sha256"].to_pylist())
 
 
 def append(run_folder: Path, row: dict[str, Any]) -> None:
-    """Write one row. It is on disk whole when this returns, and replaces an earlier part of the same case."""
+    """Write one row atomically. It replaces an earlier part of the same case."""
     _append(run_folder, _CASES, row)
 
 
 def describe(run_folder: Path, description: dict[str, Any]) -> None:
-    """Write the description of one matrix, as `append` writes a row."""
+    """Write the description of one matrix, as `append`."""
     _append(run_folder, _DESCRIPTIONS, description)
 
 
 def compact(run_folder: Path) -> None:
-    """Merge the parts into their files. Killed at any moment, no row is lost and none counts twice."""
-    for kept in (_DESCRIPTIONS, _CASES):
-        table, merged = _read(run_folder, kept)
+    """Merge the parts into their files. If killed at any moment, no row is lost and none counts twice."""
+    for layout in (_DESCRIPTIONS, _CASES):
+        table, merged = _read(run_folder, layout)
         if merged:
-            _write(table, run_folder / kept.merged, durable=True)
+            _write(table, run_folder / layout.merged, durable=True)
             for part in merged:
                 part.unlink(missing_ok=True)
 
 
 def append_session(run_folder: Path, session: dict[str, Any]) -> None:
-    """Add a session's record to run.json, or replace the one with the same start."""
+    """Add the metadata of an invocation to run.json, or replace that with the same start."""
     sessions = [old for old in _sessions(run_folder) if old["started"] != session["started"]]
     _write_sessions(run_folder, [*sessions, session])
 
@@ -275,10 +274,10 @@ def _write_sessions(run_folder: Path, sessions: Sequence[dict[str, Any]]) -> Non
 
 @contextmanager
 def lock(run_folder: Path) -> Iterator[None]:
-    """Keep the folder for this process (the system lets go of it when the process ends, however it ends).
+    """Lock the folder for this process. The system releases the lock when the process ends, however it ends.
 
-    Makes the folder where it is missing. Raises SpmvbenchError where another process has it, and if something in it
-    that a session writes to is a symbolic link: somebody else may have made the folder.
+    Makes the folder if it is missing. Raises SpmvbenchError if another process has the lock, and if a file or folder to
+    be written to is a symbolic link: the folder may be untrusted.
     """
     run_folder.mkdir(parents=True, exist_ok=True)
     for place in (run_folder / name for name in (LOCK, LOG, PARTS, MATRIX_PARTS)):
@@ -287,8 +286,8 @@ def lock(run_folder: Path) -> Iterator[None]:
     with _locked(run_folder):
         for leftover in (run_folder / f".{name}.tmp" for name in (ROWS, MATRICES)):
             leftover.unlink(missing_ok=True)
-        for kept in (_CASES, _DESCRIPTIONS):
-            for leftover in (run_folder / kept.parts).glob(".*.parquet.tmp"):
+        for layout in (_CASES, _DESCRIPTIONS):
+            for leftover in (run_folder / layout.parts).glob(".*.parquet.tmp"):
                 leftover.unlink()
         try:
             yield
@@ -298,7 +297,7 @@ def lock(run_folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(run_folder: Path) -> Iterator[None]:
-    """As `lock`, and the folder is left as it is."""
+    """As `lock`, without any other change to the folder."""
     descriptor = opened(run_folder / LOCK, os.O_RDWR | os.O_CREAT)
     with open(descriptor, "r+", encoding="ascii", errors="replace") as file:
         try:
@@ -316,12 +315,12 @@ def _locked(run_folder: Path) -> Iterator[None]:
 
 
 def opened_log(run_folder: Path) -> BinaryIO:
-    """The file that the measuring processes of a run write to, open at its end. Raises OSError for a symbolic link."""
+    """The log of a run's measuring processes, opened for appending. Raises OSError for a symbolic link."""
     return open(run_folder / LOG, "ab", opener=lambda path, flags: opened(Path(path), flags))
 
 
 def _leave_unused(run_folder: Path) -> None:
-    """Remove a run's folder to which nothing was written: a device that could not be opened is no run."""
+    """Remove a run's folder without rows, as after a device could not be opened."""
     held = list(run_folder.iterdir()) if run_folder.is_dir() else []
     if (
         held
@@ -334,26 +333,26 @@ def _leave_unused(run_folder: Path) -> None:
 
 
 def shard(run_folder: Path, part: int, count: int) -> Path:
-    """The folder of a part of a run, a run of its own beside it: `merge` makes one of all parts."""
+    """The folder of a shard of a run, next to the run's; `merge` makes one run of all shards."""
     return run_folder.with_name(f"{run_folder.name}.shard-{part}-of-{count}")
 
 
 @contextmanager
-def standing(run_folder: Path) -> Iterator[Callable[[], None]]:
-    """A question for who writes into the folder: it raises SpmvbenchError where that was removed or moved meanwhile.
+def unmoved(run_folder: Path) -> Iterator[Callable[[], None]]:
+    """A check to call before writing: raises SpmvbenchError if the folder was removed or moved meanwhile.
 
     Without it, rows would go to a new folder of the same name.
     """
     opened = os.open(run_folder, os.O_RDONLY)
 
-    def ask() -> None:
+    def check() -> None:
         if not is_at(opened, run_folder):
             raise SpmvbenchError(
                 f"{run_folder} was removed or moved while the run wrote into it: run the command again to start anew"
             )
 
     try:
-        yield ask
+        yield check
     finally:
         os.close(opened)
 
@@ -363,7 +362,7 @@ def _stamp() -> str:
 
 
 def set_aside(run_folder: Path) -> Path | None:
-    """Move what a run holds to a folder of its own beside it, still readable as a run; None where there is nothing."""
+    """Move the contents of a run to a new folder next to it, a readable run; None if there is nothing to move."""
     names = (ROWS, PARTS, MATRICES, MATRIX_PARTS, ENVIRONMENT, LOG)
     held = [path for name in names if (path := run_folder / name).exists()]
     if not held:
@@ -376,18 +375,17 @@ def set_aside(run_folder: Path) -> Path | None:
 
 
 def merge(sources: Sequence[Path], target: Path) -> int:
-    """Put the rows, descriptions of matrices and sessions of several runs into a new run, whole or not at all.
+    """Merge rows, descriptions of matrices and metadata of several runs into a new run, completely or not at all.
 
-    Every row once, in the order of the runs and in each as written; `run_id` is the new run's name. Returns the number
-    of rows. Raises SpmvbenchError where `target` is there, and UsageError where two runs hold rows of one case that are
-    not the same row: a run has one row of a case.
+    Each row once, in the order of the runs and of writing; `run_id` is the new run's name. Returns the number of rows.
+    Raises SpmvbenchError if `target` exists, UsageError if two runs have different rows of one case.
     """
     if target.exists():
         raise SpmvbenchError(f"{target} is there already: choose another name")
     rows: dict[str, dict[str, Any]] = {}
     places: dict[str, Path] = {}
     for source in sources:
-        for row in _fitting(source, _CASES)[0].to_pylist():
+        for row in _valid(source, _CASES)[0].to_pylist():
             row |= {"run_id": target.name, "sequence": len(rows) + 1}
             held = rows.setdefault(row["case_id"], row)
             if str(held | row) != str(held | {"sequence": row["sequence"]}):  # as text: NaN is not equal to itself
@@ -397,7 +395,7 @@ def merge(sources: Sequence[Path], target: Path) -> int:
                     "spmvbench compare"
                 )
             places.setdefault(row["case_id"], source)
-    about = {row["matrix_sha256"]: row for source in sources for row in _fitting(source, _DESCRIPTIONS)[0].to_pylist()}
+    about = {row["matrix_sha256"]: row for source in sources for row in _valid(source, _DESCRIPTIONS)[0].to_pylist()}
     described = [row | {"sequence": place} for place, row in enumerate(about.values(), start=1)]
     sessions = [session for source in sources for session in _sessions(source)]
     sessions = [session for place, session in enumerate(sessions) if session not in sessions[:place]]
@@ -416,8 +414,8 @@ def merge(sources: Sequence[Path], target: Path) -> int:
 def removable(run: Path | str, results: Path | str = "results") -> Path:
     """The folder of a run that may be removed, given by its name under `results` or by its path.
 
-    It has a run.json with a session's record. If that is damaged, the folder has to hold rows and nothing that is not a
-    run's. Raises UsageError for everything else: for symbolic links, folders around runs, ``.`` and ``..``.
+    It has a run.json with metadata. If that is damaged, the folder must have rows and no foreign files. Raises
+    UsageError for everything else: symbolic links, folders that contain runs, ``.`` and ``..``.
     """
     named = _is_name(str(run)) and os.path.lexists(Path(results) / run)
     path = Path(results) / run if named else Path(run)
@@ -452,16 +450,16 @@ def _is_regular(path: Path) -> bool:
 
 
 def remove(run_folder: Path, *, now: bool = False) -> Path | None:
-    """Move a run's folder to the folder `.trash` beside it and return where it is; now: delete it, and return None.
+    """Move a run's folder to the folder `.trash` next to it and return the new path; now: delete it, return None.
 
-    Only for what `removable` gave. Raises SpmvbenchError where a session works on it, OSError where it cannot be moved.
+    run_folder: from `removable`. Raises SpmvbenchError if a process works on it, OSError if it cannot be moved.
     """
     trash = run_folder.parent / TRASH
     trash.mkdir(exist_ok=True)
     if trash.is_symlink():
         raise SpmvbenchError(f"{trash} is a symbolic link, and no run is moved to where it leads: remove it")
     if not _is_regular(run_folder / LOCK):
-        (run_folder / LOCK).unlink(missing_ok=True)  # no session holds such a lock
+        (run_folder / LOCK).unlink(missing_ok=True)  # no process holds such a lock
     target = trash / f"{run_folder.name}-{_stamp()}"
     try:
         with _locked(run_folder):
@@ -476,7 +474,7 @@ def remove(run_folder: Path, *, now: bool = False) -> Path | None:
 
 
 def removed(results: Path | str = "results") -> list[Path]:
-    """The folders that `remove` moved to the trash of `results`, the oldest first."""
+    """The folders in the trash of `results`, the oldest first."""
     trash = Path(results) / TRASH
     if trash.is_symlink() or not trash.is_dir():
         return []
@@ -486,7 +484,7 @@ def removed(results: Path | str = "results") -> list[Path]:
 
 
 def empty_trash(removed_runs: Sequence[Path]) -> None:
-    """Delete folders that `removed` gave, and the trash itself if nothing else is in it."""
+    """Delete folders from `removed`, and the trash if it is empty then."""
     for path in removed_runs:
         shutil.rmtree(path)
     for trash in {path.parent for path in removed_runs}:
@@ -500,25 +498,25 @@ def size(run_folder: Path) -> int:
     return sum(status.st_size for status in statuses if stat.S_ISREG(status.st_mode))
 
 
-def _append(run_folder: Path, kept: _Kept, row: dict[str, Any]) -> None:
-    path = run_folder / kept.parts / f"{row[kept.key]}.parquet"
+def _append(run_folder: Path, layout: _Layout, row: dict[str, Any]) -> None:
+    path = run_folder / layout.parts / f"{row[layout.key]}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write_rows(path, kept, [row])
+    _write_rows(path, layout, [row])
 
 
-def _write_rows(path: Path, kept: _Kept, rows: list[dict[str, Any]], *, durable: bool = False) -> None:
+def _write_rows(path: Path, layout: _Layout, rows: list[dict[str, Any]], *, durable: bool = False) -> None:
     import pyarrow as pa
 
-    _write(pa.Table.from_pylist(rows, schema=kept.schema), path, durable=durable)
+    _write(pa.Table.from_pylist(rows, schema=layout.schema), path, durable=durable)
 
 
 def _write(table: pa.Table, path: Path, *, durable: bool = False) -> None:
-    """Write a table under a temporary name and rename it; `durable` also before a loss of power."""
+    """Write a table under a temporary name and rename it. durable: flushed to disk before."""
     import pyarrow.parquet as pq
 
     temporary = path.with_name(f".{path.name}.tmp")
     with naming(path):
-        temporary.unlink(missing_ok=True)  # what a killed process left, or a symbolic link that somebody put there
+        temporary.unlink(missing_ok=True)  # left by a killed process, or an untrusted symbolic link
         with open(opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             pq.write_table(table, file)
             if durable:
@@ -527,30 +525,29 @@ def _write(table: pa.Table, path: Path, *, durable: bool = False) -> None:
         temporary.replace(path)
 
 
-def _read(run_folder: Path, kept: _Kept) -> tuple[pa.Table, list[Path]]:
-    """The row of each key that was written last, in the order written, and the parts that could be read.
+def _read(run_folder: Path, layout: _Layout) -> tuple[pa.Table, list[Path]]:
+    """The newest row of each key, in the order of writing, and the parts that could be read.
 
-    Another process may compact meanwhile: then everything is read again, for a part that it removed may be in none of
-    the files that were read.
+    If another process compacts meanwhile, all files are read again: a part that it removed may be in none of them.
     """
     import pyarrow as pa
 
-    merged, stale = run_folder / kept.merged, True
+    merged, stale = run_folder / layout.merged, True
     while stale:
         before = _version(merged)
-        tables, parts, damaged = [kept.schema.empty_table()], [], []
+        tables, parts, damaged = [layout.schema.empty_table()], [], []
         try:
-            tables.append(_table(merged, kept))
+            tables.append(_table(merged, layout))
         except FileNotFoundError:
             pass
         except (pa.ArrowException, KeyError, ValueError, OSError) as error:
             raise SpmvbenchError(
-                f"{merged} is damaged ({_damage(error)}): restore it from a copy; run --fresh measures anew and keeps "
-                "what there is in a folder beside it"
+                f"{merged} is damaged ({_damage(error)}): restore it from a copy; run --fresh measures again and keeps "
+                "the old files in a folder next to it"
             ) from None
-        for part in sorted((run_folder / kept.parts).glob("*.parquet")):
+        for part in sorted((run_folder / layout.parts).glob("*.parquet")):
             try:
-                tables.append(_table(part, kept))
+                tables.append(_table(part, layout))
                 parts.append(part)
             except FileNotFoundError:  # merged after the folder was listed
                 continue
@@ -560,46 +557,46 @@ def _read(run_folder: Path, kept: _Kept) -> tuple[pa.Table, list[Path]]:
     for warning in damaged:
         print(warning, file=sys.stderr)
     table = pa.concat_tables(tables)
-    last = {key: index for index, key in enumerate(table[kept.key].to_pylist())}
+    last = {key: index for index, key in enumerate(table[layout.key].to_pylist())}
     places = table["sequence"].to_pylist()
     order = sorted(last.values(), key=lambda index: (places[index], index))
     return table.take(pa.array(order, pa.int64())), parts
 
 
-def _fitting(run_folder: Path, kept: _Kept) -> tuple[pa.Table, str]:
-    """The rows of `_read` that fit the schema, their texts made printable, and a sentence of those left out, if any.
+def _valid(run_folder: Path, layout: _Layout) -> tuple[pa.Table, str]:
+    """The rows of `_read` that satisfy the schema, with printable texts, and a sentence on rows left out, if any.
 
-    The sentence is said on stderr, too. What is left out stays in its file.
+    The sentence is printed on stderr, too. Rows left out stay in their files.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    table, _ = _read(run_folder, kept)
-    for index, field in enumerate(kept.schema):
+    table, _ = _read(run_folder, layout)
+    for index, field in enumerate(layout.schema):
         if field.type == pa.string():
             column = table.column(index)
             if field.name == "reason":
                 column = pc.utf8_slice_codeunits(column, 0, MOST_REASON)
-            steering = {text for text in pc.unique(column).to_pylist() if not text.isprintable()}
-            if steering:
+            unprintable = {text for text in pc.unique(column).to_pylist() if not text.isprintable()}
+            if unprintable:
                 stay = "\n\t" if field.name == "reason" else ""
-                texts = [untrusted.text(text, stay) if text in steering else text for text in column.to_pylist()]
+                texts = [untrusted.text(text, stay) if text in unprintable else text for text in column.to_pylist()]
                 column = pa.chunked_array([pa.array(texts, field.type)])
             table = table.set_column(index, field, column)
-    faults = unfit(table, kept.columns)
+    faults = invalid_rows(table, layout.columns)
     if not faults:
         return table, ""
     named = [f"{_named(table, place)}: {why}" for place, why in list(faults.items())[:NAMED]]
     more = f"; and {len(faults) - NAMED} more" if len(faults) > NAMED else ""
-    said = f"left out {len(faults)} of {len(table)} rows of {run_folder}, which cannot be: {'; '.join(named)}{more}"
-    print(f"Warning: {said}", file=sys.stderr)
+    left_out = f"left out {len(faults)} of {len(table)} rows of {run_folder}, which cannot be: {'; '.join(named)}{more}"
+    print(f"Warning: {left_out}", file=sys.stderr)
     fits = np.ones(len(table), dtype=bool)
     fits[list(faults)] = False
-    return table.filter(pa.array(fits)), said
+    return table.filter(pa.array(fits)), left_out
 
 
 def _named(table: pa.Table, place: int, most: int = 60) -> str:
-    """A row in a few words."""
+    """Matrix, format, type and mode of a row, shortened."""
     names = [
         str(table[name][place]) for name in ("group", "name", "label", "dtype", "mode") if name in table.column_names
     ]
@@ -608,7 +605,7 @@ def _named(table: pa.Table, place: int, most: int = 60) -> str:
 
 
 def _version(path: Path) -> tuple[int, int] | None:
-    """What changes when a file is replaced; None where there is none."""
+    """A value that changes when a file is replaced; None if there is no file."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -616,15 +613,15 @@ def _version(path: Path) -> tuple[int, int] | None:
     return status.st_ino, status.st_mtime_ns
 
 
-def _table(path: Path, kept: _Kept) -> pa.Table:
-    """One file's rows in this version's schema, empty where a column came later than the file, or holds nothing.
+def _table(path: Path, layout: _Layout) -> pa.Table:
+    """One file's rows in this version's schema. Missing columns and nulls become empty values.
 
-    Raises SpmvbenchError for rows of a newer version, ValueError for a file that is none of ours.
+    Raises SpmvbenchError for rows of a newer version, ValueError for other files.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # Opened here: Arrow takes names of files in UTF-8 alone, and a locale may have others.
+    # Opened here, because Arrow takes file names in UTF-8 only.
     with open(path, "rb") as opened, pq.ParquetFile(opened) as file:
         metadata = file.schema_arrow.metadata or {}
         version = int(metadata.get(b"schema_version", 0))
@@ -634,22 +631,22 @@ def _table(path: Path, kept: _Kept) -> pa.Table:
                 "update spmvbench"
             )
         table = current(_bounded(file))
-    blank = blank_row(kept.columns)
+    blank = blank_row(layout.columns)
     if version:
-        for name in set(kept.schema.names) - set(table.column_names):
-            field = kept.schema.field(name)
+        for name in set(layout.schema.names) - set(table.column_names):
+            field = layout.schema.field(name)
             table = table.append_column(field, pa.array([blank[name]] * len(table), field.type))
-        table = table.select(kept.schema.names)
-    table = table.cast(kept.schema)
-    for index, field in enumerate(kept.schema):
-        if table.column(index).null_count:  # a row of before they were checked
+        table = table.select(layout.schema.names)
+    table = table.cast(layout.schema)
+    for index, field in enumerate(layout.schema):
+        if table.column(index).null_count:  # rows of older versions may have nulls
             values = [blank[field.name] if value is None else value for value in table.column(index).to_pylist()]
             table = table.set_column(index, field, pa.array(values, field.type))
     return table
 
 
 def _bounded(file: Any) -> pa.Table:
-    """A file's rows. Raises ValueError where they are more, or take more memory, than those of any run."""
+    """A file's rows. Raises ValueError if they are more, or take more memory, than those of any run."""
     import pyarrow as pa
 
     batches, size = [], 0
@@ -663,19 +660,19 @@ def _bounded(file: Any) -> pa.Table:
     return pa.Table.from_batches(batches, file.schema_arrow)
 
 
-MOST_RECORD = 2**26  # bytes of run.json
+MOST_METADATA = 2**26  # bytes of run.json
 
 
 def _sessions(run_folder: Path) -> list[dict[str, Any]]:
     path = run_folder / ENVIRONMENT
     try:
-        if path.stat().st_size > MOST_RECORD:
+        if path.stat().st_size > MOST_METADATA:
             raise ValueError
         sessions = untrusted.tree(json.loads(path.read_text(encoding="utf-8"))["sessions"])
         if not isinstance(sessions, list):
             raise ValueError
         sessions = [current_metadata(session) for session in sessions]
-        if not all(map(_sound, sessions)):
+        if not all(map(_is_valid, sessions)):
             raise ValueError
     except FileNotFoundError:
         return []
@@ -684,13 +681,13 @@ def _sessions(run_folder: Path) -> list[dict[str, Any]]:
     return sessions
 
 
-def _sound(session: Any) -> bool:
-    """Whether a session's record holds what is shown and computed with in its kind, or null, or not at all."""
+def _is_valid(session: Any) -> bool:
+    """Whether the entries of metadata that are shown or computed with have their types, are null or missing."""
     if not isinstance(session, dict) or not isinstance(session.get("started"), str):
         return False
     return all(
         value is None
-        or (check(value) if (check := _RECORDED.get(name)) else not _SIZE.search(name) or _positive(value))
+        or (check(value) if (check := _METADATA.get(name)) else not _SIZE.search(name) or _positive(value))
         for facts in (session, session.get("properties") or {})
         for name, value in facts.items()
     )
@@ -704,8 +701,8 @@ def _positives(value: Any) -> bool:
     return isinstance(value, dict) and all(map(_positive, value.values()))
 
 
-def _roofs(value: Any) -> bool:
-    """Whether these are roofs as `bench.roofs` has them: pairs of bytes and seconds, by rising bytes."""
+def _are_bounds(value: Any) -> bool:
+    """Whether these are bounds as `measure.bounds` takes them: pairs of bytes and seconds, by rising bytes."""
     return isinstance(value, dict) and all(
         isinstance(pairs, list)
         and pairs
@@ -716,13 +713,13 @@ def _roofs(value: Any) -> bool:
 
 
 _SIZE = re.compile("_(bytes|gbps|mhz)$")
-_RECORDED: dict[str, Callable[[Any], bool]] = {
+_METADATA: dict[str, Callable[[Any], bool]] = {
     "seed": lambda value: isinstance(value, int) and 0 <= value < 2**63,
     "command": lambda value: isinstance(value, list) and all(isinstance(word, str) for word in value),
     "properties": lambda value: isinstance(value, dict),
     "multiprocessors": _positive,
     "launch_overhead": _positives,
-    "bounds": _roofs,
+    "bounds": _are_bounds,
     "seconds": lambda value: (
         isinstance(value, dict) and all(isinstance(part, int | float) and 0 <= part < 1e30 for part in value.values())
     ),
@@ -730,7 +727,7 @@ _RECORDED: dict[str, Callable[[Any], bool]] = {
 
 
 def _damage(error: Exception) -> str:
-    """What an error says of a file that is damaged. One of the system, which may read it another time, is raised."""
+    """The message of an error about a damaged file. Errors of the system, which may pass, are raised again."""
     if isinstance(error, OSError) and error.errno is not None:
         raise error
     return untrusted.text(str(error).partition("\n")[0])[:300]

@@ -162,7 +162,7 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
         store.compact(folder)  # a run killed at its end has left this undone
         return True
     record = Record.begin(folder, groups)
-    with store.opened_log(folder) as log, store.standing(folder) as standing:
+    with store.opened_log(folder) as log, store.unmoved(folder) as standing:
         writer = Writer(folder, watcher, standing)
         driver = Driver(settings, log, writer.row, writer.description, watcher.on_begin)
         driver.on_facts = lambda facts: record.add_device(facts, settings)

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 from spmvbench.analysis.breakeven import break_even, footprints, largest_footprints, overheads, setups
-from spmvbench.analysis.cases import hot, labels_of, prepared
+from spmvbench.analysis.cases import hot, labels_of, latest_cases
 from spmvbench.analysis.coverage import coverage
-from spmvbench.analysis.parts import part_times
+from spmvbench.analysis.kernel_breakdown import kernel_times
 from spmvbench.analysis.profiles import performance_profile
-from spmvbench.analysis.ranking import best_formats, default_baseline, in_order, ranked
-from spmvbench.analysis.roofline import attainable, bounded, ceilings, gather_roofs, intensity_bounds, points
-from spmvbench.analysis.speedup import duel_summary, duels, speedup_summary, speedups
+from spmvbench.analysis.ranking import best_formats, by_mean_slowdown, default_baseline, ranked
+from spmvbench.analysis.roofline import attainable, ceilings, efficiency, gather_bounds, intensity_bounds, points
+from spmvbench.analysis.speedup import pair_speedups, pair_summary, speedup_summary, speedups
 from spmvbench.analysis.tiles import tile_shares
 from spmvbench.reports import published
 from spmvbench.rows.schema import blank_row
@@ -51,7 +51,7 @@ def row(name, label, seconds, **columns):
 
 
 def rows(*given):
-    return prepared(pd.DataFrame(given))
+    return latest_cases(pd.DataFrame(given))
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_an_experiment_however_fast_enters_no_ranking(three):
     assert default_baseline(rows(row("a", "trial", 1.0, experiment=True))) is None
     pd.testing.assert_frame_equal(performance_profile(table, by="label"), performance_profile(three, by="label"))
     counts = coverage(table).set_index("label")
-    assert counts.loc["trial", ["cases", "ok", "wins", "worst"]].tolist() == [2, 2, 0, ""]
+    assert counts.loc["trial", ["cases", "ok", "wins", "worst_matrix"]].tolist() == [2, 2, 0, ""]
     assert math.isnan(counts.loc["trial", "gflops"])
     assert counts.loc["ell", "wins"] == 1
 
@@ -134,7 +134,7 @@ def test_last_measurement_of_a_case_counts():
 
 
 def test_order_of_rows_does_not_matter(three):
-    pd.testing.assert_frame_equal(prepared(three.sample(frac=1, random_state=3)), three)
+    pd.testing.assert_frame_equal(latest_cases(three.sample(frac=1, random_state=3)), three)
 
 
 def test_speedups_are_of_matrices_that_both_hold(three):
@@ -173,9 +173,9 @@ def test_of_those_that_share_a_win_the_one_that_stands_first_is_shown():
 def test_what_is_highlighted_stands_first_over_all_settings():
     hot = [row("a", "ell", 1.0), row("a", "csr", 2.0), row("a", "dia", math.nan, status="skipped")]
     cold = [row("a", "ell", 9.0, mode="cold"), row("a", "csr", 1.0, mode="cold")]
-    assert in_order(rows(*hot)) == ["ell", "csr"]
-    assert in_order(rows(*hot, *cold)) == ["csr", "ell"]
-    assert in_order(rows(hot[-1])) == []
+    assert by_mean_slowdown(rows(*hot)) == ["ell", "csr"]
+    assert by_mean_slowdown(rows(*hot, *cold)) == ["csr", "ell"]
+    assert by_mean_slowdown(rows(hot[-1])) == []
 
 
 def test_default_baseline_is_plain_csr_else_the_widest(three):
@@ -317,10 +317,10 @@ def test_hot_rows_are_all_where_none_is_hot():
     assert hot(both[both["mode"] == "cold"])["t_median"].tolist() == [2.0]
 
 
-def test_duels_count_wins_and_name_the_best_matrix(three):
-    table = duels(three, [("ell", "csr"), ("csr", "ell"), ("ell", "dia")])
+def test_pairs_count_wins_and_name_the_best_matrix(three):
+    table = pair_speedups(three, [("ell", "csr"), ("csr", "ell"), ("ell", "dia")])
     assert len(table) == 4
-    summary = duel_summary(table).set_index(["label", "over"])
+    summary = pair_summary(table).set_index(["label", "over"])
     assert summary.loc[("ell", "csr"), ["matrices", "wins", "max", "best"]].tolist() == [2, 1, 2.0, "G/a"]
     assert summary.loc[("csr", "ell"), ["matrices", "wins", "max", "best"]].tolist() == [2, 1, 2.0, "G/b"]
     assert ("ell", "dia") not in summary.index
@@ -367,19 +367,19 @@ def test_tile_shares_are_of_right_rows_once_a_matrix_in_the_order_of_nonzeros():
     assert table["nonzeros"].tolist() == [1.0, 0.0, 1.0, 0.0]
 
 
-def test_shares_of_parts_are_of_their_sum_and_experiments_count():
+def test_shares_of_kernels_are_of_their_sum_and_experiments_count():
     table = rows(
         row("a", "hyb", 1.0, t_kernels=json.dumps({"ell": 0.6, "coo": 0.2})),
         row("a", "trial", 1.0, t_kernels=json.dumps({"add": 0.5}), experiment=True),
         row("b", "hyb", 1.0, t_kernels=json.dumps({"ell": 0.5}), status="wrong"),
         row("a", "csr", 1.0),
     )
-    found = part_times(table)
-    assert found[["label", "part", "seconds"]].to_numpy().tolist() == [
+    found = kernel_times(table)
+    assert found[["label", "kernel", "seconds"]].to_numpy().tolist() == [
         ["hyb", "ell", 0.6], ["hyb", "coo", 0.2], ["trial", "add", 0.5],
     ]  # fmt: skip
     assert found["share"].tolist() == pytest.approx([0.75, 0.25, 1.0])
-    assert part_times(table[table["label"] == "csr"]).empty
+    assert kernel_times(table[table["label"] == "csr"]).empty
 
 
 def test_a_row_that_knows_its_bound_has_a_share_of_it():
@@ -389,10 +389,10 @@ def test_a_row_that_knows_its_bound_has_a_share_of_it():
         row("b", "x", 1.0, gflops=30.0),
         row("c", "x", 1.0, gflops=30.0, bound_gflops=90.0, bound_by="bytes"),
     )
-    found = bounded(table)
-    assert found[["matrix", "label", "share"]].values.tolist() == [
+    found = efficiency(table)
+    assert found[["matrix", "label", "efficiency"]].values.tolist() == [
         ["G/a", "x", 0.5],
         ["G/a", "y", 1.0],
         ["G/c", "x", 1 / 3],
     ]
-    assert gather_roofs(table)[["matrix", "gflops"]].values.tolist() == [["G/a", 100.0]]
+    assert gather_bounds(table)[["matrix", "gflops"]].values.tolist() == [["G/a", 100.0]]

@@ -5,11 +5,11 @@ import math
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.analysis.coverage import coverage
 from spmvbench.analysis.profiles import performance_profile
-from spmvbench.analysis.programs import counts, named_once, other_names, same_as, shared
-from spmvbench.analysis.ranking import best_formats, in_order, ranked, standings
+from spmvbench.analysis.programs import aliases, counts, same_as, shared, without_aliases
+from spmvbench.analysis.ranking import best_formats, by_mean_slowdown, mean_slowdowns, ranked
 from spmvbench.analysis.ratios import ratios
 from spmvbench.analysis.speedup import speedups
 from spmvbench.rows.schema import blank_row
@@ -41,7 +41,7 @@ def row(name, label, seconds, program="", **columns):
 
 
 def table(*rows):
-    return prepared(pd.DataFrame(rows))
+    return latest_cases(pd.DataFrame(rows))
 
 
 @pytest.fixture
@@ -91,13 +91,13 @@ def test_what_is_right_stands_for_what_is_not():
 def test_rows_from_before_programs_were_known_are_programs_of_their_own_unless_declared():
     older = table(row("a", "ell", 1.0), row("a", "hyb", 1.0), row("a", "bell", 1.0, alias_of="ell"))
     assert of(older, same_as(older)) == {("a", "ell"): "", ("a", "hyb"): "", ("a", "bell"): "ell"}
-    assert other_names(older) == {"bell": "ell"}
+    assert aliases(older) == {"bell": "ell"}
     alone = older[older["label"] != "ell"]
     assert set(same_as(alone)) == {""}
-    assert other_names(alone) == {}
+    assert aliases(alone) == {}
     without = older.drop(columns=["program", "alias_of"])
     assert set(same_as(without)) == {""}
-    assert other_names(without) == {}
+    assert aliases(without) == {}
 
 
 def test_one_program_in_one_setting_or_matrix_is_none_in_another():
@@ -106,7 +106,7 @@ def test_one_program_in_one_setting_or_matrix_is_none_in_another():
 
 
 def test_a_win_is_credited_once(stencil):
-    found = standings(stencil).droplevel("setting")
+    found = mean_slowdowns(stencil).droplevel("setting")
     assert found["wins"].to_dict() == {"csr": 0, "dia": 1, "hdc": 1}  # ell-dia is hdc everywhere
     assert found["ties"].sum() == 0
     best = best_formats(stencil)
@@ -116,8 +116,8 @@ def test_a_win_is_credited_once(stencil):
 
 
 def test_a_name_that_is_another_program_somewhere_keeps_its_place_and_curve(stencil):
-    assert other_names(stencil) == {"ell-dia": "hdc"}
-    assert in_order(stencil) == ["hdc", "csr", "dia"]
+    assert aliases(stencil) == {"ell-dia": "hdc"}
+    assert by_mean_slowdown(stencil) == ["hdc", "csr", "dia"]
     profile = performance_profile(stencil, by="label")
     assert profile.loc[profile["label"] == "ell-dia", "rho"].max() == 1
     assert len(ranked(stencil)) == 7
@@ -128,18 +128,18 @@ def test_another_name_everywhere_is_shown_once_with_what_it_is(stencil):
     found = coverage(stencil).set_index("label")
     assert found["kernel"].to_dict() == {"csr": "", "dia": "", "ell-dia": "= hdc", "hdc": ""}
     assert found.loc["ell-dia", ["cases", "ok", "wins"]].tolist() == [2, 2, 0]
-    assert math.isnan(found.loc["ell-dia", "behind"])
+    assert math.isnan(found.loc["ell-dia", "mean_slowdown"])
     assert found.index[-1] == "ell-dia"
     assert set(ratios(stencil)["label"]) == {"csr", "dia", "hdc"}
-    assert set(named_once(stencil)["label"]) == {"csr", "dia", "hdc"}
+    assert set(without_aliases(stencil)["label"]) == {"csr", "dia", "hdc"}
 
 
 def test_a_name_that_holds_fewer_matrices_is_no_other_name():
     found = table(
         row("a", "ell", 1.0, "p"), row("a", "hyb", 1.0, "p"), row("b", "ell", None), row("b", "hyb", 1.0, "q")
     )
-    assert other_names(found) == {}
-    assert len(standings(found)) == 2
+    assert aliases(found) == {}
+    assert len(mean_slowdowns(found)) == 2
 
 
 def test_how_often_names_meet(stencil):

@@ -69,7 +69,7 @@ def test_several_runs_are_shown_as_one(command, results, tmp_path):
 def test_what_was_left_out_is_said_with_the_reason(command, results):
     result = command("report", "new", "--results", results, "--figures", "bytes,roofline")
     assert result.code == 0
-    assert "Left out: roofline: the run holds no measured bandwidth" in result.out
+    assert "Left out: roofline: the run has no measured bandwidth" in result.out
 
 
 def test_emulated_run_says_how_to_see_its_times(command, tmp_path):
@@ -133,7 +133,7 @@ def test_a_record_of_nulls_draws_what_can_be_drawn(command, results):
         store.append_session(results / "new", {"started": "3"} | nothing | {"read_bandwidth_gbps": bandwidth})
         result = command("report", "new", "--results", results, "--figures", "bytes,roofline")
         assert result.code == 0, result.err
-        assert ("Left out: roofline: the run holds no measured bandwidth" in result.out) == (bandwidth is None)
+        assert ("Left out: roofline: the run has no measured bandwidth" in result.out) == (bandwidth is None)
 
 
 @pytest.mark.parametrize("names", ["a", "ab"])
@@ -176,7 +176,7 @@ def test_published_figures_stand_beside_the_run(command, results):
     args = ("report", "measured", "--results", results, "--figures", "survey-profile,survey-published")
     unasked = command(*args)
     assert unasked.code == 0
-    assert "Left out: survey-published: no published figures were asked for: --published survey-k40m" in unasked.out
+    assert "Left out: survey-published: no published results were selected: --published survey-k40m" in unasked.out
     asked = command(*args, "--published", "survey-k40m,survey-m2070")
     assert asked.code == 0 and "Left out" not in asked.out
     data = (results / "measured" / "report" / "figures" / "survey-profile.csv").read_text()
@@ -191,8 +191,7 @@ def test_figures_of_a_paper_of_whose_matrices_none_is_there_are_one_line(command
 def test_descriptions_of_matrices_reach_the_figures(command, results):
     missing = command("report", "old", "--results", results, "--figures", "survey-row-lengths,survey-patterns")
     assert (
-        missing.out.count("\n") == 2
-        and "Left out: survey-row-lengths, survey-patterns: the run keeps no" in missing.out
+        missing.out.count("\n") == 2 and "Left out: survey-row-lengths, survey-patterns: the run has no" in missing.out
     )
     about = {"matrix_sha256": "ab" * 32, "row_lengths": [3, 17], "row_counts": [99, 1], "down": 1, "across": 2}
     store.describe(results / "old", blank_row(MATRIX_COLUMNS) | about | {"density": [0.5, 0.25]})

@@ -43,7 +43,7 @@ def test_a_machine_without_a_gpu_says_so(monkeypatch):
     assert cuda.why_unavailable() == "no NVIDIA GPU can be used (cudaErrorNoDevice)"
 
 
-def test_code_is_compiled_again_once_a_header_beside_the_kernel_changes(tmp_path):
+def test_code_is_compiled_again_once_a_header_in_the_folder_of_the_kernel_changes(tmp_path):
     source, header = tmp_path / "own.cu", tmp_path / "own.h"
     source.write_text('#include "own.h"\n__global__ void own(int* y) { y[0] = VALUE; }\n')
     header.write_text("#define VALUE 1\n")
@@ -221,7 +221,7 @@ def test_properties_name_the_device(device):
 
 
 @pytest.mark.gpu
-def test_a_program_tells_what_machine_code_it_runs(device):
+def test_a_program_has_a_hash_of_its_machine_code(device):
     def code(*launches):
         return device.compile(launches).code_hash
 
@@ -230,6 +230,11 @@ def test_a_program_tells_what_machine_code_it_runs(device):
     assert code(empty) == code(empty)
     assert len({code(empty), code(other), code(empty, other)}) == 3
     assert code() == ""
+
+
+@pytest.mark.gpu
+def test_a_struct_arrives_with_every_member(device, check_struct):
+    check_struct(device)
 
 
 @pytest.mark.gpu

@@ -16,11 +16,11 @@ from spmvbench.devices.base import DeviceFault, DeviceUnavailable
 from spmvbench.devices.emulated import MAX_DYNAMIC_SHARED, Emulated
 from spmvbench.devices.emulation import build, symbols
 from spmvbench.errors import SpmvbenchError
-from spmvbench.formats.base import Call, Launch
+from spmvbench.formats.base import Call, Launch, Struct
 
 KERNELS = Path(__file__).parent / "kernels"
-BLOCKS, WARPS, BUILTINS, FAULTS, TRAFFIC = (
-    str(KERNELS / f"{name}.cu") for name in ("blocks", "warps", "builtins", "faults", "traffic")
+BLOCKS, WARPS, BUILTINS, FAULTS, TRAFFIC, STRUCTS = (
+    str(KERNELS / f"{name}.cu") for name in ("blocks", "warps", "builtins", "faults", "traffic", "structs")
 )
 
 needs_symbols = pytest.mark.skipif(
@@ -72,6 +72,46 @@ def test_zero_fill_leaves_the_rest_alone(device):
     run(device, "vector.cu", "zero_fill<double>", 8, 128, y, np.int32(999))
     assert not y[:999].any()
     assert np.isnan(y[999])
+
+
+def test_a_struct_arrives_with_every_member(device, check_struct):
+    check_struct(device)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda members: Struct(members[:-1]), "argument 1 of .* is a struct of 6 members, the kernel takes one of 7"),
+        (
+            lambda members: Struct((*members[:-1], np.int8(1))),
+            "has a member 6 that is a NumPy int8, the kernel",
+        ),
+        (
+            lambda members: Struct((*members[:3], np.ones(4), *members[4:])),
+            "member 3 that is an array of float64, the",
+        ),
+        (lambda members: np.float64(1), "argument 1 of .* is a NumPy float64, the kernel takes a struct"),
+    ],
+)
+def test_wrong_structs(fast, change, message):
+    values = np.zeros(4, np.float32)
+    members = np.int8(1), np.float64(1), np.uint16(1), values, np.int32(1), values, np.bool_(True)
+    args = np.int32(4), change(members), np.zeros(5), np.zeros(1, np.int32)
+    with pytest.raises(TypeError, match=message):
+        fast.compile([Launch(STRUCTS, "unpack<float>", 1, 32, args)])
+
+
+def test_a_number_is_no_struct(fast):
+    with pytest.raises(TypeError, match=r"argument 1 of .* is a struct, the kernel takes none there"):
+        fast.compile([Launch("vector.cu", "zero_fill<double>", 1, 32, (np.zeros(2), Struct((np.int32(2),))))])
+
+
+@needs_symbols
+def test_an_access_beyond_an_array_of_a_struct_is_found(checking):
+    values, found = np.zeros(4, np.float32), np.zeros(3, np.float32)
+    mixed = Struct((np.int8(1), np.float64(1), np.uint16(1), values, np.int32(1), found, np.bool_(True)))
+    with pytest.raises(DeviceFault, match=r"12 bytes from the start of args\[1\], which has 12"):
+        run(checking, STRUCTS, "unpack<float>", 1, 32, np.int32(4), mixed, np.zeros(5), np.zeros(1, np.int32))
 
 
 @pytest.mark.parametrize("block", [32, 64, 1024])
@@ -450,7 +490,7 @@ def test_sectors_of_vectors_and_atomics(checking):
 
 
 @needs_symbols
-def test_lanes_meet_again_behind_a_loop(checking):
+def test_lanes_meet_again_after_a_loop(checking):
     lengths = np.ones(67, np.int32)
     lengths[:32] = np.arange(32) % 5
     program = run(checking, TRAFFIC, "ragged", 1, 32, lengths, np.zeros(32, np.int32))

@@ -1,4 +1,4 @@
-"""Guard words: arrays keep what they hold and where they lie, and writes beside them are named."""
+"""Guard words: arrays keep what they hold and where they are, and writes out of bounds are named."""
 
 import numpy as np
 import pytest
@@ -34,18 +34,18 @@ def beside(array, offset):
 
 
 @pytest.mark.parametrize("offset", [-1, 0, -GUARD, GUARD - 1])
-def test_a_write_beside_an_array_is_named_once(offset):
+def test_a_write_out_of_bounds_is_named_once(offset):
     guards = Guards(DEVICE)
     held = {name: guards.hold(name, np.zeros(5)) for name in "xyz"}
     guards.watch()
-    assert guards.trespassed() == []
+    assert guards.overwritten() == []
     beside(held["y"], offset).value = 1
     held["x"][:] = 3
-    assert guards.trespassed() == ["y"]
-    assert guards.trespassed() == []
+    assert guards.overwritten() == ["y"]
+    assert guards.overwritten() == []
 
 
-def test_a_format_lies_between_guards_with_its_parts_and_still_decodes():
+def test_a_format_is_held_between_guards_with_its_parts_and_still_decodes():
     a = sparse.random_array((50, 40), density=0.2, rng=np.random.default_rng(0)).tocsr()
     fmt = testing.convert("hyb", a)
     guards = Guards(DEVICE)
@@ -55,7 +55,7 @@ def test_a_format_lies_between_guards_with_its_parts_and_still_decodes():
     assert any("." in name for name in names)  # of a part that is a format
     for name in names:
         beside(held.arrays()[name], 3).value = 0
-    assert sorted(guards.trespassed()) == sorted(names)
+    assert sorted(guards.overwritten()) == sorted(names)
     decoded = sparse.coo_array((held.to_coo()[2], held.to_coo()[:2]), shape=a.shape)
     np.testing.assert_array_equal(decoded.toarray(), a.toarray())
 
@@ -65,14 +65,14 @@ def test_nothing_and_what_has_gaps_stay_as_they_are():
     for array in (np.zeros(0), np.zeros((6, 6))[::2, ::2]):
         assert guards.hold("a", array) is array
     guards.watch()
-    assert guards.trespassed() == []
+    assert guards.overwritten() == []
 
 
-def test_before_anything_is_watched_nothing_was_trespassed():
+def test_before_anything_is_watched_nothing_is_overwritten():
     guards = Guards(open_device("emulated"))
-    assert guards.trespassed() == []  # memory ran out before the first array was taken over, say
+    assert guards.overwritten() == []  # memory ran out before the first array was taken over, say
     guards.hold("y", np.zeros(3))
-    assert guards.trespassed() == []
+    assert guards.overwritten() == []
 
 
 def test_checksums_tell_every_array_that_changes_and_the_order_of_its_words():
@@ -93,7 +93,7 @@ def mixed_sum(words):
     return int((word ^ (word >> np.uint64(31))).sum())
 
 
-def test_the_kernel_of_checksums_tells_arrays_that_are_alike():
+def test_the_kernel_of_checksums_distinguishes_similar_arrays():
     row = np.arange(64, dtype=np.int32)
     other = row.copy()
     other[:2] += [3, -1]  # words times 1, 3, 5 would add up to the same
@@ -134,8 +134,8 @@ def test_what_is_allocated_with_room_for_guards_is_not_copied():
         assert held.data.ptr != array.data.ptr
         assert (held == array).all()
     guards.watch()
-    assert guards.trespassed() == []
+    assert guards.overwritten() == []
     xp.ndarray(1, np.uint8, whole.data + (whole.nbytes + 7))[...] = 0
     xp.ndarray(1, np.uint8, other.data + -1)[...] = 0
-    assert guards.trespassed() == ["whole", "other"]
+    assert guards.overwritten() == ["whole", "other"]
     assert (whole == xp.arange(1000.0)).all()

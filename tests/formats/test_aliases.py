@@ -60,7 +60,7 @@ def test_no_two_names_are_one_program_unless_they_say_so():
         assert len(programs) == 1, f"{sorted(names)} store and launch the same: all but one have to say alias_of"
 
 
-def test_a_program_of_its_own_is_told_apart():
+def test_a_different_program_is_distinguished():
     assert program("ell") != program("ell-r")
     assert program("csr-rg") != program("csr-jsr")
     assert program("csr-rg[repeat=1]") == program("csr-jsr")

@@ -64,7 +64,7 @@ def test_fields_are_those_of_the_fastest(monkeypatch):
 
 
 @pytest.mark.gpu
-def test_a_gpu_tells_its_own_limits():
+def test_limits_of_a_gpu():
     from spmvbench.devices import open_device
 
     device = open_device("cuda:0")

@@ -39,7 +39,7 @@ SOME = ("csr-scalar", "ell", "hyb", "csr5", "tile")
     ("file", "old", "new", "changed"),
     [
         ("base.py", "block: int = 256", "block: int = 128", SOME),  # per_thread's default block
-        ("base.py", "ZEROS_EACH = 4", "ZEROS_EACH = 8", SOME),
+        ("base.py", "FREE_SHARE = 4", "FREE_SHARE = 8", SOME),
         ("arrays.py", "INT32_MAX =", "INT32_MAX = 1 +", SOME),
         ("conversion.py", "times: int = 3", "times: int = 4", ("ell", "hyb", "csr5", "tile")),
         ("csr/csr5.py", 'key = "csr5"', 'key = "csr-5"', ("csr5", "tile")),
@@ -150,6 +150,7 @@ def own(tmp_path, monkeypatch):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
+    formats.keys()  # the package's own modules stay
     modules = set(sys.modules)
     formats._load(str(tmp_path / "own.py"))
     (cls,) = (vars(sys.modules[name])["Own"] for name in set(sys.modules) - modules if "format_own" in name)

@@ -1,4 +1,4 @@
-"""Files that SPMVBENCH_FORMATS names: whatever is wrong with them is told in one sentence that names the file."""
+"""Files that SPMVBENCH_FORMATS names: every error is reported in one sentence that names the file."""
 
 import os
 import sys

@@ -119,7 +119,7 @@ def with_long_pointers(matrix: sparse.csr_array) -> Csr:
 
 
 def takes(spec: str, a: sparse.csr_array, xp) -> bool:
-    """Whether a matrix fits the parameters: unknowns a node, say, have to divide its sides."""
+    """Whether a matrix fits the parameters: unknowns per node, say, have to divide its sides."""
     ((cls, _),) = formats.parse(spec)
     try:
         testing.convert(spec, testing.suited(cls, a), xp)
@@ -279,7 +279,7 @@ def test_any_small_matrix(key, emulated, data):
         (rng.standard_normal(entries), (rng.integers(0, max(rows, 1), entries), rng.integers(0, cols, entries))),
         shape=(rows, cols),
     ).tocsr()
-    with suppress(Skip):  # whose reasons other tests tell
+    with suppress(Skip):  # whose reasons other tests check
         testing.check_conversion(key, a)
         testing.check_product(key, a, emulated)
 

@@ -1,4 +1,4 @@
-"""Footprints: each byte that an SpMV needs beside x and y counts once, and no format counts for itself."""
+"""Footprints: each byte that an SpMV needs in addition to x and y counts once, and no format counts for itself."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from scipy import sparse
 
 from spmvbench import formats, testing
 from spmvbench.formats import Csr, Launch, Loop, single_steps
-from spmvbench.formats.base import Format
+from spmvbench.formats.base import Format, flat
 from spmvbench.formats.csr.csr import CsrScalar
 from spmvbench.formats.footprint import bytes_read, footprint, outside, span
 from spmvbench.formats.vectors import parts
@@ -35,7 +35,7 @@ def test_a_footprint_is_what_the_buffers_of_an_spmv_take(key):
         fmt, (x, y) = testing.convert(key, a), testing.vectors(cls, a)
         launches = fmt.launches(x, y)
         found = footprint(fmt, launches, x, y)
-        used = [arg for step in single_steps(launches) for arg in step.args if isinstance(arg, np.ndarray)]
+        used = [arg for step in single_steps(launches) for arg in flat(step.args) if isinstance(arg, np.ndarray)]
         buffers = [*fmt.arrays().values(), *used]
         everything = np.concatenate([np.zeros(0, np.int64), *map(addresses, buffers)])
         vectors = np.concatenate([addresses(array) for array in (*parts(x), y)])
@@ -100,7 +100,7 @@ def test_spans_include_the_gaps_of_strided_arrays():
 
 
 @pytest.mark.parametrize(("claim", "right"), [(48, True), (1, True), (49, False), (0, False), (-1, False)])
-def test_what_a_product_reads_lies_within_the_footprint(claim, right):
+def test_what_a_product_reads_is_within_the_footprint(claim, right):
     class Claims(CsrScalar):
         @property
         def bytes_read(self):

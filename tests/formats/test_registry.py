@@ -43,12 +43,12 @@ def test_globs_and_all():
         ("COO-*", ["coo-atomic", "coo-flat"]),
     ],
 )
-def test_names_of_the_survey_and_families_stand_for_their_keys_whatever_the_case(text, keys):
+def test_names_of_the_survey_and_families_mean_their_keys_whatever_the_case(text, keys):
     assert set(specs(text)) >= set(keys)  # a family grows
     assert specs(text)[: len(keys)] == keys or len(keys) > 1
 
 
-def test_parameters_choose_among_the_keys_that_a_word_stands_for():
+def test_parameters_choose_among_the_keys_of_a_word():
     assert specs("csr5*[kernel=paper]") == ["csr5[kernel=paper]"]
     assert {"csr5[kernel=paper]", "ehyb[kernel=paper]"} <= set(specs("all[kernel=paper]"))
     assert specs("hyb-c*[rule=max]") == ["hyb-cusp[rule=max]"]
@@ -56,7 +56,7 @@ def test_parameters_choose_among_the_keys_that_a_word_stands_for():
         formats.parse("csr-*[kernel=paper]")
 
 
-def test_a_minus_takes_away_from_what_stands_before_it():
+def test_a_minus_removes_keys_from_what_precedes_it():
     assert specs("csr5,csr5[kernel=paper],coo-flat,-csr5") == ["coo-flat"]
     assert specs("csr5,csr5[kernel=paper],-csr5[kernel=paper]") == ["csr5"]
     assert specs("-csr5,csr5") == ["csr5"]
@@ -85,7 +85,7 @@ def test_several_parameters_in_one_bracket():
         ("coo-atomic[x=1]", "it takes none"),
     ],
 )
-def test_mistakes_are_told_in_one_sentence(text, message):
+def test_mistakes_are_reported_in_one_sentence(text, message):
     with pytest.raises(UsageError, match=message.replace("[", r"\[")) as error:
         formats.parse(text)
     assert error.value.exit_code == 2
@@ -180,7 +180,7 @@ def test_the_count_of_names_is_split_by_what_was_read():
         ("hybrid", "hybrid means the family Hybrid, {} formats"),
     ],
 )
-def test_a_word_that_is_a_family_is_told(text, said):
+def test_a_word_that_is_a_family_is_explained(text, said):
     family = said.split(",")[0].split()[-1]
     of = [formats.get(key) for key in formats.find(family)]
     count = sum(cls.op == "spmv" for cls in of)

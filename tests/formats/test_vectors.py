@@ -1,4 +1,4 @@
-"""Orders of x and y: data that the bench checks once and applies."""
+"""Orders of x and y: data that the benchmark checks once and applies."""
 
 import numpy as np
 import pytest

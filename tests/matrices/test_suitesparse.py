@@ -652,7 +652,7 @@ def test_a_trickle_ends(server, home, step):
     server.plan[url_path(ANT)] = [step] * 2
     ((_, reason),) = fetch([ANT], mirror=server.url, retry=quick, progress=False).failed
     if step is trickle:
-        assert "less than 1,000,000 bytes a second" in reason
+        assert "less than 1,000,000 bytes per second" in reason
         assert len(litter(home)) >= 1, "what came is kept"
 
 

@@ -255,7 +255,7 @@ def test_a_spec_has_one_spelling(spec, one):
 
 @pytest.mark.parametrize("spec", ["stray:80:10.5", "pde:.4", "pde:+4", "pde:4_0", "pde: 4", "pde:4e0"])
 def test_numbers_of_a_spec_are_whole_and_plain(spec):
-    with pytest.raises(UsageError, match=r"cannot read .* with whole numbers"):
+    with pytest.raises(UsageError, match=r"cannot read .* with integers"):
         synthetic.canonical(spec)
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from spmvbench import formats, testing
 from spmvbench.devices import open_device
-from spmvbench.formats import Call, Format, Launch, Loop
-from spmvbench.formats.base import in_part
-from spmvbench.measure.program import program_hash
+from spmvbench.formats import Call, Format, Launch, Loop, single_steps
+from spmvbench.formats.base import Struct, flat, in_part
+from spmvbench.measure.program import program_hash, read_only
 
 DEVICE = open_device("emulated")
 X, Y = np.ones(6), np.zeros(6)
@@ -153,6 +153,32 @@ def test_the_code_counts_or_the_text_of_its_files():
     assert found(stored(), [launch()], code="b") != PLAIN
     texts = {found(stored(), [launch(source=source)], code="") for source in ("csr/csr.cu", "vector.cu", "csr/csr.cu")}
     assert len(texts) == 2
+
+
+SOURCE = """template <typename V> struct Given { const int* __restrict__ index; V* found; int n; };
+template <typename V> __global__ void k(int n, const Given<V> given, const V* x, V* y) {}
+__global__ void l(Given<float>* several) {}"""
+
+
+def test_members_of_a_struct_that_are_pointers_to_const_are_read_only(tmp_path):
+    path = tmp_path / "given.cu"
+    path.write_text(SOURCE)
+    assert read_only(str(path), "k") == (False, True, False, False, True, False)
+    assert read_only(str(path), "l") == (False,)
+
+
+@pytest.mark.parametrize("key", ["tile", "tile-deferred-coo[defer=0]", "dasp", "tile-spmspv", "tile-bfs"])
+def test_structs_of_kernels_are_declared_so_that_their_members_are_known(key):
+    ((cls, _),) = formats.parse(key)
+    a = formats.Csr.of(testing.hard_matrices()["power law" if cls.op != "bfs" else "3x3 blocks"])
+    found = False
+    for step in single_steps(testing.convert(key, testing.suited(cls, a)).launches(*testing.vectors(cls, a))):
+        if any(isinstance(arg, Struct) for arg in step.args):
+            found = True
+            flags = read_only(step.source, step.kernel.partition("<")[0])
+            assert len(flags) == len(list(flat(step.args)))
+            assert any(flags)
+    assert found
 
 
 def test_the_order_of_x_counts():

@@ -13,6 +13,7 @@ from scipy import sparse
 from spmvbench import formats
 from spmvbench.devices import DeviceFault, open_device
 from spmvbench.devices.cuda import Cuda
+from spmvbench.formats.base import Struct
 from spmvbench.formats.conversion import EMULATED
 from spmvbench.operators import operator
 from spmvbench.operators.binding import GRAPH_AFTER, PAIRS
@@ -112,6 +113,8 @@ class Gpu(Cuda):
         def step_of(launch):
             def value(arg):
                 """An argument when the kernel runs: an array of the host stands for the number that it holds then."""
+                if isinstance(arg, Struct):
+                    return Struct(map(value, arg))
                 if isinstance(arg, Array):
                     return np.asarray(arg)
                 return arg[0] if isinstance(arg, np.ndarray) else arg

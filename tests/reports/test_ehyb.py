@@ -3,14 +3,14 @@
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.cases import prepared
-from spmvbench.analysis.speedup import duel_summary
+from spmvbench.analysis.cases import latest_cases
+from spmvbench.analysis.speedup import pair_summary
 from spmvbench.reports import figures, page, style
 
 
 @pytest.fixture(scope="module")
 def measured(ehyb_rows):
-    return prepared(ehyb_rows)
+    return latest_cases(ehyb_rows)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,10 @@ def test_family_is_drawn_whole(unrendered, ehyb_rows, environment, tmp_path):
 
 def test_run_without_ehyb_or_its_matrices_leaves_all_out_for_one_reason(rows, measured, environment, tmp_path):
     without = measured[~measured["format"].str.startswith("ehyb")]
-    reasons = {"no right row of ehyb, ehyb-rcm": without, "the run holds none of the 92 matrices of EHYB's paper": rows}
+    reasons = {
+        "no verified row of ehyb, ehyb-rcm": without,
+        "the run holds none of the 92 matrices of EHYB's paper": rows,
+    }
     for said, held in reasons.items():
         report = page.write(held, environment, tmp_path, names=["ehyb"])
         ((reason, names),) = report.left_out.items()
@@ -57,7 +60,7 @@ def test_figures_say_what_is_missing(name, measured, options, environment):
         picture = figure.draw(figure.data(measured, options), environment, options)
     above = picture.get_suptitle().replace("\n", " ")
     assert "Of the paper's 92 matrices the run holds 2." in above
-    assert "No right row in this run: merge-csr, cusparse-csr-alg2." in above
+    assert "No verified row in this run: merge-csr, cusparse-csr-alg2." in above
 
 
 def test_lines_show_both_kernels_of_ehyb_and_of_rivals(measured, options):
@@ -85,9 +88,9 @@ def test_steps_of_preprocessing_are_in_spmvs(measured, options):
     assert table["reordering"].to_numpy() == pytest.approx(50)
 
 
-def test_statistics_of_duels():
+def test_statistics_of_pairs():
     table = pd.DataFrame(
         {"setting": "f64 hot", "label": "ehyb", "over": "csr5", "matrix": list("abcd"), "speedup": [2.0, 0.5, 1.0, 1.5]}
     )
-    (row,) = duel_summary(table).itertuples(index=False)
+    (row,) = pair_summary(table).itertuples(index=False)
     assert (row.matrices, row.won, row.max, row.min, row.mean) == (4, 0.5, 2.0, 0.5, 1.25)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.reports import figures, page, style
 from spmvbench.reports.figures.fastload import four
 
@@ -14,7 +14,7 @@ IMPROVED = "fastload[optimized=true]"
 
 @pytest.fixture(scope="module")
 def loaded(fastload_rows):
-    return prepared(fastload_rows)
+    return latest_cases(fastload_rows)
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +50,10 @@ def test_family_is_drawn_whole(unrendered, fastload_rows, environment, tmp_path)
 def test_run_without_fastload_leaves_all_out_and_says_why(rows, environment, tmp_path):
     report = page.write(rows, environment, tmp_path, names=["fastload"])
     assert report.drawn == []
-    assert report.left_out["no right row of fastload, fastload-opt"] == [
+    assert report.left_out["no verified row of fastload, fastload-opt"] == [
         f"fastload-{n}" for n in NAMES if n != "two-phase"
     ]
-    assert report.left_out["no right row of two-phase with the times of its parts"] == ["fastload-two-phase"]
+    assert report.left_out["no verified row of two-phase with a kernel breakdown"] == ["fastload-two-phase"]
 
 
 def test_the_authors_kernel_of_a_rival_stands_beside_the_paper_s_numbers(loaded, options):
@@ -94,14 +94,14 @@ def test_two_phases_are_rated_by_the_phases_that_the_paper_counts(loaded, option
 @pytest.mark.slow
 def test_rivals_are_compared_with_the_most_advanced_fastload(loaded, options, environment):
     table = table_of("rivals", loaded, options)
-    duels = table[table["over"] != ""]
-    assert set(duels["label"]) == {IMPROVED}
-    assert set(duels["over"]) == {"cusparse-csr-alg1", "csc-warp", "csr5", "tile-deferred-coo"}
+    pairs = table[table["over"] != ""]
+    assert set(pairs["label"]) == {IMPROVED}
+    assert set(pairs["over"]) == {"cusparse-csr-alg1", "csc-warp", "csr5", "tile-deferred-coo"}
     said = texts("rivals", loaded, options, environment)
     assert "Shown are 16 matrices of the collection, in the paper all 2,757." in said
-    assert "No right row" not in said
+    assert "No verified row" not in said
     fewer = loaded[~loaded["format"].isin(["csr5", "csc-warp"])]
-    assert "No right row in this run: basic CSC, CSR5." in texts("rivals", fewer, options, environment)
+    assert "No verified row in this run: basic CSC, CSR5." in texts("rivals", fewer, options, environment)
     only = loaded[loaded["format"] == "fastload"]
     with pytest.raises(figures.LeftOut, match="cusparse-csr-alg1, csc-warp, csr5, tile-deferred-coo"):
         table_of("rivals", only, options)

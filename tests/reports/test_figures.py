@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter
 
-from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.errors import UsageError
 from spmvbench.reports import charts, figures, page, published, style, tables
 
@@ -21,32 +21,32 @@ TILESPMV = ("methods", "shares", "rivals", "representative", "space", "preproces
 
 @pytest.fixture(scope="module")
 def ready(rows):
-    return prepared(rows)
+    return latest_cases(rows)
 
 
 @pytest.fixture(scope="module")
 def tiled(tile_rows):
-    return prepared(tile_rows)
+    return latest_cases(tile_rows)
 
 
 @pytest.fixture(scope="module")
 def loaded(fastload_rows):
-    return prepared(fastload_rows)
+    return latest_cases(fastload_rows)
 
 
 @pytest.fixture(scope="module")
 def surveyed(survey_rows):
-    return prepared(survey_rows)
+    return latest_cases(survey_rows)
 
 
 @pytest.fixture(scope="module")
 def partitioned(ehyb_rows):
-    return prepared(ehyb_rows)
+    return latest_cases(ehyb_rows)
 
 
 @pytest.fixture(scope="module")
 def sparse(sparse_rows):
-    return prepared(sparse_rows)
+    return latest_cases(sparse_rows)
 
 
 @pytest.fixture
@@ -249,12 +249,12 @@ def test_marks_are_told_apart_by_colour_and_by_marker_and_by_line():
     assert len({str(mark.line) for mark in others}) == len(others)
 
 
-def test_parts_that_differ_by_a_width_are_one(ready, options):
+def test_kernels_that_differ_by_a_width_are_one(ready, options):
     known = ready[ready["t_kernels"] != ""].copy()
     known["t_kernels"] = json.dumps({"ell_22": 2e-6, "ell_32": 1e-6, "csr_52": 1e-6, "csr": 0.0})
-    (parts,) = figures.choose(["parts"])
-    table = parts.data(known, options)
-    found = table[["label", "part", "share"]].drop_duplicates().to_numpy().tolist()
+    (breakdown,) = figures.choose(["kernels"])
+    table = breakdown.data(known, options)
+    found = table[["label", "kernel", "share"]].drop_duplicates().to_numpy().tolist()
     assert found == [["hyb", "ell", 0.75], ["hyb", "csr", 0.25]]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.errors import UsageError
 from spmvbench.reports import figures, page, tables
 
@@ -232,7 +232,7 @@ def test_emulated_times_are_not_shown_unasked(emulated_rows, tmp_path):
     assert {drawn.name for drawn in report.drawn} == {"coverage", "bytes", "conversion"}
     by_name = {name: reason for reason, names in report.left_out.items() for name in names}
     assert "--emulated" in by_name["profile"]
-    assert "no right row of tile-csr" in by_name["tilespmv-space"]
+    assert "no verified row of tile-csr" in by_name["tilespmv-space"]
     text = report.page.read_text(encoding="utf-8")
     assert "spmvbench report generated --emulated" in text
     assert "GFLOPS" not in seen(text)
@@ -284,8 +284,8 @@ def test_run_without_a_right_row_still_has_a_page(rows, environment, tmp_path):
     assert [drawn.name for drawn in report.drawn] == ["coverage"]
 
     reasons = {reason.partition(" ")[0]: names for reason, names in report.left_out.items()}
-    assert "profile" in report.left_out["no row is right"]
-    assert set(reasons) == {"no", "the"}  # no right row of these formats; the run holds none of a paper's matrices
+    assert "profile" in report.left_out["no row is verified"]
+    assert set(reasons) == {"no", "the"}  # no verified row of these formats; the run holds none of a paper's matrices
     left = {name for names in report.left_out.values() for name in names}
     assert left == {figure.name for figure in figures.every()} - {"coverage"}
 
@@ -357,7 +357,7 @@ def test_environment_shows_sizes_and_commands_and_no_one_s_folders():
 
 
 def test_formats_without_times_are_ordered_by_coverage(rows):
-    for table in tables.formats(prepared(rows), speed=False):
+    for table in tables.formats(latest_cases(rows), speed=False):
         shares = [row[2][1] for row in table.rows]
         assert shares == sorted(shares, reverse=True)
         assert "GFLOPS" not in [column.heading for column in table.columns]
@@ -365,5 +365,5 @@ def test_formats_without_times_are_ordered_by_coverage(rows):
 
 def test_formats_measured_on_two_equal_gpus_have_one_row(rows):
     both = rows.assign(device=["cuda:0", "cuda:1"] * (len(rows) // 2) + ["cuda:0"] * (len(rows) % 2))
-    for table in tables.formats(prepared(both), speed=True):
+    for table in tables.formats(latest_cases(both), speed=True):
         assert len(table.rows) == 10

@@ -59,7 +59,7 @@ def test_the_page_knows_of_each_case_what_stands_for_its_program(text, met):
 
 def test_a_page_of_rows_without_programs_is_as_before(rows, environment, tmp_path):
     found = page.write(rows[rows["name"] == "matrix0001"], environment, tmp_path, names=["programs"])
-    assert found.left_out == {"no row tells its program: they are older than that": ["programs"]}
+    assert found.left_out == {"no row names its program: rows of older versions do not": ["programs"]}
     text = found.page.read_text(encoding="utf-8")
     assert "programs a matrix" not in text
     assert '"same":' not in text

@@ -57,5 +57,5 @@ def test_a_bad_file_is_named(tmp_path, monkeypatch):
     (folder / "matrices.csv").write_text("matrix\n")
     (folder / "about.toml").write_text("title = 'x'")
     monkeypatch.setattr(published.paths, "configs", lambda: tmp_path)
-    with pytest.raises(SpmvbenchError, match=r"published/other holds no published figures"):
+    with pytest.raises(SpmvbenchError, match=r"published/other has no published results"):
         published.names()

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.analysis.ratios import ratios
 from spmvbench.reports import figures, style
 from spmvbench.reports.figures.ratios import _on, _two_digits
@@ -42,7 +42,7 @@ def row(label, matrix, time, family="CSR", status="ok", **more):
 @pytest.fixture(scope="module")
 def few():
     """Two families and a label whose row on b is older than the column; ell is the best on a, csr on b."""
-    return prepared(
+    return latest_cases(
         pd.DataFrame(
             [
                 row("ell", "a", 1.0, "ELLPACK"),
@@ -94,7 +94,7 @@ def test_ratio_is_that_to_the_best_right_row(few):
 def test_cells_show_two_digits_or_what_became_of_the_case(few):
     (panel,) = panels_of(drawn(few))
     assert texts_of(panel.get_yticklabels()) == [
-        "ELLPACK", "sell (own)", "ell", "CSR", "csr", "csr-broken", "DIA", "dia",
+        "ELLPACK", "sell (project)", "ell", "CSR", "csr", "csr-broken", "DIA", "dia",
     ]  # fmt: skip
     cells = {tuple(int(place) for place in text.get_position()): text for text in panel.texts}
     shown = [[cells[x, y].get_text() if (x, y) in cells else "" for x in (0, 1)] for y in range(8)]
@@ -107,14 +107,14 @@ def test_cells_show_two_digits_or_what_became_of_the_case(few):
 
 def test_rows_from_before_families_were_kept_are_one_group_without_a_heading(few):
     (panel,) = panels_of(drawn(few.assign(family="")))
-    assert texts_of(panel.get_yticklabels()) == ["sell (own)", "ell", "csr", "csr-broken", "dia"]
+    assert texts_of(panel.get_yticklabels()) == ["sell (project)", "ell", "csr", "csr-broken", "dia"]
 
 
 def test_first_setting_with_a_right_row_is_drawn_and_all_are_in_the_table(few):
     both = pd.concat([few.drop(columns=["setting", "matrix"]), few.drop(columns=["setting", "matrix"])])
     both["dtype"] = ["f64"] * len(few) + ["f32"] * len(few)
     both.loc[both["dtype"] == "f64", "status"] = "skipped"
-    rows = prepared(both.reset_index(drop=True))
+    rows = latest_cases(both.reset_index(drop=True))
     assert set(FIGURE.data(rows, OPTIONS)["setting"]) == {"f64 hot", "f32 hot"}
     assert [ax.get_title(loc="left") for ax in panels_of(drawn(rows))] == ["f32 hot"]
 
@@ -126,7 +126,7 @@ def test_without_a_rate_it_is_left_out(few):
 
 def test_too_many_matrices_have_colours_alone():
     rows = [row(label, f"m{m:03}", 1.0 + m) for label in ("csr", "coo") for m in range(120)]
-    (panel,) = panels_of(drawn(prepared(pd.DataFrame(rows))))
+    (panel,) = panels_of(drawn(latest_cases(pd.DataFrame(rows))))
     assert not panel.texts and panel.collections[0].get_array().shape == (3, 120)
 
 
@@ -138,7 +138,7 @@ def test_130_labels_on_eight_matrices_can_be_read_at_1000_pixels():
         for i, label in enumerate(labels)
         for m, matrix in enumerate(MATRICES)
     ]
-    picture = drawn(prepared(pd.DataFrame(rows)))
+    picture = drawn(latest_cases(pd.DataFrame(rows)))
     panels = panels_of(picture)
     assert len(panels) == 3
     names = [text for ax in panels for text in texts_of(ax.get_yticklabels())]

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.analysis.profiles import performance_profile, share_within
 from spmvbench.reports import figures, page, published, style
 from spmvbench.reports.figures import survey
@@ -18,7 +18,7 @@ NAMES = (
 
 @pytest.fixture(scope="module")
 def surveyed(survey_rows):
-    return prepared(survey_rows)
+    return latest_cases(survey_rows)
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,7 @@ def test_patterns_are_whole_and_enlarged(surveyed, options):
 @pytest.mark.parametrize("name", ["row-lengths", "patterns"])
 def test_a_run_older_than_descriptions_says_so_in_one_line(surveyed, options, environment, name):
     for none in (None, options.matrices.iloc[:0]):
-        with pytest.raises(figures.LeftOut, match=r"keeps no descriptions of its matrices \(matrices.parquet\)"):
+        with pytest.raises(figures.LeftOut, match=r"has no descriptions of its matrices \(matrices.parquet\)"):
             figure(name).data(surveyed, figures.Options("csr-rg", {}, none))
     sha = surveyed.loc[surveyed["matrix"] == "Norris/lung2", "matrix_sha256"].iloc[0]
     some = figures.Options("csr-rg", {}, options.matrices[options.matrices["matrix_sha256"] != sha])
@@ -182,14 +182,14 @@ def test_profiles_of_the_run_and_of_table_8_stand_beside_each_other(surveyed, op
     assert share_within(theirs, 1.5, by="name").to_dict() == expected.to_dict()
     assert set(theirs["label"]) == {"csr-rg", "csr-jsr", "hdi", "ell-psblas", "hll", "hyb", "sell-p"}
     said = words("profile", table, options, environment)
-    assert "ELL (ell-psblas)" in said and "No right row" not in said
+    assert "ELL (ell-psblas)" in said and "No verified row" not in said
 
 
 def test_formats_of_the_survey_that_the_run_lacks_are_named(surveyed, options, alone, environment):
     few = surveyed[surveyed["label"].isin(["csr-rg", "hyb"])]
     for name, chosen in (("profile", options), ("profile", alone), ("roofline", options), ("published", options)):
         said = words(name, figure(name).data(few, chosen), chosen, environment)
-        assert "No right row in this run: JSR, HDI, ELL, HLL, SELL-P" in said
+        assert "No verified row in this run: JSR, HDI, ELL, HLL, SELL-P" in said
 
 
 def test_the_nearest_of_several_formats_stands_for_the_survey_s(surveyed):
@@ -198,7 +198,7 @@ def test_the_nearest_of_several_formats_stands_for_the_survey_s(surveyed):
     )
     assert survey.roles(both)["CSR"] == "csr-rg"
     assert survey.roles(both[both["label"] != "csr-rg"])["CSR"] == "csr-vector"
-    with pytest.raises(figures.LeftOut, match="no right row of csr-rg, csr-vector"):
+    with pytest.raises(figures.LeftOut, match="no verified row of csr-rg, csr-vector"):
         survey.roles(both[both["status"] == "skipped"])
 
 
@@ -266,10 +266,10 @@ def test_published_figures_without_conversion_have_no_columns_for_it(surveyed, m
 
 
 def test_what_cannot_be_set_beside_published_figures_says_why(surveyed, rows, options, alone):
-    with pytest.raises(figures.LeftOut, match="no published figures were asked for: --published survey-k40m"):
+    with pytest.raises(figures.LeftOut, match="no published results were selected: --published survey-k40m"):
         figure("published").data(surveyed, alone)
     with pytest.raises(figures.LeftOut, match="no row of a matrix of survey-k40m in f64"):
-        figure("published").data(prepared(rows), options)
+        figure("published").data(latest_cases(rows), options)
 
 
 def test_lessons_are_told_of_the_run_and_of_the_paper(surveyed, options, environment):

@@ -2,13 +2,13 @@
 
 import pytest
 
-from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.reports import figures, page, style
 
 
 @pytest.fixture(scope="module")
 def table(sparse_rows):
-    return prepared(sparse_rows)
+    return latest_cases(sparse_rows)
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,8 @@ def test_searches_from_all_sources_are_one_row_of_the_harmonic_mean(sparse_rows,
     assert "level_seconds" in one.detail
     second = sparse_rows["case_id"] == rows["case_id"].iloc[1]
     wrong = sparse_rows.assign(status=sparse_rows["status"].mask(second, "wrong"))
-    assert of_one(prepared(wrong))["status"].tolist() == ["wrong"]
-    assert len(prepared(wrong)) == len(table)
+    assert of_one(latest_cases(wrong))["status"].tolist() == ["wrong"]
+    assert len(latest_cases(wrong)) == len(table)
 
 
 def test_dense_comparators_stand_beside_every_density_with_their_one_time(table, options):
@@ -71,22 +71,22 @@ def test_dense_comparators_stand_beside_every_density_with_their_one_time(table,
     dense = rates[(rates["label"] == "tile") & rates["setting"].str.startswith("f64")]
     assert (dense.groupby("matrix")["gflops"].nunique() == 1).all()
     assert (dense.groupby("matrix").size() == 4).all()
-    duels = found[(found["over"] == "spmspv-csc-atomic") & (found["label"] == "tile-spmspv")]
-    assert duels["speedup"].to_numpy() == pytest.approx(0.5)
+    pairs = found[(found["over"] == "spmspv-csc-atomic") & (found["label"] == "tile-spmspv")]
+    assert pairs["speedup"].to_numpy() == pytest.approx(0.5)
     assert set(found["over"]) == {"", "tile", "spmspv-csc-atomic", "merge-csr"}
 
 
 def test_a_run_without_sparse_vectors_or_searches_says_so(table, options):
     for name, missing in (("densities", "tile-spmspv"), ("searches", "tile-bfs"), ("preprocessing", "tile-bfs")):
-        with pytest.raises(figures.LeftOut, match=f"no right row of {missing}"):
+        with pytest.raises(figures.LeftOut, match=f"no verified row of {missing}"):
             data(name, table[table["op"] == "spmv"], options)
-    with pytest.raises(figures.LeftOut, match="no right row of bfs-push, bfs-do"):
+    with pytest.raises(figures.LeftOut, match="no verified row of bfs-push, bfs-do"):
         data("searches", table[table["format"] == "tile-bfs"], options)
-    with pytest.raises(figures.LeftOut, match=r"no right row of tile-bfs\[kernels=1\], tile-bfs\[kernels=12\]"):
+    with pytest.raises(figures.LeftOut, match=r"no verified row of tile-bfs\[kernels=1\], tile-bfs\[kernels=12\]"):
         data("kernels", table[~table["label"].str.contains("kernels")], options)
-    with pytest.raises(figures.LeftOut, match="no right row keeps the levels"):
+    with pytest.raises(figures.LeftOut, match="no verified row keeps the levels"):
         data("levels", table.assign(detail=""), options)
-    with pytest.raises(figures.LeftOut, match="no right row of GHS_psdef/audikw_1"):
+    with pytest.raises(figures.LeftOut, match="no verified row of GHS_psdef/audikw_1"):
         data("enterprise", table[table["name"] != "audikw_1"], options)
     with pytest.raises(figures.LeftOut, match="the run holds none of the 2,757 matrices"):
         data("searches", table.assign(matrix="synthetic/" + table["name"]), options)

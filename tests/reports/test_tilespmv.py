@@ -3,14 +3,14 @@
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.cases import prepared
+from spmvbench.analysis.cases import latest_cases
 from spmvbench.matrices import sets
 from spmvbench.reports import figures, page, style
 
 
 @pytest.fixture(scope="module")
 def tiled(tile_rows):
-    return prepared(tile_rows)
+    return latest_cases(tile_rows)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_family_is_drawn_whole(unrendered, tile_rows, environment, tmp_path):
 def test_run_without_tiles_leaves_all_out_for_one_reason(rows, environment, tmp_path):
     report = page.write(rows, environment, tmp_path, names=["tilespmv"])
     ((reason, names),) = report.left_out.items()
-    assert reason == "no right row of tile-csr, tile, tile-deferred-coo"
+    assert reason == "no verified row of tile-csr, tile, tile-deferred-coo"
     assert len(names) == 6
 
 
@@ -66,8 +66,8 @@ def test_each_method_is_compared_with_the_one_before(tiled, options):
 
 
 def test_methods_that_the_run_lacks_are_named(tiled, options, environment):
-    assert "No right row in this run: tile." in texts("methods", without(tiled, "tile"), options, environment)
-    with pytest.raises(figures.LeftOut, match="no right row of tile-csr, tile-deferred-coo"):
+    assert "No verified row in this run: tile." in texts("methods", without(tiled, "tile"), options, environment)
+    with pytest.raises(figures.LeftOut, match="no verified row of tile-csr, tile-deferred-coo"):
         table_of("methods", without(tiled, "tile-csr", "tile-deferred-coo"), options)
 
 
@@ -88,17 +88,17 @@ def test_rivals_are_compared_with_the_most_advanced_method(tiled, options, envir
     table = table_of("rivals", without(tiled, "tile-deferred-coo", "merge-csr"), options)
     assert set(table.loc[table["over"] != "", "label"]) == {"tile"}
     assert set(table["over"]) == {"", "csr5", "cusparse-bsr"}
-    with pytest.raises(figures.LeftOut, match="no right row of merge-csr, csr5, cusparse-bsr"):
+    with pytest.raises(figures.LeftOut, match="no verified row of merge-csr, csr5, cusparse-bsr"):
         table_of("rivals", without(tiled, "merge-csr", "csr5", "cusparse-bsr"), options)
 
 
 def test_rivals_figure_says_wins_and_the_largest_speed_up(tiled, options, environment):
     table = table_of("rivals", tiled, options)
-    duel = table[(table["over"] == "csr5") & (table["setting"] == "f64 hot")]
-    assert len(duel) == 23  # csr5 is wrong on one of 24
-    best = duel.loc[duel["speedup"].idxmax()]
+    pair = table[(table["over"] == "csr5") & (table["setting"] == "f64 hot")]
+    assert len(pair) == 23  # csr5 is wrong on one of 24
+    best = pair.loc[pair["speedup"].idxmax()]
     name = best["matrix"].split("/")[1]
-    said = f"faster on {(duel['speedup'] > 1).sum()} of 23\nat most {best['speedup']:.2f}x ({name})"
+    said = f"faster on {(pair['speedup'] > 1).sum()} of 23\nat most {best['speedup']:.2f}x ({name})"
     assert said in texts("rivals", tiled, options, environment)
 
 

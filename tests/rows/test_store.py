@@ -293,7 +293,7 @@ def test_what_a_record_holds_as_null_is_missing(folder):
 
 def test_who_writes_is_told_that_the_folder_is_gone(folder):
     folder.mkdir(parents=True)
-    with store.standing(folder) as ask:
+    with store.unmoved(folder) as ask:
         ask()
         folder.rename(folder.with_name("elsewhere"))
         with pytest.raises(SpmvbenchError, match="a-run was removed or moved"):

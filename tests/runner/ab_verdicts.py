@@ -21,7 +21,7 @@ from pathlib import Path
 import click
 import pandas as pd
 
-from spmvbench.analysis import pairs as analysis
+from spmvbench.analysis import ab as analysis
 from spmvbench.cli.against import PAIRS
 from spmvbench.matrices import resolve
 from spmvbench.measure.cases import Settings
@@ -63,7 +63,7 @@ def measured(new: Path, groups: list, pairs: int, repeats: int, sample: float, u
 
 def verdicts(table: pd.DataFrame) -> pd.DataFrame:
     """A row a verdict."""
-    judged = [analysis.judged(part).assign(repeat=repeat) for repeat, part in table.groupby("repeat")]
+    judged = [analysis.verdicts(part).assign(repeat=repeat) for repeat, part in table.groupby("repeat")]
     return pd.concat(judged, ignore_index=True)
 
 

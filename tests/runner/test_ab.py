@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from spmvbench.analysis import pairs as analysis
+from spmvbench.analysis import ab as analysis
 from spmvbench.devices import open_device
 from spmvbench.errors import UsageError
 from spmvbench.formats import Csr
@@ -28,7 +28,7 @@ def test_ranks_are_those_of_the_tables(n, critical):
 
 
 def test_too_few_pairs_tell_nothing():
-    assert analysis.least_pairs() == 8
+    assert analysis.min_pairs() == 8
     assert analysis.median_interval([0.1] * 7) == (-np.inf, 0.1, np.inf)
     low, middle, high = analysis.median_interval([0.1, 0.2] * 4)
     assert 0.1 <= low <= middle <= high <= 0.2
@@ -48,14 +48,14 @@ def drawn(rng, cases, pairs, slower, noise, drift):
 def test_identical_builds_raise_few_alarms(threshold):
     """At most 1 % even where nothing but the confidence holds them back; 1.5 % is 2000 draws' own spread."""
     table = drawn(np.random.default_rng(1), 2000, 12, 1.0, 0.003, 0.02)
-    alarms = analysis.judged(table, threshold)["verdict"].isin(["slower", "faster"]).mean()
+    alarms = analysis.verdicts(table, threshold)["verdict"].isin(["slower", "faster"]).mean()
     assert alarms <= (0.015 if threshold == 0 else 0.001)
 
 
 @pytest.mark.parametrize(("slower", "expected"), [(1.03, "slower"), (1 / 1.03, "faster"), (1.0, "same")])
 def test_three_per_cent_are_found(slower, expected):
     table = drawn(np.random.default_rng(2), 300, 12, slower, 0.002, 0.02)
-    assert (analysis.judged(table)["verdict"] == expected).mean() > (0.95 if slower != 1 else 0.5)
+    assert (analysis.verdicts(table)["verdict"] == expected).mean() > (0.95 if slower != 1 else 0.5)
 
 
 def test_a_drift_that_is_steady_takes_no_side():
@@ -98,7 +98,7 @@ def test_pairs_take_turns(tmp_path):
     assert list(rows["label"]) == ["ell"] * 3 + ["csc-atomic"] * 3 and set(rows["status"]) == {"ok"}
     assert list(rows["first"]) == ["old", "new", "old"] * 2
     assert (rows[["old", "new"]] > 0).all(axis=None)
-    assert list(analysis.judged(rows)["pairs"]) == [3, 3]
+    assert list(analysis.verdicts(rows)["pairs"]) == [3, 3]
 
 
 def test_each_side_runs_its_own_build(tmp_path, other):

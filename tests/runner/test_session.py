@@ -598,7 +598,9 @@ def test_a_second_signal_stops_at_once(begin, tmp_path):
     folder = tmp_path / "results" / "r"
     until(lambda: (folder / "run.json").exists())
     process.send_signal(signal.SIGINT)
-    assert any("once more stops at once" in line for line in process.stderr)  # two at once would be one
+    assert any(
+        "a second signal stops at once" in line for line in process.stderr
+    )  # two signals at once would count as one
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130

@@ -76,7 +76,7 @@ class Compiler:
 def find_compiler(chosen: str | None) -> Compiler:
     """The first that answers of: `chosen` (the environment's CXX), g++, clang++, the package ziglang.
 
-    Raises DeviceUnavailable where none does, or where the chosen one does not.
+    Raises DeviceUnavailable if none does, or where the chosen one does not.
     """
     if chosen:
         compiler = _asked(shlex.split(chosen))
@@ -96,7 +96,7 @@ def find_compiler(chosen: str | None) -> Compiler:
 
 
 def _asked(command: list[str]) -> Compiler | None:
-    """The compiler behind a command, None where it does not run."""
+    """The compiler that a command runs; None if it does not run."""
     path = shutil.which(command[0])
     if path is None:
         return None
@@ -159,12 +159,20 @@ class Instantiation:
 class Parameter(ctypes.Structure):
     """emulation::Parameter of launcher.hpp."""
 
-    _fields_ = (
-        ("kind", ctypes.c_char),
-        ("pointer", ctypes.c_bool),
-        ("constant", ctypes.c_bool),
-        ("bytes", ctypes.c_uint32),
-    )
+    @property
+    def members(self) -> list[Parameter]:
+        """The members of a struct."""
+        return self.first_member[: self.member_count]
+
+
+Parameter._fields_ = [
+    ("kind", ctypes.c_char),
+    ("pointer", ctypes.c_bool),
+    ("constant", ctypes.c_bool),
+    ("bytes", ctypes.c_uint32),
+    ("first_member", ctypes.POINTER(Parameter)),
+    ("member_count", ctypes.c_uint64),
+]
 
 
 class Kernel(ctypes.Structure):
@@ -300,7 +308,7 @@ def _instrumentation(compiler: Compiler) -> tuple[str, ...]:
 
 
 def _runtime(compiler: Compiler, flags: tuple[str, ...], check: bool, folder: Path) -> list[Path]:
-    """The objects of the scheduler and the checker, compiled apart: they are the same for every kernel."""
+    """The objects of the scheduler and the checker, compiled separately: they are the same for every kernel."""
     objects = []
     for name in ("runtime.cpp", "checker.cpp") if check else ("runtime.cpp",):
         path = folder / f"{_hash(name, compiler, flags, _runtime_files())}.o"
@@ -332,7 +340,7 @@ def _short(text: str) -> str:
 def _cache() -> Path:
     folder = paths.compiled() / "emulated"
     with _writing(folder):
-        return paths.own(folder)  # what lies there is loaded as code
+        return paths.own(folder)  # what is there is loaded as code
 
 
 @contextmanager

@@ -2,12 +2,12 @@
 // It runs on one host thread, so that what it counts is the same every time.
 //
 // Races: every byte of shared memory, and every element of an array that the kernel may write, remembers its last
-// writers and readers. Two accesses of different threads are ordered by __syncthreads, inside a warp also by __syncwarp,
-// between blocks by fences on both sides. Shuffles, votes and atomics order nothing.
+// writers and readers. Two accesses of different threads are ordered by __syncthreads, inside a warp also by
+// __syncwarp, between blocks by fences on both sides. Shuffles, votes and atomics order nothing.
 //
 // Traffic: a lane that reaches an access to global memory waits until every live lane of its warp waits for something;
 // then those at the same instruction and in the same iteration go on as one request. First come the deepest call, the
-// earliest iteration, the earliest line: so lanes meet again behind a branch or a loop, as they do on a GPU.
+// earliest iteration, the earliest line: so lanes meet again after a branch or a loop, as they do on a GPU.
 #include "checker.hpp"
 
 #include <stdio.h>

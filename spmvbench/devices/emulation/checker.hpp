@@ -1,4 +1,4 @@
-// What the scheduler tells the checker (checker.cpp). The fast build calls none of it.
+// What the scheduler reports to the checker (checker.cpp). The fast build calls none of it.
 #pragma once
 #include "runtime.hpp"
 

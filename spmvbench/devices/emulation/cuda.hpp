@@ -1,6 +1,7 @@
 // CUDA C++ for a host compiler: the built-ins that SpMV kernels use, with CUDA's own overloads, so that what is
-// ambiguous there is ambiguous here. Kernels can tell by SPMVBENCH_EMULATED; __CUDA_ARCH__ is not defined. Not here:
-// PTX, tensor cores, textures, __activemask (it names whichever lanes happen to run together: say which lanes you mean).
+// ambiguous there is ambiguous here. Kernels can test SPMVBENCH_EMULATED; __CUDA_ARCH__ is not defined. Not here:
+// PTX, tensor cores, textures, __activemask (it names whichever lanes happen to run together: say which lanes you
+// mean).
 #pragma once
 #include "runtime.hpp"
 

@@ -6,12 +6,20 @@ namespace emulation {
 
 // A parameter as Python checks it. kind: i, u, f as in NumPy, b for bool, s for a struct, v for void. For a pointer,
 // kind and bytes are its element's.
+// A struct has its members as parameters too.
 struct Parameter {
   char kind;
   bool pointer;
   bool constant;
   u32 bytes;
+  const Parameter* members;
+  u64 member_count;
 };
+
+constexpr int MOST_MEMBERS = 24;
+
+template <typename T>
+struct Members;
 
 template <typename T>
 constexpr char kind_of() {
@@ -28,15 +36,23 @@ constexpr char kind_of() {
 
 template <typename T>
 struct Describe {
-  static constexpr Parameter value{kind_of<T>(), false, false, sizeof(T)};
+  static constexpr Parameter plain{kind_of<T>(), false, false, sizeof(T), nullptr, 0};
+  static constexpr Parameter with_members() {
+    if constexpr (kind_of<T>() == 's') {
+      return {'s', false, false, sizeof(T), Members<T>::parameters.values, Members<T>::COUNT};
+    } else {
+      return plain;
+    }
+  }
+  static constexpr Parameter value = with_members();
 };
 template <typename T>
 struct Describe<T*> {
-  static constexpr Parameter value{kind_of<T>(), true, false, sizeof(T)};
+  static constexpr Parameter value{kind_of<T>(), true, false, sizeof(T), nullptr, 0};
 };
 template <typename T>
 struct Describe<const T*> {
-  static constexpr Parameter value{kind_of<T>(), true, true, sizeof(T)};
+  static constexpr Parameter value{kind_of<T>(), true, true, sizeof(T), nullptr, 0};
 };
 template <typename T>
 struct Describe<volatile T*> : Describe<T*> {};
@@ -44,11 +60,11 @@ template <typename T>
 struct Describe<const volatile T*> : Describe<const T*> {};
 template <>
 struct Describe<void*> {
-  static constexpr Parameter value{'v', true, false, 1};
+  static constexpr Parameter value{'v', true, false, 1, nullptr, 0};
 };
 template <>
 struct Describe<const void*> {
-  static constexpr Parameter value{'v', true, true, 1};
+  static constexpr Parameter value{'v', true, true, 1, nullptr, 0};
 };
 template <typename T>
 struct Describe<T* __restrict__> : Describe<T*> {};
@@ -60,6 +76,103 @@ struct IndicesUpTo : IndicesUpTo<N - 1, N - 1, I...> {};
 template <int... I>
 struct IndicesUpTo<0, I...> {
   using Type = Indices<I...>;
+};
+
+// The members of a struct that a kernel takes by value, in order of declaration. It is an aggregate of at most
+// MOST_MEMBERS pointers and numbers.
+struct Anything {
+  constexpr Anything(int) {}
+  template <typename T>
+  constexpr operator T() const;
+};
+template <typename T, int... I>
+constexpr auto takes(Indices<I...>) -> decltype(T{Anything(I)...}, true) {
+  return true;
+}
+template <typename T>
+constexpr bool takes(...) {
+  return false;
+}
+template <typename T, int N = 0>
+constexpr int member_count() {
+  if constexpr (takes<T>(typename IndicesUpTo<N + 1>::Type{})) {
+    return member_count<T, N + 1>();
+  } else {
+    return N;
+  }
+}
+
+template <int N>
+struct Parameters {
+  Parameter values[N];
+};
+template <typename... M>
+constexpr Parameters<sizeof...(M)> described(const M&...) {
+  return {{Describe<M>::value...}};
+}
+
+#define SPMVBENCH_NAMES_1 m1
+#define SPMVBENCH_NAMES_2 SPMVBENCH_NAMES_1, m2
+#define SPMVBENCH_NAMES_3 SPMVBENCH_NAMES_2, m3
+#define SPMVBENCH_NAMES_4 SPMVBENCH_NAMES_3, m4
+#define SPMVBENCH_NAMES_5 SPMVBENCH_NAMES_4, m5
+#define SPMVBENCH_NAMES_6 SPMVBENCH_NAMES_5, m6
+#define SPMVBENCH_NAMES_7 SPMVBENCH_NAMES_6, m7
+#define SPMVBENCH_NAMES_8 SPMVBENCH_NAMES_7, m8
+#define SPMVBENCH_NAMES_9 SPMVBENCH_NAMES_8, m9
+#define SPMVBENCH_NAMES_10 SPMVBENCH_NAMES_9, m10
+#define SPMVBENCH_NAMES_11 SPMVBENCH_NAMES_10, m11
+#define SPMVBENCH_NAMES_12 SPMVBENCH_NAMES_11, m12
+#define SPMVBENCH_NAMES_13 SPMVBENCH_NAMES_12, m13
+#define SPMVBENCH_NAMES_14 SPMVBENCH_NAMES_13, m14
+#define SPMVBENCH_NAMES_15 SPMVBENCH_NAMES_14, m15
+#define SPMVBENCH_NAMES_16 SPMVBENCH_NAMES_15, m16
+#define SPMVBENCH_NAMES_17 SPMVBENCH_NAMES_16, m17
+#define SPMVBENCH_NAMES_18 SPMVBENCH_NAMES_17, m18
+#define SPMVBENCH_NAMES_19 SPMVBENCH_NAMES_18, m19
+#define SPMVBENCH_NAMES_20 SPMVBENCH_NAMES_19, m20
+#define SPMVBENCH_NAMES_21 SPMVBENCH_NAMES_20, m21
+#define SPMVBENCH_NAMES_22 SPMVBENCH_NAMES_21, m22
+#define SPMVBENCH_NAMES_23 SPMVBENCH_NAMES_22, m23
+#define SPMVBENCH_NAMES_24 SPMVBENCH_NAMES_23, m24
+#define SPMVBENCH_MEMBERS(N)               \
+  if constexpr (COUNT == N) {              \
+    const auto& [SPMVBENCH_NAMES_##N] = t; \
+    return described(SPMVBENCH_NAMES_##N); \
+  }
+
+template <typename T>
+struct Members {
+  static constexpr int COUNT = member_count<T>();
+  static_assert(COUNT <= MOST_MEMBERS, "a struct that a kernel takes has too many members");
+  static constexpr auto found() {
+    constexpr T t{};
+    SPMVBENCH_MEMBERS(1)
+    SPMVBENCH_MEMBERS(2)
+    SPMVBENCH_MEMBERS(3)
+    SPMVBENCH_MEMBERS(4)
+    SPMVBENCH_MEMBERS(5)
+    SPMVBENCH_MEMBERS(6)
+    SPMVBENCH_MEMBERS(7)
+    SPMVBENCH_MEMBERS(8)
+    SPMVBENCH_MEMBERS(9)
+    SPMVBENCH_MEMBERS(10)
+    SPMVBENCH_MEMBERS(11)
+    SPMVBENCH_MEMBERS(12)
+    SPMVBENCH_MEMBERS(13)
+    SPMVBENCH_MEMBERS(14)
+    SPMVBENCH_MEMBERS(15)
+    SPMVBENCH_MEMBERS(16)
+    SPMVBENCH_MEMBERS(17)
+    SPMVBENCH_MEMBERS(18)
+    SPMVBENCH_MEMBERS(19)
+    SPMVBENCH_MEMBERS(20)
+    SPMVBENCH_MEMBERS(21)
+    SPMVBENCH_MEMBERS(22)
+    SPMVBENCH_MEMBERS(23)
+    SPMVBENCH_MEMBERS(24)
+  }
+  static constexpr auto parameters = found();
 };
 
 template <typename T>
@@ -84,7 +197,7 @@ template <typename... P, void (*Function)(P...)>
 struct Entry<Function> {
   static constexpr Parameter parameters[sizeof...(P) + 1] = {Describe<P>::value...};
 
-  // Not instrumented: the arguments lie in Python's memory, not in the device's.
+  // Not instrumented: the arguments are in Python's memory, not in the device's.
   template <int... I>
   static __attribute__((no_sanitize("thread"))) void call_with([[maybe_unused]] void* const* args, Indices<I...>) {
     Function(*static_cast<typename Unqualified<P>::Type*>(args[I])...);

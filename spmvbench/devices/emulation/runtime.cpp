@@ -151,7 +151,7 @@ void poison(char* begin, char* end) {
   for (; end - begin >= 4; begin += 4) memcpy(begin, &POISON, 4);
 }
 
-// Shared memory holds on a GPU what other blocks left there; nobody may count on anything.
+// Shared memory holds on a GPU what other blocks left there; no kernel may rely on its contents.
 void poison_shared(const Launch& launch) {
   char* const begin = shared_segment();
   char* const end = begin + layout.segment_bytes;
@@ -544,7 +544,7 @@ u32 barrier(Vote vote, bool predicate, Site here) {
   }
 }
 
-// For loops that wait for another thread: every other ready thread of the block gets its turn first.
+// For loops that wait for another thread: every other ready thread of the block runs first.
 void yield() {
   Block& block = this_block();
   if (++block.idle_yields > SPIN_LIMIT) fail("spin-wait without end: only __nanosleep is still called");
@@ -663,7 +663,7 @@ EXPORT void spmvbench_run(void* arena, Launch* launch) {
   for (u32 w = (n + WARP_SIZE - 1) / WARP_SIZE; w < MAX_WARPS; ++w) {
     block.warps[w].alive = block.warps[w].at_barrier = 0;
   }
-  // A fault leaves fibers where they stood: their stacks are free again.
+  // A fault leaves fibers where they were: their stacks are free again.
   block.stacks_free = 0;
   for (u32 stack = block.stacks_made; stack-- > 0;) block.free_stacks[block.stacks_free++] = stack;
   if (CHECKING) checker::begin_launch(*launch);

@@ -57,7 +57,7 @@ struct Buffer {
 constexpr u32 FAULT = 1, NO_MEMORY = 2;  // what `failed` of a launch can be, besides 0
 
 // One launch; emulated.py mirrors the layout. `next` counts the blocks that are taken and is the only field that
-// several host threads change, `message` apart, which belongs to the thread that set `failed` first.
+// several host threads change, except `message`, which belongs to the thread that set `failed` first.
 struct Launch {
   void (*call)(void* const* args);
   void* const* args;

@@ -166,7 +166,7 @@ def _frames(answer: str, offsets: list[int]) -> dict[int, tuple[tuple[str, int],
             file, _, line = frame.split(" ")[0].rpartition(":")
             if line.isdigit() and not _own(file):
                 chain.append((file, int(line)))
-        last = chains[offset] = tuple(reversed(chain)) or last  # without a line: where the one before stands
+        last = chains[offset] = tuple(reversed(chain)) or last  # without a line: where the one before is
     return chains
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, inverse, offsets, stable_order
 from spmvbench.formats.base import Format, Launch, Loop, Parameter, Skip, cbool, in_part, register
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.kernels import constant
 
 KERNEL = "bfs/bfs.cu"
-# As in the kernel:
-QUAD = 4
-FRONTIERS, NOTES = 3, 4
-SMALL_BLOCK, LARGE_BLOCK = 1024, 256
+QUAD = 4  # neighbours: an int4
+FRONTIERS, NOTES = (constant(KERNEL, name) for name in ("FRONTIERS", "NOTES"))
+SMALL_BLOCK, LARGE_BLOCK = (constant("include/bfs.cuh", name) for name in ("SMALL_BLOCK", "LARGE_BLOCK"))
 # Quads of a frontier that one block takes on, and that it holds in shared memory: beyond, all blocks work.
 ENTER, LEAVE = 1024, 4096
 TRACED = 4096  # levels that a trace has room for
@@ -35,7 +35,7 @@ def by_degree(degrees: Array) -> Array:
 
 
 def incoming(a: Csr) -> Csr | None:
-    """The transposed pattern, whose rows are the arcs that come in; None where it is the pattern itself."""
+    """The transposed pattern, whose rows are the arcs that come in; None if it is the pattern itself."""
     xp, n = a.xp, max(a.rows, 1)
     arcs = xp.sort(a.col_idx.astype(np.int64) * n + a.row_idx)
     if bool((arcs == a.row_idx.astype(np.int64) * n + a.col_idx).all()):
@@ -47,7 +47,7 @@ def incoming(a: Csr) -> Csr | None:
 def quads_of(degrees: Array, neighbours: Array) -> tuple[Array, Array]:
     """(quad_ptr, neighbours) with every vertex's neighbours padded to whole quads by the last one again.
 
-    degrees: (vertices,). neighbours: vertex by vertex, rising in each. Raises Skip where kernels could not number them.
+    degrees: (vertices,). neighbours: vertex by vertex, rising in each. Raises Skip if kernels could not number them.
     """
     xp = array_module(degrees)
     quad_ptr = offsets(cdiv(degrees, QUAD))
@@ -83,7 +83,7 @@ def traced(
     """A search that also notes its levels, and where, as `Format.traced` says.
 
     launches: the start and the loop. ends: kernels that end levels; the first argument of all but those of one block is
-    their turn. note: the kernel that notes, its arguments without turn, trace and counter.
+    the number of their iteration. note: the kernel that notes, its arguments without iteration, trace and counter.
     """
     if not launches:
         return None
@@ -91,8 +91,8 @@ def traced(
     xp = array_module(loop.more)
     trace, noted = xp.zeros((TRACED, 2), np.int64), xp.zeros(1, np.int32)
 
-    def noting(turn: int) -> Launch:
-        return replace(note, args=(np.int32(turn), *note.args, trace, np.int32(TRACED), noted))
+    def noting(iteration: int) -> Launch:
+        return replace(note, args=(np.int32(iteration), *note.args, trace, np.int32(TRACED), noted))
 
     steps = []
     for step in loop.steps:
@@ -114,16 +114,18 @@ class QuadSearch(Format):
     pull: ClassVar[bool]
 
     order = Parameter(
-        "natural", "of vertices: the matrix's, or by falling power of two of the degree", choices=("natural", "degree")
+        "natural",
+        "order of vertices: the matrix's, or by degree, highest first, in powers of two",
+        choices=("natural", "degree"),
     )
-    unroll = Parameter(6, "levels between two looks at whether there is one more", choices=(6, 12))
-    blocks = Parameter(8, "thread blocks a multiprocessor", low=1, high=16)
-    seen = Parameter(0, "vertices that a block keeps in mind, not to ask for them again", choices=(0, 1024, 2048))
+    unroll = Parameter(6, "levels between two checks for the end of the search", choices=(6, 12))
+    blocks = Parameter(8, "thread blocks per multiprocessor", low=1, high=16)
+    seen = Parameter(0, "visited vertices that a block remembers, to skip further loads", choices=(0, 1024, 2048))
 
     place: Array  # (vertices,), int32: where each vertex is in the order; without any in the natural one
     quad_ptr: Array  # (vertices + 1,), int32: the first quad of each vertex, in the order
     neighbours: Array  # (4 quads,), int32: their places, rising in each vertex
-    in_ptr: Array  # as quad_ptr, of the arcs that come in; empty where those are the same, or nothing is pulled
+    in_ptr: Array  # as quad_ptr, of the arcs that come in; empty if those are the same, or nothing is pulled
     in_neighbours: Array  # as neighbours, of those arcs
     linked: int  # vertices that arcs lead to
     multiprocessors: int  # of the device
@@ -209,9 +211,9 @@ class QuadSearch(Format):
                 level,
                 grid,
                 LARGE_BLOCK,
-                (np.int32(turn), *sizes_of_all, *graph, *into, visited, y, *shared),
+                (np.int32(iteration), *sizes_of_all, *graph, *into, visited, y, *shared),
             )
-            for turn in range(self.params["unroll"])
+            for iteration in range(self.params["unroll"])
         ]
         return [*first, Loop((small, *all_blocks), sizes.view(np.int32)[:1], limit=n, part="search")]
 
@@ -223,7 +225,7 @@ class QuadSearch(Format):
 
 @register
 class BfsPush(QuadSearch):
-    """Quads of neighbours; every level threads take the frontier's quads and list those of the vertices they find."""
+    """Quads of neighbours; on each level threads read the quads of the frontier and list those of new vertices."""
 
     key = "bfs-push"
     reference = "this project; frontier queues as in Merrill, Garland & Grimshaw, PPoPP 2012"
@@ -232,7 +234,7 @@ class BfsPush(QuadSearch):
 
 @register
 class BfsDo(QuadSearch):
-    """Quads of neighbours, hubs first; levels are pushed, or pulled by the vertices without one where that is less."""
+    """Quads of neighbours, hubs first; each level is pushed, or pulled by unvisited vertices if that reads less."""
 
     key = "bfs-do"
     reference = "this project; directions as in Beamer, Asanovic & Patterson, SC'12"

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, offsets, run_starts
-from spmvbench.formats.base import Format, Launch, Loop, Parameter, Skip, cbool, in_part, register
+from spmvbench.formats.base import Format, Launch, Loop, Parameter, Skip, Struct, cbool, in_part, register
 from spmvbench.formats.bfs import quads
 from spmvbench.formats.bfs.quads import LARGE_BLOCK, QUAD, SMALL_BLOCK, from_quads, incoming, quads_of
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.kernels import constant
 
 KERNEL = "bfs/tile_bfs.cu"
-CHUNK, FRONTIERS, NUMBERS = 4, 3, 8  # as in the kernel
+CHUNK, FRONTIERS, NUMBERS = (constant(KERNEL, name) for name in ("CHUNK", "FRONTIERS", "NUMBERS"))
 PIECE = 16  # chunks of a row of tiles that a warp looks through
 LARGE_ORDER = 10_000  # beyond it the authors take tiles of 64 x 64, else of 32 x 32
 KERNELS = {"1": 1, "12": 2, "123": 3}
@@ -85,7 +86,7 @@ def masks_of(a: Csr, of_entry: Array, tiles: Array, tile_ptr: Array, chunk_ptr: 
 
 
 class BitTiles(Format):
-    """A pattern as tiles of bits and quads of neighbours: what a search walks along, in one direction."""
+    """A pattern as tiles of bits and quads of neighbours, for one direction of the search."""
 
     rows: Array  # (4 tile rows,), int32: of each its first chunk, its chunks, and bits of the vertices with quads
     tile_cols: Array  # (4 chunks,), int32: tile columns, the last of a row again as padding
@@ -173,16 +174,15 @@ class BitTiles(Format):
 
 @register
 class TileBfs(Format):
-    """Tiles of bits, four of a row of tiles side by side, and the entries of the sparsest tiles as quads of neighbours.
+    """Tiles of bits, four of a tile row side by side, and the entries of the sparsest tiles as quads of neighbours.
 
     The authors' three kernels and their rule: Push-CSC while less than 1 % of the vertices are in the frontier, else
     Push-CSR, and Pull-CSC to the end once no more than half as many vertices are without a level as in the frontier
-    (constants of their program). In an undirected graph the words of
-    rows are those of columns, stored once. Our reading:
-    vertices without neighbours do not count as unvisited; words of a row of tiles lie row by row, so that a vertex
-    finds its own side by side; a thread takes four words where the authors' warp takes a vertex; Push-CSR leaves out
-    rows that have a level; one block runs level after level while Push-CSC has little to do. Entries of tiles with no
-    more than `extract` of them are pushed from the frontier's lists, or pulled where that reads less.
+    (constants of their program). In an undirected graph the words of rows are those of columns, stored once. Our
+    reading: vertices without neighbours do not count as unvisited; words of a row of tiles are stored row by row, so
+    that those of a vertex are contiguous; a thread takes four words, while the authors' warp takes a vertex; Push-CSR
+    skips rows that have a level; one block runs several levels while Push-CSC has little to do. Entries of tiles with
+    no more than `extract` of them are pushed from the frontier's lists, or pulled where that reads less.
     """
 
     key = "tile-bfs"
@@ -192,11 +192,11 @@ class TileBfs(Format):
     keeps_values = False
     square_only = True
 
-    kernels = Parameter("123", "of the authors' kernels, those that may be chosen", choices=tuple(KERNELS))
+    kernels = Parameter("123", "which of the authors' kernels may be chosen", choices=tuple(KERNELS))
     nt = Parameter(0, "rows and columns of a tile; 0: 64 beyond 10,000 vertices, else 32", choices=(0, 16, 32, 64))
-    extract = Parameter(16, "entries up to which those of a tile are stored apart", low=0, high=256)
-    unroll = Parameter(6, "levels between two looks at whether there is one more", choices=(6, 12))
-    blocks = Parameter(8, "thread blocks a multiprocessor", low=1, high=16)
+    extract = Parameter(16, "entries of tiles with at most this many are stored separately", low=0, high=256)
+    unroll = Parameter(6, "levels between two checks for the end of the search", choices=(6, 12))
+    blocks = Parameter(8, "thread blocks per multiprocessor", low=1, high=16)
 
     out: BitTiles  # the arcs that go out
     into: BitTiles | None  # those that come in; None where they are the same
@@ -225,7 +225,7 @@ class TileBfs(Format):
 
     @property
     def detail(self) -> dict[str, Any]:
-        """Side and number of the tiles, with those that fill up a row of tiles, and the quads of what lies apart."""
+        """Side and number of the tiles, with padding tiles, and the quads of extracted entries."""
         return {"nt": self.out.nt, "tiles": CHUNK * self.out.chunks, "quads": self.out.quads}
 
     def launches(self, x: Array, y: Array) -> list[Launch | Loop]:
@@ -240,7 +240,7 @@ class TileBfs(Format):
         vertices = (np.int32(n), np.int32(words))
         rule = np.int32(KERNELS[self.params["kernels"]])
         tiles = (out.tile_cols, out.masks)
-        inward = (into.piece_row, into.piece_ptr, into.tile_cols, into.masks, into.quad_ptr, into.neighbours)
+        inward = into.piece_row, into.piece_ptr, into.tile_cols, into.masks, into.quad_ptr, into.neighbours
         queued = (queue, np.int64(room))
 
         args = (x, *vertices, np.int32(self.linked), out.rows, out.quad_ptr, y, bits, queue, numbers)
@@ -256,14 +256,15 @@ class TileBfs(Format):
         pieces = len(into.piece_row)
         work = max(cdiv(room, LARGE_BLOCK), cdiv(words, warps), cdiv(pieces * max(nt // 32, 1), warps))
         counts = (np.int32(pieces), np.int32(out.quads))
-        for turn in range(self.params["unroll"]):
-            now = np.int32(turn)
-            args = (now, *vertices, rule, *counts, *inward, *tiles, out.neighbours, bits, *queued, numbers)
+        for iteration in range(self.params["unroll"]):
+            now = np.int32(iteration)
+            args = (now, *vertices, rule, *counts, Struct(inward), *tiles, out.neighbours, bits, *queued, numbers)
             steps.append(Launch(KERNEL, f"tile_bfs_expand<{nt}>", min(all_blocks, work), LARGE_BLOCK, args))
             args = (now, *vertices, rule, out.rows, out.quad_ptr, bits, y, *queued, numbers)
             grid = min(all_blocks, cdiv(words, warps))
             steps.append(Launch(KERNEL, f"tile_bfs_settle<{nt}>", grid, LARGE_BLOCK, args))
-        # A level that finds nothing ends the search; a frontier that is told by levels alone takes a turn of its own.
+        # A level that finds nothing ends the search; a frontier that is known by levels alone takes an iteration of its
+        # own.
         return [*in_part("start", [start]), Loop(tuple(steps), numbers[:1], limit=2 * n, part="search")]
 
     def traced(self, x: Array, y: Array) -> tuple[list[Launch | Loop], Array] | None:

@@ -1,4 +1,4 @@
-"""Cache blocking: a window of x or y lies in shared memory or in a cache while its entries are processed.
+"""Cache blocking: a window of x or y is in shared memory or in a cache while its entries are processed.
 
 x in shared memory: `pcsr` (Dehnavi et al. 2010), `ehyb*` (Chen 2022), `hub-cache` (hub sorting: Zhang et al. 2017).
 x in the cache: `tile-composite` (Yang et al. 2011), `csr5-hub`. y in shared memory: `scoo` (Dang & Schmidt 2012),

@@ -1,4 +1,4 @@
-"""Rows in blocks whose part of y lies in shared memory, the entries of a block in the order of their columns."""
+"""Rows in blocks whose part of y is in shared memory, the entries of a block in the order of their columns."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, on_host, stable_order
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, device_limits, runner
+from spmvbench.formats.kernels import constant
 
 CONVERT = "cache_blocking/sweep_convert.cu"
 CHUNK = 32  # entries that a warp takes in one step
-THREADS = 1024  # of a block
+THREADS = constant("include/column_sweep.cuh", "THREADS")  # of a block
 PANEL = 2**16  # columns that a chunk may reach over: a place has 16 bits for them
-PADDING = 2**16 - 1  # as the row of a place
-CONTINUED = np.uint32(2**31)
+PADDING = constant("include/column_sweep.cuh", "PADDING")  # as the row of a place
+CONTINUED = np.uint32(constant("cache_blocking/column_sweep.cu", "CONTINUED"))
 SPARE = 1.25  # of the rows that blocks must hold: room to give blocks with long rows fewer of them
-DIGIT_BITS = 7  # of a column that a pass of the sort looks at, at most
+DIGIT_BITS = constant(CONVERT, "DIGITS").bit_length() - 1  # of a column that a pass of the sort looks at, at most
 SMALLEST = 4096  # entries of a block, one round of its threads: smaller ones would leave threads idle
 
 
@@ -36,14 +37,14 @@ class Cut(NamedTuple):
 
     @classmethod
     def by_arrays(cls, a: Csr, blocks: int, weight: int) -> Cut:
-        """weight: entries that a row counts as, beside its own."""
+        """weight: entries that a row counts as, in addition to its own."""
         ends = a.row_ptr.astype(np.int64) + weight * np.arange(a.rows + 1, dtype=np.int64)
         share = np.arange(blocks + 1, dtype=np.int64) * (a.nnz + weight * a.rows) // blocks
         row = np.searchsorted(ends, share, side="right") - 1
         inside = np.minimum(row, max(a.rows - 1, 0))
         length = (a.row_ptr[inside + 1] - a.row_ptr[inside]) if a.rows else np.zeros(len(row), dtype=np.int64)
         taken = share - ends[row]
-        whole = (taken >= length) & (row < a.rows) & (taken > 0)  # all its entries lie before the cut
+        whole = (taken >= length) & (row < a.rows) & (taken > 0)  # all its entries are before the cut
         row = row + whole
         entry = a.row_ptr[row].astype(np.int64) + np.where(whole | (row >= a.rows), 0, taken)
         return cls(row, entry)
@@ -123,16 +124,16 @@ def chunks_of(a: Csr, blocks: int, most_rows: int) -> int:
 
 @register
 class ColumnSweep(Format):
-    """Rows in blocks whose part of y lies in shared memory; a block goes through its entries column by column.
+    """Rows in blocks with their part of y in shared memory; a block reads its entries column by column.
 
-    Where x is read at random, the 32 bytes of a sector are fetched for every 8 that are used, and no kernel in the
-    order of rows passes that rate. Here the lanes of a warp read neighbouring columns, several of which share a sector,
-    and all blocks are in the same region of x at the same time. What it costs are additions to y by atomics in shared
-    memory, in any order. An entry takes a place of 32 bits (its row in the block, the low half of its column) and its
-    value, as in CSR; a chunk of 32 entries has the high half of the columns.
+    If x is read at random, a sector of 32 bytes is fetched for every 8 bytes that are used, and no kernel that works
+    row by row exceeds that rate. Here the threads of a warp read neighbouring columns, several of which share a sector,
+    and all blocks are in the same region of x at the same time. Its cost is additions to y by atomics in shared memory,
+    in any order. An entry takes a place of 32 bits (its row in the block, the low half of its column) and its value, as
+    in CSR; a chunk of 32 entries has the high half of the columns.
 
-    For rows of moderate length: where some rows hold much of the matrix, their additions collide. Sums have not the
-    same bits every time. Blocks are equal shares of the entries, one a multiprocessor or several; a row may lie in two.
+    It suits rows of moderate length. If few rows hold much of the matrix, their additions collide. Sums are not
+    reproducible. Blocks are equal shares of the entries, one per multiprocessor or several; a row may be in two.
     """
 
     key = "column-sweep"
@@ -141,12 +142,12 @@ class ColumnSweep(Format):
     project_kernel = True
 
     sms = Parameter(
-        0, "multiprocessors, of which thread blocks are a multiple; 0: of the device at hand", low=0, high=2**16
+        0, "the number of thread blocks is a multiple of this; 0: the device's multiprocessors", low=0, high=2**16
     )
-    shared_bytes = Parameter(0, "shared memory of a block, from 1024 bytes; 0: as much as the device has", low=0)
-    parts = Parameter(1, "thread blocks that share a row block, each a stretch of its columns", low=1, high=64)
+    shared_bytes = Parameter(0, "shared memory of a block in bytes, at least 1024; 0: all that the device has", low=0)
+    parts = Parameter(1, "thread blocks per row block, each for a range of its columns", low=1, high=64)
     chunks = Parameter(
-        0, "chunks of a warp under way; 0: 2 in f64, 4 in f32, the fastest on an H200", choices=(0, 1, 2, 4, 8)
+        0, "chunks per warp in flight; 0: 2 in f64, 4 in f32, the fastest on an H200", choices=(0, 1, 2, 4, 8)
     )
 
     row_start: Array  # (blocks + 1,), uint32: row of each block's first entry; bit 31: it began in the block before

@@ -1,4 +1,4 @@
-"""EHYB: partitions of the matrix's graph whose x fits shared memory, and extra rows for what couples them."""
+"""EHYB: partitions of the matrix's graph whose x fits shared memory, and extra rows for entries between them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inv
 from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.cache_blocking.partition import Partition, partition
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.kernels import constant
 
 HEIGHT = 32  # rows of a slice
-THREADS = 1024  # of a block: a window may leave room for no second block on a multiprocessor
+# Threads of a block. A window may leave room for no second block on a multiprocessor.
+THREADS = constant("cache_blocking/ehyb.cu", "THREADS")
 LONGEST = 512  # entries that a row may have in its slice (fast); what is beyond them makes extra rows
 PIECE = 16  # entries of an extra row (fast)
 MOST_SHARE = 8  # blocks that the authors' program lets share a partition
@@ -57,8 +59,8 @@ class Slices(NamedTuple):
 
     begin: Array  # (groups + 1,), int32: slices before each group
     ptr: Array  # (slices + 1,), int32: steps before each slice; a step is one slot of each of the 32 rows
-    place: Array  # (rows,), int64: slice * 32 + lane of each row
-    first: Array  # (rows,), int64: slot of each row's first entry; every next lies 32 further
+    place: Array  # (rows,), int64: slice * 32 + thread of each row
+    first: Array  # (rows,), int64: slot of each row's first entry; every next is 32 further
 
     @classmethod
     def of(cls, lengths: Array, group: Array, groups: int) -> Slices:
@@ -79,13 +81,13 @@ class Slices(NamedTuple):
 
 
 class ExtraRows(NamedTuple):
-    """What rows have outside of their windows: extra rows of at most `piece` entries, several where it takes them."""
+    """Entries outside of the windows: extra rows of at most `piece` entries, several for a row if needed."""
 
     piece: int
     before: Array  # (n + 1,): extra rows of the places before each
     order: Array  # (extra rows,): which of them each is that is stored
     owner: Array  # (extra rows,): place of the row that it is part of, as stored
-    slices: Slices  # as stored; a group a block, the last one for all blocks
+    slices: Slices  # as stored; a group per block, the last one for all blocks
 
     @classmethod
     def of(cls, lengths: Array, block: Array, load: Array, limit: float, piece: int = PIECE) -> ExtraRows:
@@ -117,8 +119,8 @@ class Layout(NamedTuple):
     place: Array  # (n,), int32: place of each row of the matrix
     window: int  # places at the front of a partition whose x is cached: all of them, unless one is too large
     local: Array  # (nnz,): place of an entry's column, counted from the first of its row's partition
-    inside: Array  # (nnz,): whether an entry stands in its row's slice
-    slices: Slices  # of rows by place; a group a partition
+    inside: Array  # (nnz,): whether an entry is in its row's slice
+    slices: Slices  # of rows by place; a group per partition
     extra: ExtraRows
 
     @classmethod
@@ -146,7 +148,7 @@ class Layout(NamedTuple):
 
         lengths = xp.bincount(a.row_idx[inside], minlength=a.rows)[order]
         slices = Slices.of(lengths, part_at, cut.partitions)
-        # A partition's slices are dealt to its blocks in turn.
+        # A partition's slices are assigned to its blocks in turn.
         block = part_at * cut.share + (slices.place // HEIGHT - slices.begin[part_at]) % cut.share
         blocks = cut.partitions * cut.share
         load = xp.bincount(block, lengths, blocks)
@@ -157,12 +159,12 @@ class Layout(NamedTuple):
 
 @register
 class Ehyb(Format):
-    """Rows in METIS partitions: columns of the own partition take 16 bits and x from shared memory, others extra rows.
+    """Rows in METIS partitions: 16-bit columns and x in shared memory inside a partition, extra rows outside.
 
     A block copies the x of its partition, the window, into shared memory. Rows are sorted inside the partition by
     their entries there, slices of 32 rows are stored step by step, and warps take slices from a counter that starts
-    anew in every product. What lies outside of the window makes extra rows with 32-bit columns, also in slices, each
-    with the row that it is added to. Square matrices only; best where the graph falls apart into partitions, as meshes
+    again in every product. Entries outside of the window form extra rows with 32-bit columns, also in slices, each
+    with the row that it is added to. Square matrices only; best where the graph divides well into partitions, as meshes
     do.
 
     order=native takes x and gives y in the format's order, as the paper times it; natural gathers the window and
@@ -173,10 +175,10 @@ class Ehyb(Format):
     kernel=paper: one entry at a time; what a row has outside of its window is one extra row, and warps take these, when
     their partition's slices are done, from one counter for all, into an array that a second kernel adds to y. Small
     partitions are joined as the authors' program joins them, for the multiprocessors of the device at hand: our reading
-    of a rule that is written for 80. kernel=fast: entries are loaded ahead; extra rows are summed by the block that
-    owns their row, so that no second kernel has to add them, but for what a block would have beyond its fair share; a
+    of a rule that is written for 80. kernel=fast: entries are prefetched; extra rows are summed by the block that
+    owns their row, so that no second kernel has to add them, except for those beyond the block's fair share; a
     row has at most 512 entries in its slice (where the authors' program goes wrong) and 16 in an extra row, more make
-    further ones. Rows of several such may get different last bits every time. 16-bit columns have no sign: windows may
+    further ones. Sums of rows with several extra rows are not reproducible. 16-bit columns have no sign: windows may
     hold more than 32,767 values.
     """
 
@@ -187,10 +189,12 @@ class Ehyb(Format):
     method: ClassVar[str] = "metis"  # of spmvbench.formats.cache_blocking.partition
 
     order = Parameter("natural", "order of x and y: the matrix's, or the format's", choices=("natural", "native"))
-    kernel = Parameter("fast", "paper: the authors' scheme of extra rows; fast: ours", choices=("fast", "paper"))
-    share = Parameter(0, "blocks that share a partition; 0 joins small ones, up to 1400 rows (fast)", low=0)
-    sms = Parameter(0, "multiprocessors, of which blocks are a multiple; 0: those of the device at hand", low=0)
-    shared_bytes = Parameter(0, "shared memory that a block may use, bytes; 0: as much as the device has", low=0)
+    kernel = Parameter(
+        "fast", "paper: the authors' scheme for extra rows; fast: this project's", choices=("fast", "paper")
+    )
+    share = Parameter(0, "blocks per partition; 0 also joins small partitions, up to 1400 rows (fast)", low=0)
+    sms = Parameter(0, "the number of blocks is a multiple of this; 0: the device's multiprocessors", low=0)
+    shared_bytes = Parameter(0, "shared memory of a block in bytes; 0: all that the device has", low=0)
 
     permutation: Array  # (n,), int32: row, and column, of the matrix at each place of the format's order
     begin: Array  # (partitions + 1,), int32: first place of each partition
@@ -352,9 +356,9 @@ class Ehyb(Format):
 
 @register
 class EhybRcm(Ehyb):
-    """EHYB with equal pieces of the reverse Cuthill-McKee order in place of METIS's partitions.
+    """EHYB with equal pieces of the reverse Cuthill-McKee order instead of METIS partitions.
 
-    To tell what partitioning gives from what caching x gives. It needs no more than SciPy.
+    It separates the effect of partitioning from that of caching x. It needs SciPy only.
     """
 
     key = "ehyb-rcm"

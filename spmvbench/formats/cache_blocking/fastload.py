@@ -13,9 +13,9 @@ from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, in_p
 from spmvbench.formats.conversion import Run, run
 from spmvbench.formats.csc.csc import by_columns
 
-LENGTH = 32  # columns of a block: a lane each
+LENGTH = 32  # columns of a block: a thread each
 BLOCK = 128  # threads
-# Blocks that a warp has in flight, and entries of each column; the fastest on an H200 in the mean over a stencil,
+# Blocks that a warp has in flight, and entries of each column; the fastest on an H200 on average over a stencil,
 # finite elements, random, banded and power-law matrices. Without a limit a few blocks are far higher than others.
 IN_FLIGHT, IN_FLIGHT_UNLIMITED = (4, 1), (1, 4)
 
@@ -24,8 +24,8 @@ class Levels(NamedTuple):
     """Columns sorted by length, shortest first, cut where lengths change. All arrays (G,), int64, on the host.
 
     Level g is a rectangle without padding: of the columns from first[g] to the last, which all have as many, the
-    entries above[g] .. above[g] + height[g]. It is stored behind the levels before it, in strips of 32 columns, each
-    cut into blocks of at most `limit` entries a column.
+    entries above[g] .. above[g] + height[g]. It is stored after the levels before it, in strips of 32 columns, each
+    cut into blocks of at most `limit` entries per column.
     """
 
     columns: int
@@ -65,8 +65,8 @@ def by_arrays(levels: Levels, col_ptr: Array, col_order: Array, order: Array | N
     """block_ptr, block_col, block_length and block_height of `Blocks`, and source, (nnz,), of col_ptr's type: the place
     in CSR of every entry of the blocks.
 
-    col_ptr: (columns + 1,). col_order: columns, shortest first. order: as `csc.by_columns` gives it; None where the
-    entries of a column lie behind one another in CSR, as those of a row do.
+    col_ptr: (columns + 1,). col_order: columns, shortest first. order: as `csc.by_columns` gives it; None if the
+    entries of a column are one after the other in CSR, as those of a row do.
     """
     xp, nnz = array_module(col_ptr), int(col_ptr[-1])
     level = expand(xp.asarray(levels.begin), int(levels.begin[-1]))
@@ -108,7 +108,7 @@ def by_kernels(levels: Levels, col_ptr: Array, col_order: Array, order: Array | 
 
 
 def cut(col_ptr: Array, order: Array | None, height: str) -> tuple[dict[str, Array], Array]:
-    """The fields of `Blocks`, and source as `by_arrays` gives it, which tells of the arguments too."""
+    """The fields of `Blocks`, and source as `by_arrays` gives it, which describes the arguments too."""
     lengths = col_ptr[1:] - col_ptr[:-1]
     col_order = lengths.argsort(kind="stable").astype(np.int32)
     levels = Levels.of(lengths[col_order], height)
@@ -163,7 +163,7 @@ class Blocks(Format):
         return Launch("vector.cu", f"gather<{ctype(x)}, int>", *per_thread(len(x)), args)
 
     def launch(self, kernel: str, options: str, *args: Any, batch: int = 1) -> Launch:
-        """A launch of a warp for every `batch` blocks. args: behind the block's arrays; options: template arguments."""
+        """A launch of a warp for every `batch` blocks. args: after the block's arrays; options: template arguments."""
         value, index, blocks = ctype(args[-1]), ctype(self.block_ptr), len(self.block_col)
         table = np.int32(blocks), self.block_ptr, self.block_col, self.block_length, self.block_height
         grid = cdiv(cdiv(blocks, batch) * 32, BLOCK)
@@ -184,15 +184,15 @@ class Blocks(Format):
 
 @register
 class FastLoad(Blocks):
-    """CSC whose columns, sorted by length, are cut into blocks of 32 that all have the same number of entries in it.
+    """CSC with columns sorted by length, in blocks of 32; within a block every column has equally many entries.
 
-    Lanes read entries and sorted x side by side, nothing is padded and no lane waits for another; products are added to
-    y by atomics. height=1 is the paper's choice. optimized=true adds products of equal rows within a warp first: blocks
-    have a format, 0 shorter than 32, 1 a single row, 2 any other. Sorting x and setting y to zero count here; the
-    released program leaves both out of its time. It supports height 1 alone, and keeps the length of each run of equal
-    rows, 4 bytes an entry, where lanes here compare rows; it takes a run's sum as a difference of prefix sums, which
-    loses digits where rows differ in size. Columns of many different lengths make many short blocks. Not the same bits
-    every time.
+    Threads read entries and sorted x side by side, nothing is padded and no thread waits for another; products are
+    added to y by atomics. height=1 is the paper's choice. optimized=true adds products of equal rows within a warp
+    first: blocks have a format, 0 shorter than 32, 1 a single row, 2 any other. Sorting x and setting y to zero count
+    here; the released program leaves both out of its time. It supports height 1 alone, and keeps the length of each run
+    of equal rows, 4 bytes per entry, where threads here compare rows; it takes a run's sum as a difference of prefix
+    sums, which loses digits where rows differ in size. Columns of many different lengths make many short blocks. Sums
+    are not reproducible.
     """
 
     key = "fastload"
@@ -255,7 +255,7 @@ class FastLoad(Blocks):
 
 @register
 class FastLoadOpt(FastLoad):
-    """FastLoad with products of equal rows added up within a warp before the atomics: what the paper's headline is of.
+    """FastLoad that sums products of equal rows within a warp before the atomics; the paper's main results use it.
 
     The paper's tables by height and its headline figures differ; we read these as the optimised version's, our reading.
     """
@@ -296,11 +296,11 @@ def formats_by_kernel(block_ptr: Array, row_idx: Array, run: Run) -> Array:
 
 @register
 class TwoPhase(Format):
-    """FastLoad's experiment: blocks of sorted columns, blocks of sorted rows, and the way between their entries.
+    """FastLoad's experiment: products by blocks of sorted columns, then sums by blocks of sorted rows.
 
     All products by the blocks of columns; their rearrangement, which the paper does not count; all sums by the blocks
-    of rows. What the two counted phases take shows what loading side by side could gain. Nobody would multiply so, and
-    its rows enter no ranking: look at the times of its parts. The paper names no height; 8 is our choice.
+    of rows. The times of the two counted phases show what contiguous loads could gain. It is an experiment, not a way
+    to multiply: it is not ranked, and only the kernel breakdown matters. The paper names no height; 8 is our choice.
     """
 
     key = "two-phase"

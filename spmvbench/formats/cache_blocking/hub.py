@@ -1,4 +1,4 @@
-"""CSR5 over columns in hub-sorted order: the entries of x that many rows need lie together."""
+"""CSR5 over columns in hub-sorted order: the entries of x that many rows need are together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spmvbench.formats.csr.csr5 import Csr5
 
 
 def hub_order(a: Csr, above: float) -> Array:
-    """The columns that have entries, int32: hubs by falling number of entries, then the others as they stand.
+    """The columns that have entries, int32: hubs by falling number of entries, then the others as they are.
 
     A hub has more entries than `above` times the mean. Sorting the hubs alone leaves the others their locality.
     """
@@ -26,11 +26,11 @@ def hub_order(a: Csr, above: float) -> Array:
 
 @register
 class Csr5Hub(Format):
-    """CSR5 whose columns are renumbered by hub sorting: columns with many entries first, empty ones left out.
+    """CSR5 with columns renumbered by hub sorting: columns with many entries first, empty columns left out.
 
-    What a power-law matrix gathers from x then lies densely in few cache lines, and more of it stays in L1: on
-    rmat:20:16 (H200, f64, hot) 330 GFLOPS against 278 without. Each SpMV brings x into that order first. A combination
-    of this bench, in no paper; where columns are alike it is CSR5 with a detour.
+    The entries of x that a power-law matrix gathers most are then in few cache lines, and more of them stay in L1: on
+    rmat:20:16 (H200, f64, hot) 330 GFLOPS against 278 without. Each SpMV brings x into that order first. The
+    combination is this project's. If all columns have similar lengths, it is slower than CSR5.
     """
 
     key = "csr5-hub"
@@ -38,7 +38,9 @@ class Csr5Hub(Format):
     reference = "this project, after Liu & Vinter, ICS'15; hub sorting: Zhang et al., IEEE Big Data 2017"
     project_kernel = True
 
-    above = Parameter(1.0, "a hub has more entries than so many times the mean of columns that have any", low=0.0)
+    above = Parameter(
+        1.0, "a hub has more than this many times the mean number of entries of nonempty columns", low=0.0
+    )
     # Gathers bound it: short tiles in wide blocks, whose warps share the cached part of x, were the fastest.
     sigma = Csr5.sigma.defaulting(4)
     block = Csr5.block.defaulting(512)

@@ -10,29 +10,31 @@ from spmvbench.formats.arrays import Array, Csr, cdiv
 from spmvbench.formats.base import Launch, Parameter, ctype, register
 from spmvbench.formats.cache_blocking.hub import Csr5Hub
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.kernels import constant
 
-THREADS = 1024  # of a block: the cache leaves room for no second block on a multiprocessor
+# Threads of a block. The cache leaves room for no second block on a multiprocessor.
+THREADS = constant("cache_blocking/hub_cache.cu", "THREADS")
 SHARE = 0.7  # of a block's shared memory is the cache: what is left is L1, for the x of the other columns
 
 
 @register
 class HubCache(Csr5Hub):
-    """CSR5 over columns by falling number of entries; x of the first of them, the hubs, lies in shared memory.
+    """CSR5 with columns sorted by their number of entries; x of the first columns, the hubs, is in shared memory.
 
     In a power-law matrix few columns hold most entries: on rmat:20:16 20,000 of a million hold 63 %. Blocks stay on
-    their multiprocessor, one each, and fill its shared memory with the hubs' x once; an entry whose column is among
-    them needs nothing of x from beyond. The storage is csr5-hub's, and so is bringing x into the order of the columns,
-    within the product.
+    their multiprocessor, one each, and fill its shared memory with the hubs' x once; an entry in one of these columns
+    reads x from there. The storage is csr5-hub's, and so is bringing x into the order of the columns, within the
+    product.
     """
 
     key = "hub-cache"
     reference = "this project; tiles: Liu & Vinter, ICS'15; hub sorting: Zhang et al., IEEE Big Data 2017"
 
-    hubs = Parameter(0, "columns that are cached at most; 0: as many as fill 70 % of the shared memory", low=0)
+    hubs = Parameter(0, "most columns that are cached; 0: as many as fill 70 % of the shared memory", low=0)
     sigma = Csr5Hub.sigma.defaulting(6)
 
     cached: int  # hubs
-    blocks: int  # one a multiprocessor
+    blocks: int  # one per multiprocessor
 
     @classmethod
     def estimate(cls, a: Csr, *, hubs: int, **params: Any) -> int:

@@ -1,4 +1,4 @@
-"""One name for matrices whose x does not stream: it looks at the columns and takes the storage that suits them."""
+"""One key for matrices with irregular access to x: it samples the columns and chooses the storage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLICE = 32  # rows that are padded to one length
 
 
 class Look(NamedTuple):
-    """What the choice rests on, from a sample of the entries and from the row pointers.
+    """The numbers that decide the choice, from a sample of the entries and from the row pointers.
 
     Bytes are of a product, as multiples of those of the entries' columns and values.
     """
@@ -96,13 +96,13 @@ def choice(look: Look) -> type[Format]:
 
 @register
 class Irregular(Format):
-    """`column-sweep`, `hub-cache`, `csr5` or `sell-local`, by what a sample of the columns looks like.
+    """Chooses `column-sweep`, `hub-cache`, `csr5` or `sell-local` by a sample of the columns.
 
-    Six numbers decide, none of them a measurement of time. Where rows are short beside a multiprocessor's share, so
-    that additions to one y hardly meet, a block's y lies in shared memory and its columns in order, if the sectors of x
-    that are fetched are more bytes than the entries, and than shared memory. Where rows are longer and a third of the
-    entries lie in the columns that fit, x of these lies there, if their part of what is fetched is more bytes than fill
-    shared memory and bring x into order. Everything else streams, or is small: sliced ELLPACK, or CSR5 where slices
+    Six numbers decide, none of them a measurement of time. If rows are short compared with a multiprocessor's share, so
+    that additions to one y rarely collide, it chooses `column-sweep`, provided that the fetched sectors of x take more
+    bytes than the entries and than shared memory. If rows are longer and a third of the entries are in the columns that
+    fit shared memory, it chooses `hub-cache`, provided that their share of the fetched bytes exceeds the cost of
+    filling shared memory and of reordering x. Everything else streams or is small: sliced ELLPACK, or CSR5 if slices
     would pad by more than a quarter.
     """
 

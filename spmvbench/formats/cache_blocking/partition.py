@@ -1,6 +1,6 @@
-"""Partitions of a square matrix's graph, made on the host and kept: in memory for the matrix at hand, on disk for good.
+"""Partitions of a square matrix's graph, made on the host and cached in memory and on disk.
 
-The graph has a vertex a row and an edge wherever an entry, or its mirror, couples two rows.
+The graph has a vertex per row, and an edge for every entry, or its transpose, that couples two rows.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def metis(adjacency: Any, parts: int) -> tuple[np.ndarray, np.ndarray]:
     """Order and begins of METIS's k-way partition: parts of n / parts rows within 0.5 %, few entries between them.
 
     EHYB's authors ask for 0.1 %, of which nothing comes where parts are small: of the entries of fem:27:3 in 132 parts
-    17 % lie inside of a part then, 71 % with 0.5 %.
+    17 % are inside of a part then, 71 % with 0.5 %.
 
-    Raises Skip where pymetis is not installed.
+    Raises Skip if pymetis is not installed.
     """
     try:
         import pymetis
@@ -87,7 +87,7 @@ def partition(a: Csr, method: str, parts: int) -> Partition:
     """A matrix's rows in `parts` parts by a method of METHODS, on the array module of `a`.
 
     Made once for a pattern, then read from `home()/partitions`; asked again with the same index arrays, not even that.
-    Raises Skip where the method's library is not installed.
+    Raises Skip if the method's library is not installed.
     """
     key = (id(a.row_ptr), id(a.col_idx), method, parts)
     if key not in _kept:
@@ -116,7 +116,7 @@ def _load_or_make(row_ptr: np.ndarray, col_idx: np.ndarray, method: str, parts: 
 
 
 def _load(file: Path, n: int, parts: int) -> Partition | None:
-    """The partition in a file; None where there is none. A damaged file is logged and counts as none."""
+    """The partition in a file; None if there is none. A damaged file is logged and counts as none."""
     try:
         with open(opened(file), "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             if not is_own(os.fstat(stream.fileno())):

@@ -16,7 +16,7 @@ PAD = 4  # entries that a segment is a multiple of
 
 @register
 class Pcsr(Format):
-    """Blocks of 256 rows and tiles of columns whose x fits shared memory: a block copies it and sums from there.
+    """Blocks of 256 rows and tiles of columns; a block copies the x of a tile to shared memory and sums from there.
 
     A row's entries in a tile are its segment, with 16-bit columns, padded to a multiple of 4 by the last column with
     the value 0. Tiles without entries are not stored. For bands and finite elements: elsewhere a block copies most of
@@ -61,7 +61,7 @@ class Pcsr(Format):
         xp, (tile_ptr, tile, segment_ptr, order, segment) = a.xp, cls._layout(a, width)
         slots = int(segment_ptr[-1])
         values = xp.zeros(slots, dtype=a.dtype)
-        # Entries of a tile are in the order of rows: a segment's follow one another.
+        # Entries of a tile are in the order of rows: a segment's follow each other.
         runs = run_ptr(segment)
         starts = runs[:-1]
         slot = segment_ptr[segment] + (xp.arange(a.nnz) - starts[expand(runs, a.nnz)])

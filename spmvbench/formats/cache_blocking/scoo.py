@@ -1,4 +1,4 @@
-"""SCOO: coordinates in slices of rows whose y lies in shared memory."""
+"""SCOO: coordinates in slices of rows whose y is in shared memory."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, offsets, on_host, stable_order
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, register, zero_fill
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.kernels import constant
 
-THREADS = 512  # of a block
-BATCH = 4  # entries of a thread at a time, as in kernels/cache_blocking/windows.cu
-RESIDENT = 3  # blocks of a multiprocessor at once
+SOURCE = "cache_blocking/windows.cu"
+THREADS = constant(SOURCE, "SCOO_THREADS")  # of a block
+BATCH = constant(SOURCE, "SCOO_BATCH")  # entries of a thread at a time
+RESIDENT = constant(SOURCE, "SCOO_RESIDENT")  # blocks of a multiprocessor at once
 # Times as many slices as run at once, where slices of one round would not be even. On an H200, in double precision,
 # rmat:20:16 has 201 GFLOPS with 4, 106 with 2 and 66 with 1; denserow:1000000 has 206, 261 and 270.
 ROUNDS = 4
@@ -45,7 +47,7 @@ class Slices(NamedTuple):
         """First rows and first entries of about `number` slices.
 
         Each has its share of a path through the matrix on which a row takes as much as keeps every share to
-        `rows_most` rows, and entries the rest. Rows longer than half a share lie in slices of their own, several
+        `rows_most` rows, and entries the rest. Rows longer than half a share are in slices of their own, several
         where they are longer than a share.
         """
         xp = a.xp
@@ -66,14 +68,14 @@ class Slices(NamedTuple):
 
 @register
 class Scoo(Format):
-    """Slices of rows, a block of threads each, their entries by column; products are added to a y in shared memory.
+    """Slices of rows, one thread block each, entries sorted by column; products are added to y in shared memory.
 
     Several copies of a slice's y let threads add to a row at once: as many as have room, which is one for each thread
     where a slice has few rows. The authors choose the copies for one region of rows after the other, from the lengths
     there, and sort rows where lengths differ much. Here slices that are even in rows and entries have few rows where
-    rows are long, a row that is longer than a slice lies in several, which add it to y, and rows keep their order: our
-    reading. Slices are as many as run at once, three a multiprocessor, or a multiple of that. Sums have not the same
-    bits every time.
+    rows are long, a row that is longer than a slice is in several, which add it to y, and rows keep their order: our
+    reading. Slices are as many as run at once, three per multiprocessor, or a multiple of that. Sums are not
+    reproducible.
     """
 
     key = "scoo"
@@ -82,7 +84,9 @@ class Scoo(Format):
     reference = "Dang & Schmidt, ICCS 2012; Parallel Computing 2013"
 
     copies = Parameter(0, "copies of y; 0: by the rule", choices=(0, 1, 2, 4, 8, 16, 32))
-    shared_bytes = Parameter(49152, "shared memory of a block, bytes: what every GPU gives", low=1024, high=49152)
+    shared_bytes = Parameter(
+        49152, "shared memory of a block in bytes; the default is what every GPU has", low=1024, high=49152
+    )
 
     slice_row: Array  # (slices + 1,), int32: first row of each; the next one's is the same where a row goes on there
     slice_ptr: Array  # (slices + 1,), of the row pointers' type: first entry of each
@@ -131,7 +135,7 @@ class Scoo(Format):
 
     @property
     def rows_cut(self) -> int:
-        """Rows that lie in several slices."""
+        """Rows that are in several slices."""
         goes_on = on_host(self.slice_row[1:] == self.slice_row[:-1])
         return len(np.unique(on_host(self.slice_row)[1:][goes_on]))
 

@@ -21,8 +21,9 @@ from spmvbench.formats.arrays import (
     stable_order,
 )
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
+from spmvbench.formats.kernels import constant
 
-WARP = 32
+WARP = constant("include/spmv.cuh", "WARP")
 NARROW = 2**16  # columns of a tile that 16 bits name
 
 
@@ -105,13 +106,13 @@ def slots_of(xp: Any, w: dict[str, Array], owner: Array, row: Array, rank: Array
 
 @register
 class TileComposite(Format):
-    """Tiles of columns, the longest first, so that a tile's x stays in the cache; rows of a tile packed into workloads.
+    """Tiles of columns, longest first, so that the x of a tile stays in the cache; rows packed into workloads.
 
     In a tile rows are ranked by length and packed into workloads of about the same size: rows of the width of the
-    first. A workload at least as wide as high is stored row by row and taken by a warp a row, another position by
-    position and a lane a row. A tile is a launch, which adds to y; x is brought into the order of columns within the
-    product. The authors choose the size of workloads by a table of measured speeds; here it is a parameter, and widths
-    and where tiling stops are from memory of the paper: our reading.
+    first. A workload at least as wide as high is stored row by row and taken by a warp per row, another position by
+    position and a thread per row. A tile is a launch, which adds to y; x is brought into the order of columns within
+    the product. The authors choose the size of workloads by a table of measured speeds; here it is a parameter, and
+    widths and where tiling stops are from memory of the paper: our reading.
     """
 
     key = "tile-composite"
@@ -120,14 +121,14 @@ class TileComposite(Format):
     reference = "Yang, Parthasarathy & Sadayappan, PVLDB 4(4), 2011"
 
     width = Parameter(65536, "columns of a tile", low=32, high=2**30)
-    capacity = Parameter(1024, "entries of a workload, or the longest row of its tile where that has more", low=32)
+    capacity = Parameter(1024, "entries of a workload, at least as many as the longest row of its tile", low=32)
 
     order: Array  # (non-empty columns,), int32: the longest first
     rows: Array  # (rows of all tiles,), int32: tile by tile, the longest first
     offset: Array  # (workloads + 1,), int64: first slot of each
     row: Array  # (workloads,), int32: its first row, in `rows`
     widths: Array  # (workloads,), int32
-    heights: Array  # (workloads,), int32: rows; places behind them, up to a multiple of 32, belong to none
+    heights: Array  # (workloads,), int32: rows; places after them, up to a multiple of 32, belong to none
     columns: Array  # (slots,), uint16, or int32 where a tile is wider: column in the tile; a row's last one is repeated
     values: Array  # (slots,)
     tile_start: tuple[int, ...]  # first column of each tile, in the order
@@ -212,7 +213,7 @@ class TileComposite(Format):
 
 
 def _inside(xp: Any, w: dict[str, Array], owner: Array, slot: Array) -> tuple[Array, Array]:
-    """Row and rank of a slot in its workload; the row may lie behind the last."""
+    """Row and rank of a slot in its workload; the row may be after the last."""
     wide, high = w["width"][owner].astype(np.int64), w["height"][owner].astype(np.int64)
     inside = slot - w["offset"][owner]
     by_row = wide >= high

@@ -98,9 +98,9 @@ class JaggedColumns(Format):
 
 @register
 class Tjad(JaggedColumns):
-    """Jagged diagonals of columns in order of length; a thread a column, which keeps its x, adds to y by atomics.
+    """Jagged diagonals of columns sorted by length; one thread per column keeps its x and adds to y by atomics.
 
-    The survey tells the idea alone: the kernel is our reading. Sums have not the same bits every time.
+    The survey gives the idea alone: the kernel is our reading. Sums have sums are not reproducible.
     """
 
     key = "tjad"
@@ -119,17 +119,17 @@ class Tjad(JaggedColumns):
 
 @register
 class Btjad(JaggedColumns):
-    """TJAD inside blocks of rows, whose y lies in shared memory: it is added to there and written once.
+    """TJAD in blocks of rows, with the y of a block in shared memory, written once.
 
-    Blocking and x in registers are the paper's, y in shared memory and the layout of blocks our reading. Sums have not
-    the same bits every time.
+    Blocking and x in registers are the paper's, y in shared memory and the layout of blocks our reading. Sums have sums
+    are not reproducible.
     """
 
     key = "btjad"
     survey_name = "BTJAD"
     row_dtype = np.dtype(np.uint16)
 
-    rows = Parameter(0, "rows of a block; 0: four blocks a multiprocessor, 256 to 4096 rows", low=0, high=4096)
+    rows = Parameter(0, "rows of a block; 0: four blocks per multiprocessor, 256 to 4096 rows", low=0, high=4096)
 
     @classmethod
     def _height(cls, a: Csr, *, rows: int) -> int:

@@ -30,7 +30,7 @@ def pack(words: Array, fields: Array, width: Array, word: Array, bit: Array, ste
     """Put fields into words that are zero there.
 
     words: uint32. fields: (n,), each below 2**width. width: (n,), 0 to 32. word: (n,), the word of each stream's bit
-    0, whose next one lies `step` further. bit: (n,), of the stream, at which the field begins; it may go on in the next
+    0, whose next one is `step` further. bit: (n,), of the stream, at which the field begins; it may go on in the next
     word. most_first: a stream's first bit is its word's highest, and a field's highest bit comes first; else both are
     the lowest. Fields do not overlap, so that sums are unions.
     """

@@ -14,12 +14,12 @@ STEPS = 8  # times 32 entries of a warp
 
 @register
 class Blsi(Format):
-    """Coordinates with row and column in one key, the column in its low bits: 32 bits where both fit, else 64.
+    """COO with row and column packed into one key of 32 bits if both fit, else 64.
 
     Less to build and to move to the device than COO with 32-bit keys; as much as COO with 64-bit ones. The survey says
-    that the column lies in the bits of the row's index and no more: the layout is our reading, and so is the sum over a
-    warp's runs of a row, with an atomic each; sums=entry adds every product by itself. Sums have not the same bits
-    every time.
+    that the column is in the bits of the row's index and no more: the layout is our reading, and so is the sum over a
+    warp's runs of a row, with an atomic each; sums=entry adds every product by itself. Sums have sums are not
+    reproducible.
     """
 
     key = "blsi"

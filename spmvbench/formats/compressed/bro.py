@@ -25,7 +25,7 @@ def columns_before(a: Csr) -> Array:
 
 @register
 class BroEll(Adding):
-    """Slices of `height` rows, columns as differences to the one before; a slice has a width in bits a position.
+    """Slices of `height` rows with column differences packed into bits; one bit width per position of a slice.
 
     Streams of a slice's rows are interleaved word by word, so that all its threads load and decode in step. Values are
     stored as in sliced ELLPACK, padding included; a difference of 0 is padding, for the first is the column + 1. The
@@ -39,14 +39,14 @@ class BroEll(Adding):
     reference = "Tang, Tan, Ray, Wong, Chen, Kuo, Goh, Turner & Wong, SC'13"
     by_length: ClassVar[bool] = False  # whether rows are in order of length
 
-    height = Parameter(256, "rows of a slice, a block of threads", choices=(32, 64, 128, 256))
+    height = Parameter(256, "rows of a slice and threads of a block", choices=(32, 64, 128, 256))
 
     slice_ptr: Array  # (slices + 1,), int32, or int64 where slots need it: positions before each slice
     symbol_ptr: Array  # (slices + 1,), likewise: words of a row's stream before each slice
     widths: Array  # (positions,), uint8: bits of a difference
     symbols: Array  # (words of all streams,), uint32: word by word in a slice
     values: Array  # (slots,): position by position in a slice
-    perm: Array  # (rows,), int32: row of each place; empty where rows keep their order
+    perm: Array  # (rows,), int32: row of each place; empty if rows keep their order
 
     @classmethod
     def _places(cls, a: Csr) -> tuple[Array, Array]:
@@ -60,7 +60,7 @@ class BroEll(Adding):
 
     @classmethod
     def _tables(cls, a: Csr, place: Array, height: int) -> tuple[dict[str, Array], Array, Array]:
-        """The fields that say where streams lie, and the position of each entry among all, and its difference."""
+        """The fields that say where streams are, and the position of each entry among all, and its difference."""
         xp, slices = a.xp, cdiv(a.rows, height)
         lengths = xp.zeros(slices * height, dtype=np.int64)
         lengths[place] = a.row_lengths
@@ -108,7 +108,7 @@ class BroEll(Adding):
         word = self.symbol_ptr[slice_].astype(np.int64) * height + lane
         width = self.widths[position].astype(np.int64)
         step = unpack(self.symbols, width, word, _bit_of(tables)[position], height, most_first=True)
-        # Sums along a row, position by position of a slice; a slice's first position starts anew.
+        # Sums along a row, position by position of a slice; a slice's first position starts again.
         order = xp.argsort(slice_.astype(np.int64) * height + lane, kind="stable")
         sums = xp.cumsum(step[order])
         first = position[order] == self.slice_ptr[slice_[order]]
@@ -151,11 +151,11 @@ class BroEllByLength(BroEll):
 
 @register
 class BroCoo(Format):
-    """COO whose row indices are differences in as few bits as an interval of 32 * `steps` entries needs.
+    """COO with row differences packed into as few bits as an interval of 32 * `steps` entries needs.
 
-    A warp takes an interval, a lane every 32nd entry of it: differences are to the lane's own entry before, so that
-    none is negative and streams of the lanes lie side by side. How differences are dealt to lanes is our reading of
-    the paper.
+    A warp takes an interval, a thread every 32nd entry of it: differences are to the thread's own entry before, so that
+    none is negative and streams of the threads are side by side. How differences are assigned to threads is our reading
+    of the paper.
     """
 
     key = "bro-coo"
@@ -163,18 +163,18 @@ class BroCoo(Format):
     survey_name = "BRO-COO"
     reference = "Tang, Tan, Ray, Wong, Chen, Kuo, Goh, Turner & Wong, SC'13"
 
-    steps = Parameter(32, "entries of a lane in an interval", choices=(16, 32, 64, 128))
+    steps = Parameter(32, "entries per thread in an interval", choices=(16, 32, 64, 128))
 
     base: Array  # (intervals,), int32: row of each one's first entry
     widths: Array  # (intervals,), uint8: bits of a difference
     word_ptr: Array  # (intervals + 1,), int32: words before each
-    words: Array  # (words,), uint32: word by word, a lane's beside the next's
+    words: Array  # (words,), uint32: word by word, neighbouring threads' next to each other
     col_idx: Array  # (slots,), int32; -1 is padding
     values: Array  # (slots,)
 
     @classmethod
     def _rows(cls, a: Csr, steps: int) -> tuple[Array, Array, Array]:
-        """Rows by interval, step and lane, differences likewise, and the bits that each interval needs."""
+        """Rows by interval, step and thread, differences likewise, and the bits that each interval needs."""
         xp, slots = a.xp, round_up(a.nnz, LANES * steps)
         rows = xp.empty(slots, dtype=np.int32)
         rows[: a.nnz] = a.row_idx
@@ -244,7 +244,7 @@ class BroCoo(Format):
 
 
 def _lane_streams(xp: Any, intervals: int, steps: int, word_ptr: Array, widths: Array) -> tuple[Array, Array, Array]:
-    """Width, first word and bit of each slot's difference, by interval, step and lane."""
+    """Width, first word and bit of each slot's difference, by interval, step and thread."""
     shape = (intervals, steps, LANES)
     width = xp.broadcast_to(widths.astype(np.int64)[:, None, None], shape)
     word = word_ptr[:-1].astype(np.int64)[:, None, None] + xp.arange(LANES)
@@ -254,10 +254,10 @@ def _lane_streams(xp: Any, intervals: int, steps: int, word_ptr: Array, widths: 
 
 @register
 class BroCsr(Adding):
-    """CSR whose columns are differences, packed for every round of as many entries as lanes share a row.
+    """CSR with column differences packed into bits, in rounds of one entry for each thread of a row.
 
-    Lanes of a row take a round at a time: each reads its difference out of two words, and a scan over the lanes gives
-    the columns. The survey has no more than the name: our reading.
+    Threads of a row take a round at a time: each reads its difference out of two words, and a scan over the threads
+    gives the columns. The survey has no more than the name: our reading.
     """
 
     key = "bro-csr"
@@ -267,10 +267,10 @@ class BroCsr(Adding):
     listed: ClassVar[bool] = False  # whether rows without entries are left out, as a part of a hybrid does
 
     lanes = Parameter(
-        0, "lanes of a row; 0: the power of two from 4 on that holds the mean row", choices=(0, 4, 8, 16, 32)
+        0, "threads per row; 0: the power of two, at least 4, that holds the mean row", choices=(0, 4, 8, 16, 32)
     )
 
-    rows: Array  # (stored rows,), int32: the row of each; empty where all are stored
+    rows: Array  # (stored rows,), int32: the row of each; empty if all are stored
     row_ptr: Array  # (stored rows + 1,), int32, or int64 where nnz needs it
     round_ptr: Array  # (stored rows + 1,), int32: rounds before each
     base: Array  # (rounds,), int32: column of each one's first entry
@@ -278,11 +278,11 @@ class BroCsr(Adding):
     word_ptr: Array  # (rounds + 1,), int32
     words: Array  # (words,), uint32
     values: Array  # (nnz,)
-    width: int  # lanes in use
+    width: int  # threads in use
 
     @classmethod
     def _tables(cls, a: Csr, lanes: int) -> tuple[dict[str, Array], int, Array, Array, Array]:
-        """The fields that say where strings lie, the lanes, and of each entry its round, its rank there, its field."""
+        """The fields that say where strings are, the threads, and of each entry its round, rank there and field."""
         xp = a.xp
         rows, row_ptr = xp.empty(0, dtype=np.int32), a.row_ptr
         if cls.listed:

@@ -1,4 +1,4 @@
-"""BRO-HYB and its successors: HYB whose parts are packed."""
+"""BRO-HYB and its successors: HYB with bit-packed parts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BroHybrid(Split):
 
 @register
 class BroHyb(BroHybrid):
-    """HYB whose columns of the ELLPACK part and rows of the coordinates are differences, packed into bits.
+    """HYB with column differences in the ELLPACK part and row differences in the COO part, packed into bits.
 
     Split as HYB is, at the largest width that at least a third of the rows fill. Values are as they were.
     """
@@ -47,7 +47,7 @@ class BroHyb(BroHybrid):
 
 @register
 class BroHybr(BroHybrid):
-    """BRO-HYB whose rest is BRO-CSR of the rows that have one: our reading of the survey's sentence."""
+    """BRO-HYB with its rest stored as BRO-CSR of the rows that have one (our reading)."""
 
     key = "bro-hybr"
     survey_name = "BRO-HYBR"
@@ -57,7 +57,7 @@ class BroHybr(BroHybrid):
 
 @register
 class BroHybrS(BroHybrid):
-    """BRO-HYBR of rows in order of length, so that slices are even: our reading of the survey's sentence."""
+    """BRO-HYBR with rows sorted by length, so that slices are even (our reading)."""
 
     key = "bro-hybr-s"
     survey_name = "BRO-HYBR(S)"

@@ -12,7 +12,7 @@ from spmvbench.formats.conversion import device_limits
 
 
 class Coo(Format):
-    """COO sorted by row and column: 16 bytes an entry in double precision."""
+    """COO sorted by row and column: 16 bytes per entry in double precision."""
 
     family = "COO"
     reference = "Bell & Garland, NVR-2008-004"
@@ -44,7 +44,7 @@ class Coo(Format):
 
 @register
 class CooAtomic(Coo):
-    """One thread an entry, its product added to y by an atomic. Needs no order; not the same bits every time."""
+    """COO, one thread per entry; products are added to y by atomics. Sums are not reproducible."""
 
     key = "coo-atomic"
 
@@ -57,18 +57,18 @@ class CooAtomic(Coo):
 
 @register
 class CooFlat(Coo):
-    """Warps walk equal shares of the entries and sum runs of equal rows; a second kernel adds what shares cut apart.
+    """COO, equal shares of entries per warp; runs of one row are summed, and a second kernel adds parts of cut rows.
 
-    kernel=paper: a lane takes one entry at a time, as the report's. fast: 8 neighbouring ones. The last batch is masked
-    (CUSP finishes it with one thread). The same bits every time.
+    kernel=paper: a thread takes one entry at a time, as the report's. fast: 8 neighbouring ones. The last batch is
+    masked (CUSP finishes it with one thread). Sums are reproducible.
     """
 
     key = "coo-flat"
 
-    kernel = Parameter("fast", "paper: one entry a lane, as the report's; fast: 8 of them", choices=("fast", "paper"))
+    kernel = Parameter("fast", "paper: one entry per thread; fast: 8", choices=("fast", "paper"))
     warps = Parameter(
         0,
-        "most warps, each with an equal share of the entries; 0: 16 for each multiprocessor of the device at hand",
+        "most warps, each with an equal share of the entries; 0: 16 per multiprocessor",
         low=0,
         high=2**20,
     )
@@ -77,11 +77,11 @@ class CooFlat(Coo):
 
     @classmethod
     def convert(cls, a: Csr, *, warps: int, **params: Any) -> dict[str, Any]:
-        # Two blocks a multiprocessor: as many as registers hold, and few enough for the fix-up by one block.
+        # Two blocks per multiprocessor: as many as registers hold, and few enough for the fix-up by one block.
         return super().convert(a) | {"most_warps": warps or 16 * device_limits(a).multiprocessors}
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
-        # Entries of a lane: on an H200 4 to 8 are alike in double precision, 8 is the fastest in single.
+        # Entries of a thread: on an H200 4 to 8 are alike in double precision, 8 is the fastest in single.
         nnz, block, fixup, entries = self._nnz, 256, 1024, 1 if self.kernel == "paper" else 8
         interval = round_up(cdiv(len(self.values), self.most_warps), 32 * entries)
         warps = cdiv(len(self.values), max(interval, 1))

@@ -35,7 +35,7 @@ def col_pointers(a: Csr, order: Array, run: Run) -> Array:
 
 
 def lanes_by_mean(nnz: int, lists: int, least: int = 1) -> int:
-    """Lanes for a list (a row, a column): the largest power of two up to the mean length, `least` to 32."""
+    """Threads for a list (a row, a column): the largest power of two up to the mean length, `least` to 32."""
     mean = nnz // max(lists, 1)
     return min(32, max(least, 1 << max(mean.bit_length() - 1, 0)))
 
@@ -63,14 +63,14 @@ class CscArrays(Format):
 
 
 class CscByLanes(CscArrays):
-    """CSC multiplied by groups of lanes that share a column and add its products to y by atomics.
+    """CSC multiplied by groups of threads that share a column and add its products to y by atomics.
 
-    Subclasses give the rule that sizes the group: `lanes_per_column`. Not the same bits every time.
+    Subclasses give the number of threads: `lanes_per_column`. Sums are not reproducible.
     """
 
     @property
     def lanes_per_column(self) -> int:
-        """Lanes that share a column."""
+        """Threads that share a column."""
         raise NotImplementedError
 
     def columns_kernel(self, lanes: int, x: Array, out: Array, *, keep: bool) -> Launch:
@@ -85,10 +85,10 @@ class CscByLanes(CscArrays):
 
 @register
 class CscAtomic(CscByLanes):
-    """Columns in order: x is read once and regularly, products are added to y by atomics.
+    """CSC; x is read once and in order, and products are added to y by atomics.
 
-    The modern way to multiply CSC; the survey's own kernels (csc-scalar, csc-vector) collect products instead. Lanes a
-    column: the largest power of two up to the mean column length. Not the same bits every time.
+    The modern way to multiply CSC; the survey's own kernels (csc-scalar, csc-vector) collect products instead. Threads
+    per column: the largest power of two up to the mean column length. Sums are not reproducible.
     """
 
     key = "csc-atomic"
@@ -101,10 +101,10 @@ class CscAtomic(CscByLanes):
 
 @register
 class CscWarp(CscByLanes):
-    """CSC with a warp a column: the basic CSC that the FastLoad paper describes and compares with.
+    """CSC, one warp per column: the basic CSC that the FastLoad paper describes and compares with.
 
-    Arrays and kernel are those of csc-atomic; only the lanes of a column differ. Most lanes of a warp are idle where
-    columns are shorter than 32.
+    Arrays and kernel are those of csc-atomic; only the threads of a column differ. Most threads of a warp are idle
+    where columns are shorter than 32.
     """
 
     key = "csc-warp"
@@ -115,11 +115,11 @@ class CscWarp(CscByLanes):
 
 @register
 class CscThread(CscByLanes):
-    """CSC with a thread a column: the basic CSC that the program released with the FastLoad paper runs.
+    """CSC, one thread per column: the basic CSC of the program released with the FastLoad paper.
 
-    Arrays and kernel are those of csc-atomic; only the lanes of a column differ. Neighbouring threads read apart. The
-    program starts 32 blocks of 64 threads a multiprocessor, which walk over the columns; here every column has a thread
-    of its own. It sets y to zero outside of the time that it reports; here that counts.
+    Arrays and kernel are those of csc-atomic; only the threads of a column differ. Neighbouring threads read from
+    distant addresses. The program starts 32 blocks of 64 threads per multiprocessor, which walk over the columns; here
+    every column has a thread of its own. It sets y to zero outside of the time that it reports; here that counts.
     """
 
     key = "csc-thread"
@@ -131,15 +131,15 @@ class CscThread(CscByLanes):
 class CscCollected(CscByLanes):
     """CSC whose products go to a temporary array of nnz values, from which rows collect them: no atomics.
 
-    Holds besides CSC where the entries of every row stand in it. The survey says no more of the second step than that
-    its reads are irregular; that the places are stored is our choice. The same bits every time.
+    It also stores where the entries of every row are in CSC. The survey says no more of the second step than that
+    its reads are irregular; that the places are stored is our choice. Sums are reproducible.
     """
 
     survey_name = "CSC optimization"
     reference = "Hugues & Petiton, HPCC 2010"
 
     row_ptr: Array  # (rows + 1,), int32, or int64 where nnz needs it
-    place: Array  # (nnz,), of row_ptr's type: where the entries of CSR stand in column order
+    place: Array  # (nnz,), of row_ptr's type: where the entries of CSR are in column order
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
@@ -154,7 +154,7 @@ class CscCollected(CscByLanes):
 
     @property
     def lanes_per_row(self) -> int:
-        """Lanes that collect the products of a row."""
+        """Threads that collect the products of a row."""
         raise NotImplementedError
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
@@ -169,9 +169,9 @@ class CscCollected(CscByLanes):
 
 @register
 class CscScalar(CscCollected):
-    """CSC with a thread a column; its products go to a temporary array, from which a thread a row collects them.
+    """CSC, one thread per column; products go to a temporary array, from which one thread per row sums them.
 
-    Arrays and kernels are those of csc-vector; only the lanes differ.
+    Arrays and kernels are those of csc-vector; only the threads differ.
     """
 
     key = "csc-scalar"
@@ -181,10 +181,10 @@ class CscScalar(CscCollected):
 
 @register
 class CscVector(CscCollected):
-    """CSC with 2 to 32 lanes a column; its products go to a temporary array, from which as many lanes a row collect.
+    """CSC, 2 to 32 threads per column; products go to a temporary array, summed by as many threads per row.
 
-    Lanes are the largest power of two up to the mean length of columns, and of rows (the original: a warp). Arrays and
-    kernels are those of csc-scalar; only the lanes differ.
+    Threads are the largest power of two up to the mean length of columns, and of rows (the original: a warp). Arrays
+    and kernels are those of csc-scalar; only the threads differ.
     """
 
     key = "csc-vector"

@@ -14,8 +14,9 @@ from spmvbench.formats.csr.csr import CsrByLanes
 class CsrAligned(CsrByLanes):
     """CSR, every row padded to a multiple of `multiple` entries; empty rows stay empty.
 
-    Padding repeats the row's last column with the value 0, and no row has a column twice: stored zeros can be told from
-    it and the kernel need not. An infinite x makes NaN of it where the row's sum is infinite.
+    Padding repeats the row's last column with the value 0, and no row has a column twice: stored zeros can be
+    distinguished from it, and the kernel needs no test. If x is infinite there and the row's sum is infinite, padding
+    makes it NaN.
     """
 
     multiple: ClassVar[int]
@@ -53,9 +54,9 @@ class CsrAligned(CsrByLanes):
 
 @register
 class CsrBb(CsrAligned):
-    """CSR, every row padded to a multiple of 16 entries, and half a warp a row.
+    """CSR, every row padded to a multiple of 16 entries, and half a warp per row.
 
-    Rows begin where half a warp's loads are aligned, and its lanes, of an entry each, never need a test. The report's
+    Rows begin where half a warp's loads are aligned, and its threads, of an entry each, never need a test. The report's
     other advice is the kernel of every rule here: no barriers, x through a cache, y written once. It also stages x in
     shared memory where rows share it, and does not say how: left out, our reading. Rows of one entry take 16.
     """
@@ -63,7 +64,7 @@ class CsrBb(CsrAligned):
     key = "csr-bb"
     survey_name = "CSR optimization [11]"
     reference = "Baskaran & Bordawekar, IBM RC24704, 2009"
-    shared_implementation = "CSR by groups of lanes: 16 a row, rows padded to 16"
+    shared_implementation = "CSR by threads per row: 16, rows padded to 16"
 
     multiple = 16
     lanes_per_row = 16
@@ -71,7 +72,7 @@ class CsrBb(CsrAligned):
 
 @register
 class Icsr(CsrAligned):
-    """CSR, every row padded to a multiple of 32 entries, and a warp a row: rows begin where a warp's loads are aligned.
+    """CSR, every row padded to a multiple of 32 entries, and a warp per row: every row begins at an aligned address.
 
     Rows of one entry take 32. The multiple is our reading, for the survey does not give it.
     """
@@ -79,7 +80,7 @@ class Icsr(CsrAligned):
     key = "icsr"
     survey_name = "ICSR"
     reference = "reference 108 of Filippone et al. 2017"
-    shared_implementation = "CSR by groups of lanes: 32 a row, rows padded to 32"
+    shared_implementation = "CSR by threads per row: 32, rows padded to 32"
 
     multiple = 32
     lanes_per_row = 32

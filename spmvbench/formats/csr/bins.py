@@ -1,4 +1,4 @@
-"""CSR whose rows are visited by length: rows of a kind together, with as many lanes each as they are worth."""
+"""CSR with rows visited in order of length: rows of similar length together, with threads per row by their length."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spmvbench.formats.csr.rows import ALL, LISTED, Pieces, rows_by_length, rows
 def ordered(keys: Array, bound: int, firsts: Any) -> tuple[Array, tuple[int, ...]]:
     """The rows by ascending key, equal ones in order, (rows,), int32; and the first place of each key of `firsts`.
 
-    keys: (rows,), each in 0..bound - 1. firsts: ascending; where no key is as large, the place behind the last row.
+    keys: (rows,), each in 0..bound - 1. firsts: ascending; where no key is as large, the place after the last row.
     """
     xp = array_module(keys)
     order = stable_order(keys.astype(np.int64), bound)
@@ -36,9 +36,9 @@ class CsrVisited(CsrArrays):
 
 @register
 class CsrGg(CsrVisited):
-    """CSR and its rows sorted by length; ranges of length have from 1 to 32 lanes a row, a launch each.
+    """CSR with rows sorted by length; each range of lengths has 1 to 32 threads per row and its own launch.
 
-    Rows of up to 2, 4, 8, 16 and 32 entries have 1, 2, 4, 8 and 16 lanes, longer ones 32; `shift` gives all twice as
+    Rows of up to 2, 4, 8, 16 and 32 entries have 1, 2, 4, 8 and 16 threads, longer ones 32; `shift` gives all twice as
     many or half. The paper finds its ranges by measuring: these are our reading. tune=true times the three shifts where
     CuPy holds the matrix. One very long row holds a warp.
     """
@@ -46,10 +46,10 @@ class CsrGg(CsrVisited):
     key = "csr-gg"
     survey_name = "CSR optimization [44]"
     reference = "Guo & Gropp, Adaptive thread distributions for SpMV on a GPU, 2012"
-    shared_implementation = "CSR by a list of rows: all, by length"
+    shared_implementation = "CSR by a list of rows: all rows, sorted by length"
 
-    shift = Parameter(0, "lanes of every range times two to this", choices=(-1, 0, 1))
-    tune = Parameter(False, "time the three shifts on the matrix, and take the best, as part of the conversion")
+    shift = Parameter(0, "the threads per row of every range are multiplied by two to this power", choices=(-1, 0, 1))
+    tune = Parameter(False, "time the three shifts on the matrix and take the best; part of the conversion")
 
     ranges: tuple[int, ...]  # the first place of each range, and the end
     shifted: int  # the shift in use
@@ -91,28 +91,28 @@ LONG = BINS  # the bin of the rows that are cut into pieces
 
 @register
 class Acsr(CsrVisited):
-    """CSR and its rows in bins of length: from a thread to a block a row, and pieces of the longest, a block each.
+    """CSR with rows binned by length: one thread to one block per row, and the longest rows cut into pieces.
 
     Bin b holds the rows of more than 2^(b-1) and up to 2^b entries, in their order, and gives each 2^(b-1) threads, a
     launch a bin. The paper has rows of bins above `bin_max`, the longest `row_max` of them, by dynamic parallelism: a
-    grid of its own that the device launches for each. Here they are cut into pieces of `piece` entries at conversion, a
-    block each, whose sums meet in y by atomics; programs that NVRTC compiles cannot launch others. No matrix is moved:
-    the arrays of CSR stay as they are.
+    grid of its own that the device launches for each. Here they are cut into pieces of `piece` entries at conversion,
+    one block each, and their sums are added to y by atomics, because kernels that NVRTC compiles cannot launch others.
+    No matrix is moved: the arrays of CSR stay as they are.
     """
 
     key = "acsr"
     survey_name = "ACSR"
     reference = "Ashari, Sedaghati, Eisenlohr, Parthasarathy & Sadayappan, SC 2014"
-    shared_implementation = "CSR by a list of rows: in bins by length, the longest in pieces"
+    shared_implementation = "CSR by a list of rows: in bins by length, the longest rows in pieces"
 
     bin_max = Parameter(10, "rows above 2^bin_max entries are cut into pieces", low=6, high=31)
-    row_max = Parameter(1024, "rows that are cut into pieces at most: the longest", low=0)
+    row_max = Parameter(1024, "most rows that are cut into pieces, the longest first", low=0)
     piece = Parameter(4096, "entries of a piece", low=1024)
 
     bin_ptr: Array  # (BINS + 2,), int32: the place of the first row of each bin; the last bin's rows are in pieces
     piece_row: Array  # (pieces,), int32, ascending
     piece_begin: Array  # (pieces,), of row_ptr's type: the first entry
-    piece_end: Array  # (pieces,), likewise: the first entry behind
+    piece_end: Array  # (pieces,), likewise: the first entry after
 
     @classmethod
     def long_rows(cls, a: Csr, *, bin_max: int, row_max: int, **params: Any) -> Array:
@@ -160,11 +160,11 @@ class Acsr(CsrVisited):
 
 @register
 class CsrBins(CsrVisited):
-    """CSR and its rows by the lanes that suit their own length, not the mean's, and long rows in pieces: one launch.
+    """CSR with threads per row chosen by each row's own length, and long rows cut into pieces; one launch.
 
-    After ACSR, with the lanes and the pairs of entries of `csr-lanes`. Kinds of too few rows to fill a device join the
-    next longer one; where one kind is left and no row is long, no list is stored. Long rows are cut into pieces, a
-    block each, whose sums meet in y by atomics; a launch before sets those rows to zero.
+    After ACSR, with the threads and the pairs of entries of `csr-lanes`. A bin with too few rows to fill a device joins
+    the next longer one. If one bin is left and no row is long, no list is stored. Long rows are cut into pieces, a
+    block each, and their sums are added to y by atomics. A first launch sets those rows to zero.
     """
 
     key = "csr-bins"
@@ -174,23 +174,21 @@ class CsrBins(CsrVisited):
     )
     project_kernel = True
 
-    long = Parameter(1024, "rows of more entries are cut into pieces", low=1)
+    long = Parameter(1024, "rows with more entries are cut into pieces", low=1)
     piece = Parameter(4096, "entries of a piece", low=1)
     block = Parameter(
-        0, "threads a block; 0: as csr-lanes where rows are of one kind, else 256", choices=(0, 128, 256, 512)
+        0, "threads per block; 0: as csr-lanes if all rows are in one bin, else 256", choices=(0, 128, 256, 512)
     )
 
-    rows: (
-        Array  # (listed,), int32: the rows that are not in pieces, those of most lanes first; (0,) where all are alike
-    )
-    ends: tuple[int, ...]  # the places behind the rows of 32, 16, 8, 4 and 2 lanes
+    rows: Array  # (listed,), int32: rows that are not in pieces, most threads first; (0,) if all are alike
+    ends: tuple[int, ...]  # the places after the rows of 32, 16, 8, 4 and 2 threads
     piece_row: Array  # (pieces,), int32, ascending
     piece_begin: Array  # (pieces,), of row_ptr's type: the first entry
-    piece_end: Array  # (pieces,), likewise: the first entry behind
+    piece_end: Array  # (pieces,), likewise: the first entry after
 
     @classmethod
     def kinds(cls, a: Csr, long: int) -> dict[int, tuple[int, int, int]]:
-        """By lanes, fewest first: the rows of more than so many entries and up to so many, and how many there are."""
+        """By threads, fewest first: rows with more than so many entries and up to so many, and their number."""
         found = rows_by_length(a, runner(a))
         above = int(a.xp.count_nonzero(a.row_lengths > long)) if a.row_len_max > long else 0
         enough = device_limits(a).multiprocessors * 1024  # threads

@@ -8,8 +8,9 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register
+from spmvbench.formats.kernels import constant
 
-BLOCK = 128  # threads, as in kernels/csr/cmrs.cu
+BLOCK = constant("csr/cmrs.cu", "BLOCK")  # threads
 HEIGHTS = (1, 2, 4, 8, 16)
 COLUMN_BITS = 28  # of a packed column; the row in the strip has the others
 
@@ -21,11 +22,11 @@ def height_by_mean(mean: float) -> int:
 
 @register
 class Cmrs(Format):
-    """CSR with a pointer for a strip of 1 to 16 rows; each entry carries its row in the strip, a warp takes a strip.
+    """CSR with one pointer per strip of 1 to 16 rows; each entry holds its row in the strip, one warp per strip.
 
-    Short rows fill the warp, and rows of a strip share what they need of x. The row in the strip stands in 4 bits of
+    Short rows fill the warp, and rows of a strip share what they need of x. The row in the strip is in 4 bits of
     the column, which leaves 28 for columns: never more bytes than CSR. Where columns are more, or with packed=false, it
-    takes a byte an entry. The height by the mean row is our reading.
+    takes a byte per entry. The height by the mean row is our reading.
     """
 
     key = "cmrs"
@@ -33,8 +34,8 @@ class Cmrs(Format):
     survey_name = "CMRS"
     reference = "Koza, Matyka, Szkoda & Mirosław, SIAM Journal on Scientific Computing 36(2), 2014"
 
-    h = Parameter(0, "rows of a strip; 0: as many as give it 64 entries by the mean row", choices=(0, *HEIGHTS))
-    packed = Parameter(True, "the row in the strip in the column's highest bits, where columns leave them")
+    h = Parameter(0, "rows of a strip; 0: about 64 entries by the mean row length", choices=(0, *HEIGHTS))
+    packed = Parameter(True, "store the row in the strip in the highest bits of the column if columns are small enough")
 
     strip_ptr: Array  # (strips + 1,), int32, or int64 where nnz needs it
     columns: Array  # (nnz,), int32; the highest 4 bits the row in the strip where there is no `in_strip`

@@ -34,33 +34,33 @@ class CsrArrays(Format):
 
 
 class CsrByLanes(CsrArrays):
-    """CSR multiplied by groups of lanes that share a row: one kernel for every rule that sizes the group.
+    """CSR multiplied by groups of threads per row: one kernel for every rule that sizes the group.
 
-    Subclasses give the rule: `lanes_per_row`, and where they do not leave it to the kernel, `entries_per_lane`,
-    `rows_per_group` and `threads_per_block`. The papers' rules size the group for one entry a lane, and are compared
-    with each other in blocks of one size.
+    Subclasses give the rule: `lanes_per_row`, and optionally `entries_per_lane`,
+    `rows_per_group` and `threads_per_block`. The papers' rules size the group for one entry per thread, and are
+    compared with each other in blocks of one size.
     """
 
-    entries_per_lane: ClassVar[int] = 1  # that a lane takes at a time: 1 or 2
+    entries_per_lane: ClassVar[int] = 1  # that a thread takes at a time: 1 or 2
 
     @property
     def lanes_per_row(self) -> int:
-        """Lanes that share a row, one of LANES."""
+        """Threads that share a row, one of LANES."""
         raise NotImplementedError
 
     @property
     def rows_per_group(self) -> int:
-        """Rows that a group of lanes takes."""
+        """Rows that a group of threads takes."""
         return 1
 
     @property
     def threads_per_block(self) -> int:
-        """Threads a block, a multiple of 32."""
+        """Threads per block, a multiple of 32."""
         return 128
 
     @property
     def row_len_mean(self) -> float:
-        """Mean stored entries a row; 0 without rows."""
+        """Mean stored entries per row; 0 without rows."""
         return len(self.values) / max(self.shape[0], 1)
 
     @classmethod
@@ -77,12 +77,12 @@ class CsrByLanes(CsrArrays):
 
 @register
 class CsrScalar(CsrByLanes):
-    """One thread a row, one entry at a time. Loads are scattered, so it suits only the shortest rows."""
+    """CSR, one thread per row, one entry at a time. Loads are scattered, so it suits only the shortest rows."""
 
     key = "csr-scalar"
     survey_name = "CSR optimization [13]"
     reference = "Bell & Garland, NVR-2008-004"
-    shared_implementation = "CSR by groups of lanes: one a row"
+    shared_implementation = "CSR by threads per row: 1"
 
     lanes_per_row = 1
     threads_per_block = 256
@@ -90,7 +90,7 @@ class CsrScalar(CsrByLanes):
 
 @register
 class CsrVector(CsrByLanes):
-    """A warp a row, one entry a lane: rows are read side by side, and lanes idle where they have less than 32 entries.
+    """CSR, one warp per row: loads are contiguous, and threads idle in rows of fewer than 32 entries.
 
     lanes=2 to 16 are the report's kernel with a part of a warp, as CUSP has it since.
     """
@@ -98,48 +98,48 @@ class CsrVector(CsrByLanes):
     key = "csr-vector"
     survey_name = "CSR optimization [13]"
     reference = "Bell & Garland, NVR-2008-004"
-    shared_implementation = "CSR by groups of lanes: a warp a row"
+    shared_implementation = "CSR by threads per row: 32"
 
-    lanes = Parameter(32, "lanes that share a row", choices=LANES)
+    lanes = Parameter(32, "threads per row", choices=LANES)
 
     @property
     def lanes_per_row(self) -> int:
         return self.lanes
 
 
-# Lanes for rows of up to so many entries in the mean, the fastest on an H200 for stencils (7 entries a row), random
-# (2, 4, 12), banded (24, 200, 400) and finite element (27, 77) matrices. A lane takes two entries at a time.
+# Threads for rows of up to so many entries on average, the fastest on an H200 for stencils (7 entries per row), random
+# (2, 4, 12), banded (24, 200, 400) and finite element (27, 77) matrices. A thread takes two entries at a time.
 LANES_BY_MEAN = ((2, 4), (4, 10), (8, 28), (16, 320))
 
 
 def lanes_by_mean(mean: float) -> int:
-    """Lanes for rows of `mean` entries, as LANES_BY_MEAN has them; 32 beyond."""
+    """Threads for rows of `mean` entries, as LANES_BY_MEAN has them; 32 beyond."""
     return next((lanes for lanes, longest in LANES_BY_MEAN if mean <= longest), 32)
 
 
 def threads_by_lanes(lanes: int) -> int:
-    """Threads a block for so many lanes a row: wide blocks share more of x in the L1 cache.
+    """Threads per block for so many threads per row: wide blocks share more of x in the L1 cache.
 
-    On an H200, 512 in place of 128 or 256 give 10 % more on banded matrices (24 and 80 entries a row) and take 1 to 2 %
-    of stencils' and finite elements'. Shorter rows lose more.
+    On an H200, 512 in place of 128 or 256 give 10 % more on banded matrices (24 and 80 entries per row) and take 1 to 2
+    % of stencils' and finite elements'. Shorter rows lose more.
     """
     return 512 if lanes in (8, 16) else 128
 
 
 @register
 class CsrLanes(CsrByLanes):
-    """A group of lanes a row, sized by the mean row, each lane with two neighbouring entries in one load.
+    """CSR, threads per row by the mean row length; each thread loads two neighbouring entries at once.
 
-    Lanes by the mean row, pairs of entries and blocks are what was fastest on an H200.
+    The rules for threads, pairs of entries and block sizes are the fastest on an H200.
     """
 
     key = "csr-lanes"
     reference = "this project, after Bell & Garland, NVR-2008-004"
-    shared_implementation = "CSR by groups of lanes: by the mean row as measured, two entries a lane"
+    shared_implementation = "CSR by threads per row: by the mean row, measured on an H200, two entries per load"
     project_kernel = True
 
     entries_per_lane = 2
-    lanes = Parameter(0, "lanes that share a row; 0 sizes them by the mean row length", choices=(0, *LANES))
+    lanes = Parameter(0, "threads per row; 0 chooses them by the mean row length", choices=(0, *LANES))
 
     @property
     def lanes_per_row(self) -> int:

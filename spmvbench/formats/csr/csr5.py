@@ -10,13 +10,14 @@ from spmvbench.errors import UsageError
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.kernels import constant
 
-OMEGA = 32  # lanes of a tile
+OMEGA = 32  # threads of a tile
 SEG_BITS = 5  # of seg_offset
 
 
 def sigma_by_rule(rows: int, nnz: int) -> int:
-    """Entries of a lane, from the mean row length: the authors' rule for NVIDIA GPUs (r, s, t, u = 4, 32, 256, 6)."""
+    """Entries of a thread, from the mean row length: the authors' rule for NVIDIA GPUs (r, s, t, u = 4, 32, 256, 6)."""
     mean = nnz // max(rows, 1)
     if mean <= 32:
         return max(mean, 4)
@@ -34,17 +35,17 @@ def sigma_in_use(rows: int, nnz: int, sigma: int, kernel: str) -> int:
 
 
 def whole_tiles(nnz: int, sigma: int) -> int:
-    """T: whole tiles; the tail behind them is never empty."""
+    """T: whole tiles; the tail after them is never empty."""
     return max(cdiv(nnz, OMEGA * sigma) - 1, 0)
 
 
 def y_offset_bits(sigma: int) -> int:
-    """Bits of a lane's descriptor that y_offset takes: enough for the entries of a tile."""
+    """Bits of a thread's descriptor that y_offset takes: enough for the entries of a tile."""
     return (OMEGA * sigma - 1).bit_length()
 
 
 def packets(sigma: int) -> int:
-    """32-bit words of a lane's descriptor."""
+    """32-bit words of a thread's descriptor."""
     return cdiv(y_offset_bits(sigma) + SEG_BITS + sigma, 32)
 
 
@@ -58,7 +59,7 @@ def swapped(array: Array, tiles: int, outer: int, inner: int) -> Array:
 
 
 class Starts(NamedTuple):
-    """Where rows begin among the tiles of a matrix. T: whole tiles; the tail behind them is never empty."""
+    """Where rows begin among the tiles of a matrix. T: whole tiles; the tail after them is never empty."""
 
     sigma: int
     tiles: int  # T
@@ -68,7 +69,7 @@ class Starts(NamedTuple):
     before: Array  # (T + 1,), how many begin before each tile, and before the tail
     owner: Array  # (T + 1,), the row of the first entry of each tile, and of the tail; empty rows own none
     begins: Array  # (T + 1,), whether that entry is its row's first
-    dirty: Array  # (T + 1,), whether an empty row lies between the owner and the next tile's (the rows' end)
+    dirty: Array  # (T + 1,), whether an empty row is between the owner and the next tile's (the rows' end)
     slots: Array  # (T,), of empty_offset: a dirty tile's segments, the one at its first entry included
 
     @classmethod
@@ -88,15 +89,15 @@ class Starts(NamedTuple):
         return cls(sigma, tiles, int(before[-1]), rows, entries, before, owner, begins, dirty, slots)
 
     def descriptors(self) -> Array:
-        """(T, packets, 32), uint32: a lane's bits are y_offset, seg_offset and a flag a step, from the highest on."""
+        """(T, packets, 32), uint32: a thread's bits: y_offset, seg_offset and a flag per step, highest first."""
         xp, index = array_module(self.entries), self.entries.dtype.type
         sigma, shape = index(self.sigma), (self.tiles, OMEGA)
         offset_bits, words = y_offset_bits(self.sigma), packets(self.sigma)
         before = xp.searchsorted(self.entries, xp.arange(OMEGA * self.tiles + 1, dtype=index) * sigma, side="left")
-        # Rows that begin in the tile before the lane, but for one at its first entry: that has no slot.
+        # Rows that begin in the tile before the thread, but for one at its first entry: that has no slot.
         y_offset = before[:-1].reshape(shape) - (self.before[:-1] + self.begins[:-1])[:, None]
         y_offset[:, 0] = 0
-        # Lanes between one in which a row begins and the next such; a tile's first lane counts as one.
+        # Threads between one in which a row begins and the next such; a tile's first thread counts as one.
         following = (self.entries[before[1:]] // sigma).reshape(shape) - xp.arange(1, 1 + OMEGA, dtype=index)
         tile_begin = xp.arange(self.tiles, dtype=index)[:, None] * index(OMEGA)
         seg_offset = xp.minimum(following - tile_begin, xp.arange(OMEGA - 1, -1, -1, dtype=index))
@@ -116,7 +117,7 @@ class Starts(NamedTuple):
         return found
 
     def empty_offsets(self, empty_ptr: Array) -> Array:
-        """For dirty tiles, the rows behind the owner that begin in the tile, counted from the row after the owner.
+        """For dirty tiles, the rows after the owner that begin in the tile, counted from the row after the owner.
 
         (empty_ptr[T],), int32. A dirty tile's last slot stays 0: the segment at its first entry needs none.
         """
@@ -134,12 +135,13 @@ class Starts(NamedTuple):
 
 
 def by_kernels(a: Csr, sigma: int, run: Run) -> dict[str, Any]:
-    """The fields of `Csr5` by kernels of our own, for nnz > 0: one pass over the entries and one wait for the device.
+    """The fields of `Csr5` by kernels of this project, for nnz > 0: one pass over the entries, one wait for the device.
 
     As array operations the descriptors are some sixty launches, a few SpMVs of a small matrix each. run: runs a launch
     on the arrays of `a`.
     """
-    xp, tiles, block = a.xp, whole_tiles(a.nnz, sigma), 64
+    xp, tiles = a.xp, whole_tiles(a.nnz, sigma)
+    block = constant("csr/csr5_convert.cu", "CONVERT_BLOCK")
     rows, nnz = np.int32(a.rows), a.row_ptr.dtype.type(a.nnz)
     size = rows, nnz, np.int32(tiles)
     tile_ptr = xp.empty(tiles + 2, dtype=np.uint32)
@@ -174,15 +176,15 @@ def by_kernels(a: Csr, sigma: int, run: Run) -> dict[str, Any]:
 
 @register
 class Csr5(Format):
-    """CSR cut into tiles of 32 x sigma entries, one a warp, whose lanes find rows in a descriptor of bits.
+    """CSR in tiles of 32 x sigma entries, one warp per tile; a bit descriptor gives each thread its rows.
 
-    Work is the same for every warp whatever rows look like. What lies behind the last whole tile, the tail, stays plain
+    Work is the same for every warp whatever rows look like. What is after the last whole tile, the tail, stays plain
     CSR; it has no descriptor (the authors' code allocates one and does not use it). kernel=paper runs the authors'
-    steps: y to zero, tiles, calibration of rows that tiles cut, tail. kernel=fast runs them as one: loads of a lane
+    steps: y to zero, tiles, calibration of rows that tiles cut, tail. kernel=fast runs them as one: loads of a thread
     come first, rows within a tile are stored, parts of cut rows are added by atomics, and only cut rows are set to zero
-    before (all of y where some row is empty). seg_offset is stored and checked, but sums over lanes are taken by a
-    bounded scan: the paper's difference of prefix sums loses digits where rows differ in size. Rows cut into more than
-    two parts may get different last bits every time, with either kernel.
+    before (all of y where some row is empty). seg_offset is stored and checked, but sums over threads are taken by a
+    bounded scan: the paper's difference of prefix sums loses digits where rows differ in size. Sums of rows cut into
+    more than two parts are not reproducible, with either kernel.
     """
 
     key = "csr5"
@@ -190,17 +192,17 @@ class Csr5(Format):
     survey_name = "CSR5"
     reference = "Liu & Vinter, ICS'15"
 
-    sigma = Parameter(0, "entries of a lane, 4 to 32; 0 takes the authors' rule, fast at most 24", low=0, high=32)
+    sigma = Parameter(0, "entries per thread, 4 to 32; 0 takes the authors' rule (fast: at most 24)", low=0, high=32)
     kernel = Parameter(
         "fast", "paper: the authors' launches; fast: two, with more in flight", choices=("fast", "paper")
     )
-    batch = Parameter(0, "steps a lane loads at a time (fast); 0 takes all up to 16, else 8", choices=(0, 4, 8, 16))
-    block = Parameter(0, "threads a block; 0 takes 256, for small matrices 128", choices=(0, 64, 128, 256, 512))
+    batch = Parameter(0, "steps that a thread loads at once (fast); 0: all up to 16, else 8", choices=(0, 4, 8, 16))
+    block = Parameter(0, "threads per block; 0 takes 256, for small matrices 128", choices=(0, 64, 128, 256, 512))
 
     row_ptr: Array  # (rows + 1,), int32, or int64 where nnz needs it
     tile_ptr: Array  # (T + 2,), uint32: row of each tile's and the tail's first entry, bit 31 = dirty; rows at the end
     tile_desc: Array  # (T, packets, 32), uint32
-    empty_ptr: Array  # (T + 1,), int32: where a dirty tile's rows stand in empty_offset
+    empty_ptr: Array  # (T + 1,), int32: where a dirty tile's rows are in empty_offset
     empty_offset: Array  # (slots of dirty tiles,), int32
     col_idx: Array  # (nnz,), int32; whole tiles step by step, the tail in order
     values: Array  # (nnz,), likewise

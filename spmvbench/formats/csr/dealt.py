@@ -1,4 +1,4 @@
-"""CSR whose rows are dealt out while the kernel runs: LightSpMV."""
+"""CSR whose rows are distributed while the kernel runs: LightSpMV."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ BLOCK = 1024  # threads
 
 
 class LightSpmv(CsrArrays):
-    """CSR and a counter from which whoever is free takes the next rows: no preprocessing balances rows of any length.
+    """CSR with a counter: a free group of threads takes the next rows, which balances rows without preprocessing.
 
-    Lanes a row by the mean row: 2 up to 2 entries, 4 up to 4, 8 up to 64, else a warp, as in the authors' program.
+    Threads per row by the mean row: 2 up to 2 entries, 4 up to 4, 8 up to 64, else a warp, as in the authors' program.
     There are as many blocks of 1024 threads as run at once. A launch before sets the counter to zero.
     """
 
@@ -25,7 +25,7 @@ class LightSpmv(CsrArrays):
     survey_name = "LightSpMV"
     by_warp: ClassVar[bool]
 
-    blocks = Parameter(0, "blocks of 1024 threads at most; 0: two for each multiprocessor", low=0, high=2**20)
+    blocks = Parameter(0, "most blocks of 1024 threads; 0: two per multiprocessor", low=0, high=2**20)
 
     counter: Array  # (1,), uint32
     most_blocks: int  # that run at once
@@ -46,7 +46,7 @@ class LightSpmv(CsrArrays):
 
     @property
     def lanes_per_row(self) -> int:
-        """Lanes that share a row."""
+        """Threads that share a row."""
         mean = round(len(self.values) / max(self.shape[0], 1))
         return next((lanes for lanes, longest in ((2, 2), (4, 4), (8, 64)) if mean <= longest), 32)
 
@@ -66,26 +66,26 @@ class LightSpmv(CsrArrays):
 
 @register
 class LightSpmvVector(LightSpmv):
-    """CSR and a counter of rows: each group of lanes takes the next row as soon as it has done one.
+    """CSR with a global row counter: each group of threads takes the next row when it has finished one.
 
     See `LightSpmv`.
     """
 
     key = "lightspmv-vector"
-    shared_implementation = "CSR with rows dealt at run time: to a group of lanes"
+    shared_implementation = "CSR with rows assigned at run time: to a group of threads"
 
     by_warp = False
 
 
 @register
 class LightSpmvWarp(LightSpmv):
-    """CSR and a counter of rows: each warp takes the next rows, one for each of its groups of lanes.
+    """CSR with a global row counter: each warp takes the next rows, one for each group of its threads.
 
     See `LightSpmv`; fewer warps meet at the counter than with `lightspmv-vector`, and the groups of a warp wait for the
     longest of their rows.
     """
 
     key = "lightspmv-warp"
-    shared_implementation = "CSR with rows dealt at run time: to a warp"
+    shared_implementation = "CSR with rows assigned at run time: to a warp"
 
     by_warp = True

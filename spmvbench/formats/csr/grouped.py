@@ -18,7 +18,7 @@ THREADS = ((32, 256), (128, 4096))  # of a group with up to so many slots; 256 b
 
 @register
 class RgCsr(SlicedEll):
-    """Rows in groups of 32, each padded to its longest and stored column by column; a thread a row, up to its length.
+    """Rows in groups of 32, padded to the longest of the group and stored column by column; one thread per row.
 
     The group's size is a parameter of the paper, 32 our reading. What the survey says of it, a different number of
     threads for the rows of a group, is the authors' later ArgCSR.
@@ -39,7 +39,7 @@ def threads_for(slots: float) -> int:
 
 
 class SicRows(SlicedEll):
-    """Rows with entries, longest first, in groups of `height`, a block of `block` threads a group: a part of SIC."""
+    """Rows with entries, longest first, in groups of `height`, a block of `block` threads per group: a part of SIC."""
 
     reference = "after Feng et al. 2011"
     drop_empty = True
@@ -64,10 +64,10 @@ class SicRows(SlicedEll):
 
 @register
 class Sic(Split):
-    """Rows sorted by length, in groups of c that are interleaved entry by entry, a block of threads a group.
+    """Rows sorted by length, in groups of c rows stored interleaved, entry by entry; one thread block per group.
 
     A thread always works for the same row of the group, and loads are contiguous. Groups of similar length make up to
-    three segments, of 32, 128 and 256 threads a group. Our reading: the survey tells no sizes, and that c is tuned;
+    three segments, of 32, 128 and 256 threads per group. Our reading: the survey gives no sizes, and that c is tuned;
     here c is 2 to 32, as many as give a group 64 entries by the mean row. The arrays are those of
     sell-c-sigma[height=c,sigma=0], for each segment.
     """
@@ -79,7 +79,7 @@ class Sic(Split):
     formats = (SicRows,)
 
     c = Parameter(0, "rows of a group; 0: by the mean row", choices=(0, *HEIGHTS))
-    segments = Parameter(True, "threads by the length of a group; else by that of the mean one for all")
+    segments = Parameter(True, "threads by the length of each group; false: by the mean length for all")
 
     @classmethod
     def split(cls, a: Csr, *, c: int, segments: bool) -> Iterator[Piece]:

@@ -14,7 +14,7 @@ BLOCKS = (64, 128, 256, 512)
 
 
 def tile_rows(row_ptr: Array, tile: int) -> Array:
-    """The row in which each tile of `tile` merge steps begins, and the number of rows behind the last; int32.
+    """The row in which each tile of `tile` merge steps begins, and the number of rows after the last; int32.
 
     Row i ends after row_ptr[i + 1] + i + 1 steps, so a tile begins in the first row that has not ended by then.
     """
@@ -27,19 +27,19 @@ def tile_rows(row_ptr: Array, tile: int) -> Array:
 
 
 class Merged(CsrArrays):
-    """CSR by tiles of block x items merge steps: what the paper's launches and ours share."""
+    """CSR in tiles of block x items merge steps: the part that both keys share."""
 
     items: ClassVar[Parameter]
     block: ClassVar[Parameter]
 
     @classmethod
     def rule(cls, rows: int, nnz: int, dtype: np.dtype) -> tuple[int, int]:
-        """Items a thread and threads a block where the parameters are 0."""
+        """Items per thread and threads per block where the parameters are 0."""
         raise NotImplementedError
 
     @classmethod
     def sizes(cls, rows: int, nnz: int, dtype: np.dtype, *, items: int, block: int) -> tuple[int, int, int]:
-        """Items a thread and threads a block in use, and the tiles that they make."""
+        """Items per thread and threads per block in use, and the tiles that they make."""
         by_rule = cls.rule(rows, nnz, dtype)
         items, block = items or by_rule[0], block or by_rule[1]
         return items, block, cdiv(rows + nnz, items * block)
@@ -51,18 +51,18 @@ class Merged(CsrArrays):
 
 @register
 class MergeCsr(Merged):
-    """CSR by the merge path: row ends and entries are walked together, in equal shares whatever rows look like.
+    """CSR by the merge path: equal shares of row ends plus entries, whatever the row lengths.
 
     A block takes a tile of block x items steps, a thread of it `items`. Every product searches the tiles' first rows,
-    sums the tiles, and adds the carries of rows that tiles cut apart: nothing is stored beyond CSR. Rows cut into more
-    than two parts may get different last bits every time (the paper's own fix-up for single precision has that too).
+    sums the tiles, and adds the carries of rows that tiles cut: nothing is stored beyond CSR. Sums of rows cut into
+    more than two parts are not reproducible (nor are they with the paper's fix-up in single precision).
     """
 
     key = "merge-csr"
     reference = "Merrill & Garland, SC'16"
 
-    items = Parameter(0, "merge steps a thread; 0 takes CUB's", low=0, high=15)
-    block = Parameter(0, "threads a block; 0 takes CUB's", choices=(0, *BLOCKS))
+    items = Parameter(0, "merge steps per thread; 0 takes CUB's", low=0, high=15)
+    block = Parameter(0, "threads per block; 0 takes CUB's", choices=(0, *BLOCKS))
 
     @classmethod
     def rule(cls, rows: int, nnz: int, dtype: np.dtype) -> tuple[int, int]:
@@ -89,26 +89,26 @@ class MergeCsr(Merged):
 
 @register
 class CsrMergeTiles(Merged):
-    """CSR and the first row of each tile of equal merge steps; a tile's rows are summed one by one where none is long.
+    """CSR with the first row of each tile of equal merge steps; tiles without long rows sum row by row.
 
-    The tiles of `merge-csr`, searched once, at conversion (4 bytes a tile). Threads load pairs of entries, all of
-    theirs at once; as many lanes as there are for each sum a row, and the merge is walked only where a row is long
-    beside the tile's others. The parts of cut rows are added to y by atomics, after y is set to zero in them: rows cut
-    into more than two parts may get different last bits every time.
+    The tiles of `merge-csr`, searched once, at conversion (4 bytes per tile). Threads load pairs of entries, all of
+    theirs at once; each row is summed by as many threads as there are, and the merge is walked only where a row is long
+    compared with the others of the tile. The parts of cut rows are added to y by atomics, after y is set to zero in
+    them. Sums of rows cut into more than two parts are not reproducible.
     """
 
     key = "csr-merge-tiles"
     reference = "this project, after Merrill & Garland, SC'16"
     project_kernel = True
 
-    items = Parameter(0, "merge steps a thread; 0 takes 7 to 11 by the mean row", low=0, high=15)
-    block = Parameter(0, "threads a block; 0 takes 128 or 256 by the mean row", choices=(0, *BLOCKS))
+    items = Parameter(0, "merge steps per thread; 0 takes 7 to 11 by the mean row", low=0, high=15)
+    block = Parameter(0, "threads per block; 0 takes 128 or 256 by the mean row", choices=(0, *BLOCKS))
 
     tile_row: Array  # (tiles + 1,), int32: row in which each tile begins
 
     @classmethod
     def rule(cls, rows: int, nnz: int, dtype: np.dtype) -> tuple[int, int]:
-        """The best on an H200 for stencils (7 entries a row), banded (24) and finite element (77) matrices in f64."""
+        """The best on an H200 for stencils (7 entries per row), banded (24) and finite element (77) matrices in f64."""
         mean = nnz / max(rows, 1)
         if mean <= 16 or rows + nnz < 2**21:  # small matrices fill the multiprocessors with narrow blocks only
             return 7, 128

@@ -11,8 +11,9 @@ from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand, offsets,
 from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.conversion import Run
 from spmvbench.formats.csr.csr import LANES, CsrArrays, lanes_by_mean
+from spmvbench.formats.kernels import constant
 
-BINS = 4096  # row lengths that the kernel tells apart
+BINS = 4096  # row lengths that the kernel distinguishes
 
 
 def rows_by_length(a: Csr, run: Run | None) -> Array:
@@ -27,7 +28,7 @@ def rows_by_length(a: Csr, run: Run | None) -> Array:
     return on_host(counts)
 
 
-ALL, LISTED, OWN = range(3)  # the rows of a launch, as in kernels/csr/rows.cu
+ALL, LISTED, OWN = (constant("csr/rows.cu", name) for name in ("ALL", "LISTED", "OWN"))  # the rows of a launch
 
 
 def rows_launch(
@@ -35,8 +36,8 @@ def rows_launch(
 ) -> Launch:
     """The launch that sums some rows: ALL, those LISTED in `rows`, or those and row pointers hold their OWN alone.
 
-    lanes: that share a row; step: entries that a lane takes at a time. add: y += A x. block: threads, or the lanes
-    where they are more than a warp.
+    threads: that share a row; step: entries that a thread takes at a time. add: y += A x. block: threads, or the
+    threads where they are more than a warp.
     """
     places = len(a.row_ptr) - 1 if which == ALL else len(rows)
     kernel = f"csr_rows<{ctype(a.values)}, {ctype(a.row_ptr)}, {lanes}, {step}, {which}, {cbool(add)}>"
@@ -69,7 +70,7 @@ class Pieces(NamedTuple):
         return cls(rows[owner].astype(np.int32), begin, end)
 
     def launch(self, a: CsrArrays, x: Array, y: Array, lanes: int, step: int) -> Launch:
-        """The launch that adds each piece to y, `lanes` lanes a piece, `step` entries of a lane at a time."""
+        """The launch that adds each piece to y, `lanes` threads per piece, `step` entries of a thread at a time."""
         pieces = len(self.row)
         kernel = f"csr_pieces<{ctype(a.values)}, {ctype(a.row_ptr)}, {lanes}, {step}>"
         args = (np.int32(pieces), a.row_ptr.dtype.type(len(a.values)), *self, a.col_idx, a.values, x, y)
@@ -84,8 +85,8 @@ class CsrRows(Adding, CsrArrays):
 
     reference = "after Liu, Yu, Chen, Hsieh & Shao, IJNAM-B 3(2), 2012"
 
-    lanes = Parameter(0, "lanes that share a row; 0 sizes them by the mean row length", choices=(0, *LANES))
-    step = Parameter(2, "entries that a lane takes at a time", choices=(1, 2))
+    lanes = Parameter(0, "threads per row; 0 chooses them by the mean row length", choices=(0, *LANES))
+    step = Parameter(2, "entries that a thread takes at a time", choices=(1, 2))
 
     rows: Array  # (stored rows,), int32, ascending
     row_ptr: Array  # (stored rows + 1,), int32, or int64 where the entries need it
@@ -112,23 +113,23 @@ class CsrRows(Adding, CsrArrays):
 
 
 class CsrPieces(CsrArrays):
-    """CSR of some rows, cut into even pieces that have lanes by their length: a part of a hybrid.
+    """CSR of some rows, cut into even pieces that have threads by their length: a part of a hybrid.
 
-    Pieces are in order of their lanes, a launch for each number of lanes. All are added by atomics, for a row may have
-    several.
+    Pieces are in order of their threads, a launch for each number of threads. All are added by atomics, for a row may
+    have several.
     """
 
     reference = "after Matam & Kothapalli, ICPP 2011"
 
-    per_thread = Parameter(8, "entries of a piece for each of its lanes", low=1)
-    per_warp = Parameter(256, "entries of a piece at most", low=1)
+    per_thread = Parameter(8, "entries of a piece for each of its threads", low=1)
+    per_warp = Parameter(256, "most entries of a piece", low=1)
 
     row_ptr: Array  # (0,): pieces have their own
     piece_row: Array  # (pieces,), int32
     piece_begin: Array  # (pieces,), of row_ptr's type: the first entry
-    piece_end: Array  # (pieces,), likewise: the first entry behind
+    piece_end: Array  # (pieces,), likewise: the first entry after
     piece_lanes: Array  # (pieces,), uint8, ascending
-    shares: tuple[int, ...]  # where the pieces of 1, 2, 4 .. 32 lanes begin, and the end
+    shares: tuple[int, ...]  # where the pieces of 1, 2, 4 .. 32 threads begin, and the end
 
     @classmethod
     def estimate(cls, a: Csr, *, per_warp: int, **params: Any) -> int:

@@ -1,7 +1,7 @@
-"""CSR by groups of lanes, as the papers after Bell and Garland's sized the group: one kernel, the one of csr.py.
+"""CSR with threads per row by the rules of papers after Bell and Garland's; the kernel is that of csr.py.
 
-All take one entry a lane, for which their rules are made, in blocks of 128 threads. The rules are those that Filippone
-et al. (2017, section 4.2.1) tell; thresholds and roundings that are not told there are our reading.
+All take one entry per thread, for which their rules are made, in blocks of 128 threads. The rules are those that
+Filippone et al. (2017, section 4.2.1) describe; thresholds and roundings that are not given there are our reading.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from spmvbench.formats.csr.csr import LANES, CsrByLanes
 
 
 def lanes_that_fill(length: float) -> int:
-    """The most lanes, 1 to 32 and a power of two, that a row of `length` entries gives one each."""
+    """The most threads, 1 to 32 and a power of two, that a row of `length` entries gives one each."""
     return max(lanes for lanes in LANES if lanes <= max(length, 1))
 
 
 def lanes_that_hold(length: float) -> int:
-    """The fewest lanes, a power of two, that take a row of `length` entries with one each; 32 for longer rows."""
+    """The fewest threads, a power of two, that take a row of `length` entries with one each; 32 for longer rows."""
     return next((lanes for lanes in LANES if lanes >= length), 32)
 
 
 @register
 class CsrGuoWang(CsrByLanes):
-    """CSR, half a warp a row up to 16 entries in the mean, else a warp.
+    """CSR, half a warp per row up to 16 entries on average, else a warp.
 
     The paper chooses between the two by the matrix and tunes the block; the threshold is our reading: half a warp never
     needs a second pass there.
@@ -34,9 +34,9 @@ class CsrGuoWang(CsrByLanes):
     key = "csr-guo-wang"
     survey_name = "CSR optimization [46]"
     reference = "Guo & Wang, ICCIS 2010"
-    shared_implementation = "CSR by groups of lanes: 16 or 32 by the mean row"
+    shared_implementation = "CSR by threads per row: 16 or 32 by the mean row"
 
-    block = Parameter(128, "threads a block", choices=(64, 128, 256, 512))
+    block = Parameter(128, "threads per block", choices=(64, 128, 256, 512))
 
     @property
     def lanes_per_row(self) -> int:
@@ -49,7 +49,7 @@ class CsrGuoWang(CsrByLanes):
 
 @register
 class CsrElZein(CsrByLanes):
-    """CSR, one thread a row where rows are short in the mean, else a warp a row.
+    """CSR, one thread per row if the mean row is short, else one warp per row.
 
     The authors find the switch by measuring on their device; here it is a parameter, its default our reading.
     """
@@ -57,9 +57,9 @@ class CsrElZein(CsrByLanes):
     key = "csr-elzein"
     survey_name = "CSR optimization [36]"
     reference = "El Zein & Rendell, CCPE 24(1) 2012"
-    shared_implementation = "CSR by groups of lanes: 1 or 32 by the mean row"
+    shared_implementation = "CSR by threads per row: 1 or 32 by the mean row"
 
-    switch = Parameter(8.0, "mean entries a row from which on a warp takes a row", low=0)
+    switch = Parameter(8.0, "mean entries per row from which a row has a whole warp", low=0)
 
     @property
     def lanes_per_row(self) -> int:
@@ -68,19 +68,19 @@ class CsrElZein(CsrByLanes):
 
 @register
 class CsrRg(CsrByLanes):
-    """CSR, as many lanes a row as the mean row fills, and several rows a group, one behind the other.
+    """CSR, as many threads per row as the mean row fills; each group of threads takes several rows in sequence.
 
     The survey measures it, as cuSPARSE's csrmv of its time, under the name CSR. The mean is known without a pass over
     the rows. A row much longer than the mean holds its group back. Rounding the mean down to a power of two, and two
-    rows a group, are our reading.
+    rows per group, are our reading.
     """
 
     key = "csr-rg"
     survey_name = "CSR optimization [87]"
     reference = "Reguly & Giles, InPar 2012"
-    shared_implementation = "CSR by groups of lanes: as the mean row fills, several rows a group"
+    shared_implementation = "CSR by threads per row: as many as the mean row fills, several rows in sequence"
 
-    repeat = Parameter(2, "rows that a group of lanes takes", choices=(1, 2, 4))
+    repeat = Parameter(2, "rows that a group of threads takes in sequence", choices=(1, 2, 4))
 
     @property
     def lanes_per_row(self) -> int:
@@ -93,7 +93,7 @@ class CsrRg(CsrByLanes):
 
 @register
 class CsrYt(CsrByLanes):
-    """CSR, as many lanes a row as hold the longest row.
+    """CSR, as many threads per row as the longest row has entries, up to 32.
 
     Finding it is a pass over the row pointers, and one long row gives every row a warp. Rounding up to a power of two
     is our reading.
@@ -102,7 +102,7 @@ class CsrYt(CsrByLanes):
     key = "csr-yt"
     survey_name = "CSR optimization [112]"
     reference = "Yoshizawa & Takahashi, CSE 2012"
-    shared_implementation = "CSR by groups of lanes: as hold the longest row"
+    shared_implementation = "CSR by threads per row: enough for the longest row"
 
     row_len_max: int  # entries of the longest row
 
@@ -117,16 +117,16 @@ class CsrYt(CsrByLanes):
 
 @register
 class CsrWang(CsrByLanes):
-    """CSR, slightly more lanes a row than the mean row has entries, so that most rows need one pass.
+    """CSR, slightly more threads per row than the mean row has entries, so that most rows need one pass.
 
-    The paper also changes CSR to move less between host and device. The survey does not tell how, and y = A x moves
+    The paper also changes CSR to move less between host and device. The survey does not say how, and y = A x moves
     nothing: CSR is stored here as it comes. "Slightly more" is the mean and one, up to a power of two: our reading.
     """
 
     key = "csr-wang"
     survey_name = "CSR optimization [100]"
     reference = "Wang et al., ICETC 2010"
-    shared_implementation = "CSR by groups of lanes: more than the mean row"
+    shared_implementation = "CSR by threads per row: more than the mean row has entries"
 
     @property
     def lanes_per_row(self) -> int:
@@ -135,17 +135,17 @@ class CsrWang(CsrByLanes):
 
 @register
 class CsrJsr(CsrByLanes):
-    """CSR, as many lanes a row as the mean row fills, for GPUs from Kepler on.
+    """CSR, as many threads per row as the mean row fills; the rule for Kepler and later GPUs.
 
     The survey measures it under the name JSR. What Kepler brought is in the kernel of every rule here: x through the
     read-only cache, sums by shuffles, and a grid as large as the matrix in place of a loop over rows. The rule for the
-    lanes is our reading, that of `csr-rg`, one row a group.
+    threads is our reading, that of `csr-rg`, one row per group.
     """
 
     key = "csr-jsr"
     survey_name = "CSR optimization [79]"
     reference = "Mukunoki & Takahashi, ICCSA 2013"
-    shared_implementation = "CSR by groups of lanes: as the mean row fills"
+    shared_implementation = "CSR by threads per row: as many as the mean row fills"
 
     @property
     def lanes_per_row(self) -> int:

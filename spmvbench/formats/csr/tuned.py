@@ -1,4 +1,4 @@
-"""CSR by groups of lanes whose launch is tuned by timing it."""
+"""CSR by groups of threads whose launch is tuned by timing it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ BLOCKS = (64, 128, 256, 512)
 
 @register
 class CsrAm(CsrByLanes):
-    """CSR, lanes a row and threads a block tuned by timing, which is part of the conversion.
+    """CSR, threads per row and threads per block tuned by timing, which is part of the conversion.
 
-    Where NumPy holds the matrix nothing can be timed: lanes are as many as hold the mean row there, blocks are 128.
-    What is tried, 1 to 32 lanes in blocks of 128 and then blocks of 64 to 512 for the best, is our reading.
+    If NumPy holds the matrix nothing can be timed: threads are as many as hold the mean row there, blocks are 128.
+    What is tried, 1 to 32 threads in blocks of 128 and then blocks of 64 to 512 for the best, is our reading.
     """
 
     key = "csr-am"
     survey_name = "CSR optimization [3]"
     reference = "Cheik Ahamed & Magoulès, HPCC 2012"
-    shared_implementation = "CSR by groups of lanes: as timed on the matrix"
+    shared_implementation = "CSR by threads per row: the fastest on the matrix"
 
-    lanes = Parameter(0, "lanes that share a row; 0: as timed", choices=(0, *LANES))
-    block = Parameter(0, "threads a block; 0: as timed", choices=(0, *BLOCKS))
+    lanes = Parameter(0, "threads per row; 0: the fastest", choices=(0, *LANES))
+    block = Parameter(0, "threads per block; 0: the fastest", choices=(0, *BLOCKS))
 
     lanes_in_use: int
     block_in_use: int

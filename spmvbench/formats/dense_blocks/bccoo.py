@@ -1,4 +1,4 @@
-"""BCCOO: blocked coordinates in equal shares a thread, with a bit a block in place of row indices; and BCCOO+."""
+"""BCCOO: blocked coordinates in equal shares per thread, with a bit per block in place of row indices; and BCCOO+."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, 
 from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, in_part, per_thread, register
 from spmvbench.formats.conversion import Run, runner, seconds
 from spmvbench.formats.dense_blocks.blocks import MarkedTiles, Shape, SortedTiles, best_shape, shapes, tiles_of
+from spmvbench.formats.kernels import constant
 
-NO_SHORT_COLUMN, FULL_COLUMN = 0xFFFF, -32768  # as in kernels/dense_blocks/bccoo.cu
+NO_SHORT_COLUMN = constant("dense_blocks/bccoo.cu", "NO_SHORT_COLUMN")
+FULL_COLUMN = constant("include/bccoo.cuh", "FULL_COLUMN")
 HEIGHTS, WIDTHS = (1, 2, 3, 4), (1, 2, 4)
-GROUP = 256  # threads a group, where it is not given
+GROUP = 256  # threads per group, where it is not given
 EACH = 16  # times that a warp takes 32 entries, where the matrix is cut into slices
 
 
@@ -24,13 +26,13 @@ def flags_dtype(steps: int) -> np.dtype:
 
 
 def steps_for(blocks: int, block_rows: int) -> int:
-    """Blocks a thread: as a block row has in the mean, 4 to 24, for neighbours to read neighbouring x; else 8."""
+    """Blocks per thread: as a block row has on average, 4 to 24, for neighbours to read neighbouring x; else 8."""
     mean = round(blocks / max(block_rows, 1))
     return mean if 4 <= mean <= 24 else 8
 
 
 class Plan(NamedTuple):
-    """How the blocks are dealt out."""
+    """How the blocks are distributed."""
 
     h: int
     w: int
@@ -39,11 +41,11 @@ class Plan(NamedTuple):
 
 
 class Deal(NamedTuple):
-    """What block CSR becomes: blocks dealt out to threads, block rows told by bits."""
+    """Blocks of block CSR distributed to threads, with block rows given by bits."""
 
     plan: Plan
     threads: int
-    across: int  # threads whose blocks lie side by side
+    across: int  # threads whose blocks are side by side
     column: np.dtype  # of block columns
     delta: bool
 
@@ -58,7 +60,7 @@ class Deal(NamedTuple):
         return self.threads // self.across, self.across, self.plan.steps
 
     def by_arrays(self, ends: Array, block_col: Array, values: Array) -> dict[str, Any]:
-        """The arrays of `Bccoo`, and how many columns stand out. ends: (block rows + 1,), where block rows begin.
+        """The arrays of `Bccoo`, and how many columns are out. ends: (block rows + 1,), where block rows begin.
 
         block_col: (blocks,), values: (blocks, h * w), filled up to whole groups.
         """
@@ -115,27 +117,30 @@ class Deal(NamedTuple):
 
 
 class Bccoo(Format):
-    """Dense h x w blocks in order, the same number for every thread; a bit a block says whether its block row goes on.
+    """Dense h x w blocks in order, the same number for every thread; a bit per block marks the end of a block row.
 
-    Neighbouring threads' blocks lie side by side, step by step. Block rows are found by counting the bits: one without
+    Neighbouring threads' blocks are side by side, step by step. Block rows are found by counting the bits: one without
     entries has a block of zeros without a column. Block columns take 16 bits where they fit; else they take 32, and
     another 16 for the difference from the column before, which is all that is read unless it does not fit. Zeros fill
-    the blocks, and a stored zero cannot be told from them. Where h or w is 0, both are chosen for the fewest bytes.
+    the blocks, and a stored zero cannot be distinguished from them. Where h or w is 0, both are chosen for the fewest
+    bytes.
     """
 
     family = "COO"
     keeps_zeros = False
 
-    h = Parameter(0, "rows of a block; 0 takes what gives the fewest bytes to read", choices=(0, *HEIGHTS))
-    w = Parameter(0, "columns of a block, likewise", choices=(0, *WIDTHS))
+    h = Parameter(0, "rows of a block; 0 takes the number with the fewest bytes to read", choices=(0, *HEIGHTS))
+    w = Parameter(0, "columns of a block; 0 takes the number with the fewest bytes", choices=(0, *WIDTHS))
     steps = Parameter(
-        0, "blocks a thread, up to 32; 0 takes a block row's in the mean from 4 to 24, else 8", low=0, high=32
+        0, "blocks per thread, up to 32; 0 takes the mean of a block row if it is 4 to 24, else 8", low=0, high=32
     )
     group = Parameter(
-        0, "threads a group, which the number of blocks is filled up to; 0 takes 256", choices=(0, 64, 128, 256, 512)
+        0,
+        "threads per group; the number of blocks is padded to full groups; 0 takes 256",
+        choices=(0, 64, 128, 256, 512),
     )
-    delta = Parameter(True, "differences of 16 bits beside block columns of 32")
-    across = Parameter(0, "threads whose blocks lie side by side; 0 is all of them", choices=(0, 32))
+    delta = Parameter(True, "16-bit differences in addition to 32-bit block columns")
+    across = Parameter(0, "threads whose blocks are side by side; 0 is all of them", choices=(0, 32))
     kernel = Parameter(
         "fast",
         "paper: one launch, results gathered in shared memory, a group waits for the one before; fast: neither, and "
@@ -143,19 +148,19 @@ class Bccoo(Format):
         choices=("fast", "paper"),
     )
     tune = Parameter(
-        False, "time the 4 shapes with the fewest bytes, 8 to 32 blocks and 128 and 256 threads, where none is given"
+        False, "time the 4 shapes with the fewest bytes, 8 to 32 blocks and 128 and 256 threads, if not given"
     )
 
     values: Array  # (h, T / across, steps, across, w): a line of every block, T threads
     block_col: Array  # (T / across, steps, across), uint16 or int32: column in blocks; 65535 or -1 is none
     delta_col: Array  # likewise, int16: difference from the thread's block before; -32768: see block_col; or empty
     flags: Array  # (T,), uint8, uint16 or uint32: bit j is set where the block row of the thread's block j goes on
-    first_row: Array  # (T + 1,), int32: the first block row that ends in a thread or behind it
-    need_scan: Array  # (T / group,), uint8: 1 where some thread of the group ends no block row
+    first_row: Array  # (T + 1,), int32: the first block row that ends in a thread or after it
+    need_scan: Array  # (T / group,), uint8: 1 if some thread of the group ends no block row
     plan: Plan
     block_rows: int  # of all slices
     escapes: int  # columns whose difference does not fit, the threads' first left out
-    fill: float  # share of the stored values that are entries; 1 where nothing is stored
+    fill: float  # share of the stored values that are entries; 1 if nothing is stored
     search_seconds: float  # of the conversion that went into timing candidates
 
     @classmethod
@@ -210,10 +215,10 @@ class Bccoo(Format):
             return cls.tuned(a, tiles, h=h, w=w, **params)
         h, w, counts = cls.chosen(tiles, h, w, params["delta"])
         plan = Plan(h, w, params["steps"] or steps_for(cls.blocks(counts), len(counts)), params["group"] or GROUP)
-        return cls.dealt(tiles, plan, counts, a.nnz, **params)
+        return cls.assigned(tiles, plan, counts, a.nnz, **params)
 
     @classmethod
-    def dealt(
+    def assigned(
         cls,
         tiles: SortedTiles | MarkedTiles,
         plan: Plan,
@@ -245,7 +250,7 @@ class Bccoo(Format):
 
     @classmethod
     def tuned(cls, a: Csr, tiles: SortedTiles | MarkedTiles, **params: Any) -> dict[str, Any]:
-        """The fields that `dealt` gives for the plan with the shortest product."""
+        """The fields that `assigned` gives for the plan with the shortest product."""
         began, cols = time.perf_counter(), tiles.a.cols
         x, y = a.xp.zeros(cols, a.dtype), a.xp.empty(a.rows, a.dtype)
         counted = {shape: tiles.counts(*shape) for shape in cls.choices(params["h"], params["w"])}
@@ -254,7 +259,7 @@ class Bccoo(Format):
         for shape in sorted(size, key=lambda shape: size[shape])[:4]:
             for steps in (params["steps"],) if params["steps"] else (8, 16, 32):
                 for group in (params["group"],) if params["group"] else (128, 256):
-                    found = cls.dealt(tiles, Plan(*shape, steps, group), counted[shape], a.nnz, **params)
+                    found = cls.assigned(tiles, Plan(*shape, steps, group), counted[shape], a.nnz, **params)
                     taken = seconds(cls.holding(a.shape, found, **params).launches(x, y))
                     if taken < shortest:
                         best, shortest = found, taken
@@ -289,7 +294,7 @@ class Bccoo(Format):
 
     @property
     def detail(self) -> dict[str, Any]:
-        """The blocks, how they are dealt out, and the part of the conversion's time that the search took."""
+        """The blocks, how they are distributed, and the part of the conversion's time that the search took."""
         return {
             **self.plan._asdict(),
             "fill": self.fill,
@@ -334,23 +339,23 @@ class Bccoo(Format):
 
 
 def loads_for(values: int, steps: int) -> int:
-    """Steps of a thread that are on their way at a time: as many blocks of so many values as registers hold well."""
+    """Steps of a thread that are in flight: as many blocks of so many values as registers hold well."""
     return min(max(8 >> (values - 1).bit_length(), 1), steps)
 
 
 @register
 class PlainBccoo(Bccoo):
-    """Dense h x w blocks in equal shares a thread, a bit a block for the row index, 16 bits for the column.
+    """Dense h x w blocks in equal shares per thread; one bit per block instead of a row index, 16-bit columns.
 
-    See `Bccoo`. The authors' tuner takes seconds on every matrix; tune=true does what it keeps of its search, as part
-    of the conversion. Without it the shape goes by the bytes and the blocks a thread by the mean block row, in groups
-    of 256. The paper has single precision alone.
+    See `Bccoo`. The authors' tuner takes seconds on every matrix; tune=true runs the last part of its search during the
+    conversion. Otherwise the shape is chosen by bytes, and the blocks per thread by the mean block row, in groups of
+    256. The paper has single precision only.
     """
 
     key = "bccoo"
     survey_name = "BCCOO"
     reference = "Yan, Li, Zhang & Zhou, PPoPP 2014 (yaSpMV)"
-    shared_implementation = "blocked coordinates with a bit a block: the matrix as it is"
+    shared_implementation = "blocked coordinates with a bit per block: the whole matrix"
 
 
 def sliced_by_arrays(a: Csr, slices: int, width: int, height: int) -> Csr:
@@ -388,16 +393,16 @@ def sliced_by_kernels(a: Csr, slices: int, width: int, height: int, run: Run) ->
 
 @register
 class BccooPlus(Bccoo):
-    """BCCOO of the matrix's vertical slices, one below the other; their parts of y are added up by a second kernel.
+    """BCCOO of vertical slices of the matrix, one below the other; a second kernel adds their parts of y.
 
-    See `Bccoo`. A slice touches its own part of x alone. Column indices stay those of the whole matrix. Slices are
+    See `Bccoo`. A slice reads only its own part of x. Column indices stay those of the whole matrix. Slices are
     filled up to a multiple of 12 rows, for blocks of any height.
     """
 
     key = "bccoo-plus"
     survey_name = "BCCOO+"
     reference = "Yan, Li, Zhang & Zhou, PPoPP 2014 (yaSpMV)"
-    shared_implementation = "blocked coordinates with a bit a block: vertical slices one below the other"
+    shared_implementation = "blocked coordinates with a bit per block: vertical slices one below the other"
 
     slices = Parameter(4, "vertical slices", choices=(1, 2, 4, 8, 16, 32))
 

@@ -1,4 +1,4 @@
-"""Block CSR: one storage of dense tiles, for the names that differ in who multiplies them; and blocked COO."""
+"""Block CSR: one storage of dense tiles for several names with different kernels; and blocked COO."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from spmvbench.formats.dense_blocks.blocks import Shape, shapes
 from spmvbench.formats.dense_blocks.tiled import Cut, Sliced, Tiled
 
 SMALL = (2, 3, 4)  # sides of the squares that are chosen from by their bytes
-LOADS = (1, 2, 3, 4, 6, 9, 12)  # tiles of a lane on their way at a time
+LOADS = (1, 2, 3, 4, 6, 9, 12)  # tiles of a thread in flight
 
 
 def squares(side: int) -> list[Shape]:
-    """The squares to choose from, where 0 stands for any of the small ones."""
+    """The squares to choose from, where 0 means any of the small ones."""
     return [(b, b) for b in ((side,) if side else SMALL)]
 
 
 def lanes_for(mean: float, c: int) -> int:
-    """Lanes of a block row with so many values in the mean: 8, 16 or 32, at least c, so that each takes two or more."""
+    """Threads per block row with so many values on average: 8, 16 or 32, at least c; each takes two or more."""
     lanes = 8
     while lanes < 32 and (lanes < c or 4 * lanes <= mean):
         lanes *= 2
@@ -31,26 +31,26 @@ def lanes_for(mean: float, c: int) -> int:
 
 
 def loads_for(mean: float, r: int, c: int, lanes: int, workers: int) -> int:
-    """Tiles of a lane on their way at a time: all of a block row with so many in the mean, as far as registers go.
+    """Tiles of a thread in flight: all of a block row with so many on average, as far as registers go.
 
-    On an H200 a block row of 27 tiles of 3 x 3 by 32 lanes runs at 933 GFLOPS with all 9 of a lane, 670 with 4.
+    On an H200 a block row of 27 tiles of 3 x 3 by 32 threads runs at 933 GFLOPS with all 9 of a thread, 670 with 4.
     """
     at_once = max(lanes // (r * c), 1) * workers
-    values = cdiv(r * c, lanes)  # a lane's of a tile
+    values = cdiv(r * c, lanes)  # a thread's of a tile
     fitting = [n for n in LOADS if n * values <= LOADS[-1]] or [1]
     return next((n for n in fitting if n * at_once >= mean), fitting[-1])
 
 
 class Bcsr(Sliced):
-    """Tiles one behind the other, and pointers to the first of each block row; see `Tiled`.
+    """Tiles one after the other, and pointers to the first of each block row; see `Tiled`.
 
-    Lanes read the tiles of a block row as one stream, a value each.
+    Threads read the tiles of a block row as one stream, one value each.
     """
 
     family = "BCSR"
 
     def stream(self, x: Array, y: Array, lanes: int, workers: int, block: int) -> Launch:
-        """The launch of y = A x by `workers` groups of `lanes` lanes a block row, in blocks of so many threads."""
+        """The launch of y = A x by `workers` groups of `lanes` threads per block row, in blocks of so many threads."""
         (r, c), (rows, cols) = self.tile, self.shape
         across = block // (lanes * workers)
         loads = loads_for(len(self.values) / max(self.block_rows, 1), r, c, lanes, workers)
@@ -62,7 +62,7 @@ class Bcsr(Sliced):
 
     @property
     def lanes(self) -> int:
-        """Lanes of a block row, by the values that it has in the mean."""
+        """Threads of a block row, by the values that it has on average."""
         return lanes_for(self.values.size / max(self.block_rows, 1), self.tile[1])
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
@@ -71,14 +71,14 @@ class Bcsr(Sliced):
 
 @register
 class Bsr(Bcsr):
-    """Block CSR of square tiles, as cuSPARSE defines it; 8 to 32 lanes a block row read its tiles as one stream.
+    """Block CSR of square tiles, as cuSPARSE defines it; 8 to 32 threads per block row read its tiles as one stream.
 
     See `Tiled`. The side is that of 2, 3 and 4 with the fewest bytes unless it is given.
     """
 
     key = "bsr"
     survey_name = "BCSR"
-    shared_implementation = "block CSR: squares, lanes by the mean block row"
+    shared_implementation = "block CSR: squares, threads per block row by the mean block row"
     reference = "Im, Yelick & Vuduc, IJHPCA 2004; NVIDIA cuSPARSE's BSR"
 
     block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, 2, 3, 4, 5, 8, 16))
@@ -90,19 +90,19 @@ class Bsr(Bcsr):
 
 @register
 class BcsrChoi(Bcsr):
-    """Block CSR with tiles of 1 to 4 or 8 rows and columns, those of a block row read by a warp as one stream.
+    """Block CSR with tiles of 1 to 4 or 8 rows and columns; a warp reads the tiles of a block row as one stream.
 
     See `Tiled`. The paper chooses r and c by a model of the run time; here those with the fewest bytes are taken. That
-    lanes of a warp share tiles value by value, and that short block rows have 8 or 16 of them, is our reading.
+    threads of a warp share tiles value by value, and that short block rows have 8 or 16 of them, is our reading.
     """
 
     key = "bcsr-choi"
     survey_name = "BCSR optimization [22]"
-    shared_implementation = "block CSR: rectangles, lanes by the mean block row"
+    shared_implementation = "block CSR: rectangles, threads per block row by the mean block row"
     reference = "Choi, Singh & Vuduc, PPoPP 2010"
 
-    r = Parameter(0, "rows of a tile; 0 takes what gives the fewest bytes", choices=(0, 1, 2, 3, 4, 8))
-    c = Parameter(0, "columns of a tile, likewise", choices=(0, 1, 2, 3, 4, 8))
+    r = Parameter(0, "rows of a tile; 0 takes the number with the fewest bytes", choices=(0, 1, 2, 3, 4, 8))
+    c = Parameter(0, "columns of a tile; 0 takes the number with the fewest bytes", choices=(0, 1, 2, 3, 4, 8))
 
     @classmethod
     def cut(cls, *, r: int, c: int) -> Cut:
@@ -112,14 +112,14 @@ class BcsrChoi(Bcsr):
 
 @register
 class BcsrXu(Bcsr):
-    """Block CSR, our reading: a thread block of two warps for every block row, so that they share x in its L1 cache.
+    """Block CSR with two warps per block row, which share x in the L1 cache (our reading).
 
-    See `Tiled`. The paper was not available; small square tiles by their bytes are ours.
+    See `Tiled`. The paper was not available; small square tiles, chosen by bytes, are our reading.
     """
 
     key = "bcsr-xu"
     survey_name = "BCSR optimization [106]"
-    shared_implementation = "block CSR: squares, two warps a block row"
+    shared_implementation = "block CSR: squares, two warps per block row"
     reference = "Xu et al. 2012, as Filippone et al. 2017 describe it"
 
     block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, *SMALL))
@@ -134,7 +134,7 @@ class BcsrXu(Bcsr):
 
 @register
 class BcsrVerschoor(Bcsr):
-    """Block CSR, our reading: several block rows a thread block; sorted by their tiles, or their tiles interleaved.
+    """Block CSR with several block rows per thread block, sorted by length or interleaved (our reading).
 
     See `Tiled`. order=interleaved stores the block rows of a thread block side by side, tile by tile, padded to the
     longest of them, as blocked sliced ELLPACK with slices of `rows`. The paper was not available: `rows`, `sort` and
@@ -147,9 +147,11 @@ class BcsrVerschoor(Bcsr):
     reference = "Verschoor & Jalba, Parallel Computing 2012, as Filippone et al. 2017 describe it"
 
     block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, *SMALL))
-    rows = Parameter(4, "block rows that 128 threads take", choices=(1, 2, 4, 8))
+    rows = Parameter(4, "block rows per thread block of 128", choices=(1, 2, 4, 8))
     sort = Parameter("none", "length: block rows with the most tiles first", choices=("none", "length"))
-    order = Parameter("rows", "interleaved: block rows of a thread block side by side", choices=("rows", "interleaved"))
+    order = Parameter(
+        "rows", "interleaved: tiles of a thread block's block rows are interleaved", choices=("rows", "interleaved")
+    )
 
     @classmethod
     def cut(cls, *, block: int, rows: int, sort: str, order: str) -> Cut:
@@ -164,20 +166,20 @@ class BcsrVerschoor(Bcsr):
 
 @register
 class BcsrBuatois(Tiled):
-    """Block CSR with a thread a block row: tiles of 2 x 2 or 4 x 4 and their x are loaded as vectors.
+    """Block CSR, one thread per block row: tiles of 2 x 2 or 4 x 4 and their x are loaded as vectors.
 
-    See `Tiled`. Begin and end of a block row lie side by side, to be had in one load.
+    See `Tiled`. Begin and end of a block row are adjacent, so that one load reads both.
     """
 
     key = "bcsr-buatois"
     family = "BCSR"
     survey_name = "BCSR optimization [16]"
-    shared_implementation = "block CSR: squares, a thread a block row"
+    shared_implementation = "block CSR: squares, one thread per block row"
     reference = "Buatois, Caumon & Lévy, Concurrent Number Cruncher, 2009"
 
     block = Parameter(2, "rows and columns of a tile", choices=(2, 4))
 
-    block_range: Array  # (block rows, 2), int32, or int64 where the tiles need it: first tile, and behind the last
+    block_range: Array  # (block rows, 2), int32, or int64 where the tiles need it: first tile, and after the last
 
     @classmethod
     def cut(cls, *, block: int) -> Cut:
@@ -207,10 +209,10 @@ class BcsrBuatois(Tiled):
 
 @register
 class Bcoo(Tiled):
-    """Blocked COO, our reading: dense tiles with a row and a column index each; runs of a row are added by atomics.
+    """Blocked COO: dense tiles with a row and a column index each; tiles of one row are added by atomics (our reading).
 
-    See `Tiled`. The survey has the name alone: the storage is the textbooks', the kernel ours. Where r or c is 0, both
-    are chosen among 1, 2, 3, 4, 6 and 8 for the fewest bytes.
+    See `Tiled`. The survey gives only the name: the storage is that of textbooks, the kernel this project's. Where r or
+    c is 0, both are chosen among 1, 2, 3, 4, 6 and 8 for the fewest bytes.
     """
 
     key = "bcoo"
@@ -219,8 +221,8 @@ class Bcoo(Tiled):
     reference = "Filippone et al. 2017, section 4.6"
     rounds: ClassVar[int] = 4  # of a warp
 
-    r = Parameter(0, "rows of a tile, 0 takes what gives the fewest bytes", choices=(0, 1, 2, 3, 4, 6, 8))
-    c = Parameter(0, "columns of a tile, likewise", choices=(0, 1, 2, 3, 4, 6, 8))
+    r = Parameter(0, "rows of a tile; 0 takes the number with the fewest bytes", choices=(0, 1, 2, 3, 4, 6, 8))
+    c = Parameter(0, "columns of a tile; 0 takes the number with the fewest bytes", choices=(0, 1, 2, 3, 4, 6, 8))
 
     block_row: Array  # (tiles,), int32: row of a tile, in tiles
 

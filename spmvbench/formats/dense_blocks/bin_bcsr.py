@@ -18,11 +18,11 @@ BIN = 32  # rows
 
 @register
 class BinBcsr(Adding, Sliced):
-    """Square blocks, our reading: each of a block's rows has its block column, rows lie side by side in bins of 32.
+    """Square blocks in bins of 32 rows; each row of a block repeats the block column (our reading).
 
     A bin is as long as its longest row, whatever block rows it cuts; a thread takes a row. In storage that is blocked
     sliced ELLPACK with tiles of 1 x `block`, see `Tiled`, whose rows all have the tiles of their block row. The paper
-    was not available: the side (2, 3 or 4 by the bytes) and that the diagonal stays among the blocks are ours.
+    was not available: the side (2, 3 or 4 by the bytes) and that the diagonal stays among the blocks are our reading.
     """
 
     key = "bin-bcsr"

@@ -21,7 +21,7 @@ def threads_by_slices(slices: int) -> int:
 
 
 def block_sell_launch(fmt: Sliced, x: Array, y: Array, threads: int = 0, *, add: bool = False) -> Launch:
-    """The launch of y = A x (add: y += A x) by `threads` threads a block row; 0 goes by the number of slices."""
+    """The launch of y = A x (add: y += A x) by `threads` threads per block row; 0 goes by the number of slices."""
     (r, c), (rows, cols) = fmt.tile, fmt.shape
     threads = threads or threads_by_slices(len(fmt.slice_ptr) - 1)
     across = 32 * max(8 // threads, 1)
@@ -48,10 +48,10 @@ class BlockSell(Adding, Sliced):
     family = "ELLPACK"
     sort: ClassVar[bool]
 
-    r = Parameter(0, "rows of a tile, 1 to 8; 0 takes what gives the fewest bytes", low=0, high=8)
-    c = Parameter(0, "columns of a tile, likewise", low=0, high=8)
+    r = Parameter(0, "rows of a tile, 1 to 8; 0 takes the number with the fewest bytes", low=0, high=8)
+    c = Parameter(0, "columns of a tile; 0 takes the number with the fewest bytes", low=0, high=8)
     C = Parameter(32, "block rows of a slice", choices=(8, 32))
-    threads = Parameter(0, "threads that share a block row, up to 8; 0 goes by the number of slices", low=0, high=8)
+    threads = Parameter(0, "threads per block row, up to 8; 0 chooses them by the number of slices", low=0, high=8)
 
     @classmethod
     def cut(cls, *, r: int, c: int, C: int, **params: Any) -> Cut:
@@ -99,8 +99,8 @@ class Bsellpack(NaturalBlockSell):
     ROWS: ClassVar[tuple[int, ...]] = (1, 2, 4, 8)
     COLUMNS: ClassVar[tuple[int, ...]] = (4, 8)
 
-    r = Parameter(0, "rows of a tile; 0 takes what gives the fewest bytes", choices=(0, *ROWS))
-    c = Parameter(0, "columns of a tile, likewise", choices=(0, *COLUMNS))
+    r = Parameter(0, "rows of a tile; 0 takes the number with the fewest bytes", choices=(0, *ROWS))
+    c = Parameter(0, "columns of a tile; 0 takes the number with the fewest bytes", choices=(0, *COLUMNS))
 
     @classmethod
     def cut(cls, *, r: int, c: int, C: int, **params: Any) -> Cut:
@@ -109,7 +109,7 @@ class Bsellpack(NaturalBlockSell):
 
 @register
 class BlockSellFree(NaturalBlockSell):
-    """Dense tiles of any shape up to 8 x 8, in slices of 32 block rows in natural order: `bsellpack` beyond its tiles.
+    """Dense tiles of up to 8 x 8 in slices of 32 block rows, in natural order; `bsellpack` with any tile shape.
 
     See `BlockSell`. Blocks of 3 x 3, as finite elements in space have them, are stored without fill.
     """

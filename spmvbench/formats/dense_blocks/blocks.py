@@ -4,7 +4,7 @@ Tiles are stored in slices of some block rows, `height`. A step of a slice is on
 the leftmost of each, then the next, as far as the longest block row goes. Block rows with fewer have -1 for a block
 column, and zeros. Slices of height 1 are block CSR.
 
-In a step, value e of the tile of block row l, e counting row by row, lies at e * height + l: the same value of all
+In a step, value e of the tile of block row l, e counting row by row, is at e * height + l: the same value of all
 block rows side by side. To load several at once, `load` values of a block row can be neighbours; the remainder of
 r * c by load stays as it is.
 """
@@ -19,16 +19,18 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, round_up
 from spmvbench.formats.base import Launch, ctype
 from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.kernels import constant
 
 SIDES = (1, 2, 3, 4, 6, 8)  # of a tile, where a format takes any
 PIECE = 1 << 19  # entries that the host works on at a time: its work arrays stay in cache
-BLOCK, WORDS = 256, 16  # as in kernels/dense_blocks/block_convert.cu: threads of a block, and words that a warp marks
+CONVERT = "dense_blocks/block_convert.cu"
+BLOCK, WORDS = constant(CONVERT, "CONVERT_BLOCK"), constant(CONVERT, "WORDS")  # threads; words that a warp marks
 
 Shape = tuple[int, int]
 
 
 def shapes(r: int, c: int, down: Sequence[int] = SIDES, across: Sequence[int] = SIDES) -> list[Shape]:
-    """The shapes to choose from, where a side of 0 stands for any of `down` or `across`."""
+    """The shapes to choose from, where a side of 0 means any of `down` or `across`."""
     return [(i, j) for i in ((r,) if r else down) for j in ((c,) if c else across)]
 
 
@@ -75,7 +77,7 @@ def best_shape(
 
 
 def value_places(r: int, c: int, height: int, load: int) -> Array:
-    """Where value e of block row l lies in a step: (r * c, height), NumPy."""
+    """Where value e of block row l is in a step: (r * c, height), NumPy."""
     size = r * c
     e, lane = np.arange(size)[:, None], np.arange(height)
     packed = (e // load * height + lane) * load + e % load
@@ -108,7 +110,7 @@ class SortedTiles:
     def store(self, r: int, c: int, height: int, load: int, place: Array, slice_ptr: Array) -> tuple[Array, Array]:
         """block_col, (steps, height), int32, and values, (steps, r * c * height).
 
-        place: (block rows,), where each stands in the order of storage. slice_ptr: (slices + 1,), the first step of
+        place: (block rows,), where each is in the order of storage. slice_ptr: (slices + 1,), the first step of
         each slice, as the counts demand it.
         """
         block_col, values = room(self.a, int(slice_ptr[-1]), r, c, height)
@@ -133,7 +135,7 @@ class _Runs:
         first = np.searchsorted(self.begin, np.append(a.row_ptr[:-1:r], a.nnz))  # of each block row, and the end
         tiles = np.arange(len(self.begin) + 1)  # before each run in the order of tiles, where every run is one
         if r > 1:
-            # The order is by block row, then block column, then row in the tile: that tells which run it is.
+            # The order is by block row, then block column, then row in the tile: that shows which run it is.
             across, digits = max(cdiv(a.cols, c), 1), (r - 1).bit_length()
             row = np.arange(a.rows, dtype=np.int64)
             keys = (row // r * across << digits | row % r)[self.row] + (self.block.astype(np.int64) << digits)

@@ -1,4 +1,4 @@
-"""Small dense blocks that may begin in any column, in strips of rows; what is in no such block in ELLPACK."""
+"""Small dense blocks that may begin in any column, in strips of rows; all other entries in ELLPACK."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.dense_blocks.blocks import Shape
 from spmvbench.formats.ellpack.ellpack import Ell
 from spmvbench.formats.hybrid.split import Piece, Split
+from spmvbench.formats.kernels import constant
 
-STRIP = 32  # rows; as in kernels/dense_blocks/strips.cu
+STRIP = constant("include/strips.cuh", "STRIP")  # rows
 CONVERT = "dense_blocks/strips_convert.cu"
 SHAPES = {"1x2": (1, 2), "2x1": (2, 1), "2x2": (2, 2), "2x4": (2, 4), "4x2": (4, 2), "4x4": (4, 4), "1x4": (1, 4)}
 
@@ -33,7 +34,7 @@ class Cover(NamedTuple):
         keys = (a.row_idx // np.int32(r)).astype(np.int64) * across + a.col_idx
         columns = xp.unique(keys)  # the columns of each block row that have entries
         runs = run_ptr(columns // across)
-        # From a column to the first behind the block that begins there; then twice, four times as far ...
+        # From a column to the first after the block that begins there; then twice, four times as far ...
         ahead = xp.append(xp.searchsorted(columns, columns + c), len(columns))
         begins = xp.zeros(len(columns) + 1, dtype=bool)
         begins[runs[:-1]] = True
@@ -50,7 +51,7 @@ class Cover(NamedTuple):
 class Sweep:
     """The blocks of r x c that a sweep closes and that have at least `fewest` entries.
 
-    By array operations, or where `run` is given by kernels; run: runs a launch on the arrays of the matrix.
+    By array operations, or by kernels if `run` is given. run: runs a launch on the arrays of the matrix.
     """
 
     def __init__(self, a: Csr, r: int, c: int, fewest: int, run: Run | None):
@@ -95,7 +96,7 @@ class Sweep:
 
 
 class Strips(Format):
-    """Blocks of r x c in strips of 32 rows: a pointer a strip, a row in the strip and a column a block."""
+    """Blocks of r x c in strips of 32 rows: a pointer per strip, a row in the strip and a column per block."""
 
     reference = "after Monakov & Avetisyan, SAMOS 2009"
     keeps_zeros = False
@@ -182,12 +183,12 @@ class Strips(Format):
 
 @register
 class BcooBcsr(Split):
-    """Small blocks that save bytes, in strips of 32 rows, and ELLPACK for the rest, our reading.
+    """Small dense blocks in strips of 32 rows where they save bytes, the rest in ELLPACK (our reading).
 
     Blocks have a row and a column index each, as in blocked COO, and strips of them a pointer, as in block CSR. In
     every block row a sweep closes a block at the first column that is not covered, and keeps it where its entries
     alone would take more bytes. The paper was not available: the sweep in place of its dynamic programming, the shapes
-    and that the one with the fewest bytes is taken are ours.
+    and the choice of the fewest bytes are our reading.
     """
 
     key = "bcoo-bcsr"

@@ -35,15 +35,15 @@ class Cut(NamedTuple):
 class Tiled(Format):
     """Dense tiles of r x c in slices of block rows, in the order of blocks.py; a subclass says how they are found.
 
-    One block column stands for the r * c values of a tile, so that a value of a matrix of small dense blocks takes
-    little more than itself. A tile is stored whole: where blocks are not dense, zeros fill it, and a stored zero cannot
-    be told from them.
+    One block column index serves the r * c values of a tile, so that an entry of a matrix of small dense blocks takes
+    little more than its value. A tile is stored whole: where blocks are not dense, zeros fill it, and a stored zero
+    cannot be distinguished from them.
     """
 
     keeps_zeros = False
-    load: ClassVar[int] = 4  # bytes of a block row's values that lie together in a slice, at least a value
+    load: ClassVar[int] = 4  # bytes of a block row's values that are together in a slice, at least a value
 
-    block_col: Array  # (steps, height), int32: column of a tile, in tiles; -1 behind the last of a block row
+    block_col: Array  # (steps, height), int32: column of a tile, in tiles; -1 after the last of a block row
     values: Array  # (steps, r * c * height): the values of a step's tiles; zeros where a tile has no entry
     perm: Array  # (block rows,), int32: the block row at each place where they are sorted; else (0,)
     tile: tuple[int, int]  # r and c in use
@@ -111,7 +111,7 @@ class Tiled(Format):
 
     @property
     def together(self) -> int:
-        """Values of a tile that lie together."""
+        """Values of a tile that are together."""
         return values_together(self.load, self.value_dtype, *self.tile)
 
     @property
@@ -132,7 +132,7 @@ class Tiled(Format):
 
     @property
     def detail(self) -> dict[str, Any]:
-        """The tile in use, and the share of the stored values that are entries: 1 where nothing is stored."""
+        """The tile in use, and the share of the stored values that are entries: 1 if nothing is stored."""
         r, c = self.tile
         return {"r": r, "c": c, "fill": self.nnz / self.values.size if self.nnz else 1.0}
 

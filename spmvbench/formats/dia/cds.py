@@ -1,4 +1,4 @@
-"""CDS: compact diagonal storage of matrices with several unknowns a node."""
+"""CDS: compact diagonal storage of matrices with several unknowns per node."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, diagonal_places, distinct_diagonals, nonzero_mask, round_up
 from spmvbench.formats.base import Adding, Launch, Parameter, Skip, cbool, ctype, per_thread, register
 from spmvbench.formats.dia.dia import HACK, Dia
+from spmvbench.formats.kernels import constant
 
-BLOCK = 128  # threads, as in kernels/dia/pieces.cu
-MOST = 16  # unknowns a node
+BLOCK = constant("dia/pieces.cu", "BLOCK")  # threads
+MOST = 16  # unknowns per node
 
 
 def block_offsets(a: Csr, unknowns: int) -> Array:
@@ -28,12 +29,12 @@ def block_diagonal(a: Csr, unknowns: int) -> Array:
 
 @register
 class Cds(Adding):
-    """Block diagonals of a grid with several unknowns a node: as many vectors over all rows as a block has columns.
+    """Block diagonals of a grid with several unknowns per node, stored as vectors over all rows.
 
-    A finite element matrix with 3 unknowns a node takes 1.12 values an entry so where `dia` takes 1.58. unknowns=0
-    takes the divisor of rows and columns, up to 16, that stores the fewest bytes: our reading, for the authors' program
-    is told. With one unknown it is `dia`. The authors' kernel tests no bounds, the texture cache gives zeros beyond x;
-    here a block is tested as a whole. A stored zero cannot be told from padding, so decoding leaves it out.
+    A finite element matrix with 3 unknowns per node takes 1.12 values per entry, `dia` 1.58. unknowns=0 takes the
+    divisor of rows and columns, up to 16, that stores the fewest bytes: our reading, because the authors' program takes
+    it as input. With one unknown it is `dia`. The authors' kernel tests no bounds, the texture cache gives zeros beyond
+    x; here a block is tested as a whole. A stored zero cannot be distinguished from padding, so decoding leaves it out.
     """
 
     key = "cds"
@@ -42,15 +43,15 @@ class Cds(Adding):
     reference = "Godwin, Holewinski & Sadayappan, GPGPU-5 2012 (PETSc SGGPU)"
     keeps_zeros = False
 
-    unknowns = Parameter(0, "unknowns a node; 0: what stores the fewest bytes", low=0, high=MOST)
+    unknowns = Parameter(0, "unknowns per node; 0: the number with the fewest bytes", low=0, high=MOST)
 
     offset: Array  # (block diagonals,), int32: block column - block row, ascending
     values: Array  # (block diagonals * unknowns, rows, rounded up to a multiple of 32): by column inside the block
-    width: int  # unknowns a node
+    width: int  # unknowns per node
 
     @classmethod
     def _chosen(cls, a: Csr, unknowns: int) -> tuple[int, Array]:
-        """Unknowns a node, and the block diagonals. Raises Skip where they divide no rows or columns."""
+        """Unknowns per node, and the block diagonals. Raises Skip if they divide no rows or columns."""
         if unknowns and (a.rows % unknowns or a.cols % unknowns):
             raise Skip(f"{unknowns} unknowns a node do not divide {a.rows} rows and {a.cols} columns")
         divisors = [unknowns] if unknowns else [d for d in range(1, MOST + 1) if not (a.rows % d or a.cols % d)]

@@ -1,4 +1,4 @@
-"""CRSD: segments of rows that share patterns of diagonals, and the rows with entries off them apart."""
+"""CRSD: segments of rows that share patterns of diagonals, and rows with other entries stored separately."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from spmvbench.formats.csr.rows import CsrRows
 from spmvbench.formats.dia.dia import diagonal_keys, filled
 from spmvbench.formats.ellpack.ellpack import EllRows
 from spmvbench.formats.hybrid.split import Piece, Split
+from spmvbench.formats.kernels import constant
 
-SEGMENT = 128  # rows, and threads of a block, as in kernels/dia/pieces.cu
+SEGMENT = constant("dia/pieces.cu", "BLOCK")  # rows, and threads of a block
 
 
 def patterns(offset: Array, ptr: Array) -> tuple[Array, Array]:
@@ -50,7 +51,7 @@ class PatternDiagonals(Adding):
     pattern: Array  # (segments,), int32
     pattern_ptr: Array  # (patterns + 1,), int32
     offset: Array  # (diagonals of all patterns,), int32: col - row, ascending in a pattern
-    values: Array  # (diagonals of all segments, 128), 0 where there is no entry
+    values: Array  # (diagonals of all segments, 128), 0 if there is no entry
 
     @classmethod
     def _lists(cls, a: Csr) -> tuple[Array, dict[str, Array]]:
@@ -101,13 +102,13 @@ class PatternDiagonals(Adding):
 
 @register
 class Crsd(Split):
-    """Segments of 128 rows whose diagonals are dense arrays, by patterns that segments share; scattered rows apart.
+    """Segments of 128 rows with dense diagonals, in patterns that segments share; other rows stored separately.
 
     A diagonal is live in a segment that has at least `live` entries on it. A row with an entry on none is stored
-    whole beside them, in ELLPACK, or in CSR where the longest such row would make that larger than the matrix. The
+    whole in addition, in ELLPACK, or in CSR where the longest such row would make that larger than the matrix. The
     authors generate a kernel for each pattern; here one kernel reads it from a table. Segments, the threshold and
     what becomes of scattered rows are our reading of the survey's few sentences. A stored zero on a diagonal cannot
-    be told from padding, so decoding leaves it out.
+    be distinguished from padding, so decoding leaves it out.
     """
 
     key = "crsd"
@@ -116,7 +117,7 @@ class Crsd(Split):
     reference = "Sun, Zhang, Wang, Zhang, Yuan & Rao, ICPP 2011"
     formats = (PatternDiagonals, EllRows, CsrRows)
 
-    live = Parameter(3, "entries that a diagonal has in a segment to be stored there", low=1, high=SEGMENT)
+    live = Parameter(3, "least entries of a diagonal in a segment to be stored as one", low=1, high=SEGMENT)
 
     @classmethod
     def split(cls, a: Csr, *, live: int) -> Iterator[Piece]:

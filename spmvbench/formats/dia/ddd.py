@@ -1,4 +1,4 @@
-"""DDD: dense diagonals of their exact length beside CSR; whole, or cut where one of them begins or ends."""
+"""DDD: dense diagonals of their exact length, and CSR; whole, or cut where one of them begins or ends."""
 
 from __future__ import annotations
 
@@ -25,30 +25,29 @@ from spmvbench.formats.csr.rows import CsrRows
 from spmvbench.formats.dia.dia import diagonal_sizes
 from spmvbench.formats.hybrid.diagonals import saves_bytes
 from spmvbench.formats.hybrid.split import Piece, Split
+from spmvbench.formats.kernels import constant
 
-BLOCK = 128  # threads, as in kernels/dia/pieces.cu
-ROWS = 2  # neighbouring rows of a thread between two cuts, likewise
+BLOCK = constant("dia/pieces.cu", "BLOCK")  # threads
+ROWS = constant("dia/pieces.cu", "ROWS")  # neighbouring rows of a thread between two cuts
 MOST = 4096  # diagonals that are cut: of more, the table of what is there between cuts outgrows the matrix
 
 
 def spans(offset: Array, shape: tuple[int, int]) -> tuple[Array, Array]:
-    """The first row of each diagonal, and the row behind its last, both int64."""
+    """The first row of each diagonal, and the row after its last, both int64."""
     rows, cols = shape
     offset = offset.astype(np.int64)
     return (-offset).clip(0, None), (cols - offset).clip(None, rows)
 
 
 class NaiveDiagonals(Adding):
-    """Every non-empty diagonal at its exact length, one behind the other: a part of a hybrid."""
+    """Every non-empty diagonal at its exact length, one after the other: a part of a hybrid."""
 
     family = "DIA"
     reference = "Yuan, Zhang, Sun & Wang, HPCC 2010"
     keeps_zeros = False
 
     offset: Array  # (diagonals,), int32: col - row, ascending
-    first: (
-        Array  # (diagonals,), int64: where the value of row 0 would stand, before the diagonal's own where it has none
-    )
+    first: Array  # (diagonals,), int64: place of the value of row 0; before the diagonal's values if it has none
     values: Array  # (places of all diagonals,)
 
     @classmethod
@@ -88,7 +87,7 @@ class Segments(NamedTuple):
 
     cut: (
         np.ndarray
-    )  # (segments + 1,), int32: every row at which a diagonal begins or ends, the first and behind the last
+    )  # (segments + 1,), int32: every row at which a diagonal begins or ends, the first and after the last
     active: np.ndarray  # (segments, diagonals), bool
     pitch: np.ndarray  # (segments,), int64: places of a diagonal, its rows and what makes them even
     value_ptr: np.ndarray  # (segments + 1,), int64
@@ -131,7 +130,7 @@ class CutDiagonals(Adding):
     offset: Array  # (diagonals of all segments,), int32: col - row, ascending in a segment
     tiles: Array  # (blocks of threads, 4), int32: first row, rows, diagonals, and where their offsets begin
     start: Array  # (blocks of threads, 2), int64: where its values begin, and the places of a diagonal
-    values: Array  # (places,): diagonal by diagonal in a segment, behind those of an odd number of rows a 0
+    values: Array  # (places,): diagonal by diagonal in a segment, after those of an odd number of rows a 0
 
     @classmethod
     def _segments(cls, a: Csr) -> Segments:
@@ -179,11 +178,11 @@ class CutDiagonals(Adding):
 
 
 def rest_lanes(rest: Csr, entries: int) -> int:
-    """Lanes for a row of the rest of a matrix of so many entries; 0: by the mean row, as anywhere.
+    """Threads for a row of the rest of a matrix of so many entries; 0: by the mean row, as anywhere.
 
     Where most entries are on dense diagonals and rows of the rest are short, half as many: the rest is on diagonals,
     too, and rows side by side then read x side by side. On an H200 the rest of fem:40:3 takes 15.4 us so in place of
-    18.6 (17 entries a row, double precision), and 4.2 in place of 5.4 (9 a row, single precision).
+    18.6 (17 entries per row, double precision), and 4.2 in place of 5.4 (9 per row, single precision).
     """
     rows = int(rest.xp.count_nonzero(rest.row_lengths))
     lanes = lanes_by_mean(rest.nnz / max(rows, 1))
@@ -195,9 +194,7 @@ class Ddd(Split):
 
     dense: ClassVar[type[Format]]
 
-    fill = Parameter(
-        0.0, "share of its places from which on a diagonal is dense; 0: where that saves bytes", low=0, high=1
-    )
+    fill = Parameter(0.0, "fill from which a diagonal is stored dense; 0: if that saves bytes", low=0, high=1)
 
     def __init_subclass__(cls) -> None:
         cls.formats = (cls.dense, CsrRows)
@@ -221,11 +218,11 @@ class Ddd(Split):
 
 @register
 class DddNaive(Ddd):
-    """Dense diagonals at their exact length, the other entries in CSR of the rows that have any.
+    """Dense diagonals at their exact length; other entries in CSR of the rows that have any.
 
-    Every row looks at every dense diagonal and tests whether it is on it. Which diagonals are dense, the survey does
-    not say; here those are that take fewer bytes so than as entries: our reading. A stored zero on one cannot be told
-    from padding, so decoding leaves it out.
+    Every row tests every dense diagonal. Which diagonals are dense, the survey does
+    not say; here those that take fewer bytes than their entries: our reading. A stored zero on one cannot be
+    distinguished from padding, so decoding leaves it out.
     """
 
     key = "ddd-naive"
@@ -237,12 +234,12 @@ class DddNaive(Ddd):
 
 @register
 class DddSplit(Ddd):
-    """Dense diagonals cut where one of them begins or ends, the other entries in CSR of the rows that have any.
+    """Dense diagonals, cut where one of them begins or ends; other entries in CSR of the rows that have any.
 
-    Between two cuts the same diagonals are there for every row, and no row asks which. A thread has two rows, so where
+    Between two cuts all rows have the same diagonals, so no row tests them. A thread has two rows, so where
     rows between two cuts are odd in number, each diagonal there has a place of padding. Which diagonals are dense and
-    how blocks lie between the cuts, the survey does not say: our reading. A stored zero on a dense diagonal cannot be
-    told from padding, so decoding leaves it out.
+    how blocks are between the cuts, the survey does not say: our reading. A stored zero on a dense diagonal cannot be
+    distinguished from padding, so decoding leaves it out.
     """
 
     key = "ddd-split"

@@ -1,4 +1,4 @@
-"""Diagonals, of all rows at once or of every 32 rows apart."""
+"""Diagonals, of all rows or of slices of 32 rows."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from spmvbench.formats.arrays import (
 )
 from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, register
 from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.kernels import constant
 
 HACK = 32  # rows of a hack: a warp
-BLOCK = 128  # threads, as in kernels/dia/dia.cu
-SHARE = 8192  # entries of a block, as in kernels/dia/dia_convert.cu
+BLOCK = constant("dia/dia.cu", "BLOCK")  # threads
+SHARE = constant("dia/dia_convert.cu", "SHARE")  # entries of a block
 
 
 def diagonal_keys(a: Csr, hack: int) -> Array:
@@ -61,14 +62,14 @@ def diagonal_sizes(a: Csr, run: Run | None) -> tuple[Array, Array, Array]:
 
 
 def filled(a: Csr, hack: int, keys: Array) -> Array:
-    """The values of the diagonals that `keys`, ascending, name, (diagonals, hack); 0 where there is no entry."""
+    """The values of the diagonals that `keys`, ascending, name, (diagonals, hack); 0 if there is no entry."""
     values = a.xp.zeros((len(keys), hack), dtype=a.dtype)
     values[a.xp.searchsorted(keys, diagonal_keys(a, hack)), a.row_idx % hack] = a.values
     return values
 
 
 def dia_by_kernels(a: Csr, run: Run) -> dict[str, Any]:
-    """The fields of `Dia` by kernels of our own, for nnz > 0. run: runs a launch on the arrays of `a`."""
+    """The fields of `Dia` by kernels of this project, for nnz > 0. run: runs a launch on the arrays of `a`."""
     xp, index, pitch = a.xp, ctype(a.row_ptr), round_up(a.rows, HACK)
     threads = per_thread(pitch, 128)
     if tabled(a.nnz, a.rows + a.cols):
@@ -86,9 +87,9 @@ def dia_by_kernels(a: Csr, run: Run) -> dict[str, Any]:
 
 
 def hdi_by_kernels(a: Csr, footprint: str, run: Run) -> dict[str, Any]:
-    """The fields of `Hdi` by kernels of our own, for nnz > 0. run: runs a launch on the arrays of `a`.
+    """The fields of `Hdi` by kernels of this project, for nnz > 0. run: runs a launch on the arrays of `a`.
 
-    A warp goes through the rows of a hack side by side, from diagonal to diagonal, once to count them and once to fill
+    A warp reads the rows of a hack side by side, from diagonal to diagonal, once to count them and once to fill
     them: no sort, and every slot is written once.
     """
     xp, index, rows = a.xp, ctype(a.row_ptr), np.int32(a.rows)
@@ -110,7 +111,7 @@ def offset_array(xp: Any, diagonals: int, footprint: str) -> Array:
 
 
 def taken(a: Csr, offset: Array, run: Run) -> tuple[dict[str, Any], Csr]:
-    """The fields of `Dia` for the diagonals of these offsets, and the entries that lie on none of them, for nnz > 0.
+    """The fields of `Dia` for the diagonals of these offsets, and the entries that are on none of them, for nnz > 0.
 
     offset: ascending, int32. run: runs a launch on the arrays of `a`.
     """
@@ -134,14 +135,14 @@ def taken(a: Csr, offset: Array, run: Run) -> tuple[dict[str, Any], Csr]:
 class Diagonals(Adding):
     """Rows in hacks, each with its own list of non-empty diagonals, stored whole; no column indices.
 
-    A stored zero cannot be told from padding, so decoding leaves it out.
+    A stored zero cannot be distinguished from padding, so decoding leaves it out.
     """
 
     family = "DIA"
     keeps_zeros = False
 
     offset: Array  # (diagonals of all hacks,), int32: col - row, ascending in a hack
-    values: Array  # (diagonals of all hacks, rows of a hack): the entry of each row on each diagonal, 0 where none is
+    values: Array  # (diagonals of all hacks, rows of a hack): the entry of each row on each diagonal, 0 if none is
 
     def _first_row(self, diagonal: Array) -> Array | int:
         """The first row of the hack that each of some diagonals belongs to."""
@@ -155,16 +156,16 @@ class Diagonals(Adding):
 
 @register
 class Dia(Diagonals):
-    """One dense array a non-empty diagonal and no column indices: about 8 bytes an entry for a stencil.
+    """One dense array per nonempty diagonal and no column indices: about 8 bytes per entry for a stencil.
 
-    Impossible where entries scatter: a random matrix has nearly rows + cols diagonals. A stored zero cannot be told
-    from padding, so decoding leaves it out. All rows are one hack, rounded up to a multiple of 32.
+    Impossible if entries are scattered: a random matrix has nearly rows + cols diagonals. A stored zero cannot be
+    distinguished from padding, so decoding leaves it out. All rows are one hack, rounded up to a multiple of 32.
     """
 
     key = "dia"
     survey_name = "DIA"
     reference = "Saad 1989; Bell & Garland, NVR-2008-004"
-    shared_implementation = "hacked diagonals: all rows are one hack"
+    shared_implementation = "diagonals by slices of rows: one slice"
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
@@ -190,19 +191,19 @@ class Dia(Diagonals):
 
 @register
 class Hdi(Diagonals):
-    """Hacks of 32 rows, each with its own non-empty diagonals as dense arrays of 32, and no column indices.
+    """Slices of 32 rows, each with its own nonempty diagonals as dense arrays, and no column indices.
 
     Padding stays small where diagonals come and go along the matrix, but a scattered entry still takes 32 slots. In
-    double precision the grids pde:60, pde:80 and pde:100 take 8.20, 8.18 and 8.17 bytes an entry. The PSBLAS library
-    allocates as many offsets as it has values, not one a diagonal, and then takes 12.10, 12.07 and 12.06, as in Table 9
-    of Filippone et al. (2017): footprint=psblas stores that array, and runs no different. A stored zero cannot be told
-    from padding, so decoding leaves it out.
+    double precision the grids pde:60, pde:80 and pde:100 take 8.20, 8.18 and 8.17 bytes per entry. The PSBLAS library
+    allocates as many offsets as it has values, not one per diagonal, and then takes 12.10, 12.07 and 12.06, as in Table
+    9 of Filippone et al. (2017): footprint=psblas stores that array; the kernel is the same. A stored zero cannot be
+    distinguished from padding, so decoding leaves it out.
     """
 
     key = "hdi"
     survey_name = "HDI"
     reference = "Barbieri, Cardellini, Fanfarillo & Filippone 2015 (PSBLAS)"
-    shared_implementation = "hacked diagonals: hacks of 32 rows"
+    shared_implementation = "diagonals by slices of rows: 32 rows"
 
     footprint = Parameter(
         "exact", "psblas: 32 offsets are allocated for every diagonal, as the library does", choices=("exact", "psblas")

@@ -21,15 +21,15 @@ class Warps(NamedTuple):
     """Which warps take the rows of each group of 32 places, and what is known of a warp. NW: warps."""
 
     perm: Array  # (places,), int32: the rows with entries, longest first
-    lanes: Array  # (groups,), int64: lanes that share a row
-    width: Array  # (groups,), int64: slots of a lane
+    lanes: Array  # (groups,), int64: threads per row
+    width: Array  # (groups,), int64: slots of a thread
     first: Array  # (groups + 1,), warps before each group
     group: Array  # (NW,), of each warp
     ptr: Array  # (NW + 1,), int32 or int64: first slot of each warp
 
     @classmethod
     def of(cls, a: Csr, threshold: int) -> Warps:
-        """No lane has more than `threshold` slots, unless 32 lanes a row are too few for that."""
+        """No thread has more than `threshold` slots, unless 32 threads per row are too few for that."""
         xp, perm = a.xp, sorted_rows(a, 0, drop_empty=True)
         longest = a.row_lengths[perm[::WARP]].astype(np.int64)  # of each group
         powers = xp.asarray(LANES)
@@ -53,7 +53,7 @@ class Warps(NamedTuple):
         return (WARP * self.group + before * (WARP // self.lanes[self.group])).astype(np.int32)
 
     def slots_of(self, a: Csr) -> Array:
-        """The slot of each entry, (nnz,), int64: a lane has neighbouring entries of its row, one a step of the warp."""
+        """The slot of each entry, (nnz,), int64: a thread has neighbouring entries of its row, one per step."""
         place = inverse(self.perm, a.rows)[a.row_idx]
         group, row = place // WARP, place % WARP
         lanes, width = self.lanes[group], self.width[group]
@@ -64,26 +64,26 @@ class Warps(NamedTuple):
 
 @register
 class EllWarpK2(Format):
-    """Groups of 32 rows of all sorted by length; where rows are long, several lanes share one, several warps a group.
+    """Groups of 32 rows after a sort of all rows; long rows have several threads, and groups several warps.
 
-    The paper's second kernel. No lane has more than `thr` slots, unless 32 lanes a row are too few for that, so no warp
-    runs much longer than the others: the gain over `ell-warp` is on matrices of a few long rows. The authors sweep thr
-    for every matrix, as part of the conversion: here 4 to 64 are timed. Where NumPy holds the matrix nothing can be
-    timed: it is 6 there. Rows without entries are not stored.
+    The paper's second kernel. No thread has more than `thr` slots, unless 32 threads per row are too few for that, so
+    no warp runs much longer than the others: the gain over `ell-warp` is on matrices of a few long rows. The authors
+    sweep thr for every matrix, as part of the conversion: here 4 to 64 are timed. If NumPy holds the matrix nothing can
+    be timed: it is 6 there. Rows without entries are not stored.
     """
 
     key = "ell-warp-k2"
     family = "ELLPACK"
     survey_name = "ELL-WARP"
     reference = "Wong, Kuhl, Darve, 2015"
-    shared_implementation = "warps of sorted rows: 1 to 32 lanes a row, all of a warp's the same"
+    shared_implementation = "warps of sorted rows: 1 to 32 threads per row, the same within a warp"
 
-    thr = Parameter(0, "most slots of a lane; 0: as timed", choices=(0, *THRESHOLDS))
+    thr = Parameter(0, "most slots per thread; 0: the fastest", choices=(0, *THRESHOLDS))
 
     perm: Array  # (places,), int32: the rows with entries, longest first
     warp_ptr: Array  # (warps + 1,), int32 or int64: first slot of each warp
     first_place: Array  # (warps,), int32: the place of its first row
-    lanes: Array  # (warps,), uint8: lanes that share a row
+    lanes: Array  # (warps,), uint8: threads per row
     columns: Array  # (slots,), int32; -1 is padding
     values: Array  # (slots,); 0 in padding
     threshold: int  # thr in use

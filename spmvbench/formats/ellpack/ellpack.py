@@ -14,7 +14,7 @@ from spmvbench.formats.ellpack.sell import Layout, SlicedEll
 from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices
 
 POWERS = (1, 2, 4, 8, 16, 32)
-SORTING_WINDOW = "rows of a window sorted by length, longest first; 1: none are, 0: all rows are one window"
+SORTING_WINDOW = "rows of a window that is sorted by length, longest first; 1: no sorting, 0: all rows"
 
 
 def threads_by_length(a: Csr) -> int:
@@ -37,11 +37,11 @@ class Ell(SlicedEll):
     reference = "Kincaid et al., ITPACKV 2D 1989; Bell & Garland, NVR-2008-004"
 
     height = 0
-    threads = Parameter(1, "threads that share a row, each in a warp of its own", choices=POWERS)
+    threads = Parameter(1, "threads per row, each in a different warp", choices=POWERS)
 
     @classmethod
     def head(cls, a: Csr, width: int) -> Self:
-        """The first `width` entries of every row, by the kernel that leaves out what lies beyond; on a device only."""
+        """The first `width` entries of every row, by the kernel that leaves out what is beyond; on a device only."""
         s = Slices.whole(a)
         return cls.holding(a.shape, cls.filled(a, cls.layout(a, **cls.resolve({})), s._replace(slots=width * s.height)))
 
@@ -57,7 +57,7 @@ class EllRows(SlicedEll):
 
 @register
 class EllR(SlicedEll):
-    """ELLPACK and the length of every row: threads stop there, so padding is stored and hardly read."""
+    """ELLPACK with row lengths: threads stop at the end of their row, so padding is stored and hardly read."""
 
     key = "ell-r"
     survey_name = "ELLPACK-R"
@@ -69,9 +69,9 @@ class EllR(SlicedEll):
 
 @register
 class EllRP(SlicedEll):
-    """ELLPACK-R with all rows sorted, longest first, so that those of a warp end together.
+    """ELLPACK-R with all rows sorted by length, so that the rows of a warp end together.
 
-    As much is stored as before. The paper does not say how y comes back to its order; here the kernel scatters it.
+    It stores as much as ELLPACK-R. The paper does not say how y is reordered; here the kernel scatters it.
     """
 
     key = "ell-rp"
@@ -84,12 +84,12 @@ class EllRP(SlicedEll):
 
 @register
 class EllRT(SlicedEll):
-    """ELLPACK-R for T neighbouring threads a row: their slots lie side by side, rows are padded to multiples of 16.
+    """ELLPACK-R with T threads per row: their slots are adjacent, and rows are padded to multiples of 16.
 
     The paper finds T and the threads of a block by a model and by trying, as part of the conversion: here 1 to 32
-    threads a row in blocks of 256, and then blocks of 128 to 1024 for the best, are timed. Where NumPy holds the matrix
-    nothing can be timed: T is the smallest that leaves a thread at most 8 entries of a mean row there. What is tried,
-    and shuffles for the sums over T threads, where the paper used shared memory, are our reading.
+    threads per row in blocks of 256, and then blocks of 128 to 1024 for the best, are timed. If NumPy holds the
+    matrix nothing can be timed: T is the smallest that leaves a thread at most 8 entries of a mean row there. What is
+    tried, and shuffles for the sums over T threads, where the paper used shared memory, are our reading.
     """
 
     key = "ellr-t"
@@ -99,8 +99,8 @@ class EllRT(SlicedEll):
     height = 0
     align = 16
     interleaved = stop = whole_steps = True
-    threads = Parameter(0, "neighbouring threads that share a row (T); 0: as timed", choices=(0, *POWERS))
-    block = Parameter(0, "threads a block; 0: as timed", choices=(0, 128, 256, 512, 1024))
+    threads = Parameter(0, "neighbouring threads per row (T); 0: the fastest", choices=(0, *POWERS))
+    block = Parameter(0, "threads per block; 0: the fastest", choices=(0, 128, 256, 512, 1024))
 
     block_in_use: int
 
@@ -134,10 +134,10 @@ class EllRT(SlicedEll):
 
 @register
 class Sell(SlicedEll):
-    """Slices of some rows, each padded to its own longest row and stored column by column.
+    """Slices of rows, each padded to its own longest row and stored column by column.
 
     One long row costs its slice only. The paper tunes S (height) and T by trying, as part of the conversion: here S of
-    32 to 256 rows, with T = 256 / S threads a row, and then T of 1 to 8 for the best S, are timed. Where NumPy holds
+    32 to 256 rows, with T = 256 / S threads per row, and then T of 1 to 8 for the best S, are timed. If NumPy holds
     the matrix nothing can be timed: S is 64 there. What is tried is our reading; the paper may also sort rows first, by
     a heuristic that it does not give (sigma).
     """
@@ -146,9 +146,9 @@ class Sell(SlicedEll):
     survey_name = "Sliced ELLPACK"
     reference = "Monakov, Lokhmotov, Avetisyan, HiPEAC 2010"
 
-    height = Parameter(0, "rows of a slice (S); 0: as timed", choices=(0, 32, 64, 128, 256))
+    height = Parameter(0, "rows of a slice (S); 0: the fastest", choices=(0, 32, 64, 128, 256))
     sigma = Parameter(1, SORTING_WINDOW, low=0)
-    threads = Parameter(0, "threads that share a row, in warps of their own (T); 0: as timed", choices=(0, 1, 2, 4, 8))
+    threads = Parameter(0, "threads per row (T), in different warps; 0: the fastest", choices=(0, 1, 2, 4, 8))
 
     @classmethod
     def described(cls, **said: str) -> str:
@@ -174,7 +174,7 @@ class Sell(SlicedEll):
 
 @register
 class SellVar(SlicedEll):
-    """Slices of 32 to 256 rows, cut where lower ones save more padding than they cost; each a block of 256 threads.
+    """Slices of 32 to 256 rows, split if the saved padding outweighs the cost of a slice; 256 threads each.
 
     The paper names a heuristic and does not give it. Here slices of 32 rows are merged in pairs, level by level, where
     the pair's slots and the price of one slice (`price` slots) are no more than those of its halves. All threads of a
@@ -186,9 +186,9 @@ class SellVar(SlicedEll):
     reference = "Monakov, Lokhmotov, Avetisyan, HiPEAC 2010"
 
     height, threads = 32, 8  # of the lowest slices
-    price = Parameter(64, "slots that a slice costs beside its own, where cuts are chosen", low=0, high=2**20)
+    price = Parameter(64, "slots that a slice costs in addition to its own, when cuts are chosen", low=0, high=2**20)
 
-    first_row: Array  # (slices + 1,), int32: first row of each slice, and the end of the last, behind the last row
+    first_row: Array  # (slices + 1,), int32: first row of each slice, and the end of the last, after the last row
 
     @classmethod
     def described(cls, **said: str) -> str:
@@ -196,7 +196,7 @@ class SellVar(SlicedEll):
 
     @classmethod
     def cuts(cls, a: Csr, price: int, run: Run | None) -> tuple[Array, Array]:
-        """For each 32 rows: the height of the slice that begins there, int32, 0 where none does, and its slots."""
+        """For each 32 rows: the height of the slice that begins there, int32, 0 if none does, and its slots."""
         blocks = cdiv(a.rows, BLOCK)
         xp, groups = a.xp, blocks * (BLOCK // WARP)
         if run is not None:
@@ -208,7 +208,7 @@ class SellVar(SlicedEll):
         lengths = np.zeros(blocks * BLOCK, dtype=np.int64)
         lengths[: a.rows] = a.row_lengths
         width = lengths.reshape(groups, WARP).max(axis=1, initial=0)
-        cost = width * WARP + price * (np.arange(groups) * WARP < a.rows)  # what begins behind the last row is no slice
+        cost = width * WARP + price * (np.arange(groups) * WARP < a.rows)  # what begins after the last row is no slice
         height, slots = np.full(groups, WARP, dtype=np.int32), width * WARP
         size = 1  # 32-row groups of a half
         while size * WARP < BLOCK:
@@ -261,7 +261,7 @@ class SellVar(SlicedEll):
 
 @register
 class SlicedEllRT(SlicedEll):
-    """ELLR-T in slices: one of the rows of a block of 128 threads, its width a multiple of the T threads a row.
+    """ELLR-T in slices: one slice per block of 128 threads, its width a multiple of T, the threads per row.
 
     Rows keep their order. threads=0 takes the T of `ellr-t`.
     """
@@ -271,9 +271,7 @@ class SlicedEllRT(SlicedEll):
     reference = "Dziekonski, Lamecki, Mrozowski, Progress in Electromagnetics Research 2011"
 
     interleaved = stop = whole_steps = True
-    threads = Parameter(
-        0, "neighbouring threads that share a row; 0 takes them by mean row length", choices=(0, 1, 4, 16)
-    )
+    threads = Parameter(0, "neighbouring threads per row; 0 chooses them by the mean row length", choices=(0, 1, 4, 16))
 
     @classmethod
     def described(cls, **said: str) -> str:
@@ -291,7 +289,7 @@ class SlicedEllRT(SlicedEll):
 
 @register
 class WarpedEll(SlicedEll):
-    """Slices of a warp's 32 rows, rows sorted within windows of a block's 256, so that x is read as locally as before.
+    """Slices of 32 rows, with rows sorted by length in windows of 256, which keeps the locality of x.
 
     Sorting 32 rows within their slice, as the survey has it, cannot make it narrower: the window is what a block of the
     original holds. The same arrays as `sell-c-sigma`.
@@ -319,14 +317,12 @@ class SellCSigma(SlicedEll):
 
     height = Parameter(32, "rows of a slice (C)", choices=(8, 32, 128))
     sigma = Parameter(256, SORTING_WINDOW, low=0)
-    threads = Parameter(
-        0, "threads that share a row, each in a warp of its own; 0 takes them by size", choices=(0, 1, 4)
-    )
+    threads = Parameter(0, "threads per row, each in a different warp; 0 chooses them by size", choices=(0, 1, 4))
 
 
 @register
 class SellP(SlicedEll):
-    """Slices of 32 rows, their widths padded to multiples of the T threads that share a row: no thread needs a test.
+    """Slices of 32 rows with widths padded to multiples of T, the threads per row, so that no thread needs a test.
 
     MAGMA's padding has column 0; here it has -1.
     """
@@ -335,16 +331,16 @@ class SellP(SlicedEll):
     survey_name = "SELL-P"
     reference = "Anzt, Tomov, Dongarra, UT-EECS-14-727, 2014"
 
-    threads = Parameter(4, "threads that share a row, each in a warp of its own (T)", choices=(1, 4, 8))
+    threads = Parameter(4, "threads per row (T), each in a different warp", choices=(1, 4, 8))
     whole_steps = True
 
 
 @register
 class EllWarp(SlicedEll):
-    """Slices of a warp's 32 rows after all rows were sorted by length; rows without entries are not stored.
+    """Slices of 32 rows after a sort of all rows by length; empty rows are not stored.
 
-    The paper's first kernel (K1); `ell-warp-k2` is the second. Next to no padding, but x and y are read and written out
-    of order.
+    The paper's first kernel (K1); `ell-warp-k2` is the second. It has almost no padding, but x and y are read and
+    written out of order.
     """
 
     key = "ell-warp"
@@ -357,7 +353,7 @@ class EllWarp(SlicedEll):
 
 @register
 class SellCusparse(SlicedEll):
-    """The arrays of `cusparse-sell`, multiplied by this project's kernel: tells the layout from the vendor's kernel.
+    """The arrays of `cusparse-sell`, multiplied by this project's kernel: shows the effect of the layout alone.
 
     Slices of 32 rows in their order, padding with column -1, as cuSPARSE takes them.
     """
@@ -370,7 +366,7 @@ class SellCusparse(SlicedEll):
 
 
 class Psblas(SlicedEll):
-    """What the two formats of PSBLAS share: row lengths, one or two threads a row by the mean length, their footprint.
+    """What the two formats of PSBLAS share: row lengths, one or two threads per row by the mean length, footprint.
 
     The library also keeps the position of every row's diagonal entry, for other operations than this product, and two
     scalars; its footprints in the survey's Table 9 count them. footprint=psblas stores them.
@@ -379,7 +375,7 @@ class Psblas(SlicedEll):
     reference = "Barbieri et al., DICII RR-15.6, 2015; Filippone et al. 2017"
 
     stop = True
-    threads = Parameter(0, "threads that share a row; 0 takes 2 where the mean row has 32 entries", choices=(0, 1, 2))
+    threads = Parameter(0, "threads per row; 0 takes 2 if the mean row has 32 entries", choices=(0, 1, 2))
     footprint = Parameter(
         "product", "product: what the product needs; psblas: all that the library stores", choices=("product", "psblas")
     )
@@ -410,7 +406,7 @@ class Psblas(SlicedEll):
 
 @register
 class EllPsblas(Psblas):
-    """PSBLAS's ELLPACK: every row padded to the longest, and row lengths. The survey's ELL."""
+    """PSBLAS's ELLPACK, with row lengths. The survey's ELL."""
 
     key = "ell-psblas"
     survey_name = "ELLPACK of PSBLAS"
@@ -420,7 +416,7 @@ class EllPsblas(Psblas):
 
 @register
 class Hll(Psblas):
-    """PSBLAS's hacked ELLPACK: slices of 32 rows in their order, and row lengths."""
+    """PSBLAS's hacked ELLPACK: slices of 32 rows in natural order, with row lengths."""
 
     key = "hll"
     survey_name = "HLL"

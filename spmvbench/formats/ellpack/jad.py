@@ -24,7 +24,7 @@ def diagonal_sizes(a: Csr, br: int) -> Array:
 
 
 def by_kernels(a: Csr, br: int, run: Run) -> dict[str, Any]:
-    """The fields of `Jad` by kernels of our own, for nnz > 0. run: runs a launch on the arrays of `a`.
+    """The fields of `Jad` by kernels of this project, for nnz > 0. run: runs a launch on the arrays of `a`.
 
     As array operations they are three times as many launches, and passes over all entries for the slot of each.
     """
@@ -51,11 +51,11 @@ def by_kernels(a: Csr, br: int, run: Run) -> dict[str, Any]:
 
 @register
 class Jad(Format):
-    """Rows in order of length; the first entries of all of them are stored, then the second ones, and so on.
+    """Rows sorted by length; the first entries of all rows are stored, then the second entries, and so on.
 
-    A jagged diagonal is what lies at one position of every row that has one: as long as there are such rows, so that
-    nothing is padded, or rounded up to a multiple of br, so that each begins on a boundary of memory. One thread a row,
-    which stores y at the row's own place. Any matrix fits, but one thread goes through the longest row alone. Padding
+    A jagged diagonal is what is at one position of every row that has one: as long as there are such rows, so that
+    nothing is padded, or rounded up to a multiple of br, so that each begins on a boundary of memory. One thread per
+    row, which stores y at the row's own place. Any matrix fits, but one thread reads the longest row alone. Padding
     holds the column -1, which the kernel tests.
     """
 
@@ -65,7 +65,7 @@ class Jad(Format):
     reference = "Li & Saad, J. Supercomputing 2013"
     shared_implementation = "jagged diagonals: br=1"
 
-    br = Parameter(1, "slots that a jagged diagonal is rounded up to a multiple of", choices=(1, 16, 32))
+    br = Parameter(1, "jagged diagonals are padded to a multiple of this many slots", choices=(1, 16, 32))
 
     perm: Array  # (rows,), int32: the rows, the longest first, equal ones in order
     diag_ptr: Array  # (longest row + 1,), int32, or int64 where the slots need it: where each jagged diagonal begins
@@ -110,7 +110,7 @@ class Jad(Format):
 
 @register
 class JdsEnhanced(Jad):
-    """JAD, every jagged diagonal padded to a multiple of 16 slots: half a warp's loads begin on a boundary of memory.
+    """JAD with every jagged diagonal padded to a multiple of 16 slots, so that loads are aligned.
 
     Made for the GPUs of 2008, which loaded by half warps; br=32 is the boundary of today's. The paper has the idea
     (rows sorted, diagonals aligned, x through a cache), not the number.
@@ -125,7 +125,7 @@ class JdsEnhanced(Jad):
 
 @register
 class Pjds(Jad):
-    """JAD, every jagged diagonal padded to a multiple of 32 slots, and the length of every row, where its thread stops.
+    """JAD with every jagged diagonal padded to a multiple of 32 slots, and with row lengths.
 
     In other words ELLPACK-R, rows sorted, every 32 of them padded to their longest. As many slots as sliced ELLPACK
     with slices of 32 sorted rows has.

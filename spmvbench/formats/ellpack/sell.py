@@ -17,11 +17,11 @@ from spmvbench.formats.ellpack.sell_convert import WARP, Slices, fill, sorted_ro
 
 
 class Layout(NamedTuple):
-    """What the parameters of a name come to for one matrix."""
+    """The parameters of a name, resolved for one matrix."""
 
     height: int  # C: rows of a slice; 0: all rows, rounded up to a multiple of 32, are one slice
     sigma: int  # rows of a window that is sorted by length; 1: natural order, 0: all rows are one window
-    threads: int  # T: threads that share a row
+    threads: int  # T: threads per row
     align: int  # the width of a slice is a multiple of it
 
 
@@ -29,9 +29,9 @@ def threads_by_size(a: Csr) -> int:
     """T for slices of 32 rows: 4 for rows of 32 entries and more, else 1; more where the longest row takes longest.
 
     On an H200 a thread is done with about one slot while all others together are with 64,000 entries, so a matrix of
-    few entries, or with one row far longer than the rest, wants as many threads a row as keep the longest row from
-    finishing last. GFLOPS in f64: fem:60:3 (78 entries a row, all one slice) 707 with 4, 682 with 1; fem:15:3 (0.7
-    million entries, 71 a row) 285 with 8, 205 with 4; pde:20 (0.05 million, 7 a row) 54 with 4, 49 with 1.
+    few entries, or with one row far longer than the rest, wants as many threads per row as keep the longest row from
+    finishing last. GFLOPS in f64: fem:60:3 (78 entries per row, all one slice) 707 with 4, 682 with 1; fem:15:3 (0.7
+    million entries, 71 per row) 285 with 8, 205 with 4; pde:20 (0.05 million, 7 per row) 54 with 4, 49 with 1.
     """
     least, longest = (4 if a.row_len_mean >= 32 else 1), a.row_len_max
     return next((t for t in (1, 4, 8) if t >= least and longest <= max(t * a.nnz / 64_000, 2 * t - 1)), 32)
@@ -40,7 +40,7 @@ def threads_by_size(a: Csr) -> int:
 def block_of(threads: int) -> tuple[int, int]:
     """Rows of a block, and the threads that share one.
 
-    With one thread a row, 256 rows share more of x in the L1 cache than 128: 675 against 579 GFLOPS of `ell` on
+    With one thread per row, 256 rows share more of x in the L1 cache than 128: 675 against 579 GFLOPS of `ell` on
     band:1048576:24:2000 (f64, H200). With several, small blocks were as good or better.
     """
     return 256 if threads == 1 else max(WARP, 128 // threads), threads
@@ -50,7 +50,7 @@ class SlicedEll(Adding):
     """The storage and the kernel of the family. Subclasses set what follows, to a value or to a Parameter of the user.
 
     height, sigma, threads, align: as in Layout; threads 0 takes `threads_by_rule`. interleaved: the slots that the T
-    threads of a row read at a time lie side by side, and so do the threads; else a position of all rows of the slice
+    threads of a row read at a time are side by side, and so do the threads; else a position of all rows of the slice
     does. stop: the length of every row is stored, and the kernel stops there instead of at the slice's width.
     whole_steps: widths are multiples of T too. drop_empty: rows without entries are not stored (sigma 0 or 1), and y is
     set to zero first.
@@ -117,7 +117,7 @@ class SlicedEll(Adding):
 
     @classmethod
     def slices(cls, a: Csr, layout: Layout) -> Slices:
-        """Where every slot will lie."""
+        """Where every slot will be."""
         perm = sorted_rows(a, layout.sigma, cls.drop_empty)
         lanes = layout.threads if cls.interleaved else 1
         if not layout.height:
@@ -136,7 +136,7 @@ class SlicedEll(Adding):
 
     @classmethod
     def filled(cls, a: Csr, layout: Layout, s: Slices) -> dict[str, Any]:
-        """The fields, from where every slot lies."""
+        """The fields, from where every slot is."""
         lengths = a.xp.empty(0, dtype=np.int32)
         if cls.stop:
             lengths = (a.row_lengths[s.perm] if len(s.perm) else a.row_lengths).astype(np.int32)
@@ -156,7 +156,7 @@ class SlicedEll(Adding):
 
     @property
     def block_threads(self) -> int:
-        """Threads of a block where those of a row lie side by side."""
+        """Threads of a block where those of a row are side by side."""
         return 128
 
     @property

@@ -18,9 +18,11 @@ from spmvbench.formats.arrays import (
 )
 from spmvbench.formats.base import Launch, cbool, ctype
 from spmvbench.formats.conversion import Run
+from spmvbench.formats.kernels import constant
 
-BLOCK = 256  # threads of a conversion kernel's block; no slice of several has more rows
-WARP = 32
+# Threads of a conversion kernel's block. No slice of several has more rows.
+BLOCK = constant("ellpack/sell_convert.cu", "CONVERT_BLOCK")
+WARP = constant("include/spmv.cuh", "WARP")
 
 
 def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array | None:
@@ -38,9 +40,9 @@ def sorted_rows(a: Csr, sigma: int, drop_empty: bool = False) -> Array | None:
 
 
 class Slices(NamedTuple):
-    """Where the slots of every row lie, known before they are allocated.
+    """Where the slots of every row are, known before they are allocated.
 
-    Position p of the row at place r of a slice that begins at slot b lies at b + p // lanes * lanes * height
+    Position p of the row at place r of a slice that begins at slot b is at b + p // lanes * lanes * height
     + r * lanes + p % lanes.
     """
 
@@ -48,9 +50,9 @@ class Slices(NamedTuple):
     slots: int
     height: int  # rows of a slice; 0 where they differ
     lanes: int  # neighbouring slots of a row
-    ptr: Array  # (slices + 1,), int32 or int64: first slot of each slice; empty where all rows are one slice
-    perm: Array  # (rows,), int32: row of each place; empty where rows keep their order
-    first_row: Array  # (slices + 1,), int32: first place of each slice; empty where all have the same height
+    ptr: Array  # (slices + 1,), int32 or int64: first slot of each slice; empty if all rows are one slice
+    perm: Array  # (rows,), int32: row of each place; empty if rows keep their order
+    first_row: Array  # (slices + 1,), int32: first place of each slice; empty if all have the same height
 
     @classmethod
     def whole(cls, a: Csr, *, perm: Array | None = None, align: int = 1, lanes: int = 1) -> Slices:
@@ -99,7 +101,7 @@ class Slices(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays that say where slots lie."""
+        """Bytes of the arrays that say where slots are."""
         return self.ptr.nbytes + self.perm.nbytes + self.first_row.nbytes
 
     @property

@@ -11,10 +11,12 @@ from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, regi
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.ellpack.sell import block_of, threads_by_size
 from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices, slots_of, sorted_rows
+from spmvbench.formats.kernels import constant
 
-PADDING = 0xFFFF  # among 16-bit columns; a piece's columns lie less than this apart
+# Among 16-bit columns. The columns of a piece differ by less.
+PADDING = constant("include/sell.cuh", "LOCAL_PADDING")
 BY_PADDING = -1  # for sigma
-SPARE_SLOTS = 1.25  # slots an entry in the rows' own order, up to which sigma -1 keeps it
+SPARE_SLOTS = 1.25  # slots per entry in the rows' own order, up to which sigma -1 keeps it
 WINDOW = 256  # that sigma -1 sorts else
 WORTH_A_BASE = 0.05  # of the slots, that a second base must make short; it costs 4 % (pde:100, f64, H200)
 
@@ -31,7 +33,7 @@ def slices_of(a: Csr, sigma: int) -> Slices:
 class Bases(NamedTuple):
     """How the columns of every slice are stored, its positions in parts of the same number, the pieces."""
 
-    columns: Array  # (slices, pieces), int32: the lowest column; -1 where columns lie too far apart
+    columns: Array  # (slices, pieces), int32: the lowest column; -1 if columns differ by too much
     wide: Array  # (slices, pieces), int32: positions in 32 bits
     total: int  # of them
 
@@ -89,17 +91,17 @@ class SellLocal(Format):
     """Slices of 32 rows, columns as 16-bit offsets from a base column of the slice where they fit.
 
     A slice has one base, or two, for the first and second half of its positions, where one often does not reach:
-    columns of a row ascend, so each half spans less. Columns that still lie 65,535 or more apart are stored in 32 bits,
-    piece by piece: any matrix fits, and none loses a bit. 2 bytes an entry are saved wherever 16 bits suffice, of 12 in
-    double precision. Lower and upper halves of the others apart would leave one loop for all, but take three loads a
-    slot: 248 against 256 GFLOPS (uniform:1048576:12, f64, H200).
+    columns of a row ascend, so each half spans less. Columns that still differ by 65,535 or more are stored in 32 bits,
+    piece by piece: any matrix fits, and all columns are exact. 2 bytes per entry are saved wherever 16 bits suffice, of
+    12 in double precision. Storing lower and upper halves of the others separately would leave one loop for all, but
+    take three loads per slot: 248 against 256 GFLOPS (uniform:1048576:12, f64, H200).
 
-    Rows keep their order, and with it what they share of x, unless that pads them by more than a quarter: then they are
+    Rows keep their order, which keeps the locality of x, unless that pads them by more than a quarter: then they are
     sorted as in `sell-c-sigma`.
 
     The idea of short local columns is EHYB's, which partitions and reorders the matrix for it and puts each part's x in
-    shared memory; here none does. Staging x too was tried on the banded matrix, whose slices have the compactest x,
-    and lost: 1059 against 1165 GFLOPS (band:1048576:24:2000, f32, H200); the L1 cache does as well.
+    shared memory; this format does not. Staging x in shared memory too was slower on the banded matrix, whose slices
+    need the most compact x: 1059 against 1165 GFLOPS (band:1048576:24:2000, f32, H200); the L1 cache does as well.
     """
 
     key = "sell-local"
@@ -108,9 +110,7 @@ class SellLocal(Format):
     shared_implementation = "sliced ELLPACK: C=32, sigma and T by rule, 16-bit columns"
     project_kernel = True
 
-    pieces = Parameter(
-        0, "base columns of a slice; 0 takes 2 where a twentieth of the columns need it", choices=(0, 1, 2)
-    )
+    pieces = Parameter(0, "base columns per slice; 0 takes 2 if a twentieth of the columns need it", choices=(0, 1, 2))
 
     sigma = Parameter(
         BY_PADDING,
@@ -120,12 +120,12 @@ class SellLocal(Format):
     )
 
     slice_ptr: Array  # (slices + 1,), int32 or int64: first slot of each slice
-    bases: Array  # (slices, pieces), int32: base column; -1 where columns take 32 bits
+    bases: Array  # (slices, pieces), int32: base column; -1 if columns take 32 bits
     column_ptr: Array  # (slices + 1,): 32 half words before each slice's columns; (0,) where all take 16 bits
     columns: Array  # (slots and 32-bit slots,), uint16: column less its base, 65,535 in padding; or halves of an int32
     values: Array  # (slots,); 0 in padding
     perm: Array  # (rows,), int32: row of each place; (0,) where rows keep their order
-    row_threads: int  # threads that share a row
+    row_threads: int  # threads per row
 
     @classmethod
     def estimate(cls, a: Csr, *, pieces: int, sigma: int, **params: Any) -> int:
@@ -200,7 +200,7 @@ class SellLocal(Format):
 
 
 def column_places(slice_ptr: Array, bases: Array, column_ptr: Array, slot: Array) -> tuple[Array, Array]:
-    """For some slots: the base of their piece, int64, and where their column stands.
+    """For some slots: the base of their piece, int64, and where their column is.
 
     That is a place among the half words of `columns`, or, where the base is negative, among its words.
     """
@@ -211,7 +211,7 @@ def column_places(slice_ptr: Array, bases: Array, column_ptr: Array, slot: Array
     half = cdiv((slice_ptr[slice_ + 1] - begin) // WARP, bases.shape[1])
     piece = position // xp.maximum(half, 1)
     base = bases[slice_, piece].astype(np.int64)
-    # Units of 32 half words; the second piece stands behind the first.
+    # Units of 32 half words; the second piece is after the first.
     unit = column_ptr[slice_].astype(np.int64) if len(column_ptr) else begin // WARP
     unit += piece * half * (1 + (bases[slice_, 0] < 0))
     inside = (position - piece * half) * WARP + (slot - begin) % WARP

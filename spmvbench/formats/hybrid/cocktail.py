@@ -46,7 +46,7 @@ class Point(NamedTuple):
 
     dtype: str  # float64 or float32
     format: str  # a name of FORMATS
-    r: int  # rows of a tile; 1 where there is none
+    r: int  # rows of a tile; 1 if there is none
     c: int
     rows: int
     width: int
@@ -139,7 +139,7 @@ def table_of(name: str) -> Table:
 class Peeler:
     """What clSpMV's policy decides for a matrix: pieces are peeled off in the order that the table favours.
 
-    Times are estimates: slots over the rate of the format for as many rows and slots a row, and a launch's overhead.
+    Times are estimates: slots over the rate of the format for as many rows and slots per row, and a launch's overhead.
     """
 
     def __init__(self, a: Csr, table: Table):
@@ -271,15 +271,15 @@ def tiles_with_entries(a: Csr, r: int, c: int) -> tuple[Array, Array]:
 
 @register
 class Cocktail(Split):
-    """Parts in up to six formats, peeled off by a table of their speeds: diagonals, dense blocks, and what is left.
+    """Parts in up to six formats, chosen by a table of their speeds: diagonals, dense blocks, and the rest.
 
     The policy is that of the authors' program: diagonals and blocks in the order of their rates, each taken where the
     table expects to gain by it, then the rest in ELLPACK, slices, CSR or COO. Formats are this project's, and so are
     the tables, of the device at hand or the one that `table` names; `python -m spmvbench.runner.cocktail` measures one.
     For a device without a table every format is taken to be as fast as the bytes that it reads. Left out are banded
     diagonals and the program's two other block formats: blocks are `bsellpack`, which stores the same tiles as its
-    BELL, with less padding. A stored zero in a diagonal or a block cannot be told from padding, so decoding leaves
-    zeros out.
+    BELL, with less padding. A stored zero in a diagonal or a block cannot be distinguished from padding, so decoding
+    leaves zeros out.
     """
 
     key = "cocktail"
@@ -287,7 +287,7 @@ class Cocktail(Split):
     reference = "Su & Keutzer, ICS 2012; clSpMV"
     formats = tuple(FORMATS.values())
 
-    table = Parameter("", "speeds to go by: a name in configs/cocktail, a file, or bytes; empty: the device's")
+    table = Parameter("", "table of speeds: a name in configs/cocktail, a file, or bytes; empty: the device's")
 
     table_name: str  # of the table in use
 

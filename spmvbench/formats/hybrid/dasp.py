@@ -7,30 +7,33 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, offsets, round_up, stable_order
-from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, in_part, register
+from spmvbench.formats.base import Format, Launch, Parameter, Struct, cbool, ctype, in_part, register
+from spmvbench.formats.kernels import constant
 
-FRAGMENT, ROWS = 32, 8  # slots of a fragment, and its rows of 4
-PIECE = 64  # slots of a piece of a long row
+SOURCE = "hybrid/dasp.cu"
+FRAGMENT = constant(SOURCE, "FRAGMENT")  # slots of a fragment
+ROWS = FRAGMENT // 4  # of a fragment
+PIECE = constant(SOURCE, "PIECE")  # slots of a piece of a long row
 FULL = 24  # entries that a fragment of medium rows has at least
 FEWEST_PAIRS = 128
-LONG_BLOCK = 256  # as in kernels/hybrid/dasp.cu
-LOADS = 4  # fragments of medium rows that are on their way at a time
-SHORT = 1, 3, 4, 2  # in this order, behind the medium rows
+LONG_BLOCK = constant(SOURCE, "LONG_BLOCK")  # threads that sum the pieces of a long row
+LOADS = 4  # fragments of medium rows that are in flight
+SHORT = 1, 3, 4, 2  # in this order, after the medium rows
 
 
 class Classes(NamedTuple):
     """The rows of a matrix by classes, and where their slots begin.
 
     A place is a row's number in the order of the classes: long rows, medium ones, the longest first, rows of one entry,
-    pairs (8 rows of one entry and 8 of three in turns), rows of three or four, of two, and empty ones.
+    pairs (8 rows of one entry alternating with 8 of three), rows of three or four, of two, and empty ones.
     """
 
     order: Array  # (rows,), int32: the row at each place
     counts: tuple[int, ...]  # rows that are long, medium, of one entry, in pairs, of three or four, of two, empty
     pieces: int
     long_ptr: Array  # (long rows + 1,), int32: first piece of each
-    block_ptr: Array  # (blocks of 8 medium rows + 1,), int32 or int64: first slot of each, behind the long rows'
-    rest_ptr: Array  # (medium rows + 1,), int32 or int64: first entry behind the fragments, of those of all rows
+    block_ptr: Array  # (blocks of 8 medium rows + 1,), int32 or int64: first slot of each, after the long rows'
+    rest_ptr: Array  # (medium rows + 1,), int32 or int64: first entry after the fragments, of those of all rows
     bases: tuple[int, ...]  # first slot of medium rows, of one entry, of pairs, of three or four, of two, of the rest
     slots: int  # of all
 
@@ -73,9 +76,9 @@ class Classes(NamedTuple):
         return cls(order, counts, pieces, long_ptr, block_ptr, rest_ptr, tuple(ends[:-1]), ends[-1])
 
     def starts(self) -> tuple[Array, Array, Array]:
-        """Of each place: its first slot, the entries that fragments hold of it, and where those behind them begin.
+        """Of each place: its first slot, the entries that fragments hold of it, and where those after them begin.
 
-        (rows,) each. Entry j of a medium row lies 28 * (j // 4) + j slots behind the first, of another j slots behind.
+        (rows,) each. Entry j of a medium row is 28 * (j // 4) + j slots after the first, of another j slots after.
         """
         xp, (in_long, in_medium, ones, pairs, fours, twos, empty) = array_module(self.order), self.counts
         medium_base, one_base, pair_base, four_base, two_base, rest_base = self.bases
@@ -100,7 +103,7 @@ class Classes(NamedTuple):
         return first, held, rest
 
     def owners(self) -> Array:
-        """The place of each slot, (slots,); a slot that no row has is anybody's."""
+        """The place of each slot, (slots,); slots that belong to no row have any place."""
         xp, (in_long, in_medium, ones, pairs, fours, *_) = array_module(self.order), self.counts
         medium_base, one_base, pair_base, four_base, two_base, rest_base = self.bases
         first = np.cumsum([0, in_long, in_medium, ones, pairs, fours]).tolist()
@@ -123,12 +126,12 @@ class Classes(NamedTuple):
 
 @register
 class Dasp(Format):
-    """Rows by classes of their length, in fragments of 8 x 4 slots that tensor cores multiply in double precision.
+    """Rows in classes by length, stored as 8 x 4 fragments that tensor cores multiply in double precision.
 
     The dot products of 8 rows with 4 entries of x each are the diagonal of one 8 x 4 by 4 x 8 product. Long rows are
     cut into pieces of two fragments each; medium rows, sorted by length, share blocks of 8, whose fragments end where
-    less than three quarters of one would be filled, and what is left of their rows lies behind; short rows are packed
-    several a fragment. Single precision, GPUs before compute capability 8.0 and the emulated device take the same
+    less than three quarters of one would be filled, and what is left of their rows is after; short rows are packed
+    several per fragment. Single precision, GPUs before compute capability 8.0 and the emulated device take the same
     arrays and multiply slot by slot. The pieces of a long row are added up by a block of threads, the authors' by a
     warp. order=native gives y in the order of the classes, as the paper times it.
     """
@@ -137,20 +140,20 @@ class Dasp(Format):
     family = "Hybrid"
     reference = "Lu & Liu, SC'23"
 
-    longest = Parameter(256, "entries that make a row long", low=5, high=4096)
+    longest = Parameter(256, "rows with more entries are long", low=5, high=4096)
     loop = Parameter(
         0,
-        "blocks of 8 medium rows a warp; 0 takes the authors' of an A100: 1 below 59,990 medium rows, 2 below 400,000, "
-        "else 4",
+        "blocks of 8 medium rows per warp; 0 takes the authors' numbers for an A100: 1 below 59,990 medium rows, "
+        "2 below 400,000, else 4",
         choices=(0, 1, 2, 4),
     )
     order = Parameter("natural", "order of y: the matrix's, or the classes'", choices=("natural", "native"))
 
     permutation: Array  # (rows,), int32: the row at each place, in the order of the classes
     long_ptr: Array  # (long rows + 1,), int32: first piece of each, of 64 slots
-    block_ptr: Array  # (blocks of 8 medium rows + 1,), int32 or int64: first slot of each, behind the long rows'
-    rest_ptr: Array  # (medium rows + 1,), int32 or int64: first entry behind the fragments
-    columns: Array  # (slots,), int32; -1 where a slot has no entry
+    block_ptr: Array  # (blocks of 8 medium rows + 1,), int32 or int64: first slot of each, after the long rows'
+    rest_ptr: Array  # (medium rows + 1,), int32 or int64: first entry after the fragments
+    columns: Array  # (slots,), int32; -1 if a slot has no entry
     values: Array  # (slots,)
     classes: Classes  # the same pointers, counts and places of slots
 
@@ -193,7 +196,7 @@ class Dasp(Format):
 
     @property
     def detail(self) -> dict[str, Any]:
-        """Rows of each class, slots per entry, and the share of the entries behind the fragments."""
+        """Rows of each class, slots per entry, and the share of the entries after the fragments."""
         names = "long", "medium", "ones", "pairs", "fours", "twos", "empty"
         entries = int((self.columns >= 0).sum())
         rest = self.classes.slots - self.classes.bases[-1]
@@ -211,12 +214,12 @@ class Dasp(Format):
         partial = self.xp.empty(pieces, dtype=self.values.dtype)
         natural = cbool(self.params["order"] == "natural")
         value, block = ctype(self.values), 128
-        sizes = *map(np.int32, (*counts, pieces)), *map(np.int64, bases)
+        classes = Struct((*map(np.int32, (*counts, pieces)), *map(np.int64, bases)))
         matrix = block_ptr, rest_ptr, self.permutation, self.columns, self.values, x, y, partial
         name = f"dasp_spmv<{value}, {ctype(block_ptr)}, {natural}, {loop}, {LOADS}>"
-        launches = in_part("rows", [Launch("hybrid/dasp.cu", name, cdiv(warps * 32, block), block, (*sizes, *matrix))])
+        launches = in_part("rows", [Launch(SOURCE, name, cdiv(warps * 32, block), block, (classes, *matrix))])
         if in_long:
             args = self.long_ptr, self.permutation, partial, y
             name = f"dasp_long<{value}, {natural}>"
-            launches += in_part("long rows", [Launch("hybrid/dasp.cu", name, in_long, LONG_BLOCK, args)])
+            launches += in_part("long rows", [Launch(SOURCE, name, in_long, LONG_BLOCK, args)])
         return launches

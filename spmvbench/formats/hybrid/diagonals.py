@@ -37,7 +37,7 @@ def beside(a: Csr, offset: Array) -> tuple[Piece, Csr]:
 class BesideDiagonals(Split):
     """Some diagonals as dense arrays, the other entries in a format of their own.
 
-    A stored zero cannot be told from padding, so decoding leaves it out.
+    A stored zero cannot be distinguished from padding, so decoding leaves it out.
     """
 
     @classmethod
@@ -65,7 +65,7 @@ class Hdc(BesideDiagonals):
     A diagonal is kept where that saves bytes, or where its fill reaches `theta`: our reading, for the survey says that
     the paper leaves the threshold open. Diagonals come first, and the rest is added by a second launch: one launch for
     both, with a warp of every block for the rests, took 1.15 to 1.8 times as long on an H200 (stray:100:1, fem:40:3).
-    A stored zero cannot be told from padding, so decoding leaves it out.
+    A stored zero cannot be distinguished from padding, so decoding leaves it out.
     """
 
     key = "hdc"
@@ -73,7 +73,7 @@ class Hdc(BesideDiagonals):
     reference = "Yang, Li et al., IJHPCA 28(2), 2014"
     formats = (Dia, CsrRows)
 
-    theta = Parameter(0.0, "fill from which on a diagonal is kept; 0: where it saves bytes", low=0, high=1)
+    theta = Parameter(0.0, "fill from which a diagonal is stored dense; 0: if that saves bytes", low=0, high=1)
 
     @classmethod
     def kept(cls, a: Csr, *, theta: float) -> Array:
@@ -95,7 +95,7 @@ class EllDia(BesideDiagonals):
 
     Kept are the main diagonal and its two neighbours where half of their places are filled, and every diagonal whose
     dense array saves bytes: our reading, for the survey does not say which. The authors reorder the matrix first, to
-    fill them; here it stays as it is. A stored zero cannot be told from padding, so decoding leaves it out.
+    fill them; here it stays as it is. A stored zero cannot be distinguished from padding, so decoding leaves it out.
     """
 
     key = "ell-dia"
@@ -104,7 +104,7 @@ class EllDia(BesideDiagonals):
     formats = (Dia, WarpedEll, Ell)
 
     sigma = WarpedEll.sigma
-    plain = Parameter(False, "the rest as ell, every row padded to the longest")
+    plain = Parameter(False, "store the rest as ell, every row padded to the longest")
 
     @classmethod
     def kept(cls, a: Csr, **params: Any) -> Array:
@@ -119,10 +119,10 @@ class EllDia(BesideDiagonals):
 
 @register
 class BinCsr(BesideDiagonals):
-    """Slices of 32 rows in their order, a thread a row, and the main diagonal as an array of its own.
+    """Slices of 32 rows in their order, one thread per row; the main diagonal is a separate array.
 
-    The paper's solver needs the diagonal apart; its matrices are symmetric and in single precision, here any are: our
-    reading. A stored zero on the diagonal cannot be told from none, so decoding leaves zeros out.
+    The paper's solver needs the diagonal separately; its matrices are symmetric and in single precision, here any are:
+    our reading. A stored zero on the diagonal cannot be distinguished from none, so decoding leaves zeros out.
     """
 
     key = "bin-csr"

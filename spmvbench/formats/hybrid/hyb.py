@@ -28,7 +28,7 @@ def head_width(a: Csr, ratio: float, breakeven: int = 0, run: Run | None = None)
     longer = a.rows - counts.cumsum()  # rows longer than i
     width = int(((ratio * longer < a.rows) | (longer < breakeven)).argmax())  # none is longer than the longest
     if run is not None and width == BINS - 1:
-        return head_width(a, ratio, breakeven)  # among lengths that the kernel does not tell apart
+        return head_width(a, ratio, breakeven)  # among lengths that the kernel does not distinguish
     return width
 
 
@@ -42,7 +42,7 @@ def head_and_rest(a: Csr, width: int) -> tuple[Piece, Csr]:
 
 @register
 class Hyb(Split):
-    """The first entries of every row in ELLPACK, what longer rows have beyond them in coordinates.
+    """The first entries of every row in ELLPACK, the rest of longer rows in COO.
 
     The ELLPACK kernel stores y, the coordinates are added by the flat kernel. Padding is bounded: two thirds of a
     column's slots at most. Rule third takes the largest width that at least a third of the rows fill; cusp the first
@@ -74,7 +74,7 @@ class Hyb(Split):
 
 @register
 class HybThird(Hyb):
-    """HYB with the survey's rule: the largest width that at least a third of the rows fill."""
+    """HYB with the survey's rule: the ELLPACK part is as wide as at least a third of the rows."""
 
     key = "hyb-third"
     alias_of = "hyb"
@@ -83,7 +83,7 @@ class HybThird(Hyb):
 
 @register
 class HybCusp(Hyb):
-    """HYB with CUSP's rule: as a third of the rows, and a column must also fill 4096 rows."""
+    """HYB with CUSP's rule: a third of the rows must fill a column of the ELLPACK part, and at least 4096 rows."""
 
     key = "hyb-cusp"
     rule = Hyb.rule.defaulting("cusp")
@@ -100,10 +100,10 @@ class HybMax(Hyb):
 
 @register
 class Hec(Split):
-    """The first entries of every row in ELLPACK, what longer rows have beyond them in CSR of those rows alone.
+    """The first entries of every row in ELLPACK, the rest of longer rows in CSR.
 
     The width is the one of least cost where an entry of the rest takes `pr` times as long as a slot of the ELLPACK
-    part. The authors measure that ratio on their device; pr=0 times the widths for some ratios where CuPy holds the
+    part. The authors measure that ratio on their device; pr=0 times the widths for some ratios if CuPy holds the
     matrix, and is 20 elsewhere. Rows without a rest are not stored in CSR: our reading, for the survey leaves it open.
     """
 
@@ -112,7 +112,7 @@ class Hec(Split):
     reference = "Liu, Yu, Chen, Hsieh & Shao, IJNAM-B 3(2), 2012"
     formats = (Ell, CsrRows)
 
-    pr = Parameter(20.0, "time of an entry of the rest over that of a slot in ELLPACK; 0 times some", low=0)
+    pr = Parameter(20.0, "time of an entry of the rest over that of an ELLPACK slot; 0: as measured", low=0)
 
     ratio: float  # pr in use
 

@@ -1,4 +1,4 @@
-"""Hybrids that deal whole rows: short ones to ELLPACK, long ones to CSR."""
+"""Hybrids that assign whole rows: short ones to ELLPACK, long ones to CSR."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spmvbench.formats.hybrid.split import Piece, Split
 
 @register
 class CsrEllWarp(Split):
-    """Rows of up to 32 entries in ELLPACK, one thread a row; longer rows in CSR, a warp a row.
+    """Rows of up to 32 entries in ELLPACK, one thread per row; longer rows in CSR, one warp per row.
 
     Each part holds its own rows alone, with the list of them: our reading, for the survey does not say whether ELLPACK
     keeps places for the long rows.
@@ -44,13 +44,13 @@ def power_of_two(least: float) -> int:
 
 @register
 class CsrEllMatam(Split):
-    """Short rows in ELLPACK, a thread a row; long rows in CSR, cut into pieces with 1 to 32 lanes each by their length.
+    """Short rows in ELLPACK, one thread per row; long rows in CSR, in pieces with 1 to 32 threads by length.
 
     Three thresholds bound the work of a thread and of a warp and say what is short. That there are three, and that all
     rows may go to one of the two parts, is the survey's; the rest is our reading. A row is short up to a power of two,
-    at least mean and deviation of the lengths, from 4 to 64; a piece has up to 256 entries, and as many lanes as leave
-    each 8; all rows are ELLPACK where the longest has at most 1.25 times the mean, and CSR where less than a tenth of
-    them is short. The pieces of a row meet in y by atomics.
+    at least mean and deviation of the lengths, from 4 to 64; a piece has up to 256 entries, and as many threads as
+    leave each 8; all rows are ELLPACK where the longest has at most 1.25 times the mean, and CSR where less than a
+    tenth of them is short. The pieces of a row meet in y by atomics.
     """
 
     key = "csr-ell-matam"
@@ -58,8 +58,8 @@ class CsrEllMatam(Split):
     reference = "Matam & Kothapalli, ICPP 2011"
     formats = (EllRows, CsrPieces)
 
-    per_thread = Parameter(8, "entries of a piece for each of its lanes", low=1)
-    per_warp = Parameter(256, "entries of a piece at most", low=1)
+    per_thread = Parameter(8, "entries of a piece for each of its threads", low=1)
+    per_warp = Parameter(256, "most entries of a piece", low=1)
 
     @classmethod
     def split(cls, a: Csr, *, per_thread: int, per_warp: int) -> Iterator[Piece]:
@@ -83,12 +83,12 @@ class Class(NamedTuple):
 
 @register
 class Shec(Split):
-    """Rows by classes of length, each in ELLPACK where that pads it little, else in CSR with lanes by its length.
+    """Rows in classes by length, each in ELLPACK if that pads little, else in CSR with threads per row by length.
 
     Classes double in length, up to 64 entries and beyond. One of fewer than `least_rows` rows joins the next longer. A
     class is ELLPACK where its rows have up to 32 entries and padding takes a quarter more slots at most; else it is
-    halved at its median once, and the halves are tried. All of that, and a launch a class, is our reading: the survey
-    tells of segments of similar rows, stored in either way, and that launches mind the occupancy.
+    halved at its median once, and the halves are tried. All of that, and a launch per class, is our reading: the survey
+    mentions segments of similar rows, stored in either way, and that launches mind the occupancy.
     """
 
     key = "shec"
@@ -136,7 +136,7 @@ class Shec(Split):
         if not classes:
             yield Piece("ell_0", EllRows, a)
         for low, high, ell in classes:
-            last = high if high < len(found) - 1 else a.row_len_max  # what the kernel counts does not tell them apart
+            last = high if high < len(found) - 1 else a.row_len_max  # the kernel's counts do not distinguish them
             rows = a.in_rows((a.row_lengths > low) & (a.row_lengths <= last))
             if ell:
                 yield Piece(f"ell_{last}", EllRows, rows)

@@ -17,7 +17,7 @@ class Made(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Some of a matrix's entries and the format that is to hold them, with parameters other than its defaults."""
+    """Some of a matrix's entries, the format that stores them, and its parameters that are not defaults."""
 
     name: str
     format: type[Format]
@@ -43,7 +43,7 @@ class Split(Format):
     """Parts that are formats, each of the whole matrix's shape and holding some of its entries; no other arrays.
 
     The first part gives all of y, the others add to it. A piece without entries is left out, unless no piece has any.
-    Subclasses give the rule, `split`, and list in `formats` what it may deal to.
+    Subclasses give the rule, `split`, and list in `formats` what it may assign to.
     """
 
     family = "Hybrid"
@@ -60,15 +60,15 @@ class Split(Format):
 
     @classmethod
     def split(cls, a: Csr, **params: Any) -> Iterator[Piece]:
-        """Every entry of the matrix in one of some pieces. Raises Skip where the hybrid cannot hold it."""
+        """Every entry of the matrix in one of some pieces. Raises Skip if the hybrid cannot hold it."""
         raise NotImplementedError
 
     @classmethod
     def pieces(cls, a: Csr, **params: Any) -> tuple[list[Piece], dict[str, int]]:
         """The pieces that become parts, and the entries of all by name."""
-        dealt = list(cls.split(a, **params))
-        held = [piece for piece in dealt if piece.entries.nnz] or dealt[:1]
-        return held, {piece.name: piece.entries.nnz for piece in dealt}
+        pieces = list(cls.split(a, **params))
+        held = [piece for piece in pieces if piece.entries.nnz] or pieces[:1]
+        return held, {piece.name: piece.entries.nnz for piece in pieces}
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
@@ -97,7 +97,7 @@ class Split(Format):
 
     @property
     def detail(self) -> dict[str, Any]:
-        """The share of the entries in each piece, and what the parts tell of themselves."""
+        """The share of the entries in each piece, and the `detail` of the parts."""
         nnz = max(sum(self.entries.values()), 1)
         shares = {f"{name}_share": entries / nnz for name, entries in self.entries.items()}
         told = {f"{name}_{what}": value for name, part in self.parts.items() for what, value in part.detail.items()}

@@ -1,4 +1,4 @@
-"""ALIGNED-COO: every lane a list of entries, as long as the other lanes of its warp."""
+"""ALIGNED-COO: every thread a list of entries, as long as the other threads of its warp."""
 
 from __future__ import annotations
 
@@ -22,24 +22,26 @@ from spmvbench.formats.arrays import (
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import tuned
 from spmvbench.formats.ellpack.sell_convert import WARP
+from spmvbench.formats.kernels import constant
 
-NO_ROW = INT32_MAX  # of a lane without entries; a row with the sign bit beside it has several lanes
+# Row of a thread without entries. A row with the sign bit set is shared by several threads.
+NO_ROW = constant("lane_packing/aligned_coo.cu", "NO_ROW")
 LONGEST = (16, 32, 64, 128)
 
 
 class Packing(NamedTuple):
-    """Which lane each piece of a row is in, and where. Pieces are in the order of the entries."""
+    """Which thread each piece of a row is in, and where. Pieces are in the order of the entries."""
 
     row: Array  # (pieces,), int32: with the sign bit where the row has several
     length: Array  # (pieces,), entries
-    place: Array  # (pieces,), int64: the lane
+    place: Array  # (pieces,), int64: the thread
     step: Array  # (pieces,), the step of its first entry
-    fill: Array  # (32 * warps,), entries of each lane, the longest first
+    fill: Array  # (32 * warps,), entries of each thread, the longest first
     ptr: Array  # (warps + 1,), int32 or int64: first slot of each warp
 
     @classmethod
     def of(cls, a: Csr, most: int) -> Packing:
-        """No lane has more than `most` entries."""
+        """No thread has more than `most` entries."""
         xp = a.xp
         row = xp.flatnonzero(a.row_lengths).astype(np.int32)
         lengths = a.row_lengths[row]
@@ -76,12 +78,13 @@ class Packing(NamedTuple):
 
 @register
 class AlignedCoo(Format):
-    """COO, our reading: every lane has a list of short rows and pieces of long ones, entry by entry beside the others'.
+    """COO in 32 interleaved lists per warp, each of short rows and pieces of long rows (our reading).
 
-    No lane has more than L entries: longer rows are cut, shorter ones share a lane, long and short by turns as they
-    fit. Lanes are sorted by what they hold, and those of a warp filled up to its longest by zeros in the lane's last
-    place. Rows in several lanes are added to y by atomics, so they may get different last bits every time. The survey
-    says no more than that lanes get equal shares and that a heuristic chooses: packing, sorting and L are our reading.
+    No thread has more than L entries: longer rows are cut, shorter ones share a thread, long and short alternately as
+    they fit. Threads are sorted by what they hold, and those of a warp filled up to its longest by zeros in the
+    thread's last place. Rows in several threads are added to y by atomics, so their sums are not reproducible. The
+    survey says no more than that threads get equal shares and that a heuristic chooses: packing, sorting and L are our
+    reading.
     """
 
     key = "aligned-coo"
@@ -89,11 +92,11 @@ class AlignedCoo(Format):
     survey_name = "ALIGNED-COO"
     reference = "Shah & Patel 2012"
 
-    L = Parameter(32, "most entries of a lane; 0: as timed, 32 where nothing can be", choices=(0, *LONGEST))
+    L = Parameter(32, "most entries per thread; 0: the fastest, or 32 if nothing can be timed", choices=(0, *LONGEST))
 
     warp_ptr: Array  # (warps + 1,), int32 or int64: first slot of each warp
-    rows: Array  # (slots,), int32: the sign bit marks rows in several lanes; INT32_MAX in lanes without entries
-    columns: Array  # (slots,), int32; as the slot before in padding, -1 in lanes without entries
+    rows: Array  # (slots,), int32: the sign bit marks rows in several threads; INT32_MAX in threads without entries
+    columns: Array  # (slots,), int32; as the slot before in padding, -1 in threads without entries
     values: Array  # (slots,); 0 in padding
     longest: int  # L in use
 
@@ -126,7 +129,7 @@ class AlignedCoo(Format):
     def to_coo(self) -> tuple[Array, Array, Array]:
         xp = self.xp
         stored = self.rows != NO_ROW
-        # Padding is an entry of the row and column of that before it in its lane: no row has a column twice.
+        # Padding is an entry of the row and column of that before it in its thread: no row has a column twice.
         same = (self.rows[WARP:] == self.rows[:-WARP]) & (self.columns[WARP:] == self.columns[:-WARP])
         first = xp.zeros(len(self.rows), dtype=bool)
         slots = xp.arange(WARP)

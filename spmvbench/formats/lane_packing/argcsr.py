@@ -1,4 +1,4 @@
-"""ArgCSR: groups of rows that fill a block, whose threads are dealt out to the rows by their lengths."""
+"""ArgCSR: groups of rows that fill a block, whose threads are distributed to the rows by their lengths."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Groups(NamedTuple):
 
 @register
 class ArgCsr(Format):
-    """Groups of rows that fill a thread block, whose threads are dealt out to the rows in proportion to their lengths.
+    """Groups of rows per thread block; threads are distributed to the rows in proportion to their lengths.
 
-    Every row has a thread at least. Its entries are dealt out to its threads in turn, all threads of a group have
-    as many slots as its longest, and partial sums meet in shared memory. A row has a block's threads at most: a very
-    long one makes its group long. How many threads a block has and who gets those that are left over (all rows alike,
-    then the longest) is our reading, and that a warp sums up a row of more than 32 threads.
+    Every row has a thread at least. Its entries are distributed to its threads in turn, all threads of a group have as
+    many slots as its longest, and partial sums meet in shared memory. A row has a block's threads at most: a very long
+    one makes its group long. The number of threads per block and the assignment of threads that are left over (all rows
+    alike, then the longest) are our reading, as is that a warp sums a row of more than 32 threads.
     """
 
     key = "argcsr"
@@ -65,7 +65,7 @@ class ArgCsr(Format):
     reference = "Heller & Oberhuber, ALGORITMY 2012"
 
     block = Parameter(128, "threads of a group", choices=(32, 64, 128))
-    chunk = Parameter(4, "entries a thread that make a group full", low=1, high=64)
+    chunk = Parameter(4, "entries per thread at which a group is full", low=1, high=64)
 
     groups: Array  # (groups, 4), int32: rows, steps, first row, first step
     threads_end: Array  # (rows,), int32: threads of the group that the row and those before it have
@@ -104,7 +104,7 @@ class ArgCsr(Format):
         rows, steps = (offsets(self.groups[:, i].copy()) for i in (0, 1))
         group = expand(steps, len(self.columns) // self.block)[slot // self.block].astype(np.int64)
         of_row = expand(rows, self.shape[0]).astype(np.int64)
-        ends = self.threads_end + self.block * of_row  # through all groups: each deals out all of its threads
+        ends = self.threads_end + self.block * of_row  # through all groups: each distributes all of its threads
         row = self.xp.searchsorted(ends, slot % self.block + self.block * group, side="right")
         return row, self.columns[slot], self.values[slot]
 

@@ -1,4 +1,4 @@
-"""BiELL and BiJAD: strips of 32 sorted rows whose lanes are dealt out anew whenever half of the rows are done."""
+"""BiELL and BiJAD: strips of 32 sorted rows whose threads are distributed again whenever half of the rows are done."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, inverse, offsets
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register
 from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
+from spmvbench.formats.kernels import constant
 
-GROUPS = 6  # of a strip's steps: in group g 2^g lanes share each of the 32 >> g longest rows
+# Groups of a strip's steps: in group g, 2^g threads share each of the 32 >> g longest rows.
+GROUPS = constant("lane_packing/biell.cu", "GROUPS")
 
 
 class Strips(NamedTuple):
@@ -35,7 +37,7 @@ class Strips(NamedTuple):
         return cls(perm, covered, offsets(steps.reshape(-1)))
 
     def slots_of(self, a: Csr) -> Array:
-        """The slot of each entry, (nnz,), int64: in a group a row's lanes take neighbouring entries."""
+        """The slot of each entry, (nnz,), int64: in a group the threads of a row take neighbouring entries."""
         xp, position = a.xp, a.rank_in_row.astype(np.int64)
         place = inverse(self.perm)[a.row_idx]
         strip = place // WARP
@@ -49,19 +51,19 @@ class Strips(NamedTuple):
 
 @register
 class BiEll(Format):
-    """Strips of 32 rows by length; whenever half of a strip's rows are done, its lanes are shared by the other half.
+    """Strips of 32 rows sorted by length; when half of the rows are finished, their threads join the other half.
 
-    The last row that goes on has all 32 lanes. What lanes of a row have is summed by shuffles, where the authors used
-    shared memory.
+    The last row that goes on has all 32 threads. Partial sums of a row are added by shuffles; the authors used shared
+    memory.
     """
 
     key = "biell"
     family = "ELLPACK"
     survey_name = "BiELL"
     reference = "Zheng, Gu, Gu, Yang & Liu, JPDC 2014"
-    shared_implementation = "strips that halve: rows sorted in each"
+    shared_implementation = "strips that halve: rows sorted by length within each"
 
-    sigma = Parameter(WARP, "rows that are sorted together; 0 is all of them", choices=(0, WARP))
+    sigma = Parameter(WARP, "rows of a window that is sorted by length; 0: all rows", choices=(0, WARP))
 
     group_ptr: Array  # (6 * strips + 1,), int32 or int64: first step of each group, 32 slots each
     perm: Array  # (rows,), int32: row of each place
@@ -101,11 +103,11 @@ class BiEll(Format):
 
 @register
 class BiJad(BiEll):
-    """BiELL after a sort of all rows: less padding, but neighbouring rows no longer read neighbouring x."""
+    """BiELL with all rows sorted: less padding, but neighbouring rows no longer read neighbouring x."""
 
     key = "bijad"
     survey_name = "BiJAD"
-    shared_implementation = "strips that halve: all rows sorted"
+    shared_implementation = "strips that halve: all rows sorted by length"
     alias_of = "biell[sigma=0]"
 
     sigma = 0

@@ -53,7 +53,7 @@ class Packed(NamedTuple):
 
 @register
 class CoAdEll(AdEll):
-    """AdELL whose lanes have their first column whole and the others as differences, in 1, 2 or 4 bytes a warp.
+    """AdELL with the first column of each thread stored whole and the others as differences of 1, 2 or 4 bytes.
 
     A lane's columns ascend, so a difference of 0 is padding. The survey says that differences between neighbouring
     entries are stored in smaller types, by warp: the classes and the layout are our reading.
@@ -62,7 +62,7 @@ class CoAdEll(AdEll):
     key = "coadell"
     survey_name = "CoAdELL"
     reference = "Maggioni & Berger-Wolf, IPDPSW 2014"
-    shared_implementation = "tiles of lanes: adell's, columns as differences"
+    shared_implementation = "tiles of 32 threads: as adell, columns as differences"
 
     base: Array  # (32 * tiles,), int32: first column of each lane; -1 where it has no row
     width: Array  # (tiles,), uint8: bytes of a difference, 1, 2 or 4
@@ -95,7 +95,7 @@ class CoAdEll(AdEll):
         for byte in range(4):
             named = xp.flatnonzero(width > byte)
             step[later[named]] += self.columns[at[named] + byte].astype(np.int64) << (8 * byte)
-        order = xp.argsort(lane, kind="stable")  # a lane's slots one behind the other
+        order = xp.argsort(lane, kind="stable")  # a lane's slots one after the other
         sums = xp.cumsum(step[order])
         begins = inside[order] < WARP
         first = xp.flatnonzero(begins)[xp.cumsum(begins) - 1]  # CuPy has no running maximum

@@ -17,15 +17,15 @@ SOURCE = "lane_packing/lane_tiles.cu"
 class Lanes(NamedTuple):
     """Which lanes take which entries. Pieces of rows are in the order of the entries, which they hold all of.
 
-    Lanes are counted through all tiles, 32 each; those of a piece are neighbours, and may lie in two tiles or more.
+    Lanes are counted through all tiles, 32 each; those of a piece are neighbours, and may be in two tiles or more.
     """
 
     row: Array  # (pieces,), int32
     length: Array  # (pieces,), entries
     first: Array  # (pieces,), int64: first lane
-    chunk: Array  # (pieces,), neighbouring entries that a lane takes, where they are not dealt
+    chunk: Array  # (pieces,), neighbouring entries that a lane takes, where they are not assigned
     steps: Array  # (tiles,), int64: slots of a lane
-    dealt: int = 0  # lanes that every piece's entries are dealt out to, in turn; 0: chunks
+    shared: int = 0  # lanes that every piece's entries are distributed to, in turn; 0: chunks
 
     @property
     def ptr(self) -> Array:
@@ -36,12 +36,12 @@ class Lanes(NamedTuple):
     def lanes(self) -> Array:
         """Lanes of each piece, (pieces,)."""
         xp = array_module(self.row)
-        return xp.full(len(self.row), self.dealt) if self.dealt else cdiv(self.length, self.chunk)
+        return xp.full(len(self.row), self.shared) if self.shared else cdiv(self.length, self.chunk)
 
     @property
     def per_place(self) -> int:
         """Lanes that are known to have one row."""
-        return self.dealt or 1
+        return self.shared or 1
 
     @property
     def lane_row(self) -> Array:
@@ -57,8 +57,8 @@ class Lanes(NamedTuple):
         xp, begin = array_module(ptr), offsets(self.length)
         piece = expand(begin, entries)
         position = xp.arange(entries) - begin[piece]
-        if self.dealt:
-            step, lane = position // self.dealt, position % self.dealt
+        if self.shared:
+            step, lane = position // self.shared, position % self.shared
         else:
             lane, step = position // self.chunk[piece], position % self.chunk[piece]
         lane += self.first[piece]
@@ -71,7 +71,7 @@ def runs(lane_row: Array, rows: int) -> tuple[Array, Array]:
     following = xp.append(lane_row[1:], lane_row[:1])
     following[WARP - 1 :: WARP] = -1
     ends = (lane_row != following) & (lane_row >= 0)
-    # CuPy counts no empty array: a row behind the last is counted too.
+    # CuPy counts no empty array: a row after the last is counted too.
     return ends, xp.bincount(xp.append(lane_row[ends], xp.full(1, rows, dtype=np.int32)), minlength=rows + 1)[:rows]
 
 
@@ -89,15 +89,15 @@ def longest_of(lengths: Array, group: int) -> Array:
 class LaneTiles(Format):
     """Tiles of steps x 32 slots, a warp each. A lane has slots of one row, neighbouring lanes may share one.
 
-    What lanes of a row have is summed by shuffles; rows in several tiles are added to y by atomics, so they may get
-    different last bits every time. y is set to zero where it needs to be: in those rows, or everywhere if there are
-    rows without entries, which have no lane. Subclasses say which lanes take what.
+    Partial sums of a row are added by shuffles; rows in several tiles are added to y by atomics, so their sums are
+    not reproducible. y is set to zero where it needs to be: in those rows, or everywhere if there are rows without
+    entries, which have no lane. Subclasses assign entries to lanes.
     """
 
     family = "ELLPACK"
 
     tile_ptr: Array  # (tiles + 1,), int32 or int64: first slot of each tile
-    lane_row: Array  # (32 * tiles / lanes a place,), int32: rows; -1 where there is none
+    lane_row: Array  # (32 * tiles / lanes per place,), int32: rows; -1 where there is none
     adds: Array  # (tiles,), uint32: bit l where what ends at lane l is a part of its row alone
     columns: Array  # (slots,), int32; -1 is padding
     values: Array  # (slots,); 0 in padding
@@ -179,18 +179,18 @@ def target(a: Csr) -> int:
 
 @register
 class AdEll(LaneTiles):
-    """Warps of 32 lanes of about the same number of entries: long rows take several, the longest several warps.
+    """Tiles of 32 threads with about the same number of entries each: long rows have several threads or warps.
 
-    A row, or each of the near equal parts of one that is too long for a warp, takes as many lanes as hold it, none
-    with more than a tenth above the mean row's entries; rows fill warps in their order, and each warp's lanes are then
-    spread anew for the fewest steps. The loop is unrolled once, twice, 4 or 8 times, by the warp's steps. The paper has
-    nothing to tune; the entries that a lane is meant to have, after TNL's program, are our reading.
+    A row, or each of the near equal parts of one that is too long for a warp, takes as many lanes as hold it, none with
+    more than a tenth above the mean row's entries; rows fill warps in their order, and each warp's lanes are then
+    distributed again for the fewest steps. The loop is unrolled once, twice, 4 or 8 times, by the warp's steps. The
+    paper has nothing to tune; the target number of entries per lane, taken from TNL's program, is our reading.
     """
 
     key = "adell"
     survey_name = "AdELL"
     reference = "Maggioni & Berger-Wolf, ICPP 2013"
-    shared_implementation = "tiles of lanes: first fit of rows, fewest steps a tile"
+    shared_implementation = "tiles of 32 threads: first fit of rows, fewest steps per tile"
 
     @classmethod
     def lanes(cls, a: Csr) -> Lanes:
@@ -228,7 +228,7 @@ UNROLL, BLOCK = (1, 2, 4, 8), (64, 128, 256)
 
 @register
 class AdEllPlus(LaneTiles):
-    """AdELL with lanes dealt out in one pass, end to end: rows may go over from warp to warp. Tuned, our reading.
+    """AdELL with rows assigned to threads in one pass, end to end, so that rows may continue in the next warp.
 
     A row takes as many lanes as adell wants for it, with equal shares; a warp has the steps of its longest lane. How
     far the loop is unrolled and the threads of a block are timed, the paper's in the solver's first products, ours at
@@ -239,10 +239,10 @@ class AdEllPlus(LaneTiles):
     key = "adell-plus"
     survey_name = "AdELL+"
     reference = "Maggioni & Berger-Wolf, JPDC 2016"
-    shared_implementation = "tiles of lanes: rows end to end"
+    shared_implementation = "tiles of 32 threads: rows end to end"
 
-    unroll = Parameter(0, "slots of a lane in flight; 0: as timed", choices=(0, *UNROLL))
-    block = Parameter(0, "threads of a block; 0: as timed", choices=(0, *BLOCK))
+    unroll = Parameter(0, "slots per thread in flight; 0: the fastest", choices=(0, *UNROLL))
+    block = Parameter(0, "threads per block; 0: the fastest", choices=(0, *BLOCK))
 
     batch_in_use: int
     block_in_use: int
@@ -301,31 +301,31 @@ class Pieces(NamedTuple):
 
     def lanes(self, b1: int) -> Lanes:
         """In blocks of b1 pieces."""
-        xp, dealt = array_module(self.row), WARP // b1
+        xp, shared = array_module(self.row), WARP // b1
         lengths = xp.zeros(cdiv(len(self.row), b1) * b1, dtype=np.int64)
         lengths[self.place] = self.length
-        steps = cdiv(longest_of(lengths, b1), dealt)
-        return Lanes(self.row, self.length, self.place * dealt, self.length, steps, dealt)
+        steps = cdiv(longest_of(lengths, b1), shared)
+        return Lanes(self.row, self.length, self.place * shared, self.length, steps, shared)
 
 
 @register
 class Brc(LaneTiles):
-    """Rows, longest first, cut into pieces of at most B2 entries, in blocks of B1 pieces, our reading.
+    """Rows sorted by length and cut into pieces of at most B2 entries, in blocks of B1 pieces (our reading).
 
-    A warp has a block, 32 / B1 lanes a piece. The blocks of the first pieces of all rows come first, then those of the
-    second pieces (`order=row`: those of a row side by side). The authors tune the sizes; here those of
-    B1 in 8, 16, 32 and B2 in the mean row, the mean and the standard deviation, twice the mean that store the fewest
-    slots are taken, the larger of equals.
+    A warp has a block, 32 / B1 lanes per piece. The blocks of the first pieces of all rows come first, then those of
+    the second pieces (`order=row`: those of a row side by side). The authors tune the sizes; here those of B1 in 8, 16,
+    32 and B2 in the mean row, the mean and the standard deviation, twice the mean that store the fewest slots are
+    taken, the larger of equals.
     """
 
     key = "brc"
     survey_name = "BRC"
     reference = "Ashari et al., ICS 2014"
-    shared_implementation = "tiles of lanes: pieces of sorted rows, 1 to 4 lanes each"
+    shared_implementation = "tiles of 32 threads: pieces of sorted rows, 1 to 4 threads each"
 
-    b1 = Parameter(0, "pieces of a block; 0: for the fewest slots", choices=(0, 8, 16, 32))
-    b2 = Parameter(0, "most entries of a piece, likewise", low=0, high=2**31 - 1)
-    order = Parameter("queue", "pieces by their number in the row, or by rows", choices=("queue", "row"))
+    b1 = Parameter(0, "pieces per block; 0: the number with the fewest slots", choices=(0, 8, 16, 32))
+    b2 = Parameter(0, "most entries of a piece; 0: the number with the fewest slots", low=0, high=2**31 - 1)
+    order = Parameter("queue", "order of pieces: by their number in the row, or by rows", choices=("queue", "row"))
 
     @classmethod
     def lanes(cls, a: Csr, *, b1: int, b2: int, order: str) -> Lanes:
@@ -336,7 +336,7 @@ class Brc(LaneTiles):
         whole = sorted({max(min(round(size), a.row_len_max), 1) for size in sizes}, reverse=True)
         pieces = (Pieces.of(a, size, perm, order) for size in whole)
         tried = (each.lanes(height) for each in pieces for height in ((b1,) if b1 else (32, 16, 8)))
-        return min(tried, key=lambda lanes: (int(lanes.steps.sum()), lanes.dealt))
+        return min(tried, key=lambda lanes: (int(lanes.steps.sum()), lanes.shared))
 
     @property
     def detail(self) -> dict[str, Any]:

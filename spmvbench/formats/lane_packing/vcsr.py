@@ -27,7 +27,7 @@ class Steps(NamedTuple):
         of_slice = offsets(lengths[::WARP].copy())
         place, steps = xp.flatnonzero(lengths), int(of_slice[-1])
         last = of_slice[place // WARP].astype(np.int64) + lengths[place] - 1
-        # CuPy counts no empty array: a row that ends behind all steps is counted too.
+        # CuPy counts no empty array: a row that ends after all steps is counted too.
         ended = offsets(xp.bincount(xp.append(last, xp.full(1, steps)), minlength=steps + 1))[:-1]
         going_on = ended[of_slice[1:]][expand(of_slice, steps)] - ended[:-1]
         return cls(of_slice, offsets(round_up(going_on, align)))
@@ -47,8 +47,8 @@ class Slices(Adding):
 
     reference = "after Karimi, Agostini, Dong & Kaeli, TPDS 33(12), 2022"
 
-    sigma = Parameter(256, "rows that are sorted together", choices=(32, 64, 128, 256, 512, 1024))
-    align = Parameter(1, "a step begins at a multiple of so many slots", choices=(1, 4))
+    sigma = Parameter(256, "rows of a window that is sorted by length", choices=(32, 64, 128, 256, 512, 1024))
+    align = Parameter(1, "a step begins at a multiple of this many slots", choices=(1, 4))
 
     slice_ptr: Array  # (slices + 1,), int32 or int64: first slot of each slice
     lengths: Array  # (rows,), uint16: entries of the row of each place
@@ -94,12 +94,12 @@ class Slices(Adding):
 
 @register
 class Vcsr(Split):
-    """CSR by columns, our reading: slices of 32 sorted rows step by step, without slots for rows that are done.
+    """Slices of 32 sorted rows, stored column by column without padding for finished rows (our reading).
 
     Rows are sorted in windows alone, so a step has entries of a slice's first rows, and nothing is padded; align=4
     begins every step at a multiple of 4 slots, as the paper's interleaved variant. Rows of more than `longest` entries
-    are cut into even pieces for the lanes of a warp, added by atomics. Windows, alignment and what becomes of long rows
-    are our reading of the paper's abstract.
+    are cut into even pieces for the threads of a warp, added by atomics. Windows, alignment and the treatment of long
+    rows are our reading of the paper's abstract.
     """
 
     key = "vcsr"

@@ -10,7 +10,7 @@ from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, chain, expa
 from spmvbench.formats.base import Launch, Parameter, cbool, register
 from spmvbench.formats.load_balanced.tiles import BLOCKS, Tiled
 
-ITEMS = 4  # entries a thread, as the published programs have it: 1024 a block of 256
+ITEMS = 4  # entries per thread, as the published programs have it: 1024 a block of 256
 LONG_PARTS = 3  # blocks' worth of entries that a part of a long row has
 LONG_ON, LONG_OFF = 128, 32  # rows longer than the first begin a region of long rows, shorter than the second end it
 
@@ -42,13 +42,13 @@ def row_blocks(a: Csr, entries: int, regions: bool = False) -> Array:
 
 
 class RowBlocks(Tiled):
-    """CSR and the first row of each block of rows. Subclasses say what a block does with a row longer than it holds."""
+    """CSR and the first row of each block of rows. Subclasses handle rows that are too long for a block."""
 
     reference = "Greathouse & Daga, SC'14"
     vector: ClassVar[bool]  # whether all threads add up what they have of such a row
 
     block = Parameter(
-        256, "threads that take a block of rows of up to four times as many entries", choices=(32, 64, 128, 256, 512)
+        256, "threads per block; a block of rows has up to four times as many entries", choices=(32, 64, 128, 256, 512)
     )
 
     row_blocks: Array  # (blocks + 1,), int32
@@ -73,35 +73,35 @@ class RowBlocks(Tiled):
 
 @register
 class CsrStream(RowBlocks):
-    """CSR in blocks of rows that fill shared memory: products stream into it, then one thread a row sums them.
+    """CSR in blocks of rows that fill shared memory: products are written to it, then one thread sums each row.
 
-    A row longer than it comes in passes, summed by one thread: so the kernel takes every matrix. The survey gives a
-    fixed number of entries to a warp: block=32.
+    A longer row is processed in passes and summed by one thread, so that the kernel takes every matrix. The survey
+    gives a fixed number of entries to a warp: block=32.
     """
 
     key = "csr-stream"
     survey_name = "CSR-Stream"
-    shared_implementation = "CSR by blocks of rows that fill shared memory: one thread a row"
+    shared_implementation = "CSR in blocks of rows that fill shared memory: one thread per row"
 
     vector = False
 
 
 @register
 class CsrAdaptive(RowBlocks):
-    """CSR in blocks of rows that fill shared memory, summed by one thread a row; a long row has a block's threads.
+    """CSR in blocks of rows that fill shared memory; one thread per row, or a whole block for a long row.
 
-    csr-stream where blocks have several rows, the vector kernel where a row is alone in its block.
+    It is csr-stream in blocks of several rows, and the vector kernel in blocks of one row.
     """
 
     key = "csr-adaptive"
     survey_name = "CSR-Adaptive"
-    shared_implementation = "CSR by blocks of rows that fill shared memory: one thread a row, or a long row alone"
+    shared_implementation = "CSR in blocks of rows that fill shared memory: one thread per row, or one long row"
 
     vector = True
 
 
 class CutRowBlocks(Tiled):
-    """CSR by blocks of rows, the longest rows in several: what the paper's launch and ours share."""
+    """CSR by blocks of rows, the longest rows in several: the part that both keys share."""
 
     block: ClassVar[Parameter]
 
@@ -154,11 +154,11 @@ class CutRowBlocks(Tiled):
 
 @register
 class CsrAdaptiveL(CutRowBlocks):
-    """CSR-Adaptive with several threads a row where a block has few rows, and several blocks for the longest rows.
+    """CSR-Adaptive with several threads per row in blocks of few rows, and several blocks for the longest rows.
 
     Blocks end where regions of long rows begin or end. Parts of a row are added to y by atomics, after a launch that
     sets those rows to zero; clSPARSE has the blocks of a row wait for the first of them. A block holds its first entry
-    in place of the number of its part. Rows in parts may get different last bits every time.
+    in place of the number of its part. Sums of rows in parts are not reproducible.
     """
 
     key = "csr-adaptive-l"
@@ -168,8 +168,8 @@ class CsrAdaptiveL(CutRowBlocks):
         "CSR by blocks of rows that fill shared memory: several threads per row, blocks per long row"
     )
 
-    block = Parameter(128, "threads a block", choices=RowBlocks.block.choices)
-    items = Parameter(8, "entries a thread", choices=(2, 4, 8))
+    block = Parameter(128, "threads per block", choices=RowBlocks.block.choices)
+    items = Parameter(8, "entries per thread", choices=(2, 4, 8))
 
     @classmethod
     def _sizes(cls, *, block: int, items: int) -> tuple[int, int]:
@@ -183,7 +183,7 @@ class CsrAdaptiveL(CutRowBlocks):
 
 @register
 class CsrRowTiles(CutRowBlocks):
-    """CSR and tiles of whole rows, longer rows in several; a tile's rows are summed one by one where none is long.
+    """CSR in tiles of whole rows, long rows in several tiles; tiles without long rows sum row by row.
 
     As `csr-merge-tiles`, with the blocks of `csr-adaptive-l`: only rows that are longer than a tile are cut, and y is
     set to zero in those alone.
@@ -193,8 +193,8 @@ class CsrRowTiles(CutRowBlocks):
     reference = "this project, after Daga & Greathouse, HiPC'15"
     project_kernel = True
 
-    block = Parameter(128, "threads a block", choices=BLOCKS)
-    items = Parameter(8, "entries a thread, of which a tile may have one less in all", choices=(4, 6, 8, 10, 12))
+    block = Parameter(128, "threads per block", choices=BLOCKS)
+    items = Parameter(8, "entries per thread; a tile may have one less in all", choices=(4, 6, 8, 10, 12))
 
     @classmethod
     def _sizes(cls, *, block: int, items: int) -> tuple[int, int]:

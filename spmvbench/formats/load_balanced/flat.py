@@ -16,23 +16,23 @@ PAPER = "Chu et al., Efficient algorithm design of optimizing SpMV on GPU, HPDC 
 
 @register
 class CsrFlat(SearchedTiles):
-    """CSR by blocks of equally many entries: products go through shared memory, and rows are summed from there.
+    """CSR in blocks of equally many entries: products go to shared memory, where rows are summed.
 
-    Every product finds the rows in which the blocks begin, a thread a row; nothing is stored beyond CSR. Parts of rows
-    that blocks share are added to y by atomics, all other rows stored, where the authors' kernel adds every row: not
-    the same bits every time. The method's third part, which chooses among kernels, stores nothing of its own and has no
-    key.
+    Every product finds the rows in which the blocks begin, a thread per row; nothing is stored beyond CSR. Parts of
+    rows that blocks share are added to y by atomics, all other rows stored, where the authors' kernel adds every row:
+    sums are not reproducible. The method's third part, which chooses among kernels, stores nothing of its own and
+    has no key.
     """
 
     key = "csr-flat"
     reference = f"{PAPER}, flat"
-    shared_implementation = "CSR by tiles of equally many entries through shared memory, as the paper sums them"
+    shared_implementation = "CSR in tiles of equally many entries, through shared memory, summed as in the paper"
 
-    block = Parameter(128, "threads a block", choices=BLOCKS)
-    items = Parameter(8, "entries a thread", choices=(2, 4, 8))
-    lanes = Parameter(0, "lanes a row; 0 takes the paper's rule", choices=(0, 1, 2, 4, 8, 16, 32))
+    block = Parameter(128, "threads per block", choices=BLOCKS)
+    items = Parameter(8, "entries per thread", choices=(2, 4, 8))
+    lanes = Parameter(0, "threads per row; 0 takes the paper's rule", choices=(0, 1, 2, 4, 8, 16, 32))
 
-    lanes_by_rule: int  # lanes a row: by the larger mean row length of the matrix's two halves
+    lanes_by_rule: int  # threads per row: by the larger mean row length of the matrix's two halves
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
@@ -56,24 +56,24 @@ class CsrFlat(SearchedTiles):
 
 @register
 class CsrLineEnhance(Tiled):
-    """CSR by blocks of equally many rows, whose entries go through shared memory in rounds as large as it.
+    """CSR in blocks of equally many rows; their entries go through shared memory in rounds.
 
-    A thread or a few keep a row's sum and add what every round has of the row, while the next round's entries are on
-    their way. A long row keeps one block busy. The default sizes were 1.7 times as fast on pde:100 as the paper's rule
-    with block=512, and nowhere more than 1 % slower (f64, H200).
+    One or a few threads keep a row's sum and add the row's entries of every round, while the next round's entries are
+    on their way. A long row keeps one block busy. The default sizes were 1.7 times as fast on pde:100 as the paper's
+    rule with block=512, and nowhere more than 1 % slower (f64, H200).
     """
 
     key = "csr-line-enhance"
     reference = f"{PAPER}, line-enhance"
-    shared_implementation = "CSR by blocks of equally many rows through shared memory, in rounds"
+    shared_implementation = "CSR in blocks of equally many rows, through shared memory in rounds"
 
-    block = Parameter(256, "threads a block", choices=BLOCKS)
-    items = Parameter(4, "entries of a thread a round; 0 takes the paper's rule", choices=(0, 2, 4, 8))
-    rows = Parameter(128, "rows a block; 0 takes the paper's rule", choices=(0, 16, 32, 64, 128, 256))
-    lanes = Parameter(2, "lanes a row; 0 takes the paper's rule", choices=(0, 1, 2, 4, 8))
+    block = Parameter(256, "threads per block", choices=BLOCKS)
+    items = Parameter(4, "entries of a thread per round; 0 takes the paper's rule", choices=(0, 2, 4, 8))
+    rows = Parameter(128, "rows per block; 0 takes the paper's rule", choices=(0, 16, 32, 64, 128, 256))
+    lanes = Parameter(2, "threads per row; 0 takes the paper's rule", choices=(0, 1, 2, 4, 8))
 
     def _rule(self) -> tuple[int, int, int]:
-        """Entries of a thread a round, rows a block and lanes a row, by the mean row and the number of entries."""
+        """Entries of a thread per round, rows per block, threads per row: by the mean row and the number of entries."""
         nnz = len(self.values)
         mean = nnz / max(self.shape[0], 1)
         if nnz <= 2**24:

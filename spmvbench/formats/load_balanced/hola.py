@@ -14,20 +14,20 @@ SMALL = 300_000  # entries up to which a thread takes 4
 
 @register
 class Hola(SearchedTiles):
-    """CSR by equally many entries a block and a thread: row ends become bits, threads sum the runs between them.
+    """CSR in equal shares of entries per block and per thread; row ends become bits for a segmented sum.
 
-    Every product finds the rows in which blocks begin, a thread a row; nothing is stored beyond CSR. A block within one
-    row is a plain sum; else sums that threads leave open meet by a scan over the block, where the authors' kernel
+    Every product finds the rows in which blocks begin, a thread per row; nothing is stored beyond CSR. A block within
+    one row is a plain sum; otherwise open sums of threads are combined by a scan over the block; the authors' kernel
     chooses between a scan over warps and atomics in shared memory. A block's first and last row are added to y by
-    atomics, the others stored: not the same bits every time.
+    atomics, the others stored: sums are not reproducible.
     """
 
     key = "hola"
     reference = "Steinberger, Zayer & Seidel, ICS 2017"
-    shared_implementation = "CSR by tiles of equally many entries in thread order, row ends as bits"
+    shared_implementation = "CSR in tiles of equally many entries, in thread order, row ends as bits"
 
-    block = Parameter(128, "threads a block", choices=(64, 128, 256, 512))
-    items = Parameter(0, f"entries a thread; 0 takes the paper's 8, 4 below {SMALL:,} entries", choices=(0, 4, 8))
+    block = Parameter(128, "threads per block", choices=(64, 128, 256, 512))
+    items = Parameter(0, f"entries per thread; 0 takes the paper's 8, or 4 below {SMALL:,} entries", choices=(0, 4, 8))
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         nnz = len(self.values)

@@ -17,7 +17,7 @@ PAPER = "Anzt, Cojean, Chen, Dongarra, Flegar, Nayak, Tomov, Tsai & Wang, TOPC 7
 SOURCE = "load_balanced/load_balance.cu"
 BLOCK = 128
 WARPS_AT_ONCE = 4  # that a multiprocessor issues: 128 cores
-WARPS = Parameter(0, "warps that the device issues at a time; 0 takes four a multiprocessor", low=0, high=2**16)
+WARPS = Parameter(0, "warps that the device issues at once; 0: four per multiprocessor", low=0, high=2**16)
 
 
 def warps_in_use(nnz: int, at_once: int, most: int = 128) -> int:
@@ -41,9 +41,10 @@ def at_once(a: Csr, warps: int) -> int:
 
 @register
 class CooLoadBalance(Coo):
-    """COO sorted by row, equal shares of the entries a warp: a lane keeps its sum until its row changes.
+    """COO sorted by row, equal shares of entries per warp: a thread keeps its sum until its row changes.
 
-    Only then the warp adds neighbouring lanes of equal rows and gives y one atomic a row. Not the same bits every time.
+    Then the warp adds the sums of neighbouring threads with equal rows, and adds to y by one atomic per row. Sums are
+    not reproducible.
     """
 
     key = "coo-load-balance"
@@ -69,19 +70,19 @@ class CooLoadBalance(Coo):
 
 @register
 class CsrLoadBalance(CsrArrays):
-    """CSR and the row of each warp's first entry: `coo-load-balance` without row indices.
+    """CSR with the row of each warp's first entry: `coo-load-balance` without row indices.
 
-    A warp has several lines on their way, and its lanes look at the ends of as many neighbouring rows at a time. Rows
-    that lie within a warp are stored. The paper's rule goes on to 128 times as many warps as the device issues, from
-    2,000,000 entries on; here it ends with 32 times: longer shares, of which more loads are under way, were 19 % faster
-    on pde:100 and 25 % on fem:40:3 (f64, H200). Not the same bits every time.
+    A warp has several lines in flight, and its threads look at the ends of as many neighbouring rows at a time. Rows
+    that are within a warp are stored. The paper's rule goes on to 128 times as many warps as the device issues, from
+    2,000,000 entries on; here it ends with 32 times: longer shares, of which more loads are in flight, were 19 % faster
+    on pde:100 and 25 % on fem:40:3 (f64, H200). Sums are not reproducible.
     """
 
     key = "csr-load-balance"
     reference = PAPER
 
     warps = WARPS
-    lines = Parameter(4, "lines of a warp that are loaded at once", choices=(1, 2, 3, 4, 6, 8))
+    lines = Parameter(4, "lines of 32 entries that a warp loads at once", choices=(1, 2, 3, 4, 6, 8))
 
     start_row: Array  # (warps in use,), int32
 

@@ -1,4 +1,4 @@
-"""MERBIT: the merge of row ends and entries, a bit a step."""
+"""MERBIT: the merge of row ends and entries, a bit per step."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from spmvbench.formats.base import Launch, Parameter, Skip, ctype, per_thread, r
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.csr.merge import tile_rows
+from spmvbench.formats.kernels import constant
 
 LANES = 32
-NO_END = 1 << 31  # in tile_row: no row ends in the tile
-NARROW = 14  # the most steps of a lane whose bits fit 32, beside two counts of 9
+NO_END = constant("include/merbit.cuh", "NO_END")  # in tile_row: no row ends in the tile
+NARROW = 14  # the most steps of a thread whose bits fit 32, with two counts of 9
 
 
 def word_dtype(sigma: int) -> np.dtype:
-    """What a lane's bits and its two counts fit."""
+    """What a thread's bits and its two counts fit."""
     return np.dtype(np.uint32 if sigma <= NARROW else np.uint64)
 
 
 def sizes(rows: int, nnz: int, sigma: int, block: int) -> tuple[int, int, int]:
-    """Lanes, tiles of 32 lanes, and blocks of `block` threads."""
+    """Threads, tiles of 32 threads, and blocks of `block` threads."""
     lanes = cdiv(rows + nnz, sigma)
     return lanes, cdiv(lanes, LANES), cdiv(lanes, block)
 
@@ -32,7 +33,7 @@ def by_arrays(a: Csr, sigma: int) -> dict[str, Array]:
     """tile_entry, tile_row and lane_bits."""
     xp, word = a.xp, word_dtype(sigma)
     lanes, tiles, _ = sizes(a.rows, a.nnz, sigma, LANES)
-    row = tile_rows(a.row_ptr, sigma).astype(np.int64)  # of each lane, and of the end
+    row = tile_rows(a.row_ptr, sigma).astype(np.int64)  # of each thread, and of the end
     entry = xp.minimum(xp.arange(lanes + 1, dtype=np.int64) * sigma, a.rows + a.nnz) - row
     ends = xp.zeros(lanes * sigma, dtype=word)
     ends[a.row_ptr[1:].astype(np.int64) + xp.arange(a.rows)] = 1
@@ -65,26 +66,26 @@ def by_kernel(a: Csr, sigma: int, run: Run) -> dict[str, Array]:
 
 @register
 class Merbit(CsrArrays):
-    """CSR and the merge of its row ends and entries in bits: a lane's steps, and how many of each come before it.
+    """CSR with the merge path stored as bits: each thread's steps, and its position among rows and entries.
 
-    The shares of `merge-csr`, found once: a warp's tile is 32 x sigma steps, and the product searches nothing. At sigma
-    14 it takes 0.3 bytes a step more than CSR. A block's rows are summed in shared memory and written side by side; the
-    rows that blocks share are added to y by atomics, after a launch that sets them to zero (the authors' kernel sets
-    those of the next product's y to zero, and swaps two). Every lane's first sum and every run of open ones is added to
-    shared memory by an atomic, as the authors do: shuffles in their place were slower on an H200. Not the same bits
-    every time where rows are cut. Our reading: the paper's further optimisations are known as its program shows them.
+    The shares of `merge-csr`, found once: a warp's tile is 32 x sigma steps, and the product searches nothing. With
+    sigma=14 it takes 0.3 bytes per step more than CSR. A block's rows are summed in shared memory and written side by
+    side; the rows that blocks share are added to y by atomics, after a launch that sets them to zero (the authors'
+    kernel sets those of the next product's y to zero, and swaps two). Every thread's first sum and every run of open
+    ones is added to shared memory by an atomic, as the authors do: shuffles in their place were slower on an H200. Sums
+    are not reproducible where rows are cut. Our reading: the paper's further optimisations follow its program.
     """
 
     key = "merbit"
     reference = "Zhang, Yao, Jiang & Zhang, arXiv:2605.07391, 2026"
 
-    sigma = Parameter(14, "steps a lane; its bits take 4 bytes up to 14, else 8", low=5, high=42)
-    batch = Parameter(0, "entries of a lane in flight; 0 takes sigma, at most 7", choices=(0, 2, 3, 4, 5, 7, 10, 14))
-    block = Parameter(256, "threads a block", choices=(64, 128, 256, 512))
+    sigma = Parameter(14, "merge steps per thread; up to 14 their bits take 4 bytes, else 8", low=5, high=42)
+    batch = Parameter(0, "entries per thread in flight; 0 takes sigma, at most 7", choices=(0, 2, 3, 4, 5, 7, 10, 14))
+    block = Parameter(256, "threads per block", choices=(64, 128, 256, 512))
 
     tile_entry: Array  # (tiles + 1,), int32: entry at which each tile begins
     tile_row: Array  # (tiles + 1,), uint32: row at which it begins; the highest bit: no row ends in it
-    lane_bits: Array  # (lanes,), uint32 or uint64: entries and row ends before the lane in its tile, its steps' bits
+    lane_bits: Array  # (threads,), uint32 or uint64: entries and row ends before it in its tile, bits of its steps
     block_row: Array  # (blocks,), int32: row at which each block of threads begins
 
     @classmethod

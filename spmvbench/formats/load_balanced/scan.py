@@ -1,4 +1,4 @@
-"""Sums by segmented scans over tiles of entries: COO, and ModernGPU's CSR+ with a code a thread."""
+"""Sums by segmented scans over tiles of entries: COO, and ModernGPU's CSR+ with a code per thread."""
 
 from __future__ import annotations
 
@@ -10,31 +10,32 @@ from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv, ex
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.coo.coo import Coo
+from spmvbench.formats.kernels import constant
 from spmvbench.formats.load_balanced.tiles import equal_cuts, owners
 
 SOURCE = "load_balanced/scan.cu"
 THREADS = 128  # a block
 FIXUP = 1024  # threads of the block that adds carries
-SPLIT = 1 << 31  # in limits: the row began before the tile
+SPLIT = constant(SOURCE, "SPLIT")  # in limits: the row began before the tile
 
 
 @register
 class CooScan(Coo):
-    """COO sorted by row, and a segmented scan over all products: a row's last entry holds its sum. No atomics anywhere.
+    """COO sorted by row, with a segmented scan over all products: the last entry of a row holds its sum. No atomics.
 
     Our reading of one sentence of the survey: blocks scan equal shares of the entries, tile by tile, and a second
-    kernel adds what shares cut apart. (A plain scan with differences at row ends loses digits where rows differ in
-    size, and one infinite product spoils all rows behind it.) The same bits every time.
+    kernel adds parts of rows that shares cut. (A plain scan with differences at row ends loses digits where rows differ
+    in size, and one infinite product spoils all rows after it.) Sums are reproducible.
     """
 
     key = "coo-scan"
     survey_name = "COO sorted by row with prefix scan"
     reference = "Filippone et al. 2017, section 4.1; Baxter, ModernGPU, 2013"
 
-    items = Parameter(7, "neighbouring entries a thread; odd numbers meet in no bank", choices=(3, 5, 7, 9, 11))
+    items = Parameter(7, "neighbouring entries per thread; odd numbers avoid bank conflicts", choices=(3, 5, 7, 9, 11))
     blocks = Parameter(
         4096,
-        "most blocks, each with an equal share of the entries and a carry, which one block adds",
+        "most blocks; each has an equal share of the entries and a carry",
         low=1,
         high=2**20,
     )
@@ -90,12 +91,12 @@ def codes_by_kernel(row_ptr: Array, limits: Array, items: int, run: Run) -> Arra
 
 @register
 class MgpuCsrPlus(Format):
-    """CSR of the rows that have entries, and for every thread a 32-bit code of the row ends among its entries.
+    """CSR of the nonempty rows, with a 32-bit code per thread that marks the row ends among its entries.
 
-    Tiles of 128 threads with a few neighbouring entries each: the code has a bit an entry, the distance to the thread
-    with the row end before, and the row of its first entry in the tile. Sums go straight to their rows of y, where the
-    original spreads them in a pass of its own; what tiles leave open is added by a second kernel, as the original's
-    "spine" does. Rows over more than 32 tiles may get different last bits every time.
+    Tiles of 128 threads with a few neighbouring entries each: the code has a bit per entry, the distance to the thread
+    with the row end before, and the row of its first entry in the tile. Sums are written directly to y; the original
+    distributes them in a separate pass. A second kernel adds open sums of tiles, as the original's "spine" does. Sums
+    of rows over more than 32 tiles are not reproducible.
     """
 
     key = "mgpu-csr-plus"
@@ -103,7 +104,7 @@ class MgpuCsrPlus(Format):
     survey_name = "MGPU CSR+"
     reference = "Baxter, ModernGPU, 2013"
 
-    items = Parameter(7, "entries a thread; odd numbers meet in no bank", choices=(3, 5, 7, 9, 11, 13))
+    items = Parameter(7, "entries per thread; odd numbers avoid bank conflicts", choices=(3, 5, 7, 9, 11, 13))
 
     row_ptr: Array  # (m + 1,), int32, or int64 where nnz needs it: of the m rows that have entries
     row_id: Array  # (m,), int32: their numbers; (0,) where all rows have entries

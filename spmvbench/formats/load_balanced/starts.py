@@ -1,4 +1,4 @@
-"""Tiles of equally many entries of plain CSR whose first rows every product searches."""
+"""Tiles of equally many entries of plain CSR; every product searches their first rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spmvbench.formats.load_balanced.tiles import SOURCE, Tiled
 
 
 class SearchedTiles(Tiled):
-    """CSR by tiles of equally many entries, of which nothing is stored: a product begins with their rows."""
+    """CSR by tiles of equally many entries, which are not stored: every product finds their first rows."""
 
     def _find_tiles(self, tile: int, y: Array) -> tuple[Array, Launch]:
         """The row in which each tile of `tile` entries begins, (tiles + 1,), int32, and the launch that writes it.

@@ -31,7 +31,7 @@ def tile_rows(row_ptr: Array, tile_entry: Array) -> Array:
 
 
 def equal_cuts(nnz: int, tile: int, xp: Any = np) -> Array:
-    """The first entry of each tile of `tile` entries, and nnz behind the last; (tiles + 1,), int64."""
+    """The first entry of each tile of `tile` entries, and nnz after the last; (tiles + 1,), int64."""
     return xp.minimum(xp.arange(cdiv(nnz, tile) + 1, dtype=np.int64) * tile, nnz)
 
 
@@ -52,7 +52,7 @@ class Tiled(CsrArrays):
         return self.row_ptr.dtype.type(len(self.values))
 
     def _launch(self, kernel: str, grid: int, block: int, items: int, *args: Any, row_ends: int = 0) -> Launch:
-        """A launch of a kernel, named without types, with shared memory for `items` products a thread and row ends."""
+        """A launch of a kernel, named without types; shared memory holds `items` products per thread, and row ends."""
         name, _, options = kernel.partition("<")
         shared = block * items * self.values.dtype.itemsize + 4 * row_ends
         return Launch(SOURCE, f"{name}<{self._types}, {options}", grid, block, args, shared)
@@ -80,18 +80,18 @@ class Tiled(CsrArrays):
 
 @register
 class CsrEntryTiles(Tiled):
-    """CSR and the first row of each tile of equally many entries; a tile's rows are summed one by one where alike.
+    """CSR with the first row of each tile of equally many entries; rows of similar length are summed one by one.
 
-    As `csr-merge-tiles`, with `csr-flat`'s tiles, searched once, at conversion (4 bytes a tile). Row ends count nothing
-    in a tile, so that it begins at an even entry, and may have any number of them.
+    As `csr-merge-tiles`, with `csr-flat`'s tiles, searched once, at conversion (4 bytes per tile). Row ends count
+    nothing in a tile, so that it begins at an even entry, and may have any number of them.
     """
 
     key = "csr-entry-tiles"
     reference = "this project, after Chu et al., HPDC 2023"
     project_kernel = True
 
-    block = Parameter(128, "threads a block", choices=BLOCKS)
-    items = Parameter(8, "entries a thread", choices=(4, 6, 8, 10, 12))
+    block = Parameter(128, "threads per block", choices=BLOCKS)
+    items = Parameter(8, "entries per thread", choices=(4, 6, 8, 10, 12))
 
     tile_row: Array  # (tiles + 1,), int32: row in which each tile begins
 

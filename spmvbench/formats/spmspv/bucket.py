@@ -1,4 +1,4 @@
-"""Products dealt to buckets of rows."""
+"""Products assigned to buckets of rows."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from spmvbench.formats.base import Launch, ctype, in_part, register
 from spmvbench.formats.spmspv.columns import BLOCK, SparseColumns
 from spmvbench.formats.vectors import SparseVector
 
-PIECE, ITEMS = 16, 8  # entries of a piece, pieces that a group of lanes takes at once
+PIECE, ITEMS = 16, 8  # entries of a piece, pieces that a group of threads takes at once
 SUM_BLOCK = 512
 SHARED = 48 * 1024  # bytes of dynamic shared memory that every device gives
 
 
 @register
 class SpmspvBucket(SparseColumns):
-    """Products of x's columns dealt to buckets of neighbouring rows, each bucket then summed in shared memory.
+    """Products of the columns of x's entries are put into buckets of rows; each is summed in shared memory.
 
-    After SpMSpV-bucket, which is for threads of a CPU; its form on a GPU is ours. A block ranks its products in shared
-    memory and asks each bucket once for room; there is room for as many products as the bucket's rows have entries, so
-    nothing has to be counted first. Buckets of many entries are summed by several blocks, which add to y by atomics;
-    all others are stored, and then y needs no zeros before. Not the same bits every time.
+    After SpMSpV-bucket, which is for threads of a CPU; the GPU version is this project's. A block ranks its products in
+    shared memory and asks each bucket once for room; there is room for as many products as the bucket's rows have
+    entries, so nothing has to be counted first. Buckets of many entries are summed by several blocks, which add to y by
+    atomics; all others are stored, and then y needs no zeros before. Sums are not reproducible.
     """
 
     key = "spmspv-bucket"

@@ -1,4 +1,4 @@
-"""CSC for a sparse x: the columns of its entries are read and no others."""
+"""CSC for a sparse x: only the columns of its entries are read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FEW = 2048  # entries of x for which a device has a warp each
 
 
 class Pieces(NamedTuple):
-    """The columns of x's entries, cut into pieces; kernels/spmspv/pieces.cu. Made anew in every run.
+    """The columns of x's entries, cut into pieces; kernels/spmspv/pieces.cu. Made again in every run.
 
     counters: (2,), int32, the pieces and what `leave` needs. begin, entries, x: of each piece its first entry,
     its entries and the factor; as much room as any x of that many entries can need.
@@ -30,13 +30,13 @@ class Pieces(NamedTuple):
 
 
 def push_lanes(col_lengths: Array) -> int:
-    """Lanes that share a column: 1 to 32, a power of two up to the length of an entry's column in the mean."""
+    """Threads that share a column: 1 to 32, a power of two up to the length of an entry's column on average."""
     entries = int(col_lengths.sum())
     return lanes_by_mean(int((col_lengths.astype(np.int64) ** 2).sum()), entries)
 
 
 class SparseColumns(CscArrays):
-    """CSC that a sparse x is pushed through."""
+    """CSC for products with a sparse x."""
 
     family = "SpMSpV"
     op = "spmspv"
@@ -79,10 +79,10 @@ class SparseColumns(CscArrays):
 
 @register
 class SpmspvCscAtomic(SparseColumns):
-    """Columns of x's entries scaled and added to y by atomics: the plain push, column-wise SpMSpV in parallel.
+    """Columns of x's entries are scaled and added to y by atomics: plain column-wise SpMSpV.
 
-    y is set to zero first. Lanes a column: the largest power of two up to the mean column length, so a long column
-    keeps its lanes busy long after the others. Not the same bits every time.
+    y is set to zero first. Threads per column: the largest power of two up to the mean column length, so a long column
+    keeps its threads busy long after the others. Sums are not reproducible.
     """
 
     key = "spmspv-csc-atomic"
@@ -98,11 +98,11 @@ class SpmspvCscAtomic(SparseColumns):
 
 @register
 class SpmspvCscBlock(SparseColumns):
-    """Columns of x's entries scaled and added to y by atomics; a column of many entries is shared by a whole block.
+    """Columns of x's entries are scaled and added to y by atomics; a long column is shared by a whole block.
 
-    The push of spmspv-csc-atomic with several entries of a lane under way at once. Columns of more than 16 entries a
-    lane are left to all threads of their block. Lanes a column: the largest power of two up to the length of the column
-    in which an entry lies in the mean, and 32 for an x of few entries. Not the same bits every time.
+    The push of spmspv-csc-atomic with several entries of a thread in flight. Columns of more than 16 entries per
+    thread are left to all threads of their block. Threads per column: the largest power of two up to the length of the
+    column in which an entry is on average, and 32 for an x of few entries. Sums are not reproducible.
     """
 
     key = "spmspv-csc-block"

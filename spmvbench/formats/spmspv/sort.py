@@ -9,18 +9,18 @@ from spmvbench.formats.base import Launch, ctype, in_part, register
 from spmvbench.formats.spmspv.columns import BLOCK, SparseColumns
 from spmvbench.formats.vectors import SparseVector
 
-PIECE = 16  # entries that a group of lanes takes
+PIECE = 16  # entries that a group of threads takes
 MOST_BITS = 8  # of a digit
 SOURCE = "spmspv/sort.cu"
 
 
 @register
 class SpmspvSort(SparseColumns):
-    """Products of x's columns sorted by their rows, runs of one row then summed: gather, sort, reduce by key.
+    """Products of the columns of x's entries are sorted by row and summed: gather, sort, reduce by key.
 
-    The paper calls a library's radix sort. Ours has passes of up to 8 bits, as many as the number of rows needs; each
-    is counted, placed and moved by launches of a fixed grid, which take the number of products from the device. Arrays
-    have room for the products of a full x. Not the same bits every time.
+    The paper calls a library's radix sort. This project's has passes of up to 8 bits, as many as the number of rows
+    needs; each is counted, placed and moved by launches of a fixed grid, which take the number of products from the
+    device. Arrays have room for the products of a full x. Sums are not reproducible.
     """
 
     key = "spmspv-sort"

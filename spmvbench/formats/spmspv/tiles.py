@@ -12,6 +12,7 @@ from spmvbench.formats.base import (
     Format,
     Launch,
     Parameter,
+    Struct,
     cbool,
     ctype,
     in_part,
@@ -19,11 +20,12 @@ from spmvbench.formats.base import (
     register,
     zero_fill,
 )
+from spmvbench.formats.kernels import constant
 from spmvbench.formats.spmspv.columns import FEW, push_lanes
 from spmvbench.formats.vectors import SparseVector
 
 BLOCK = 256
-WARP = 32
+WARP = constant("include/spmv.cuh", "WARP")
 TILES = 16  # of a warp: the best on an H200
 SOURCE = "spmspv/tiles.cu"
 
@@ -57,20 +59,20 @@ class Cut(NamedTuple):
 
 @register
 class TileSpmspv(Format):
-    """A and x in tiles of nt x nt and nt: tiles of A that meet no entry of x are passed over, by a word a tile of x.
+    """A and x in tiles of nt x nt and nt; tiles of A that meet no entry of x are skipped by one word per tile of x.
 
-    Of the tiles that hold entries a word tells which of their columns do, and where each of those begins; an entry is
-    its row in the tile and its value. A warp takes 16 tiles, whatever row they lie in: two lanes a tile find the
+    Of the tiles that hold entries, a word says which of their columns do, and where each of those begins; an entry is
+    its row in the tile and its value. A warp takes 16 tiles, whatever row they are in: two threads per tile find the
     columns that A and x share, and these alone are multiplied and added to y by atomics. Entries of tiles of a few are
-    kept apart, by columns, and pushed. Every run brings x into tiles: a word a tile with a bit for each entry, and the
-    entries at their places.
+    kept separate, by columns, and pushed. Every run brings x into tiles: a word per tile with a bit for each entry, and
+    the entries at their places.
 
     kernel=paper keeps tiles by rows and multiplies all of a tile that meets any entry of x, a warp a row of tiles, two
-    lanes a row (nt = 16; else one, and with 64 rows a lane has two), as Algorithm 4 does; extracted entries as COO, a
-    thread an entry. Our reading, of what the paper leaves open: the threshold of very sparse tiles; that the beginnings
-    of empty rows are left out; the kernel for what is extracted; that a tile of x stays at its place and its word
-    stands for x_ptr, where the paper packs tiles and marks empty ones with -1; that rows of over 32 tiles are cut. Not
-    the same bits every time.
+    threads per row (nt = 16; else one, and with 64 rows a thread has two), as Algorithm 4 does; extracted entries as
+    COO, a thread per entry. Our reading, of what the paper leaves open: the threshold of very sparse tiles; that the
+    beginnings of empty rows are left out; the kernel for what is extracted; that a tile of x stays at its place and its
+    word means x_ptr, where the paper packs tiles and marks empty ones with -1; that rows of over 32 tiles are cut. Sums
+    are not reproducible.
     """
 
     key = "tile-spmspv"
@@ -78,9 +80,9 @@ class TileSpmspv(Format):
     reference = "Ji et al., TileSpMSpV, ICPP 2022"
     op = "spmspv"
 
-    kernel = Parameter("fast", "the kernel: ours or Algorithm 4 of the paper", choices=("fast", "paper"))
+    kernel = Parameter("fast", "fast: this project's kernel; paper: Algorithm 4", choices=("fast", "paper"))
     nt = Parameter(32, "rows and columns of a tile", choices=(16, 32, 64))
-    extract = Parameter(4, "entries up to which a tile is taken apart", low=0, high=16)
+    extract = Parameter(4, "tiles of at most this many entries are extracted", low=0, high=16)
 
     chunk_ptr: Array  # (chunks + 1,), int32: tiles before each run of up to 32 in a tile row; none where kernel=fast
     tile_row: Array  # (tiles,), int32
@@ -167,7 +169,7 @@ class TileSpmspv(Format):
         tile_cols, tiles, extracted = cdiv(cols, nt), len(self.tile_col), len(self.extracted_values)
         x_mask, x_tile = xp.empty(tile_cols, self.tile_mask.dtype), xp.empty(tile_cols * nt, dtype)
         by_rows = self.kernel == "paper"
-        gap = tile_cols // max(len(x), 1)  # of empty tiles between two entries of x, and lanes that set their words
+        gap = tile_cols // max(len(x), 1)  # of empty tiles between two entries of x, and threads that set their words
         lanes = 1 if gap < 4 else 8 if gap < 32 else 32
         grid, block = per_thread(max((len(x) + 1) * lanes, cdiv(rows, ZEROS_EACH)), BLOCK)
         args = (np.int32(len(x)), np.int32(rows), np.int32(cols), x.index, x.value, x_mask, x_tile, y)
@@ -188,7 +190,7 @@ class TileSpmspv(Format):
             blocks = cdiv(tiles, TILES * (BLOCK // WARP))
             sizes = np.int32(len(x)), np.int32(blocks), np.int32(tiles)
             grid = blocks + (cdiv(len(x) * lanes, BLOCK) if extracted else 0)
-            args = (*sizes, x.index, x.value, *tiled, *apart, x_mask, x_tile, y)
+            args = (*sizes, x.index, x.value, Struct(tiled), *apart, x_mask, x_tile, y)
             multiply = Launch(SOURCE, f"tile_spmspv<{types}, {TILES}, {lanes}, {BLOCK}>", grid, BLOCK, args)
         return [*in_part("tile x", [tile]), *in_part("multiply", [multiply])]
 

@@ -1,6 +1,6 @@
 """A matrix cut into 16 x 16 tiles: which tiles there are, and the format that each one gets.
 
-Source: Niu et al., TileSpMV, IPDPS 2021, section III. Tiles at the lower and right edge are whole: what lies beyond the
+Source: Niu et al., TileSpMV, IPDPS 2021, section III. Tiles at the lower and right edge are whole: what is beyond the
 matrix is empty.
 """
 
@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, inverse, offsets, run_ptr, stable_order
+from spmvbench.formats.kernels import constant
 
-TILE = 16
+TILE = constant("include/tile.cuh", "TILE")
 NAMES = ("csr", "coo", "ell", "hyb", "dns", "dns_row", "dns_col")
-CSR, COO, ELL, HYB, DNS, DNS_ROW, DNS_COL = range(7)  # the authors' numbers
+CSR, COO, ELL, HYB, DNS, DNS_ROW, DNS_COL = (constant("include/tile.cuh", name.upper()) for name in NAMES)
 
 
 class Rules(NamedTuple):

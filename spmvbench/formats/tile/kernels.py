@@ -1,4 +1,4 @@
-"""CSR to tiles by kernels of our own: what `tile_convert` and `tile_layout` compute by arrays, in a dozen launches."""
+"""CSR to tiles by kernels of this project: what `convert` and `layout` compute by arrays, in a dozen launches."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, index_dtype, round_up
-from spmvbench.formats.base import Launch, ctype, per_thread
+from spmvbench.formats.base import Launch, Struct, ctype, per_thread
 from spmvbench.formats.conversion import Run
+from spmvbench.formats.kernels import constant
 from spmvbench.formats.tile.convert import COO, CSR, DNS_COL, DNS_ROW, ELL, HYB, NAMES, TILE, Rules, hyb_rows
 
 FORMATS = len(NAMES)
-WORDS = 8  # as in tile_convert.cu
-GROUP = 256  # likewise
-SUMS = 4 * FORMATS + 2  # likewise
+SOURCE = "tile/tile_convert.cu"
+WORDS = constant(SOURCE, "WORDS")  # of 32 entries, of a warp
+GROUP = constant(SOURCE, "GROUP")  # tiles of a warp
+SUMS = constant(SOURCE, "SUMS")  # kinds of sums: four for each format, and two
 
 
 class Room(NamedTuple):
     """What the tiles of a matrix come to. The first four by format, (7,) each.
 
     values, index: value slots and units of what off2 counts, as they are stored. entries, tiles: of the matrix.
-    stored_entries, stored_tiles: what is not computed apart.
+    stored_entries, stored_tiles: what is not computed separately.
     """
 
     values: list[int]
@@ -40,7 +42,7 @@ class Room(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """A matrix in tiles. fields: the storage by name, with tile_ptr and chunks. rest: what is computed apart."""
+    """A matrix in tiles. fields: the storage by name, with tile_ptr and chunks. rest: what is computed separately."""
 
     fields: dict[str, Any]
     rest: Csr | None
@@ -51,7 +53,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     """A matrix in tiles, for nnz > 0; three waits for the device.
 
     rules: None for CSR alone. tbalance: the most tiles of a chunk, from the number of tiles. defer: whether COO tiles
-    and tails of HYB are computed apart. run: runs a launch on the arrays of `a`.
+    and tails of HYB are computed separately. run: runs a launch on the arrays of `a`.
     """
     xp, index, value = a.xp, ctype(a.row_ptr), ctype(a.values)
     rows, nnz = np.int32(a.rows), a.row_ptr.dtype.type(a.nnz)
@@ -59,7 +61,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     all_csr, deferred = str(rules is None).lower(), str(defer).lower()
 
     def launch(kernel: str, threads: int, *args: Any) -> None:
-        run(Launch("tile/tile_convert.cu", kernel, *per_thread(threads, 128), args))
+        run(Launch(SOURCE, kernel, *per_thread(threads, 128), args))
 
     def empty(n: int, dtype: Any) -> Array:
         return xp.empty(n, dtype=dtype)
@@ -79,7 +81,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     limits = *limits, np.int32(hyb_rows(a.dtype.itemsize)), np.int32(least)
     described = row, col, entries, fmt, tail, apart
     kernel = f"describe_tiles<{index}, {all_csr}, {deferred}>"
-    launch(kernel, of_words, rows, nnz, a.row_ptr, a.col_idx, bits, before, *limits, *described)
+    launch(kernel, of_words, rows, nnz, a.row_ptr, a.col_idx, bits, before, Struct(limits), *described)
 
     groups = cdiv(tiles, GROUP)
     of_tiles = np.int32(tiles), np.int32(groups), entries, fmt, tail
@@ -110,13 +112,14 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
     halves = {f: empty(n, np.uint8) for f, n in halves.items()}
     csr_row_ptr, coo_idx = empty(room.index[CSR], np.uint8), empty(room.values[COO], np.uint8)
     row_id, col_id = empty(room.index[DNS_ROW], np.uint8), empty(room.index[DNS_COL], np.uint8)
+    csr_coo = val["csr"], halves[CSR], csr_row_ptr, val["coo"], coo_idx
+    dense = val["dns"], val["dns_row"], row_id, val["dns_col"], col_id
     launch(
         f"pack_tiles<{value}, {index}, {ctype(offset)}, {deferred}>",
         stored * TILE,
         *(rows, np.int32(stored), a.row_ptr, a.col_idx, a.values, tile_row),
         *(level1[name] for name in ("tile_col", "fmt", "off1", "off2")),
-        *(val["csr"], halves[CSR], csr_row_ptr, val["coo"], coo_idx, val["ell"], halves[ELL], val["hyb"], halves[HYB]),
-        *(val["dns"], val["dns_row"], row_id, val["dns_col"], col_id),
+        Struct((*csr_coo, val["ell"], halves[ELL], val["hyb"], halves[HYB], *dense)),
     )
 
     def packed(halves: Array) -> Array:
@@ -151,7 +154,7 @@ def by_kernels(a: Csr, rules: Rules | None, tbalance: Callable[[int], int], run:
 
 
 def _taken(a: Csr, bits: Array, nnz: int, launch: Callable[..., None]) -> Csr:
-    """The `nnz` entries that are marked, in a matrix of the same shape. bits: (entries / 32 + 1,), one an entry."""
+    """The `nnz` entries that are marked, in a matrix of the same shape. bits: (entries / 32 + 1,), one per entry."""
     xp = a.xp
     counts = xp.empty(len(bits) + 1, dtype=a.row_ptr.dtype)
     launch(f"count_marks<{ctype(counts)}>", len(bits), np.int64(len(bits)), bits, counts)

@@ -137,7 +137,7 @@ class Layout:
         return found
 
     def pack(self) -> dict[str, Array]:
-        """The arrays of the storage by name, those of the tile rows apart."""
+        """The arrays of the storage by name, without those of the tile rows."""
         tiles, xp = self.tiles, self.tiles.xp
         off1, off2 = self._starts(self.values), self._starts(self.index)
         values, _ = self.totals

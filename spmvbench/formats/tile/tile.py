@@ -21,10 +21,11 @@ from spmvbench.formats.arrays import (
     offsets,
     round_up,
 )
-from spmvbench.formats.base import Call, Format, Launch, Parameter, cbool, ctype, register, zero_fill
+from spmvbench.formats.base import Call, Format, Launch, Parameter, Struct, cbool, ctype, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.coo.coo import CooFlat
 from spmvbench.formats.csr.csr5 import Csr5
+from spmvbench.formats.kernels import constant
 from spmvbench.formats.tile.convert import COO, HYB, NAMES, TILE, Rules, Tiles, choose
 from spmvbench.formats.tile.kernels import by_kernels
 from spmvbench.formats.tile.layout import Layout, pack_csr, unpack, unpack_csr
@@ -38,7 +39,7 @@ class Preset(NamedTuple):
     """What the paper and the three public states of the authors' code decide differently.
 
     coo, dns, te, th: as in Rules. tbalance: tiles of a warp. defer: entries of a matrix from which its very sparse
-    tiles are computed apart.
+    tiles are computed separately.
     """
 
     coo: int
@@ -57,16 +58,19 @@ PRESETS = {
 }
 FIRST_LEVEL = ("tile_ptr", "tile_col", "tile_nnz", "chunk_ptr", "chunk_row", "split_rows")
 WARPS = 8192  # that fill the largest GPU
-FAST_WARPS = 4  # of a block of the fast kernel, as in tile.cu
-MIXED_WARPS = 8  # of a block of tiles and a larger rest, as there
-KERNEL_ARRAYS = (  # in the order of the kernels' arguments
+SOURCE = "tile/tile.cu"
+FAST_WARPS = constant(SOURCE, "FAST_WARPS")  # of a block of the fast kernel
+PAPER_WARPS = constant(SOURCE, "PAPER_WARPS")  # of a block of the paper's kernel
+MIXED_WARPS = constant(SOURCE, "MIXED_WARPS")  # of a block of tiles and a larger rest
+KERNEL_ARRAYS = (  # in the order of struct Matrix in tile.cu, after the columns of the matrix
+    *("tile_col", "tile_nnz"),
     *("csr_val", "csr_col", "csr_row_ptr", "fmt", "tail", "off1", "off2", "coo_val", "coo_idx", "ell_val", "ell_col"),
     *("hyb_val", "hyb_idx", "dns_val", "dns_row_val", "row_id", "dns_col_val", "col_id"),
 )
 
 
 def rules_of(preset: str, coo: int, dns: int, te: float, th: float, hyb_min_width: int, **params: Any) -> Rules:
-    """The rules that the parameters of a format stand for."""
+    """The rules that the parameters of a format give."""
     base = PRESETS[preset]
     return Rules(
         base.coo if coo < 0 else coo,
@@ -104,7 +108,7 @@ def chunk_bytes(chunks: Mapping[str, Any]) -> int:
 
 
 def census_of(tiles: list[int], entries: list[int]) -> dict[str, Any]:
-    """What `detail` tells of the tiles and the entries of each format, (7,) each."""
+    """What `detail` says of the tiles and the entries of each format, (7,) each."""
     return {
         "tiles": sum(tiles),
         "tile_share": {name: n / max(sum(tiles), 1) for name, n in zip(NAMES, tiles, strict=True)},
@@ -116,7 +120,7 @@ class Tiled(Format):
     """What all matrices in tiles have: the first level of the storage, and the chunks that warps take.
 
     Chunks are a schedule, no part of the paper's storage; `detail` gives their bytes. Those of one tile row are added
-    by atomics, in any order: such rows may get different last bits every time.
+    by atomics, in any order: sums of such rows are not reproducible.
     """
 
     family = "Hybrid"
@@ -146,7 +150,7 @@ class Tiled(Format):
 
     @classmethod
     def by_kernels(cls, a: Csr, params: Mapping[str, Any], run: Run) -> dict[str, Any]:
-        """The same fields by kernels of our own, for nnz > 0. run: runs a launch on the arrays of `a`."""
+        """The same fields by kernels of this project, for nnz > 0. run: runs a launch on the arrays of `a`."""
         raise NotImplementedError
 
     @staticmethod
@@ -163,23 +167,22 @@ class Tiled(Format):
     def _chunks(cls, tile_ptr: Array, params: Mapping[str, Any], *, empty: bool = True) -> dict[str, Any]:
         return chunks_of(tile_ptr, cls._tbalance(int(tile_ptr[-1]), params), empty)
 
-    def _products(self, kernel: str, arrays: tuple[Any, ...], x: Array, y: Array, *, add: bool = False) -> list[Launch]:
+    def _products(self, kernel: str, matrix: tuple[Any, ...], x: Array, y: Array, *, add: bool = False) -> list[Launch]:
         """The launches of y = A x, or y += A x, over the chunks.
 
-        kernel: its name, and what `{}` in it stands for is filled in. arrays: what it takes beside the first level.
+        kernel: its name; `{}` in it is replaced by the types. matrix: the arguments between the chunks and x.
         """
         fast, value = self.kernel == "fast", ctype(self.value_dtype)
         name = kernel.format(f"{value}, {ctype(self.tile_nnz)}, {cbool(fast)}")
-        block = 32 * FAST_WARPS if fast else 64
+        block = 32 * (FAST_WARPS if fast else PAPER_WARPS)
         chunks = len(self.chunk_row)
-        spmv = Launch("tile/tile.cu", name, cdiv(chunks * 32, block), block, (*self._first_level, *arrays, x, y))
+        spmv = Launch(SOURCE, name, cdiv(chunks * 32, block), block, (*self._chunk_args, *matrix, x, y))
         return [zero_fill(y), spmv] if self.split_rows and not add else [spmv]
 
     @property
-    def _first_level(self) -> tuple[Any, ...]:
-        """What every kernel takes first."""
-        sizes = (*self.shape, len(self.chunk_row))
-        return (*map(np.int32, sizes), self.chunk_ptr, self.chunk_row, self.tile_col, self.tile_nnz)
+    def _chunk_args(self) -> tuple[Any, ...]:
+        """The first arguments of every kernel."""
+        return np.int32(self.shape[0]), np.int32(len(self.chunk_row)), self.chunk_ptr, self.chunk_row
 
     @property
     def _schedule_bytes(self) -> int:
@@ -188,9 +191,9 @@ class Tiled(Format):
 
 @register
 class TileCsr(Tiled):
-    """Every tile in CSR with 8-bit row pointers and 4-bit columns: 24 bytes a tile and 8.5 an entry in f64.
+    """Tiles of 16 x 16 in CSR with 8-bit row pointers and 4-bit columns: 24 bytes per tile, 8.5 per entry in f64.
 
-    Smaller than CSR from about ten entries a tile; a tile of one entry takes 32.5 bytes.
+    Smaller than CSR from about ten entries per tile; a tile of one entry takes 32.5 bytes.
     """
 
     key = "tile-csr"
@@ -237,7 +240,8 @@ class TileCsr(Tiled):
         return tile_row[own] * TILE + row, self.tile_col[own] * TILE + col, value
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        return self._products("tile_csr_spmv<{}>", (self.csr_val, self.csr_col, self.csr_row_ptr), x, y)
+        matrix = np.int32(self.shape[1]), self.tile_col, self.tile_nnz, self.csr_val, self.csr_col, self.csr_row_ptr
+        return self._products("tile_csr_spmv<{}>", matrix, x, y)
 
     @property
     def detail(self) -> dict[str, Any]:
@@ -248,8 +252,8 @@ class TileCsr(Tiled):
 class Plan:
     """What is decided about a matrix before it is packed.
 
-    layout: the tiles to pack. rest: entries that are computed apart, None where there are none. census: what `detail`
-    tells.
+    layout: the tiles to pack. rest: entries that are computed separately, None if there are none. census: what
+    `detail` says.
     """
 
     layout: Layout
@@ -259,21 +263,29 @@ class Plan:
 
 @register
 class Tile(Tiled):
-    """Every tile in the format that the paper's rules choose: CSR, COO, ELL, HYB, Dns, DnsRow or DnsCol.
+    """Tiles of 16 x 16, each in the format that the paper's rules choose: CSR, COO, ELL, HYB or dense kinds.
 
     A threshold of -1 is the preset's. A preset sets what its state of the authors' code decides, not how it stores
     (October 2021 kept columns in whole bytes). A HYB tile has a least width of 1, as in the code; the paper's own loop
-    would go to 0. Zeros in Dns and ELL tiles cannot be told from padding, so no stored zero is kept.
+    would go to 0. Zeros in Dns and ELL tiles cannot be distinguished from padding, so no stored zero is kept.
     """
 
     key = "tile"
     keeps_zeros = False
 
-    preset = Parameter("paper", "whose thresholds: the paper's, or a state of the authors' code", choices=(*PRESETS,))
+    preset = Parameter(
+        "paper", "source of the thresholds: the paper, or a version of the authors' code", choices=(*PRESETS,)
+    )
     coo = Parameter(-1, "tiles of fewer entries are COO; -1: 12 (paper), 13 (code)", low=-1, high=257)
-    dns = Parameter(-1, "tiles of so many entries are Dns; -1: 128 (paper, 2021), 192 (2022)", low=-1, high=257)
-    te = Parameter(-1.0, "ELL up to this variation of row lengths; -1: 0.2, none in jul2022", low=-1.0, high=4.0)
-    th = Parameter(-1.0, "HYB from this variation of row lengths; -1: 1.0, none in 2022", low=-1.0, high=4.0)
+    dns = Parameter(
+        -1, "tiles of at least this many entries are Dns; -1: 128 (paper, 2021), 192 (2022)", low=-1, high=257
+    )
+    te = Parameter(
+        -1.0, "ELL up to this coefficient of variation of row lengths; -1: 0.2, none in jul2022", low=-1.0, high=4.0
+    )
+    th = Parameter(
+        -1.0, "HYB from this coefficient of variation of row lengths; -1: 1.0, none in 2022", low=-1.0, high=4.0
+    )
     hyb_min_width = Parameter(1, "least width of the ELL part of a HYB tile", choices=(1, 0))
 
     fmt: Array  # (tiles,), uint8: format | width << 3, see tile_convert; width of ELL and HYB, dense rows or columns
@@ -290,9 +302,9 @@ class Tile(Tiled):
     hyb_val: Array  # 16 width slots as in ELL, then the tail
     hyb_idx: Array  # uint8: 8 width bytes as in ELL, then the tail as in COO
     dns_val: Array  # 16 x 16, column by column
-    dns_row_val: Array  # 16 values a row
+    dns_row_val: Array  # 16 values per row
     row_id: Array  # uint8
-    dns_col_val: Array  # 16 values a column
+    dns_col_val: Array  # 16 values per column
     col_id: Array  # uint8
     census: Mapping[str, Any]
 
@@ -306,7 +318,7 @@ class Tile(Tiled):
 
     @classmethod
     def _split(cls, tiles: Tiles, fmt: Array, width: Array, census: dict[str, Any], **params: Any) -> Plan:
-        """What is packed, and what is computed apart."""
+        """What is packed, and what is computed separately."""
         return Plan(Layout.of(tiles, fmt, width), None, census)
 
     @classmethod
@@ -340,11 +352,11 @@ class Tile(Tiled):
         return expand(self.tile_ptr, len(self.fmt))[tile] * TILE + row, self.tile_col[tile] * TILE + col, value
 
     def _tile_products(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
-        return self._products(f"tile_spmv<{{}}, {cbool(add)}>", self._payload, x, y, add=add)
+        return self._products(f"tile_spmv<{{}}, {cbool(add)}>", (self._matrix,), x, y, add=add)
 
     @property
-    def _payload(self) -> tuple[Array, ...]:
-        return tuple(getattr(self, name) for name in KERNEL_ARRAYS)
+    def _matrix(self) -> Struct:
+        return Struct((np.int32(self.shape[1]), *(getattr(self, name) for name in KERNEL_ARRAYS)))
 
     def launches(self, x: Array, y: Array) -> list[Launch | Call]:
         return [*self._tile_products(x, y, add=False)]
@@ -356,13 +368,13 @@ class Tile(Tiled):
 
 @register
 class TileDeferredCoo(Tile):
-    """`tile` with its very sparse part apart: COO tiles and the tails of HYB tiles, as one matrix in CSR5.
+    """`tile` with its sparsest part, COO tiles and tails of HYB tiles, stored as one matrix in CSR5.
 
     Only for matrices of 1.8 million entries and more; smaller ones are as in `tile`. The tiles add to y, so that tile
     rows without tiles cost nothing. The fast kernel computes both in one launch: tiles first where the rest is the
-    smaller part, else mixed evenly, tiles without shared memory. With shared memory, which CSR5's gathers of x miss as
-    L1 cache, mixing gave 240 instead of 268 GFLOPS on rmat:20:16 (f64, H200), one launch after the other 248. The
-    authors compute the tiles, then the rest.
+    smaller part, else mixed evenly, tiles without shared memory. With shared memory, which reduces the L1 cache for
+    CSR5's gathers of x, mixing gave 240 instead of 268 GFLOPS on rmat:20:16 (f64, H200), one launch after the other
+    248. The authors compute the tiles, then the rest.
     """
 
     key = "tile-deferred-coo"
@@ -370,7 +382,7 @@ class TileDeferredCoo(Tile):
     defer = Parameter(-1, "entries from which it splits; -1: 1.8 million (paper), 0, or never (aug2022)", low=-1)
     rest = Parameter("csr5", "the format of the sparse part", choices=(*REST,))
 
-    sparse: Format | None  # None where the matrix is not split
+    sparse: Format | None  # None if the matrix is not split
 
     @staticmethod
     def _defers(a: Csr, *, preset: str, defer: int, **params: Any) -> bool:
@@ -437,5 +449,5 @@ class TileDeferredCoo(Tile):
         each = MIXED_WARPS if mixed else FAST_WARPS
         name = f"tile_csr5_spmv<{ctype(self.value_dtype)}, {ctype(self.tile_nnz)}, {instance}, {cbool(mixed)}>"
         grid = cdiv(len(self.chunk_row), each) + cdiv(warps, each)
-        args = (*self._first_level, *self._payload, *shares, x, y)
-        return [zero_fill(y), Launch("tile/tile.cu", name, grid, 32 * each, args)]
+        args = (*self._chunk_args, self._matrix, *shares, x, y)
+        return [zero_fill(y), Launch(SOURCE, name, grid, 32 * each, args)]

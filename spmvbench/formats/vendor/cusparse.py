@@ -1,4 +1,4 @@
-"""NVIDIA's own kernels: cuSPARSE's generic SpMV, the yardstick of every plot.
+"""NVIDIA's kernels: cuSPARSE's generic SpMV, the reference of every plot.
 
 Called through its C interface, because a CUDA graph must be able to capture the calls (CuPy refuses that) and so that
 every format is timed in the same way.
@@ -32,7 +32,7 @@ NOT_SUPPORTED = 10  # cusparseStatus_t
 
 @cache
 def _library() -> Any:
-    """The shared library. Raises Skip where it cannot be loaded."""
+    """The shared library. Raises Skip if it cannot be loaded."""
     try:
         from cuda.pathfinder import load_nvidia_dynamic_lib
 
@@ -47,7 +47,7 @@ def _library() -> Any:
 def _call(name: str, *args: Any) -> None:
     """Call a function of the library.
 
-    Raises Skip where the installed library lacks the function or refuses the case, RuntimeError with the function's
+    Raises Skip if the installed library lacks the function or refuses the case, RuntimeError with the function's
     name and the library's words where it fails.
     """
     library = _library()
@@ -187,7 +187,7 @@ class Vendor(Format):
 
 
 class VendorCsr(Vendor, CsrArrays):
-    """CSR in the library's hands."""
+    """CSR for the library."""
 
     def _descriptor(self, created: c_void_p) -> None:
         pointers = _pointer(self.row_ptr), _pointer(self.col_idx), _pointer(self.values)
@@ -196,7 +196,7 @@ class VendorCsr(Vendor, CsrArrays):
 
 @register
 class CusparseCsrAlg1(VendorCsr):
-    """cuSPARSE's default CSR algorithm, preprocessing included; not promised the same bits every time."""
+    """cuSPARSE's default CSR algorithm, preprocessing included; sums may not be reproducible."""
 
     key = "cusparse-csr-alg1"
     algorithm = CSR_ALG1

@@ -1,4 +1,4 @@
-"""Matrices that applications make themselves from published models: a module a domain, imported here to be listed."""
+"""Generators of application matrices from published models: one module per domain, registered by this import."""
 
 from __future__ import annotations
 

@@ -78,7 +78,8 @@ def _fields(basis: Any, of: str = "") -> np.ndarray:
 
 def _inner(left: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """(cells, a, b): integrals over each cell of the products of (cells, a, points) and (cells, b, points)."""
-    return (left * weights[:, None, :]) @ right.transpose(0, 2, 1)
+    integrals: np.ndarray = (left * weights[:, None, :]) @ right.transpose(0, 2, 1)
+    return integrals
 
 
 def _strains(gradients: np.ndarray, weights: np.ndarray, lame: float, shear: float) -> list[list[np.ndarray]]:

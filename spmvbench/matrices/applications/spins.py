@@ -3,7 +3,7 @@
 A basis state is a word of L bits of which half are set; the states are numbered as their words rise. A particle (or a
 flipped spin) hops between neighbours of the ring, which changes the word by a difference that grows with the place of
 the hop: hops down in falling order of their places, the diagonal, and hops up in rising order are a row's columns in
-order. Where a word stands among all is found from its two halves (H. Q. Lin, Physical Review B 42, 6561, 1990).
+order. The index of a word follows from its two halves (H. Q. Lin, Physical Review B 42, 6561, 1990).
 """
 
 from __future__ import annotations
@@ -48,13 +48,15 @@ class _Ring:
         return len(self.words)
 
     def rank(self, words: np.ndarray) -> np.ndarray:
-        """Where these words stand among all."""
-        return self.first[words >> self.low_bits] + self.rank_low[words & ((1 << self.low_bits) - 1)]
+        """The indices of these words."""
+        rank: np.ndarray = self.first[words >> self.low_bits] + self.rank_low[words & ((1 << self.low_bits) - 1)]
+        return rank
 
     def hops(self) -> np.ndarray:
         """How many hops each state has: its neighbours of which one is occupied and one is not."""
         turned = (self.words >> 1) | ((self.words & 1) << (self.L - 1))
-        return np.bitwise_count(self.words ^ turned).astype(np.int64)
+        hops: np.ndarray = np.bitwise_count(self.words ^ turned).astype(np.int64)
+        return hops
 
     def neighbours(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(states, 2 L + 1): the words that hops lead to, the word itself in the middle, and which there are."""

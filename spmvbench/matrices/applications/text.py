@@ -32,7 +32,9 @@ def _texts(every: int) -> Iterator[bytes]:
             for member in tar:
                 if member.isfile() and member.name.endswith((".c", ".h", ".S")):
                     if count % every == 0:
-                        yield tar.extractfile(member).read()
+                        content = tar.extractfile(member)
+                        assert content is not None, "a file has content"
+                        yield content.read()
                     count += 1
     except (tarfile.TarError, OSError, EOFError) as error:
         raise SpmvbenchError(f"{archive} cannot be read: {error}") from None

@@ -1,4 +1,4 @@
-"""X-ray tomography: how far each ray runs in each pixel."""
+"""X-ray tomography: the length of each ray in each pixel."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A reader a kind of matrix file: what the file stores, whether it is a pattern, and the symmetry to expand.
+"""Readers of matrix files: each returns the stored matrix, whether it is a pattern, and the symmetry to expand.
 
-Files come from anywhere. What one claims is checked (`checked`) before memory of that size is taken and before SciPy,
-whose compiled loops trust indices, computes with its arrays; what cannot be read is an SpmvbenchError of one sentence.
+Files are not trusted. Sizes and indices are checked (`checked`) before memory is allocated and before SciPy, whose
+compiled loops trust indices, uses the arrays. An unreadable file raises SpmvbenchError with one sentence.
 """

@@ -1,4 +1,4 @@
-"""What files claim of a matrix, checked fully: sizes against this machine, indices against the shape."""
+"""Checks of what files declare: sizes against this machine's memory, indices against the shape."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats.arrays import INT32_MAX, index_dtype
 
-MOST_EMPTY = 1000  # rows or columns an entry, of large matrices: beyond, a few bytes would claim gigabytes
+MOST_EMPTY = 1000  # rows or columns per entry of large matrices; with more, a few bytes could declare gigabytes
 LARGE = 1 << 24
 EXACT = 1 << 53
 
 
 def memory(needed: int, name: str, what: str) -> None:
-    """Raise SpmvbenchError where `needed` bytes are more than this machine has."""
+    """Raise SpmvbenchError if this machine has less memory than `needed` bytes."""
     if needed > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
         raise SpmvbenchError(f"{name} {what}, which takes {needed / 1e9:,.0f} GB: more memory than this machine has")
 
 
 def size(rows: int, cols: int, entries: int, name: str, *, hypersparse: bool = False) -> None:
-    """Raise SpmvbenchError where such a matrix cannot be, does not fit 32-bit indices or not into the memory.
+    """Raise SpmvbenchError if a size is invalid, does not fit 32-bit indices, or exceeds the memory.
 
-    hypersparse: hardly any entries in very many rows are what was asked for.
+    hypersparse: accept very few entries in very many rows.
     """
     what = f"declares {rows:,} x {cols:,} with {entries:,} entries"
     if min(rows, cols, entries) < 0:
@@ -31,15 +31,17 @@ def size(rows: int, cols: int, entries: int, name: str, *, hypersparse: bool = F
     if max(rows, cols) > INT32_MAX:
         raise SpmvbenchError(f"{name} {what}: indices must fit in 32 bits")
     if not hypersparse and max(rows, cols) > max(LARGE, MOST_EMPTY * entries):
-        raise SpmvbenchError(f"{name} {what}: of so large a matrix, {MOST_EMPTY} rows or columns an entry are too many")
+        raise SpmvbenchError(
+            f"{name} {what}: of so large a matrix, {MOST_EMPTY} rows or columns per entry are too many"
+        )
     index = index_dtype(max(rows, cols, entries)).itemsize
     memory((max(rows, cols) + 1) * index + entries * (index + 8), name, what)
 
 
 def shape(found: np.ndarray, name: str) -> tuple[int, int]:
-    """Two whole numbers of an array; what they must be otherwise is for `size`."""
+    """The two integers of an array; `size` checks their values. Raises SpmvbenchError."""
     if found.shape != (2,) or found.dtype.kind not in "iu":
-        raise SpmvbenchError(f"{name} has no shape of two whole numbers")
+        raise SpmvbenchError(f"{name} has no shape of two integers")
     rows, cols = found.tolist()
     return rows, cols
 
@@ -53,7 +55,7 @@ def numbers(data: np.ndarray, dimensions: int, name: str) -> np.ndarray:
 
 
 def exact(data: np.ndarray, name: str) -> None:
-    """Raise SpmvbenchError where whole numbers are beyond those that float64 holds without a gap."""
+    """Raise SpmvbenchError if integers are outside of the range that float64 represents exactly."""
     if data.dtype.kind in "iu" and data.size and (data.max() > EXACT or data.min() < -EXACT):
         raise SpmvbenchError(f"{name} holds integers beyond 2^53, which double precision would change")
 

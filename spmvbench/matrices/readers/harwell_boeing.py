@@ -76,7 +76,7 @@ def read(path: Path) -> tuple[Any, bool, str]:
         forms = lines[3].decode("ascii").rstrip("\r\n")
         pointer_form, index_form, value_form = forms[:16], forms[16:32], forms[32:52]
         pointer_cards, index_cards, value_cards = cards[1:4]
-        field, symmetry, storage = kind.lower()
+        field, symmetry, storage = tuple(kind.lower())
     except (ValueError, IndexError, UnicodeDecodeError):
         raise SpmvbenchError(f"{name} has no Harwell-Boeing header in its first four lines") from None
     if field not in "rcpiq" or symmetry not in SYMMETRIES or storage != "a":

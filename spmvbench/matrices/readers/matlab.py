@@ -36,7 +36,7 @@ def read(path: Path) -> tuple[Any, bool, str]:
             a, zeros = problem["A"], problem.get("Zeros")
             if a is None:
                 raise ValueError("the A of its Problem is no matrix")
-            if sp.issparse(zeros) and zeros.nnz and zeros.shape == a.shape:
+            if zeros is not None and sp.issparse(zeros) and zeros.nnz and zeros.shape == a.shape:
                 # MATLAB stores no zeros, so the collection keeps their places in a matrix of their own.
                 a, zeros = sp.coo_array(a), sp.coo_array(zeros)
                 parts = zip(a.coords, zeros.coords, strict=True)
@@ -159,7 +159,8 @@ def _version_4(path: Path) -> dict[str, Any]:
     for name, a in found.items():
         if sp.issparse(a):
             a = sp.coo_array(a)
-            checked.size(*a.shape, len(a.data), path.name)
-            checked.coordinates(*a.shape, *a.coords, len(a.data), path.name)
+            (rows, cols), (row, col) = a.shape, a.coords
+            checked.size(rows, cols, len(a.data), path.name)
+            checked.coordinates(rows, cols, row, col, len(a.data), path.name)
             sparse[name] = a
     return sparse

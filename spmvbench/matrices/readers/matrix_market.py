@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
@@ -94,7 +94,7 @@ def read(path: Path) -> tuple[Any, bool, str]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+def _opened(path: Path) -> Iterator[tuple[IO[bytes], int]]:
     """The text of a .mtx, .mtx.gz or .tar.gz file as a buffered stream, and the most bytes that it may give."""
     name = path.name.lower()
     most = archive.unpacked_limit(path) if name.endswith(".gz") else path.stat().st_size
@@ -109,7 +109,7 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
             yield text, most
 
 
-def header(text: BinaryIO) -> Header:
+def header(text: IO[bytes]) -> Header:
     """What a text declares; the stream is left at the entries. Raises ValueError where it declares nothing."""
     words = text.readline(LINE).decode("latin-1").lower().split()
     if words[:2] != ["%%matrixmarket", "matrix"]:
@@ -137,7 +137,7 @@ def _check(found: Header, name: str, most: int) -> None:
         raise ValueError(f"it declares {found.entries:,} entries, more than its bytes can hold")
 
 
-def _after_comments(text: BinaryIO) -> bytes:
+def _after_comments(text: IO[bytes]) -> bytes:
     """The first line that is neither a comment nor blank; comments of any length take no memory."""
     while line := text.readline(LINE):
         if line.startswith(b"%"):
@@ -155,7 +155,7 @@ class _Numbers:
     raises ValueError at the first line that is wrong.
     """
 
-    def __init__(self, head: str, text: BinaryIO, per_line: int, whole: bool):
+    def __init__(self, head: str, text: IO[bytes], per_line: int, whole: bool):
         self.ready, self.text, self.per_line = memoryview(head.encode()), text, per_line
         self.kind, self.follow = _WHOLE_TABLES if whole else _NUMBER_TABLES
         number = _WHOLE if whole else _NUMBER

@@ -1,21 +1,22 @@
-"""The report's figures: one module a figure. Add a module here and it is drawn.
+"""The report's figures, one module per figure. A module added here is drawn.
 
-A package in here is a family, the figures of one paper, chosen together by the package's name. It is drawn as far as
-the run holds the formats that it is about.
+A package in here is a family: the figures of one paper, selected together by the package's name. Figures whose formats
+the run lacks are left out.
 
-A module has name, title, caption, papers (who drew it so before), order (place on the page), performance (whether it
-shows times: those of the emulated device are drawn only on demand) and two functions or three:
+A module has name, title, caption (may contain {baseline}), papers (sources of the figure), order (place on the page),
+performance (whether it shows times; those of the emulated device are drawn only on request) and these functions:
 
-    data(rows, options) -> DataFrame                what is shown, written as CSV beside the figure
-    draw(table, environment, options) -> Figure     a picture
-    show(table, environment, options) -> [Table]    tables for the page; in place of the picture, or under it
+    data(rows, options) -> DataFrame                the data, also written as CSV
+    draw(table, environment, options) -> Figure     the drawing; optional if there is show
+    show(table, environment, options) -> [Table]    tables for the page, instead of the drawing or below it; optional
+    chart(table, environment, options) -> dict      the interactive chart of the page (module charts); optional
 
-A family may say which formats (keys) its figures compare, so that they get different colours: side_by_side(); and which
-matrices are its paper's, with words for them: of_paper(matrices) and OF_PAPER. It is left out where a run holds none of
-these, but for a module with of_any = True. EVERY_OPERATION = True: its figures take rows of all operations, where
-others see those of y = A x alone, if there are any.
+rows: as `analysis.cases.latest_cases`, of y = A x only if there are such rows. `LeftOut` says why there is nothing to
+draw.
 
-rows are those of `analysis.cases.prepared`; a caption may name {baseline}. `LeftOut` says why there is nothing to draw.
+A family may have compared_formats(): formats (keys) that its figures compare, which get distinct colours;
+is_paper_matrix(matrices) and PAPER_MATRICES (words for these matrices): its figures are left out if the run holds none
+of them, except modules with any_matrix = True; EVERY_OPERATION = True: its figures take rows of all operations.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ from spmvbench.reports.style import Mark
 
 @dataclass(frozen=True)
 class Options:
-    """What figures know besides rows.
+    """Options of a report's figures.
 
-    baseline: the label that others are compared with, None where nothing is right. marks: highlighted formats.
-    matrices: what the run keeps of its matrices, as `store.matrices`; None without. published: papers' figures to set
-    beside the run's. every: the mark of each format of the report, of the highlighted ones too.
+    baseline: the label that others are compared with, None if nothing is verified. marks: highlighted formats.
+    matrices: descriptions of the run's matrices, as `store.matrices`, or None. published: published results to compare
+    with. every: the mark of each format of the report, highlighted or not.
     """
 
     baseline: str | None
@@ -51,13 +52,20 @@ class Options:
     published: Sequence[Published] = ()
     every: Mapping[str, Mark] = field(default_factory=dict)
 
+    @property
+    def required_baseline(self) -> str:
+        """The baseline. Raises LeftOut if there is none."""
+        if self.baseline is None:
+            raise LeftOut("no format is verified that others could be compared with")
+        return self.baseline
+
     def marks_of(self, labels: Sequence[str]) -> dict[str, Mark]:
         """The marks of these formats, which are the same in every figure."""
         return style.marks_of(labels, {**self.marks, **self.every})
 
 
 class LeftOut(Exception):
-    """A figure has nothing to show; the text says why."""
+    """Raised if a figure has nothing to show; the text says why."""
 
 
 def every() -> list[ModuleType]:
@@ -68,17 +76,17 @@ def every() -> list[ModuleType]:
 
 
 def known() -> dict[str, list[ModuleType]]:
-    """What can be chosen: every figure by its name, in the order of the page, then the families by theirs."""
+    """All names of `--figures`: figures in the order of the page, then families, each with its modules."""
     figures = every()
     families: dict[str, list[ModuleType]] = {}
     for figure in figures:
-        if figure.__package__ != __name__:
-            families.setdefault(figure.__package__.removeprefix(f"{__name__}."), []).append(figure)
+        if family := _family(figure):
+            families.setdefault(family.__name__.removeprefix(f"{__name__}."), []).append(figure)
     return {figure.name: [figure] for figure in figures} | families
 
 
 def choose(names: Sequence[str] | None) -> list[ModuleType]:
-    """The figures of these names, or of these families, all without; in the order of the page.
+    """The figures of these names or families (None: all), in the order of the page.
 
     Raises UsageError with the nearest names for an unknown one.
     """
@@ -94,46 +102,47 @@ def choose(names: Sequence[str] | None) -> list[ModuleType]:
 
 
 def _family(figure: ModuleType) -> ModuleType | None:
-    """The package of a paper's figure, None for others."""
-    return None if figure.__package__ == __name__ else sys.modules[figure.__package__]
+    """The package of a paper's figure, None for other figures."""
+    package = figure.__name__.rpartition(".")[0]
+    return None if package == __name__ else sys.modules[package]
 
 
-def together() -> list[Sequence[str]]:
+def formats_compared() -> list[Sequence[str]]:
     """The formats (keys) that each family compares."""
     families = dict.fromkeys(filter(None, map(_family, every())))
-    return [family.side_by_side() for family in families if hasattr(family, "side_by_side")]
+    return [family.compared_formats() for family in families if hasattr(family, "compared_formats")]
 
 
 def table_of(figure: ModuleType, rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """What a figure shows. Raises LeftOut where that is nothing, or the run has no matrix of the figure's paper."""
+    """The data of a figure. Raises LeftOut if there is none, or if the run has no matrix of the figure's paper."""
     family = _family(figure)
-    if hasattr(family, "of_paper") and not getattr(figure, "of_any", False):
+    if family and hasattr(family, "is_paper_matrix") and not getattr(figure, "any_matrix", False):
         matrices = pd.Series(rows["matrix"].unique(), dtype=str).str.partition("@")[0]
-        if not family.of_paper(matrices).any():
-            raise LeftOut(f"the run holds none of {family.OF_PAPER}")
+        if not family.is_paper_matrix(matrices).any():
+            raise LeftOut(f"the run holds none of {family.PAPER_MATRICES}")
     if not getattr(family, "EVERY_OPERATION", False):
         rows = of_one_operation(rows)
-    table = figure.data(rows, options)
+    table: pd.DataFrame = figure.data(rows, options)
     if table.empty:
-        raise LeftOut("no row has what it shows")
+        raise LeftOut("no row has the data")
     return table
 
 
 def collected(matrices: pd.Series) -> pd.Series:
-    """Which of these matrices (group/name) are of the SuiteSparse collection."""
+    """Which of these matrices (group/name) are in the SuiteSparse collection."""
     return ~matrices.str.partition("/")[0].isin(["synthetic", "file"])
 
 
-def held(rows: pd.DataFrame, formats: Sequence[str], least: int = 1) -> list[str]:
-    """The labels of those of these formats (keys) that have a right row. Raises LeftOut for fewer than `least`."""
+def verified_labels(rows: pd.DataFrame, formats: Sequence[str], least: int = 1) -> list[str]:
+    """The labels of these formats (keys) that have a verified row. Raises LeftOut if there are fewer than `least`."""
     labels = labels_of(rows, formats)
     if len(labels) < least:
-        missing = absent(formats, labels)
-        raise LeftOut(f"no right row of {', '.join(missing)}")
+        missing = missing_formats(formats, labels)
+        raise LeftOut(f"no verified row of {', '.join(missing)}")
     return labels
 
 
-def absent(formats: Sequence[str], labels: Iterable[str]) -> list[str]:
-    """Those of the formats (keys) that none of the labels is of."""
+def missing_formats(formats: Sequence[str], labels: Iterable[str]) -> list[str]:
+    """The formats (keys) that none of the labels belongs to."""
     keys = {label.partition("[")[0] for label in labels}
     return [key for key in formats if key not in keys]

@@ -1,4 +1,4 @@
-"""How far every measurement is below the roof above it, whichever of the two that is."""
+"""Roofline efficiency: every measured rate over its bound."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.roofline import bounded
+from spmvbench.analysis.roofline import efficiency
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import LeftOut, Options
 
 name = "bounds"
-title = "Below the roof"
+title = "Roofline efficiency"
 caption = (
-    "GFLOPS over the bound of the row: the lower of two roofs that were measured on this device over sizes. Reading: "
-    "the bytes of the format, of x and of y, at the rate of memory or of the cache that holds so many. Gathering: the "
-    "distinct 32-byte sectors of x that an equal share of the entries names, in the order of rows, at the rate at "
-    "which sectors of an x of that size come. On the line a kernel does all that is allowed, on the dotted one half."
+    "Measured GFLOPS (y) and their bound (x), the lower of two bounds. Reading: the bytes of the format, of x and of "
+    "y, at the bandwidth of memory, or of the cache if they fit. Gathering: the distinct 32-byte sectors of x that "
+    "each multiprocessor needs if it has an equal share of the entries in row order, at the gather rate of an x of "
+    "that size. Both rates were measured on this device for many sizes. On the line the efficiency is 1, on the dotted "
+    "line 0.5."
 )
 papers = ""
 order = 32
@@ -27,15 +28,15 @@ performance = True
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `analysis.roofline.bounded`. Raises LeftOut where no row knows its bound."""
-    table = bounded(rows)
+    """As `analysis.roofline.efficiency`. Raises LeftOut if no row has a bound."""
+    table = efficiency(rows)
     if table.empty:
-        raise LeftOut("no row knows the roofs of its device: they are measured since rows have x_sectors")
+        raise LeftOut("no row has a bound: rows of older versions have none")
     return table
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting."""
+    """One panel per setting."""
     settings = list(table["setting"].unique())
     figure, axes = style.grid(len(settings), min(2, len(settings)), height=4.2)
     for ax, setting in zip(axes, settings, strict=True):
@@ -54,5 +55,5 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     return charts.points(charts.axis("bound", "bound, GFLOPS"), charts.GFLOPS, rises=True)

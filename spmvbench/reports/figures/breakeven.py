@@ -17,10 +17,10 @@ from spmvbench.reports.figures import Options
 name = "breakeven"
 title = "Conversion in SpMVs, and break-even"
 caption = (
-    "Left: the conversion's time in SpMVs of the format itself. Right: SpMVs after which it has paid against "
-    "{baseline}, (setup - its setup) / (its time - time); a format that is slower never pays, one that sets up no "
-    "slower pays at once. Median, middle half, and 5 to 95 % of the matrices; the share that never pays stands at the "
-    "right. Converted on the device where that was measured, else on the host."
+    "Left: conversion time in SpMVs of the format. Right: SpMVs after which the format breaks even with {baseline}: "
+    "difference of setup times over difference of SpMV times. A slower format never breaks even; a faster one whose "
+    "setup is not slower does so at once. Median, middle half, and 5 to 95 % of the matrices; the share that never "
+    "breaks even is at the right. Converted on the device if that was measured, else on the host."
 )
 papers = "Filippone et al. 2017, Table 10"
 order = 90
@@ -30,8 +30,8 @@ AT_ONCE, NEVER = 0.5, 3e6
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `analysis.breakeven.overheads`, of the settings that repeat SpMVs as solvers do (hot, where measured)."""
-    return of_one_path(overheads(hot(rows), options.baseline))
+    """As `analysis.breakeven.overheads`, of hot settings if there are any."""
+    return of_one_path(overheads(hot(rows), options.required_baseline))
 
 
 def _never(rows: pd.DataFrame) -> str:
@@ -40,7 +40,7 @@ def _never(rows: pd.DataFrame) -> str:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a format, two panels a setting."""
+    """One row per format, two panels per setting."""
     settings = list(table["setting"].unique())
     kinds = {"spmvs": "in SpMVs", "break_even": "break-even"}
     long = pd.concat(
@@ -69,5 +69,5 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """Two panels a setting."""
+    """Two panels per setting."""
     return charts.spans(charts.axis("spmvs", "SpMVs", ticks="count"), of="spmvs", once=AT_ONCE, never=NEVER)

@@ -1,4 +1,4 @@
-"""What papers say of their formats, and what this run measured of the same pairs."""
+"""Speed-ups that papers print, and the same speed-ups in this run."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 import pandas as pd
 
 from spmvbench import paths
-from spmvbench.analysis.cases import alike, both_kernels, hot, labels_of, right
+from spmvbench.analysis.cases import both_kernels, hot, labels_of, matching_kernels, verified
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.reports.figures import LeftOut, Options
 from spmvbench.reports.tables import Column, Table, number, percent, table
 
 name = "claims"
-title = "What the papers say, what we measured"
+title = "Speed-ups: papers and this run"
 caption = (
-    "Speed-ups of a paper's format over what it compares itself with: the mean that the paper prints, of its kind, the "
-    "largest, and the share of its matrices on which it is faster; a dash where it prints none, or where its figures "
-    "were not at hand. Then ours on the matrices of this run that both got right, once for each kernel that the run "
-    "holds, and the share of the run's matrices that these are. Other matrices and another GPU are another question: "
-    "nearly all of the papers' matrices are SuiteSparse's."
+    "Speed-ups of a paper's format over the formats that the paper compares it with. First what the paper prints: the "
+    "mean (and which mean), the largest, and the share of its matrices on which its format is faster; a dash if it "
+    "prints none, or if its tables were not available. Then the measurements of this run, on matrices verified for "
+    "both, for each kernel in the run, and the share of the run's matrices that these are. Other matrices and another "
+    "GPU explain differences: nearly all matrices of the papers are from SuiteSparse."
 )
 papers = (
     "Liu & Vinter 2015; Merrill & Garland 2016; Niu et al. 2021; Chen 2022; Lu & Liu 2023; Hu et al. 2024; Zhang et al."
@@ -30,9 +30,10 @@ performance = True
 
 
 def claims() -> pd.DataFrame:
-    """configs/published/claims: a row a ratio that a paper prints. baselines: keys that stand for its rival here, the
-    nearest first; with bars between, the fastest of them on each matrix. dtype: empty where the paper does not say.
-    least_nnz: of the matrices that the ratio is of.
+    """configs/published/claims, one row per speed-up that a paper prints.
+
+    baselines: keys that correspond to the paper's rival, the most similar first; separated by ``|``: the fastest of
+    them on each matrix. dtype: empty if the paper does not say. least_nnz: least nonzeros of the paper's matrices.
     """
     found = pd.read_csv(paths.configs() / "published" / "claims" / "claims.csv", keep_default_na=False)
     numbers = ["matrices", "mean", "max", "faster"]
@@ -40,11 +41,13 @@ def claims() -> pd.DataFrame:
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """A row for each claim, setting and pair of kernels that the run holds; columns of `claims`, and setting, label,
-    rival, of the speed-ups geomean, median, most and won, and compared (matrices) and coverage. Raises LeftOut.
+    """One row for each claim, setting and pair of kernels in the run.
+
+    Columns of `claims`; setting, label, rival; geomean, median, most (largest) of the speed-up and won (share of
+    matrices with a speed-up above 1); compared (matrices); coverage (share of the run's matrices). Raises LeftOut.
     """
     run = hot(rows)
-    ours = right(run)
+    ours = verified(run)
     lines = []
     for claim in claims().itertuples(index=False):
         part = ours[ours["dtype"] == claim.dtype] if claim.dtype else ours
@@ -63,14 +66,14 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
                     | {"compared": len(speedup), "coverage": len(speedup) / solved}
                 )
     if not lines:
-        raise LeftOut("no matrix that a format of these papers and its rival both got right")
+        raise LeftOut("no matrix is verified for a format of these papers and its rival")
     return pd.DataFrame(lines)
 
 
 def _pairs(of: pd.DataFrame, times: pd.DataFrame, run: pd.DataFrame, claim: Any) -> list[tuple[str, str, pd.Series]]:
-    """(label, rival, its times): every kernel of the paper's format with the same kind of its rival.
+    """(label, rival, times of the rival): every kernel of the paper's format with the same kind of its rival.
 
-    Of several rivals the fastest counts where the run has a row of each, right or not: of fewer it is not the fastest.
+    Of several rivals the fastest counts, on matrices for which the run has a row of each rival, whatever its status.
     """
     labels = both_kernels(of, labels_of(of, [claim.format]))
     if "|" in claim.baselines:
@@ -79,7 +82,7 @@ def _pairs(of: pd.DataFrame, times: pd.DataFrame, run: pd.DataFrame, claim: Any)
         fastest = times[known].min(axis=1).where(tried.reindex(times.index) == len(known))
         return [(label, f"fastest of {len(known)}", fastest) for label in labels if known]
     rivals = both_kernels(of, labels_of(of, claim.baselines.split())[:1])
-    return [(label, rival, times[rival]) for label, rival in alike(labels, rivals)]
+    return [(label, rival, times[rival]) for label, rival in matching_kernels(labels, rivals)]
 
 
 _COLUMNS = [
@@ -87,7 +90,7 @@ _COLUMNS = [
     Column("over", "Over"),
     Column("gpu", "GPU"),
     Column("matrices", "Matrices", number, "of the paper"),
-    Column("said", "Mean", None, "as the paper prints it, and of which kind"),
+    Column("printed_mean", "Mean", None, "as the paper prints it, and which mean"),
     Column("max", "Max", number, "largest speed-up that the paper prints"),
     Column("faster", "Faster", percent, "share of its matrices on which the paper's format is faster"),
     Column("label", "Measured"),
@@ -96,13 +99,13 @@ _COLUMNS = [
     Column("median", "Median", number, "of the speed-ups measured"),
     Column("most", "Max", number, "largest speed-up measured"),
     Column("won", "Faster", percent, "share of the matrices compared on which it is faster"),
-    Column("compared", "Matrices", number, "that both got right"),
+    Column("compared", "Matrices", number, "that are verified for both"),
     Column("coverage", "Coverage", percent, "share of the run's matrices that these are"),
 ]
 
 
 def show(found: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
-    """A table a setting, a row a claim and pair of kernels."""
-    said = [f"{mean:g} {kind}" if mean > 0 else "-" for mean, kind in zip(found["mean"], found["kind"], strict=True)]
-    found = found.assign(said=said)
+    """One table per setting, one row per claim and pair of kernels."""
+    printed = [f"{mean:g} {kind}" if mean > 0 else "-" for mean, kind in zip(found["mean"], found["kind"], strict=True)]
+    found = found.assign(printed_mean=printed)
     return [table(setting, part, _COLUMNS) for setting, part in found.groupby("setting", sort=False)]

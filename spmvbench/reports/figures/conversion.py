@@ -9,15 +9,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import setups
-from spmvbench.analysis.cases import once_a_matrix
+from spmvbench.analysis.cases import one_per_matrix
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import Options
 
 name = "conversion"
 title = "Conversion from CSR"
 caption = (
-    "Time for a million nonzeros from canonical CSR to the format, ready to multiply: converted on the host and "
-    "copied to the device, or on the device. Median, middle half, and 5 to 95 % of the matrices."
+    "Time per million nonzeros from canonical CSR to the format, ready to multiply: converted on the host and copied "
+    "to the device, or converted on the device. Median, middle half, and 5 to 95 % of the matrices."
 )
 papers = "Filippone et al. 2017, Table 10"
 order = 80
@@ -26,14 +26,14 @@ performance = False
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns matrix, label, dtype, path, nnz, setup (seconds), setup_per_million (seconds for 1e6 nonzeros)."""
-    table = setups(once_a_matrix(rows))
+    table = setups(one_per_matrix(rows))
     table = table[table["nnz"] > 0]
     table = table.assign(setup_per_million=table["setup"] / table["nnz"] * 1e6)
     return table[["matrix", "label", "dtype", "path", "nnz", "setup", "setup_per_million"]]
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a format, a panel a type and path, quickest first."""
+    """One row per format, one panel per type and path, quickest first."""
     table = table.assign(panel=table["dtype"] + ", on the " + table["path"])
     table = table[table["setup_per_million"] > 0]
     figure = style.ranges(table, "setup_per_million", "panel", options.marks, "time for a million nonzeros")
@@ -44,5 +44,5 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a type and path."""
+    """One panel per type and path."""
     return charts.spans(charts.axis("setup", "time for a million nonzeros", ticks="time"), of="setup")

@@ -1,4 +1,4 @@
-"""What became of every case."""
+"""Coverage: statuses of all cases."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from spmvbench.rows.schema import STATUSES
 name = "coverage"
 title = "Coverage"
 caption = (
-    "The share of the cases that are not ok, by format and type, most missing first, and how many these are of how "
-    "many; formats whose every case is ok are counted in one line. Only cases that are ok enter any other figure."
+    "Share of failed and skipped cases by format and type, the most first, with their number and the number of cases. "
+    "Formats without any are counted in one line. Only cases with status ok enter other figures."
 )
 papers = ""
 order = 5
 performance = False
 
-# From quiet to loud; hatches tell them apart without colour.
+# The worse the status, the stronger the colour; hatches distinguish statuses without colour.
 _LOOKS = {
     "ok": ("#0072B2", ""),
     "skipped": ("#b4b4b4", ""),
@@ -37,13 +37,13 @@ _LOOKS = {
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Cases by dtype, label and status; a matrix that could not be read counts for nobody."""
+    """Number of cases by dtype, label and status, without matrices that could not be read."""
     readable = rows[rows["matrix_sha256"] != ""]
     return readable.groupby(["dtype", "label", "status"], as_index=False).size().rename(columns={"size": "cases"})
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A bar a format that lacks something, a panel a type; the last line stands for all that lack nothing."""
+    """One panel per type, one bar per format with failed or skipped cases; the last line counts all others."""
     types = sorted(table["dtype"].unique(), reverse=True)
     counts = table.pivot_table(index=["dtype", "label"], columns="status", values="cases", fill_value=0, aggfunc="sum")
     cases = counts.sum(axis=1)
@@ -67,7 +67,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         for y, label in enumerate(partly):
             if (dtype, label) in cases.index:
                 of = cases[dtype, label]
-                style.beside(ax, y, f"{of - counts.get('ok', cases * 0)[dtype, label]:,} of {of:,}")
+                style.right_note(ax, y, f"{of - counts.get('ok', cases * 0)[dtype, label]:,} of {of:,}")
         ax.plot(0, len(lines) - 1, "") if not lacking else None
         ax.set(title=dtype, xlim=(0, 1), xlabel="share of cases", yticks=range(len(lines)), yticklabels=lines)
         ax.set_ylim(len(lines) - 0.4, -0.6)
@@ -79,6 +79,6 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a type."""
+    """One panel per type."""
     parts = {status: _LOOKS[status][0] for status in STATUSES if status != "ok"}
     return charts.shares(None, parts, lacking=True)

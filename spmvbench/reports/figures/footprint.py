@@ -15,9 +15,9 @@ from spmvbench.reports.figures import Options
 name = "bytes"
 title = "Bytes per nonzero"
 caption = (
-    "Bytes of the arrays that were really allocated, over the nonzeros: median, middle half, and 5 to 95 % of the "
-    "matrices that the format holds; how many these are stands at the right. CSR takes a little over 12 in f64 and 8 "
-    "in f32 where rows are long."
+    "Bytes of the allocated arrays over the nonzeros: median, middle half, and 5 to 95 % of the matrices that the "
+    "format holds, whose number is at the right. CSR takes a little over 12 bytes in f64 and 8 in f32 if rows are "
+    "long."
 )
 papers = "Filippone et al. 2017, Table 9"
 order = 70
@@ -30,7 +30,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a format, a panel a type, smallest first."""
+    """One row per format, one panel per type, smallest first."""
     return style.ranges(
         table, "bytes_per_nnz", "dtype", options.marks, "bytes per nonzero",
         note=lambda rows: f"{len(rows):,}", note_title="matrices",
@@ -38,5 +38,5 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a type."""
+    """One panel per type."""
     return charts.spans(charts.axis("bytes", "bytes per nonzero"), of="bytes")

@@ -16,8 +16,9 @@ from spmvbench.rows.schema import rate_unit
 name = "gflops"
 title = "GFLOPS over nonzeros"
 caption = (
-    "2 nnz over the median time, with the true number of nonzeros. Lines are medians over matrices of similar size, "
-    "drawn where there are enough of them. Small matrices show launches and idle multiprocessors, not formats."
+    "2 nnz over the median time; padding does not count as nonzeros. Lines are medians over matrices of similar size, "
+    "drawn if there are enough of them. Times of small matrices are dominated by launch overhead and idle "
+    "multiprocessors."
 )
 papers = "Niu et al. 2021; Filippone et al. 2017, Figures 5 to 12"
 order = 20
@@ -30,7 +31,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting, both axes logarithmic."""
+    """One panel per setting, both axes logarithmic."""
     settings = list(table["setting"].unique())
     figure, axes = style.grid(len(settings), min(2, len(settings)))
     for ax, setting in zip(axes, settings, strict=True):
@@ -45,5 +46,5 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     return charts.points(charts.NNZ, charts.GFLOPS, trend=True)

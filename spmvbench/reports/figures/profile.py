@@ -17,8 +17,8 @@ name = "profile"
 title = "Performance profile"
 caption = (
     "Share of matrices on which a format is within a factor tau of the fastest. The value at tau = 1 is the share on "
-    "which nothing was faster; a matrix that it cannot hold, or gets wrong, is never within reach, so a curve levels "
-    "at its coverage. Formats beyond the highlighted ones are grey."
+    "which no format was faster. Failed and skipped matrices are never within tau, so a curve ends at the format's "
+    "coverage. Formats that are not highlighted are grey."
 )
 papers = "Dolan & More 2002; Filippone et al. 2017, Figures 13 and 14"
 order = 10
@@ -37,7 +37,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a setting: the whole profile at the left, the part near the best at the right."""
+    """One row per setting: the whole profile at the left, the part near the best at the right."""
     settings = list(table["setting"].unique())
     figure, axes = style.grid(2 * len(settings), 2, height=3.3)
     far = max(table["tau"].max(), ZOOM) * 1.15
@@ -51,11 +51,13 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
                 near = curve[curve["tau"] <= limit]
                 near = near.iloc[style.coarse(*(np.log(v) for v in (near["tau"].to_numpy(), 1.0, limit)))]
                 offset = 0.02 * list(options.marks).index(label) if label in options.marks else 0
-                marked = {} if mark is style.OTHERS else {"marker": mark.marker, "markevery": (offset, 0.18)}
+                marked: dict[str, Any] = (
+                    {} if mark is style.OTHERS else {"marker": mark.marker, "markevery": (offset, 0.18)}
+                )
                 ax.step(
                     np.append(near["tau"], limit), np.append(near["rho"], near["rho"].iloc[-1]), where="post",
                     color=mark.color, linestyle=mark.line, linewidth=0.8 if mark is style.OTHERS else 1.7,
-                    markersize=5, **marked,
+                    markersize=5, **({} if mark is style.OTHERS else marked),
                 )  # fmt: skip
             ax.set(ylim=(0, 1.02), xlim=(1, limit), xlabel="tau: time over the best time")
         whole.set(xscale="log", title=setting, ylabel="share of matrices within tau")
@@ -66,6 +68,6 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting, of what the page shows."""
+    """One panel per setting, of what the page shows."""
     tau = charts.axis("tau", "tau: time over the best time")
     return charts.curves(tau, charts.axis("rho", "share of matrices within tau", "linear", "share"))

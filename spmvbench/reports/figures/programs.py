@@ -1,4 +1,4 @@
-"""Which formats are one program under several names."""
+"""Formats that are one program under several names."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from spmvbench.reports.tables import Table
 name = "programs"
 title = "Programs"
 caption = (
-    "Formats that come to the same arrays, kernels and launches on a matrix are one program there under several names. "
-    "It was timed once and given to all of them. Wins, ties and the fastest format of each matrix count it once, under "
-    "the name that stands at Same as; a format that is another's name on every matrix has no rank of its own. In other "
-    "figures each name keeps its point or curve, and these lie on each other."
+    "Formats that have the same arrays, kernels and launches on a matrix are one program under several names there. It "
+    "was timed once for all of them. Wins, ties and the fastest format of each matrix count it once, under the name in "
+    "the column Same as; a format that is another's name on every matrix is not ranked. In other figures each name has "
+    "its own point or curve, and these coincide."
 )
 papers = ""
 order = 7
@@ -28,13 +28,13 @@ performance = False
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `analysis.programs.shared`. Raises LeftOut."""
     if not (rows["program"] != "").any():
-        raise LeftOut("no row tells its program: they are older than that")
+        raise LeftOut("no row names its program: rows of older versions do not")
     found = shared(rows)
     if found.empty:
-        raise LeftOut("every format is a program of its own on every matrix")
+        raise LeftOut("all formats are different programs on every matrix")
     return found
 
 
 def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
-    """A row for each format and name that stands for it somewhere."""
+    """One row for each format and each name that represents it on some matrix."""
     return [tables.shared_programs(table)]

@@ -1,4 +1,4 @@
-"""Every format on every matrix, as a factor of the best."""
+"""Slowdown of every format on every matrix."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.coverage import FAILED
-from spmvbench.analysis.ranking import REACH, TIE
+from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
 from spmvbench.analysis.ratios import ratios
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import LeftOut, Options
@@ -22,54 +22,54 @@ from spmvbench.reports.figures import LeftOut, Options
 name = "ratios"
 title = "Every format on every matrix"
 caption = (
-    "Time over the best time on the matrix; image files show the run's first setting alone. "
-    f"1.0 is the best, bold what lies within {100 * (TIE - 1):.1f} % of it; k and M are "
-    "thousands and millions. Families stand in the order of their best formats, the formats of a family in that of "
-    "their standings. Where none was right: - skipped, x wrong, ! failed (out of memory, timeout, crash, error); blank "
-    "where nothing was tried. own: the kernel is this project's, where a paper has another or none. With too many "
-    "matrices for numbers colours alone are shown."
+    "Slowdown: time over the best time on the matrix; image files show only the run's first setting. "
+    f"1.0 is the best; values within {100 * (TIE - 1):.1f} % of it are bold; k and M are "
+    "thousands and millions. Families are in the order of their best formats, the formats of a family in the order of "
+    "their mean slowdown. Not verified: - skipped, x wrong, ! failed (out of memory, timeout, crash, error); blank: "
+    "not tried. (project): the kernel is this project's and not the paper's. If there are too many matrices for "
+    "numbers, only colours are shown."
 )
 papers = ""
 order = 8
 performance = True
 
-# From dark to light, whatever the eye tells of hues: the best stands out, what is out of reach fades.
+# From dark to light, also without hues: the best is the darkest.
 _COLORS = colormaps["YlGnBu_r"]
-_NORM = LogNorm(1, REACH, clip=True)
-_NOT_RIGHT = {"skipped": "-", "wrong": "x"} | dict.fromkeys(FAILED, "!")
-_POINTS = 6.5  # 8 pixels where the figure is 1,000 wide
+_NORM = LogNorm(1, SLOWDOWN_CAP, clip=True)
+_NOT_VERIFIED = {"skipped": "-", "wrong": "x"} | dict.fromkeys(FAILED, "!")
+_POINTS = 6.5  # 8 pixels if the figure is 1,000 pixels wide
 _LINE, _LETTER, _CELL = 0.125, 0.055, 0.2  # inches: height of a line, width of a letter and of a cell with a number
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1, ""))
-_MOST_PANELS, _SHORT = 3, 20  # side by side, and lines that are not worth a panel more
+_MOST_PANELS, _SHORT = 3, 20  # most panels in a row, and least lines of one
 
 
 class _Line(NamedTuple):
-    """A line of a panel: the heading of a family where there is no label."""
+    """A line of a panel: a format, or the heading of a family if it has no label."""
 
     text: str
     label: str = ""
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `analysis.ratios`: columns setting, family, label, own, matrix, status, ratio."""
+    """As `analysis.ratios`: columns setting, family, label, project_kernel, matrix, status, ratio."""
     table = ratios(rows)
     if table["ratio"].isna().all():
-        raise LeftOut("no right row has a rate")
+        raise LeftOut("no verified row has a rate")
     return table
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """Families run on through panels side by side, as many as leave room for a number in each cell."""
+    """Families continue through panels side by side, as many as leave room for a number in each cell."""
     setting = table.loc[table["ratio"].notna(), "setting"].iloc[0]
     table = table[table["setting"] == setting]
     matrices = sorted(table["matrix"].unique())
     names = [matrix.rpartition("/")[2] for matrix in matrices]
-    beside, above = (_LETTER * max(map(len, texts)) for texts in (table["label"], names))
+    left, above = (_LETTER * max(map(len, texts)) for texts in (table["label"], names))
     labels = table.drop_duplicates("label")
-    room = int(style.WIDTH // (beside + _CELL * len(matrices)))
+    room = int(style.WIDTH // (left + _CELL * len(matrices)))
     panels = _panels(labels, max(1, min(room, _MOST_PANELS, -(-len(labels) // _SHORT))))
     height = max(map(len, panels))
-    with_numbers = style.WIDTH / len(panels) - beside >= _CELL * len(matrices)
+    with_numbers = style.WIDTH / len(panels) - left >= _CELL * len(matrices)
     figure, axes = style.grid(len(panels), len(panels), height=_LINE * height + 0.15 + above * with_numbers)
     for place, (ax, lines) in enumerate(zip(axes, panels, strict=True)):
         _cells(ax, table, lines, matrices, with_numbers=with_numbers)
@@ -81,29 +81,29 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
             ax.set_xticks([])
     scale = ScalarMappable(_NORM, _COLORS)
     bar = figure.colorbar(scale, ax=axes, location="bottom", extend="max", shrink=0.35, aspect=40, pad=0.01)
-    bar.set_label("time over the best time on the matrix", fontsize=8)
+    bar.set_label("slowdown: time over the best time on the matrix", fontsize=8)
     bar.ax.tick_params(labelsize=8)
     style.plain_ticks(bar.ax.xaxis)
     return figure
 
 
 def _panels(labels: pd.DataFrame, most: int) -> list[list[_Line]]:
-    """The labels, a line each, in at most so many panels of about equal height, none with a heading at its end.
+    """The labels, one line each, in at most `most` panels of about equal height, none with a heading at its end.
 
-    labels: columns family, label and own, in order. Rows from before families were kept are one without a heading.
+    labels: columns family, label and project_kernel, in order. Rows of older versions have no family and no heading.
     """
     families = [(family, part) for family, part in labels.groupby("family", sort=False)]
     headed = [family for family, _ in families if family]
-    height = -(-(len(labels) + len(headed)) // most) + 1  # a family that runs on is headed again
+    height = -(-(len(labels) + len(headed)) // most) + 1  # a family that continues repeats its heading
     panels: list[list[_Line]] = [[]]
     for family, part in families:
         heading = family or ("Other" if headed else "")
-        for place, (label, own) in enumerate(zip(part["label"], part["own"], strict=True)):
+        for place, (label, project) in enumerate(zip(part["label"], part["project_kernel"], strict=True)):
             if len(panels[-1]) + (2 if heading and not place else 1) > height and len(panels) < most:
                 panels.append([])
             if heading and (not place or not panels[-1]):
                 panels[-1].append(_Line(f"{heading}, continued" if place else heading))
-            panels[-1].append(_Line(f"{label} (own)" if own else label, label))
+            panels[-1].append(_Line(f"{label} (project)" if project else label, label))
     return panels
 
 
@@ -121,7 +121,7 @@ def _cells(axes: Axes, table: pd.DataFrame, lines: list[_Line], matrices: list[s
     )  # fmt: skip
     for column, row, ratio, status in zip(x, y, here["ratio"], here["status"], strict=True) if with_numbers else ():
         axes.text(
-            column + 0.5, row + 0.53, _NOT_RIGHT.get(status, "") if np.isnan(ratio) else _two_digits(ratio),
+            column + 0.5, row + 0.53, _NOT_VERIFIED.get(status, "") if np.isnan(ratio) else _two_digits(ratio),
             color=style.INK if np.isnan(ratio) else _on(ratio), fontsize=_POINTS, ha="center", va="center",
             weight="bold" if ratio <= TIE else "normal", in_layout=False,
         )  # fmt: skip
@@ -130,7 +130,7 @@ def _cells(axes: Axes, table: pd.DataFrame, lines: list[_Line], matrices: list[s
         side.set_visible(False)
     axes.set_yticks([y + 0.53 for y in range(len(lines))], [line.text for line in lines], fontsize=_POINTS)
     for text, line in zip(axes.get_yticklabels(), lines, strict=True):
-        text.set_weight("normal" if line.label else "bold")
+        text.set_fontweight("normal" if line.label else "bold")
     axes.tick_params(length=0, pad=2)
     axes.xaxis.set_label_position("top")
     axes.xaxis.tick_top()
@@ -145,11 +145,11 @@ def _two_digits(ratio: float) -> str:
 
 
 def _on(ratio: float) -> str:
-    """The ink that is read on the colour of this ratio."""
+    """A text colour with enough contrast on the colour of this ratio."""
     red, green, blue, _ = _COLORS(_NORM(ratio))
     return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5 else style.INK
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     return charts.cells()

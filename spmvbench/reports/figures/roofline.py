@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.roofline import attainable, ceilings, gather_roofs, intensity_bounds, points
+from spmvbench.analysis.roofline import attainable, ceilings, gather_bounds, intensity_bounds, points
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import LeftOut, Options
 
@@ -18,33 +18,33 @@ name = "roofline"
 title = "Roofline"
 caption = (
     "GFLOPS over arithmetic intensity: 2 nnz over the bytes of the format, of x and of y. The roof is the bandwidth "
-    "measured by reading on this device, for SpMV writes little; hot points may lie above it, where L2 serves them. "
-    "A dotted horizontal is the second roof of a matrix, gathering its x, where that is the lower one. Dotted "
-    "verticals are the intensities that values alone, and values with 32-bit indices, allow. Dashed lines are "
-    "arithmetic peaks when one multiprocessor works, one thread of each warp, or one thread in all."
+    "measured by reading on this device, because SpMV writes little; hot points may lie above it if L2 serves them. "
+    "Dotted horizontals are the bounds of gather-bound matrices. Dotted verticals are upper bounds on the intensity: "
+    "values alone, and values with 32-bit indices. Dashed lines are arithmetic peaks if one multiprocessor works, one "
+    "thread of each warp, or one thread in all."
 )
 papers = "Williams et al. 2009; Filippone et al. 2017, Figure 15"
 order = 30
 performance = True
-GATHERS = 3  # second roofs that a panel shows, the lowest: more would cover the points
+GATHERS = 3  # most gather bounds in a panel, the lowest ones: more would cover the points
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `analysis.roofline.points`, and `gather_gflops`: the roof of gathering x where it is the lower, else NaN."""
-    roofs = gather_roofs(rows).rename(columns={"gflops": "gather_gflops"})
-    return points(rows).merge(roofs, on=["setting", "matrix"], how="left")
+    """As `analysis.roofline.points`, and `gather_gflops`: the bound of a gather-bound matrix, else NaN."""
+    bounds = gather_bounds(rows).rename(columns={"gflops": "gather_gflops"})
+    return points(rows).merge(bounds, on=["setting", "matrix"], how="left")
 
 
 def measured_bandwidth(environment: Mapping[str, Any]) -> float:
-    """GB/s. Raises LeftOut where the run holds none."""
+    """The measured read bandwidth in GB/s. Raises LeftOut if the run has none."""
     bandwidth = environment.get("read_bandwidth_gbps")
     if not bandwidth:
-        raise LeftOut("the run holds no measured bandwidth, which is the roof")
-    return bandwidth
+        raise LeftOut("the run has no measured bandwidth, which is the roof")
+    return float(bandwidth)
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting. Raises LeftOut where the run holds no measured bandwidth."""
+    """One panel per setting. Raises LeftOut if the run has no measured bandwidth."""
     bandwidth = measured_bandwidth(environment)
     settings = list(table["setting"].unique())
     figure, axes = style.grid(len(settings), min(2, len(settings)), height=4.2)
@@ -54,12 +54,12 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         right = max(intensity_bounds(dtype).values()) * 2.5
         roof(ax, part, bandwidth, "measured", environment.get("properties", {}), dtype, right)
         style.scatter(ax, part, "intensity", "gflops", options.marks)
-        left = min(intensity_bounds(dtype).values()) / 1.2  # beside the words on the verticals
+        left = min(intensity_bounds(dtype).values()) / 1.2  # next to the labels of the verticals
         gathers = part.dropna(subset="gather_gflops").drop_duplicates("matrix").nsmallest(GATHERS, "gather_gflops")
         for row in gathers.itertuples():
             ax.axhline(row.gather_gflops, color=style.INK, linestyle=":", linewidth=1)
             ax.annotate(
-                f"{row.matrix.partition('/')[2]}: gathers", (left, row.gather_gflops),
+                f"{row.matrix.partition('/')[2]}: gather bound", (left, row.gather_gflops),
                 ha="right", va="bottom", fontsize=7, color="#333333", zorder=5,
                 bbox={"color": "white", "alpha": 0.85, "pad": 1},
             )  # fmt: skip
@@ -77,19 +77,19 @@ def roof(
     dtype: str,
     right: float,
 ) -> None:
-    """The roof over points, the survey's ceilings, and the intensities that no general format exceeds.
+    """The roof, the survey's ceilings, and the upper bounds on the intensity of general formats.
 
-    part: the points, columns intensity and gflops. bandwidth: GB/s; known: in a word, from where. properties: as for
-    `analysis.roofline.ceilings`. right: where the axis of intensities ends; the peak has its line where it is in sight.
+    part: the points, columns intensity and gflops. bandwidth: GB/s; known: its origin, in a word. properties: as for
+    `analysis.roofline.ceilings`. right: end of the axis of intensities; the peak is drawn if it is visible.
     """
     bounds, limits = intensity_bounds(dtype), ceilings(properties, dtype)
     peak = limits["gflops"].max() if len(limits) else np.inf
-    wide = peak <= right * bandwidth  # then the peak is in sight, and the room for words is at the right
+    wide = peak <= right * bandwidth  # then the peak is visible, and there is room for text at the right
     x = np.geomspace(part["intensity"].quantile(0.005, interpolation="lower") / 2, right, 100)
     low = min([part["gflops"].quantile(0.01, interpolation="lower") / 2, *limits["gflops"] / 1.5])
     ax.plot(x, attainable(x, bandwidth, peak), color="black", linewidth=2)
     text = f"roof: {bandwidth:,.0f} GB/s {known}"
-    over_lines = {"bbox": {"color": "white", "alpha": 0.85, "pad": 1}, "zorder": 5}
+    over_lines: dict[str, Any] = {"bbox": {"color": "white", "alpha": 0.85, "pad": 1}, "zorder": 5}
     ax.text(0.02, 0.88 if wide else 0.97, text, transform=ax.transAxes, va="top", fontsize=8, **over_lines)
     for text, bound in bounds.items():
         ax.axvline(bound, color=style.INK, linestyle=":", linewidth=1)
@@ -110,12 +110,12 @@ def roof(
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     roofs, bandwidth = {}, measured_bandwidth(environment)
     for setting in map(str, table["setting"].unique()):
         gathers = table[table["setting"] == setting].dropna(subset="gather_gflops").drop_duplicates("matrix")
         lowest = gathers.nsmallest(GATHERS, "gather_gflops")
-        seconds = dict(zip(lowest["matrix"] + ": gathers", lowest["gather_gflops"], strict=True))
+        seconds = dict(zip(lowest["matrix"] + ": gather bound", lowest["gather_gflops"], strict=True))
         roofs[setting] = roof_data(bandwidth, environment.get("properties", {}), setting.split()[0]) | {
             "gathers": seconds
         }

@@ -15,8 +15,8 @@ from spmvbench.reports.figures import Options
 name = "speedup"
 title = "Speed-up, matrix by matrix"
 caption = (
-    "Time of {baseline} over time of the format, for every matrix on which both are right; above the line the format "
-    "is faster. Lines are medians over matrices of similar size."
+    "Time of {baseline} over time of the format, for every matrix on which both are verified; above the line the "
+    "format is faster. Lines are medians over matrices of similar size."
 )
 papers = "Niu et al. 2021; Ji et al. 2022"
 order = 40
@@ -25,11 +25,11 @@ performance = True
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, matrix, label, nnz, speedup."""
-    return speedups(rows, options.baseline)
+    return speedups(rows, options.required_baseline)
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting, both axes logarithmic."""
+    """One panel per setting, both axes logarithmic."""
     settings = list(table["setting"].unique())
     shown = {label: mark for label, mark in options.marks.items() if label != options.baseline}
     figure, axes = style.grid(len(settings), min(2, len(settings)))
@@ -46,5 +46,5 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     return charts.points(charts.NNZ, charts.axis("speedup", "speed-up") | {"one": True}, trend=True)

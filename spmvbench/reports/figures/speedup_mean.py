@@ -1,4 +1,4 @@
-"""Speed-up over the baseline in the mean, coverage beside it."""
+"""Mean speed-up over the baseline, with its coverage."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from spmvbench.reports import charts, style
 from spmvbench.reports.figures import Options
 
 name = "speedup-mean"
-title = "Speed-up in the mean"
+title = "Mean speed-up"
 caption = (
     "Geometric mean of the speed-up over {baseline} (bar and first number), smallest to largest (thin line), and the "
-    "share of all solved matrices that entered the mean (second number). Means over different matrices are not "
-    "comparable: read the two numbers together."
+    "share of all solved matrices in the mean (second number). Means over different matrices are not comparable: read "
+    "both numbers together."
 )
 papers = "Fleming & Wallace 1986; Gao et al. 2022 (EHYB)"
 order = 50
@@ -26,11 +26,11 @@ performance = True
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `analysis.speedup.speedup_summary`."""
-    return speedup_summary(rows, options.baseline)
+    return speedup_summary(rows, options.required_baseline)
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a format, a panel a setting."""
+    """One row per format, one panel per setting."""
     settings = list(table["setting"].unique())
     order = table.groupby("label")["geomean"].mean().sort_values(ascending=False, kind="stable").index
     places = {label: place for place, label in enumerate(order)}
@@ -42,8 +42,8 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
             ax.plot([row.min, row.max], [y, y], color=color, linewidth=1)
             ax.plot([1, row.geomean], [y, y], color=color, linewidth=7, alpha=0.45, solid_capstyle="butt")
             ax.plot(row.geomean, y, color=color, marker=mark.marker, markersize=5)
-            style.beside(ax, y, f"{row.geomean:.2f}x, {row.coverage:.0%}")
-        style.beside(ax, -0.95, "mean, share")
+            style.right_note(ax, y, f"{row.geomean:.2f}x, {row.coverage:.0%}")
+        style.right_note(ax, -0.95, "mean, share")
         ax.axvline(1, color="black", linewidth=1)
         ax.set(title=setting, xscale="log", xlabel=f"speed-up over {options.baseline}")
         ax.set(yticks=range(len(order)), yticklabels=order, ylim=(len(order) - 0.4, -0.6))
@@ -54,5 +54,5 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     return charts.spans(charts.axis("speedup", "speed-up") | {"one": True}, of="speedup")

@@ -1,4 +1,4 @@
-"""Which format wins on which kind of matrix."""
+"""The fastest format of each matrix, by row lengths."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from spmvbench.rows.schema import rate_unit
 name = "winners"
 title = "Fastest format by row lengths"
 caption = (
-    "Every matrix once, in the mark of its fastest format: up to 16 by name, more by the mean length of their rows "
-    "and by how much these vary (coefficient of variation; 0 is every row alike). Of formats within 0.5 % of each "
-    "other the one that stands first over all matrices has the mark; the file names the others."
+    "Every matrix once, with the mark of its fastest format: by name if there are at most 16 matrices, else by mean "
+    "length of rows and coefficient of variation of the row lengths (0: all rows are equally long). Of formats within "
+    "0.5 % of each other the one with the lowest mean slowdown is shown; the file names the others."
 )
 papers = "Filippone et al. 2017, section 5.5"
 order = 60
 performance = True
-FEW = 16  # matrices that have a line each: so few points by row lengths say nothing
+FEW = 16  # so many matrices have one line each: few points by row lengths show nothing
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
@@ -34,7 +34,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting: few matrices line by line, many by their row lengths."""
+    """One panel per setting: few matrices line by line, many by their row lengths."""
     settings = list(table["setting"].unique())
     if table["matrix"].nunique() <= FEW:
         figure, axes = style.grid(len(settings), 1, height=0.8 + 0.21 * table["matrix"].nunique())
@@ -57,15 +57,15 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def _by_name(ax: Axes, part: pd.DataFrame, options: Options) -> None:
-    """A line a matrix: the rate of its fastest format, which stands at the right, and how far the next is behind."""
+    """One line per matrix: the rate of its fastest format; at the right its name and the margin to the second."""
     marks = options.marks_of(list(part["label"]))
     for y, row in enumerate(part.itertuples()):
         mark = marks[row.label]
         ax.plot(row.gflops, y, color=mark.color, marker=mark.marker, markerfacecolor=mark.face, markersize=6)
-        text = row.label if pd.isna(row.margin) else f"{row.label}, the next {100 * (row.margin - 1):.1f} % behind"
+        text = row.label if pd.isna(row.margin) else f"{row.label}, the next {100 * (row.margin - 1):.1f} % slower"
         tied = row.tied.split(", ") if row.tied else []
         more = f" and {len(tied) - 3} more" if len(tied) > 3 else ""
-        style.beside(ax, y, f"{text}; as fast: {', '.join(tied[:3])}{more}" if tied else text)
+        style.right_note(ax, y, f"{text}; as fast: {', '.join(tied[:3])}{more}" if tied else text)
     ax.set(yticks=range(len(part)), yticklabels=[matrix.rpartition("/")[2] for matrix in part["matrix"]])
     ax.set(
         xscale="log", xlabel=f"{rate_unit(str(part['setting'].iloc[0]))} of the fastest", ylim=(-0.6, len(part) - 0.4)
@@ -74,7 +74,7 @@ def _by_name(ax: Axes, part: pd.DataFrame, options: Options) -> None:
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     across = charts.axis("mean", "mean row length, entries")
     up = charts.axis("cv", "coefficient of variation", "symlog")
     return charts.points(across, up, winners=True, few=FEW)

@@ -1,13 +1,13 @@
 "use strict";
-// The figures that are drawn here, with Observable Plot: it has scales, axes and grids; what lies on them is drawn below,
-// one path a format and panel, so that thousands of points stay light and a format is lit by one rule of CSS.
+// Figures drawn with Observable Plot, which gives scales, axes and grids. Marks on them are drawn below,
+// one path per format and panel: fast for thousands of points, and one CSS rule highlights a format.
 
-// Rows of a panel until all are asked for; formats of a figure that all have their colour; width of a letter.
+// Rows of a panel before "all" is pressed; most formats that are all drawn in colour; width of a letter.
 const FEW = 40,
   COLORED = 10,
   TEXT = 6.4;
 
-// The rows of a chart: those of its own table, else the cases that are shown.
+// The rows of a chart: its table if it has one, else the cases that are shown.
 function rowsOf(chart) {
   if (!chart.columns) return view().timed;
   chart.rows ??= decoded(chart.columns);
@@ -35,7 +35,7 @@ const valueOf = (axis) =>
 const labelled = (axis, panel) => axis.label.replace("GFLOPS", data.units[panel] ?? "GFLOPS");
 const called = (r) => r.name ?? (r.f < 0 ? "" : formats.name[r.f]);
 
-// Ticks on a logarithmic axis: 1, 2, 5 where few tens are in sight, else tens, as many as have room.
+// Ticks on a logarithmic axis: 1, 2, 5 if it spans few powers of ten, else as many powers of ten as fit.
 function logTicks([low, high], most) {
   const tens = Math.log10(high / low),
     from = Math.floor(Math.log10(low)),
@@ -100,7 +100,7 @@ function scaleOf(axis, values, pixels, apart) {
   return { type: "log", domain, ticks: logTicks(domain, most), format };
 }
 
-// A panel: axes by Plot, and on them whatever `draw(g, place, size)` appends, place being the scales in pixels.
+// A panel: axes by Plot, and on them what `draw(g, place, size)` appends; place: scales in pixels.
 function panel(box, title, { width, height, x, y, margins, labels, draw, note = "" }) {
   const { left = 52, right = 14, top = 22, bottom = 42 } = margins ?? {};
   const scale = ({ type, domain, constant }) => ({ type, domain, ...(constant ? { constant } : {}), axis: null });
@@ -126,7 +126,7 @@ function panel(box, title, { width, height, x, y, margins, labels, draw, note = 
       Plot.axisY(y.ticks, { text: y.format, label: null, fontSize: 11, tickSize: 4 }),
     );
   }
-  // A mark that is a function is handed the scales: all positions are worked out from them.
+  // Plot passes its scales to a mark that is a function; all positions follow from them.
   axes.push((index, scales, values, size) => {
     const g = svg("g");
     draw(g, scales, size);
@@ -153,7 +153,7 @@ function panel(box, title, { width, height, x, y, margins, labels, draw, note = 
   return picture;
 }
 
-// Formats in the order to draw them: those that stand out last, so that they lie on top.
+// Formats in drawing order: highlighted ones last, on top.
 const layered = (groups) => d3.sort(groups, ([f]) => state.pinned.has(f));
 
 function sizes(box, panels) {
@@ -207,8 +207,8 @@ const kinds = {
             g.append(svg("line", { class: "one", x1: edge.left, x2: edge.right, y1: place.y(1), y2: place.y(1) }));
           if (chart.rises) rises(g, place, xs.domain, ys.domain);
           if (roof) roofs(g, place, edge, roof, xs.domain, ys.domain);
-          for (const [f, own] of layered(d3.group(part, (r) => (r.f < 0 ? called(r) : r.f)))) {
-            const path = own.map((r) => {
+          for (const [f, items] of layered(d3.group(part, (r) => (r.f < 0 ? called(r) : r.f)))) {
+            const path = items.map((r) => {
               const [px, py] = [place.x(gx(r)), place.y(gy(r))];
               hits.push({
                 x: px,
@@ -223,7 +223,7 @@ const kinds = {
             g.append(
               svg("path", {
                 class: `f dot${formats.filled[f] === 0 ? " hollow" : ""}`,
-                "data-f": own[0].f,
+                "data-f": items[0].f,
                 d: path.join(""),
               }),
             );
@@ -234,7 +234,7 @@ const kinds = {
     }
   },
 
-  // Performance profiles: the whole, and near the best.
+  // Performance profiles: whole and zoomed.
   curves(box, chart, hits) {
     const stepsOf = chart.columns ? given : profiles;
     const panels = stepsOf(chart);
@@ -261,7 +261,7 @@ const kinds = {
           y: ys,
           labels: { x: chart.x.label, y: chart.y.label },
           draw(g, place) {
-            for (const { f, own, steps } of d3.sort(curves, (c) => state.pinned.has(c.f))) {
+            for (const { f, point, steps } of d3.sort(curves, (c) => state.pinned.has(c.f))) {
               const near = steps.filter(([tau]) => tau <= limit);
               let d = `M${place.x(1).toFixed(1)},${place.y(near[0]?.[0] === 1 ? near[0][1] : 0).toFixed(1)}`;
               for (const [tau, rho] of near) {
@@ -269,7 +269,7 @@ const kinds = {
                 hits.push({
                   x: place.x(tau),
                   y: place.y(rho),
-                  ...about(own, name, [
+                  ...about(point, name, [
                     [chart.x, tau],
                     [chart.y, rho],
                   ]),
@@ -291,7 +291,7 @@ const kinds = {
     }
   },
 
-  // Rows of formats: the dot is the middle, the thick line the middle half, the thin one 5 to 95 % of the matrices.
+  // One row per format: the dot is the median, the thick line the middle half, the thin line 5 to 95 % of the matrices.
   spans(box, chart, hits) {
     const { panels, order } = spansOf[chart.of](chart);
     const width = sizes(box, panels.length);
@@ -352,9 +352,9 @@ const kinds = {
       const whole = new Map(
         d3.rollups(
           part,
-          (own) =>
+          (items) =>
             d3.sum(
-              own.filter((r) => names.includes(r.part)),
+              items.filter((r) => names.includes(r.part)),
               (r) => r.value,
             ),
           (r) => r.f,
@@ -392,11 +392,11 @@ const kinds = {
           const shares = d3.group(part, (r) => r.f);
           for (const f of drawn) {
             const y = place.y(f),
-              own = shares.get(f);
+              items = shares.get(f);
             let from = 0;
             g.append(rowLabel(f, left, y + place.y.bandwidth() / 2));
             for (const p of names) {
-              const share = own.find((r) => r.part === p)?.value ?? 0;
+              const share = items.find((r) => r.part === p)?.value ?? 0;
               if (share)
                 g.append(
                   svg("rect", {
@@ -413,11 +413,11 @@ const kinds = {
               svg(
                 "text",
                 { class: "note", x: width - 80, y: y + 11 },
-                own[0].note ?? `${digits(own[0].count)} ${chart.note}`,
+                items[0].note ?? `${digits(items[0].count)} ${chart.note}`,
               ),
             );
             const lines = names
-              .map((p) => [p, own.find((r) => r.part === p)])
+              .map((p) => [p, items.find((r) => r.part === p)])
               .filter(([, r]) => r)
               .map(([p, r]) => [p, show.share(r.value)]);
             hits.push({ x: width / 2, y: y + 7, w: width, h: 15, f, m: -1, panel: name, lines });
@@ -429,9 +429,9 @@ const kinds = {
     box.after(swatches(parts.map((p) => [p, chart.parts[p]])));
   },
 
-  // Every format on every matrix: time over the best time, families in the order of their best formats.
+  // Slowdown of every format on every matrix; families in the order of their best formats.
   cells(box, chart, hits) {
-    const { shown, behind } = view();
+    const { shown, slowdowns } = view();
     const panels = [
       ...d3.group(
         shown.filter((c) => formats.ranked[c.f]),
@@ -439,28 +439,28 @@ const kinds = {
       ),
     ].filter(([, part]) => part.some((c) => c.ratio));
     const width = sizes(box, 1);
-    const color = d3.scaleSequentialLog([1, data.reach], (t) => d3.interpolateYlGnBu(1 - t)).clamp(true);
+    const color = d3.scaleSequentialLog([1, data.slowdownCap], (t) => d3.interpolateYlGnBu(1 - t)).clamp(true);
     for (const [name, part] of panels) {
       const first = d3.rollup(
         part,
-        (own) => d3.min(own, (c) => behind.get(c.f) ?? Infinity),
+        (items) => d3.min(items, (c) => slowdowns.get(c.f) ?? Infinity),
         (c) => formats.family[c.f],
       );
       const order = d3.sort(
         new Set(part.map((c) => c.f)),
         (f) => first.get(formats.family[f]),
         (f) => formats.family[f],
-        (f) => behind.get(f) ?? Infinity,
+        (f) => slowdowns.get(f) ?? Infinity,
       );
       const drawn = fewer(
         box,
         order,
         (f) => f,
-        (f) => behind.get(f) ?? Infinity,
+        (f) => slowdowns.get(f) ?? Infinity,
       );
       const columns = d3.sort(new Set(part.map((c) => c.m)), (m) => matrices.name[m]);
       const left = gutter(
-        drawn.map((f) => `${formats.name[f]}${formats.own[f] ? " (own)" : ""}`),
+        drawn.map((f) => `${formats.name[f]}${formats.projectKernel[f] ? " (project)" : ""}`),
         width,
       );
       const step = (width - left - 8) / columns.length,
@@ -480,7 +480,7 @@ const kinds = {
           const bins = new Map();
           let family = null;
           for (const f of drawn) {
-            g.append(rowLabel(f, left, rows.get(f) + 7.5, formats.own[f] ? " (own)" : ""));
+            g.append(rowLabel(f, left, rows.get(f) + 7.5, formats.projectKernel[f] ? " (project)" : ""));
             if (family !== null && family !== formats.family[f])
               g.append(svg("line", { class: "part", x1: 0, x2: width, y1: rows.get(f), y2: rows.get(f) }));
             family = formats.family[f];
@@ -488,7 +488,7 @@ const kinds = {
           for (const c of part.filter((c) => rows.has(c.f))) {
             const [x, y] = [place.get(c.m), rows.get(c.f)];
             if (c.ratio) {
-              const bin = Math.min(30, Math.round((30 * Math.log(c.ratio)) / Math.log(data.reach)));
+              const bin = Math.min(30, Math.round((30 * Math.log(c.ratio)) / Math.log(data.slowdownCap)));
               bins.set(
                 bin,
                 `${bins.get(bin) ?? ""}M${x.toFixed(1)},${y}h${(step - 0.6).toFixed(1)}v14.4h${(0.6 - step).toFixed(1)}z`,
@@ -501,7 +501,7 @@ const kinds = {
             hits.push({ x: x + step / 2, y: y + 7.5, w: step, h: 15, f: c.f, m: c.m, panel: name, lines });
           }
           for (const [bin, d] of bins)
-            g.append(svg("path", { class: "cell", fill: color(data.reach ** (bin / 30)), d }));
+            g.append(svg("path", { class: "cell", fill: color(data.slowdownCap ** (bin / 30)), d }));
           for (const c of numbers ? part.filter((c) => rows.has(c.f)) : []) {
             const text = c.ratio
               ? c.ratio < 9.95
@@ -527,7 +527,7 @@ const kinds = {
       }).hits = hits.splice(0);
     }
     box.after(
-      swatches([1, 1.5, 2, 3, 5, data.reach].map((v) => [`${v}x${v === data.reach ? " or more" : ""}`, color(v)])),
+      swatches([1, 1.5, 2, 3, 5, data.slowdownCap].map((v) => [`${v}x${v === data.slowdownCap ? " or more" : ""}`, color(v)])),
     );
   },
 };
@@ -544,28 +544,28 @@ function swatches(pairs) {
   );
 }
 
-// What a tooltip says of a point.
+// The text of a point's tooltip.
 function about(r, panel, pairs) {
   const lines = pairs
     .filter(([axis]) => axis.scale !== "matrix")
     .map(([axis, v]) => [labelled(axis, panel), show[axis.ticks ?? "plain"](v)]);
   if (r.time) lines.push(["time", show.time(r.time)]);
-  if (r.ratio) lines.push(["time over the best", digits(r.ratio, 4)]);
+  if (r.ratio) lines.push(["slowdown", digits(r.ratio, 4)]);
   return { f: r.f, m: r.m ?? -1, name: called(r), panel, lines };
 }
 
-// The fastest program of each matrix; of those within a tie the one that stands first over all matrices.
+// The fastest program of each matrix; of tied ones that with the lowest mean slowdown.
 function winners(rows) {
-  const standing = view().behind;
+  const { slowdowns } = view();
   const perCase = d3.group(rows, (r) => `${r.setting} ${r.m}`);
   return [...perCase.values()].map(once).map((part) => {
     const first = d3.least(
       part.filter((r) => r.ratio <= data.tie),
-      (r) => standing.get(r.f),
+      (r) => slowdowns.get(r.f),
     );
     const next = d3.min(part, (r) => (r === first ? Infinity : r.ratio / first.ratio));
-    const behind = next <= data.tie ? "tied" : `next ${digits(100 * (next - 1), 2)} % behind`;
-    return { ...first, next: Number.isFinite(next) ? `, ${behind}` : "" };
+    const margin = next <= data.tie ? "tied" : `next ${digits(100 * (next - 1), 2)} % slower`;
+    return { ...first, next: Number.isFinite(next) ? `, ${margin}` : "" };
   });
 }
 function namedWinners(box, rows, hits) {
@@ -598,7 +598,7 @@ function namedWinners(box, rows, hits) {
           g.append(svg("text", { class: "row", x: left - 6, y: y + 4 }, cut(matrices.name[r.m], left)));
           g.append(
             svg("path", {
-              class: `own${formats.filled[r.f] ? "" : " hollow"}`,
+              class: `colored${formats.filled[r.f] ? "" : " hollow"}`,
               "data-f": r.f,
               d: marker(formats.marker[r.f], x, y, 5),
             }),
@@ -617,42 +617,42 @@ function profiles() {
   const { timed, solved } = view();
   return [...d3.group(timed, (c) => c.setting)].map(([setting, part]) => ({
     name: settings[setting],
-    curves: [...d3.group(part, (c) => c.f)].map(([f, own]) => {
-      const ratios = d3.sort(own.map((c) => c.ratio));
-      return { f, own: { f, m: -1 }, steps: ratios.map((tau, i) => [tau, (i + 1) / solved.get(setting)]) };
+    curves: [...d3.group(part, (c) => c.f)].map(([f, items]) => {
+      const ratios = d3.sort(items.map((c) => c.ratio));
+      return { f, point: { f, m: -1 }, steps: ratios.map((tau, i) => [tau, (i + 1) / solved.get(setting)]) };
     }),
   }));
 }
 function given(chart) {
   return [...d3.group(rowsOf(chart), (r) => r.panel)].map(([name, part]) => ({
     name,
-    curves: [...d3.group(part, called)].map(([, own]) => ({
-      f: own[0].f,
-      own: { ...own[0], m: -1 },
-      steps: own.map((r) => [r.tau, r.rho]),
+    curves: [...d3.group(part, called)].map(([, items]) => ({
+      f: items[0].f,
+      point: { ...items[0], m: -1 },
+      steps: items.map((r) => [r.tau, r.rho]),
     })),
   }));
 }
 
-// Cases that are not ok, by type.
+// Failed and skipped cases, by type.
 function lost() {
   const found = [];
   for (const [type, part] of d3.group(view().shown, (c) => data.types[c.setting])) {
-    for (const [f, own] of d3.group(part, (c) => c.f)) {
+    for (const [f, items] of d3.group(part, (c) => c.f)) {
       const counts = d3.rollup(
-        own,
+        items,
         (some) => some.length,
         (c) => data.statuses[c.status],
       );
-      const note = `${own.length - (counts.get("ok") ?? 0)} of ${own.length}`;
+      const note = `${items.length - (counts.get("ok") ?? 0)} of ${items.length}`;
       for (const [status, count] of counts)
-        found.push({ panel: type, f, m: -1, part: status, value: count / own.length, count, note });
+        found.push({ panel: type, f, m: -1, part: status, value: count / items.length, count, note });
     }
   }
   return found;
 }
 
-// What spreads over matrices: panels with rows of formats, and the order of formats over all panels.
+// Distributions over matrices: panels with one row per format, and the order of formats over all panels.
 const spansOf = {
   bytes: () => {
     const once = d3.rollups(
@@ -718,7 +718,7 @@ const spansOf = {
       const rows = d3
         .rollups(
           part,
-          (own) => own.map((c) => c.speedup),
+          (items) => items.map((c) => c.speedup),
           (c) => c.f,
         )
         .map(([f, v]) => {
@@ -751,11 +751,11 @@ function quantiles(rows, format, note) {
     rows: d3
       .rollups(
         part,
-        (own) => d3.sort(own.map((r) => r.value)),
+        (items) => d3.sort(items.map((r) => r.value)),
         (r) => r.f,
       )
       .map(([f, v]) => {
-        const at = (q) => v[Math.round(q * (v.length - 1))]; // values that occur: some may be endless
+        const at = (q) => v[Math.round(q * (v.length - 1))]; // quantiles are values that occur, because some are infinite
         const lines = [
           ["median", format(at(0.5))],
           ["middle half", `${format(at(0.25))} to ${format(at(0.75))}`],
@@ -767,21 +767,21 @@ function quantiles(rows, format, note) {
   }));
   const all = d3.rollups(
     rows,
-    (own) => d3.sort(own.map((r) => r.value)),
+    (items) => d3.sort(items.map((r) => r.value)),
     (r) => r.f,
   );
   return { panels, order: new Map(all.map(([f, v]) => [f, v[Math.floor((v.length - 1) / 2)]])) };
 }
 
-// The median over a moving part of x for formats that stand out, where enough points lie to need it.
+// Trend lines: the median of y in bins of x for highlighted formats, if a bin has enough points.
 function trends(g, place, part, gx, gy) {
   const [low, high] = d3.extent(part, gx),
     step = Math.log(high / low) / 14;
-  for (const [f, own] of d3.group(
+  for (const [f, items] of d3.group(
     part.filter((r) => r.f >= 0),
     (r) => r.f,
   )) {
-    const bins = d3.group(own, (r) => Math.min(13, Math.floor(Math.log(gx(r) / low) / step)));
+    const bins = d3.group(items, (r) => Math.min(13, Math.floor(Math.log(gx(r) / low) / step)));
     const points = d3
       .sort(
         [...bins].filter(([, v]) => v.length >= 8),
@@ -848,7 +848,7 @@ function roofs(g, place, edge, roof, xs, ys) {
   }
 }
 
-// Names of rows: how wide they may be, what fits, and how they are drawn.
+// Names of rows: width, truncation, drawing.
 const gutter = (names, width) => Math.min(width * 0.42, 14 + TEXT * (d3.max(names, (n) => n.length) ?? 0));
 function cut(name, width) {
   const most = Math.floor((width - 10) / TEXT);
@@ -864,7 +864,7 @@ function rowLabel(f, left, y, more = "") {
   return text;
 }
 
-// Of many rows the first, and those that stand out, until all are asked for. size: what decides which are first.
+// The first of many rows and the highlighted ones, before "all" is pressed. size: decides which are first.
 function fewer(box, rows, key, size) {
   const holder = box.closest("figure");
   holder.rows = Math.max(holder.rows ?? 0, rows.length);
@@ -880,7 +880,7 @@ function draw(figure) {
   box.replaceChildren();
   figure.rows = 0;
   kinds[chart.kind](box, chart, []);
-  if (!box.children.length) box.append(html("p", { className: "quiet" }, "Nothing of what is chosen is shown here."));
+  if (!box.children.length) box.append(html("p", { className: "quiet" }, "No case here passes the filter."));
   if (figure.rows > FEW) {
     const more = html(
       "button",
@@ -897,14 +897,14 @@ function draw(figure) {
   legend(figure, box);
 }
 
-// Under a figure: the marks of what has its colour there, and how many others are grey.
+// The legend: marks of coloured formats, and the number of grey ones.
 function legend(figure, box) {
   const present = new Set(
     [...box.querySelectorAll(".f[data-f]")].map((e) => Number(e.dataset.f)).filter((f) => f >= 0),
   );
   const few = present.size <= COLORED;
   box.classList.toggle("few", few);
-  if (!present.size || box.querySelector("text.row.f")) return; // rows say their names
+  if (!present.size || box.querySelector("text.row.f")) return; // row labels replace the legend
   const lit = few ? [...present] : [...state.pinned].filter((f) => present.has(f));
   const theirs = new Map(
     (data.charts[figure.dataset.chart].rows ?? []).filter((r) => r.name).map((r) => [r.f, r.name]),
@@ -917,7 +917,7 @@ function legend(figure, box) {
   box.after(html("p", { className: "legend" }, ...entries));
 }
 
-// Figures are drawn when they come near to the window, and again when what they show has changed.
+// Figures are drawn when they come near the window, and again when their data changes.
 const figures = [...document.querySelectorAll("figure[data-chart]")],
   stale = new Set(figures),
   near = new Set();
@@ -948,7 +948,7 @@ function drawAll() {
   for (const figure of figures) if (stale.delete(figure)) draw(figure);
 }
 
-// Light: formats that stand out have their colour, all others are grey; under the pointer all but one are faint.
+// Colours: highlighted formats are coloured, others grey; while the pointer is on a format, all others are faint.
 const colors = html("style"),
   lit = html("style");
 colors.textContent = everyFormat
@@ -974,7 +974,7 @@ onChange((what) => {
   refresh();
 });
 light();
-// What is in sight at once does not wait for the watcher.
+// Visible figures are drawn at once, without waiting for the watcher.
 for (const figure of figures) {
   if (figure.getBoundingClientRect().top > innerHeight + 600) break;
   near.add(figure);

@@ -18,7 +18,7 @@ function sortable(row, onSort) {
   }
 }
 
-// Numbers by size, words as people order them; what has no value stands last whichever way.
+// Numbers by size, words by locale; empty cells are last in both directions.
 function compare(a, b, down) {
   const none = (v) => v === null || v === undefined || v === "";
   if (none(a) || none(b)) return none(a) - none(b);
@@ -46,7 +46,7 @@ for (const input of document.querySelectorAll("[data-filter]")) {
   });
 }
 
-// Rows of tables are of a format or of a matrix: they go with what is chosen, and light up with what is under the pointer.
+// Rows of tables belong to a format or a matrix: the filter hides them, and the pointer highlights them.
 const byName = {
   f: new Map(formats.name.map((name, f) => [name, f])),
   m: new Map(matrices.name.map((name, m) => [name, m])),
@@ -66,7 +66,7 @@ for (const row of document.querySelectorAll("table.sortable tbody tr")) {
   rowsOfTables.push({ row, f, m });
 }
 onChange((what) => {
-  if (what !== "choice") return;
+  if (what !== "filter") return;
   for (const { row, f, m } of rowsOfTables)
     row.hidden = f === undefined ? !state.matrices.has(m) : !state.formats.has(f);
   const narrowed = state.matrices.size < everyMatrix.length;
@@ -111,7 +111,7 @@ const grid = (function () {
     sorted = null,
     columns = [],
     cells = new Map(),
-    others = new Map(); // of each matrix the formats that are another's name there, with that
+    others = new Map(); // by matrix: formats that are another's name there, with that format
 
   const text = (v) =>
     v === null || v === undefined
@@ -120,12 +120,12 @@ const grid = (function () {
         ? v.toLocaleString("en", Math.abs(v) < 1000 ? { maximumSignificantDigits: 4 } : { maximumFractionDigits: 0 })
         : v;
 
-  // Rates within the interval that times are measured to are equal.
+  // Rates within the accuracy of times are tied.
   function leads(value, first, most) {
     return typeof value === "number" && (most ? value * data.tie >= first : value === first);
   }
 
-  // What a matrix's row holds: numbers, statuses where a case is not ok, null where there is none.
+  // The cells of each matrix: numbers, the status of failed and skipped cases, null if there is no case.
   function filled() {
     const { of, value, most } = views[viewed.value];
     cells = new Map(everyMatrix.map((m) => [m, new Map()]));
@@ -145,7 +145,7 @@ const grid = (function () {
     all.of = ordered;
   }
 
-  // A row is the matrix and its rows, its best format and that one's value, the formats, and where it comes from.
+  // A row: the matrix and its size, its best format with its value, all formats, kind and hash.
   function rows(shown = columns) {
     const { most } = views[viewed.value];
     const found = [...state.matrices].map((m) => {
@@ -164,7 +164,7 @@ const grid = (function () {
       };
     });
     if (sorted) {
-      // A status in place of a number has no size.
+      // Cells with a status are sorted as empty.
       const size = (v) => (sorted.words || typeof v === "number" ? v : null);
       found.sort((a, b) => compare(size(a.values[sorted.column]), size(b.values[sorted.column]), sorted.down));
     }
@@ -219,8 +219,8 @@ const grid = (function () {
     table.tBodies[0].replaceChildren(...found.slice(page * PAGE, (page + 1) * PAGE).map(line));
     const from = found.length ? page * PAGE + 1 : 0;
     byId("where").textContent = `${from} to ${Math.min(found.length, (page + 1) * PAGE)} of ${found.length} matrices`;
-    byId("back").disabled = page === 0;
-    byId("on").disabled = page === pages - 1;
+    byId("previous").disabled = page === 0;
+    byId("next").disabled = page === pages - 1;
   }
   function anew() {
     filled();
@@ -233,11 +233,11 @@ const grid = (function () {
     fill();
   });
   all.addEventListener("change", anew);
-  byId("back").addEventListener("click", () => {
+  byId("previous").addEventListener("click", () => {
     page -= 1;
     fill();
   });
-  byId("on").addEventListener("click", () => {
+  byId("next").addEventListener("click", () => {
     page += 1;
     fill();
   });
@@ -246,7 +246,7 @@ const grid = (function () {
   });
   anew();
   return {
-    // Turn to the page that a matrix is on, and show its row.
+    // Show the row of a matrix, on its page.
     reveal(m) {
       const place = rows().findIndex((row) => row.m === m);
       if (place < 0) return;
@@ -283,7 +283,7 @@ function follow(hash) {
 }
 addEventListener("hashchange", () => follow(location.hash));
 
-// Choosing. Every control is a native one, so that a keyboard reaches it.
+// The filter. Every control is a native one, so that a keyboard reaches it.
 (function () {
   const byId = (id) => document.getElementById(id);
   const list = byId("formats-list"),
@@ -299,7 +299,7 @@ addEventListener("hashchange", () => follow(location.hash));
     const item = html("li", { "data-f": f }, box, button);
     box.addEventListener("change", () => {
       state.formats[box.checked ? "add" : "delete"](f);
-      changed("choice");
+      changed("filter");
     });
     button.addEventListener("click", () => toggle(f));
     for (const kind of ["mouseenter", "focus"]) button.addEventListener(kind, () => hover(f));
@@ -327,7 +327,7 @@ addEventListener("hashchange", () => follow(location.hash));
   const choose = (wanted) => {
     state.formats = new Set(everyFormat.filter(wanted));
     for (const { f, box } of items) box.checked = state.formats.has(f);
-    changed("choice");
+    changed("filter");
   };
   byId("only").addEventListener("click", () => {
     const f = new Set(items.filter(listed).map((entry) => entry.f));
@@ -347,14 +347,14 @@ addEventListener("hashchange", () => follow(location.hash));
           `${matrices.name[m]} ${matrices.kind[m]}`.toLowerCase().includes(text),
       ),
     );
-    changed("choice");
+    changed("filter");
   }
   for (const input of [find, least]) input.addEventListener("input", chooseMatrices);
   group.addEventListener("change", chooseMatrices);
   base.addEventListener("change", () => {
     state.baseline = Number(base.value);
     for (const name of document.querySelectorAll(".baseline")) name.textContent = formats.name[state.baseline];
-    changed("choice");
+    changed("filter");
   });
   byId("reset").addEventListener("click", () => {
     for (const input of [family, word, group, find, least]) input.value = "";
@@ -365,15 +365,15 @@ addEventListener("hashchange", () => follow(location.hash));
     choose(() => true);
     chooseMatrices();
   });
-  function said() {
+  function updateStatus() {
     for (const { f, button } of items) button.setAttribute("aria-pressed", state.pinned.has(f));
-    byId("chosen").textContent =
+    byId("selected").textContent =
       `${state.formats.size} of ${everyFormat.length} formats, ${state.matrices.size} of ${everyMatrix.length} matrices`;
   }
   onChange((what) => {
-    if (what !== "hover") said();
+    if (what !== "hover") updateStatus();
   });
-  said();
+  updateStatus();
   if (matchMedia("(max-width: 60rem)").matches)
     for (const part of document.querySelectorAll(".side > details")) part.open = false;
 })();
@@ -388,7 +388,7 @@ function hover(f) {
   changed("hover");
 }
 
-// Values: the point under the pointer, or the one that the arrow keys come to; a click keeps them, and its format lit.
+// Values of the point under the pointer or at the arrow keys; a click keeps them shown and highlights the format.
 (function () {
   const tip = document.getElementById("tip");
   let kept = false;
@@ -477,7 +477,7 @@ function hover(f) {
   });
 })();
 
-// The numbers behind a figure, where the page came without files beside it: what the page holds, as CSV.
+// The data of a figure as CSV, for pages without files of data.
 for (const link of document.querySelectorAll("a[data-csv]")) {
   link.addEventListener("click", () => {
     const chart = data.charts[link.dataset.csv],
@@ -495,7 +495,7 @@ for (const link of document.querySelectorAll("a[data-csv]")) {
   });
 }
 
-// On paper nothing can be opened or pushed aside: everything is open, drawn, and wide tables come in parts.
+// Printing: all sections are opened, all figures drawn, wide tables split.
 let closed = [],
   parted = [];
 const WIDE = 12;
@@ -539,7 +539,7 @@ addEventListener("afterprint", () => {
   parted = [];
 });
 
-// Where one is: the section or figure at the top of the window is marked in the list of them.
+// The section or figure at the top of the window is marked in the table of contents.
 (function () {
   const links = new Map([...document.querySelectorAll(".side nav a")].map((link) => [link.hash.slice(1), link]));
   const seen = new IntersectionObserver(

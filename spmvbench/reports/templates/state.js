@@ -1,6 +1,6 @@
 "use strict";
-// What the page holds, and what of it is shown: the formats and matrices that were chosen, those that stand out, the
-// format under the pointer, and the baseline. Whoever draws asks `view()` and is told of changes by `onChange`.
+// The page's data, and what of it is shown: formats and matrices that pass the filter, highlighted formats, the format
+// under the pointer, the baseline. Drawing code calls `view()`, and `onChange` to be told of changes.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const { formats, matrices, settings } = data;
@@ -13,7 +13,7 @@ const cases = data.cases.setting.map((setting, i) => {
   const found = { setting, panel: settings[setting], f: of("format"), m: of("matrix"), status: of("status") };
   for (const column of ["gflops", "time", "bytes", "bound", "host", "device"]) found[column] = of(column);
   const nnz = matrices.nnz[found.m];
-  found.program = data.cases.same?.[i] ?? found.f; // the format that stands for it
+  found.program = data.cases.same?.[i] ?? found.f; // the format that represents it
   found.intensity = of("model") ? (2 * nnz) / of("model") : null;
   return found;
 });
@@ -30,13 +30,13 @@ const listeners = [];
 const onChange = (listener) => listeners.push(listener);
 let known = null;
 
-// what: "choice" where other cases are shown, "marks" where others stand out.
+// what: "filter" if other cases are shown, "marks" if other formats are highlighted, "hover".
 function changed(what) {
-  if (what === "choice") known = null;
+  if (what === "filter") known = null;
   for (const listener of listeners) listener(what);
 }
 
-// The cases that figures show, of one operation, and what rests on all of them: time over the best time, speed-up, standings.
+// The cases that figures show, of one operation, and what depends on all of them: ratio, speed-up, mean slowdown.
 function view() {
   if (known) return known;
   const shown = cases.filter((c) => data.drawn[c.setting] && state.formats.has(c.f) && state.matrices.has(c.m));
@@ -44,7 +44,7 @@ function view() {
   const timed = ranked.filter((c) => c.gflops > 0);
   const key = (c) => c.setting * everyMatrix.length + c.m;
   const best = d3.rollup(timed, (part) => d3.min(part, (c) => c.time), key);
-  // The baseline counts, chosen or not.
+  // The baseline counts even if the filter hides it.
   const base = new Map(cases.filter((c) => c.f === state.baseline && c.status === OK).map((c) => [key(c), c]));
   for (const c of shown) {
     c.ratio = c.gflops > 0 && c.status === OK && formats.ranked[c.f] ? c.time / best.get(key(c)) : null;
@@ -57,19 +57,19 @@ function view() {
     (part) => new Set(part.map((c) => c.m)).size,
     (c) => c.setting,
   );
-  // As analysis.ranking.standings: `reach` where a format is further behind, or was not right.
-  const behind = new Map();
+  // As analysis.ranking.mean_slowdowns: capped at `slowdownCap`, which failed and skipped matrices count as.
+  const slowdowns = new Map();
   for (const [f, part] of d3.group(timed, (c) => c.f)) {
     const every = d3.sum(solved.values());
-    const logs = d3.sum(part, (c) => Math.log(Math.min(c.ratio, data.reach)));
-    behind.set(f, Math.exp((logs + (every - part.length) * Math.log(data.reach)) / every));
+    const logs = d3.sum(part, (c) => Math.log(Math.min(c.ratio, data.slowdownCap)));
+    slowdowns.set(f, Math.exp((logs + (every - part.length) * Math.log(data.slowdownCap)) / every));
   }
-  known = { shown, ranked, timed, solved, behind };
+  known = { shown, ranked, timed, solved, slowdowns };
   return known;
 }
 
-// Of cases of one matrix and setting those that count: a program of several names once, under the one that stands for it
-// or, where that is not shown, the first.
+// Of cases of one matrix and setting, one for each program: that of the name that represents it or, if that is not
+// shown, the first.
 function once(part) {
   const first = d3.rollup(
     d3.sort(part, (c) => c.f !== c.program),
@@ -79,7 +79,7 @@ function once(part) {
   return [...first.values()];
 }
 
-// Numbers as people read them.
+// Numbers as text.
 const digits = (v, most = 3) => {
   if (v === null || v === undefined || Number.isNaN(v)) return "-";
   if (!Number.isFinite(v)) return "never";
@@ -206,12 +206,12 @@ function html(name, attributes = {}, ...children) {
   element.append(...children);
   return element;
 }
-// A format's mark as a small picture.
+// A format's mark as an icon.
 function icon(f) {
   const picture = svg("svg", { class: "icon", viewBox: "-9 -9 18 18", "aria-hidden": "true" });
   picture.append(
     svg("path", {
-      class: `own${formats.filled[f] ? "" : " hollow"}`,
+      class: `colored${formats.filled[f] ? "" : " hollow"}`,
       "data-f": f,
       d: marker(formats.marker[f], 0, 0, 5.5),
     }),

@@ -271,7 +271,7 @@ def measure(
         return True
     record = Record.begin(folder, groups)
     began = time.monotonic()
-    with store.opened_log(folder) as log, store.standing(folder) as standing:
+    with store.opened_log(folder) as log, store.unmoved(folder) as standing:
         writer = Writer(folder, watcher, standing)
         session = Session(workers, Deal(groups, costs), settings, writer, record, watcher, log, kinds(groups))
         try:

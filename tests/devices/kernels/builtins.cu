@@ -1,4 +1,4 @@
-// Arithmetic built-ins, one result each; the expected values stand in the test.
+// Arithmetic built-ins, one result each; the expected values are in the test.
 
 __global__ void integers(unsigned a, unsigned b, unsigned* result) {
   int i = 0;

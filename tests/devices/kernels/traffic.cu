@@ -17,7 +17,7 @@ __global__ void wide(const int4* in, int* out) {
   atomicAdd(out + threadIdx.x / 16, quad.x + quad.w);  // atomics
 }
 
-// Inner loops of different lengths: behind each, the lanes meet again.
+// Inner loops of different lengths: after each, the lanes meet again.
 __global__ void ragged(const int* lengths, int* out) {
   int sum = 0;
   for (int round = 0; round < 3; ++round) {

@@ -1,4 +1,4 @@
-"""What searches tell of their levels, outside of timed runs."""
+"""Levels that searches record, outside of timed runs."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_every_level_is_noted_once_with_a_kernel_that_may_run(spec, graph, emula
     assert set(kernel[noted]) <= allowed
 
 
-def test_the_authors_rule_tells_which_kernel_found_a_level(emulated):
+def test_the_authors_rule_says_which_kernel_found_a_level(emulated):
     kernel, y = traced("tile-bfs", "one way and dense", 0, emulated)
     assert y.max() == 1
     assert kernel[1] == 2  # 1 vertex of 70 is more than 1 %

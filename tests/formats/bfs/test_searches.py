@@ -147,7 +147,7 @@ def test_vertices_are_ordered_by_powers_of_two_of_their_degrees():
     assert quads.by_degree(degrees).tolist() == [6, 7, 4, 9, 2, 3, 1, 5, 0, 8]
 
 
-def test_tiles_of_few_entries_lie_apart():
+def test_tiles_of_few_entries_are_stored_separately():
     a = graph(both_ways([(0, 1), (0, 2), (1, 2), (5, 40), (6, 41), (0, 70)]), 96)
     fmt = testing.convert("tile-bfs[nt=32,extract=2]", a)
     assert fmt.detail == {"nt": 32, "tiles": 4, "quads": 6}  # 6 entries in a tile of the diagonal, the others apart

@@ -45,7 +45,7 @@ def test_a_kernel_cuts_as_arrays_do(name, checking):
         assert [part.tolist() for part in cut] == [part.tolist() for part in Cut.by_arrays(a, blocks, weight)]
 
 
-def test_a_long_row_lies_in_several_blocks():
+def test_a_long_row_is_in_several_blocks():
     fmt = get("column-sweep").from_csr(with_lengths([3, 400, 2] + [0] * 5), sms=4, shared_bytes=1024)
     assert len(fmt.row_start) == 2  # few entries: one block
     a = Csr.of(sparse.csr_array(np.ones((1, 30_000))))

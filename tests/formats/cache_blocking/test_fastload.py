@@ -61,7 +61,7 @@ def test_height_limits_the_blocks_of_a_strip(height, blocks):
 
 
 def test_formats_of_blocks():
-    # Rows of the first entries of 72 columns: 32 times row 0; then rows 1 and 2 by turns; then 8 columns are left.
+    # Rows of the first entries of 72 columns: 32 times row 0; then rows 1 and 2 in turn; then 8 columns are left.
     rows = np.array([0] * 32 + [1, 2] * 16 + [0] * 8)
     a = sparse.csr_array((np.ones(72), (rows, np.arange(72))), shape=(3, 72))
     assert testing.convert("fastload[optimized=true]", a).block_format.tolist() == [1, 2, 0]
@@ -70,7 +70,7 @@ def test_formats_of_blocks():
 
 @pytest.mark.parametrize("lengths", [[32], [31], [33], [1, 2, 3] * 40, [64, 7, 64], [5, 40, 5, 1, 1, 12]])
 def test_runs_of_equal_rows_are_added_up(lengths, device):
-    """Rows as long as these lengths, one behind another: every first entry of a block's columns is in a run."""
+    """Rows as long as these lengths, one after another: every first entry of a block's columns is in a run."""
     rows = np.repeat(np.arange(len(lengths)), lengths)
     a = sparse.csr_array((np.linspace(-1, 1, len(rows)), (rows, np.arange(len(rows)))))
     testing.check_product("fastload[optimized=true]", a, device)

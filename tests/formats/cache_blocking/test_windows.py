@@ -19,7 +19,7 @@ def test_slices_are_a_multiple_of_what_runs_at_once_and_copies_have_the_rest_of_
     assert fmt.detail == {"slices": 12, "rows_of_slice": 1667, "copies": 2, "rows_cut": 0}
 
 
-def test_slices_have_few_rows_where_rows_are_long_and_the_longest_lie_in_several():
+def test_slices_have_few_rows_where_rows_are_long_and_the_longest_are_in_several():
     lengths = np.full(3000, 2)
     lengths[:64], lengths[1000] = 500, 20000
     starts = np.concatenate([[0], np.cumsum(lengths)])
@@ -31,7 +31,7 @@ def test_slices_have_few_rows_where_rows_are_long_and_the_longest_lie_in_several
     height, entries = np.diff(fmt.slice_row), np.diff(fmt.slice_ptr)
     assert height[0] < 10
     assert fmt.slice_copies[0] == 512
-    assert fmt.slice_row.tolist().count(1000) == 10  # 2,048 entries a slice
+    assert fmt.slice_row.tolist().count(1000) == 10  # 2,048 entries per slice
     assert entries.max() <= 2 * 2048
     assert fmt.slice_copies[-1] == 4  # 1,214 rows
 

@@ -50,7 +50,7 @@ def test_the_order_of_lanes_changes_no_bit():
     np.testing.assert_array_equal(found[2], found[0])
 
 
-def test_places_behind_the_last_entry_multiply_no_x():
+def test_places_after_the_last_entry_multiply_no_x():
     a = sparse.csr_array(np.ones((1, 5)))  # a lane takes 8
     x, y = np.array([1, 1, 1, 1, np.inf]), np.empty(1)
     open_device("emulated").compile(testing.convert("coo-flat", a).launches(x, y)).run()

@@ -70,7 +70,7 @@ LENGTHS = {
     "empty rows across tiles": [0, 0, 60, 0, 68, 0, 0, 0, 130, 0, 126, 0, 0, 1, 0],
     "every other empty": [0, 3] * 200,
     "empty ends": [0] * 50 + [7] * 120 + [0] * 50,
-    "a full last tile and empty rows behind": [32] * 16 + [0] * 5,
+    "a full last tile and empty rows after it": [32] * 16 + [0] * 5,
 }
 
 
@@ -219,7 +219,7 @@ def test_only_what_must_be_zero_is_set_to_zero(emulated):
         testing.check_product("csr5", a, emulated)
 
 
-def test_sums_of_small_rows_beside_large_ones_keep_their_digits(emulated):
+def test_sums_of_small_rows_next_to_large_ones_keep_their_digits(emulated):
     # A difference of prefix sums over the lanes would lose the small rows.
     a = with_lengths([40] * 30)
     a.data[:] = np.where(np.repeat(np.arange(30), 40) % 2, 1e-12, 1e12) * np.sign(a.data)

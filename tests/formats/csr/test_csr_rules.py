@@ -1,4 +1,4 @@
-"""CSR by groups of lanes: how many lanes each rule gives, what tuning asks for, how rows are padded."""
+"""CSR by groups of threads: how many lanes each rule gives, what tuning asks for, how rows are padded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def with_lengths(*lengths):
 
 
 def launch(spec, a):
-    """(lanes, entries a lane, rows a group, threads a block, blocks) of the only launch."""
+    """(lanes, entries per lane, rows per group, threads per block, blocks) of the only launch."""
     (only,) = testing.convert(spec, a).launches(np.zeros(a.cols), np.zeros(a.rows))
     return *map(int, only.kernel.rstrip(">").split(", ")[2:]), only.block, only.grid
 
@@ -48,7 +48,7 @@ def test_the_longest_row_sizes_all_groups():
 
 def test_rows_and_threads_that_the_papers_fix():
     a = with_lengths(*[4] * 1000)
-    assert launch("csr-rg", a) == (4, 1, 2, 128, 16)  # 32 groups of 2 rows a block
+    assert launch("csr-rg", a) == (4, 1, 2, 128, 16)  # 32 groups of 2 rows per block
     assert launch("csr-rg[repeat=1]", a) == (4, 1, 1, 128, 32)
     assert launch("csr-guo-wang[block=512]", a) == (16, 1, 1, 512, 32)
     assert launch("csr-scalar", a) == (1, 1, 1, 256, 4)

@@ -55,7 +55,7 @@ def test_no_rows_are_no_tiles():
     "lengths",
     [
         [55] * 40,  # a row and its end are 56 steps, 8 threads of 7: every tile of 448 ends with a row
-        [447, 448, 449, 1, 446],  # tiles end on, before and behind the row's end
+        [447, 448, 449, 1, 446],  # tiles end on, before and after the row's end
         [3000],  # one row over many tiles
         [1, 3000, 0, 0, 2, 1500, 3],
         [0] * 1000 + [500] + [0] * 1000,  # tiles of nothing but row ends
@@ -63,7 +63,7 @@ def test_no_rows_are_no_tiles():
         [13] * 69,  # odd first entries: pairs that two tiles share
         [8] * 200,  # rows of a thread each
         [25] * 60,  # rows of two lanes, of which the first tile's last is cut
-        [2] * 100 + [150] + [2] * 100,  # one row long beside the others of its tile
+        [2] * 100 + [150] + [2] * 100,  # one row long compared with the others of its tile
     ],
     ids=[
         *("ends with a row", "around the end", "one row", "cut rows", "only ends", "every other empty", "odd"),

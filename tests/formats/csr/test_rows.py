@@ -1,4 +1,4 @@
-"""CSR by lists of rows: bins and ranges by hand, pieces of long rows, rows dealt at run time, strips."""
+"""CSR by lists of rows: bins and ranges by hand, pieces of long rows, rows assigned at run time, strips."""
 
 import numpy as np
 import pytest

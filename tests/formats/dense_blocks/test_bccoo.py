@@ -1,4 +1,4 @@
-"""BCCOO: the storage by hand, columns by differences, groups that wait for one another, slices, the search."""
+"""BCCOO: the storage by hand, columns by differences, groups that wait for each other, slices, the search."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_columns_by_differences():
     assert by_thread(fmt, fmt.delta_col)[0].tolist() == [full, 5, full, 1, 32767, full, full, full]
     assert by_thread(fmt, fmt.block_col)[0].tolist() == [*columns, -1, -1]  # the second row's dummy comes last
     assert fmt.escapes == 2
-    assert fmt.narrow  # beside all that fills up
+    assert fmt.narrow  # with all that fills up
     wide = testing.convert("bccoo[h=1,w=1,delta=false]", a)
     assert len(wide.delta_col) == 0
     assert wide.block_col.dtype == np.int32
@@ -97,7 +97,7 @@ def test_the_shape_with_the_fewest_bytes_to_read():
     assert testing.convert("bccoo[h=2]", spmvbench.load("fem:5:3")).plan.h == 2
 
 
-def test_slices_stand_one_below_the_other():
+def test_slices_are_one_below_the_other():
     a = Csr.of(sparse.csr_array(np.arange(1, 27.0).reshape(2, 13)))
     tall = bccoo.BccooPlus.stacked(a, 0, 0, slices=2)
     expected = np.zeros((24, 13))

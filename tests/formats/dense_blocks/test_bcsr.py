@@ -1,4 +1,4 @@
-"""Block CSR and blocked COO: the tiles that a name may have, who takes them, and storages by hand."""
+"""Block CSR and blocked COO: the tiles that a name may have, the threads that take them, and storages by hand."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_an_unfit_shape_is_not_counted(monkeypatch):
 
 
 def test_a_small_matrix_by_hand():
-    # Block rows of 2: tiles at columns 0 and 2, at 1, and at 0, 1, 2; the last row and column lie over the edge.
+    # Block rows of 2: tiles at columns 0 and 2, at 1, and at 0, 1, 2; the last row and column are over the edge.
     dense = np.zeros((5, 5))
     dense[0, 0], dense[1, 4], dense[2, 3], dense[3, 2] = 1, 2, 3, 4
     dense[4, [0, 3, 4]] = 5, 6, 7
@@ -143,7 +143,7 @@ def test_a_small_matrix_by_hand():
     assert fmt.block_col[:, :3].tolist() == [[0, 1, 0], [2, -1, 1], [-1, -1, 2]]
     assert (fmt.block_col[:, 3:] == -1).all()
     assert len(fmt.perm) == 0
-    # 16 bytes: the values of a tile's row lie together, those of 8 block rows side by side.
+    # 16 bytes: the values of a tile's row are together, those of 8 block rows side by side.
     step = fmt.values.reshape(3, 2, 8, 2)
     assert step[0, :, :3].tolist() == [[[1, 0], [0, 3], [5, 0]], [[0, 0], [4, 0], [0, 0]]]
     assert step[1, :, :3].tolist() == [[[0, 0], [0, 0], [0, 6]], [[2, 0], [0, 0], [0, 0]]]
@@ -159,7 +159,7 @@ def test_a_small_matrix_by_hand():
     assert step[1, :, :3].T.tolist() == [[0, 6, 0, 0], [0, 0, 2, 0], [0, 0, 0, 0]]
 
 
-def test_values_that_lie_together():
+def test_values_that_are_adjacent():
     assert blocks.value_places(1, 3, 2, 2).tolist() == [[0, 2], [1, 3], [4, 5]]
     assert blocks.value_places(1, 3, 2, 1).tolist() == [[0, 1], [2, 3], [4, 5]]
     for load in (1, 2, 4):

@@ -54,7 +54,7 @@ def test_long_segments_are_several_blocks():
 
 
 @pytest.mark.parametrize(("matrix", "lanes"), [("fem:8:3", 4), ("rmat:8:8", 0), ("denserow:500", 0)])
-def test_short_rows_beside_dense_diagonals_have_half_the_lanes(matrix, lanes):
+def test_short_rows_with_dense_diagonals_have_half_the_threads(matrix, lanes):
     assert get("ddd-split").from_csr(load(matrix)).parts["csr"].lanes == lanes
 
 

@@ -1,4 +1,4 @@
-"""ELL-WARP's second kernel: how many lanes and warps a group of rows has, and where their slots lie."""
+"""ELL-WARP's second kernel: how many lanes and warps a group of rows has, and where their slots are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def with_lengths(*lengths):
 
 
 def test_two_groups_by_hand():
-    # The longest row of the first group wants 3 lanes of at most 6 slots and gets 4, of 4 slots: 8 rows a warp.
+    # The longest row of the first group wants 3 lanes of at most 6 slots and gets 4, of 4 slots: 8 rows per warp.
     a = with_lengths(*[3] * 20, 16, 0, *[2] * 15)
     fmt = testing.convert("ell-warp-k2[thr=6]", a)
     assert fmt.perm.tolist() == [20, *range(20), *range(22, 37)]

@@ -93,7 +93,7 @@ def test_slots_beyond_31_bits_have_their_kernels(spec, emulated):
     np.testing.assert_allclose(y, a @ x, atol=1e-12)
 
 
-def test_a_position_of_a_slice_lies_together():
+def test_a_position_of_a_slice_is_contiguous():
     a = from_rows([[0, 2, 4], [1], *[[]] * 30, [5, 6]], 7)  # rows 0, 1 and 32
     fmt = testing.convert("sell[height=32]", a)
     assert fmt.slice_ptr.tolist() == [0, 96, 160]
@@ -115,7 +115,7 @@ def test_threads_of_a_row_find_their_slots_side_by_side():
     a = from_rows([[3], range(6)], 9)
     fmt = testing.convert("ellr-t[threads=4]", a)
     assert fmt.width == 16  # rows are multiples of 16
-    # Row 1: positions 0 to 3 at 4 to 7, positions 4 and 5 behind the four slots of all 32 rows.
+    # Row 1: positions 0 to 3 at 4 to 7, positions 4 and 5 after the four slots of all 32 rows.
     assert np.flatnonzero(fmt.columns >= 0).tolist() == [0, 4, 5, 6, 7, 128 + 4, 128 + 5]
     assert fmt.lengths.tolist() == [1, 6]
     sliced = testing.convert("sliced-ellr-t[threads=4]", a)
@@ -164,7 +164,7 @@ def test_padding_never_multiplies_an_infinite_x(key, emulated):
     assert y.tolist() == [15.0, 6.0, 0.0, 7.0]
 
 
-# Filippone et al. (2017), Table 9: bytes a nonzero.
+# Filippone et al. (2017), Table 9: bytes per nonzero.
 TABLE_9 = {"pde:60": (13.33, 13.26), "pde:80": (13.29, 13.23), "pde:100": (13.26, 13.21)}
 
 
@@ -216,7 +216,7 @@ def test_slices_are_cut_where_that_saves_more_than_it_costs():
     assert heights([5] * 32 + [3] * 32, price=63) == [32, 32]
     assert heights([5] * 32 + [2] * 32) == [32, 32]
     assert heights([9] * 32 + [1] * 224) == [32, 32, 64, 128]
-    assert heights([1] * 300) == [256, 64]  # nothing behind the last row
+    assert heights([1] * 300) == [256, 64]  # nothing after the last row
 
 
 @pytest.mark.parametrize(("last", "wide"), [(65_534, 0), (65_535, 2)])
@@ -257,7 +257,7 @@ def test_only_the_piece_that_needs_it_takes_32_bits(emulated):
 
 @pytest.mark.parametrize(("longest", "ordered"), [(5, False), (6, True)])
 def test_rows_are_sorted_where_their_own_order_pads_by_more_than_a_quarter(longest, ordered, emulated):
-    # Slices of 31 rows of 4 entries and one of `longest`: slots an entry 1.242 and 1.477.
+    # Slices of 31 rows of 4 entries and one of `longest`: slots per entry 1.242 and 1.477.
     a = from_rows([[*range(longest)] if row % 32 == 7 else [row, 70, 80, 90] for row in range(64)], 100)
     fmt = testing.convert("sell-local", a)
     assert fmt.detail["sorted"] == ordered
@@ -268,7 +268,7 @@ def test_rows_are_sorted_where_their_own_order_pads_by_more_than_a_quarter(longe
     testing.check_product("sell-local", a, emulated)
 
 
-def test_wide_and_narrow_pieces_stand_one_behind_the_other(emulated):
+def test_wide_and_narrow_pieces_follow_each_other(emulated):
     both, first = [0, 70_000, 140_000, 210_000, 280_000], [0, 70_000, 140_000, 210_000, 210_007]
     a = from_rows([both, [5], *[[]] * 30, first], 300_000)
     fmt = testing.convert("sell-local[pieces=2,sigma=1]", a)

@@ -81,7 +81,7 @@ def test_csr_ell_matam_is_one_format_where_lengths_say_so():
     assert list(long.parts) == ["csr"]
     mixed = testing.convert("csr-ell-matam", with_lengths([3] * 50 + [900], 1000))
     assert mixed.parts["ell"].width == 3
-    assert mixed.parts["csr"].piece_lanes.tolist() == [32] * 4  # 225 entries each, 8 a lane
+    assert mixed.parts["csr"].piece_lanes.tolist() == [32] * 4  # 225 entries each, 8 per lane
     assert np.diff(mixed.parts["csr"].piece_begin).tolist() == [225] * 3
 
 
@@ -168,7 +168,7 @@ def test_hdc_without_a_kept_diagonal_is_csr():
     assert fmt.detail["diagonals"] == 0
 
 
-def test_ell_dia_keeps_half_filled_diagonals_beside_the_main_one_alone():
+def test_ell_dia_keeps_half_filled_diagonals_only_with_the_main_one():
     half = np.tile([1.0, 0.0], 15)
     a = sparse.diags_array([half, half[:29], half[:28]], offsets=[0, 1, 2], shape=(30, 30)).tocsr()
     a.eliminate_zeros()
@@ -218,7 +218,7 @@ def test_kernels_deal_rows_as_arrays_do(spec, checking, monkeypatch, same_arrays
         assert found.entries == expected.entries
 
 
-def test_hec_times_some_ratios_where_it_is_told_to(monkeypatch):
+def test_hec_times_some_ratios_if_asked(monkeypatch):
     a = with_lengths([1] * 9 + [4, 4, 4, 6], 7)
     assert testing.convert("hec[pr=0]", a).detail["pr"] == 20  # nothing can be timed on the host
 

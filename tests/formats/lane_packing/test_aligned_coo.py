@@ -11,7 +11,7 @@ from spmvbench import testing
 
 
 def test_long_and_short_pieces_share_lanes(with_lengths):
-    # Pieces of at most 16: 16 and 4 of row 0, 10, 6, 3, 3. By turns: 16, 3, 10, 3, 6, 4.
+    # Pieces of at most 16: 16 and 4 of row 0, 10, 6, 3, 3. Alternately: 16, 3, 10, 3, 6, 4.
     fmt = testing.convert("aligned-coo[L=16]", with_lengths(20, 10, 0, 6, 3, 3))
     cut = -(2**31)
     assert fmt.warp_ptr.tolist() == [0, 32 * 16]

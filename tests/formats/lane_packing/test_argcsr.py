@@ -1,4 +1,4 @@
-"""ArgCSR: where groups end, and how their threads are dealt out."""
+"""ArgCSR: where groups end, and how their threads are distributed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_groups_grow_by_16_rows_until_they_are_full(with_lengths):
 
 
 @given(lengths=st.lists(st.one_of(st.integers(0, 4), st.integers(0, 300)), min_size=1, max_size=90))
-def test_all_threads_of_a_group_are_dealt_out(lengths, with_lengths):
+def test_all_threads_of_a_group_are_distributed(lengths, with_lengths):
     fmt = testing.convert("argcsr[block=64]", with_lengths(*lengths))
     assert fmt.groups[:, 0].sum() == len(lengths)
     assert set(fmt.threads_end[fmt.groups[:, 2] + fmt.groups[:, 0] - 1]) == {64}

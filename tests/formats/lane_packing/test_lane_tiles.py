@@ -14,7 +14,8 @@ KEYS = ["adell", "adell-plus", "brc", "brc[order=row]"]
 
 def test_adell_gives_long_rows_lanes_and_fills_warps_in_order(with_lengths):
     # A lane is meant to have int(1.1 * 150 / 20) = 8 entries: the long row takes 14 lanes, with the first 18 rows it
-    # fills a warp; spread anew for the fewest steps, 4 lanes are left over, and it takes all of them with 7 entries.
+    # fills a warp; distributed again for the fewest steps, 4 lanes are left over, and it takes all of them with 7
+    # entries.
     fmt = testing.convert("adell", with_lengths(*[2] * 18, 112, 2))
     assert np.diff(fmt.tile_ptr).tolist() == [32 * 8, 32]
     assert fmt.lane_row[:32].tolist() == [*range(18), *[18] * 14]

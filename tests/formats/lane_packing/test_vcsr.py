@@ -1,4 +1,4 @@
-"""VCSR: where the steps of slices lie, with and without alignment, and which rows leave them."""
+"""VCSR: where the steps of slices are, with and without alignment, and which rows leave them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSR+'s codes and MERBIT's bits by hand, by arrays and by kernels; shares of warps; what is the same every time."""
+"""CSR+'s codes and MERBIT's bits by hand, by arrays and by kernels; shares of warps; sums that are reproducible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def with_lengths(lengths, cols=3000):
 
 
 def test_codes_of_csr_plus_by_hand():
-    """3 entries a thread; rows of 4, 0, 1 and 10 entries."""
+    """3 entries per thread; rows of 4, 0, 1 and 10 entries."""
     fmt = testing.convert("mgpu-csr-plus[items=3]", with_lengths([4, 0, 1, 10]))
     assert fmt.row_id.tolist() == [0, 2, 3]
     assert fmt.row_ptr.tolist() == [0, 4, 5, 15]
@@ -31,7 +31,7 @@ def test_codes_of_csr_plus_by_hand():
     code = fmt.codes[:6]
     assert (code & 0x1FFF).tolist() == [0b000, 0b011, 0, 0, 0b100, 0]  # ends
     assert (code >> 13 & 0x7F).tolist() == [0, 0, 1, 2, 0, 1]  # threads back to one with an end
-    assert (code >> 20).tolist() == [0, 0, 2, 2, 2, 3]  # first row, and the number of rows behind the last entry
+    assert (code >> 20).tolist() == [0, 0, 2, 2, 2, 3]  # first row, and the number of rows after the last entry
 
 
 def test_a_tile_of_csr_plus_that_begins_in_a_row_says_so():
@@ -52,7 +52,7 @@ def test_codes_by_the_kernel_are_those_by_arrays(items, checking):
 
 
 def test_bits_of_merbit_by_hand():
-    """5 steps a lane; rows of 2, 0 and 4 entries: the steps are 0 0 1 1 0, 0 0 0 1."""
+    """5 steps per lane; rows of 2, 0 and 4 entries: the steps are 0 0 1 1 0, 0 0 0 1."""
     fmt = testing.convert("merbit[sigma=5]", with_lengths([2, 0, 4]))
     assert fmt.tile_entry.tolist() == [0, 6]
     assert fmt.tile_row.tolist() == [0, 3]

@@ -94,12 +94,12 @@ def test_flat_s_lanes_go_by_the_half_with_the_longer_rows(lengths, lanes):
 @pytest.mark.parametrize(
     "lengths",
     [
-        [511, 512, 513, 1, 510],  # tiles end on, before and behind the row's end
+        [511, 512, 513, 1, 510],  # tiles end on, before and after the row's end
         [1, 7000, 0, 0, 2, 1500, 3],
         [0] * 1500 + [500] + [0] * 1500,  # more row ends than a tile has entries
         [13] * 69,  # odd first entries
         [8, 8, 150, 8, 8, 150] * 20,  # rows of two and of three in a block, lanes beyond a warp
-        [2] * 100 + [300] + [2] * 100,  # one row long beside the others of its tile
+        [2] * 100 + [300] + [2] * 100,  # one row long compared with the others of its tile
         [700],  # a single row, cut in the middle and at an odd place
         [341, 341, 1],
     ],

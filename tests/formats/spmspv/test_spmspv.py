@@ -23,7 +23,7 @@ def a_hub(rows=3000, cols=700):
 
 
 class Bound:
-    """A format's launches on a device, bound to an x of k entries that each run gives anew."""
+    """A format's launches on a device, bound to an x of k entries that each run sets again."""
 
     def __init__(self, fmt, device, k):
         self.fmt, self.device = fmt, device

@@ -292,7 +292,7 @@ def test_a_matrix_of_sparse_tiles_alone_is_the_rest_alone():
     testing.check_product("tile-deferred-coo[defer=0]", wide, open_device("emulated"))
 
 
-def test_the_rest_is_computed_beside_the_tiles_where_it_is_the_smaller_part(emulated):
+def test_the_rest_is_computed_with_the_tiles_if_it_is_the_smaller_part(emulated):
     sparse_tiles = sparse.csr_array(np.kron(np.eye(40), np.eye(1, 24)))
 
     def kernels(spec, a):

@@ -8,16 +8,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.cases import both_kernels, hot, labels_of, right
+from spmvbench.analysis.cases import both_kernels, hot, labels_of, verified
 from spmvbench.analysis.ranking import ranked
 from spmvbench.matrices.sets import members
 from spmvbench.reports import style
-from spmvbench.reports.figures import Options, absent, held
+from spmvbench.reports.figures import Options, missing_formats, verified_labels
 
 EHYB = ("ehyb", "ehyb-rcm")
 RIVALS = ("csr5", "merge-csr", "cusparse-csr-alg1", "cusparse-csr-alg2")  # of the paper's also hola and yaSpMV
 SET = "ehyb92"  # the named set of the paper's Appendix B
-OF_PAPER = "the 92 matrices of EHYB's paper (the set ehyb92)"
+PAPER_MATRICES = "the 92 matrices of EHYB's paper (the set ehyb92)"
 # What figures of all matrices show: both kernels, with x and y in the order in which the paper times them.
 SHOWN = (
     ("ehyb[order=native]", "ehyb"),
@@ -26,20 +26,20 @@ SHOWN = (
 )
 
 
-def side_by_side() -> Sequence[str]:
+def compared_formats() -> Sequence[str]:
     """The formats (keys) that these figures compare."""
     return (*EHYB, *RIVALS)
 
 
-def of_paper(matrices: pd.Series) -> pd.Series:
+def is_paper_matrix(matrices: pd.Series) -> pd.Series:
     """Which of these matrices are of the paper's set."""
     return matrices.isin(members(SET))
 
 
 def methods(rows: pd.DataFrame) -> list[str]:
     """The labels of EHYB that the run holds, variants included. Raises LeftOut without any."""
-    held(rows, EHYB)
-    measured = right(rows)
+    verified_labels(rows, EHYB)
+    measured = verified(rows)
     return sorted(measured.loc[measured["format"].isin(EHYB), "label"].unique())
 
 
@@ -70,7 +70,7 @@ def panels(
     height: float,
     draw: Callable[[Axes, pd.DataFrame, Mapping[str, style.Mark]], None],
 ) -> tuple[Figure, Mapping[str, style.Mark]]:
-    """The figure and its marks: a panel a setting, what `rates` gives by matrix and label, shown by `draw`."""
+    """The figure and its marks: one panel per setting, what `rates` gives by matrix and label, shown by `draw`."""
     shown = marks_in(table["label"], options)
     settings = list(table["setting"].unique())
     figure, axes = style.grid(len(settings), 1, height=height)
@@ -78,11 +78,11 @@ def panels(
         part = table[table["setting"] == setting]
         draw(ax, part.pivot(index="matrix", columns="label", values="gflops").reindex(part["matrix"].unique()), shown)
         ax.set(title=str(setting), ylabel="GFLOPS")
-    say_held(figure, table["matrix"], absent(RIVALS, table["label"]))
+    note_coverage(figure, table["matrix"], missing_formats(RIVALS, table["label"]))
     return figure, shown
 
 
-def say_held(figure: Figure, matrices: Iterable[str], missing: Sequence[str]) -> None:
+def note_coverage(figure: Figure, matrices: Iterable[str], missing: Sequence[str]) -> None:
     """Above the panels: how many of the paper's matrices they show, and which formats the run lacks."""
     wanted = members(SET)
     shown = len(set(wanted) & set(matrices))

@@ -16,8 +16,8 @@ from spmvbench.reports.figures.ehyb import SET, panels, rates
 name = "ehyb-bars"
 title = "EHYB, Fig. 3 and 5: matrices one by one"
 caption = (
-    "GFLOPS on the 16 matrices with the most nonzeros, those of the paper's set before others; the paper's text does "
-    "not name the 16 of its figure."
+    "GFLOPS on the 16 matrices with the most nonzeros, those of the paper's set first; the paper does not name the 16 "
+    "matrices of its figure."
 )
 papers = "Chen 2022, Figures 3 and 5"
 order = 320
@@ -30,18 +30,18 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `rates` of this package, of 16 matrices at most in each setting. Raises LeftOut without EHYB."""
     table = rates(rows)
     matrices = table.drop_duplicates(["setting", "matrix"])
-    matrices = matrices.assign(of_paper=matrices["matrix"].isin(members(SET)))
-    matrices = matrices.sort_values(["of_paper", "nnz", "matrix"]).groupby("setting", observed=True).tail(MOST)
+    matrices = matrices.assign(is_paper_matrix=matrices["matrix"].isin(members(SET)))
+    matrices = matrices.sort_values(["is_paper_matrix", "nnz", "matrix"]).groupby("setting", observed=True).tail(MOST)
     return table.merge(matrices[["setting", "matrix"]], on=["setting", "matrix"])
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting, a group of bars a matrix, a bar a format."""
+    """One panel per setting, one group of bars per matrix, one bar per format."""
     figure, shown = panels(table, options, 2.6, style.bars)
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(5, len(shown)))
     return figure
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     return charts.rates(table)

@@ -15,10 +15,10 @@ from spmvbench.reports.figures.ehyb import panels, rates
 name = "ehyb-lines"
 title = "EHYB, Fig. 2 and 4: GFLOPS over all matrices"
 caption = (
-    "GFLOPS on every matrix that EHYB holds, fewest nonzeros first. EHYB permutes x and y in every SpMV and computes "
-    "its extra rows in every SpMV; with order=native x and y come permuted, as the paper times it, and the paper's "
-    "program computes the extra rows in the first SpMV only. The paper, on a V100: faster than all rivals on every one "
-    "of its 94 matrices, but for yaSpMV, which it beats on 60.6 % of them in single precision."
+    "GFLOPS on every matrix that EHYB holds, by rising nonzeros. EHYB permutes x and y and computes its extra rows in "
+    "every SpMV. With order=native, x and y are already permuted, as in the paper's timing; the paper's program "
+    "computes the extra rows in the first SpMV only. The paper, on a V100: faster than all rivals on every one of its "
+    "94 matrices, except yaSpMV, than which it is faster on 60.6 % of them in single precision."
 )
 papers = "Chen 2022, Figures 2 and 4"
 order = 310
@@ -31,7 +31,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting, a dot a format and matrix, the matrices from left to right."""
+    """One panel per setting, one dot per format and matrix, the matrices from left to right."""
     figure, shown = panels(table, options, 2.8, style.dots)
     for ax in figure.axes:
         ax.set_yscale("log")
@@ -41,5 +41,5 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     return charts.rates(table)

@@ -1,4 +1,4 @@
-"""Fig. 6: what partitioning and reordering cost, in SpMVs."""
+"""Fig. 6: cost of partitioning and reordering, in SpMVs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.cases import hot, right
+from spmvbench.analysis.cases import hot, verified
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import Options
-from spmvbench.reports.figures.ehyb import methods, say_held
+from spmvbench.reports.figures.ehyb import methods, note_coverage
 
 name = "ehyb-preprocessing"
 title = "EHYB, Fig. 6: preprocessing"
 caption = (
-    "Partitioning, on one thread of the host, and reordering, which is the rest of the conversion, over the time of "
-    "one SpMV in the same format, on the 16 matrices with the most nonzeros. A partition that came from the cache "
-    "counts with the seconds that it took when it was made. The paper, METIS with 16 threads: partitioning 400 to "
-    "1,500 SpMVs, reordering 50 to 400."
+    "Partitioning, on one host thread, and reordering, the rest of the conversion, over the time of one SpMV in the "
+    "same format, on the 16 matrices with the most nonzeros. A cached partition counts with the time that it took "
+    "originally. The paper, METIS with 16 threads: partitioning 400 to 1,500 SpMVs, reordering 50 to 400."
 )
 papers = "Chen 2022, Figure 6"
 order = 340
@@ -36,7 +35,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     Raises LeftOut without EHYB.
     """
     labels = methods(rows)
-    table = right(hot(rows))
+    table = verified(hot(rows))
     table = table[table["label"].isin(labels) & (table["t_median"] > 0)]
     told = table["detail"].map(json.loads)
     table = table.assign(
@@ -49,7 +48,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting and label, two dots a matrix."""
+    """One panel per setting and label, two dots per matrix."""
     panels = list(table[["setting", "label"]].drop_duplicates().itertuples(index=False, name=None))
     figure, axes = style.grid(len(panels), 2, height=2.6)
     for ax, (setting, label) in zip(axes, panels, strict=True):
@@ -58,12 +57,12 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         ax.set(title=f"{label}, {setting}", ylabel="SpMVs", yscale="log")
         style.count_ticks(ax.yaxis)
     style.legend(figure, _STEPS)
-    say_held(figure, table["matrix"], [])
+    note_coverage(figure, table["matrix"], [])
     return figure
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a step and setting."""
+    """One panel per step and setting."""
     steps = table.melt(["setting", "label", "matrix"], list(_STEPS), "step", "spmvs")
     shown = charts.panels(steps, steps["step"] + ", " + steps["setting"].astype(str))
     up = charts.axis("spmvs", "SpMVs", ticks="count")

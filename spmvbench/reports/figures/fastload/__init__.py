@@ -9,14 +9,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench import paths
-from spmvbench.analysis.cases import both_kernels, labels_of, right
+from spmvbench.analysis.cases import both_kernels, labels_of, verified
 from spmvbench.reports import style
-from spmvbench.reports.figures import LeftOut, Options, held
+from spmvbench.reports.figures import LeftOut, Options, verified_labels
 from spmvbench.reports.figures import collected as every_collected
 
 FASTLOAD = ("fastload", "fastload-opt")  # the second has equal rows added up within a warp
 IMPROVED = ("fastload-opt", "fastload[optimized=true]")  # two names of one format
-# The paper's rivals, and the formats here that can stand for each, the nearest first. Of cuSPARSE it names no
+# The paper's rivals, and the formats that correspond to each, the most similar first. Of cuSPARSE it names no
 # algorithm; its text gives the basic CSC a warp a column, its program a thread.
 RIVALS = {
     "cuSPARSE": ("cusparse-csr-alg1", "cusparse-csr-alg2"),
@@ -24,31 +24,32 @@ RIVALS = {
     "CSR5": ("csr5",),
     "TileSpMV": ("tile-deferred-coo", "tile", "tile-csr"),
 }
-of_paper = every_collected
-OF_PAPER = "the 2,757 matrices of FastLoad's paper, the SuiteSparse collection"
-OWN = ", own kernel"  # behind a rival's name, where the run holds this bench's kernel beside its authors'
+is_paper_matrix = every_collected
+PAPER_MATRICES = "the 2,757 matrices of FastLoad's paper, the SuiteSparse collection"
+PROJECT = ", project kernel"  # suffix of a rival's name, if the run has both this project's and the authors' kernel
 HEIGHTS = ("none", "1", "2", "4", "8", "16", "32", "improved")
 MATRICES = 2757  # of the SuiteSparse collection, in the paper
 
 
-def side_by_side() -> Sequence[str]:
+def compared_formats() -> Sequence[str]:
     """The formats (keys) that these figures compare."""
     return (*FASTLOAD, *(keys[0] for keys in RIVALS.values()))
 
 
 def most_advanced(rows: pd.DataFrame) -> str:
-    """The label of FastLoad in the run: with both improvements where measured so, else by default. Raises LeftOut."""
-    best = held(rows, FASTLOAD)[0]
-    measured = set(right(rows)["label"])
+    """The label of FastLoad in the run: with both improvements if measured, else the default. Raises LeftOut."""
+    best = verified_labels(rows, FASTLOAD)[0]
+    measured = set(verified(rows)["label"])
     return next((label for label in IMPROVED if label in measured), best)
 
 
 def variants(rows: pd.DataFrame) -> dict[str, str]:
-    """The labels of FastLoad that the run holds, and the height of each (improved: with equal rows added up), as the
-    paper orders them. Raises LeftOut without any.
+    """Labels of FastLoad in the run and the height of each (improved: equal rows summed), in the paper's order.
+
+    Raises LeftOut if there is none.
     """
-    held(rows, FASTLOAD)
-    measured = right(rows)
+    verified_labels(rows, FASTLOAD)
+    measured = verified(rows)
     measured = measured[measured["format"].isin(FASTLOAD)].drop_duplicates("label")
     settings = {row.label: json.loads(row.params) for row in measured.itertuples()}
     heights = {label: "improved" if given["optimized"] else given["height"] for label, given in settings.items()}
@@ -56,24 +57,24 @@ def variants(rows: pd.DataFrame) -> dict[str, str]:
 
 
 def rival_labels(rows: pd.DataFrame, names: Iterable[str] = tuple(RIVALS)) -> dict[str, str]:
-    """The label that stands for each of these rivals, where the run holds one. Raises LeftOut without any.
+    """The label in the run for each of these rivals. Raises LeftOut if there is none.
 
-    It is that of the authors' kernel where the run holds it; that of ours follows under the rival's name and OWN.
+    If the run has the authors' kernel, it is that one's, and this project's kernel follows as the name + PROJECT.
     """
     found: dict[str, str] = {}
     for name in names:
         ours = labels_of(rows, RIVALS[name])[:1]
         *_, found[name] = both_kernels(rows, ours) or [""]
         if ours and found[name] != ours[0]:
-            found[name + OWN] = ours[0]
+            found[name + PROJECT] = ours[0]
     found = {name: label for name, label in found.items() if label}
     if not found:
-        raise LeftOut(f"no right row of {', '.join(RIVALS[name][0] for name in names)}")
+        raise LeftOut(f"no verified row of {', '.join(RIVALS[name][0] for name in names)}")
     return found
 
 
-def absent(labels: Iterable[str], names: Iterable[str] = tuple(RIVALS)) -> list[str]:
-    """Those of these rivals that none of the labels stands for."""
+def missing_formats(labels: Iterable[str], names: Iterable[str] = tuple(RIVALS)) -> list[str]:
+    """The rivals without any of these labels."""
     keys = {label.partition("[")[0] for label in labels}
     return [name for name in names if not keys & set(RIVALS[name])]
 
@@ -91,7 +92,7 @@ def collected(matrices: pd.Series) -> int:
     return int(every_collected(pd.Series(matrices.unique())).sum())
 
 
-def say_held(figure: Figure, held: int, missing: Sequence[str] = ()) -> None:
+def note_coverage(figure: Figure, held: int, missing: Sequence[str] = ()) -> None:
     """Above the panels: how many of the collection's matrices they show, and which rivals the run lacks."""
     style.missing(
         figure, missing, before=f"Shown are {held:,} matrices of the collection, in the paper all {MATRICES:,}."

@@ -10,19 +10,19 @@ import pandas as pd
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.cases import hot, right
+from spmvbench.analysis.cases import hot, verified
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options
-from spmvbench.reports.figures.fastload import absent, most_advanced, published, rival_labels
+from spmvbench.reports.figures.fastload import missing_formats, most_advanced, published, rival_labels
 from spmvbench.reports.tables import number
 
 name = "fastload-groups"
 title = "FastLoad, Fig. 1: mean times by group"
 caption = (
-    "Geometric mean of the time of one SpMV over the matrices of a group that all of these methods got right, in "
-    "microseconds; the paper's, on an RTX 3090 Ti over the whole group, in brackets. Beside the group stands how many "
-    "of its matrices these are. The paper sorts x and sets y to zero outside of its times, here both count."
+    "Geometric mean of the time of one SpMV over the matrices of a group that are verified for all of these methods, "
+    "in microseconds; in brackets the paper's, on an RTX 3090 Ti over the whole group. The number of these matrices "
+    "follows the group's name. The paper sorts x and sets y to zero outside of its times; here both count."
 )
 papers = "Hu et al. 2024, Figure 1"
 order = 410
@@ -36,9 +36,9 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """
     methods = {"FastLoad": most_advanced(rows)} | rival_labels(rows)
     paper = published("group_times_us").rename(columns={"matrices": "published_matrices"})
-    table = right(hot(rows[rows["label"].isin(methods.values()) & rows["group"].isin(paper["group"])]))
+    table = verified(hot(rows[rows["label"].isin(methods.values()) & rows["group"].isin(paper["group"])]))
     if table.empty:
-        raise LeftOut(f"no right row of a matrix of the groups {', '.join(paper['group'])}")
+        raise LeftOut(f"no verified row of a matrix of the groups {', '.join(paper['group'])}")
     of_all = table.groupby("setting", observed=True)["label"].transform("nunique")
     table = table[table.groupby(["setting", "matrix"], observed=True)["label"].transform("nunique") == of_all]
     groups = table.groupby(["setting", "group", "label"], observed=True)["t_median"]
@@ -57,7 +57,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting: a row a group, a column a method."""
+    """One panel per setting: a row a group, one column per method."""
     settings = list(table["setting"].unique())
     most = table.groupby("setting", observed=True)["group"].nunique().max()
     figure, axes = style.grid(len(settings), min(2, len(settings)), height=1.0 + 0.42 * most)
@@ -85,5 +85,5 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     bar.set_label("time of one SpMV, microseconds", fontsize=8)
     bar.ax.tick_params(labelsize=8)
     style.plain_ticks(bar.ax.xaxis)
-    style.missing(figure, absent(table["label"]))
+    style.missing(figure, missing_formats(table["label"]))
     return figure

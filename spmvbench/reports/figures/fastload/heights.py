@@ -11,10 +11,18 @@ from matplotlib.lines import Line2D
 
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.coverage import geometric_mean
-from spmvbench.analysis.speedup import duels
+from spmvbench.analysis.speedup import pair_speedups
 from spmvbench.reports import style
 from spmvbench.reports.figures import Options
-from spmvbench.reports.figures.fastload import absent, collected, marks_in, published, rival_labels, say_held, variants
+from spmvbench.reports.figures.fastload import (
+    collected,
+    marks_in,
+    missing_formats,
+    note_coverage,
+    published,
+    rival_labels,
+    variants,
+)
 
 name = "fastload-heights"
 title = "FastLoad, Table I: heights of blocks"
@@ -39,7 +47,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """
     labels, others = variants(rows), rival_labels(rows, AGAINST)
     pairs = [(label, rival) for label in labels for rival in others.values()]
-    groups = duels(hot(rows), pairs).groupby(["setting", "label", "over"], observed=True)
+    groups = pair_speedups(hot(rows), pairs).groupby(["setting", "label", "over"], observed=True)
     found = groups.agg(
         matrices=("matrix", "size"),
         collection=("matrix", collected),
@@ -57,7 +65,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a setting: speed-ups, and shares of wins."""
+    """One row per setting: speed-ups, and shares of wins."""
     settings, heights = list(table["setting"].unique()), list(dict.fromkeys(table["height"]))
     shown = marks_in(table["over"], options)
     figure, axes = style.grid(2 * len(settings), 2, height=3.0)
@@ -80,5 +88,5 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     handles = [Line2D([], [], color=m.color, marker=m.marker, linestyle=m.line, label=k) for k, m in shown.items()]
     handles.append(Line2D([], [], color=style.INK, marker="o", linestyle="", markerfacecolor="none", label="the paper"))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), handlelength=3)
-    say_held(figure, table["collection"].max(), absent(table["over"], AGAINST))
+    note_coverage(figure, table["collection"].max(), missing_formats(table["over"], AGAINST))
     return figure

@@ -17,8 +17,8 @@ from spmvbench.reports.figures.fastload import HEIGHTS, four, variants
 name = "fastload-matrices"
 title = "FastLoad, Fig. 9: heights of blocks on four matrices"
 caption = (
-    "GFLOPS for each limit of the height of blocks, and with equal rows added up within a warp (improved, height 1), "
-    "on the largest matrix of each of the four kinds with the largest; the paper's text does not name its four. The "
+    "GFLOPS for each limit of the height of blocks, and with equal rows summed within a warp (improved, height 1), on "
+    "the largest matrix of each of the four kinds with the largest matrices; the paper does not name its four. The "
     "paper: improved is the fastest on all four, on one of them by far."
 )
 papers = "Hu et al. 2024, Figure 9"
@@ -35,7 +35,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting, a group of bars a matrix, a bar a height."""
+    """One panel per setting, one group of bars per matrix, one bar per height."""
     settings, heights = list(table["setting"].unique()), set(table["height"])
     matrices = list(table.sort_values("nnz")["matrix"].unique())
     labels = table.drop_duplicates("height").set_index("height")["label"]
@@ -52,5 +52,5 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     return charts.rates(table)

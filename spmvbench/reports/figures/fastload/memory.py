@@ -9,17 +9,17 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from spmvbench.analysis.cases import once_a_matrix
+from spmvbench.analysis.cases import one_per_matrix
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import LeftOut, Options
-from spmvbench.reports.figures.fastload import absent, four, marks_in, most_advanced, rival_labels
+from spmvbench.reports.figures.fastload import four, marks_in, missing_formats, most_advanced, rival_labels
 
 name = "fastload-memory"
 title = "FastLoad, Fig. 11: peak memory"
 caption = (
-    "The most device memory held while a matrix was converted on the device, CSR that it comes from included, on the "
-    "largest matrix of each of the four kinds with the largest. The paper: FastLoad takes more than the basic CSC, "
-    "cuSPARSE, CSR5 and TileSpMV on all of its four, by its three auxiliary arrays."
+    "Peak device memory during conversion on the device, including the CSR input, on the largest matrix of each of the "
+    "four kinds with the largest matrices. The paper: FastLoad takes more than the basic CSC, cuSPARSE, CSR5 and "
+    "TileSpMV on all of its four matrices, because of its three auxiliary arrays."
 )
 papers = "Hu et al. 2024, Figure 11"
 order = 480
@@ -32,7 +32,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     Raises LeftOut without FastLoad, without a rival, and where nothing was converted on a device.
     """
     labels = [most_advanced(rows), *rival_labels(rows).values()]
-    table = once_a_matrix(rows[rows["label"].isin(labels) & (rows["bytes_peak"] > 0)])
+    table = one_per_matrix(rows[rows["label"].isin(labels) & (rows["bytes_peak"] > 0)])
     if table.empty:
         raise LeftOut("no conversion on a device was measured")
     table = table[table["matrix"].isin(four(table))]
@@ -40,7 +40,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a type, a group of bars a matrix, a bar a method."""
+    """One panel per type, one group of bars per matrix, one bar per method."""
     types = sorted(set(table["dtype"]), reverse=True)
     matrices = list(table.sort_values("nnz")["matrix"].unique())
     shown = marks_in(table["label"], options)
@@ -51,12 +51,12 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         ax.set(title=dtype, ylabel="bytes at the peak")
         ax.yaxis.set_major_formatter(EngFormatter(unit="B"))
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown))
-    style.missing(figure, absent(table["label"]))
+    style.missing(figure, missing_formats(table["label"]))
     return figure
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a type."""
+    """One panel per type."""
     up = charts.axis("bytes_peak", "bytes at the peak", ticks="byte")
     shown = charts.panels(table.sort_values("nnz"), "dtype")
     return charts.points(charts.MATRIX, up, shown[["panel", "label", "matrix", "bytes_peak"]])

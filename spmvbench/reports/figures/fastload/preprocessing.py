@@ -9,10 +9,17 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import setups
-from spmvbench.analysis.cases import once_a_matrix
+from spmvbench.analysis.cases import one_per_matrix
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import Options
-from spmvbench.reports.figures.fastload import absent, collected, marks_in, most_advanced, rival_labels, say_held
+from spmvbench.reports.figures.fastload import (
+    collected,
+    marks_in,
+    missing_formats,
+    most_advanced,
+    note_coverage,
+    rival_labels,
+)
 
 name = "fastload-preprocessing"
 title = "FastLoad, Fig. 10: preprocessing"
@@ -31,13 +38,13 @@ AGAINST = ("CSR5", "TileSpMV")
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns matrix, label, dtype, path, nnz, setup (seconds). Raises LeftOut without FastLoad or without a rival."""
     labels = [most_advanced(rows), *rival_labels(rows, AGAINST).values()]
-    table = setups(once_a_matrix(rows[rows["label"].isin(labels)]))
+    table = setups(one_per_matrix(rows[rows["label"].isin(labels)]))
     table = table[(table["nnz"] > 0) & (table["setup"] > 0)]
     return table[["matrix", "label", "dtype", "path", "nnz", "setup"]]
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a type and path."""
+    """One panel per type and path."""
     panels = table[["dtype", "path"]].drop_duplicates().sort_values(["dtype", "path"], ascending=[False, True])
     shown = marks_in(table["label"], options)
     figure, axes = style.grid(len(panels), min(2, len(panels)), height=3.0)
@@ -50,12 +57,12 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         style.count_ticks(ax.xaxis)
         style.time_ticks(ax.yaxis)
     style.legend(figure, shown)
-    say_held(figure, collected(table["matrix"]), absent(table["label"], AGAINST))
+    note_coverage(figure, collected(table["matrix"]), missing_formats(table["label"], AGAINST))
     return figure
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a type and path."""
+    """One panel per type and path."""
     shown = charts.panels(table, table["dtype"] + ", converted on the " + table["path"])
     up = charts.axis("setup", "time", ticks="time")
     return charts.points(charts.NNZ, up, shown[["panel", "label", "matrix", "setup"]])

@@ -9,9 +9,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
-from spmvbench.reports import duels
+from spmvbench.reports import head_to_head
 from spmvbench.reports.figures import Options
-from spmvbench.reports.figures.fastload import absent, collected, marks_in, most_advanced, rival_labels, say_held
+from spmvbench.reports.figures.fastload import (
+    collected,
+    marks_in,
+    missing_formats,
+    most_advanced,
+    note_coverage,
+    rival_labels,
+)
 
 name = "fastload-rivals"
 title = "FastLoad, Fig. 7: speed-up by workload"
@@ -27,18 +34,18 @@ performance = True
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `duels.table`, FastLoad over each rival. Raises LeftOut without either."""
+    """As `head_to_head.table`, FastLoad over each rival. Raises LeftOut without either."""
     label, others = most_advanced(rows), list(rival_labels(rows).values())
-    return duels.table(hot(rows), [label, *others], [(label, rival) for rival in others])
+    return head_to_head.table(hot(rows), [label, *others], [(label, rival) for rival in others])
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a setting: GFLOPS, then a panel a rival."""
-    figure = duels.draw(table, marks_in(table["label"], options))
-    say_held(figure, collected(table["matrix"]), absent(table["label"]))
+    """One row per setting: GFLOPS, then one panel per rival."""
+    figure = head_to_head.draw(table, marks_in(table["label"], options))
+    note_coverage(figure, collected(table["matrix"]), missing_formats(table["label"]))
     return figure
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """As the figure."""
-    return duels.chart(table)
+    return head_to_head.chart(table)

@@ -1,4 +1,4 @@
-"""Fig. 5: the two phases that load and store side by side, against whole SpMVs."""
+"""Fig. 5: the two phases with coalesced loads and stores, compared with whole SpMVs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
-from spmvbench.analysis.parts import part_times
+from spmvbench.analysis.kernel_breakdown import kernel_times
 from spmvbench.analysis.ranking import ranked
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import LeftOut, Options
-from spmvbench.reports.figures.fastload import absent, collected, marks_in, rival_labels, say_held
+from spmvbench.reports.figures.fastload import collected, marks_in, missing_formats, note_coverage, rival_labels
 
 name = "fastload-two-phase"
-title = "FastLoad, Fig. 5: what loading side by side could gain"
+title = "FastLoad, Fig. 5: bound of coalesced loads and stores"
 caption = (
-    "2 nnz over the time of the two phases of two-phase, all products and all sums; what the paper leaves out, the "
-    "rearrangement between them, sorting x and setting y to zero, is left out here too. No program could multiply so: "
-    "it is a bound, not a rival, and enters no ranking. The paper: faster than all others on over 200 matrices."
+    "2 nnz over the time of two kernels of two-phase, all products and all sums. The paper leaves out the "
+    "rearrangement between them, sorting x and setting y to zero; so does this figure. No program could multiply like "
+    "this: it is a bound that enters no ranking. The paper: faster than all others on over 200 matrices."
 )
 papers = "Hu et al. 2024, Figure 5"
 order = 420
@@ -32,12 +32,12 @@ AGAINST = ("TileSpMV", "cuSPARSE", "CSR5")
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, matrix, label, nnz, gflops. Raises LeftOut without two-phase or without a rival."""
-    parts = part_times(rows[rows["format"] == "two-phase"])
-    parts = parts[parts["part"].isin(PHASES)]
-    if parts.empty:
-        raise LeftOut("no right row of two-phase with the times of its parts")
+    kernels = kernel_times(rows[rows["format"] == "two-phase"])
+    kernels = kernels[kernels["kernel"].isin(PHASES)]
+    if kernels.empty:
+        raise LeftOut("no verified row of two-phase with a kernel breakdown")
     keys = ["setting", "matrix", "label", "nnz"]
-    phases = parts.groupby(keys, observed=True)["seconds"].agg(["sum", "size"]).reset_index()
+    phases = kernels.groupby(keys, observed=True)["seconds"].agg(["sum", "size"]).reset_index()
     phases = phases[(phases["size"] == len(PHASES)) & (phases["nnz"] > 0)]
     phases = phases.assign(gflops=2e-9 * phases["nnz"] / phases["sum"])
     whole = rows[rows["label"].isin(rival_labels(rows, AGAINST).values()) & rows["matrix"].isin(phases["matrix"])]
@@ -45,7 +45,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting, both axes logarithmic."""
+    """One panel per setting, both axes logarithmic."""
     settings = list(table["setting"].unique())
     figure, axes = style.grid(len(settings), min(2, len(settings)))
     shown = marks_in(table["label"], options)
@@ -57,11 +57,11 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         style.count_ticks(ax.xaxis)
         style.plain_ticks(ax.yaxis)
     style.legend(figure, shown)
-    say_held(figure, collected(table["matrix"]), absent(table["label"], AGAINST))
+    note_coverage(figure, collected(table["matrix"]), missing_formats(table["label"], AGAINST))
     return figure
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     shown = charts.panels(table, "setting")
     return charts.points(charts.NNZ, charts.GFLOPS, shown[["panel", "label", "matrix", "gflops"]])

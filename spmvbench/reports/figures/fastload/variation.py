@@ -9,17 +9,25 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
-from spmvbench.analysis.speedup import duels
+from spmvbench.analysis.speedup import pair_speedups
 from spmvbench.reports import charts, style
 from spmvbench.reports.figures import Options
-from spmvbench.reports.figures.fastload import OWN, absent, collected, marks_in, most_advanced, rival_labels, say_held
+from spmvbench.reports.figures.fastload import (
+    PROJECT,
+    collected,
+    marks_in,
+    missing_formats,
+    most_advanced,
+    note_coverage,
+    rival_labels,
+)
 
 name = "fastload-variation"
-title = "FastLoad, Fig. 8: speed-up by variation of the rows"
+title = "FastLoad, Fig. 8: speed-up by variation of row lengths"
 caption = (
-    "The speed-up of FastLoad over each rival, by the coefficient of variation of the row lengths (0 is every row "
-    "alike): above the line FastLoad is faster. The paper: most of the gain lies where rows vary little; over TileSpMV "
-    "little is left where they vary much."
+    "Speed-up of FastLoad over each rival, by the coefficient of variation of the row lengths (0: all rows are equally "
+    "long); above the line FastLoad is faster. The paper: the gain is largest if row lengths vary little; over "
+    "TileSpMV there is little gain if they vary much."
 )
 papers = "Hu et al. 2024, Figure 8"
 order = 440
@@ -34,15 +42,15 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     Raises LeftOut without FastLoad or without a rival.
     """
     label, others = most_advanced(rows), rival_labels(rows)
-    found = duels(hot(rows), [(label, rival) for rival in others.values()])
-    found["method"] = found["over"].map({rival: name.removesuffix(OWN) for name, rival in others.items()})
+    found = pair_speedups(hot(rows), [(label, rival) for rival in others.values()])
+    found["method"] = found["over"].map({rival: name.removesuffix(PROJECT) for name, rival in others.items()})
     variation = rows.drop_duplicates("matrix").set_index("matrix")["row_len_cv"]
     found = found.join(variation, on="matrix")
     return found[["setting", "matrix", "label", "over", "method", "row_len_cv", "speedup"]]
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a setting: a panel a pair of rivals, as the paper has them."""
+    """One row per setting: a panel a pair of rivals, as the paper has them."""
     settings = list(table["setting"].unique())
     shown = marks_in(table["over"], options)
     points = table.drop(columns="label").rename(columns={"over": "label"})  # points bear the mark of the rival
@@ -64,12 +72,12 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
             ax.xaxis.set_major_formatter("{x:g}")
             style.plain_ticks(ax.yaxis)
     style.legend(figure, shown)
-    say_held(figure, collected(table["matrix"]), absent(table["over"]))
+    note_coverage(figure, collected(table["matrix"]), missing_formats(table["over"]))
     return figure
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting and pair of rivals; points bear the mark of the rival."""
+    """One panel per setting and pair of rivals; points bear the mark of the rival."""
     of_pair = {name: " and ".join(pair) for pair in PAIRS for name in pair}
     panel = table["setting"].astype(str) + ", over " + table["method"].map(of_pair)
     shown = charts.panels(table.drop(columns="label").rename(columns={"over": "label"}), panel)

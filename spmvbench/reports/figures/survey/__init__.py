@@ -15,30 +15,30 @@ from spmvbench.reports import published, style, tables
 from spmvbench.reports.figures import LeftOut, Options
 
 PAPER = "survey"
-OF_PAPER = "the survey's matrices (the set survey34)"
-MOST_FORMATS, MOST_MATRICES = 24, 100  # of a table on the page; its CSV file holds all
+PAPER_MATRICES = "the survey's matrices (the set survey34)"
+MOST_FORMATS, MOST_MATRICES = 24, 100  # in a table of the page; its CSV file has all
 
 
-def of_paper(matrices: pd.Series) -> pd.Series:
+def is_paper_matrix(matrices: pd.Series) -> pd.Series:
     """Which of these matrices the survey measured."""
     return matrices.isin(published.paper(PAPER).matrices["matrix"])
 
 
-def side_by_side() -> Sequence[str]:
+def compared_formats() -> Sequence[str]:
     """The formats (keys) that these figures compare."""
     return [key for keys in formats().values() for key in keys]
 
 
 def formats() -> Mapping[str, Sequence[str]]:
-    """The formats that the survey measured, by its names, and the keys here that each stands for."""
+    """The formats that the survey measured, by its names, with the keys that correspond to each."""
     return published.paper(PAPER).formats
 
 
 def roles(rows: pd.DataFrame) -> dict[str, str]:
-    """The label of a right row for each of the survey's formats, by its name there. Raises LeftOut for none."""
+    """The label of a verified row for each of the survey's formats, by its name there. Raises LeftOut for none."""
     found = {name: labels[0] for name, keys in formats().items() if (labels := labels_of(rows, keys))}
     if not found:
-        raise LeftOut(f"no right row of {', '.join(key for keys in formats().values() for key in keys)}")
+        raise LeftOut(f"no verified row of {', '.join(key for keys in formats().values() for key in keys)}")
     return found
 
 
@@ -53,7 +53,7 @@ def printed(options: Options) -> list[published.Published]:
 
 
 def named(found: Mapping[str, str]) -> dict[str, str]:
-    """How these roles are drawn, by label: the survey's name, and the key where it is another word."""
+    """Names in drawings, by label: the survey's name, and the key if it differs."""
     return {label: name if label == name.lower() else f"{name} ({label})" for name, label in found.items()}
 
 
@@ -91,7 +91,7 @@ def grids(
 ) -> list[tables.Table]:
     """A table for each value of the column `by` and each quantity, as `tables.by_matrix`.
 
-    The survey's formats stand first, then those that the report highlights, then others, as far as there is room.
+    The survey's formats come first, then highlighted ones, then others, up to MOST_FORMATS.
     quantities: heading, and how a number is shown, by column.
     """
     found = roles(table)
@@ -99,15 +99,15 @@ def grids(
     labels = [label for label in order if label in set(table["label"])]
     matrices = table["matrix"].unique()
     here = [f"{name} is {label}" for name, label in found.items() if label != name.lower()]
-    said = [f"the survey's {', '.join(here)}"] if here else []
+    notes = [f"the survey's {', '.join(here)}"] if here else []
     least = [label for label in found.values() if confidence(label) == CONFIDENCE[-1]]
-    said += [f"{', '.join(least)} after the {CONFIDENCE[-1]}"] if least else []
-    said += [
+    notes += [f"{', '.join(least)} after the {CONFIDENCE[-1]}"] if least else []
+    notes += [
         f"{most} of {len(names)} {what}, the file has all"
         for names, most, what in ((labels, MOST_FORMATS, "formats"), (matrices, MOST_MATRICES, "matrices"))
         if len(names) > most
     ]
-    more = f" ({'; '.join(said)})" if said else ""
+    more = f" ({'; '.join(notes)})" if notes else ""
     shown = table[table["matrix"].isin(matrices[:MOST_MATRICES])]
     return [
         tables.by_matrix(
@@ -124,14 +124,13 @@ def described(rows: pd.DataFrame, options: Options, wanted: Sequence[str], most:
     """The descriptions of `most` matrices of the run, from even to uneven rows, and the matrices that have none.
 
     Those of `wanted` that the run has, then others at equal steps of the order. Columns matrix, nnz, row_len_cv and
-    those of bench.record.MATRIX_COLUMNS. Raises LeftOut where the run keeps no description.
+    those of rows.schema.MATRIX_COLUMNS. Raises LeftOut if the run has no descriptions.
     """
     about = rows[(rows["matrix_sha256"] != "") & (rows["nnz"] > 0)].drop_duplicates("matrix")
     about = about[["matrix", "matrix_sha256", "nnz", "row_len_cv"]].sort_values(["row_len_cv", "matrix"])
     kept = options.matrices
-    held = [] if kept is None else set(kept["matrix_sha256"]) & set(about["matrix_sha256"])
-    if not held:
-        raise LeftOut("the run keeps no descriptions of its matrices (matrices.parquet): it is older than those")
+    if kept is None or not set(kept["matrix_sha256"]) & set(about["matrix_sha256"]):
+        raise LeftOut("the run has no descriptions of its matrices (matrices.parquet): older versions wrote none")
     found = about.merge(kept.drop_duplicates("matrix_sha256"), on="matrix_sha256")
     chosen = found.index[found["matrix"].isin(wanted)][:most]
     rest = found.index.difference(chosen)

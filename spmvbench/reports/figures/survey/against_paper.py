@@ -1,4 +1,4 @@
-"""The run beside the figures that the survey printed."""
+"""The run compared with the results that the survey printed."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from spmvbench.reports.published import Published
 from spmvbench.reports.tables import Column, number
 
 name = "survey-published"
-title = "Survey: the run beside the published figures"
+title = "Survey: this run and the published results"
 caption = (
-    "The run's value over the published one, for every matrix and format of the survey that both have: GFLOPS in f64 "
-    "(above the line the run is faster); bytes per nonzero (below it the run takes less); and the conversion in SpMVs "
-    "of the format, which in the survey holds the copy to the device. The table has the values themselves."
+    "The run's value over the published one, for every matrix and format that both have: GFLOPS in f64 (above the line "
+    "the run is faster); bytes per nonzero (below it the run takes less); conversion in SpMVs of the format, which in "
+    "the survey includes the copy to the device. The table has the values."
 )
 papers = "Filippone et al. 2017, Tables 5 to 10"
 order = 180
@@ -35,16 +35,16 @@ _VALUES = [*_RATIOS, "break_even"]
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """A row for each matrix and format that was published: columns published, setting, matrix, format, label (the
     run's), status, reason, and for gflops, bytes_per_nnz, spmvs and break_even the run's value, NAME_published and,
-    but for the last, NAME_ratio. status is empty where the run has no such case.
+    but for the last, NAME_ratio. status is empty if the run has no such case.
 
-    Raises LeftOut where no published figures were asked for, or the run has none of their matrices or formats.
+    Raises LeftOut if no published results were selected, or the run has none of their matrices or formats.
     """
     if not printed(options):
-        raise LeftOut("no published figures were asked for: --published survey-k40m sets them beside the run")
-    return pd.concat([_beside(rows, given) for given in printed(options)], ignore_index=True)
+        raise LeftOut("no published results were selected: --published survey-k40m adds them")
+    return pd.concat([_compared(rows, given) for given in printed(options)], ignore_index=True)
 
 
-def _beside(rows: pd.DataFrame, given: Published) -> pd.DataFrame:
+def _compared(rows: pd.DataFrame, given: Published) -> pd.DataFrame:
     theirs = given.rows[["matrix", "format", *_VALUES]].rename(columns={n: f"{n}_published" for n in _VALUES})
     ours = hot(rows)
     ours = ours[(ours["dtype"] == given.paper.dtype) & ours["matrix"].isin(theirs["matrix"])]
@@ -77,7 +77,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         if part[f"{value}_ratio"].notna().any()
     ]
     if not panels:
-        raise LeftOut("no right row of a matrix and format that were published")
+        raise LeftOut("no verified row of a matrix and format that were published")
     figure, axes = style.grid(len(panels), 1, height=2.9)
     for ax, ((published, setting), value, part) in zip(axes, panels, strict=True):
         matrices = list(part["matrix"].unique())
@@ -93,9 +93,9 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         ax.set_yscale("log")
         style.around_one(ax)
     style.legend(figure, {text[found[name]]: mark for name, mark in marks.items()})
-    held = set(table.loc[table["gflops_ratio"].notna(), "matrix"])
-    said = f"The run holds {len(held)} of the {table['matrix'].nunique()} matrices that were published."
-    style.missing(figure, [name for name in formats() if name not in found], before=said)
+    measured = set(table.loc[table["gflops_ratio"].notna(), "matrix"])
+    coverage = f"The run holds {len(measured)} of the {table['matrix'].nunique()} matrices that were published."
+    style.missing(figure, [name for name in formats() if name not in found], before=coverage)
     return figure
 
 
@@ -114,10 +114,10 @@ def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
                 if value in _RATIOS:
                     columns.append(Column(f"{value}_ratio", "ratio", number, f"{head}, the run's over the published"))
         columns.append(Column("reason", "Why not"))
-        held = part[part["matrix"].isin(part.loc[part["status"] != "", "matrix"])]
-        held = held.assign(confidence=held["label"].map(confidence))
-        said = f"{held['matrix'].nunique()} of {part['matrix'].nunique()} matrices"
-        found.append(tables.table(f"{setting} beside {titles[published]}, {said}", held, columns))
+        both = part[part["matrix"].isin(part.loc[part["status"] != "", "matrix"])]
+        both = both.assign(confidence=both["label"].map(confidence))
+        coverage = f"{both['matrix'].nunique()} of {part['matrix'].nunique()} matrices"
+        found.append(tables.table(f"{setting} and {titles[published]}, {coverage}", both, columns))
     return found
 
 
@@ -127,7 +127,7 @@ def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options)
     long = table.melt(["published", "setting", "matrix", "label"], [f"{v}_ratio" for v in _RATIOS], "of", "ratio")
     long = long[(long["label"] != "") & long["ratio"].notna()]
     if long.empty:
-        raise LeftOut("no right row of a matrix and format that were published")
+        raise LeftOut("no verified row of a matrix and format that were published")
     of = long["of"].str.removesuffix("_ratio").map(_RATIOS)
     shown = charts.panels(long, of + ", " + long["setting"] + ", over " + long["published"].map(titles))
     up = charts.axis("ratio", "ratio") | {"one": True}

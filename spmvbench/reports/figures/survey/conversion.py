@@ -15,10 +15,10 @@ from spmvbench.reports.tables import Table, number, seconds
 name = "survey-conversion"
 title = "Survey, Table 10: conversion"
 caption = (
-    "Conversion from CSR in seconds, in SpMVs of the format, and the SpMVs after which it has paid against "
-    "{baseline}: 0 is from the first, never is of a format that is slower. Converted on the device where that was "
-    "measured, else on the host and copied. The survey starts from sorted coordinates on the host: its times hold a "
-    "copy to the device too."
+    "Conversion from CSR in seconds, in SpMVs of the format, and the number of SpMVs after which the format breaks "
+    "even with {baseline}: 0 is at once, never is a slower format. Converted on the device if that was measured, else "
+    "on the host and copied. The survey starts from sorted coordinates on the host: its times include a copy to the "
+    "device."
 )
 papers = "Filippone et al. 2017, Table 10"
 order = 130
@@ -43,5 +43,5 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
-    """Three tables a setting."""
+    """Three tables per setting."""
     return grids(table, options, "setting", _QUANTITIES)

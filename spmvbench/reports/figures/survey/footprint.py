@@ -14,8 +14,8 @@ from spmvbench.reports.tables import Table, number
 name = "survey-bytes"
 title = "Survey, Table 9: bytes per nonzero"
 caption = (
-    "Bytes of the arrays that were really allocated over the nonzeros, by matrix and format; the smallest of a row is "
-    "highlighted. The survey's library allocates an integer for every value of HDI, where one for 32 values is used."
+    "Bytes of the allocated arrays over the nonzeros, by matrix and format; the smallest value of a row is "
+    "highlighted. The survey's library allocates an integer for every value of HDI; here one integer serves 32 values."
 )
 papers = "Filippone et al. 2017, Table 9"
 order = 120
@@ -37,7 +37,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
-    """A table a type."""
+    """One table per type."""
     return grids(
         table, options, "dtype", {"bytes_per_nnz": ("Bytes per nonzero", number)}, best="min", winner="Smallest"
     )

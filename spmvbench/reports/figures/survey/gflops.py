@@ -16,8 +16,8 @@ from spmvbench.reports.tables import Table, number
 name = "survey-gflops"
 title = "Survey, Tables 5 to 8: GFLOPS"
 caption = (
-    "2 nnz over the median time, by matrix and format; the fastest of a row is highlighted, and named where it is of "
-    "a column that has no room. A dash is a format that does not hold the matrix, for the reason of its note."
+    "2 nnz over the median time, by matrix and format. The fastest format of a row is highlighted, and named even if "
+    "the table has no column for it. A dash is a format that does not hold the matrix; the note says why."
 )
 papers = "Filippone et al. 2017, Tables 5 to 8"
 order = 110
@@ -31,5 +31,5 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
-    """A table a setting."""
+    """One table per setting."""
     return grids(table, options, "setting", {"gflops": ("GFLOPS", number)}, best="max", winner="Fastest", tie=TIE)

@@ -1,4 +1,4 @@
-"""Section 5.5: which of the survey's rules of thumb hold here."""
+"""Section 5.5: the survey's rules of thumb, tested on the run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from spmvbench.reports.figures.survey import cases, printed, roles
 from spmvbench.reports.tables import Column
 
 name = "survey-lessons"
-title = "Survey, section 5.5: the lessons, here"
+title = "Survey, section 5.5: rules of thumb"
 caption = (
-    "The survey's rules of thumb held against the run's rows of the survey's formats, and against published figures "
-    "where they were asked for. A rule about matrices of a kind holds where it is so on more than half of them. Rows "
-    f"are even where the longest is at most {EVEN} times the mean, power-law where it is {POWER_LAW} times the mean or "
-    f"more; entries lie along diagonals where HDI has at most {FULL} slots a nonzero."
+    "The survey's rules of thumb, tested on the run's rows of the survey's formats, and on published results if they "
+    "were selected. A rule about matrices of a kind holds if it is true on more than half of them. Rows "
+    f"are even if the longest is at most {EVEN} times the mean, power-law if it is {POWER_LAW} times the mean or "
+    f"more; entries lie along diagonals if HDI has at most {FULL} slots per nonzero."
 )
 papers = "Filippone et al. 2017, sections 5.2, 5.4 and 5.5"
 order = 105
@@ -57,8 +57,8 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[tables.Table]:
     """One table: a row a rule, a column for each setting and published device."""
     settings = list(table["setting"].unique())
-    said = table.assign(text=table["verdict"] + ": " + table["numbers"])
-    grid = said.pivot(index=["lesson", "claim"], columns="setting", values="text")
+    verdicts = table.assign(text=table["verdict"] + ": " + table["numbers"])
+    grid = verdicts.pivot(index=["lesson", "claim"], columns="setting", values="text")
     grid = grid.loc[table["lesson"].unique()].reset_index()
     heads = {"lesson": "About", "claim": "The survey's rule"} | {setting: setting for setting in settings}
     used = next(filter(None, table["formats"]), "")

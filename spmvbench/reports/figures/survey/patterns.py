@@ -1,4 +1,4 @@
-"""Fig. 10 and 12: where a matrix has its entries, as a whole and enlarged."""
+"""Fig. 10 and 12: sparsity patterns, whole and enlarged."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -18,22 +19,22 @@ from spmvbench.reports.figures.survey import described
 name = "survey-patterns"
 title = "Survey, Fig. 10 and 12: sparsity patterns"
 caption = (
-    "The share of places that hold an entry, in the cells of a grid over the whole matrix (left) and over the part "
-    "around its fullest cell (right; where it lies has a red square), which is as wide as a cell of the left, or 128 "
-    "places. The matrices of the survey's figures that the run has, and others at equal steps from even rows to "
-    "uneven ones."
+    "Share of places with an entry, in the cells of a grid over the whole matrix (left) and over the part around its "
+    "fullest cell (right; a red square marks its position), which is as wide as a cell of the left grid, or 128 "
+    "places. The matrices of the survey's figures that the run has, and others at equal steps from even to uneven "
+    "rows."
 )
 papers = "Filippone et al. 2017, Figures 10 and 12"
 order = 150
 performance = False
-of_any = True  # matrices of their own worth
+any_matrix = True  # matrices of their own worth
 
 WANTED = ("Botonakis/FEM_3D_thermal2", "SNAP/roadNet-CA", "Williams/webbase-1M")
 MOST = 6
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """Two rows a matrix: columns matrix, part (whole or enlarged), first_row, first_col, rows, cols (of the part),
+    """Two rows per matrix: columns matrix, part (whole or enlarged), first_row, first_col, rows, cols (of the part),
     down, across (cells) and density, the share of each cell, row by row, with spaces between.
 
     A matrix without a description has NaN, one that is shown whole place by place no second row. Raises LeftOut.
@@ -63,12 +64,11 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     norm = LogNorm(every[every > 0].min(), 1)
     matrices = list(known["matrix"].unique())
     figure, axes = style.grid(4 * -(-len(matrices) // 2), 4, height=2.6)
-    image = None
     for place, matrix in enumerate(matrices):
         pair = axes[2 * place : 2 * place + 2]
         for ax, part in zip(pair, known[known["matrix"] == matrix].itertuples(), strict=False):
             cells = part.density.reshape(part.down, part.across)
-            image = style.density(ax, cells, norm, (part.first_row, part.first_col), (part.rows, part.cols))
+            style.density(ax, cells, norm, (part.first_row, part.first_col), (part.rows, part.cols))
             ax.set_title(matrix.rpartition("/")[2] if part.part == "whole" else "enlarged", fontsize=9)
             for axis in (ax.xaxis, ax.yaxis):
                 axis.set_major_locator(MaxNLocator(3, integer=True))
@@ -79,7 +79,12 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     for ax in axes:
         ax.set_visible(bool(ax.images))
     bar = figure.colorbar(
-        image, ax=axes, label="share of places that hold an entry", location="bottom", shrink=0.4, aspect=40
+        ScalarMappable(norm, "viridis_r"),
+        ax=axes,
+        label="share of places with an entry",
+        location="bottom",
+        shrink=0.4,
+        aspect=40,
     )
     style.plain_ticks(bar.ax.xaxis)
     style.missing(figure, list(table.loc[table["part"].isna(), "matrix"]), "Measured before runs kept this")

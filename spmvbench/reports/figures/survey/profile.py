@@ -56,7 +56,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting and published device, with the survey's names."""
+    """One panel per setting and published device, with the survey's names."""
     of_all = profile.chart(table, environment, options)
     shown = charts.panels(table, "setting")[["panel", "label", "name", "tau", "rho"]]
     return of_all | {"table": shown}

@@ -21,10 +21,10 @@ from spmvbench.reports.tables import number
 name = "survey-roofline"
 title = "Survey, Fig. 15: roofline"
 caption = (
-    "The survey's formats under the roof of the measured bandwidth, and its four ceilings: the arithmetic peak, a "
-    "single multiprocessor, one thread of every warp (idle threads), and both at once. Named are the survey's three "
-    "pairs where the run has them, else the pairs nearest to the roof, in the middle, and furthest below it. "
-    "Published points lie at 2 flops over the bytes of Table 9, without x and y, as the survey puts them."
+    "The survey's formats under the roofline of the measured bandwidth, and its four ceilings: the arithmetic peak, a "
+    "single multiprocessor, one thread of every warp (idle threads), and both. Named are the survey's three pairs if "
+    "the run has them, else the pairs with the highest, the median and the lowest roofline efficiency. Published "
+    "points lie at 2 flops over the bytes of Table 9, without x and y, as in the survey."
 )
 papers = "Filippone et al. 2017, Figure 15"
 order = 170
@@ -56,7 +56,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def _chosen(part: pd.DataFrame) -> list[int]:
-    """The rows to name: the survey's pairs, filled up to three by the share of the roof that they reach."""
+    """The rows to name: the survey's pairs, filled up to three by roofline efficiency."""
     pairs = list(zip(part["matrix"], part["name"], strict=True))
     found = [place for place, pair in zip(part.index, pairs, strict=True) if pair in PAIRS]
     order = (part["gflops"] / part["intensity"]).sort_values(kind="stable").index
@@ -65,7 +65,7 @@ def _chosen(part: pd.DataFrame) -> list[int]:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting. Raises LeftOut where the run holds no measured bandwidth."""
+    """One panel per setting. Raises LeftOut if the run has no measured bandwidth."""
     bandwidth = measured_bandwidth(environment)
     devices = {given.name: given for given in printed(options)}
     settings = list(table["setting"].unique())
@@ -95,7 +95,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 def _name(ax: Axes, marked: pd.DataFrame, taken: pd.Series, last: float) -> None:
     """Rings around the points, and their names at the right, near their heights, clear of the ceilings.
 
-    last: the intensity of the last vertical, whose words stand there too.
+    last: the intensity of the last vertical, whose label is there too.
     """
     rows = marked.sort_values("gflops", ascending=False)
     ax.scatter(rows["intensity"], rows["gflops"], s=90, facecolors="none", edgecolors="black", linewidths=1, zorder=5)
@@ -118,7 +118,7 @@ def _name(ax: Axes, marked: pd.DataFrame, taken: pd.Series, last: float) -> None
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting and published device, with the survey's names."""
+    """One panel per setting and published device, with the survey's names."""
     devices = {given.title: given for given in printed(options)}
     roofs = {}
     for panel in map(str, table["setting"].unique()):

@@ -1,4 +1,4 @@
-"""Fig. 9 and 11: how many rows are how long."""
+"""Fig. 9 and 11: distributions of row lengths."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from spmvbench.reports.figures.survey import described
 name = "survey-row-lengths"
 title = "Survey, Fig. 9 and 11: row lengths"
 caption = (
-    "Rows by their length, from the matrix with the most even rows to the one with the most uneven (by the "
+    "Number of rows by length, from the matrix with the most even rows to that with the most uneven ones (by the "
     "coefficient of variation, CV): those of the survey's figures that the run has, and others at equal steps. Both "
-    "axes are logarithmic where rows are longer than 100 entries; rows without entries stand at 0."
+    "axes are logarithmic if rows are longer than 100 entries; empty rows are drawn at 0."
 )
 papers = "Filippone et al. 2017, Figures 9 and 11"
 order = 140
 performance = False
-of_any = True  # matrices of their own worth
+any_matrix = True  # matrices of their own worth
 
 WANTED = ("Williams/webbase-1M", "SNAP/wiki-Talk")
 MOST = 12
@@ -38,7 +38,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a matrix."""
+    """One panel per matrix."""
     known = table.dropna(subset="rows").astype({"length": int, "rows": int})
     matrices = list(known["matrix"].unique())
     figure, axes = style.grid(len(matrices), min(4, len(matrices)), height=2.3)
@@ -56,7 +56,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         else:
             ax.bar(part["length"], part["rows"], width=0.8, color=style.COLOR)
             ax.set_xlim(part["length"].min() - 1, part["length"].max() + 1)
-            ax.xaxis.get_major_locator().set_params(integer=True)
+            ax.locator_params(axis="x", integer=True)
             ax.yaxis.set_major_formatter(style.COUNTS)
     style.missing(figure, list(table.loc[table["rows"].isna(), "matrix"]), "Measured before runs kept this")
     return figure

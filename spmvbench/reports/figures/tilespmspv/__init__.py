@@ -12,22 +12,22 @@ from spmvbench.analysis.cases import hot
 from spmvbench.analysis.ranking import ranked
 from spmvbench.matrices.sets import members
 from spmvbench.reports import style
-from spmvbench.reports.figures import LeftOut, Options, collected, held
+from spmvbench.reports.figures import LeftOut, Options, collected, verified_labels
 
-EVERY_OPERATION = True  # SpMV beside SpMSpV
+EVERY_OPERATION = True  # compares SpMV with SpMSpV
 SPARSE = "tile-spmspv"
 # The paper's three, as far as they are here: TileSpMV, cuSPARSE's BSR, a bucket algorithm; and what it lacks, the
 # plain push and the merge path.
 TILE_SPMV = ("tile-deferred-coo", "tile", "tile-csr")
 RIVALS = ("cusparse-bsr", "spmspv-bucket", "spmspv-csc-atomic", "merge-csr")
 SEARCH = "tile-bfs"
-SEARCHES = ("bfs-push", "bfs-do")  # stand in for Gunrock (push) and GSwitch (it changes direction)
+SEARCHES = ("bfs-push", "bfs-do")  # stand-ins for Gunrock (push) and GSwitch (direction-optimizing)
 SET = "tilespmspv12"  # the named set of the paper's Table 2
 MOST = 16  # matrices one by one
-of_paper, OF_PAPER = collected, "the 2,757 matrices of TileSpMSpV's paper, the SuiteSparse collection"
+is_paper_matrix, PAPER_MATRICES = collected, "the 2,757 matrices of TileSpMSpV's paper, the SuiteSparse collection"
 
 
-def side_by_side() -> Sequence[str]:
+def compared_formats() -> Sequence[str]:
     """The formats (keys) that these figures compare."""
     return (SPARSE, *TILE_SPMV, *RIVALS, SEARCH, *SEARCHES)
 
@@ -38,11 +38,11 @@ def beside_dense(rows: pd.DataFrame) -> pd.DataFrame:
     The time of a product with a dense x does not depend on how dense another is. Settings by falling density.
     """
     sparse, dense = rows[rows["op"].str.startswith("spmspv@")], rows[rows["op"] == "spmv"]
-    alike = ["dtype", "mode", "device_name"]
-    settings = sparse[["setting", "op", *alike]].drop_duplicates()
+    same = ["dtype", "mode", "device_name"]
+    settings = sparse[["setting", "op", *same]].drop_duplicates()
     density = -settings["op"].str.partition("@")[2].astype(float)
     order = settings.assign(density=density).sort_values(["density", "setting"])["setting"].astype(str).tolist()
-    both = [sparse, settings.drop(columns="op").merge(dense.drop(columns="setting"), on=alike)]
+    both = [sparse, settings.drop(columns="op").merge(dense.drop(columns="setting"), on=same)]
     found = pd.concat([part.assign(setting=part["setting"].astype(str)) for part in both], ignore_index=True)
     found = found.assign(setting=pd.Categorical(found["setting"], list(dict.fromkeys(order)), ordered=True))
     return found.sort_values(["setting", "matrix", "label"], ignore_index=True)
@@ -51,7 +51,7 @@ def beside_dense(rows: pd.DataFrame) -> pd.DataFrame:
 def searched(rows: pd.DataFrame, formats: Sequence[str]) -> pd.DataFrame:
     """The hot rows of searches in A | A^T of these formats, variants included. Raises LeftOut without the first."""
     rows = rows[rows["op"] == "bfs"]
-    held(rows, formats[:1])
+    verified_labels(rows, formats[:1])
     return hot(rows[rows["format"].isin(formats)])
 
 
@@ -72,8 +72,8 @@ def representative(rows: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
 
 
 def marks_in(table: pd.DataFrame, options: Options) -> Mapping[str, style.Mark]:
-    """Marks of the labels of a table, in the order of `side_by_side`."""
-    place = {key: at for at, key in enumerate(side_by_side())}
+    """Marks of the labels of a table, in the order of `compared_formats`."""
+    place = {key: at for at, key in enumerate(compared_formats())}
     labels = sorted(set(table["label"]), key=lambda label: (place.get(label.partition("[")[0], -1), label))
     return options.marks_of(labels)
 
@@ -86,7 +86,7 @@ def bars(
     missing: Sequence[str] = (),
     **axes: Any,
 ) -> Figure:
-    """A panel a setting, a group of bars a matrix, a bar a label; above, which of the paper's matrices are not there.
+    """One panel per setting, one group of bars per matrix, one bar per label; missing matrices of the paper are named.
 
     missing: formats that the run lacks. axes: more for the axes, such as yscale.
     """
@@ -104,9 +104,9 @@ def bars(
 
 
 def variants(rows: pd.DataFrame, labels: Sequence[str]) -> list[str]:
-    """Those of these labels that have a right row. Raises LeftOut for fewer than two."""
+    """Those of these labels that have a verified row. Raises LeftOut for fewer than two."""
     there = set(rows.loc[rows["status"] == "ok", "label"])
     found = [label for label in labels if label in there]
     if len(found) < 2:
-        raise LeftOut(f"no right row of {', '.join(label for label in labels if label not in there)}")
+        raise LeftOut(f"no verified row of {', '.join(label for label in labels if label not in there)}")
     return found

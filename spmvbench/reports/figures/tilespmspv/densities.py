@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot, labels_of
 from spmvbench.analysis.coverage import geometric_mean
-from spmvbench.reports import duels, style
-from spmvbench.reports.figures import Options, absent, held
+from spmvbench.reports import head_to_head, style
+from spmvbench.reports.figures import Options, missing_formats, verified_labels
 from spmvbench.reports.figures.tilespmspv import RIVALS, SPARSE, TILE_SPMV, beside_dense, marks_in
 
 name = "tilespmspv-densities"
@@ -31,15 +31,17 @@ performance = True
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `duels.table`, TileSpMSpV over each rival. Raises LeftOut without TileSpMSpV, or without any rival."""
+    """As `head_to_head.table`, TileSpMSpV over each rival. Raises LeftOut without TileSpMSpV, or without any rival."""
     rows = hot(rows)
-    ours = held(rows, (SPARSE,))
-    rivals = [*labels_of(rows, TILE_SPMV)[:1], *labels_of(rows, RIVALS)] or held(rows, (*TILE_SPMV, *RIVALS))
-    return duels.table(beside_dense(rows), [*ours, *rivals], [(label, over) for label in ours for over in rivals])
+    ours = verified_labels(rows, (SPARSE,))
+    rivals = [*labels_of(rows, TILE_SPMV)[:1], *labels_of(rows, RIVALS)] or verified_labels(rows, (*TILE_SPMV, *RIVALS))
+    return head_to_head.table(
+        beside_dense(rows), [*ours, *rivals], [(label, over) for label in ours for over in rivals]
+    )
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A column a density; for each type a row of rates, and one of speed-ups with the marks of the rivals."""
+    """One column per density; for each type a row of rates, and one of speed-ups with the marks of the rivals."""
     shown = marks_in(table, options)
     place = table["setting"].astype(str).str.extract(r"(?P<type>.*?) spmspv@(?P<density>\S+)(?P<device>.*)")
     table = table.assign(row=place["type"] + place["device"], density=place["density"])
@@ -65,8 +67,8 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
                     ax.text(0.02, 0.98, text, transform=ax.transAxes, va="top", fontsize=7, in_layout=False)
                 style.plain_ticks(ax.yaxis)
     style.legend(figure, shown)
-    missing = absent(RIVALS, table["label"])
-    if len(absent(TILE_SPMV, table["label"])) == len(TILE_SPMV):
+    missing = missing_formats(RIVALS, table["label"])
+    if len(missing_formats(TILE_SPMV, table["label"])) == len(TILE_SPMV):
         missing = [TILE_SPMV[0], *missing]
     style.missing(figure, missing)
     return figure
@@ -81,4 +83,4 @@ def _over_nonzeros(ax: Axes, part: pd.DataFrame, value: str, shown: Mapping[str,
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """As the figure."""
-    return duels.chart(table)
+    return head_to_head.chart(table)

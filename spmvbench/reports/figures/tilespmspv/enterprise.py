@@ -34,12 +34,12 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     table = ranked(rows[rows["label"].isin(labels_of(rows, (SEARCH, *SEARCHES)))])
     table = table[table["matrix"] == MATRIX]
     if table.empty:
-        raise LeftOut(f"no right row of {MATRIX}, the matrix of Enterprise's paper that TileBFS's names")
+        raise LeftOut(f"no verified row of {MATRIX}, the matrix of Enterprise's paper that TileBFS's names")
     return table[["setting", "matrix", "label", "nnz", "gflops"]]
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting, a bar a search."""
+    """One panel per setting, one bar per search."""
     shown = marks_in(table, options)
     settings = list(table["setting"].unique())
     figure, axes = style.grid(len(settings), 1, height=2.6)
@@ -52,5 +52,5 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     return charts.rates(table)

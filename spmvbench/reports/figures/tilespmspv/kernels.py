@@ -15,8 +15,8 @@ from spmvbench.reports.figures.tilespmspv import SEARCH, bars, representative, s
 name = "tilespmspv-kernels"
 title = "TileBFS, Fig. 9: one, two and three kernels"
 caption = (
-    "GTEPS with Push-CSC alone, with Push-CSR beside it, and with Pull-CSC too, as the rule chooses among them. The "
-    "paper: on dielFilterV2clx faster by 2.32 and by 7.91 times (it does not say over which)."
+    "GTEPS with Push-CSC alone, with Push-CSC and Push-CSR, and with Pull-CSC as well, selected by the rule. The "
+    "paper: on dielFilterV2clx faster by 2.32 and by 7.91 times (it does not say than what)."
 )
 papers = "Ji et al. 2022, Figure 9"
 order = 540
@@ -32,11 +32,11 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A group of bars a matrix, a bar a number of kernels."""
+    """One group of bars per matrix, one bar per number of kernels."""
     labels = [label for label in STEPS if label in set(table["label"])]
     return bars(table, "gflops", "GTEPS", options.marks_of(labels), [step for step in STEPS if step not in labels])
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     return charts.rates(table)

@@ -18,11 +18,11 @@ from spmvbench.reports.figures.tilespmspv import SEARCH, SEARCHES, marks_in, sea
 name = "tilespmspv-levels"
 title = "TileBFS, Fig. 10: level by level"
 caption = (
-    "Time of every level of one search from the vertex of highest degree, measured by the device's clock outside of "
-    "the timed runs. Circles are levels of Push-CSC, squares of Push-CSR, triangles of a pull, diamonds of another "
-    "kernel. The paper: on in-2004 and msdoor TileBFS stays flat where Gunrock and GSwitch are at their peak; on "
-    "msdoor and cant a late level of Pull-CSC may take longer; roadNet-TX, with many and sparse tiles, is slower than "
-    "GSwitch."
+    "Time of every level of one search from the vertex of highest degree, measured by the device's clock in separate "
+    "runs. Circles are levels of Push-CSC, squares of Push-CSR, triangles of a pull, diamonds of another kernel. The "
+    "paper: on in-2004 and msdoor TileBFS has no peak at the levels at which Gunrock and GSwitch have theirs; on "
+    "msdoor and cant a late level of Pull-CSC may take longer; on roadNet-TX, with many sparse tiles, it is slower "
+    "than GSwitch."
 )
 papers = "Ji et al. 2022, Figure 10"
 order = 550
@@ -41,7 +41,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     rows = searched(rows, (SEARCH, *SEARCHES))
     rows = rows[(rows["status"] == "ok") & rows["detail"].str.contains('"level_seconds"', regex=False)]
     if rows.empty:
-        raise LeftOut("no right row keeps the levels of a search")
+        raise LeftOut("no verified row keeps the levels of a search")
     others = rows.sort_values(["nnz", "matrix"], ascending=False)["matrix"].unique()
     chosen = [*(m for m in MATRICES if m in set(others)), *(m for m in others if m not in MATRICES)][: len(MATRICES)]
     tables = []
@@ -57,7 +57,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a matrix, a line a search."""
+    """One panel per matrix, one line per search."""
     matrices, shown = list(table["matrix"].unique()), marks_in(table, options)
     figure, axes = style.grid(len(matrices), min(2, len(matrices)), height=3.0)
     for ax, matrix in zip(axes, matrices, strict=True):

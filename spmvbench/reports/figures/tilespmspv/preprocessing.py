@@ -1,4 +1,4 @@
-"""Fig. 11: conversion beside one search."""
+"""Fig. 11: conversion compared with one search."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from spmvbench.reports.figures.tilespmspv import SEARCH, bars, representative, s
 name = "tilespmspv-preprocessing"
 title = "TileBFS, Fig. 11: conversion and one search"
 caption = (
-    "Conversion of the graph from CSR to tiles of bits, on the device, or where that was not timed on the host and "
-    "copied, beside the mean time of one search. The paper says both that conversion takes no longer than one search "
-    "in normal cases and that it takes no more than ten in most."
+    "Time of the conversion of the graph from CSR to tiles of bits, on the device, or on the host and copied if that "
+    "was not measured, and mean time of one search. The paper says both that conversion takes no longer than one "
+    "search in normal cases and that it takes no more than ten in most."
 )
 papers = "Ji et al. 2022, Figure 11"
 order = 560
@@ -38,7 +38,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting, two bars a matrix."""
+    """One panel per setting, two bars per matrix."""
     figure = bars(
         table.rename(columns={"work": "label"}), "seconds", "time", style.marks([CONVERSION, ONE_SEARCH]), yscale="log"
     )

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import labels_of
 from spmvbench.reports import charts
-from spmvbench.reports.figures import Options, absent
+from spmvbench.reports.figures import Options, missing_formats
 from spmvbench.reports.figures.tilespmspv import SEARCH, SEARCHES, bars, marks_in, representative, searched
 
 name = "tilespmspv-representative"
@@ -32,10 +32,10 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A group of bars a matrix, a bar a search."""
-    return bars(table, "gflops", "GTEPS", marks_in(table, options), absent(SEARCHES, table["label"]))
+    """One group of bars per matrix, one bar per search."""
+    return bars(table, "gflops", "GTEPS", marks_in(table, options), missing_formats(SEARCHES, table["label"]))
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     return charts.rates(table)

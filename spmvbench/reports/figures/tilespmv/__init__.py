@@ -8,23 +8,23 @@ import pandas as pd
 
 from spmvbench.analysis.cases import both_kernels
 from spmvbench.reports import style
-from spmvbench.reports.figures import Options, collected, held
+from spmvbench.reports.figures import Options, collected, verified_labels
 
 METHODS = ("tile-csr", "tile", "tile-deferred-coo")  # the paper's TileSpMV_CSR, _ADPT and _DeferredCOO
 RIVALS = ("merge-csr", "csr5", "cusparse-bsr")
-of_paper, OF_PAPER = collected, "the 2,757 matrices of TileSpMV's paper, the SuiteSparse collection"
+is_paper_matrix, PAPER_MATRICES = collected, "the 2,757 matrices of TileSpMV's paper, the SuiteSparse collection"
 SET = "tilespmv16"  # the named set of the paper's Table II
 
 
-def side_by_side() -> Sequence[str]:
+def compared_formats() -> Sequence[str]:
     """The formats (keys) that these figures compare."""
     return (*METHODS, *RIVALS)
 
 
 def tile_methods(rows: pd.DataFrame, least: int = 1) -> list[str]:
     """Labels of the paper's methods that the run holds, simplest first. Raises LeftOut for fewer than `least`."""
-    held(rows, METHODS)  # so that all figures of a run without any give one reason
-    return held(rows, METHODS, least)
+    verified_labels(rows, METHODS)  # so that all figures of a run without any give one reason
+    return verified_labels(rows, METHODS, least)
 
 
 def compared(rows: pd.DataFrame) -> tuple[list[str], list[str]]:
@@ -32,7 +32,7 @@ def compared(rows: pd.DataFrame) -> tuple[list[str], list[str]]:
 
     Raises LeftOut without either.
     """
-    return both_kernels(rows, tile_methods(rows)[-1:]), both_kernels(rows, held(rows, RIVALS))
+    return both_kernels(rows, tile_methods(rows)[-1:]), both_kernels(rows, verified_labels(rows, RIVALS))
 
 
 def marks_in(table: pd.DataFrame, options: Options) -> Mapping[str, style.Mark]:

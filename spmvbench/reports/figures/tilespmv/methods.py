@@ -10,8 +10,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
-from spmvbench.reports import duels
-from spmvbench.reports.figures import Options, absent
+from spmvbench.reports import head_to_head
+from spmvbench.reports.figures import Options, missing_formats
 from spmvbench.reports.figures.tilespmv import METHODS, marks_in, tile_methods
 
 name = "tilespmv-methods"
@@ -28,16 +28,16 @@ performance = True
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `duels.table`, each method over the one before it. Raises LeftOut without two methods."""
+    """As `head_to_head.table`, each method over the one before it. Raises LeftOut without two methods."""
     labels = tile_methods(rows, least=2)
-    return duels.table(hot(rows), labels, [(better, label) for label, better in pairwise(labels)])
+    return head_to_head.table(hot(rows), labels, [(better, label) for label, better in pairwise(labels)])
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a setting: GFLOPS, then a panel a step."""
-    return duels.draw(table, marks_in(table, options), absent(METHODS, table["label"]))
+    """One row per setting: GFLOPS, then one panel per step."""
+    return head_to_head.draw(table, marks_in(table, options), missing_formats(METHODS, table["label"]))
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """As the figure."""
-    return duels.chart(table)
+    return head_to_head.chart(table)

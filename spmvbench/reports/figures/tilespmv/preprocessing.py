@@ -1,4 +1,4 @@
-"""Fig. 11: what conversion costs, in SpMVs of one host thread and of the device."""
+"""Fig. 11: cost of conversion, in SpMVs of one host thread and of the device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spmvbench.analysis.breakeven import overheads
 from spmvbench.analysis.cases import hot
 from spmvbench.matrices.sets import members
 from spmvbench.reports import charts, style
-from spmvbench.reports.figures import Options, held
+from spmvbench.reports.figures import Options, verified_labels
 from spmvbench.reports.figures.tilespmv import METHODS, SET, marks_in, tile_methods
 
 name = "tilespmv-preprocessing"
@@ -32,13 +32,13 @@ _AGAINST = {"host_spmvs": "in SpMVs of a host thread", "spmvs": "in SpMVs of the
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `analysis.breakeven.overheads`, of the tile methods and csr5. Raises LeftOut without a tile method."""
     tile_methods(rows)
-    labels = held(rows, (*METHODS, "csr5"))
-    table = overheads(hot(rows), options.baseline)
+    labels = verified_labels(rows, (*METHODS, "csr5"))
+    table = overheads(hot(rows), options.required_baseline)
     return table[table["label"].isin(labels) & (table["nnz"] > 0)]
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a setting and path, two panels: against the host, and against the device."""
+    """One row per setting and path, two panels: against the host, and against the device."""
     order = table[["setting", "path"]].drop_duplicates().sort_values(["setting", "path"], ascending=[True, False])
     rows = list(order.itertuples(index=False))
     figure, axes = style.grid(2 * len(rows), 2, height=2.8)
@@ -66,9 +66,9 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """Two panels a setting and path."""
+    """Two panels per setting and path."""
     long = table.melt(["setting", "path", "label", "matrix"], list(_AGAINST), "against", "value").dropna(subset="value")
-    where = long["setting"].astype(str) + ", converted on the " + long["path"]
-    shown = charts.panels(long, where + ", " + long["against"].map(_AGAINST))
+    panel = long["setting"].astype(str) + ", converted on the " + long["path"]
+    shown = charts.panels(long, panel + ", " + long["against"].map(_AGAINST))
     up = charts.axis("value", "SpMVs", ticks="count") | {"one": True}
     return charts.points(charts.NNZ, up, shown[["panel", "label", "matrix", "value"]])

@@ -12,7 +12,7 @@ from spmvbench.analysis.cases import hot
 from spmvbench.analysis.ranking import ranked
 from spmvbench.matrices.sets import members
 from spmvbench.reports import charts, style
-from spmvbench.reports.figures import LeftOut, Options, absent
+from spmvbench.reports.figures import LeftOut, Options, missing_formats
 from spmvbench.reports.figures.tilespmv import RIVALS, SET, compared, marks_in
 
 name = "tilespmv-representative"
@@ -32,12 +32,12 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     table = ranked(hot(rows[rows["label"].isin([*ours, *rivals])]))
     table = table[table["matrix"].isin(members(SET))]
     if table.empty:
-        raise LeftOut(f"no right row of a matrix of the set {SET}")
+        raise LeftOut(f"no verified row of a matrix of the set {SET}")
     return table[["setting", "matrix", "label", "nnz", "gflops"]]
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A panel a setting, a group of bars a matrix, a bar a method."""
+    """One panel per setting, one group of bars per matrix, one bar per method."""
     wanted = members(SET)
     matrices = [matrix for matrix in wanted if matrix in set(table["matrix"])]
     shown = marks_in(table, options)
@@ -48,10 +48,10 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         style.bars(ax, rates.reindex(matrices), shown)
         ax.set(title=str(setting), ylabel="GFLOPS")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown))
-    style.missing(figure, [*absent(RIVALS, shown), *(matrix for matrix in wanted if matrix not in matrices)])
+    style.missing(figure, [*missing_formats(RIVALS, shown), *(matrix for matrix in wanted if matrix not in matrices)])
     return figure
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel a setting."""
+    """One panel per setting."""
     return charts.rates(table)

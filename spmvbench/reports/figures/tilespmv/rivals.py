@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.cases import alike, hot
-from spmvbench.reports import duels
-from spmvbench.reports.figures import Options, absent
+from spmvbench.analysis.cases import hot, matching_kernels
+from spmvbench.reports import head_to_head
+from spmvbench.reports.figures import Options, missing_formats
 from spmvbench.reports.figures.tilespmv import RIVALS, compared, marks_in
 
 name = "tilespmv-rivals"
@@ -27,16 +27,16 @@ performance = True
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `duels.table`, the most advanced tile method over each rival. Raises LeftOut without either."""
+    """As `head_to_head.table`, the most advanced tile method over each rival. Raises LeftOut without either."""
     ours, rivals = compared(rows)
-    return duels.table(hot(rows), [*ours, *rivals], alike(ours, rivals))
+    return head_to_head.table(hot(rows), [*ours, *rivals], matching_kernels(ours, rivals))
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a setting: GFLOPS, then a panel a rival."""
-    return duels.draw(table, marks_in(table, options), absent(RIVALS, table["label"]))
+    """One row per setting: GFLOPS, then one panel per rival."""
+    return head_to_head.draw(table, marks_in(table, options), missing_formats(RIVALS, table["label"]))
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """As the figure."""
-    return duels.chart(table)
+    return head_to_head.chart(table)

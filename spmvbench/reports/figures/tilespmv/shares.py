@@ -11,14 +11,14 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.tiles import tile_shares
 from spmvbench.reports import style
-from spmvbench.reports.figures import Options, held
+from spmvbench.reports.figures import Options, verified_labels
 from spmvbench.reports.figures.tilespmv import METHODS, tile_methods
 
 name = "tilespmv-shares"
 title = "TileSpMV, Fig. 7: shares of the tile formats"
 caption = (
-    "(a) The share of the tiles and (b) the share of the nonzeros that each tile format holds, matrices in the order "
-    "of their nonzeros, before anything is deferred; padding is no nonzero. The paper: COO has most tiles and far "
+    "(a) Share of the tiles and (b) share of the nonzeros in each tile format, matrices in the order of their "
+    "nonzeros, before anything is deferred; padding does not count as nonzeros. The paper: COO has most tiles and far "
     "fewer of the nonzeros; TSOPF_RS_b2383 has 905 DnsRow and 2,885 DnsCol tiles, and over 80 % of exdata_1 is Dns."
 )
 papers = "Niu et al. 2021, Figure 7"
@@ -29,9 +29,9 @@ _HATCHES = ("", "....", "////", "xxxx", "", "----", "||||")
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
-    """As `analysis.tiles.tile_shares`, of `tile`, else of `tile-deferred-coo`: both choose alike. Raises LeftOut."""
+    """As `analysis.tiles.tile_shares`, of `tile` or `tile-deferred-coo`, which select the same. Raises LeftOut."""
     tile_methods(rows)
-    return tile_shares(rows[rows["label"] == held(rows, METHODS[1:])[0]])
+    return tile_shares(rows[rows["label"] == verified_labels(rows, METHODS[1:])[0]])
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:

@@ -11,15 +11,15 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.breakeven import largest_footprints
 from spmvbench.analysis.ranking import BASELINES
 from spmvbench.reports import charts, style
-from spmvbench.reports.figures import Options, absent, held
+from spmvbench.reports.figures import Options, missing_formats, verified_labels
 from spmvbench.reports.figures.tilespmv import METHODS, marks_in, tile_methods
 
 name = "tilespmv-space"
 title = "TileSpMV, Fig. 10: space"
 caption = (
-    "Bytes that were really allocated for CSR, for tiles in CSR and for tiles in the best format, on the 150 matrices "
-    "with the most nonzeros: in all, and over those of CSR. The paper: tile-csr takes as much as CSR or less on most "
-    "matrices and far more where tiles are very sparse; tile takes less than tile-csr, on some still more than CSR."
+    "Bytes allocated for CSR, for tiles in CSR and for tiles in the best format, on the 150 matrices with the most "
+    "nonzeros: in all, and over those of CSR. The paper: tile-csr takes as much as CSR or less on most matrices and "
+    "far more if tiles are very sparse; tile takes less than tile-csr, on some still more than CSR."
 )
 papers = "Niu et al. 2021, Figure 10"
 order = 250
@@ -31,13 +31,13 @@ MOST = 150
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `analysis.breakeven.largest_footprints`, over the first plain CSR that the run holds. Raises LeftOut."""
     tile_methods(rows)
-    labels = [held(rows, BASELINES)[0], *held(rows, METHODS[:2])]
+    labels = [verified_labels(rows, BASELINES)[0], *verified_labels(rows, METHODS[:2])]
     types = rows.loc[rows["label"].isin(labels[1:]), "dtype"].unique()  # a run may hold tiles in one type only
     return largest_footprints(rows[rows["label"].isin(labels) & rows["dtype"].isin(types)], labels[0], MOST)
 
 
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
-    """A row a type: bytes, and bytes over CSR's; matrices from left to right."""
+    """One row per type: bytes, and bytes over CSR's; matrices from left to right."""
     shown = dict(marks_in(table, options))
     types = list(table["dtype"].unique())
     figure, axes = style.grid(2 * len(types), 2, height=2.8)
@@ -54,12 +54,12 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
             else:
                 style.byte_ticks(ax.yaxis)
     style.legend(figure, shown)
-    style.missing(figure, absent(METHODS[:2], shown))
+    style.missing(figure, missing_formats(METHODS[:2], shown))
     return figure
 
 
 def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """Two panels a type."""
+    """Two panels per type."""
     ups = {"bytes_format": charts.axis("value", "bytes", ticks="byte")}
     ups["ratio"] = charts.axis("value", "bytes over those of CSR") | {"one": True}
     long = table.melt(["dtype", "label", "matrix"], list(ups), "column")

@@ -1,10 +1,10 @@
-"""Two builds measured in pairs within one session: which cases became slower or faster, and how sure that is.
+"""Verdicts of an A/B comparison: two builds measured in pairs within one invocation.
 
-Each pair gives one difference of logarithms, new less old, of times that lie side by side in the order old, new, new,
-old or the reverse: a drift that is steady over a pair takes from neither. Both builds lie at a new place in memory in
-every pair, for what an address does to a time is no property of a build. The median difference has the exact
-confidence interval of Wilcoxon's signed ranks (Hollander, Wolfe & Chicken 2014, section 3.3): it asks for no
-distribution but that of identical builds the differences are as often above 0 as below, by as much.
+Each pair gives one difference of logarithms, new minus old. Its times are taken in the order old, new, new, old or the
+reverse, so that a steady drift cancels. Both builds get new addresses in memory in every pair, because effects of an
+address are no property of a build. The median difference has the exact confidence interval of Wilcoxon's signed-rank
+test (Hollander, Wolfe & Chicken 2014, section 3.3). Its only assumption: the differences of identical builds are
+distributed symmetrically around 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 CONFIDENCE = 0.99
-# A change of less is none that anybody asks for; what two processes do to one build stays below.
+# Smaller changes do not matter. Two processes of one build differ by less.
 THRESHOLD = 0.005
 KEY = ["matrix", "label", "setting"]
 VERDICTS = ("slower", "faster", "undecided", "same")
@@ -24,7 +24,7 @@ VERDICTS = ("slower", "faster", "undecided", "same")
 
 @cache
 def _rank(n: int, confidence: float) -> int:
-    """The largest k so that the k-th smallest and k-th largest of the pairwise means hold the median; 0 for none."""
+    """The largest k such that the k-th smallest and k-th largest Walsh average enclose the median; 0 for none."""
     counts = np.zeros(n * (n + 1) // 2 + 1)
     counts[0] = 1
     for rank in range(1, n + 1):
@@ -33,13 +33,13 @@ def _rank(n: int, confidence: float) -> int:
     return int(np.searchsorted(below, (1 - confidence) / 2, side="right"))
 
 
-def least_pairs(confidence: float = CONFIDENCE) -> int:
-    """The pairs without which nothing can be told."""
+def min_pairs(confidence: float = CONFIDENCE) -> int:
+    """The least number of pairs that allows a verdict."""
     return next(n for n in range(1, 64) if _rank(n, confidence))
 
 
 def median_interval(differences: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float, float]:
-    """Low end, estimate (Hodges and Lehmann's) and high end of the median; endless ends where pairs are too few."""
+    """Low end, Hodges-Lehmann estimate and high end of the median. The ends are infinite if there are too few pairs."""
     d = np.asarray(differences, float)
     means = np.sort(((d[:, None] + d) / 2)[np.triu_indices(len(d))])
     k = _rank(len(d), confidence)
@@ -47,12 +47,12 @@ def median_interval(differences: Sequence[float], confidence: float = CONFIDENCE
     return float(ends[0]), float(np.median(means)) if len(d) else np.nan, float(ends[1])
 
 
-def judged(pairs: pd.DataFrame, threshold: float = THRESHOLD, confidence: float = CONFIDENCE) -> pd.DataFrame:
-    """A verdict a case. pairs: columns KEY, old and new (seconds), a row a pair.
+def verdicts(pairs: pd.DataFrame, threshold: float = THRESHOLD, confidence: float = CONFIDENCE) -> pd.DataFrame:
+    """One row with a verdict for each case. pairs: columns KEY, old and new (seconds), one row for each pair.
 
-    Columns: KEY, pairs, old and new (medians), ratio (new over old), low and high (its interval), verdict. A case is
-    slower or faster where the whole interval is further from 1 than the threshold, the same where it is within, else
-    undecided.
+    Columns: KEY, pairs, old and new (medians, seconds), ratio (new over old), low and high (its interval), verdict. A
+    case is slower or faster if the whole interval is further from 1 than the threshold, same if the whole interval is
+    within the threshold, else undecided.
     """
     found = []
     for key, part in pairs.groupby(KEY, sort=False, observed=True):

@@ -1,4 +1,4 @@
-"""Methods against one another, as papers show them: GFLOPS over nonzeros, then the speed-ups pair by pair."""
+"""Head-to-head figures as in papers: GFLOPS over nonzeros, then the speed-up of each pair of formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.ranking import ranked
-from spmvbench.analysis.speedup import duel_summary, duels
+from spmvbench.analysis.speedup import pair_speedups, pair_summary
 from spmvbench.reports import charts, style
 from spmvbench.rows.schema import rate_unit
 
@@ -20,22 +20,23 @@ MOST_COLUMNS, LONGEST = 3, 28  # panels side by side, and letters of a matrix's 
 def table(rows: pd.DataFrame, labels: Sequence[str], pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
     """Columns setting, matrix, label, over, nnz, gflops, speedup.
 
-    Rates are rows with an empty `over` and no speed-up, duels rows with no rate. Labels without a right row are absent.
+    Rows of rates have an empty `over` and no speed-up, rows of pairs have no rate. Labels without a verified row are
+    absent.
     """
     rates = ranked(rows[rows["label"].isin(labels)])[["setting", "matrix", "label", "nnz", "gflops"]].assign(over="")
-    found = pd.concat([rates, duels(rows, pairs)], ignore_index=True)
+    found = pd.concat([rates, pair_speedups(rows, pairs)], ignore_index=True)
     return found[["setting", "matrix", "label", "over", "nnz", "gflops", "speedup"]]
 
 
 def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence[str] = ()) -> Figure:
-    """A row a setting, or two: the rates of all, then a panel a pair with its wins and its largest speed-up.
+    """One or two rows of panels per setting: all rates, then one panel per pair with its wins and largest speed-up.
 
     shown: marks of all labels, in the order of the legend. missing: methods that the run lacks.
     """
     settings = list(table["setting"].unique())
     rates, speedups = table[table["over"] == ""], table[(table["over"] != "") & (table["nnz"] > 0)]
     pairs = list(speedups[["label", "over"]].drop_duplicates().itertuples(index=False, name=None))
-    summary = duel_summary(speedups).set_index(["setting", "label", "over"])
+    summary = pair_summary(speedups).set_index(["setting", "label", "over"])
     columns = min(1 + len(pairs), MOST_COLUMNS)
     each = columns * -(-(1 + len(pairs)) // columns)  # panels of a setting, those that stay empty too
     figure, axes = style.grid(len(settings) * each, columns, height=3.0)
@@ -49,8 +50,8 @@ def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence
             ax = next(panels)
             of_pair = (speedups["label"] == label) & (speedups["over"] == over)
             part = speedups[of_pair & (speedups["setting"] == setting)]
-            said = f", {setting}" if len(settings) > 1 else ""
-            ax.set_title(f"{label}\nover {over}{said}", fontsize=8.5)
+            suffix = f", {setting}" if len(settings) > 1 else ""
+            ax.set_title(f"{label}\nover {over}{suffix}", fontsize=8.5)
             ax.set(xlabel="nonzeros", ylabel="speed-up", yscale="log")
             ax.axhline(1, color="black", linewidth=1)
             outcome = "no matrix in common"
@@ -69,12 +70,12 @@ def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence
 
 
 def chart(table: pd.DataFrame) -> dict[str, Any]:
-    """The same for the page: the rates of a setting, then its pairs."""
-    duel = table["over"] != ""
+    """The same figure for the page."""
+    is_pair = table["over"] != ""
     setting = table["setting"].astype(str)
-    said = setting.where(~duel, table["label"] + " over " + table["over"] + ", " + setting)
-    value = table["speedup"].where(duel, table["gflops"])
-    shown = charts.panels(table.assign(value=value, faster=(table["speedup"] > 1).astype(int)), said)
+    titles = setting.where(~is_pair, table["label"] + " over " + table["over"] + ", " + setting)
+    value = table["speedup"].where(is_pair, table["gflops"])
+    shown = charts.panels(table.assign(value=value, faster=(table["speedup"] > 1).astype(int)), titles)
     shown = shown[shown["nnz"] > 0]
     speedup = charts.axis("value", "speed-up") | {"one": True, "wins": True}
     rates = charts.axis("value", "GFLOPS")
@@ -89,7 +90,7 @@ def _over_nonzeros(ax: Axes, part: pd.DataFrame, value: str, shown: Mapping[str,
     style.count_ticks(ax.xaxis)
 
 
-def _outcome(duel: pd.Series) -> str:
-    best = duel["best"].rpartition("/")[2]
+def _outcome(pair: pd.Series) -> str:
+    best = pair["best"].rpartition("/")[2]
     best = best if len(best) <= LONGEST else f"{best[: LONGEST - 3]}..."
-    return f"faster on {duel['wins']:,} of {duel['matrices']:,}\nat most {duel['max']:.2f}x ({best})"
+    return f"faster on {pair['wins']:,} of {pair['matrices']:,}\nat most {pair['max']:.2f}x ({best})"
