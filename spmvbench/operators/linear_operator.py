@@ -13,10 +13,11 @@ from scipy.sparse.linalg import LinearOperator
 
 from spmvbench import formats
 from spmvbench.devices import Device, DeviceFault, shared_device
+from spmvbench.devices.foreign import check_vector, current_stream, given, moved
 from spmvbench.errors import UsageError
 from spmvbench.formats import Call, Csr, Format, Launch, Loop
 from spmvbench.formats.arrays import Array, array_module, offsets, stable_order
-from spmvbench.operators import choosing, vectors
+from spmvbench.operators import choosing
 from spmvbench.operators.binding import Bound, CudaBinder, Ordered, Pairs, binder
 from spmvbench.operators.choosing import Candidate, Choice
 
@@ -241,11 +242,11 @@ class Operator(LinearOperator):  # type: ignore[misc]
         if out is None and beta:
             raise UsageError("beta is what y is multiplied by: give y as out")
         with self._on_stream(x):
-            array, restore = vectors.given(x)
-            self.check_vector("x", array, self._cols)
+            array, restore = given(x)
+            self._check_vector("x", array, self._cols)
             y = None
             if out is not None:
-                y, _ = vectors.given(out)
+                y, _ = given(out)
                 self._check_out(y, array)
             found = self._computed(array, y, alpha, beta)
             if out is not None:
@@ -257,25 +258,19 @@ class Operator(LinearOperator):  # type: ignore[misc]
         if not isinstance(self._binder, CudaBinder):
             return nullcontext()
         cuda = self.device.xp.cuda
-        stream = vectors.current_stream(x, self._ordinal)
+        stream = current_stream(x, self._ordinal)
         if stream is not None:
             return cuda.Stream.from_external(stream)  # type: ignore[no-any-return]
         return cuda.Device(self._ordinal)  # type: ignore[no-any-return]
 
-    def check_vector(self, name: str, array: Array, size: int) -> None:
-        """Raise TypeError or ValueError unless it is a real vector, (size,) or (size, 1), that the device can use."""
-        if array.dtype.kind == "c":
-            raise TypeError(f"{name} is {array.dtype} and the operator is real: multiply its real and imaginary parts")
-        if array.dtype.kind not in "biuf":
-            raise TypeError(f"{name} is an array of {array.dtype}, not of real numbers")
-        if array.shape not in ((size,), (size, 1)):
-            raise ValueError(f"{name} has the shape {array.shape}, this product needs ({size},) or ({size}, 1)")
+    def _check_vector(self, name: str, array: Array, size: int) -> None:
+        check_vector(name, array, size)
         on_gpu = array_module(array) is not np and isinstance(self._binder, CudaBinder)
         if on_gpu and array.device.id != self._ordinal:
             raise ValueError(f"{name} is on cuda:{array.device.id}, the operator on {self.device.name}")
 
     def _check_out(self, y: Array, x: Array) -> None:
-        self.check_vector("out", y, self._rows)
+        self._check_vector("out", y, self._rows)
         if array_module(y) is not array_module(x):
             raise TypeError(
                 f"out is of {array_module(y).__name__} and x of {array_module(x).__name__}: use one library"
@@ -403,7 +398,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
 
     def matmat(self, X: Any) -> Any:
         """The product A X, column by column. X: (cols, k), of NumPy or CuPy. Raises as `matvec`."""
-        columns, restore = vectors.given(X)
+        columns, restore = given(X)
         if columns.ndim != 2 or columns.shape[0] != self._cols:
             raise ValueError(f"X has the shape {columns.shape}, this product needs ({self._cols}, k)")
         with self._on_stream(X):
@@ -411,7 +406,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
             found = xp.empty((self._rows, columns.shape[1]), self.dtype)
             for k in range(columns.shape[1]):
                 # Copied, not to bind each column: they share one pair.
-                self.check_vector("X", columns[:, k], self._cols)
+                self._check_vector("X", columns[:, k], self._cols)
                 x, y = self._buffer("x", self._cols), self._buffer("y", self._rows)
                 x[...] = moved(columns[:, k], self.device.xp)
                 self._enqueue(x, y, 1.0, 0.0)
@@ -422,7 +417,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         """A x for a vector, A X for a matrix; for another operator or a number the composed operator, as in SciPy."""
         if isinstance(x, LinearOperator) or np.isscalar(x):
             return super().dot(x)
-        shape = x.shape if hasattr(x, "shape") else vectors.given(x)[0].shape
+        shape = x.shape if hasattr(x, "shape") else given(x)[0].shape
         return self.matmat(x) if len(shape) == 2 and shape[1] != 1 else self.matvec(x)
 
     def __matmul__(self, x: Any) -> Any:
@@ -493,13 +488,6 @@ def _factor(name: str, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name} is a real number, not {value!r}") from None
-
-
-def moved(array: Array, xp: Any) -> Array:
-    """An array on another array module, copied only where it has to move."""
-    if array_module(array) is xp:
-        return array
-    return xp.asarray(array) if xp is not np else array.get()
 
 
 def _transposed(fmt: Format) -> Csr:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spmvbench.devices.foreign import check_vector, given, moved
 from spmvbench.errors import UsageError
 from spmvbench.formats import Launch
 from spmvbench.formats.arrays import Array, array_module
 from spmvbench.formats.base import cbool, ctype
-from spmvbench.operators import Operator
-from spmvbench.operators.linear_operator import moved
-from spmvbench.operators.vectors import given
 from spmvbench.solve.iteration import (
     BLOCK,
     CHUNK,
@@ -24,6 +22,9 @@ from spmvbench.solve.iteration import (
     tolerance,
     whole,
 )
+
+if TYPE_CHECKING:
+    from spmvbench.operators import Operator
 
 KERNEL = "solve/cg.cu"
 # As in that file.
@@ -66,11 +67,11 @@ def cg(
     most = whole("maxiter", maxiter, min(10 * n, 2**31 - 1))
     tolerances = tolerance("rtol", rtol), tolerance("atol", atol)
     right, restore = given(b)
-    op.check_vector("b", right, n)
+    check_vector("b", right, n)
     guess = None
     if x0 is not None:
         guess, _ = given(x0)
-        op.check_vector("x0", guess, n)
+        check_vector("x0", guess, n)
     with own_stream(op.device):
         bound = op.kept(("cg", preconditioner), lambda: _Bound(op, jacobi=preconditioner is not None))
         bound.set_up(right, guess, most, *tolerances)

@@ -13,7 +13,6 @@ from spmvbench.devices.cuda import Cuda
 from spmvbench.errors import UsageError
 from spmvbench.formats import Call, Launch, Loop
 from spmvbench.formats.arrays import Array, cdiv
-from spmvbench.operators import Operator
 
 BLOCK = 512  # threads of a block, and the most blocks of a grid: as in kernels/include/grid_sums.cuh
 BLOCKS_EACH = 4  # for a multiprocessor: as many as can be resident
@@ -51,7 +50,7 @@ def own_stream(device: Device) -> Iterator[None]:
 
 def require_operator(op: Any, name: str) -> None:
     """Raise TypeError unless it is an operator, ValueError unless it is square."""
-    if not isinstance(op, Operator):
+    if not all(hasattr(op, part) for part in ("launches", "kept", "device", "format")):
         raise TypeError(f"{name} takes an operator, not {type(op).__name__}: make one by spmvbench.operator(A)")
     if op.shape[0] != op.shape[1]:
         raise ValueError(f"{name} needs a square matrix, this one is {op.shape[0]} x {op.shape[1]}")

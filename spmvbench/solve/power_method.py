@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from spmvbench.errors import UsageError
 from spmvbench.formats import Launch
 from spmvbench.formats.arrays import Array
 from spmvbench.formats.base import ctype
-from spmvbench.operators import Operator
 from spmvbench.solve.iteration import (
     BLOCK,
     CHUNK,
@@ -22,6 +21,9 @@ from spmvbench.solve.iteration import (
     tolerance,
     whole,
 )
+
+if TYPE_CHECKING:
+    from spmvbench.operators import Operator
 
 KERNEL = "solve/pagerank.cu"
 # As in that file.

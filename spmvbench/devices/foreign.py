@@ -67,3 +67,20 @@ def _maker(x: Any) -> Restore:
     """`from_dlpack` of the library that x is of; results stay as they are if it has none."""
     library = sys.modules.get(type(x).__module__.partition(".")[0])
     return getattr(library, "from_dlpack", _as_it_is)
+
+
+def moved(array: Array, xp: Any) -> Array:
+    """An array of NumPy or CuPy on another array module, copied only where it has to move."""
+    if array_module(array) is xp:
+        return array
+    return xp.asarray(array) if xp is not np else array.get()
+
+
+def check_vector(name: str, array: Array, size: int) -> None:
+    """Raise TypeError or ValueError unless it is a vector of real numbers, (size,) or (size, 1)."""
+    if array.dtype.kind == "c":
+        raise TypeError(f"{name} is {array.dtype} and the operator is real: multiply its real and imaginary parts")
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} is an array of {array.dtype}, not of real numbers")
+    if array.shape not in ((size,), (size, 1)):
+        raise ValueError(f"{name} has the shape {array.shape}, this product needs ({size},) or ({size}, 1)")
