@@ -1,6 +1,6 @@
 """Hooks of MkDocs: pages of the site that are no files of this folder.
 
-These are README.md, CONTRIBUTING.md, CHANGELOG.md, the notebook and the columns of a row. The hooks also add a section
+These are README.md, CONTRIBUTING.md, CHANGELOG.md, the notebooks and the columns of a row. The hooks also add a section
 for each format to the page of its family, and adapt links.
 """
 
@@ -17,14 +17,14 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md"}
-NOTEBOOK = "docs/notebook.ipynb"
-MADE = (*PAGES.values(), "rows.md", "notebook.md")
+NOTEBOOKS = {"docs/notebook.ipynb": "notebook.md", "docs/operator.ipynb": "operator_notebook.md"}
+MADE = (*PAGES.values(), "rows.md", *NOTEBOOKS.values())
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made here."""
     told = [relinked((ROOT / name).read_text(encoding="utf-8"), name, page) for name, page in PAGES.items()]
-    for name, text in zip(MADE, [*told, rows(), notebook(ROOT / NOTEBOOK)], strict=True):
+    for name, text in zip(MADE, [*told, rows(), *(notebook(ROOT / name) for name in NOTEBOOKS)], strict=True):
         files.append(File.generated(config, name, content=text))
     return files
 
@@ -43,7 +43,7 @@ def relinked(text: str, place: str, page: str) -> str:
 
     place: the text's file in the repository. page: its page of the site. Raises PluginError for a link to nothing.
     """
-    pages = PAGES | {NOTEBOOK: "notebook.md"}
+    pages = PAGES | NOTEBOOKS
 
     def changed(match: re.Match[str]) -> str:
         sign, words, target = match.groups()

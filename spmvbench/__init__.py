@@ -4,6 +4,8 @@
 >>> a = spmvbench.load("poisson2d:32")              # a scipy.sparse.csr_array
 >>> ell = spmvbench.formats.get("ell").from_csr(a)  # the matrix in another format
 >>> y = ell @ x                                     # on the device that holds it
+>>> op = spmvbench.operator(a, spmvs=10_000)        # for solvers: in the format that is advised for it
+>>> x, info, residuals = spmvbench.solve.cg(op, y)
 >>> rows = spmvbench.run(["pde:16", a], "csr-*,ell")  # a pandas.DataFrame, one row per case
 >>> spmvbench.plot(rows, "profile")                 # a figure, shown inline in a notebook
 >>> spmvbench.report(rows, "out")                   # every figure and table on one HTML page
@@ -14,22 +16,37 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["__version__", "formats", "load", "load_run", "multiply", "plot", "report", "run"]
+__all__ = [
+    "__version__",
+    "advise",
+    "formats",
+    "load",
+    "load_run",
+    "multiply",
+    "operator",
+    "plot",
+    "report",
+    "run",
+    "solve",
+]
 
 __version__: str
 
 if TYPE_CHECKING:
-    from spmvbench import formats
+    from spmvbench import formats, solve
     from spmvbench.devices import multiply
     from spmvbench.matrices import load
+    from spmvbench.operators import advise, operator
     from spmvbench.reports.api import plot, report
     from spmvbench.rows.store import load_run
     from spmvbench.runner.api import run
 
 _LAZY = {
+    "advise": "spmvbench.operators",
     "load": "spmvbench.matrices",
     "load_run": "spmvbench.rows.store",
     "multiply": "spmvbench.devices",
+    "operator": "spmvbench.operators",
     "plot": "spmvbench.reports.api",
     "report": "spmvbench.reports.api",
     "run": "spmvbench.runner.api",
@@ -40,8 +57,8 @@ def __getattr__(name: str) -> Any:
     """Import on first use, so that ``import spmvbench`` and ``--help`` stay fast."""
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
-    if name == "formats":
-        return importlib.import_module("spmvbench.formats")
+    if name in ("formats", "solve"):
+        return importlib.import_module(f"spmvbench.{name}")
     if name == "__version__":
         return _installed_version()
     raise AttributeError(f"module 'spmvbench' has no attribute {name!r}")

@@ -29,7 +29,8 @@ def rows(tmp_path_factory):
 
 def test_dir_and_hints_are_complete():
     assert set(spmvbench.__all__) <= set(dir(spmvbench))
-    for name in set(spmvbench.__all__) - {"__version__", "formats"}:
+    assert all(callable(getattr(spmvbench.solve, name)) for name in spmvbench.solve.__all__)
+    for name in set(spmvbench.__all__) - {"__version__", "formats", "solve"}:
         assert callable(getattr(spmvbench, name)), name
         function = spmvbench_report if name == "report" else getattr(spmvbench, name)
         signature = inspect.signature(function)

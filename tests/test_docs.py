@@ -1,4 +1,4 @@
-"""The documentation builds without a warning, and its notebook runs."""
+"""The documentation builds without a warning, and its notebooks run."""
 
 import ast
 import importlib.util
@@ -61,11 +61,9 @@ def test_generated_pages_hold_everything(site):
     assert "Two commands" in site["index.html"], "README.md is the first page"
 
 
-@pytest.mark.slow
-def test_notebook_runs(tmp_path, monkeypatch):
-    """Cell by cell in one namespace, the last expression of each shown as a notebook would."""
-    monkeypatch.chdir(tmp_path)
-    cells = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))["cells"]
+def run_notebook(name):
+    """Cell by cell in one namespace, the last expression of each shown as a notebook would: (names, what is shown)."""
+    cells = json.loads((ROOT / "docs" / name).read_text(encoding="utf-8"))["cells"]
     names, shown = {}, []
     for cell in cells:
         assert not cell.get("outputs"), "outputs are not kept: clear them"
@@ -73,6 +71,24 @@ def test_notebook_runs(tmp_path, monkeypatch):
             *lines, last = ast.parse("".join(cell["source"])).body
             exec(compile(ast.Module(lines, []), "notebook", "exec"), names)
             shown.append(eval(compile(ast.Expression(last.value), "notebook", "eval"), names))
+    return names, shown
+
+
+@pytest.mark.slow
+def test_notebook_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names, shown = run_notebook("notebook.ipynb")
     assert set(names["rows"]["status"]) <= {"ok", "skipped"} and len(names["rows"]) == 6
     assert [plot._repr_svg_()[:5] for plot in shown if hasattr(plot, "_repr_svg_")] == ["<?xml"] * 2
     assert (tmp_path / "out" / "index.html").is_file()
+
+
+def test_notebook_of_operators_runs(capsys):
+    names, shown = run_notebook("operator.ipynb")
+    assert names["op"].choice.label in capsys.readouterr().out
+    assert names["op"].shape == names["a"].shape and len(names["advice"].table) >= 5
+    iterations, error = next(cell for cell in shown if isinstance(cell, tuple) and len(cell) == 2 and cell[1] < 1e-7)
+    assert iterations == len(names["residuals"]) - 1 > 10 and error < 1.1e-8
+    assert {"this project", "SciPy"} <= set(names["times"])
+    best, total, _ = shown[-1]
+    assert abs(total - 1) < 1e-12 and names["ranks"][best[0]] == names["ranks"].max()

@@ -25,6 +25,23 @@ OWN = {
     "repeat.cu": {"repeat"},
     "checksum.cu": {"checksum<0>"},
     "discard.cu": {"discard"},
+    "solve/scaled_add.cu": {f"scaled_add<{v}, {keep}>" for v in ("double", "float") for keep in ("false", "true")},
+    "solve/cg.cu": {
+        "cg_begin<0>",
+        *(
+            kernel.format(v, jacobi)
+            for v in ("double", "float")
+            for jacobi in ("false", "true")
+            for kernel in (
+                *("cg_start<{}, {}, false>", "cg_start<{}, {}, true>"),
+                *("cg_dot<{}>", "cg_update<{}, {}>", "cg_direction<{}, {}>"),
+            )
+        ),
+    },
+    "solve/pagerank.cu": {
+        "pagerank_check<0>",
+        *(f"pagerank_{kernel}<{v}>" for v in ("double", "float") for kernel in ("start", "step")),
+    },
     "dense_blocks/block_convert.cu": {
         *(
             f"mark_first<{index}, {r}, {c}>"

@@ -108,10 +108,10 @@ predicted times on families that were left out, 10th to 90th percentile:
 {_spreads(known)}
 
 The formats of the model were chosen greedily, one by one, so that the best of them has the least regret. The fallback
-for a matrix unlike all others is `{about["fallback"]}`. If a format has no row for a matrix, its time is filled in by
-its mean difference from the other formats. If it was [excluded as too slow](glossary.md#excluded-as-too-slow)
-(`--exclude-slow`), its time is ten times that of the slowest format there. If several runs have a matrix, the rows of
-the last one count.
+for a matrix unlike all others is `{about["fallback"]}`, or cuSPARSE's format if that is predicted to take less time,
+conversion included. If a format has no row for a matrix, its time is filled in by its mean difference from the other
+formats. If it was [excluded as too slow](glossary.md#excluded-as-too-slow) (`--exclude-slow`), its time is ten times
+that of the slowest format there. If several runs have a matrix, the rows of the last one count.
 
 ## Cost of the advice
 

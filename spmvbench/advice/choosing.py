@@ -11,8 +11,10 @@ import numpy as np
 from spmvbench import formats
 from spmvbench.advice import features
 from spmvbench.advice.model import ABOVE, LARGE, SPMVS, UP_TO, Model
+from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Skip
 from spmvbench.formats.arrays import Csr
+from spmvbench.formats.base import FREE_SHARE, byte_text
 from spmvbench.matrices.features import SAMPLE, quick_features, sample
 from spmvbench.measure.bounds import Fetched
 from spmvbench.measure.bounds import columns as bounds_of
@@ -42,10 +44,11 @@ class Expected:
 class Advice:
     """Predictions for one matrix, and how reliable they are.
 
-    ranked: the formats that can hold the matrix, the fastest first. vendor: cuSPARSE's among them. reasons: in words,
-    the features that decided. out_of_range: in words, the features outside the range of the training matrices; if there
-    are any, `fallback` is the advised format. regret: in per cent, on families that were left out of training: mean,
-    p95 and worst. seconds: for computing the features, for computing footprints, and for one SpMV on the host.
+    ranked: the formats that can hold the matrix, the fastest first. vendor: cuSPARSE's, ranked unless it is too large.
+    reasons: in words, the features that decided. out_of_range: in words, the features outside the range of the training
+    matrices; if there are any, `fallback` is the advised format. regret: in per cent, on families that were left out of
+    training: mean, p95 and worst. seconds: for computing the features, for computing footprints, and for one SpMV on
+    the host.
     """
 
     ranked: list[Expected]
@@ -56,12 +59,22 @@ class Advice:
     regret: dict[str, float]
     seconds: tuple[float, float, float]
 
+    @property
+    def choice(self) -> Expected:
+        """The advised format: the fallback for a matrix outside the range of the training, else the fastest."""
+        return self.fallback if self.out_of_range else self.ranked[0]
 
-def advise(a: Csr, model: Model, spmvs: float, top: int = 5) -> Advice:
+
+def advise(a: Csr, model: Model, spmvs: float, top: int = 5, max_bytes: float | None = None) -> Advice:
     """Advice on a canonical CSR matrix on the host, for its type of values: at least the best `top` formats.
 
-    The footprint is computed only for formats that could be among the best if they read the values alone.
+    max_bytes: the largest footprint; without it, the share of the memory of the model's GPU that a format may take. The
+    footprint is computed only for formats that could be among the best if they read the values alone. The fallback is
+    cuSPARSE's format if that is predicted to take less time than the model's fallback. Raises SpmvbenchError if no
+    format fits.
     """
+    if max_bytes is None:
+        max_bytes = model.about.get("memory_bytes", np.inf) / FREE_SHARE
     formats.keys()  # imports every format, which must not count as time for this matrix
     start = time.perf_counter()
     fetched = Fetched.by(a, model.about["multiprocessors"], EVERY if a.nnz > SAMPLE else 1)
@@ -75,6 +88,7 @@ def advise(a: Csr, model: Model, spmvs: float, top: int = 5) -> Advice:
     vendor, fallback = (model.labels.index(model.about[name]) for name in ("vendor", "fallback"))
     sizes = np.full(len(slower), np.nan)
     found: dict[int, Expected] = {}
+    too_large: dict[int, Expected] = {}
     for k in [*dict.fromkeys((vendor, fallback)), *(k for k in np.argsort(least) if k not in (vendor, fallback))]:
         if k not in (vendor, fallback) and sum(e.total <= least[k] for e in found.values()) >= top:
             break
@@ -84,17 +98,20 @@ def advise(a: Csr, model: Model, spmvs: float, top: int = 5) -> Advice:
         spmv = slower * _bound(a, model, fetched, sizes[k] + ends)
         low, high = (spmv[k] * np.exp(model.errors[0, k, end]) for end in (0, 1))
         seconds = spmv[k], low, high, conversion[k], conversion[k] + spmvs * spmv[k]
-        found[k] = Expected(model.labels[k], *map(float, seconds))
+        (found if sizes[k] <= max_bytes else too_large)[k] = Expected(model.labels[k], *map(float, seconds))
     estimated = time.perf_counter()
+    if not found:
+        smallest = byte_text(float(np.nanmin(sizes)))
+        raise SpmvbenchError(f"no format fits into {byte_text(max_bytes)}: the smallest takes {smallest}")
     ranked = sorted(found.values(), key=lambda e: e.total)
     best = model.labels.index(ranked[0].label)
-    rival = vendor if best != vendor else model.labels.index(ranked[min(1, len(ranked) - 1)].label)
+    rival = vendor if best != vendor and vendor in found else model.labels.index(ranked[min(1, len(ranked) - 1)].label)
     return Advice(
         ranked,
-        found[vendor],
+        (found | too_large)[vendor],
         _reasons(model, columns, spmvs, sizes / a.nnz, (best, rival), found),
         [features.words(name, columns) for name in model.out_of_range(columns)],
-        found.get(fallback, found[vendor]),
+        min((found[k] for k in (fallback, vendor) if k in found), key=lambda e: e.total, default=ranked[0]),
         _regret(model, spmvs, a.nnz),
         (described - start, estimated - described, _host_spmv(a)),
     )

@@ -357,4 +357,5 @@ def rows_of(runs: Sequence[Path | str]) -> tuple[pd.DataFrame, dict[str, Any]]:
         "bounds": last["bounds"],
         "launch_overhead": last["launch_overhead"],
         "multiprocessors": last["properties"]["multiprocessors"],
+        "memory_bytes": last["properties"]["memory_bytes"],
     }

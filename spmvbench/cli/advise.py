@@ -78,14 +78,12 @@ def command(
     from spmvbench.advice import choosing, model
     from spmvbench.formats.arrays import Csr
     from spmvbench.matrices.sources import obtain
+    from spmvbench.operators import trial
 
     if len(dtypes) != 1:
         raise UsageError("--dtype takes one type: f64 or f32")
     if measure:
-        from spmvbench.devices import cuda
-
-        if missing := cuda.why_unavailable():
-            raise UsageError(f"--measure needs a GPU: {missing}")
+        trial.require_gpu()
     known = _trained(runs) if runs else model.load(device_like)
     found = obtain(matrix)
     a = Csr.of(found.read(seed, "real" if real_part else "refuse"))
@@ -95,18 +93,25 @@ def command(
     advice = choosing.advise(a, known, spmvs, top)
     if not as_json:
         _echo(advice, f"{found.id}: {a.rows:,} x {a.cols:,}, {a.nnz:,} entries", dtypes[0], spmvs, top, known.about)
-    rows = _measured(advice, matrix, dtypes[0], spmvs, seed, real_part) if measure else None
+    rows = trial.measured(advice, matrix, dtypes[0], spmvs, seed, real_part) if measure else None
+    best = advice.choice.label if rows is None else str(rows["label"].iloc[0])  # the fastest that was verified
     if as_json:
         import dataclasses
         import json
 
-        answer = {"matrix": found.id, "spmvs": spmvs} | dataclasses.asdict(advice)
+        answer: dict[str, Any] = {"matrix": found.id, "spmvs": spmvs, "choice": _parsed(best)} | dataclasses.asdict(
+            advice
+        )
+        for e in (*answer["ranked"], answer["vendor"], answer["fallback"]):
+            e |= _parsed(e["label"])
         if rows is not None:
             kept = rows[["label", "status", "reason", "device_name", "t_median", "made", "total", "expected"]]
             answer["measured"] = json.loads(kept.to_json(orient="records"))  # pandas writes NaN as null
         click.echo(json.dumps(answer, indent=2))
-    elif rows is not None:
-        _echo_measured(rows)
+    else:
+        if rows is not None:
+            _echo_measured(rows)
+        _echo_use(best, matrix, dtypes[0], seed, real_part)
     failed = rows is not None and not rows["status"].isin(["ok", "skipped"]).all()
     return int(failed)  # the exit code of a run with a failed case
 
@@ -123,6 +128,14 @@ def _trained(runs: tuple[str, ...]) -> Any:
 
     rows, about = training.rows_of(runs)
     return training.trained(rows, about)[0]
+
+
+def _parsed(label: str) -> dict[str, Any]:
+    """A format's label, its key and the value of every parameter."""
+    from spmvbench import formats
+
+    ((cls, params),) = formats.parse(label)
+    return {"label": label, "format": cls.key, "params": params}
 
 
 def _echo(advice: Advice, what: str, dtype: str, spmvs: float, top: int, about: dict[str, Any]) -> None:
@@ -174,40 +187,18 @@ def _worst_case(best: Expected, second: Expected, spmvs: float) -> str:
     return f"At the upper end of its interval {best.label} is {slower:.0f} % slower than {second.label}."
 
 
-def _measured(advice: Advice, matrix: str, dtype: str, spmvs: float, seed: int, real_part: bool) -> pd.DataFrame:
-    """Measures the best few formats, cuSPARSE's and the fallback on this machine's GPU, in a temporary run.
+def _echo_use(format: str, matrix: str, dtype: str, seed: int, real_part: bool) -> None:
+    """The lines of Python that use a format."""
+    import json
 
-    Returns their rows, the fastest first, with four more columns: seconds of the conversion (`made`) and of conversion
-    and SpMVs (`total`), the prediction (`expected`), and the format whose program is the same (`same_as`). Raises
-    SpmvbenchError if nothing could be measured.
-    """
-    import tempfile
-
-    from spmvbench.advice.model import MEASURED
-    from spmvbench.analysis.breakeven import ready
-    from spmvbench.analysis.programs import same_as
-    from spmvbench.runner import api
-
-    tried = dict.fromkeys((*advice.ranked[:MEASURED], advice.vendor, advice.fallback))
-    expected = {e.label: e.total for e in tried}
-    with tempfile.TemporaryDirectory() as results:
-        rows = api.run(
-            [matrix],
-            list(expected),
-            dtype=dtype,
-            mode="hot",
-            results=results,
-            convert="device",
-            seed=seed,
-            real_part=real_part,
-        )
-    if not (rows["status"] == "ok").any():
-        reasons = dict.fromkeys(rows["label"] + ": " + rows["status"] + ", " + rows["reason"])
-        raise SpmvbenchError(f"nothing could be measured here: {'; '.join(reasons)}")
-    made = ready(rows)
-    rows = rows.assign(made=made, total=made + spmvs * rows["t_median"], expected=rows["label"].map(expected))
-    rows = rows.assign(same_as=same_as(rows.assign(setting="", matrix=matrix)))
-    return rows.sort_values("total", ignore_index=True)
+    given = json.dumps(matrix)
+    if seed or real_part:
+        complex_values = "real" if real_part else "refuse"
+        given = f'spmvbench.load({given}, seed={seed}, complex_values="{complex_values}")'
+    kind = ', dtype="float32"' if dtype == "f32" else ""
+    click.echo("\nIn Python:\nimport spmvbench")
+    click.echo(f'op = spmvbench.operator({given}, format="{format}"{kind})')
+    click.echo("y = op @ x")
 
 
 def _echo_measured(rows: pd.DataFrame) -> None:

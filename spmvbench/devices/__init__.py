@@ -25,6 +25,7 @@ __all__ = [
     "multiply",
     "open_device",
     "pseudonym",
+    "shared_device",
 ]
 
 
@@ -64,7 +65,10 @@ def open_device(name: str = "auto") -> Device:
     return Emulated(check=name.endswith("-check"))
 
 
-_kept = cache(open_device)  # kept open, because opening a GPU takes longer than a multiplication
+@cache
+def shared_device(name: str) -> Device:
+    """As `open_device`, opened once in a process: opening a GPU takes longer than many products."""
+    return open_device(name)
 
 
 def multiply(fmt: Format, x: Any, device: str | Device | None = None) -> Any:
@@ -81,7 +85,7 @@ def multiply(fmt: Format, x: Any, device: str | Device | None = None) -> Any:
     arrays = fmt.arrays().values()
     if device is None:
         device = "emulated" if fmt.xp is np else f"cuda:{ordinal(next(iter(arrays)))}"
-    opened = _kept(device) if isinstance(device, str) else device
+    opened = shared_device(device) if isinstance(device, str) else device
     if opened.kind not in fmt.devices:
         raise Skip(f"{fmt.key} runs on {' and '.join(fmt.devices)} only")
     if opened.xp is not fmt.xp:

@@ -91,7 +91,8 @@ def _faults() -> Iterator[None]:
 def _peak_memory() -> Any:
     """What CuPy's pool has handed out, and the most of it (`used`, `peak`, bytes); CuPy itself keeps no peak.
 
-    One for the process: the hook stays for good, and CuPy refuses a second.
+    One for the process, from the first question on: the hook stays for good, makes every allocation slower, and CuPy
+    refuses a second.
     """
     from cupy.cuda.memory_hook import MemoryHook
 
@@ -135,6 +136,11 @@ class CudaProgram(Program):
         self.host_driven = loops_back and not device.graphs_loop
         self._keep = steps  # the arrays after the bound pointers
         self._stream = device.stream.ptr
+
+    @property
+    def steps(self) -> tuple[Callable[[int], None], ...]:
+        """What `run` calls, in order, each with the handle of a stream."""
+        return tuple(self._steps)
 
     def run(self, stream: int | None = None) -> None:
         """Enqueue one SpMV on the device's stream, or on another by its handle; a loop waits for its end."""
@@ -212,16 +218,23 @@ def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
         # Other programs may hold the same function and need more.
         held = driver.funcGetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES, function.ptr)
         driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED_SIZE_BYTES, max(held, launch.shared_bytes))
+    # Looked up once: an operator's call has a few microseconds for everything.
+    start, address, handle = driver.launchKernel, ctypes.addressof(pointers), function.ptr
     shape = (*three(launch.grid), *three(launch.block), launch.shared_bytes)
 
-    def run(stream: int, _keep: Any = (cells, pointers)) -> None:
-        driver.launchKernel(function.ptr, *shape, stream, ctypes.addressof(pointers), 0)
+    def run(stream: int, _keep: Any = (function, cells, pointers)) -> None:
+        start(handle, *shape, stream, address, 0)
 
     return run
 
 
 def _cell(arg: Any) -> Any:
-    """Memory of the host that holds an argument as the driver takes it."""
+    """Memory of the host that holds an argument as the driver takes it.
+
+    An array of the host stands for its one element, which each launch reads anew.
+    """
+    if isinstance(arg, np.ndarray):
+        return arg
     if isinstance(arg, Struct):
         return arg.packed(address)
     return ctypes.c_void_p(arg.data.ptr) if hasattr(getattr(arg, "data", None), "ptr") else np.array([arg])
@@ -265,7 +278,6 @@ class Cuda(Device):
         self._functions: dict[tuple[str, str], Any] = {}
         self._codes: dict[tuple[str, str], bytes] = {}  # digests of their machine code
         self._modules: list[Any] = []
-        self._peak = _peak_memory()
         self._nvml = _nvml_handle(self._device.pci_bus_id)
         self._flush_buffer: Any = None
         self._discard: CudaProgram | None = None
@@ -404,10 +416,11 @@ class Cuda(Device):
             return int(self._device.mem_info[0] + self.xp.get_default_memory_pool().free_bytes())
 
     def memory_peak(self) -> int:
-        return int(self._peak.peak)
+        return int(_peak_memory().peak)
 
     def reset_memory_peak(self) -> None:
-        self._peak.peak = self._peak.used
+        counted = _peak_memory()
+        counted.peak = counted.used
 
     def throttled(self) -> bool:
         if self._nvml is None:

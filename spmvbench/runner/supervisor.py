@@ -1,9 +1,9 @@
 """Supervised processes: when a command or its parent ends, all processes that the command has started are killed.
 
 A supervisor process, which is this file run by its path, runs between parent and command. On Linux it adopts the
-orphans among its descendants, also those in another POSIX session (`setsid`). When the command or the parent ends, or the
-parent closes the pipe, it kills every descendant and exits with the command's status. On other systems it finds orphans
-only in the command's process group.
+orphans among its descendants, also those in another POSIX session (`setsid`). When the command or the parent ends, or
+the parent closes the pipe, it kills every descendant and exits with the command's status. On other systems it finds
+orphans only in the command's process group.
 """
 
 from __future__ import annotations

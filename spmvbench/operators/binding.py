@@ -1,0 +1,247 @@
+"""Launches bound to the addresses of x and y, so that a product is one call without preparation."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from spmvbench.devices import Device
+from spmvbench.devices.cuda import Cuda, CudaProgram
+from spmvbench.errors import UsageError
+from spmvbench.formats import Call, Format, Launch, Loop
+from spmvbench.formats.arrays import Array, address, inverse
+from spmvbench.formats.base import cbool, ctype, flat, per_thread
+from spmvbench.formats.footprint import outside, span
+from spmvbench.formats.vectors import orders
+
+PAIRS = 16  # bound pairs of x and y that an operator keeps
+GRAPH_AFTER = 3  # launches of a pair, one kernel after the other, before a graph of them is made
+
+Run = Callable[[int], None]
+
+
+class Ordered:
+    """The launches of y = A x in the matrix's order, for a format that takes x or gives y in an order of its own.
+
+    Vectors in the format's order are made once and shared by all pairs.
+    """
+
+    def __init__(self, fmt: Format):
+        self.fmt = fmt
+        (rows, cols), xp, dtype = fmt.shape, fmt.xp, fmt.value_dtype
+        self._x_order, y_order = orders(fmt)
+        self._y_place = None if y_order is None else inverse(y_order)
+        self._x = None if self._x_order is None else xp.empty(cols, dtype)
+        self._y = None if y_order is None else xp.empty(rows, dtype)
+
+    @property
+    def natural(self) -> bool:
+        """Whether the format takes x and gives y in the matrix's order."""
+        return self._x is None and self._y is None
+
+    def arrays(self) -> list[Array]:
+        """The arrays that the launches use beside the format's, x and y."""
+        return [array for array in (self._x_order, self._y_place, self._x, self._y) if array is not None]
+
+    def launches(self, x: Array, y: Array) -> list[Launch | Call | Loop]:
+        """Everything that one y = A x needs. x: (cols,), y: (rows,), contiguous, of the format's type."""
+        inner_x, inner_y = x if self._x is None else self._x, y if self._y is None else self._y
+        before = [] if self._x_order is None else [_gather(self._x_order, x, inner_x)]
+        after = [] if self._y_place is None else [_gather(self._y_place, inner_y, y)]
+        return [*before, *self.fmt.launches(inner_x, inner_y), *after]
+
+
+def _gather(index: Array, source: Array, into: Array) -> Launch:
+    """The launch of into[i] = source[index[i]]."""
+    kernel = f"gather<{ctype(into)}, {ctype(index)}>"
+    return Launch("vector.cu", kernel, *per_thread(len(index)), (index.dtype.type(len(index)), index, source, into))
+
+
+def scaled_add(alpha: Any, product: Array, beta: Any, y: Array, *, keep: bool) -> Launch:
+    """The launch of y = alpha * product + beta * y; without `keep` of y = alpha * product, which may be y itself."""
+    kernel = f"scaled_add<{ctype(y)}, {cbool(keep)}>"
+    args = (alpha, product, beta, y, np.int64(len(y)))
+    return Launch("solve/scaled_add.cu", kernel, *per_thread(len(y)), args)
+
+
+class Binder:
+    """Binds launches on one device. Results are called with a stream's handle, which the emulated device ignores."""
+
+    def __init__(self, device: Device):
+        self.device = device
+
+    def view(self, address: int, size: int, dtype: np.dtype) -> Array:
+        """An array of `size` elements at an address, which it does not own."""
+        if not size:
+            return self.device.xp.empty(0, dtype)
+        memory: Any = (ctypes.c_byte * (size * dtype.itemsize)).from_address(address)
+        return np.ndarray((size,), dtype, memory)
+
+    def address(self, array: Array) -> int:
+        """Where an array begins."""
+        return int(array.ctypes.data)
+
+    def bind(self, launches: Callable[[], Sequence[Launch | Call | Loop]], known: Sequence[Array]) -> Bound:
+        """The launches, compiled and bound. known: the arrays that live as long as the operator, and x and y."""
+        program = self.device.compile(launches())
+        return Bound(lambda stream: program.run(), workspace=False)
+
+    def scaled_add(self, product: Array, y: Array, *, keep: bool) -> Callable[[int, float, float], None]:
+        """What enqueues y = alpha * product + beta * y, given a stream's handle, alpha and beta."""
+        real = y.dtype.type
+
+        def run(stream: int, alpha: float, beta: float) -> None:
+            self.device.compile([scaled_add(real(alpha), product, real(beta), y, keep=keep)]).run()
+
+        return run
+
+    def stream(self) -> int:
+        """The handle of the stream that work goes to."""
+        return 0
+
+
+class Bound:
+    """A bound product. workspace: whether its launches use memory that it holds. pinned: whether a graph may use it."""
+
+    def __init__(self, run: Run, *, workspace: bool):
+        self.run, self.workspace, self.pinned = run, workspace, False
+
+
+class CudaBinder(Binder):
+    """Binds on a GPU: one kernel is launched directly, several as a graph unless the stream is captured itself."""
+
+    device: Cuda
+
+    def __init__(self, device: Cuda):
+        super().__init__(device)
+        from cupy.cuda import get_current_stream, runtime
+
+        self.ordinal = int(device.name.partition(":")[2])
+        self.current, self._runtime = get_current_stream, runtime
+        with device.xp.cuda.Device(self.ordinal):
+            self._side = device.xp.cuda.Stream(non_blocking=True)  # prepares pairs, whatever other streams capture
+
+    def view(self, address: int, size: int, dtype: np.dtype) -> Array:
+        xp = self.device.xp
+        if not size:
+            return xp.empty(0, dtype)
+        memory = xp.cuda.UnownedMemory(address, size * dtype.itemsize, None, self.ordinal)
+        return xp.ndarray((size,), dtype, xp.cuda.MemoryPointer(memory, 0))
+
+    def address(self, array: Array) -> int:
+        return address(array)
+
+    def stream(self) -> int:
+        return int(self.current(self.ordinal).ptr)
+
+    def bind(self, launches: Callable[[], Sequence[Launch | Call | Loop]], known: Sequence[Array]) -> Bound:
+        with self._side:
+            steps = list(launches())
+            program = self.device.compile(steps)
+            self._side.synchronize()  # what launches() has filled is there for every stream
+        workspace = _has_workspace(steps, known)
+        if len(program.steps) == 1 and not workspace:
+            return Bound(_keeping(program.steps[0], program), workspace=False)
+        return GraphBound(program, self, workspace=workspace)
+
+    def scaled_add(self, product: Array, y: Array, *, keep: bool) -> Callable[[int, float, float], None]:
+        factors = np.zeros((2, 1), y.dtype)  # each launch reads them anew
+        steps = self.device.compile([scaled_add(factors[0], product, factors[1], y, keep=keep)]).steps
+
+        def run(stream: int, alpha: float, beta: float) -> None:
+            factors[0, 0], factors[1, 0] = alpha, beta
+            for step in steps:  # none for a y without elements
+                step(stream)
+
+        return run
+
+    def graph(self, steps: Sequence[Run]) -> Any:
+        """The steps as a CUDA graph."""
+        self._side.begin_capture()
+        try:
+            for step in steps:
+                step(self._side.ptr)
+        finally:
+            graph = self._side.end_capture()
+        return graph
+
+
+def _keeping(run: Run, owner: object) -> Run:
+    """A function with a reference to what its pointers point to."""
+    run.keeps = owner  # type: ignore[attr-defined]
+    return run
+
+
+class GraphBound(Bound):
+    """Several kernels: a graph of them after a few launches, one by one while the stream is captured."""
+
+    def __init__(self, program: CudaProgram, binder: CudaBinder, *, workspace: bool):
+        super().__init__(self._launch, workspace=workspace)
+        self._program, self._steps, self._binder = program, program.steps, binder
+        self._capturing, self._start = binder._runtime.streamIsCapturing, binder._runtime.graphLaunch
+        self._graph: Any = None
+        self._handle = self._launches = 0
+
+    def _launch(self, stream: int) -> None:
+        if self._capturing(stream):
+            self.pinned = True  # the graph holds pointers to this pair's memory
+        elif self._handle:
+            self._start(self._handle, stream)
+            return
+        elif len(self._steps) > 1:
+            self._launches += 1
+            if self._launches > GRAPH_AFTER:
+                self._graph = self._binder.graph(self._steps)
+                self._handle = self._graph.graphExec
+        for step in self._steps:
+            step(stream)
+
+
+def _has_workspace(steps: Sequence[Launch | Call | Loop], known: Sequence[Array]) -> bool:
+    """Whether launches use memory that none of the known arrays has. A library's call has some."""
+    spans = [span(array) for array in known if array.nbytes]
+    for step in steps:
+        if isinstance(step, Call):
+            return True
+        for arg in flat(step.args):
+            if hasattr(arg, "data") and hasattr(arg.data, "ptr") and outside(span(arg), spans):
+                return True
+    return False
+
+
+class Pairs:
+    """The most recently used bound pairs, by key."""
+
+    def __init__(self, device: Device, most: int = PAIRS):
+        self._device, self.most = device, most
+        self._kept: OrderedDict[tuple[Any, ...], Bound] = OrderedDict()
+        self.get, self.used = self._kept.get, self._kept.move_to_end
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(self, key: tuple[Any, ...], bound: Bound) -> None:
+        """Keep a pair. Where there are too many, drop the least recently used of those that no graph holds."""
+        self._kept[key] = bound
+        loose = [old for old, kept in self._kept.items() if not kept.pinned and kept is not bound]
+        for old in loose[: max(len(self._kept) - self.most, 0)]:
+            dropped = self._kept.pop(old)
+            if dropped.workspace:
+                self._device.synchronize()  # its memory may be in use on any stream
+
+    def clear(self) -> None:
+        """Drop all of them."""
+        self._kept.clear()
+
+
+def binder(device: Device) -> Binder:
+    """The binder of a device's kind. Raises UsageError for a kind that has none."""
+    if isinstance(device, Cuda):
+        return CudaBinder(device)
+    if device.kind != "emulated":
+        raise UsageError(f"operators run on a GPU or emulated, not on {device.name}")
+    return Binder(device)

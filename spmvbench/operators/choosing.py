@@ -1,0 +1,152 @@
+"""Which format an operator uses: the one that is named, or the advice's first that the device can hold."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from spmvbench import formats
+from spmvbench.advice import choosing as advising
+from spmvbench.advice import model
+from spmvbench.devices import Device, OutOfDeviceMemory
+from spmvbench.errors import SpmvbenchError, UsageError
+from spmvbench.formats import Csr, Format, Skip
+from spmvbench.formats.base import FREE_SHARE, byte_text
+from spmvbench.formats.conversion import converting_for
+
+MODEL = "h200"  # the GPU whose rows the advice was learned from
+CANDIDATES = 5  # formats that the advice has to rank at least
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The format of an operator, why it was chosen, and what that cost.
+
+    label: the format as `formats.parse` takes it. params: the value of each of its parameters. reason: why, in
+    words. spmvs: products that the choice was made for. predicted_spmv, predicted_conversion: seconds on the model's
+    GPU, None if the format was named. advice_seconds, conversion_seconds: measured here; the former includes what was
+    rejected, the latter the copy to the device. nbytes: of the arrays that the format stores. rejected: formats that
+    were tried first, each with the reason why it is not used.
+    """
+
+    label: str
+    params: dict[str, Any]
+    reason: str
+    spmvs: float
+    conversion_seconds: float
+    nbytes: int
+    advice_seconds: float = 0.0
+    predicted_spmv: float | None = None
+    predicted_conversion: float | None = None
+    rejected: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        rejected = "".join(f"; not {label}: {why}" for label, why in self.rejected.items())
+        cost = f"{byte_text(self.nbytes)}, converted in {1e3 * self.conversion_seconds:.3g} ms"
+        return f"{self.label} ({self.reason}{rejected}): {cost}"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A format to try. predicted: seconds of an SpMV and of the conversion, None where nothing was predicted."""
+
+    label: str
+    reason: str
+    predicted: tuple[float, float] | None = None
+
+
+LAST = Candidate("csr-scalar", "plain CSR, because nothing can be predicted")
+
+
+def check_spmvs(spmvs: float) -> None:
+    """Raise UsageError unless it is a number of products."""
+    if not spmvs >= 1:
+        raise UsageError(f"spmvs is the number of products, at least 1, not {spmvs!r}")
+
+
+def named(text: str, device: Device) -> Candidate:
+    """The one format that a text names. Raises UsageError unless it is one that computes y = A x on the device."""
+    found = formats.parse(text)
+    if len(found) != 1:
+        raise UsageError(f"{text!r} names {len(found)} formats: an operator has one, such as csr5[sigma=16]")
+    ((cls, params),) = found
+    if cls.op != Format.op:
+        raise UsageError(f"{cls.key} computes {cls.op}, and an operator needs y = A x with a dense x")
+    if device.kind not in cls.devices:
+        raise UsageError(f"{cls.key} runs on {' and '.join(cls.devices)} only, and {device.name} is none")
+    return Candidate(formats.label(cls, params), "as named")
+
+
+def advised(a: Csr, device: Device, spmvs: float) -> Iterator[Candidate]:
+    """Formats for a matrix on the host that the device can run, from the advised one on, and csr-scalar last."""
+    if a.nnz:
+        limit = device.memory_free() / FREE_SHARE
+        advice = advising.advise(a, model.load(MODEL), spmvs, CANDIDATES, limit)
+        yield from candidates(advice, device, spmvs)
+    yield LAST
+
+
+def candidates(
+    advice: advising.Advice, device: Device | None, spmvs: float, device_like: str = MODEL
+) -> Iterator[Candidate]:
+    """The formats of an advice that a device can run, the advised one first; without a device all of them."""
+    for expected in dict.fromkeys([advice.choice, *advice.ranked]):
+        if device is not None and device.kind not in formats.parse(expected.label)[0][0].devices:
+            continue
+        reason = f"the least time predicted for {spmvs:,.10g} SpMVs and the conversion on a GPU like {device_like}"
+        if advice.out_of_range and expected == advice.choice:
+            reason = f"the fallback, because the matrix is unlike all of the training: {'; '.join(advice.out_of_range)}"
+        yield Candidate(expected.label, reason, (expected.spmv, expected.conversion))
+
+
+def convert(label: str, a: Csr, device: Device) -> tuple[Format, float]:
+    """A matrix in a format on a device, and the seconds that it took, the copy to the device included.
+
+    Raises Skip where the format cannot hold it, OutOfDeviceMemory.
+    """
+    ((cls, params),) = formats.parse(label)
+    began = time.perf_counter()
+    with converting_for(device.limits):
+        fmt = cls.from_csr(a.on(device.xp).fresh(), **params)
+    device.synchronize()
+    return fmt, time.perf_counter() - began
+
+
+def choose(
+    a: Csr, device: Device, candidates: Iterable[Candidate], spmvs: float, check: Callable[[Format], None]
+) -> tuple[Format, Choice]:
+    """The matrix in the first candidate that can be converted and that `check` accepts, with the choice.
+
+    Raises what the candidate itself raises if there is one, SpmvbenchError with every reason if there are several.
+    """
+    rejected: dict[str, str] = {}
+    reasons: list[Exception] = []
+    began = time.perf_counter()
+    for candidate in candidates:
+        advice_seconds = time.perf_counter() - began
+        try:
+            fmt, seconds = convert(candidate.label, a, device)
+            check(fmt)
+        except (Skip, OutOfDeviceMemory) as error:
+            rejected[candidate.label] = str(error)
+            reasons.append(error)
+            continue
+        spmv, conversion = candidate.predicted or (None, None)
+        return fmt, Choice(
+            candidate.label,
+            dict(fmt.params),
+            candidate.reason,
+            spmvs,
+            seconds,
+            fmt.nbytes,
+            advice_seconds,
+            spmv,
+            conversion,
+            rejected,
+        )
+    if len(reasons) == 1:
+        raise reasons[0]
+    told = "; ".join(f"{label}: {why}" for label, why in rejected.items())
+    raise SpmvbenchError(f"no format can hold this matrix on {device.name}: {told}")

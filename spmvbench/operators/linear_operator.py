@@ -1,0 +1,499 @@
+"""A matrix as a linear operator that NumPy, CuPy and their solvers take: `operator` makes one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator
+
+from spmvbench import formats
+from spmvbench.devices import Device, DeviceFault, shared_device
+from spmvbench.devices.foreign import check_vector, current_stream, given, moved
+from spmvbench.errors import UsageError
+from spmvbench.formats import Call, Csr, Format, Launch, Loop
+from spmvbench.formats.arrays import Array, array_module, offsets, ordinal, stable_order
+from spmvbench.operators import choosing
+from spmvbench.operators.binding import Bound, CudaBinder, Ordered, Pairs, binder
+from spmvbench.operators.choosing import Candidate, Choice
+
+ALIGNMENT = 16  # bytes: the widest load of x or store of y in a kernel
+
+
+class _NoArray:
+    """The array type of a device without a fast path: no array is of it."""
+
+
+def operator(
+    A: Any,
+    spmvs: float = 10_000,
+    format: str | None = None,
+    device: str | Device | None = None,
+    *,
+    dtype: Any = None,
+) -> Operator:
+    """Makes a linear operator of a matrix: chooses the format, converts the matrix, and compiles the kernels.
+
+    A: a SciPy or CuPy sparse matrix, a Csr, a matrix in a format, or a spec such as ``pde:100`` or ``HB/1138_bus``.
+    spmvs: how many products it will be used for; they pay for the conversion. format: a format such as
+    ``csr5[sigma=16]``; without it, the advice chooses. device: ``cuda:0``, ``emulated`` or an open device; without it,
+    the GPU that holds A, else ``cuda:0`` if it can be used, else ``emulated``. dtype: float64 or float32; without it,
+    that of A's values, or float64 for integers.
+
+    Raises UsageError for a format that does not exist or cannot run there, TypeError for anything that is not a real
+    sparse matrix, Skip if a named format cannot hold the matrix, SpmvbenchError if no format can.
+    """
+    choosing.check_spmvs(spmvs)
+    if isinstance(A, Format):
+        if format is not None or dtype is not None:
+            raise UsageError(f"the matrix is in a format already, {A.key}: name no other, and no dtype")
+        label = formats.label(type(A), dict(A.params))
+        opened = opened_for(device, A)
+        choosing.named(label, opened)  # refuses what is no product
+        if A.xp is not opened.xp:
+            raise UsageError(f"{A.key} is held by {A.xp.__name__}, and {opened.name} works on {opened.xp.__name__}")
+        return Operator(A, opened, Choice(label, dict(A.params), "as given", spmvs, 0.0, A.nbytes))
+    a = real_csr(A, dtype)
+    opened = opened_for(device, a)
+    candidates = choosing.advised(a.on(np), opened, spmvs) if format is None else iter([choosing.named(format, opened)])
+    return build(a, opened, candidates, spmvs)
+
+
+def real_csr(A: Any, dtype: Any = None) -> Csr:
+    """Canonical CSR of what `operator` takes, of float64 or float32. Raises TypeError, UsageError, SpmvbenchError."""
+    if isinstance(A, str):
+        from spmvbench.matrices import load
+
+        A = load(A)
+    if getattr(getattr(A, "dtype", None), "kind", "") == "c":
+        raise TypeError(f"the matrix is {A.dtype}: make an operator of A.real and another one of A.imag")
+    a = Csr.of(A)
+    if dtype is None:
+        return a
+    if np.dtype(dtype) not in (np.float32, np.float64):
+        raise UsageError(f"dtype is float64 or float32, not {np.dtype(dtype)}")
+    return a.astype(dtype)
+
+
+def opened_for(device: str | Device | None, held: Csr | Format) -> Device:
+    """The device that is named; without a name the GPU that holds the matrix, else what ``auto`` stands for."""
+    if isinstance(device, Device):
+        return device
+    if device is None and held.xp is not np:
+        array = held.values if isinstance(held, Csr) else next(iter(held.arrays().values()))
+        device = f"cuda:{ordinal(array)}"
+    return shared_device(device or "auto")
+
+
+def build(a: Csr, device: Device, candidates: Iterable[Candidate], spmvs: float) -> Operator:
+    """An operator in the first of the candidates that can hold the matrix and whose kernels compile.
+
+    Raises as `choosing.choose`.
+    """
+
+    def check(fmt: Format) -> None:
+        # Compiles now, so that the first product does not, and a library may refuse the case here.
+        x, y = (device.xp.zeros(n, fmt.value_dtype) for n in reversed(fmt.shape))
+        device.compile(Ordered(fmt).launches(x, y))
+
+    fmt, choice = choosing.choose(a, device, candidates, spmvs, check)
+    return Operator(fmt, device, choice)
+
+
+class Operator(LinearOperator):  # type: ignore[misc]
+    """A real matrix in a format on a device, as a linear operator: ``op @ x`` is A x.
+
+    It is a scipy.sparse.linalg.LinearOperator; solvers of cupyx.scipy.sparse.linalg that take operators take it too.
+    `operator` makes one.
+
+    shape: (rows, cols). dtype: float64 or float32, of x and y. device: where it runs. format: the matrix in its format.
+    choice: which format, why, and what it cost.
+
+    Not thread-safe, and for one stream at a time: calls share scratch memory. Use one operator a thread or stream, or
+    wait for one stream before using another. The format may share arrays with the matrix that it was made of: a matrix
+    that is changed afterwards gives undefined products; make a new operator.
+
+    A pair of x and y is bound to its addresses at its first product, and up to 16 pairs are kept. A CUDA graph that
+    captured a product holds memory of the operator: keep the operator as long as the graph.
+    """
+
+    def __init__(self, fmt: Format, device: Device, choice: Choice):
+        super().__init__(dtype=fmt.value_dtype, shape=fmt.shape)
+        self.device, self.choice = device, choice
+        self._format: Format | None = fmt
+        self._ordered = Ordered(fmt)
+        self._binder = binder(device)
+        self._pairs = Pairs(device)
+        self._factors: dict[tuple[int, int, bool], Callable[[int, float, float], None]] = {}
+        self._buffers: dict[str, Array] = {}
+        self._transposed: Operator | None = None
+        self._kept: dict[Any, Any] = {}
+        self._adds = self._ordered.natural
+        self._warned = False
+        # What the fast path of `matvec` looks at; pairs of addresses that were found to be aligned and apart.
+        self._accepted: set[tuple[int, int]] = set()
+        self._rows, self._cols = fmt.shape
+        self._y_shape = (self._rows,)
+        self._array: Any = _NoArray
+        self._errors: tuple[type[Exception], ...] = ()
+        if isinstance(self._binder, CudaBinder):
+            self._array = device.xp.ndarray
+            self._ordinal, self._current = self._binder.ordinal, self._binder.current
+            self._get_device = device.xp.cuda.runtime.getDevice
+            self._errors = (device.xp.cuda.driver.CUDADriverError, device.xp.cuda.runtime.CUDARuntimeError)
+        device.synchronize()  # from here on every stream may use the arrays
+
+    def __repr__(self) -> str:
+        state = self.choice.label if self._format is not None else "freed"
+        return f"<{self._rows}x{self._cols} Operator of {self.dtype} on {self.device.name}: {state}>"
+
+    @property
+    def format(self) -> Format:
+        """The matrix in its format. Raises UsageError after `free`."""
+        if self._format is None:
+            raise UsageError("this operator was freed: make a new one")
+        return self._format
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays that the format stores; 0 after `free`."""
+        return 0 if self._format is None else self._format.nbytes
+
+    def launches(self, x: Array, y: Array) -> list[Launch | Call | Loop]:
+        """What one y = A x launches, for solvers that add launches of their own.
+
+        x: (cols,), y: (rows,), both contiguous, of the operator's type, on its device, in the matrix's order.
+        """
+        self.format  # noqa: B018 - raises if it was freed
+        return self._ordered.launches(x, y)
+
+    def kept(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives, made once and kept until `free`: vectors and graphs of a solver, for its next call."""
+        self.format  # noqa: B018 - raises if it was freed
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
+    @cached_property
+    def _diagonal(self) -> Array:
+        row, col, values = self.format.to_coo()
+        on = row == col
+        diagonal = self.device.xp.zeros(min(self.shape), self.dtype)
+        diagonal[row[on]] = values[on]
+        return diagonal
+
+    def diagonal(self) -> Array:
+        """The entries on the main diagonal, (min(rows, cols),), on the device; 0 where there is none."""
+        return self._diagonal
+
+    def matvec(self, x: Any, out: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
+        """The product alpha A x + beta y, enqueued on the current stream.
+
+        x: (cols,) or (cols, 1), an array of NumPy or CuPy, or what has `__cuda_array_interface__` or `__dlpack__`. out:
+        the y, (rows,) or (rows, 1), of the same library and of the operator's type, contiguous, without overlap with x;
+        without it, a new one. beta: what y is multiplied by; 0 does not read it.
+
+        Returns y, `out` if it was given. With `out` on a GPU and a pair of arrays that was used before, nothing is
+        allocated or waited for, and the call can be captured in a CUDA graph. An x that is not contiguous, is of
+        another real type or lies on an address that is no multiple of 16 bytes is copied, with one RuntimeWarning for
+        each operator. Arrays of NumPy are copied to the GPU and back.
+
+        Raises ValueError for another length, memory that overlaps and an x of another GPU, TypeError for complex x and
+        an `out` of another type or library, UsageError for beta without `out` and after `free`, DeviceFault if the
+        device fails.
+        """
+        if type(x) is self._array and self._get_device() == self._ordinal:
+            if out is None and x.ndim == 1 and not beta:
+                out = self._array(self._y_shape, self.dtype)
+            if (
+                type(out) is self._array
+                and x.size == self._cols
+                and out.size == self._rows
+                and x.dtype is self.dtype
+                and out.dtype is self.dtype
+                and x.ndim == 1
+                and out.ndim == 1
+                and x._c_contiguous
+                and out._c_contiguous
+            ):
+                key = (x.data.ptr, out.data.ptr)
+                if alpha == 1.0 and beta == 0.0:
+                    bound = self._pairs.get(key)
+                    if bound is not None:
+                        self._pairs.used(key)
+                        try:
+                            bound.run(self._current(self._ordinal).ptr)
+                        except self._errors as error:
+                            raise DeviceFault(str(error)) from error
+                        return out
+                elif key in self._accepted and type(alpha) in (int, float) and type(beta) in (int, float):
+                    self._enqueue(x, out, alpha, beta)
+                    return out
+        return self._product(x, out, alpha, beta)
+
+    def _product(self, x: Any, out: Any, alpha: float, beta: float) -> Any:
+        """As `matvec`, for whatever is given."""
+        self.format  # noqa: B018 - raises if it was freed
+        alpha, beta = _factor("alpha", alpha), _factor("beta", beta)
+        if out is None and beta:
+            raise UsageError("beta is what y is multiplied by: give y as out")
+        with self._on_stream(x):
+            array, restore = given(x)
+            self._check_vector("x", array, self._cols)
+            y = None
+            if out is not None:
+                y, _ = given(out)
+                self._check_out(y, array)
+            found = self._computed(array, y, alpha, beta)
+            if out is not None:
+                return out
+            return restore(found if array.ndim == 1 else found.reshape(self._rows, 1))
+
+    def _on_stream(self, x: Any) -> AbstractContextManager[Any]:
+        """The operator's GPU as the current one, and the stream of x's library as CuPy's current stream."""
+        if not isinstance(self._binder, CudaBinder):
+            return nullcontext()
+        cuda = self.device.xp.cuda
+        stream = current_stream(x, self._ordinal)
+        if stream is not None:
+            return cuda.Stream.from_external(stream)  # type: ignore[no-any-return]
+        return cuda.Device(self._ordinal)  # type: ignore[no-any-return]
+
+    def _check_vector(self, name: str, array: Array, size: int) -> None:
+        check_vector(name, array, size)
+        on_gpu = array_module(array) is not np and isinstance(self._binder, CudaBinder)
+        if on_gpu and ordinal(array) != self._ordinal:
+            raise ValueError(f"{name} is on cuda:{ordinal(array)}, the operator on {self.device.name}")
+
+    def _check_out(self, y: Array, x: Array) -> None:
+        self._check_vector("out", y, self._rows)
+        if array_module(y) is not array_module(x):
+            raise TypeError(
+                f"out is of {array_module(y).__name__} and x of {array_module(x).__name__}: use one library"
+            )
+        if y.dtype != self.dtype:
+            raise TypeError(f"out is an array of {y.dtype}, the operator gives {self.dtype}")
+        if not y.flags.c_contiguous:
+            raise ValueError("out is not contiguous")
+        if array_module(y) is np and not y.flags.writeable:
+            raise ValueError("out is read-only")
+        if array_module(y).may_share_memory(x, y):
+            raise ValueError("out overlaps x")
+
+    def _computed(self, x: Array, y: Array | None, alpha: float, beta: float) -> Array:
+        """Alpha A x + beta y in y or in a new array of x's library."""
+        of_x, xp = array_module(x), self.device.xp
+        local_x = self._local_x(x.reshape(self._cols))
+        if of_x is xp and (y is None or self._is_aligned(y)):
+            local_y = xp.empty(self._rows, self.dtype) if y is None else y.reshape(self._rows)
+            self._enqueue(local_x, local_y, alpha, beta)
+            if y is not None and local_x is not self._buffers.get("x"):
+                if len(self._accepted) >= 4 * self._pairs.most:
+                    self._accepted.clear()
+                self._accepted.add((self._binder.address(local_x), self._binder.address(local_y)))
+            return local_y
+        # y is in the other memory, or no kernel may write to its address.
+        local_y = self._buffer("y", self._rows)
+        if y is not None and beta:
+            local_y[...] = moved(y.reshape(self._rows), xp)
+        self._enqueue(local_x, local_y, alpha, beta)
+        found = moved(local_y, of_x)
+        if y is None:
+            return found.copy() if found is local_y else found
+        y.reshape(self._rows)[...] = found
+        return y
+
+    def _local_x(self, x: Array) -> Array:
+        """X on the operator's device, contiguous, aligned and of its type; copied where it is not."""
+        here, fits = array_module(x) is self.device.xp, x.dtype == self.dtype
+        if here and fits and x.flags.c_contiguous and self._is_aligned(x):
+            return x
+        if here or not fits:  # else it has to move anyway
+            self._warn(x)
+        local = self._buffer("x", self._cols)
+        local[...] = moved(x, self.device.xp)
+        return local
+
+    def _is_aligned(self, array: Array) -> bool:
+        return not array.size or self._binder.address(array) % ALIGNMENT == 0
+
+    def _warn(self, x: Array) -> None:
+        if not self._warned:
+            self._warned = True
+            what = f"of {x.dtype}" if x.dtype != self.dtype else "not contiguous or not aligned to 16 bytes"
+            warnings.warn(
+                f"x is {what}: it is copied to a contiguous array of {self.dtype} at each product (told once)",
+                RuntimeWarning,
+                stacklevel=6,
+            )
+
+    def _buffer(self, name: str, size: int) -> Array:
+        """A vector of the operator's own on the device, made once."""
+        if name not in self._buffers:
+            self._buffers[name] = self.device.xp.empty(size, self.dtype)
+        return self._buffers[name]
+
+    def _enqueue(self, x: Array, y: Array, alpha: float, beta: float) -> None:
+        """Y = alpha A x + beta y on the current stream, of vectors that kernels can use as they are."""
+        try:
+            stream = self._binder.stream()
+            if not beta:
+                self._bound(x, y).run(stream)
+                if alpha != 1:
+                    self._scaled_add(y, y, keep=False)(stream, alpha, 0.0)
+            elif self._adds and alpha == beta == 1 and (bound := self._bound_add(x, y)) is not None:
+                bound.run(stream)
+            else:
+                product = self._buffer("product", self._rows)
+                self._bound(x, product).run(stream)
+                self._scaled_add(product, y, keep=True)(stream, alpha, beta)
+        except self._errors as error:
+            raise DeviceFault(str(error)) from error
+
+    def _bound(self, x: Array, y: Array) -> Bound:
+        """The bound pair for y = A x."""
+        key = (self._binder.address(x), self._binder.address(y))
+        found = self._pairs.get(key)
+        if found is None:
+            found = self._bind(key, x, y, self._ordered.launches)
+        self._pairs.used(key)
+        return found
+
+    def _bound_add(self, x: Array, y: Array) -> Bound | None:
+        """The bound pair for y += A x; None if the format has no kernel that adds."""
+        key = (self._binder.address(x), self._binder.address(y), "add")
+        found = self._pairs.get(key)
+        if found is None:
+            try:
+                found = self._bind(key, x, y, self.format.accumulate)
+            except NotImplementedError:
+                self._adds = False
+                return None
+        self._pairs.used(key)
+        return found
+
+    def _bind(
+        self, key: tuple[Any, ...], x: Array, y: Array, launches: Callable[[Array, Array], Sequence[Any]]
+    ) -> Bound:
+        """Bind launches to the addresses of x and y, which the pair does not keep alive."""
+        given_x, given_y = (self._binder.view(at, len(v), self.dtype) for at, v in zip(key, (x, y), strict=False))
+        known = [*self.format.arrays().values(), *self._ordered.arrays(), given_x, given_y]
+        bound = self._binder.bind(lambda: launches(given_x, given_y), known)
+        self._pairs.add(key, bound)
+        return bound
+
+    def _scaled_add(self, product: Array, y: Array, *, keep: bool) -> Callable[[int, float, float], None]:
+        addresses = self._binder.address(product), self._binder.address(y)
+        key = (*addresses, keep)
+        if key not in self._factors:
+            if len(self._factors) >= 2 * self._pairs.most:
+                self._factors.clear()
+            views = (self._binder.view(at, self._rows, self.dtype) for at in addresses)
+            self._factors[key] = self._binder.scaled_add(*views, keep=keep)
+        return self._factors[key]
+
+    def matmat(self, X: Any) -> Any:
+        """The product A X, column by column. X: (cols, k), of NumPy or CuPy. Raises as `matvec`."""
+        columns, restore = given(X)
+        if columns.ndim != 2 or columns.shape[0] != self._cols:
+            raise ValueError(f"X has the shape {columns.shape}, this product needs ({self._cols}, k)")
+        with self._on_stream(X):
+            xp = array_module(columns)
+            found = xp.empty((self._rows, columns.shape[1]), self.dtype)
+            for k in range(columns.shape[1]):
+                # Copied, not to bind each column: they share one pair.
+                self._check_vector("X", columns[:, k], self._cols)
+                x, y = self._buffer("x", self._cols), self._buffer("y", self._rows)
+                x[...] = moved(columns[:, k], self.device.xp)
+                self._enqueue(x, y, 1.0, 0.0)
+                found[:, k] = moved(y, xp)
+            return restore(found)
+
+    def dot(self, x: Any) -> Any:
+        """A x for a vector, A X for a matrix; for another operator or a number the composed operator, as in SciPy."""
+        if isinstance(x, LinearOperator) or np.isscalar(x):
+            return super().dot(x)
+        shape = x.shape if hasattr(x, "shape") else given(x)[0].shape
+        return self.matmat(x) if len(shape) == 2 and shape[1] != 1 else self.matvec(x)
+
+    def __matmul__(self, x: Any) -> Any:
+        if type(x) is self._array and x.ndim == 1:
+            return self.matvec(x)
+        return super().__matmul__(x)
+
+    @property
+    def T(self) -> Operator:  # noqa: N802 - as arrays and SciPy's operators name it
+        """The transposed matrix as an operator of its own, converted at the first use to the format advised for it.
+
+        Its `choice` says which format that is and what it cost; it takes memory of its own.
+        """
+        if self._transposed is None:
+            a = _transposed(self.format)
+            found = build(a, self.device, choosing.advised(a.on(np), self.device, self.choice.spmvs), self.choice.spmvs)
+            found._transposed = self
+            self._transposed = found
+        return self._transposed
+
+    H = T
+
+    def rmatvec(self, x: Any, out: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
+        """The product alpha A^T x + beta y by `T`; as `matvec`."""
+        return self.T.matvec(x, out, alpha, beta)
+
+    def rmatmat(self, X: Any) -> Any:
+        """The product A^T X by `T`; as `matmat`."""
+        return self.T.matmat(X)
+
+    def free(self) -> None:
+        """Give back the format's memory and that of `T`. Products raise UsageError from then on."""
+        transposed, self._transposed = self._transposed, None
+        self._pairs.clear()
+        self._accepted.clear()
+        self._factors.clear()
+        self._buffers.clear()
+        self._kept.clear()
+        self._format = None
+        self.__dict__.pop("_ordered", None)
+        self.__dict__.pop("_diagonal", None)
+        if transposed is not None:
+            transposed._transposed = None
+            transposed.free()
+
+    # SciPy's own methods call these.
+    def _matvec(self, x: Any) -> Any:
+        return self.matvec(x)
+
+    def _rmatvec(self, x: Any) -> Any:
+        return self.rmatvec(x)
+
+    def _matmat(self, X: Any) -> Any:
+        return self.matmat(X)
+
+    def _rmatmat(self, X: Any) -> Any:
+        return self.rmatmat(X)
+
+    def _transpose(self) -> Operator:
+        return self.T
+
+    _adjoint = _transpose
+
+
+def _factor(name: str, value: Any) -> float:
+    """A real number. Raises TypeError."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is a real number, not {value!r}") from None
+
+
+def _transposed(fmt: Format) -> Csr:
+    """The transposed matrix as canonical CSR, decoded from a format, on its array module."""
+    row, col, values = fmt.to_coo()
+    xp, (rows, cols) = fmt.xp, fmt.shape
+    order = stable_order(col.astype(np.int64) * max(rows, 1) + row, max(rows, 1) * max(cols, 1))
+    row_ptr = offsets(xp.bincount(col, minlength=cols)[:cols])
+    return Csr((cols, rows), row_ptr, row[order].astype(np.int32), values[order].astype(fmt.value_dtype, copy=False))

@@ -1,0 +1,142 @@
+"""The advice on a matrix as an object: a table, a choice, and the operator that it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spmvbench import formats
+from spmvbench.advice import choosing as advising
+from spmvbench.advice import model
+from spmvbench.devices import Device
+from spmvbench.errors import SpmvbenchError
+from spmvbench.formats.arrays import Csr
+from spmvbench.operators import choosing
+from spmvbench.operators.choosing import MODEL, Candidate
+from spmvbench.operators.linear_operator import Operator, build, opened_for, real_csr
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def advise(
+    A: Any,
+    spmvs: float = 10_000,
+    measure: bool = False,
+    *,
+    device_like: str = MODEL,
+    dtype: Any = None,
+    top: int = 5,
+) -> Recommendation:
+    """Predicts the fastest formats for a matrix, conversion included, as the command `advise` does.
+
+    A, dtype: as `operator` takes them. spmvs: how many products the matrix will be used for. measure: also measure the
+    best few, cuSPARSE's format and the fallback on this machine's GPU. device_like: the GPU whose model predicts. top:
+    how many formats are ranked at least.
+
+    Raises UsageError for an unknown model and if there is no GPU to measure on, TypeError for anything that is not a
+    real sparse matrix, SpmvbenchError for a matrix without entries and if no format fits into memory.
+    """
+    from spmvbench.operators import trial
+
+    if measure:
+        trial.require_gpu()
+    choosing.check_spmvs(spmvs)
+    a = real_csr(A, dtype)
+    if not a.nnz:
+        raise SpmvbenchError("a matrix without entries needs no advice")
+    host = a.on(np)
+    advice = advising.advise(host, model.load(device_like), spmvs, top)
+    found = Recommendation(a, advice, spmvs, device_like)
+    if not measure:
+        return found
+    from scipy.sparse import csr_array
+
+    matrix = csr_array((host.values, host.col_idx, host.row_ptr), shape=a.shape)
+    rows = trial.measured(advice, matrix, "f32" if a.dtype == np.float32 else "f64", spmvs)
+    return replace(found, measured=rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendation:
+    """What `advise` found. a: the matrix. advice: predictions and reasons. measured: rows, if formats were measured."""
+
+    a: Csr
+    advice: advising.Advice
+    spmvs: float
+    device_like: str
+    measured: pd.DataFrame | None = None
+
+    @property
+    def choice(self) -> str:
+        """The format to use, as `operator` takes it: the fastest measured, else the advised one."""
+        return next(self._candidates()).label
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The value of every parameter of the choice."""
+        return dict(formats.parse(self.choice)[0][1])
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A line for each ranked format, the least predicted time first; all times in seconds.
+
+        Columns: format, total (conversion and SpMVs), spmv, low and high (the 80 % interval of spmv), conversion,
+        relative to cuSPARSE, note; if formats were measured also status, measured_spmv, measured_conversion and
+        measured_total, and the least measured total first.
+        """
+        import pandas as pd
+
+        notes = {self.advice.fallback.label: "fallback", self.advice.vendor.label: "cuSPARSE"}
+        found = pd.DataFrame(
+            {
+                "format": e.label,
+                "total": e.total,
+                "spmv": e.spmv,
+                "low": e.low,
+                "high": e.high,
+                "conversion": e.conversion,
+                "relative to cuSPARSE": e.total / self.advice.vendor.total,
+                "note": notes.get(e.label, ""),
+            }
+            for e in self.advice.ranked
+        )
+        if self.measured is None:
+            return found
+        names = {
+            "label": "format",
+            "t_median": "measured_spmv",
+            "made": "measured_conversion",
+            "total": "measured_total",
+        }
+        rows = self.measured[["status", *names]].rename(columns=names)
+        return found.merge(rows, on="format", how="left").sort_values("measured_total", ignore_index=True)
+
+    def operator(self, device: str | Device | None = None) -> Operator:
+        """The matrix as an operator in the format of `choice`, or the next one that the device can run.
+
+        device: as `spmvbench.operator` takes it. Raises as that does.
+        """
+        opened = opened_for(device, self.a)
+        return build(self.a, opened, self._candidates(opened), self.spmvs)
+
+    def _candidates(self, device: Device | None = None) -> Iterator[Candidate]:
+        """Formats from the best on that the device can run, csr-scalar last; without a device all formats."""
+        if self.measured is not None:
+            for row in self.measured[self.measured["status"] == "ok"].itertuples():
+                if device is None or device.kind in formats.parse(row.label)[0][0].devices:
+                    reason = f"the least time measured for {self.spmvs:,.10g} SpMVs and the conversion"
+                    yield Candidate(row.label, reason)
+        yield from choosing.candidates(self.advice, device, self.spmvs, self.device_like)
+        yield choosing.LAST
+
+    def __str__(self) -> str:
+        rows, cols = self.a.shape
+        choice = next(self._candidates())
+        with_units = self.table.to_string(index=False, float_format=lambda t: f"{t:.3g}")
+        return f"{rows:,} x {cols:,}, {self.a.nnz:,} entries: {choice.label} ({choice.reason})\n{with_units}"
+
+    __repr__ = __str__

@@ -1,0 +1,114 @@
+"""Iterations on a device: a start, a loop that the device ends, and a host that looks once in many iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spmvbench.devices import Device
+from spmvbench.devices.cuda import Cuda
+from spmvbench.errors import UsageError
+from spmvbench.formats import Call, Launch, Loop
+from spmvbench.formats.arrays import Array, cdiv
+
+BLOCK = 512  # threads of a block, and the most blocks of a grid: as in kernels/include/grid_sums.cuh
+BLOCKS_EACH = 4  # for a multiprocessor: as many as can be resident
+UNROLL = 4  # iterations of the loop's body, an even number: 5 us a turn on an H200 are shared by so many
+CHUNK = 1000  # iterations between two looks of the host, a multiple of UNROLL
+
+
+class Solution(NamedTuple):
+    """What a solver returns.
+
+    x: the solution, of the library that asked. info: 0 if it has converged, the number of iterations if not, -1 if the
+    method broke down. residuals: float64 on the host, what the stopping test compared: for CG the norms of b - A x, of
+    the start and after each iteration; for PageRank the sum of the changes of all ranks in each iteration.
+    """
+
+    x: Any
+    info: int
+    residuals: np.ndarray
+
+
+def blocks_for(n: int, device: Device) -> int:
+    """Blocks of a grid that goes over n elements, each thread over every so many."""
+    return max(1, min(cdiv(n, BLOCK), BLOCK, BLOCKS_EACH * device.limits.multiprocessors))
+
+
+@contextmanager
+def own_stream(device: Device) -> Iterator[None]:
+    """Within it CuPy works on the stream that the device's programs use, after all that was enqueued elsewhere."""
+    device.synchronize()
+    stream: AbstractContextManager[Any] = device.stream if isinstance(device, Cuda) else nullcontext()
+    with stream:
+        yield
+    device.synchronize()
+
+
+def require_operator(op: Any, name: str) -> None:
+    """Raise TypeError unless it is an operator, ValueError unless it is square."""
+    if not all(hasattr(op, part) for part in ("launches", "kept", "device", "format")):
+        raise TypeError(f"{name} takes an operator, not {type(op).__name__}: make one by spmvbench.operator(A)")
+    if op.shape[0] != op.shape[1]:
+        raise ValueError(f"{name} needs a square matrix, this one is {op.shape[0]} x {op.shape[1]}")
+
+
+def whole(name: str, value: Any, default: int) -> int:
+    """A number of iterations. Raises UsageError."""
+    if value is None:
+        return default
+    if int(value) != value or not 0 <= value < 2**31:
+        raise UsageError(f"{name} is a number of iterations, not {value!r}")
+    return int(value)
+
+
+def tolerance(name: str, value: Any) -> float:
+    """A tolerance, at least 0. Raises UsageError."""
+    if not 0 <= float(value) < np.inf:
+        raise UsageError(f"{name} is a tolerance, at least 0, not {value!r}")
+    return float(value)
+
+
+class Iteration:
+    """A loop around launches, bound once and run often.
+
+    body: the launches of one iteration by its half, 0 and 1 in turns. state: int32 on the device, of which the element
+    `more` says whether the body is to run again. history: (CHUNK,), float64 on the device: a number that each iteration
+    leaves. iterations: the element of `state` that counts them, active: the one that says whether the solver goes on.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        body: Sequence[Sequence[Launch | Call | Loop]],
+        state: Array,
+        history: Array,
+        *,
+        more: int,
+        iterations: int,
+        active: int,
+    ):
+        self.device, self.state = device, state
+        self._history, self._iterations, self._active = history, iterations, active
+        steps: list[Launch | Call] = []
+        for k in range(UNROLL):
+            for step in body[k % 2]:
+                if isinstance(step, Loop):
+                    raise TypeError("a format that loops by itself cannot be part of a solver's loop")
+                steps.append(step)
+        loop = Loop(tuple(steps), state[more : more + 1], limit=CHUNK // UNROLL + 1)
+        self._replay = device.capture(device.compile([loop]), 1)
+
+    def run(self) -> tuple[np.ndarray, np.ndarray]:
+        """Iterates until the device stops. Returns the state at the end and what each iteration has left."""
+        seen: list[np.ndarray] = []
+        state = self.device.to_host(self.state).copy()  # emulated memory is the host's
+        while state[self._active]:
+            self._replay()
+            self.device.synchronize()
+            before, state = int(state[self._iterations]), self.device.to_host(self.state).copy()
+            seen.append(self.device.to_host(self._history)[: int(state[self._iterations]) - before].copy())
+        return state, np.concatenate(seen) if seen else np.zeros(0)
