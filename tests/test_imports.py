@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,7 @@ def imported(source, name):
                     yield whole if whole in MODULES else inside
 
 
+@cache
 def graph():
     """What each module of the rooms imports of the package."""
     return {

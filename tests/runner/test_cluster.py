@@ -99,26 +99,36 @@ MATRICES = [f"tridiag:{n}" for n in range(20, 26)]
 LOCAL = ["--device", "emulated", "--scheduler", "local", "--workers", "2"]
 
 
-@pytest.mark.slow
-def test_a_killed_worker_loses_no_row_and_an_interrupted_run_continues(spmvbench_run, tmp_path):
-    args = [*MATRICES, "--formats", "slow,csr-vector", *LOCAL, "--run", "r"]
-    folder, hold = tmp_path / "results" / "r", tmp_path / "hold"
+@pytest.fixture
+def held(tmp_path, environment):
+    """Lets that many rows be measured and holds the next cases of `slow`, however long this process is kept waiting.
+
+    Without a number nothing is held any more.
+    """
     (tmp_path / "slow.py").write_text(HELD)
 
-    def rows_measured(count):
-        """Let so many rows be measured, and hold the next cases however long this process is kept waiting."""
-        hold.with_suffix(".new").write_text(str(count))
-        hold.with_suffix(".new").replace(hold)
+    def hold(rows=None):
+        if rows is None:
+            (tmp_path / "hold").unlink()
+        else:
+            (tmp_path / "hold.new").write_text(str(rows))
+            (tmp_path / "hold.new").replace(tmp_path / "hold")
 
-    rows_measured(2)
-    process = spmvbench_run(*args)
+    hold(2)
+    return hold
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_costs_nothing_but_time_and_the_run_stops_and_goes_on(spmvbench_run, held, tmp_path):
+    args = [*MATRICES, "--formats", "slow,csr-vector", *LOCAL, "--run", "r"]
+    folder, process = tmp_path / "results" / "r", spmvbench_run(*args)
     until(lambda: len(list(folder.glob("parts/*"))) >= 2)
     of(process, "runner.cluster.remote")[0].kill()
     before = store.load(folder).set_index("case_id")["started_at"].to_dict()
-    rows_measured(4)
+    held(4)
     until(lambda: len(list(folder.glob("parts/*"))) >= 4)
     process.send_signal(signal.SIGINT)
-    hold.unlink()
+    held()
     _, err = process.communicate()
     assert process.returncode == 130, err
     assert "The same command continues" in err
@@ -390,6 +400,7 @@ def test_a_job_array_measures_every_case_once_and_a_requeued_task_continues(star
     task = start("bash", "array.sh", *args)
     until(lambda: list(parts[0].glob("parts/*")))
     of(task, "-m spmvbench run")[-1].send_signal(signal.SIGTERM)
+    held()
     task.communicate()
     assert task.returncode == 130
     assert (tmp_path / "requeued").read_text() == "requeue 7_1\n"
@@ -428,6 +439,7 @@ def test_the_job_with_a_scheduler_and_workers_ends_with_all_rows(start, slurm, t
     assert all(page == b"" or page.startswith(b"HTTP/1.1 404") for page in pages)
     with pytest.raises(OSError), workers._quiet():
         Client(f"tls://127.0.0.1:{port}", security=Security.temporary(), timeout=2, set_as_default=False).close()
+    held()
     _, err = job.communicate()
     assert job.returncode == 0, err
     assert "The workers emulate a GPU" in err and "has no TLS" not in err
