@@ -103,6 +103,10 @@ class Binder:
         """The handle of the stream that work goes to."""
         return 0
 
+    def capturing(self) -> bool:
+        """Whether that stream records a graph now."""
+        return False
+
 
 class Bound:
     """A bound product. workspace: whether its launches use memory that it holds. pinned: whether a graph may use it."""
@@ -137,6 +141,9 @@ class CudaBinder(Binder):
 
     def stream(self) -> int:
         return int(self.current(self.ordinal).ptr)
+
+    def capturing(self) -> bool:
+        return bool(self._runtime.streamIsCapturing(self.stream()))
 
     def bind(self, launches: Callable[[], Sequence[Launch | Call | Loop]], known: Sequence[Array]) -> Bound:
         with self._side:
@@ -224,9 +231,14 @@ class Pairs:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def add(self, key: tuple[Any, ...], bound: Bound) -> None:
-        """Keep a pair. Where there are too many, drop the least recently used of those that no graph holds."""
+    def add(self, key: tuple[Any, ...], bound: Bound, *, capturing: bool) -> None:
+        """Keep a pair. If there are too many, drop the least recently used of those that no graph holds.
+
+        While a stream is captured none is dropped: that may wait for the device, which would end the capture.
+        """
         self._kept[key] = bound
+        if capturing:
+            return
         loose = [old for old, kept in self._kept.items() if not kept.pinned and kept is not bound]
         for old in loose[: max(len(self._kept) - self.most, 0)]:
             dropped = self._kept.pop(old)

@@ -383,7 +383,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         given_x, given_y = (self._binder.view(at, len(v), self.dtype) for at, v in zip(key, (x, y), strict=False))
         known = [*self.format.arrays().values(), *self._ordered.arrays(), given_x, given_y]
         bound = self._binder.bind(lambda: launches(given_x, given_y), known)
-        self._pairs.add(key, bound)
+        self._pairs.add(key, bound, capturing=self._binder.capturing())
         return bound
 
     def _scaled_add(self, product: Array, y: Array, *, keep: bool) -> Callable[[int, float, float], None]:

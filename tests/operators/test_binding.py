@@ -104,7 +104,7 @@ class Gpu(Cuda):
         self.stream = Stream()
 
     def synchronize(self):
-        pass
+        assert not Stream.captures, "waiting for the device ends a capture"
 
     def memory_free(self):
         return 2**40
@@ -181,7 +181,7 @@ def gpu(cupy):
 
 
 # One kernel, several kernels with memory of their own, and an order of x and y.
-FORMATS = ("csr-scalar", "coo-load-balance", "ehyb[order=native]")
+FORMATS = ("csr-scalar", "merge-csr", "ehyb[order=native]")
 
 
 @pytest.fixture
@@ -217,6 +217,7 @@ def test_products_and_factors(cupy, gpu, a, label):
     np.testing.assert_allclose(op @ x.get(), a @ x.get(), rtol=1e-12)
     single_kernel = label == "csr-scalar"
     assert bool(Graph.launched) is not single_kernel
+    assert any(bound.workspace for bound in op._pairs._kept.values()) is (label == "merge-csr")
 
 
 def test_the_fast_path_takes_bound_pairs_alone(cupy, gpu, a, monkeypatch):
@@ -266,6 +267,24 @@ def test_a_captured_pair_is_kept(cupy, gpu, a, label):
     x *= 3
     Graph.launch(graph.graphExec, 0)
     np.testing.assert_allclose(y, a @ x.get(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("label", FORMATS)
+def test_many_pairs_in_one_capture(cupy, gpu, a, label):
+    op = operator_of(label, a, gpu)
+    x, ys = vector(cupy), [cupy.empty(60) for _ in range(PAIRS + 5)]
+    for y in ys:
+        op.matvec(x, out=y)
+    stream = Stream()
+    with stream:
+        stream.begin_capture()
+        for y in [*ys, *(out := [cupy.empty(60) for _ in range(PAIRS + 5)])]:
+            op.matvec(x, out=y)
+        graph = stream.end_capture()
+    x *= -2
+    Graph.launch(graph.graphExec, 0)
+    for y in (*ys, *out):
+        np.testing.assert_allclose(y, a @ x.get(), rtol=1e-12)
 
 
 def test_an_error_of_the_driver_is_the_devices(cupy, gpu, a, monkeypatch):
