@@ -142,13 +142,14 @@ def _has_work(step: Launch | Call | Loop) -> bool:
 
 def _outputs(step: Launch | Call) -> list[Array]:
     """The arrays that a step may write to: all of which its kernel's declaration does not say that they are const."""
-    read_only = _read_only(step.source, step.kernel.partition("<")[0]) if isinstance(step, Launch) else ()
-    known = len(read_only) == len(step.args)
-    return [arg for i, arg in enumerate(step.args) if not isinstance(arg, np.generic) and not (known and read_only[i])]
+    constant = read_only(step.source, step.kernel.partition("<")[0]) if isinstance(step, Launch) else ()
+    args = list(flat(step.args))
+    known = len(constant) == len(args)
+    return [arg for i, arg in enumerate(args) if not isinstance(arg, np.generic) and not (known and constant[i])]
 
 
 @cache
-def _read_only(source: str, kernel: str) -> tuple[bool, ...]:
+def read_only(source: str, kernel: str) -> tuple[bool, ...]:
     """Of each parameter of a kernel whether it is a pointer to const; () if its declaration was not found.
 
     A struct counts by its members, each declared by a line of its own.

@@ -392,7 +392,8 @@ def slurm(tmp_path, environment):
 
 
 @pytest.mark.slow
-def test_a_job_array_measures_every_case_once_and_a_requeued_task_continues(start, slurm, tmp_path):
+def test_a_job_array_measures_every_case_once_and_a_requeued_task_continues(start, held, slurm, tmp_path):
+    held(1)
     slurm |= {"SLURM_ARRAY_TASK_COUNT": "2", "SLURM_ARRAY_JOB_ID": "7"}
     args = [*MATRICES[:4], "--formats", "slow,csr-vector", "--device", "emulated", "--run", "s"]
     parts = [tmp_path / "results" / f"s.shard-{number}-of-2" for number in (1, 2)]
@@ -408,8 +409,8 @@ def test_a_job_array_measures_every_case_once_and_a_requeued_task_continues(star
         slurm["SLURM_ARRAY_TASK_ID"] = number
         task = start("bash", "array.sh", *args)
         assert task.communicate() and task.returncode == 0
-    held = [set(store.load(part)["case_id"]) for part in parts]
-    assert len(held[0]) == len(held[1]) == 4 and not held[0] & held[1]
+    measured = [set(store.load(part)["case_id"]) for part in parts]
+    assert len(measured[0]) == len(measured[1]) == 4 and not measured[0] & measured[1]
     merged = start("spmvbench", "runs", "merge", *parts, "--into", "s")
     assert merged.communicate() and merged.returncode == 0
     whole = start("spmvbench", "run", *args)
