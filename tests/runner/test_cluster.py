@@ -148,8 +148,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time_and_the_run_stops_and_go
     assert session["wall"] > 0 and session["launch_overhead"]["hot"] > 0
     log = (folder / "worker.log").read_text()
     assert "was lost with" in log and "the worker sent" not in log
-    shared = Path(os.environ["SPMVBENCH_HOME"]) / "per-host"
-    assert not list(shared.iterdir())  # the last worker has removed the shared folder
+    assert not list((tmp_path / "home").glob("per-host/*"))  # the last worker has removed the shared folder
 
 
 @pytest.mark.slow
@@ -353,7 +352,7 @@ class Hides(CsrScalar):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", [LOCAL, LOCAL[:2]], ids=["local", "alone"])
-def test_workers_and_hidden_processes_end_with_a_killed_client(spmvbench_run, tmp_path, where):
+def test_workers_and_hidden_processes_end_with_a_killed_client(spmvbench_run, held, tmp_path, where):
     (tmp_path / "slow.py").write_text((tmp_path / "slow.py").read_text() + HIDES)
     run = spmvbench_run(*MATRICES, "--formats", "hides,slow", *where, "--run", "k")
     until(lambda: (tmp_path / "hidden").exists() and (tmp_path / "hidden").read_text())
@@ -419,7 +418,7 @@ def test_a_job_array_measures_every_case_once_and_a_requeued_task_continues(star
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
-def test_the_job_with_a_scheduler_and_workers_ends_with_all_rows(start, slurm, tmp_path):
+def test_the_job_with_a_scheduler_and_workers_ends_with_all_rows(start, held, slurm, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
