@@ -328,7 +328,11 @@ class Cuda(Device):
             finally:
                 graph = self.stream.end_capture()
             graph.upload(self.stream)
-        return lambda: graph.launch(self.stream)
+
+        def replay(_keep: CudaProgram = program) -> None:  # the graph holds addresses of the program's arrays
+            graph.launch(self.stream)
+
+        return replay
 
     def elapsed(self, work: Callable[[], None], *, flush: bool = False) -> float:
         """Seconds between two events around `work`, all of it enqueued before the first event is reached.

@@ -1,5 +1,7 @@
 """Steps that are repeated for as long as the device asks for it."""
 
+import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +45,18 @@ def test_a_captured_loop_can_be_replayed(device, repeats):
     assert device.elapsed(work, flush=True) > 0
     device.synchronize()
     assert int(iterations[0]) == 2 * repeats * 7
+
+
+def test_a_replay_keeps_the_arrays_of_its_program(device):
+    program = device.compile(searched(device, 7)[0])
+    kept = weakref.ref(program)
+    work = device.capture(program, 1)
+    del program
+    gc.collect()
+    assert kept() is not None  # a graph holds the addresses alone
+    del work
+    gc.collect()
+    assert kept() is None
 
 
 def test_a_loop_without_end_is_a_fault(device):
