@@ -230,5 +230,5 @@ def unpack(f: Any) -> tuple[Array, Array, Array, Array]:
                 col = f.col_id[index + slot // TILE]
         parts.append((tiles[own], row.astype(np.int32), col.astype(np.int32), value))
     tile, row, col, value = (xp.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    stored = value != 0
+    stored = nonzero_mask(value)
     return tile[stored], row[stored], col[stored], value[stored]
