@@ -99,7 +99,7 @@ def kept(session_home):
     def keep(kind, texts, make):
         digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]
         path = compiled() / kind / f"{digest}.json"
-        with paths.turn(path.with_suffix(".lock")):
+        with paths.locked(path.with_suffix(".lock")):
             if not path.is_file():
                 with paths.written_whole(path) as file:
                     file.write(json.dumps(make()).encode())
