@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 from unittest import SkipTest
 
@@ -58,6 +58,11 @@ def hard_matrices(seed: int = 0) -> dict[str, Any]:
     full row or column, duplicates, a power law, dense blocks, rows longer than any tile, stored zeros, more than 65,535
     columns or rows, sizes next to multiples of 16 and 32.
     """
+    return {name: matrix.copy() for name, matrix in _hard_matrices(seed).items()}
+
+
+@cache
+def _hard_matrices(seed: int) -> dict[str, Any]:
     from scipy import sparse
 
     rng = np.random.default_rng(seed)

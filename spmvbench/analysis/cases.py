@@ -99,9 +99,14 @@ def counted(rows: pd.DataFrame) -> pd.DataFrame:
 
     A table without the columns experiment or alias_of is taken as filtered already.
     """
-    if "experiment" in rows:
-        rows = rows[~rows["experiment"]]
-    return rows[~rows["alias_of"].isin(rows["label"])] if "alias_of" in rows else rows
+    return rows[_counts(rows)]
+
+
+def _counts(rows: pd.DataFrame) -> pd.Series:
+    """Which rows `counted` keeps."""
+    counts = ~rows["experiment"].astype(bool) if "experiment" in rows else pd.Series(True, rows.index)
+    # The values to look for are converted one by one, which takes longer than all else here: each label once.
+    return counts & ~rows["alias_of"].isin(rows.loc[counts, "label"].unique()) if "alias_of" in rows else counts
 
 
 def of_one_operation(rows: pd.DataFrame) -> pd.DataFrame:
@@ -112,8 +117,7 @@ def of_one_operation(rows: pd.DataFrame) -> pd.DataFrame:
 
 def verified(rows: pd.DataFrame) -> pd.DataFrame:
     """The `counted` rows with status ok: measured and verified. Only these enter rankings and means."""
-    rows = counted(rows)
-    return rows[rows["status"] == "ok"]
+    return rows[_counts(rows) & (rows["status"] == "ok")]
 
 
 def hot(rows: pd.DataFrame) -> pd.DataFrame:

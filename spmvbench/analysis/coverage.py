@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from spmvbench.analysis.cases import latest_cases
 from spmvbench.analysis.programs import aliases, without_aliases
-from spmvbench.analysis.ranking import mean_slowdowns, ranked
+from spmvbench.analysis.ranking import RANKING, mean_slowdowns, ranked
 
 FAILED = ("implausible", "timeout", "crashed", "oom", "error")
+# Columns that `coverage` reads besides those of rankings.
+_CASES = ("run_id", "group", "name", "matrix_sha256", "file_sha256", "dtype", "mode", "op", "device", "device_name")
+_READ = (
+    *RANKING, *_CASES, "sequence", "started_at", "t_q1", "t_q3", "work", "error_ratio", "bytes_per_nnz",
+    "project_kernel",
+)  # fmt: skip
 
 
 def coverage(rows: pd.DataFrame) -> pd.DataFrame:
@@ -29,46 +36,57 @@ def coverage(rows: pd.DataFrame) -> pd.DataFrame:
     - worst_slowdown (largest time over the best time on a matrix) and worst_matrix;
     - error_ratio (largest error as a fraction of its rounding bound); bytes_per_nnz (geometric mean).
     """
+    rows = rows.filter(items=_READ)
     rows = latest_cases(rows[rows["matrix_sha256"] != ""])
     rows["ratio"] = ranked(without_aliases(rows))["ratio"].reindex(rows.index)
-    names = aliases(rows)
-    groups = rows.groupby(["setting", "label"], observed=True)
-    found = [{"setting": setting, "label": label} | _figures(part, names) for (setting, label), part in groups]
-    table = pd.DataFrame(found, columns=["setting", "label", *_figures(rows, names)])
-    table["setting"] = table["setting"].astype(rows["setting"].dtype)
+    table = _figures(rows, aliases(rows)).reset_index()
     table = table.join(mean_slowdowns(rows), on=["setting", "label"]).fillna({"wins": 0, "ties": 0})
     table = table.astype({"wins": int, "ties": int})
     order = ["setting", "mean_slowdown", "coverage", "label"]
     return table.sort_values(order, ascending=[True, True, False, True], ignore_index=True)
 
 
-def _figures(part: pd.DataFrame, names: Mapping[str, str]) -> dict[str, object]:
-    """The columns of `coverage` for one format in one setting. names: as `programs.aliases`."""
-    ok = part[part["status"] == "ok"]
-    slowest = ok.loc[ok["ratio"].idxmax()] if ok["ratio"].notna().any() else None
-    return {
-        "device": part["device"].iloc[0] if len(part) else "",
-        "kernel": _kernel(part, names),
-        "cases": len(part),
-        "ok": len(ok),
-        "skipped": int(part["status"].eq("skipped").sum()),
-        "wrong": int(part["status"].eq("wrong").sum()),
-        "failed": int(part["status"].isin(FAILED).sum()),
-        "coverage": len(ok) / len(part) if len(part) else math.nan,
-        "gflops": geometric_mean(ok.loc[ok["ratio"].notna(), "gflops"]),
-        "worst_matrix": "" if slowest is None else slowest["matrix"],
-        "worst_slowdown": math.nan if slowest is None else float(slowest["ratio"]),
-        "error_ratio": float(part["error_ratio"].max()),
-        "bytes_per_nnz": geometric_mean(ok["bytes_per_nnz"]),
-    }
+def _figures(rows: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
+    """The columns of `coverage` that need no ranking; the index is setting and label. names: as `programs.aliases`."""
+    key = ["setting", "label"]
+    by = [rows[name] for name in key]
+    ok, known = rows["status"] == "ok", rows["ratio"].notna()
+    slowest = rows.loc[rows[ok & known].groupby(key, observed=True)["ratio"].idxmax()].set_index(key)
+
+    def count(which: pd.Series) -> pd.Series:
+        return which.groupby(by, observed=True).sum().astype(int)
+
+    def mean(values: pd.Series) -> pd.Series:
+        return values.groupby(by, observed=True).agg(geometric_mean).astype(float)
+
+    groups = rows.groupby(key, observed=True)
+    table = pd.DataFrame({"device": groups["device"].first()})
+    return table.assign(
+        kernel=_kernels(groups, names),
+        cases=groups.size(),
+        ok=count(ok),
+        skipped=count(rows["status"] == "skipped"),
+        wrong=count(rows["status"] == "wrong"),
+        failed=count(rows["status"].isin(FAILED)),
+        coverage=lambda found: found["ok"] / found["cases"],
+        gflops=mean(rows["gflops"].where(ok & known)),
+        worst_matrix=slowest["matrix"].reindex(table.index).fillna(""),
+        worst_slowdown=slowest["ratio"],
+        error_ratio=groups["error_ratio"].max(),
+        bytes_per_nnz=mean(rows["bytes_per_nnz"].where(ok)),
+    )
 
 
-def _kernel(part: pd.DataFrame, names: Mapping[str, str]) -> str:
-    """The column `kernel` of `coverage`."""
-    alias = part["alias_of"].max() if len(part) and "alias_of" in part else ""
-    alias = alias or names.get(part["label"].iloc[0] if len(part) else "", "")
-    project = "project_kernel" in part and part["project_kernel"].any()
-    return f"= {alias}" if alias else "project" if project else ""
+def _kernels(groups: Any, names: Mapping[str, str]) -> list[str]:
+    """The column `kernel` of `coverage`, for rows grouped by setting and label."""
+    labels = groups.size().index.get_level_values("label")
+    none = [""] * len(labels)
+    declared = groups["alias_of"].max() if "alias_of" in groups.obj else none
+    project = groups["project_kernel"].any() if "project_kernel" in groups.obj else none
+    return [
+        f"= {alias}" if (alias := said or names.get(label, "")) else "project" if own else ""
+        for label, said, own in zip(labels, declared, project, strict=True)
+    ]
 
 
 def geometric_mean(values: pd.Series | Sequence[float]) -> float:

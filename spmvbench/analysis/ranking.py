@@ -18,6 +18,13 @@ TIE = 1.005
 # Slowdowns are capped here. A matrix that a format failed or skipped counts as this slowdown.
 SLOWDOWN_CAP = 10.0
 
+# Columns that `mean_slowdowns` reads, where a table has them. Each selection of rows copies all columns of a table, and
+# a row has more than a hundred.
+RANKING = (
+    "setting", "matrix", "label", "format", "params", "status", "experiment", "alias_of", "program", "t_median",
+    "gflops",
+)  # fmt: skip
+
 
 def ranked(rows: pd.DataFrame) -> pd.DataFrame:
     """The verified rows with a positive rate; the column `ratio` is their slowdown, time over the best time, >= 1."""
@@ -40,7 +47,7 @@ def mean_slowdowns(rows: pd.DataFrame) -> pd.DataFrame:
     wins: matrices on which no other program came within TIE of the format; ties: matrices on which it shares the win.
     A program with several names wins under its representative name (`programs.same_as`).
     """
-    table = ranked(without_aliases(rows))
+    table = ranked(without_aliases(rows.filter(items=RANKING)))
     first = (table["ratio"] <= TIE) & (same_as(table) == "")
     sharing = first.groupby([table["setting"], table["matrix"]], observed=True).transform("sum")
     table = table.assign(

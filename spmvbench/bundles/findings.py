@@ -84,7 +84,7 @@ def shortened(items: Sequence[str]) -> str:
 
 def cases(rows: pd.DataFrame) -> str:
     """The first few rows by matrix, format, type, operation and mode, and the number of the others."""
-    few = rows.head(LISTED).itertuples(index=False)
+    few = rows[["name", "label", "dtype", "op", "mode"]].head(LISTED).itertuples(index=False)
     texts = [f"{row.name} {row.label} {row.dtype} {row.op} {row.mode}" for row in few]
     return shortened([*texts, *[""] * (len(rows) - len(texts))])
 

@@ -141,7 +141,7 @@ def _wrong_work(a: Csr, rows: pd.DataFrame, seed: int) -> set[str]:
             wrong_columns.add(f"{op}, which is not possible")
             continue
         work, facts = operation.work_and_details(graphs[family], seed)
-        for row in group_rows.itertuples(index=False):
+        for row in group_rows[["detail", "work"]].itertuples(index=False):
             detail = parsed(row.detail)
             wrong_columns |= {"work"} if row.work not in (0, work) else set()
             wrong_columns |= {f"{name} in detail" for name, value in facts.items() if detail.get(name, value) != value}

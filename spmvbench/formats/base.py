@@ -9,7 +9,7 @@ import inspect
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -266,7 +266,7 @@ SEALED = {
 class Format:
     """A matrix in one storage format. Subclasses declare their arrays as fields and fill in the four methods.
 
-    Every subclass is a frozen dataclass by itself, an unregistered base of several formats too. One that defines what
+    Every subclass is a frozen dataclass, an unregistered base of several formats too. One that defines what
     SEALED names raises TypeError: the benchmark counts, moves and orders arrays by its own code.
 
     shape: (rows, cols). params: the value of every Parameter.
@@ -305,7 +305,9 @@ class Format:
     params: Mapping[str, Any]
 
     def __init_subclass__(cls) -> None:
-        dataclass(frozen=True, eq=False, kw_only=True)(cls)
+        # A dataclass takes a millisecond to make: a class without annotations has what its only base has.
+        if inspect.get_annotations(cls) or sum(map(is_dataclass, cls.__bases__)) > 1:
+            dataclass(frozen=True, eq=False, kw_only=True)(cls)
         own = {field.name for field in fields(cls)}
         for name, why in SEALED.items():
             known = inspect.getattr_static(Format, name, None)

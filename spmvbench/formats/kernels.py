@@ -14,13 +14,14 @@ Read = Callable[[Path], str]
 
 _COMMENT = re.compile(r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/", re.DOTALL)
 _SPLICE = re.compile(r"\\\r?\n")  # a line that goes on in the next
-# What separates words; and literals, in which nothing is a comment: raw strings, strings, characters, 1'000.
-_GAP_OR_LITERAL = re.compile(
-    rf"""(?P<gap>(?:\s|{_SPLICE.pattern}|{_COMMENT.pattern})+)"""
-    r"""|R"(?P<raw>[^()\\\s]{0,16})\(.*?\)(?P=raw)"|"(?:\\.|[^"\\\n])*"|(?<=[\da-fA-F])'(?=[\da-fA-F])"""
-    r"""|'(?:\\.|[^'\\\n])*'""",
-    re.DOTALL,
+# Literals, in which nothing is a comment: raw strings, strings, characters, 1'000.
+_LITERAL = (
+    r"""R"(?P<raw>[^()\\\s]{0,16})\(.*?\)(?P=raw)"|"(?:\\.|[^"\\\n])*"|(?<=[\da-fA-F])'(?=[\da-fA-F])"""
+    r"""|'(?:\\.|[^'\\\n])*'"""
 )
+# What separates words, and literals.
+_GAP_OR_LITERAL = re.compile(rf"""(?P<gap>(?:\s|{_SPLICE.pattern}|{_COMMENT.pattern})+)|{_LITERAL}""", re.DOTALL)
+_COMMENT_OR_LITERAL = re.compile(rf"{_COMMENT.pattern}|(?P<literal>{_LITERAL})", re.DOTALL)
 _WORDS = re.compile(r"\w\w|[-+*/%&|^!<>=:.#]{2}")
 # A macro may name an included file, so every string counts that is a file's name.
 _NAMED = re.compile(r'"([^"\n]+)"|#\s*include\s*<([^>\n]+)>')
@@ -87,11 +88,14 @@ def constant(source: str, name: str) -> int:
     return next(iter(found))
 
 
+@cache
 def constants(text: str) -> dict[str, set[int]]:
     """The values of the constants that a C++ text defines by numbers, by name."""
+    # Not from `code`, which takes ten times as long: every process that imports the formats reads dozens of files.
+    bare = _COMMENT_OR_LITERAL.sub(lambda match: match["literal"] or " ", text)
     found: dict[str, set[int]] = {}
-    for declared in re.findall(r"\bconstexpr [\w ]*?(\w+=[^;{}()]+);", code(text)):
-        for name, number in re.findall(r"(\w+)= ?(-?\d\w*)(?![^,])", declared):
+    for declared in re.findall(r"\bconstexpr\s[\w\s]*?(\w+\s*=[^;{}()]+);", _SPLICE.sub("", bare)):
+        for name, number in re.findall(r"(\w+)\s*=\s*(-?\d\w*)\s*(?![^,])", declared):
             found.setdefault(name, set()).add(int(number.rstrip("uUlL"), 0))
     return found
 

@@ -289,7 +289,7 @@ def test_an_external_format_is_included_and_runs_if_allowed(tmp_path):
     assert "not run: csr_padded.py" in spmvbench("check", "mine.spmvbench.zip", code=4)
     shown = spmvbench("check", "mine.spmvbench.zip", "--run-sources", "--yes")
     assert "The bundle's sender wrote csr_padded.py" in shown
-    assert "csr-padded: the source of the bundle, right on the emulated device" in shown
+    assert "csr-padded: the source of the bundle, verified on the emulated device" in shown
     (here / "csr_padded.cu").write_text("#define CHANGED\n" + (here / "csr_padded.cu").read_text())
     ran = subprocess.run(
         [sys.executable, "-m", "spmvbench", "bundle", "mine"],

@@ -3,17 +3,20 @@
 import json
 import math
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy
 
 from spmvbench.bundles import check, derived, matrices, pack
 from spmvbench.bundles.findings import check_rows
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.matrices import Matrix
+from spmvbench.formats import dependencies
+from spmvbench.matrices import Matrix, synthetic
 from spmvbench.measure.cases import Case
 from spmvbench.paths import configs
 from spmvbench.rows import store
@@ -45,8 +48,11 @@ def test_published_runs_pass(name, verdicts):
 
 
 @pytest.mark.slow
-def test_matrices_of_published_runs_are_made_again():
-    """The smallest of every generator, and all small ones; larger ones take minutes with the same code."""
+def test_matrices_of_published_runs_are_made_again(kept, contents):
+    """The smallest of every generator, and all small ones; larger ones take minutes with the same code.
+
+    Once for the same generators, checks and runs.
+    """
     runs = [loaded(PUBLISHED / name) for name in RUNS]
     rows = pd.concat([run.rows for run in runs])
     rows = rows[rows["group"] == "synthetic"].drop_duplicates("matrix_sha256").sort_values("nnz")
@@ -54,11 +60,18 @@ def test_matrices_of_published_runs_are_made_again():
     chosen = rows[(rows["nnz"] <= 2_500_000) | ~generator.duplicated()]
     sessions = [session for run in runs for session in run.sessions]
     bundle = check.Bundle(PUBLISHED, None, chosen, sessions)
-    found = list(check.matrices(bundle, math.inf, lambda text: None))
+    texts = [synthetic.generator_hash(kind) for kind in sorted(synthetic.KINDS)]
+    texts.append(contents(dependencies.imported([Path(matrices.__file__)])))
+    texts += [contents([PUBLISHED / name / file]) for name in RUNS for file in (store.ROWS, store.ENVIRONMENT)]
+    texts += [np.__version__, scipy.__version__]
+
+    def make():
+        return [[f.verdict, f.text] for f in check.matrices(bundle, math.inf, lambda text: None)]
+
     total = len(chosen)
     assert total > generator.nunique() > 20
-    assert [(f.verdict, f.text) for f in found] == [
-        (check.PASSED, f"{total} of {total} matrices made again: their rows match")
+    assert kept("published-matrices", texts, make) == [
+        [check.PASSED, f"{total} of {total} matrices made again: their rows match"]
     ]
 
 

@@ -1,5 +1,6 @@
 """Every figure, found as the report finds them: what it draws is what its table holds."""
 
+import functools
 import itertools
 import json
 import math
@@ -49,19 +50,52 @@ def sparse(sparse_rows):
     return latest_cases(sparse_rows)
 
 
-@pytest.fixture
-def about(figure, ready, tiled, loaded, surveyed, partitioned, sparse):
-    """Rows that hold what a figure is about."""
-    families = {
-        "tilespmv": tiled, "fastload": loaded, "survey": surveyed, "ehyb": partitioned, "tilespmspv": sparse,
+@pytest.fixture(scope="module")
+def families(ready, tiled, loaded, surveyed, partitioned, sparse):
+    """Rows for the figures of each family; "" holds those for all others."""
+    return {
+        "tilespmv": tiled, "fastload": loaded, "survey": surveyed, "ehyb": partitioned, "tilespmspv": sparse, "": ready,
     }  # fmt: skip
-    return next((rows for family, rows in families.items() if figure in figures.known()[family]), ready)
+
+
+def family_of(figure, families):
+    known = figures.known()
+    return next((family for family in families if figure in known.get(family, ())), "")
+
+
+@pytest.fixture
+def about(figure, families):
+    """Rows that hold what a figure is about."""
+    return families[family_of(figure, families)]
+
+
+@pytest.fixture(scope="module")
+def data(families, options):
+    """Gives the table of a figure, which several tests look at."""
+    return functools.cache(lambda figure: figure.data(families[family_of(figure, families)], options))
 
 
 @pytest.fixture(scope="module")
 def options(matrices):
     marks = style.marks(["csr-vector", "csr5", "hyb", "ell"], "csr-vector")
     return figures.Options("csr-vector", marks, matrices, [published.get("survey-k40m")])
+
+
+@pytest.fixture(scope="module")
+def charted(families, data, options, environment):
+    """Gives the charts of a family, by figure, as the script of one page has them."""
+
+    @functools.cache
+    def of(family):
+        drawn = {
+            figure.name: figure.chart(data(figure), environment, options)
+            for figure in EVERY
+            if hasattr(figure, "chart") and family_of(figure, families) == family
+        }
+        of_page = charts.page_data(families[family], families[family], options, drawn)
+        return json.loads(tables.script_json(of_page))["charts"]
+
+    return of
 
 
 def test_modules_are_complete_and_their_names_differ():
@@ -118,6 +152,8 @@ def apart(picture):
     Lines to them do not count, nor do letters beside points.
     """
     renderer = FigureCanvasAgg(picture).get_renderer()
+    for ax in picture.axes:
+        ax.minorticks_off()  # they carry no text, and making and placing them is a third of the time
     picture.draw_without_rendering()  # lays out as drawing does
     inside = picture.bbox.padded(2)
     found = []
@@ -143,10 +179,8 @@ def apart(picture):
 
 
 @pytest.mark.parametrize("figure", [f for f in EVERY if hasattr(f, "chart")], ids=lambda f: f.name)
-def test_charts_are_whole(figure, about, options, environment):
-    chart = figure.chart(figure.data(about, options), environment, options)
-    data = charts.page_data(about, about, options, {figure.name: chart})
-    found = json.loads(tables.script_json(data))["charts"][figure.name]
+def test_charts_are_whole(figure, families, charted):
+    found = charted(family_of(figure, families))[figure.name]
     assert found["kind"] in ("points", "curves", "spans", "shares", "cells")
     if "columns" in found:
         columns = found["columns"]
@@ -211,8 +245,8 @@ def test_names_with_dollar_signs_are_drawn_as_they_are():
 
 
 @pytest.mark.parametrize("figure", [f for f in EVERY if f.performance], ids=lambda f: f.name)
-def test_wrong_rows_are_nowhere(figure, about, options):
-    table = figure.data(about, options)
+def test_wrong_rows_are_nowhere(figure, data):
+    table = data(figure)
     if "matrix" in table:
         right = table[table["status"] == "ok"] if "status" in table else table  # else it is there by its status alone
         assert not ((right["matrix"] == "Oberwolfach/matrix0007") & (right.get("label") == "csr5")).any()

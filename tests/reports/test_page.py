@@ -52,7 +52,7 @@ from multiprocessing import get_context
 from spmvbench.reports import page
 
 if __name__ == "__main__":
-    with ProcessPoolExecutor(2, get_context("spawn"), initializer=page._take, initargs=(None,)) as pool:
+    with ProcessPoolExecutor(2, get_context("spawn"), initializer=page._start_worker, initargs=(None,)) as pool:
         pool.submit(time.sleep, 0).result()
         waiting = [pool.submit(time.sleep, 3600) for _ in range(2)]
         time.sleep(0.1)

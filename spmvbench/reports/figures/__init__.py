@@ -26,6 +26,7 @@ import pkgutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from types import ModuleType
 
 import pandas as pd
@@ -68,11 +69,15 @@ class LeftOut(Exception):
     """Raised if a figure has nothing to show; the text says why."""
 
 
+@cache
+def _modules() -> tuple[ModuleType, ...]:
+    modules = pkgutil.walk_packages(__path__, f"{__name__}.")
+    return tuple(importlib.import_module(module.name) for module in modules if not module.ispkg)
+
+
 def every() -> list[ModuleType]:
     """All figures in the order of the page."""
-    modules = pkgutil.walk_packages(__path__, f"{__name__}.")
-    found = [importlib.import_module(module.name) for module in modules if not module.ispkg]
-    return sorted(found, key=lambda figure: (figure.order, figure.name))
+    return sorted(_modules(), key=lambda figure: (figure.order, figure.name))
 
 
 def known() -> dict[str, list[ModuleType]]:
