@@ -52,11 +52,7 @@ class _Frame:
     def __init__(self, fmt: Format, given: Array, result: Array, device: Device):
         x_order, y_order = orders(fmt)
         xp = device.xp
-        equal = (
-            x_order is None and y_order is None
-            if x_order is None or y_order is None
-            else bool((x_order == y_order).all())
-        )
+        equal = x_order is y_order or (x_order is not None and y_order is not None and bool((x_order == y_order).all()))
         self._order = x_order if equal else None
         self.given, self.result = given, result
         self.product: Product = fmt.launches if equal else Ordered(fmt).launches
