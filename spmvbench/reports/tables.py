@@ -248,6 +248,21 @@ def products(found: pd.DataFrame) -> Table:
     return table("Time to N products", found, columns)
 
 
+def solvers(setting: str, found: pd.DataFrame) -> Table:
+    """Formats in a solver; found: as `analysis.solvers.solvers`, of one setting."""
+    columns = [
+        Column("label", "Format"),
+        Column("seconds", "Iteration", seconds, "geometric mean over the matrices"),
+        Column("share", "SpMV", percent, "share of the products in the time of all kernels"),
+        Column("slowdown", "Slowdown", number, "mean slowdown in the solver"),
+        Column("rank", "Rank", number, "by the mean slowdown in the solver"),
+        Column("slowdown_spmv", "Slowdown, SpMV", number, "mean slowdown in y = A x alone"),
+        Column("rank_spmv", "Rank, SpMV", number, "by the mean slowdown in y = A x alone"),
+        Column("matrices", "Matrices", number),
+    ]
+    return table(f"Formats in solvers, {setting}", found, columns)
+
+
 def programs_on_a_matrix(found: pd.DataFrame) -> Table:
     """Distinct programs per matrix; found: as `programs.counts`."""
     columns = [
