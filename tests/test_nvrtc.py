@@ -27,20 +27,25 @@ OWN = {
     "discard.cu": {"discard"},
     "solve/scaled_add.cu": {f"scaled_add<{v}, {keep}>" for v in ("double", "float") for keep in ("false", "true")},
     "solve/cg.cu": {
-        "cg_begin<0>",
         *(
-            kernel.format(v, jacobi)
+            kernel.format(v, jacobi, stops)
             for v in ("double", "float")
             for jacobi in ("false", "true")
+            for stops in ("false", "true")
             for kernel in (
-                *("cg_start<{}, {}, false>", "cg_start<{}, {}, true>"),
-                *("cg_dot<{}>", "cg_update<{}, {}>", "cg_direction<{}, {}>"),
+                *("cg_begin<{2}>", "cg_start<{}, {}, false>", "cg_start<{}, {}, true>"),
+                *("cg_dot<{0}, {2}>", "cg_update<{}, {}, {}>", "cg_direction<{}, {}, {}>"),
             )
         ),
     },
     "solve/pagerank.cu": {
         "pagerank_check<0>",
-        *(f"pagerank_{kernel}<{v}>" for v in ("double", "float") for kernel in ("start", "step")),
+        *(
+            f"pagerank_{kernel}<{v}, {stops}>"
+            for v in ("double", "float")
+            for stops in ("false", "true")
+            for kernel in ("start", "step")
+        ),
     },
     "dense_blocks/block_convert.cu": {
         *(

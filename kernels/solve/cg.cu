@@ -2,7 +2,8 @@
 // 9.1) around the launches of q = A p. Vectors are of type V, scalar products in double precision.
 //
 // An iteration is three kernels. What one of them writes that all blocks of it read is stored twice: an iteration reads
-// the half `now` (0 or 1) and writes the other. Once the solver has stopped, kernels leave everything as it is.
+// the half `now` (0 or 1) and writes the other. Once the solver has stopped, kernels leave everything as it is. With
+// STOPS = false nothing stops it: a fixed number of iterations that all do the same work, and no state.
 #include "grid_sums.cuh"
 
 // In `state`, as in spmvbench/solve/conjugate_gradients.py.
@@ -27,15 +28,16 @@ __device__ __forceinline__ V preconditioned(const V* __restrict__ inverse_diagon
   return JACOBI ? inverse_diagonal[i] * r : r;
 }
 
-// r = b - q, p = z; r holds b before. partial: sums of r^T z, r^T r and b^T b, `gridDim.x` each. GUESS: q holds A x; without it x is 0.
+// r = b - q, p = z; r may be b itself. partial: sums of r^T z, r^T r and b^T b, `gridDim.x` each. GUESS: q holds A x;
+// without it x is 0.
 template <typename V, bool JACOBI, bool GUESS>
 __global__ void __launch_bounds__(SUM_BLOCK)
-    cg_start(long long n, const V* __restrict__ q, const V* __restrict__ inverse_diagonal, V* __restrict__ x,
-             V* __restrict__ r, V* __restrict__ p, double* __restrict__ partial) {
+    cg_start(long long n, const V* b, const V* __restrict__ q, const V* __restrict__ inverse_diagonal,
+             V* __restrict__ x, V* r, V* __restrict__ p, double* __restrict__ partial) {
   double rz = 0, rr = 0, bb = 0;
   const long long stride = static_cast<long long>(gridDim.x) * SUM_BLOCK;
   for (long long i = global_thread(); i < n; i += stride) {
-    const V right = r[i];
+    const V right = b[i];
     const V residual = GUESS ? right - q[i] : right;
     if (!GUESS) x[i] = V(0);
     const V z = preconditioned<JACOBI>(inverse_diagonal, i, residual);
@@ -51,18 +53,19 @@ __global__ void __launch_bounds__(SUM_BLOCK)
 }
 
 // One block: the scalars that the first iteration reads.
-template <int UNUSED>
+template <bool STOPS>
 __global__ void __launch_bounds__(SUM_BLOCK)
     cg_begin(int blocks, const double* __restrict__ partial, int* __restrict__ state, double* __restrict__ numbers) {
   const double rz = grid_total(partial, blocks);
   const double rr = grid_total(partial + blocks, blocks);
   const double bb = grid_total(partial + 2 * blocks, blocks);
   if (threadIdx.x > 0) return;
+  numbers[RHO] = rz;
+  if (!STOPS) return;
   const double relative = numbers[RELATIVE] * numbers[RELATIVE] * bb;
   const double absolute = numbers[ABSOLUTE] * numbers[ABSOLUTE];
   const double limit = relative > absolute ? relative : absolute;
   const bool broken = !is_finite(rr) || !is_finite(limit);
-  numbers[RHO] = rz;
   numbers[LIMIT] = limit;
   numbers[FIRST] = sqrt(rr);
   state[ITERATIONS] = 0;
@@ -72,11 +75,11 @@ __global__ void __launch_bounds__(SUM_BLOCK)
 }
 
 // partial: the sums of p^T q.
-template <typename V>
+template <typename V, bool STOPS>
 __global__ void __launch_bounds__(SUM_BLOCK)
     cg_dot(long long n, int now, const V* __restrict__ p, const V* __restrict__ q, const int* __restrict__ state,
            double* __restrict__ partial) {
-  if (!state[ACTIVE + now]) return;
+  if (STOPS && !state[ACTIVE + now]) return;
   double pq = 0;
   const long long stride = static_cast<long long>(gridDim.x) * SUM_BLOCK;
 #pragma unroll 4
@@ -85,17 +88,19 @@ __global__ void __launch_bounds__(SUM_BLOCK)
 }
 
 // x += alpha p, r -= alpha q. partial: the sums of p^T q, then those of r^T z and r^T r, which it writes.
-template <typename V, bool JACOBI>
+template <typename V, bool JACOBI, bool STOPS>
 __global__ void __launch_bounds__(SUM_BLOCK)
     cg_update(long long n, int now, const V* __restrict__ p, const V* __restrict__ q,
               const V* __restrict__ inverse_diagonal, V* __restrict__ x, V* __restrict__ r, int* __restrict__ state,
               const double* __restrict__ numbers, double* __restrict__ partial) {
-  if (!state[ACTIVE + now]) return;
+  if (STOPS && !state[ACTIVE + now]) return;
   const double pq = grid_total(partial, gridDim.x);
   const double rho = numbers[RHO + now];
-  const bool broken = !(pq > 0) || !is_finite(rho / pq);
-  if (first_thread()) state[BROKEN] = broken;
-  if (broken) return;
+  if (STOPS) {
+    const bool broken = !(pq > 0) || !is_finite(rho / pq);
+    if (first_thread()) state[BROKEN] = broken;
+    if (broken) return;
+  }
   const V alpha = static_cast<V>(rho / pq);
   double rz = 0, rr = 0;
   const long long stride = static_cast<long long>(gridDim.x) * SUM_BLOCK;
@@ -112,12 +117,12 @@ __global__ void __launch_bounds__(SUM_BLOCK)
 }
 
 // p = z + beta p, and whether the solver goes on. An iteration that broke down is not counted.
-template <typename V, bool JACOBI>
+template <typename V, bool JACOBI, bool STOPS>
 __global__ void __launch_bounds__(SUM_BLOCK)
     cg_direction(long long n, int now, const V* __restrict__ r, const V* __restrict__ inverse_diagonal,
                  V* __restrict__ p, int* __restrict__ state, double* __restrict__ numbers,
                  const double* __restrict__ partial) {
-  if (!state[ACTIVE + now] || state[BROKEN]) {
+  if (STOPS && (!state[ACTIVE + now] || state[BROKEN])) {
     if (first_thread()) state[ACTIVE + 1 - now] = state[MORE] = 0;
     return;
   }
@@ -130,9 +135,10 @@ __global__ void __launch_bounds__(SUM_BLOCK)
     p[i] = preconditioned<JACOBI>(inverse_diagonal, i, r[i]) + beta * p[i];
   }
   if (!first_thread()) return;
+  numbers[RHO + 1 - now] = rz;
+  if (!STOPS) return;
   const int done = state[ITERATIONS] + 1;
   const bool active = rr > numbers[LIMIT] && is_finite(rr) && done < state[MOST];
-  numbers[RHO + 1 - now] = rz;
   numbers[RESIDUALS + (done - 1) % state[CHUNK]] = sqrt(rr);
   state[ITERATIONS] = done;
   state[CONVERGED] = rr <= numbers[LIMIT];

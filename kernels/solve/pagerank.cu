@@ -1,6 +1,7 @@
 // PageRank by the power method (Page, Brin, Motwani & Winograd, Stanford InfoLab 1999-66) around the launches of q = A p,
 // where entry (i, j) of A is an arc from j to i and p = x / (weight that leaves a vertex). Vertices without arcs that
-// leave give their rank to all. Ranks are of type V, sums in double precision.
+// leave give their rank to all. Ranks are of type V, sums in double precision. With STOPS = false it begins with given
+// ranks and nothing stops it: a fixed number of iterations, without `pagerank_check` and without a state.
 #include "grid_sums.cuh"
 
 // In `state`, as in spmvbench/solve/power_method.py.
@@ -16,33 +17,34 @@ constexpr int DAMPING = 0;
 constexpr int TOLERANCE = 1;
 constexpr int CHANGES = 2;  // [CHUNK]: sums of the changes of all ranks, of each iteration of a chunk
 
-// x = 1 / n. dangling: the sums of ranks of vertices that no arc leaves.
-template <typename V>
+// x = 1 / n, without STOPS the ranks `first`. dangling: the sums of ranks of vertices that no arc leaves.
+template <typename V, bool STOPS>
 __global__ void __launch_bounds__(SUM_BLOCK)
-    pagerank_start(long long n, const V* __restrict__ inverse_weight, V* __restrict__ x, V* __restrict__ p,
-                   int* __restrict__ state, double* __restrict__ dangling) {
+    pagerank_start(long long n, const V* __restrict__ first, const V* __restrict__ inverse_weight, V* __restrict__ x,
+                   V* __restrict__ p, int* __restrict__ state, double* __restrict__ dangling) {
   double sum = 0;
-  const V rank = static_cast<V>(1.0 / n);
+  const V equal = static_cast<V>(1.0 / n);
   const long long stride = static_cast<long long>(gridDim.x) * SUM_BLOCK;
   for (long long i = global_thread(); i < n; i += stride) {
+    const V rank = STOPS ? equal : first[i];
     x[i] = rank;
     p[i] = rank * inverse_weight[i];
     if (inverse_weight[i] == 0) sum += rank;
   }
   put_partial(sum, dangling);
-  if (!first_thread()) return;
+  if (!STOPS || !first_thread()) return;
   state[ITERATIONS] = state[CONVERGED] = 0;
   state[ACTIVE] = state[MORE] = state[MOST] > 0;
 }
 
 // x = damping (q + dangling / n) + (1 - damping) / n. The sums of what dangles are read in one half and written to the
 // other.
-template <typename V>
+template <typename V, bool STOPS>
 __global__ void __launch_bounds__(SUM_BLOCK)
     pagerank_step(long long n, int now, const V* __restrict__ q, const V* __restrict__ inverse_weight,
                   V* __restrict__ x, V* __restrict__ p, const int* __restrict__ state,
                   const double* __restrict__ numbers, double* __restrict__ dangling, double* __restrict__ changes) {
-  if (!state[ACTIVE]) return;
+  if (STOPS && !state[ACTIVE]) return;
   const double damping = numbers[DAMPING];
   const double held = grid_total(dangling + now * gridDim.x, gridDim.x);
   const double everywhere = (damping * held + (1 - damping)) / n;
@@ -52,13 +54,13 @@ __global__ void __launch_bounds__(SUM_BLOCK)
   for (long long i = global_thread(); i < n; i += stride) {
     const V rank = static_cast<V>(damping * q[i] + everywhere);
     const V inverse = inverse_weight[i];
-    change += fabs(static_cast<double>(rank) - x[i]);
+    if (STOPS) change += fabs(static_cast<double>(rank) - x[i]);
     if (inverse == 0) sum += rank;
     x[i] = rank;
     p[i] = rank * inverse;
   }
   put_partial(sum, dangling + (1 - now) * gridDim.x);
-  put_partial(change, changes);
+  if (STOPS) put_partial(change, changes);
 }
 
 // One block: whether the iteration goes on.

@@ -17,6 +17,7 @@ from spmvbench.advice import features
 from spmvbench.advice.model import ABOVE, ENTRY, LARGE, LAUNCHES, MEASURED, SPMVS, UP_TO, Forest, Model
 from spmvbench.analysis.breakeven import ready
 from spmvbench.analysis.cases import latest_cases, verified
+from spmvbench.analysis.ranking import VENDORS
 from spmvbench.errors import SpmvbenchError
 from spmvbench.rows import store
 
@@ -24,7 +25,6 @@ PORTFOLIO = 24
 TREES = 160
 SWEEPS = 30  # iterations over matrices and formats, after which their effects have converged
 WORST = 10.0  # slowdown of a format that cannot hold the matrix, and the largest slowdown that counts in a portfolio
-VENDORS = ("cusparse-csr-alg1", "cusparse-csr-alg2")
 COSTLY = ("bccoo-plus", "bcoo-bcsr", "cocktail", "ehyb", "ehyb-rcm")  # their estimate takes as long as a conversion
 SHORTEST = 1e-7  # seconds, of conversions that only take over arrays
 

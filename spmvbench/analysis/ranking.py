@@ -13,6 +13,9 @@ from spmvbench.analysis.programs import same_as, without_aliases
 # The usual reference is row-wise CSR: this project's kernels run on every device, papers compare with the vendor's.
 BASELINES = ("csr-lanes", "csr-vector", "cusparse-csr-alg2", "cusparse-csr-alg1", "csr-scalar")
 
+# cuSPARSE's CSR: the first that was measured is what others are compared with.
+VENDORS = ("cusparse-csr-alg1", "cusparse-csr-alg2")
+
 # Times within this factor are tied: medians are measured to within 0.5 %.
 TIE = 1.005
 # Slowdowns are capped here. A matrix that a format failed or skipped counts as this slowdown.

@@ -84,6 +84,15 @@ def kind(row: Any) -> str:
     return operations.kind(row.op)
 
 
+def streaming(row: Any) -> operations.Operation | None:
+    """The operation, if it reads the whole matrix; None for others and unknown ones."""
+    try:
+        known = operations.get(row.op)
+    except UsageError:
+        return None
+    return known if known.streams else None
+
+
 def itemsize(row: Any) -> int:
     """Bytes of a value; 0 for an unknown type."""
     return DTYPES[row.dtype].itemsize if row.dtype in DTYPES else 0
@@ -242,6 +251,8 @@ def rates(bundle: Bundle) -> Iterator[Finding]:
 
     def work(row: Any) -> float:
         """The work that the rate counts, if it follows from the entries alone."""
+        if known := streaming(row):
+            return float(known.flops(int(row.rows), int(row.nnz)))
         return math.nan if kind(row).startswith("bfs") else 2.0 * row.nnz
 
     def too_much(row: Any) -> bool:
@@ -262,7 +273,7 @@ def rates(bundle: Bundle) -> Iterator[Finding]:
         if not row.t_median > 0:
             return True
         done = row.work or work(row)
-        moved = 1e-9 * row.model_bytes / row.t_median if row.op == "spmv" else math.nan
+        moved = 1e-9 * row.model_bytes / row.t_median if streaming(row) else math.nan
         return not (same(row.gflops, 1e-9 * done / row.t_median) and same(row.gbps, moved))
 
     missing = where(rows, lambda row: not row.work and math.isnan(work(row)) and entries(row) != 0)
@@ -285,9 +296,10 @@ def footprints(bundle: Bundle) -> Iterator[Finding]:
         return same(row.bytes_per_nnz, row.bytes_format / stored if stored else math.nan)
 
     def reads(row: Any) -> bool:
-        if row.op != "spmv":
+        if not (known := streaming(row)):
             return bool(row.model_bytes == 0)
-        return bool(0 <= _read(row) <= row.bytes_format)
+        whole = row.model_bytes % known.iterations == 0
+        return bool(whole and 0 <= _read(row) <= row.bytes_format)
 
     yield from check_rows("bytes", rows, ~where(rows, sums), "the footprint is the sum of the arrays")
     yield from check_rows("bytes", rows, ~where(rows, shares), "bytes a nonzero are the footprint over the entries")
@@ -295,8 +307,10 @@ def footprints(bundle: Bundle) -> Iterator[Finding]:
 
 
 def _read(row: Any) -> int:
-    """Bytes of its arrays that a format reads according to its row."""
-    return int(row.model_bytes) - int(row.rows + row.cols) * itemsize(row)
+    """Bytes of its arrays that a product of a format reads according to its row, which is of a streaming operation."""
+    known = operations.get(row.op)
+    vectors = known.vector_elements(int(row.rows), int(row.cols)) * itemsize(row)
+    return int(row.model_bytes) // known.iterations - vectors
 
 
 # --- times and the measured limits of the device

@@ -35,7 +35,9 @@ SECONDS = 600.0
 TASKS, SOURCES = "asked", "sources"  # files in the folder
 MAX_TEXT = 1 << 16  # bytes of a text from the child
 # Parameters of the operations in a trial, by kind.
-OPERATIONS = testing.CHECKED | {"bfs": ("bfs@0", "bfs@1"), "bfs-directed": ("bfs-directed@1",)}
+SEARCHES = {"bfs": ("bfs@0", "bfs@1"), "bfs-directed": ("bfs-directed@1",)}
+# A solver is this project's, and only its products are the format's.
+OPERATIONS = testing.CHECKED | SEARCHES | dict.fromkeys(("cg", "pagerank"), testing.CHECKED["spmv"])
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def products(kinds: Iterable[str], matrices: Mapping[str, Any], device: Device, 
     """
     found = []
     for name, matrix in matrices.items():
-        for op in (op for kind in kinds for op in OPERATIONS.get(kind, ())):
+        for op in dict.fromkeys(op for kind in kinds for op in OPERATIONS.get(kind, ())):
             operation = operations.get(op)
             for dtype in (np.float32,) if operation.pattern else (np.float64, np.float32):
                 try:

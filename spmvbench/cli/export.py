@@ -8,7 +8,7 @@ from spmvbench.cli import completion, option_types
 from spmvbench.errors import UsageError
 
 FORMATS = ("csv", "json", "markdown", "latex", "ginkgo")
-TABLES = ("cases", "formats", "matrices", "programs", "reasons")
+TABLES = ("cases", "formats", "matrices", "products", "programs", "reasons")
 
 
 @click.command(name="export")
@@ -18,8 +18,8 @@ TABLES = ("cases", "formats", "matrices", "programs", "reasons")
     "--table",
     type=click.Choice(TABLES),
     help="cases: one row per case, in csv and json with every column; formats: the table that ends a run; matrices: "
-    "one row per matrix, one column per format; programs: formats that are the same program; reasons: why cases were "
-    "skipped or failed. Default: cases in csv and json, else formats.",
+    "one row per matrix, one column per format; products: time of conversion and N SpMVs; programs: formats that are "
+    "the same program; reasons: why cases were skipped or failed. Default: cases in csv and json, else formats.",
 )
 @click.option("--samples", is_flag=True, help="Include the samples of each case (csv and json of cases).")
 @click.option("--out", type=option_types.OUTPUT, metavar="FILE", help="Output file. Default, and -: standard output.")

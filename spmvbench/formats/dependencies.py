@@ -96,10 +96,14 @@ def kernel_files(cls: type[Format], read: Read = read) -> list[Path]:
     return list(dict.fromkeys(path for source in files for path in (source, *headers(source, read))))
 
 
-def check_sources(cls: type[Format], launches: Iterable[Step]) -> None:
-    """Raises UsageError if a launch takes its kernel from a file that is not among `sources`: rows would not know."""
+def check_sources(cls: type[Format], launches: Iterable[Step], others: Iterable[str] = ()) -> None:
+    """Raises UsageError if a launch takes its kernel from a file that is not among `sources`: rows would not know.
+
+    others: files from which an operation takes kernels, which rows name by the operation.
+    """
+    known = set(others)
     for step in single_steps(launches):
-        if isinstance(step, Launch) and not _known(cls, step.source):
+        if isinstance(step, Launch) and step.source not in known and not _known(cls, step.source):
             raise UsageError(
                 f"{cls.key} launches {step.kernel} from {step.source}, which no text in its modules names: "
                 "write the file's path in kernels/ or from the module's folder as one text that ends in .cu"

@@ -46,12 +46,19 @@ class Fetched(NamedTuple):
 
 
 def columns(
-    measured: Mapping[str, Any], *, nnz: int, fetched: Fetched, model_bytes: int, x_bytes: int
+    measured: Mapping[str, Any],
+    *,
+    nnz: int,
+    fetched: Fetched,
+    model_bytes: int,
+    x_bytes: int,
+    flops: float | None = None,
 ) -> dict[str, Any]:
     """`bound_gflops` and `bound_by` of a row, from the larger of both bounds on time. Empty if nothing was measured.
 
     measured: ``read``: pairs of (bytes, seconds to read them); ``sectors`` and ``lines``: pairs of (bytes of x, seconds
-    to fetch one sector of a random line, or the whole line); all by rising bytes.
+    to fetch one sector of a random line, or the whole line); all by rising bytes. flops: of one product, with the
+    vector operations of an iteration of a solver; None: two per entry.
     """
     if not measured or not nnz:
         return {}
@@ -62,7 +69,8 @@ def columns(
         "gathers": nnz * (fetched.lines * (one - sector) + fetched.sectors * sector),
     }
     lower = max(seconds, key=lambda name: seconds[name])
-    return {"bound_gflops": 2e-9 * nnz / seconds[lower], "bound_by": lower}
+    work = 2 * nnz if flops is None else flops
+    return {"bound_gflops": 1e-9 * work / seconds[lower], "bound_by": lower}
 
 
 def least_seconds(measured: Mapping[str, Any], size: int, mode: str) -> float:

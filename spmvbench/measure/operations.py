@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any, ClassVar
@@ -17,11 +17,13 @@ import numpy as np
 
 from spmvbench.devices import Device
 from spmvbench.errors import UsageError, did_you_mean
-from spmvbench.formats import Csr, Skip
-from spmvbench.formats.arrays import Array
+from spmvbench.formats import Csr, Format, Skip
+from spmvbench.formats.arrays import Array, on_host
+from spmvbench.formats.base import Step
 from spmvbench.formats.vectors import SparseVector
-from spmvbench.measure import verify
-from spmvbench.measure.verify import Checks, Reference
+from spmvbench.measure import solver_references, verify
+from spmvbench.measure.verify import Checks, Reference, Verdict
+from spmvbench.solve import conjugate_gradients, fixed, power_method
 
 DENSITIES = (0.1, 0.01, 0.001, 0.0001)  # of x, those of Ji et al. (ICPP 2022)
 SOURCES = 8
@@ -33,7 +35,9 @@ class Operation:
     """An operation with its parameter.
 
     name: as in rows. Class attributes: key (the value of `Format.op`), streams (whether it reads the whole matrix for
-    any x, so that bytes over time are a bandwidth), pattern (whether values are ignored, so that one type is enough).
+    any x, so that bytes over time are a bandwidth), pattern (whether values are ignored, so that one type is enough),
+    product (the name of the operation that each iteration of a solver runs, and that is verified too; else empty),
+    kernels (files in kernels/ that it launches from beside the format's).
     """
 
     name: str
@@ -41,11 +45,18 @@ class Operation:
     key: ClassVar[str]
     streams: ClassVar[bool] = False
     pattern: ClassVar[bool] = False
+    product: ClassVar[str] = ""
+    kernels: ClassVar[tuple[str, ...]] = ()
 
     @property
     def parameter(self) -> str:
         """The part of the name after the ``@``; empty without a parameter."""
         return self.name.partition("@")[2]
+
+    @property
+    def iterations(self) -> int:
+        """How many products a run makes."""
+        return 1
 
     def matrix(self, a: Csr) -> Csr:
         """The matrix that formats convert, from the one that was read, in the case's type. Raises Skip if there is
@@ -70,7 +81,19 @@ class Operation:
 
         a: the result of `matrix`, on the host.
         """
-        return 2 * a.nnz, {}
+        return self.flops(a.rows, a.nnz), {}
+
+    def flops(self, rows: int, nnz: int) -> int:
+        """Flops of a run on a matrix of so many rows and entries, if they follow from these."""
+        return 2 * nnz
+
+    def vector_elements(self, rows: int, cols: int) -> int:
+        """Elements of vectors that each product, or each iteration of a solver, has to read or write, each once."""
+        return rows + cols
+
+    def launches(self, fmt: Format, x: Any, y: Array, checks: Checks, device: Device) -> list[Step]:
+        """All that is timed: what one run enqueues. x, y: as `vectors` gives them, on the device."""
+        return list(fmt.launches(x, y))
 
 
 @dataclass(frozen=True)
@@ -117,7 +140,10 @@ class Spmspv(Operation):
         """Two flops per entry of A; the entries of x, and the number of entries of A that meet one."""
         met = np.zeros(a.cols, bool)
         met[self.places(a, seed, 1)] = True
-        return 2 * a.nnz, {"entries_x": self.entries(a.cols), "products": int(np.count_nonzero(met[a.col_idx]))}
+        return self.flops(a.rows, a.nnz), {
+            "entries_x": self.entries(a.cols),
+            "products": int(np.count_nonzero(met[a.col_idx])),
+        }
 
     def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
         """Two x with results by SciPy; then integer x at shuffled positions, which cover as many columns as possible.
@@ -213,6 +239,164 @@ class Bfs(Operation):
         return Checks(dense, [], [], *self.work_and_details(a, seed))
 
 
+@dataclass(frozen=True)
+class _Solver(Operation):
+    """A solver with a fixed number of iterations, each with one y = A x; the parameter is that number."""
+
+    key = "spmv"
+    streams = True
+    product = "spmv"
+
+    @property
+    def iterations(self) -> int:
+        """Of a run."""
+        return int(self.parameter)
+
+    def vectors(self, a: Csr) -> tuple[Array, Array]:
+        """The right side or the first ranks, and the solution."""
+        return np.zeros(a.rows, a.dtype), np.zeros(a.rows, a.dtype)
+
+    def work_and_details(self, a: Csr, seed: int) -> tuple[int, dict[str, Any]]:
+        """The flops of all iterations, and their number."""
+        return self.flops(a.rows, a.nnz), {"iterations": self.iterations}
+
+
+@dataclass(frozen=True)
+class Cg(_Solver):
+    """Conjugate gradients with a Jacobi preconditioner, from 0, a fixed number of iterations; ``cg@100``.
+
+    x is the right side, y the solution. Each iteration is two flops per entry and 12 per row: two for each of three
+    scalar products and three updates of vectors. The preconditioner's one is not counted.
+    """
+
+    kernels = (conjugate_gradients.KERNEL,)
+
+    def flops(self, rows: int, nnz: int) -> int:
+        """Flops of all iterations."""
+        return self.iterations * (2 * nnz + 12 * rows)
+
+    def vector_elements(self, rows: int, cols: int) -> int:
+        """Elements of p, A p, the residual, the solution and the inverse diagonal."""
+        return 5 * rows
+
+    def matrix(self, a: Csr) -> Csr:
+        """The matrix itself. Raises Skip unless it is square and symmetric, with a positive diagonal.
+
+        Whether it is positive definite is not tested here: `checks` refuses it if p^T A p is not positive in an
+        iteration on the host.
+        """
+        if a.rows != a.cols:
+            raise Skip(f"conjugate gradients need a square matrix, this one is {a.rows} x {a.cols}")
+        if not a.rows:
+            raise Skip("a matrix without rows has nothing to solve")
+        matrix = solver_references.matrix_of(a, a.dtype)
+        if different := (matrix != matrix.T.tocsr()).nnz:
+            raise Skip(
+                f"conjugate gradients need a symmetric matrix, in this one {different:,} entries differ from A^T"
+            )
+        if bad := int((~(matrix.diagonal() > 0)).sum()):
+            raise Skip(
+                f"conjugate gradients need a positive definite matrix, in this one {bad:,} of {a.rows:,} elements of "
+                "the diagonal are not positive"
+            )
+        return a
+
+    def launches(self, fmt: Format, x: Array, y: Array, checks: Checks, device: Device) -> list[Step]:
+        """See `solve.fixed.cg_steps`."""
+        assert checks.scaling is not None
+        return fixed.cg_steps(fmt, x, y, checks.scaling, self.iterations, device)
+
+    def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
+        """Two right sides of both signs, with the residuals that a host's iterations leave.
+
+        Iterates that are rounded differently drift apart. So the norm of b - A y in float64 is judged: it is at most
+        twice the host's, and what rounding adds. Raises Skip if the host's iterations end before the last.
+        """
+        verify.reference_of(a)  # refuses entries that are not finite
+        exact = solver_references.matrix_of(a)
+        with np.errstate(over="ignore"):
+            inverse = conjugate_gradients.inverse_diagonal(exact.diagonal(), a.dtype)
+        if not np.isfinite(inverse).all():
+            raise Skip(f"the inverse of the diagonal overflows {a.dtype}")
+        dense, facts = [], {}
+        for index, source in enumerate((fresh, seed)):
+            b = verify.both_signs(a.rows, np.random.default_rng((source, index)), a.dtype)
+            with np.errstate(over="ignore", invalid="ignore"):  # then it ends with a number that is not finite
+                solved = solver_references.conjugate_gradients(a, b, inverse, self.iterations)
+            if solved.ended:
+                raise Skip(solved.ended)
+            judge, norm = _residual_judge(a, exact, b, solved.x, self.iterations)
+            facts = {"residual_host": norm / float(np.linalg.norm(b.astype(np.float64)))}
+            reference = Reference(b, solved.x.astype(np.float64), np.zeros(1), judge=judge)
+            dense.append(reference.moved(device))
+        work, details = self.work_and_details(a, seed)
+        return Checks(dense, [], [], work, details | facts, device.to_device(inverse))
+
+
+def _residual_judge(
+    a: Csr, exact: Any, b: np.ndarray, x: np.ndarray, iterations: int
+) -> tuple[Callable[[Array], Verdict], float]:
+    """What judges a solution by its residual, and the norm of the host's. exact: the matrix in float64. x: the host's
+    solution.
+    """
+    norm = solver_references.residual_norm(exact, b, x)
+    most = 2 * norm + solver_references.residual_allowance(a, b, x, iterations)
+
+    def judge(y: Array) -> Verdict:
+        found = solver_references.residual_norm(exact, b, on_host(y))
+        ratio = found / most if math.isfinite(found) else math.inf
+        return Verdict(ratio, -1, found, norm, most, "norm of b - A y")
+
+    return judge, norm
+
+
+@dataclass(frozen=True)
+class Pagerank(_Solver):
+    """PageRank by the power method with a damping of 0.85, a fixed number of iterations; ``pagerank@50``.
+
+    x are the ranks to begin with, y those after the last iteration. An entry (i, j) is an arc from j to i whose weight
+    is its absolute value. Each iteration is two flops per entry and 6 per row.
+    """
+
+    kernels = (power_method.KERNEL,)
+
+    def flops(self, rows: int, nnz: int) -> int:
+        """Flops of all iterations."""
+        return self.iterations * (2 * nnz + 6 * rows)
+
+    def vector_elements(self, rows: int, cols: int) -> int:
+        """Elements of the ranks, of p, A p and the inverse weights."""
+        return 4 * rows
+
+    def matrix(self, a: Csr) -> Csr:
+        """The absolute values of a square matrix. Raises Skip for another one."""
+        if a.rows != a.cols:
+            raise Skip(f"PageRank needs a square matrix, this one is {a.rows} x {a.cols}")
+        if not a.rows:
+            raise Skip("a graph without vertices has nothing to rank")
+        return Csr(a.shape, a.row_ptr, a.col_idx, np.abs(a.values))
+
+    def launches(self, fmt: Format, x: Array, y: Array, checks: Checks, device: Device) -> list[Step]:
+        """See `solve.fixed.pagerank_steps`."""
+        assert checks.scaling is not None
+        return fixed.pagerank_steps(fmt, x, y, checks.scaling, self.iterations, device)
+
+    def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
+        """Two vectors of first ranks whose sums are about 1, with bounds by `solver_references.page_rank`."""
+        verify.reference_of(a)  # refuses entries that are not finite
+        with np.errstate(over="ignore"):
+            inverse = power_method.inverse_weights(a.rows, a.col_idx, a.values, a.dtype)
+        if not np.isfinite(inverse).all():
+            raise Skip(f"the inverse of the weights overflows {a.dtype}")
+        dense = []
+        for index, source in enumerate((fresh, seed)):
+            positive = np.abs(verify.both_signs(a.rows, np.random.default_rng((source, index)), np.dtype(np.float64)))
+            first = (positive * (4 / 3 / a.rows)).astype(a.dtype)
+            y, bound = solver_references.page_rank(a, first, inverse, fixed.DAMPING, self.iterations)
+            dense.append(Reference(first, y, bound).moved(device))
+        return Checks(dense, [], [], *self.work_and_details(a, seed), device.to_device(inverse))
+
+
 @lru_cache(maxsize=3)  # every source needs those of the hub
 def levels(a: Csr, source: int) -> np.ndarray:
     """The level of each vertex, (rows,) int32, -1 if unreachable: by SciPy's search on the host.
@@ -236,13 +420,23 @@ def levels(a: Csr, source: int) -> np.ndarray:
     return found
 
 
-OPERATIONS: dict[str, type[Operation]] = {"spmv": Spmv, "spmspv": Spmspv, "bfs": Bfs, "bfs-directed": Bfs}
+OPERATIONS: dict[str, type[Operation]] = {
+    "spmv": Spmv,
+    "spmspv": Spmspv,
+    "bfs": Bfs,
+    "bfs-directed": Bfs,
+    "cg": Cg,
+    "pagerank": Pagerank,
+}
 _PARAMETERS = {
     "spmv": ("",),
     "spmspv": tuple(f"@{density:g}" for density in DENSITIES),
     "bfs": tuple(f"@{source}" for source in range(SOURCES)),
     "bfs-directed": tuple(f"@{source}" for source in range(SOURCES)),
+    "cg": ("@100",),
+    "pagerank": ("@50",),
 }
+MAX_ITERATIONS = 1000  # of a solver: each is a few launches in a list, and nodes of a graph
 
 
 def kind(name: str) -> str:
@@ -250,8 +444,17 @@ def kind(name: str) -> str:
     return name.partition("@")[0]
 
 
+def group_of(name: str) -> str:
+    """What the operations of a group share: their kind. A solver has a group for each number of iterations, because it
+    refuses a matrix for the last of them.
+    """
+    return name if issubclass(OPERATIONS[kind(name)], _Solver) else kind(name)
+
+
 def instances(word: str) -> list[str]:
     """The names that a word stands for: ``spmspv`` for its four densities, ``spmspv@.05`` for ``spmspv@0.05``.
+
+    A solver without a number of iterations is ``cg@100`` or ``pagerank@50``.
 
     Raises UsageError.
     """
@@ -269,6 +472,11 @@ def instances(word: str) -> list[str]:
         if not 0 < density <= 1:
             raise UsageError(f"{word!r} names no density of x: write spmspv@0.01, up to 1")
         return [f"{base}@{density:g}"]
+    if issubclass(OPERATIONS[base], _Solver):
+        if not re.fullmatch(r"\d{1,9}", parameter, re.ASCII) or not 1 <= int(parameter) <= MAX_ITERATIONS:
+            example = base + _PARAMETERS[base][0]
+            raise UsageError(f"{word!r} names no number of iterations: write {example}, from 1 to {MAX_ITERATIONS:,}")
+        return [f"{base}@{int(parameter)}"]
     if not re.fullmatch(r"\d{1,9}", parameter, re.ASCII):
         raise UsageError(f"{word!r} names no source: write {base}@0 for the vertex of highest degree, {base}@1 and on")
     return [f"{base}@{int(parameter)}"]

@@ -58,9 +58,10 @@ def bound_columns(context: Context, op: str, integer_test: IntegerTest, bound: B
         "bytes_workspace": bound.workspace,
         "detail": json.dumps(bound.detail, default=float) if bound.detail else "",
     }
-    if context.ops[op].streams:
-        vectors = sum(array.nbytes for array in (*parts(context.x[op]), context.y))
-        found["model_bytes"] = bound.read + vectors
+    known, a = context.ops[op], context.references.a
+    if known.streams:
+        vectors = known.vector_elements(a.rows, a.cols) * a.dtype.itemsize
+        found["model_bytes"] = known.iterations * (bound.read + vectors)
     return found
 
 
@@ -78,6 +79,7 @@ def timed_columns(context: Context, case: Case, series: timing.Series, known: Ma
     """Columns of the samples, and of the rates and bounds that follow from their median."""
     found = timing.summary(series)
     median, work = found["t_median"], context.references.checks[case.op].work
+    iterations = context.ops[case.op].iterations
     found |= {
         "work": work,
         "near_launch_overhead": median < NEAR_LAUNCH_OVERHEAD * context.facts["launch_overhead"][case.mode],
@@ -91,7 +93,8 @@ def timed_columns(context: Context, case: Case, series: timing.Series, known: Ma
             context.facts.get("bounds", {}),
             nnz=context.references.a.nnz,
             fetched=context.fetched,
-            model_bytes=known["model_bytes"],
+            model_bytes=known["model_bytes"] // iterations,
+            flops=work / iterations,
             x_bytes=parts(context.x[case.op])[-1].nbytes,
         )
     return found
@@ -111,7 +114,9 @@ def implausible(context: Context, case: Case, known: Mapping[str, Any]) -> Failu
     if not found or "model_bytes" not in known or not known.get("samples"):
         return None
     x_bytes = sum(array.nbytes for array in parts(context.x[case.op]))
-    least = bounds.least_seconds(found, known["model_bytes"] - x_bytes, case.mode)
+    # What an iteration of a solver reads may be in L2 from the one before, though all together read more than L2 holds.
+    iterations = context.ops[case.op].iterations
+    least = iterations * bounds.least_seconds(found, known["model_bytes"] // iterations - x_bytes, case.mode)
     longest = timing.median_interval(known["samples"])[2]
     if not longest < least / (1 + bounds.ERROR):
         return None

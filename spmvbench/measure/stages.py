@@ -127,6 +127,14 @@ class Context:
         self.guards.watch()
         self._change_x_seconds: dict[str, float] = {}
 
+    def products(self, task: Task) -> list[str]:
+        """The task's operations, with that of its products in place of a solver."""
+        return list(dict.fromkeys(self.ops[op].product or op for op in task.ops))
+
+    def launches(self, fmt: Format, op: str) -> list[Launch | Call | Loop]:
+        """The launches of a format for an operation, bound to its x and y."""
+        return self.ops[op].launches(fmt, self.x[op], self.y, self.references.checks[op], self.device)
+
     def begin(self, task: Task, stage: str, op: str = "") -> None:
         """Report to the parent that a stage of a format begins; with the operation if there are several."""
         self.link.begin(task.index, self.named(stage, op))
@@ -290,7 +298,7 @@ def verify_integers(context: Context, task: Task) -> IntegerTest:
     """
     context.begin(task, "converting the integer matrix")
     checks = context.references.checks
-    if not all(checks[op].integer for op in task.ops):
+    if not all(checks[op].integer for op in context.products(task)):
         return IntegerTest(False)
     try:
         integers = verify.integer_matrix(context.references.device_a)
@@ -300,9 +308,9 @@ def verify_integers(context: Context, task: Task) -> IntegerTest:
     except Skip:
         return IntegerTest(False)
     compiling, error = 0.0, 0.0
-    for op in task.ops:
+    for op in context.products(task):
         context.begin(task, COMPILING)
-        program = context.device.compile(fmt.launches(context.x[op], context.y))
+        program = context.device.compile(context.launches(fmt, op))
         compiling += program.compile_seconds
         context.begin(task, "checking integer products", op)
         cases = checks[op].integer
@@ -392,16 +400,16 @@ def bind(context: Context, task: Task, fmt: Format, op: str, *, warm: bool) -> B
     context.begin(task, COMPILING)
     x, y, device = context.x[op], context.y, context.device
     if not warm:  # one-time work of the process, such as loading a library, is not setup
-        replace(fmt).launches(x, y)
+        context.launches(replace(fmt), op)
         device.synchronize()
 
     def made() -> list[Launch | Call | Loop]:
-        found = list(fmt.launches(x, y))
+        found = context.launches(fmt, op)
         device.synchronize()
         return found
 
     launches, setup = timing.timed(made)
-    check_sources(task.cls, launches)
+    check_sources(task.cls, launches, context.ops[op].kernels)
     program = device.compile(launches)
     detail = context.references.checks[op].facts | fmt.detail
     if program.host_driven:
@@ -417,28 +425,41 @@ def verify_answers(
 ) -> float:
     """Verify y before timing: dense x, sparse x, and many runs if there was no exact integer test. Raises Wrong.
 
+    Before a solver its products are verified in the same way: they have a bound for each row.
     Returns the largest error as a fraction of its bound.
     """
+    if product := context.ops[op].product:
+        context.begin(task, COMPILING)
+        program = context.device.compile(context.launches(fmt, product))
+        error = _verify_program(context, task, fmt, program, product, integer_test)
+        return max(error, _verify_program(context, task, fmt, bound.program, op, IntegerTest(True)))
+    return _verify_program(context, task, fmt, bound.program, op, integer_test)
+
+
+def _verify_program(
+    context: Context, task: Task, fmt: Format, program: Program, op: str, integer_test: IntegerTest
+) -> float:
+    """Verify y of one program. Returns the largest error as a fraction of its bound. Raises Wrong."""
     context.begin(task, "checking", op)
     checks = context.references.checks[op]
-    error = check(context, fmt, bound, op, [*checks.dense, checks.dense[0]], "before timing")
-    error = max(error, check(context, fmt, bound, op, checks.sparse, "in a group of columns", ("stale", "garbage")))
+    error = check(context, fmt, program, op, [*checks.dense, checks.dense[0]], "before timing")
+    error = max(error, check(context, fmt, program, op, checks.sparse, "in a group of columns", ("stale", "garbage")))
     if not integer_test.passed:
-        error = max(error, repeat(context, task, op, fmt, bound.program, checks.timed))
+        error = max(error, repeat(context, task, op, fmt, program, checks.timed))
     return error
 
 
 def check(
     context: Context,
     fmt: Format,
-    bound: Bound,
+    program: Program,
     op: str,
     references: list[verify.Reference],
     when: str,
     starts: tuple[str, ...] = verify.STARTS,
 ) -> float:
     """Run the format for each reference. Returns the largest error as a fraction of its bound. Raises Wrong."""
-    arrays = fmt, bound.program, context.device, context.x[op], context.y
+    arrays = fmt, program, context.device, context.x[op], context.y
     return _raise_if_wrong(verify.run_and_verify(*arrays, references, starts), context.named(when, op))
 
 
@@ -572,7 +593,8 @@ def finish(
     }
     seconds = time_kernels(context, task, bound, op) if "hot" in series else {}
     context.begin(task, "checking again", op)
-    error = check(context, fmt, bound, op, context.references.checks[op].dense, "after timing", ("garbage", "stale"))
+    dense = context.references.checks[op].dense
+    error = check(context, fmt, bound.program, op, dense, "after timing", ("garbage", "stale"))
     levels = trace_levels(context, task, fmt, op) if op.startswith("bfs") and op.endswith("@0") else {}
     return Finished(seconds, changed, levels), error
 

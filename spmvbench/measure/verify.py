@@ -69,6 +69,7 @@ class Reference:
 
     x: (cols,) in the matrix's type, or the operation's own kind of x; if `columns` are given, its elements there, all
     others being zero. y, bound: float64, of all rows, or of `rows` only. A bound of one element, (1,), holds for all.
+    judge: judges a whole y, (rows,), on the device, in place of the comparison of its elements.
     """
 
     x: Array | SparseVector
@@ -76,12 +77,13 @@ class Reference:
     bound: Array
     columns: Array | None = None
     rows: Array | None = None
+    judge: Callable[[Array], Verdict] | None = None
 
     def moved(self, device: Device) -> Reference:
         """A copy on a device."""
         y, bound = device.to_device(self.y), device.to_device(self.bound)
         columns, rows = (None if array is None else device.to_device(array) for array in (self.columns, self.rows))
-        return Reference(moved(self.x, device.to_device), y, bound, columns, rows)
+        return Reference(moved(self.x, device.to_device), y, bound, columns, rows, self.judge)
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -102,7 +104,7 @@ class Reference:
 @dataclass(frozen=True)
 class Verdict:
     """The largest error as a fraction of its bound, and its place. Infinite for a NaN, and for any error if the bound
-    is 0.
+    is 0. row: -1 if `array` names a number that was made of a whole array.
     """
 
     ratio: float
@@ -118,7 +120,8 @@ class Verdict:
         return self.ratio <= 1
 
     def __str__(self) -> str:
-        place = f"{self.array}[{self.row}] is {self.found:.9g}, expected {self.expected:.9g}"
+        name = self.array if self.row < 0 else f"{self.array}[{self.row}]"
+        place = f"{name} is {self.found:.9g}, expected {self.expected:.9g}"
         return f"{place} within {self.bound:.3g}" if self.bound else f"{place} exactly"
 
 
@@ -126,7 +129,8 @@ class Verdict:
 class Checks:
     """References of the three kinds of check, on the device.
 
-    work: flops or arcs that the rate of a run with `timed` counts. facts: details of that run for its rows.
+    work: flops or arcs that the rate of a run with `timed` counts. facts: details of that run for its rows. scaling:
+    the inverse diagonal that a solver's launches read, (n,), in the matrix's order.
     """
 
     dense: list[Reference]
@@ -134,6 +138,7 @@ class Checks:
     sparse: list[Reference]
     work: int
     facts: dict[str, Any] = field(default_factory=dict)
+    scaling: Array | None = None
 
     @property
     def timed(self) -> Reference:
@@ -144,7 +149,8 @@ class Checks:
     def arrays(self) -> list[Array]:
         """Every array once; those of sparse references are views of these."""
         found = {}
-        for array in itertools.chain.from_iterable(r.arrays for r in (*self.dense, *self.integer, *self.sparse)):
+        references = itertools.chain.from_iterable(r.arrays for r in (*self.dense, *self.integer, *self.sparse))
+        for array in itertools.chain(references, () if self.scaling is None else (self.scaling,)):
             base = array if array.base is None else array.base
             found[id(base)] = base
         return list(found.values())
@@ -452,6 +458,8 @@ def _on_cuda(name: str) -> Any:
 
 def compare(y: Array, reference: Reference, array: str = "y") -> Verdict:
     """Compare y, (rows,), with its reference, on the array module that holds both."""
+    if reference.judge is not None:
+        return reference.judge(y)
     found = y if reference.rows is None else y[reference.rows]
     if not len(found):
         return Verdict(0.0, 0, math.nan, math.nan, 0.0, array)

@@ -58,6 +58,7 @@ def measure(
     started = {"started_at": now()}
     ops = {name: operations.get(name) for name in group.ops}
     kind = ops[group.ops[0]]  # the operations of a group are of one kind
+    ops |= {op.product: operations.get(op.product) for op in ops.values() if op.product}
     previous = PreviousGroup() if previous is None else previous
     reading = group.matrix, group.seed, settings.real_part, settings.per_host
     key = *reading, group.dtype, group.ops

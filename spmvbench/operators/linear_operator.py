@@ -17,8 +17,9 @@ from spmvbench.devices.foreign import check_vector, current_stream, given, moved
 from spmvbench.errors import UsageError
 from spmvbench.formats import Call, Csr, Format, Launch, Loop
 from spmvbench.formats.arrays import Array, array_module, offsets, ordinal, stable_order
+from spmvbench.formats.ordered import Ordered
 from spmvbench.operators import choosing
-from spmvbench.operators.binding import Bound, CudaBinder, Ordered, Pairs, binder
+from spmvbench.operators.binding import Bound, CudaBinder, Pairs, binder
 from spmvbench.operators.choosing import Candidate, Choice
 
 ALIGNMENT = 16  # bytes: the widest load of x or store of y in a kernel

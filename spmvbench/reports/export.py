@@ -11,10 +11,11 @@ from typing import Any
 import pandas as pd
 
 from spmvbench.analysis import programs
-from spmvbench.analysis.cases import counted, emulated, latest_cases, verified
-from spmvbench.analysis.ranking import TIE, by_mean_slowdown
+from spmvbench.analysis.cases import counted, emulated, hot, latest_cases, of_one_operation, verified
+from spmvbench.analysis.products import products
+from spmvbench.analysis.ranking import TIE, VENDORS, by_mean_slowdown
 from spmvbench.analysis.reasons import first_line
-from spmvbench.reports import tables
+from spmvbench.reports import advised, tables
 from spmvbench.reports.tables import Column, Table
 from spmvbench.rows.schema import rate_unit
 
@@ -22,6 +23,8 @@ TABLES = {
     "cases": "one row per case; csv and json have every column of rows.parquet",
     "formats": "one row per format, as at the end of a run: mean slowdown, wins, GFLOPS, coverage",
     "matrices": "one row per matrix and one column per format: GFLOPS, or bytes per nonzero without times of a GPU",
+    "products": "time of conversion and N SpMVs for each way of choosing a format: slowdown to the oracle, share near "
+    "cuSPARSE",
     "programs": "one row per format that is the same program as another on some matrix",
     "reasons": "failed and skipped cases: one row per format and reason",
 }
@@ -44,7 +47,8 @@ def text(rows: pd.DataFrame, to: str, table: str = "", samples: bool = False) ->
 
     rows: as `store.load`. table: one of TABLES; by default cases for csv and json, formats for markdown and latex;
     ignored for ginkgo. samples: whether csv and json of cases include the samples. Raises KeyError for unknown names,
-    ValueError for ginkgo if nothing was measured on a GPU.
+    ValueError for ginkgo if nothing was measured on a GPU, for products
+    without cuSPARSE's CSR.
     """
     if to == "ginkgo":
         return _json(ginkgo(rows))
@@ -117,10 +121,20 @@ def _programs(rows: pd.DataFrame) -> list[Table]:
     return [tables.shared_programs(programs.shared(rows)), tables.programs_on_a_matrix(programs.counts(rows))]
 
 
+def _products(rows: pd.DataFrame) -> list[Table]:
+    """Raises ValueError if there is nothing to compare with."""
+    rows = hot(of_one_operation(_timed(rows)[0]))
+    found = products(rows, advised.choices(rows))
+    if found.empty:
+        raise ValueError(f"it has no verified row of {' or '.join(VENDORS)} with the time of its conversion")
+    return [tables.products(found)]
+
+
 _TABLES: Mapping[str, Callable[[pd.DataFrame], list[Table]]] = {
     "cases": _cases,
     "formats": _formats,
     "matrices": _matrices,
+    "products": _products,
     "programs": _programs,
     "reasons": lambda rows: [tables.reasons(latest_cases(rows))],
 }

@@ -233,6 +233,36 @@ def shared_programs(found: pd.DataFrame) -> Table:
     return table("Formats that are one program", found, columns)
 
 
+def products(found: pd.DataFrame) -> Table:
+    """Time to N products; found: as `analysis.products.products`."""
+    columns = [
+        Column("setting", "Setting"),
+        Column("chooser", "Format"),
+        Column("spmvs", "SpMVs", number, "N"),
+        Column("label", "Label", about="if it is the same on every matrix"),
+        Column("slowdown", "Slowdown", number, "geometric mean of the time over the oracle's"),
+        Column("within", "Within", percent, "share of the matrices within 1.05 times the time of cuSPARSE's CSR"),
+        Column("speedup", "Speed-up", number, "geometric mean of the time of cuSPARSE's CSR over the time"),
+        Column("matrices", "Matrices", number),
+    ]
+    return table("Time to N products", found, columns)
+
+
+def solvers(setting: str, found: pd.DataFrame) -> Table:
+    """Formats in a solver; found: as `analysis.solvers.solvers`, of one setting."""
+    columns = [
+        Column("label", "Format"),
+        Column("seconds", "Iteration", seconds, "geometric mean over the matrices"),
+        Column("share", "SpMV", percent, "share of the products in the time of all kernels"),
+        Column("slowdown", "Slowdown", number, "mean slowdown in the solver"),
+        Column("rank", "Rank", number, "by the mean slowdown in the solver"),
+        Column("slowdown_spmv", "Slowdown, SpMV", number, "mean slowdown in y = A x alone"),
+        Column("rank_spmv", "Rank, SpMV", number, "by the mean slowdown in y = A x alone"),
+        Column("matrices", "Matrices", number),
+    ]
+    return table(f"Formats in solvers, {setting}", found, columns)
+
+
 def programs_on_a_matrix(found: pd.DataFrame) -> Table:
     """Distinct programs per matrix; found: as `programs.counts`."""
     columns = [

@@ -54,8 +54,8 @@ def cross(
 
 
 def _by_kind(ops: Sequence[str]) -> list[tuple[operations.Operation, list[str]]]:
-    """The names of each kind of operation, with the first of them as an Operation."""
-    by_kind = [list(names) for _, names in itertools.groupby(ops, key=operations.kind)]
+    """The names of the operations that share a group, with the first of them as an Operation."""
+    by_kind = [list(names) for _, names in itertools.groupby(ops, key=operations.group_of)]
     return [(operations.get(names[0]), names) for names in by_kind]
 
 
@@ -76,7 +76,7 @@ def pending(cases: Iterable[Case], measured: Mapping[str, str]) -> list[Case]:
 def grouped(cases: Iterable[Case]) -> list[Group]:
     """Cases in groups that share a matrix. Cases of one group must be next to each other."""
     groups = []
-    by_group = itertools.groupby(cases, key=lambda case: (case.matrix.id, case.dtype, operations.kind(case.op)))
+    by_group = itertools.groupby(cases, key=lambda case: (case.matrix.id, case.dtype, operations.group_of(case.op)))
     for _, same_group in by_group:
         by_format = tuple(
             tuple(same_label) for _, same_label in itertools.groupby(same_group, key=lambda case: case.label)

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spmvbench.devices import Device
 from spmvbench.devices.foreign import check_vector, given, moved
 from spmvbench.errors import UsageError
 from spmvbench.formats import Launch
 from spmvbench.formats.arrays import Array, array_module
-from spmvbench.formats.base import cbool, ctype
+from spmvbench.formats.base import Step, cbool, ctype
 from spmvbench.solve.iteration import (
     BLOCK,
     CHUNK,
     Iteration,
+    Product,
     Solution,
     blocks_for,
     own_stream,
@@ -82,6 +84,54 @@ def cg(
     return Solution(restore(x), info, np.concatenate(([first], residuals)))
 
 
+class Recurrence:
+    """Vectors of the method on a device, and its launches around a product.
+
+    x: (n,), where the solution is made. inverse_diagonal: (n,), all in the order of the product; empty: without a
+    preconditioner. product: gives the launches of q = A p. stops: whether the device ends it, with a state.
+    """
+
+    def __init__(self, device: Device, x: Array, inverse_diagonal: Array, product: Product, *, stops: bool):
+        n, xp, dtype = len(x), device.xp, x.dtype
+        self.x, self.r, self.p, self.q = x, *(xp.zeros(n, dtype) for _ in range(3))
+        self.state, self.numbers = xp.zeros(STATE, np.int32), xp.zeros(RESIDUALS + CHUNK, np.float64)
+        self._inverse_diagonal, self._product = inverse_diagonal, product
+        self._blocks = blocks_for(n, device)
+        self._partial = xp.zeros(3 * self._blocks, np.float64)
+        self._value, self._jacobi, self._stops = ctype(dtype), cbool(len(inverse_diagonal) > 0), cbool(stops)
+        self._size = np.int64(n)
+
+    def start(self, b: Array, *, with_guess: bool) -> list[Step]:
+        """The launches before the first iteration. b: (n,), which may be `r`. with_guess: begin at `x`, not at 0."""
+        kernel = f"cg_start<{self._value}, {self._jacobi}, {cbool(with_guess)}>"
+        vectors = (b, self.q, self._inverse_diagonal, self.x, self.r, self.p, self._partial)
+        begin = (np.int32(self._blocks), self._partial, self.state, self.numbers)
+        return [
+            *(self._product(self.x, self.q) if with_guess else ()),
+            Launch(KERNEL, kernel, self._blocks, BLOCK, (self._size, *vectors)),
+            Launch(KERNEL, f"cg_begin<{self._stops}>", 1, BLOCK, begin),
+        ]
+
+    def product(self) -> list[Step]:
+        """The launches of an iteration's product."""
+        return list(self._product(self.p, self.q))
+
+    def vectors(self, now: int) -> list[Step]:
+        """The launches of an iteration after its product. now: its half, 0 and 1 in turns."""
+        x, r, p, q, inverse, partial = self.x, self.r, self.p, self.q, self._inverse_diagonal, self._partial
+        state, numbers = self.state, self.numbers
+
+        def launch(name: str, options: str, *args: Any) -> Launch:
+            kernel = f"{name}<{self._value}, {options}{self._stops}>"
+            return Launch(KERNEL, kernel, self._blocks, BLOCK, (self._size, np.int32(now), *args))
+
+        return [
+            launch("cg_dot", "", p, q, state, partial),
+            launch("cg_update", f"{self._jacobi}, ", p, q, inverse, x, r, state, numbers, partial),
+            launch("cg_direction", f"{self._jacobi}, ", r, inverse, p, state, numbers, partial),
+        ]
+
+
 class _Bound:
     """Vectors and launches of an operator's solver, made once."""
 
@@ -89,46 +139,15 @@ class _Bound:
         device, n = op.device, op.shape[0]
         xp, dtype = device.xp, op.dtype
         self._device = device
-        self.x, self.r, p, q = (xp.zeros(n, dtype) for _ in range(4))
-        inverse_diagonal = _inverse(op.diagonal(), dtype) if jacobi else xp.zeros(0, dtype)
-        self.state, self.numbers = xp.zeros(STATE, np.int32), xp.zeros(RESIDUALS + CHUNK, np.float64)
-        blocks = blocks_for(n, device)
-        partial = xp.zeros(3 * blocks, np.float64)
-        value, options = ctype(dtype), f"<{ctype(dtype)}, {cbool(jacobi)}>"
-        size = np.int64(n)
-
-        def launch(kernel: str, *args: Any, grid: int = blocks) -> Launch:
-            return Launch(KERNEL, kernel, grid, BLOCK, args)
-
-        begin = launch("cg_begin<0>", np.int32(blocks), partial, self.state, self.numbers, grid=1)
-        vectors = (q, inverse_diagonal, self.x, self.r, p, partial)
-        self._starts = [
-            device.compile(
-                [
-                    *(op.launches(self.x, q) if with_guess else ()),
-                    launch(f"cg_start<{value}, {cbool(jacobi)}, {cbool(with_guess)}>", size, *vectors),
-                    begin,
-                ]
-            )
-            for with_guess in (False, True)
-        ]
-        numbers, state = self.numbers, self.state
-
-        def body(now: int) -> list[Any]:
-            half = np.int32(now)
-            update = (p, q, inverse_diagonal, self.x, self.r, state, numbers, partial)
-            return [
-                *op.launches(p, q),
-                launch(f"cg_dot<{value}>", size, half, p, q, state, partial),
-                launch(f"cg_update{options}", size, half, *update),
-                launch(f"cg_direction{options}", size, half, self.r, inverse_diagonal, p, state, numbers, partial),
-            ]
-
+        inverse = inverse_diagonal(op.diagonal(), dtype) if jacobi else xp.zeros(0, dtype)
+        method = Recurrence(device, xp.zeros(n, dtype), inverse, op.launches, stops=True)
+        self.x, self.r, self.state, self.numbers = method.x, method.r, method.state, method.numbers
+        self._starts = [device.compile(method.start(self.r, with_guess=guess)) for guess in (False, True)]
         self.iteration = Iteration(
             device,
-            [body(0), body(1)],
-            state,
-            numbers[RESIDUALS:],
+            [[*method.product(), *method.vectors(now)] for now in (0, 1)],
+            self.state,
+            self.numbers[RESIDUALS:],
             more=MORE,
             iterations=ITERATIONS,
             active=0,
@@ -149,7 +168,7 @@ class _Bound:
         self._device.synchronize()
 
 
-def _inverse(diagonal: Array, dtype: np.dtype) -> Array:
+def inverse_diagonal(diagonal: Array, dtype: np.dtype) -> Array:
     """One over the diagonal. Raises ValueError if an element is not positive."""
     bad = int((~(diagonal > 0)).sum())
     if bad:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
@@ -13,11 +13,16 @@ from spmvbench.devices.cuda import Cuda
 from spmvbench.errors import UsageError
 from spmvbench.formats import Call, Launch, Loop
 from spmvbench.formats.arrays import Array, cdiv
+from spmvbench.formats.base import Step
 
 BLOCK = 512  # threads of a block, and the most blocks of a grid: as in kernels/include/grid_sums.cuh
 BLOCKS_EACH = 4  # for a multiprocessor: as many as can be resident
 UNROLL = 4  # iterations of the loop's body, an even number: 5 us a turn on an H200 are shared by so many
 CHUNK = 1000  # iterations between two looks of the host, a multiple of UNROLL
+
+
+# The launches of q = A p, from p and q.
+Product = Callable[[Array, Array], Sequence[Step]]
 
 
 class Solution(NamedTuple):

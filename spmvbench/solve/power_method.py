@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spmvbench.devices import Device
 from spmvbench.errors import UsageError
 from spmvbench.formats import Launch
-from spmvbench.formats.arrays import Array
-from spmvbench.formats.base import ctype
+from spmvbench.formats.arrays import Array, array_module
+from spmvbench.formats.base import Step, cbool, ctype
 from spmvbench.solve.iteration import (
     BLOCK,
     CHUNK,
     Iteration,
+    Product,
     Solution,
     blocks_for,
     own_stream,
@@ -63,34 +65,57 @@ def pagerank(op: Operator, damping: float = 0.85, *, tol: float = 1e-6, maxiter:
     return Solution(x, 0 if state[CONVERGED] else int(state[ITERATIONS]), changes)
 
 
+class Recurrence:
+    """Vectors of the method on a device, and its launches around a product.
+
+    x: (n,), where the ranks are made. inverse_weights: (n,), as `inverse_weights` gives them; all in the order of the
+    product. product: gives the launches of q = A p. stops: whether the device ends it, with a state.
+    """
+
+    def __init__(self, device: Device, x: Array, inverse_weights: Array, product: Product, *, stops: bool):
+        n, xp = len(x), device.xp
+        self.x, self._inverse_weights, self._product = x, inverse_weights, product
+        self._p, self._q = xp.zeros(n, x.dtype), xp.zeros(n, x.dtype)
+        self.state, self.numbers = xp.zeros(STATE, np.int32), xp.zeros(CHANGES + CHUNK, np.float64)
+        self._blocks, self._size = blocks_for(n, device), np.int64(n)
+        self._dangling, self._changes = xp.zeros(2 * self._blocks, np.float64), xp.zeros(self._blocks, np.float64)
+        self._options = f"{ctype(x.dtype)}, {cbool(stops)}"
+
+    def start(self, first: Array) -> list[Step]:
+        """The launches before the first iteration. first: (n,), ranks to begin with; equal ones if the device stops."""
+        args = (self._size, first, self._inverse_weights, self.x, self._p, self.state, self._dangling)
+        return [Launch(KERNEL, f"pagerank_start<{self._options}>", self._blocks, BLOCK, args)]
+
+    def product(self) -> list[Step]:
+        """The launches of an iteration's product."""
+        return list(self._product(self._p, self._q))
+
+    def vectors(self, now: int) -> list[Step]:
+        """The launch of an iteration after its product. now: its half, 0 and 1 in turns."""
+        vectors = (self._q, self._inverse_weights, self.x, self._p)
+        args = (self._size, np.int32(now), *vectors, self.state, self.numbers, self._dangling, self._changes)
+        return [Launch(KERNEL, f"pagerank_step<{self._options}>", self._blocks, BLOCK, args)]
+
+    def check(self) -> list[Step]:
+        """The launch that decides whether to go on."""
+        args = (np.int32(self._blocks), self._changes, self.state, self.numbers)
+        return [Launch(KERNEL, "pagerank_check<0>", 1, BLOCK, args)]
+
+
 class _Bound:
     """Vectors and launches of an operator's ranking, made once."""
 
     def __init__(self, op: Operator):
         device, n = op.device, op.shape[0]
-        xp, dtype = device.xp, op.dtype
         self._device = device
-        inverse_weight = _inverse_weights(op)
-        self.x, p, q = (xp.zeros(n, dtype) for _ in range(3))
-        self.state, self.numbers = xp.zeros(STATE, np.int32), xp.zeros(CHANGES + CHUNK, np.float64)
-        blocks = blocks_for(n, device)
-        dangling, changes = xp.zeros(2 * blocks, np.float64), xp.zeros(blocks, np.float64)
-        value, size = ctype(dtype), np.int64(n)
-        start = (size, inverse_weight, self.x, p, self.state, dangling)
-        self._start = device.compile([Launch(KERNEL, f"pagerank_start<{value}>", blocks, BLOCK, start)])
-        check = (np.int32(blocks), changes, self.state, self.numbers)
-
-        def body(now: int) -> list[Any]:
-            args = (size, np.int32(now), q, inverse_weight, self.x, p, self.state, self.numbers, dangling, changes)
-            return [
-                *op.launches(p, q),
-                Launch(KERNEL, f"pagerank_step<{value}>", blocks, BLOCK, args),
-                Launch(KERNEL, "pagerank_check<0>", 1, BLOCK, check),
-            ]
-
+        _, col, weights = op.format.to_coo()
+        inverse = inverse_weights(n, col, weights, op.dtype)
+        method = Recurrence(device, device.xp.zeros(n, op.dtype), inverse, op.launches, stops=True)
+        self.x, self.state, self.numbers = method.x, method.state, method.numbers
+        self._start = device.compile(method.start(inverse))
         self.iteration = Iteration(
             device,
-            [body(0), body(1)],
+            [[*method.product(), *method.vectors(now), *method.check()] for now in (0, 1)],
             self.state,
             self.numbers[CHANGES:],
             more=MORE,
@@ -108,14 +133,16 @@ class _Bound:
         self._device.synchronize()
 
 
-def _inverse_weights(op: Operator) -> Array:
-    """One over the weight of all arcs that leave a vertex; 0 for one that none leaves. Raises ValueError."""
-    _, sources, weights = op.format.to_coo()
-    xp = op.device.xp
+def inverse_weights(n: int, sources: Array, weights: Array, dtype: np.dtype) -> Array:
+    """One over the weight of all arcs that leave a vertex, (n,); 0 for one that none leaves. Raises ValueError.
+
+    sources, weights: (arcs,), of each arc the vertex that it leaves, and its weight.
+    """
+    xp = array_module(weights)
     if not bool((weights >= 0).all()) or not bool(xp.isfinite(weights).all()):
         raise ValueError("weights of arcs must be finite and not negative")
-    leaving = xp.bincount(sources, weights=weights.astype(np.float64), minlength=op.shape[0])[: op.shape[0]]
-    found = xp.zeros(op.shape[0], op.dtype)
+    leaving = xp.bincount(sources, weights=weights.astype(np.float64), minlength=n)[:n]
+    found = xp.zeros(n, dtype)
     some = leaving > 0
     found[some] = 1 / leaving[some]
     return found

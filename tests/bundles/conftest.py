@@ -35,12 +35,12 @@ def searched(tmp_path, altered):
 
 @pytest.fixture(scope="session")
 def measured_once(tmp_path_factory):
-    """A run of this version: y = A x, a sparse x and searches, and skipped cases, of two small matrices."""
+    """A run of this version: y = A x, a sparse x, searches and solvers, and skipped cases, of two small matrices."""
     from spmvbench.cli import main
 
     folder = tmp_path_factory.mktemp("measured")
     words = "run poisson2d:8 rect:9:14:3 --formats csr-scalar,spmspv-bucket,bfs-push,cusparse-csr-alg1 --dtype f64"
-    words += f" --op spmv,spmspv@0.1,bfs@0,bfs@1 --device emulated --run mine --results {folder}"
+    words += f" --op spmv,spmspv@0.1,bfs@0,bfs@1,cg@4,pagerank@4 --device emulated --run mine --results {folder}"
     with pytest.raises(SystemExit) as stopped:
         main(words.split())
     assert stopped.value.code == 0

@@ -118,3 +118,21 @@ def test_times_of_the_emulated_device_are_no_tables(command, tmp_path):
 def test_wrong_words_are_said(export, args, said):
     result = export(*args)
     assert result.code == 2 and said in result.err and result.out == ""
+
+
+def test_times_to_n_products_are_written(command, tmp_path):
+    cases = [("a", "cusparse-csr-alg1", 4e-5), ("a", "ell", 1e-5), ("b", "cusparse-csr-alg1", 1e-5), ("b", "ell", 4e-5)]
+    write_run(tmp_path / "run", cases, t_convert_device=1e-3, t_setup=0.0)
+    shown = command("export", "run", "--results", tmp_path, "--to", "csv", "--table", "products")
+    lines = {(line["Format"], float(line["SpMVs"])): line for line in csv.DictReader(io.StringIO(shown.out))}
+    assert {chooser for chooser, _ in lines} == {"oracle", "best single format", "cuSPARSE CSR"}
+    # A thousand: 41 ms and 11 ms, in the other order on the other matrix.
+    assert float(lines["cuSPARSE CSR", 1000]["Slowdown"]) == pytest.approx((41 / 11) ** 0.5)
+    assert float(lines["oracle", 1000]["Speed-up"]) == pytest.approx((41 / 11) ** 0.5)
+    assert lines["oracle", 1000]["Matrices"] == "2.0"
+
+
+def test_times_to_n_products_need_cusparse(export):
+    refused = export("csv", "--table", "products")
+    assert refused.code == 2
+    assert "run cannot be exported: it has no verified row of cusparse-csr-alg1 or cusparse-csr-alg2" in refused.err

@@ -218,6 +218,7 @@ def test_a_launch_from_a_file_that_no_module_names_is_refused(own, tmp_path):
     for steps in ([*known, other], [Loop((other,), np.zeros(1, np.int32), 9)]):
         with pytest.raises(UsageError, match=r"own launches k<0> from .*other\.cu, which no text in its modules names"):
             check_sources(cls, steps)
+        check_sources(cls, steps, [other.source])
 
 
 def test_a_conversion_is_held_to_its_sources_too(own, monkeypatch):

@@ -16,7 +16,8 @@ draw.
 
 A family may have compared_formats(): formats (keys) that its figures compare, which get distinct colours;
 is_paper_matrix(matrices) and PAPER_MATRICES (words for these matrices): its figures are left out if the run holds none
-of them, except modules with any_matrix = True; EVERY_OPERATION = True: its figures take rows of all operations.
+of them, except modules with any_matrix = True; EVERY_OPERATION = True, which a module may have too: its figures take
+rows of all operations.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def table_of(figure: ModuleType, rows: pd.DataFrame, options: Options) -> pd.Dat
         matrices = pd.Series(rows["matrix"].unique(), dtype=str).str.partition("@")[0]
         if not family.is_paper_matrix(matrices).any():
             raise LeftOut(f"the run holds none of {family.PAPER_MATRICES}")
-    if not getattr(family, "EVERY_OPERATION", False):
+    if not getattr(figure, "EVERY_OPERATION", getattr(family, "EVERY_OPERATION", False)):
         rows = of_one_operation(rows)
     table: pd.DataFrame = figure.data(rows, options)
     if table.empty:

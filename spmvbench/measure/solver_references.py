@@ -1,0 +1,101 @@
+"""Reference results of solvers with a fixed number of iterations, on the host by SciPy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spmvbench.formats import Csr
+
+CONVERGED = 1e-30  # of the norm of b: smaller residuals come near the smallest numbers of single precision
+
+
+class Solved(NamedTuple):
+    """The end of conjugate gradients. x: (n,), in the matrix's type. iterations: that were done. ended: why it ended
+    before the last iteration, as the end of a sentence; empty if it did not.
+    """
+
+    x: np.ndarray
+    iterations: int
+    ended: str
+
+
+def matrix_of(a: Csr, dtype: Any = np.float64) -> Any:
+    """The matrix as SciPy's, with values of a type."""
+    from scipy.sparse import csr_array
+
+    return csr_array((a.values.astype(dtype, copy=False), a.col_idx, a.row_ptr), shape=a.shape)
+
+
+def conjugate_gradients(a: Csr, b: np.ndarray, inverse_diagonal: np.ndarray, iterations: int) -> Solved:
+    """Iterations of conjugate gradients from 0 with a Jacobi preconditioner, rounded as the device rounds.
+
+    Vectors and products are of the type of `a`, scalar products are added up in float64. It ends before the last
+    iteration if p^T A p is not positive, if a number is not finite, or if the norm of the residual falls below
+    CONVERGED times that of b.
+
+    Saad, Iterative Methods for Sparse Linear Systems, 2nd edition, SIAM 2003, algorithm 9.1.
+    """
+    matrix, real = matrix_of(a, a.dtype), a.dtype.type
+    x, r = np.zeros(len(b), a.dtype), b.astype(a.dtype)
+    p = inverse_diagonal * r
+    rho, limit = _dot(r, p), CONVERGED * math.sqrt(_dot(r, r))
+    for k in range(iterations):
+        q = matrix @ p
+        pq = _dot(p, q)
+        if not pq > 0 or not math.isfinite(rho / pq):
+            return Solved(x, k, f"p^T A p is {pq:.3g} in iteration {k + 1}: the matrix is not positive definite")
+        alpha = real(rho / pq)
+        x, r = x + alpha * p, r - alpha * q
+        if k + 1 < iterations and math.sqrt(_dot(r, r)) <= limit:
+            return Solved(x, k + 1, f"conjugate gradients have converged after {k + 1} iterations: ask for fewer")
+        z = inverse_diagonal * r
+        rho, before = _dot(r, z), rho
+        p = z + real(rho / before) * p
+    return Solved(x, iterations, "")
+
+
+def _dot(x: np.ndarray, y: np.ndarray) -> float:
+    return float(np.dot(x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)))
+
+
+def residual_norm(matrix: Any, b: np.ndarray, x: np.ndarray) -> float:
+    """The norm of b - A x in float64. matrix: from `matrix_of`."""
+    with np.errstate(over="ignore", invalid="ignore"):  # of a wrong x: the norm is then infinite or NaN
+        return float(np.linalg.norm(b.astype(np.float64) - matrix @ x.astype(np.float64)))
+
+
+def residual_allowance(a: Csr, b: np.ndarray, x: np.ndarray, iterations: int) -> float:
+    """What rounding adds to the norm of b - A x: `iterations` times eps times the norm of |A| |x| + |b|.
+
+    In every iteration the residual and x are rounded once, and drift apart (Greenbaum, SIAM J. Matrix Anal. Appl.
+    18(3), 1997).
+    """
+    size = abs(matrix_of(a)) @ np.abs(x.astype(np.float64)) + np.abs(b.astype(np.float64))
+    return iterations * float(np.finfo(a.dtype).eps) * float(np.linalg.norm(size))
+
+
+def page_rank(
+    a: Csr, first: np.ndarray, inverse_weights: np.ndarray, damping: float, iterations: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Iterations of PageRank from the ranks `first`, and a bound on the rounding errors of a device's: (n,), float64.
+
+    a: entries are not negative; (i, j) is the weight of an arc from j to i. inverse_weights: as the device has them.
+
+    All terms are positive, so a row of k entries has an error of at most (k + 4) eps times its rank in each iteration,
+    in any order of summation; the 4 covers p, the sum of dangling ranks, the damping and storing the rank. The errors
+    of one iteration enter the next as ranks do, so that damping limits their sum.
+    """
+    matrix, n = matrix_of(a), len(first)
+    inverse = inverse_weights.astype(np.float64)
+    dangling = inverse == 0
+    local = (a.row_lengths + 4) * float(np.finfo(a.dtype).eps)
+    state = np.stack([first.astype(np.float64), np.zeros(n)], axis=1)  # ranks and errors
+    for _ in range(iterations):
+        state = damping * (matrix @ (inverse[:, None] * state) + state[dangling].sum(axis=0) / n)
+        state[:, 0] += (1 - damping) / n
+        state[:, 1] += local * state[:, 0]
+    # The rounding errors of this computation itself are far smaller than the terms of second order.
+    return state[:, 0], 1.01 * state[:, 1]

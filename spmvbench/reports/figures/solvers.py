@@ -1,0 +1,38 @@
+"""Formats in solvers, beside their rank by SpMV alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from spmvbench.analysis.solvers import solvers
+from spmvbench.reports import tables
+from spmvbench.reports.figures import LeftOut, Options
+from spmvbench.reports.tables import Table
+
+name = "solvers"
+title = "Formats in solvers"
+caption = (
+    "Solvers with a fixed number of iterations. The time of an iteration is the geometric mean over the matrices. The "
+    "share of SpMV is that of the products in the sum of products and vector kernels, each timed on its own. Ranks are "
+    "by mean slowdown, in the solver and in y = A x alone, of the same formats on the same matrices."
+)
+papers = ""
+order = 94
+performance = True
+EVERY_OPERATION = True
+
+
+def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
+    """As `analysis.solvers.solvers`. Raises LeftOut."""
+    found = solvers(rows)
+    if found.empty:
+        raise LeftOut("no verified row of a solver (run --op cg@100,pagerank@50)")
+    return found
+
+
+def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> list[Table]:
+    """One table for each setting."""
+    return [tables.solvers(str(setting), part) for setting, part in table.groupby("setting", sort=False, observed=True)]

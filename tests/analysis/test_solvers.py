@@ -1,0 +1,66 @@
+"""Formats in solvers, on tables small enough to do by hand."""
+
+import json
+
+import numpy as np
+import pytest
+
+from spmvbench.analysis.solvers import COLUMNS, solvers
+from spmvbench.reports import figures
+from tests.analysis.test_analysis import row, rows
+
+
+def solver(name, label, seconds, share, op="cg@10", **columns):
+    parts = json.dumps({"spmv": share * 1e-3, "vectors": (1 - share) * 1e-3})
+    return row(name, label, seconds, op=op, t_kernels=parts, **columns)
+
+
+@pytest.fixture
+def two():
+    """In the solver csr wins on both matrices, in the product ell does."""
+    return rows(
+        solver("m", "csr", 1e-3, 0.5),
+        solver("m", "ell", 2e-3, 0.8),
+        solver("n", "csr", 4e-3, 0.7),
+        solver("n", "ell", 4e-3, 0.8, status="wrong"),
+        row("m", "csr", 4e-5),
+        row("m", "ell", 1e-5),
+        row("n", "csr", 4e-5),
+        row("n", "ell", 1e-5),
+        row("n", "dia", 1e-6),
+        row("elsewhere", "csr", 1e-7),
+        row("elsewhere", "ell", 1e-5),
+    )
+
+
+def test_ranks_in_the_solver_and_alone_are_of_the_same_formats_and_matrices(two):
+    table = solvers(two)
+    assert list(table.columns) == COLUMNS
+    assert list(table["label"]) == ["csr", "ell"]
+    csr, ell = table.to_dict("records")
+    assert (csr["setting"], csr["rank"], csr["rank_spmv"], csr["matrices"]) == ("f64 hot cg@10", 1, 2, 2)
+    assert (ell["rank"], ell["rank_spmv"], ell["matrices"]) == (2, 1, 1)
+    assert csr["seconds"] == pytest.approx(2e-4), "the mean of 1 and 4 ms in ten iterations"
+    assert csr["share"] == pytest.approx(0.6)
+    assert csr["slowdown"] == 1
+    assert ell["slowdown"] == pytest.approx(np.sqrt(2 * 10)), "wrong on n"
+    assert csr["slowdown_spmv"] == pytest.approx(4)
+
+
+def test_without_products_alone_there_is_no_rank_beside():
+    table = solvers(rows(solver("m", "csr", 1e-3, 0.5, op="pagerank@50")))
+    (found,) = table.to_dict("records")
+    assert (found["rank"], found["matrices"]) == (1, 1)
+    assert found["seconds"] == pytest.approx(2e-5)
+    assert np.isnan(found["rank_spmv"])
+
+
+def test_the_figure_takes_rows_of_all_operations(two):
+    (figure,) = figures.choose(["solvers"])
+    options = figures.Options("csr", {})
+    assert list(figures.table_of(figure, two, options)["label"]) == ["csr", "ell"]
+    (shown,) = figure.show(solvers(two), {}, options)
+    assert shown.caption == "Formats in solvers, f64 hot cg@10"
+    assert [cell.text for cell in shown.rows[0]] == ["csr", "200 us", "60 %", "1.00", "1.00", "4.00", "2.00", "2"]
+    with pytest.raises(figures.LeftOut, match="no verified row of a solver"):
+        figures.table_of(figure, two[two["op"] == "spmv"], options)

@@ -1,0 +1,258 @@
+"""Solvers of a fixed number of iterations as operations: their references, verdicts and rows."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
+from scipy.sparse.linalg import cg as scipys
+
+import spmvbench
+from spmvbench import formats
+from spmvbench.errors import UsageError
+from spmvbench.formats import Csr, Skip
+from spmvbench.formats.base import zero_fill
+from spmvbench.formats.csr.csr import CsrArrays
+from spmvbench.measure import bounds, operations, solver_references
+from spmvbench.measure.verify import compare
+from spmvbench.operators import operator
+from spmvbench.solve import pagerank
+from tests.measure.test_operations import checks, rows_of
+from tests.measure.test_planted import planted
+
+__all__ = ["planted"]  # a fixture
+
+
+def definite(n=14, seed=1):
+    """A symmetric positive definite matrix whose diagonal is not constant."""
+    a = spmvbench.load(f"poisson2d:{n}")
+    scale = sparse.diags_array(np.random.default_rng(seed).uniform(0.5, 2, a.shape[0]))
+    a = (scale @ a @ scale).tocsr()
+    return ((a + a.T) / 2).tocsr()
+
+
+class Matrix:
+    """A matrix of a test, as a source."""
+
+    group, kind, file_sha256, generator_hash = "G", "test", "", ""
+
+    def __init__(self, name, a):
+        self.name, self.id, self._a = name, f"G/{name}", a
+
+    def read(self, seed, complex_values):
+        return self._a
+
+
+GRID, GRAPH = Matrix("grid", definite()), Matrix("graph", spmvbench.load("rmat:8:6"))
+
+
+# --- names
+
+
+@pytest.mark.parametrize("word", ["cg@x", "cg@", "cg@0", "cg@-3", "cg@1.5", "cg@1001", "cg@99999999999"])
+def test_what_is_no_number_of_iterations_is_refused(word):
+    with pytest.raises(UsageError, match=r"names no number of iterations: write cg@100, from 1 to 1,000"):
+        operations.parse([word])
+
+
+def test_solvers_have_a_number_of_iterations():
+    assert operations.parse(["cg", "pagerank", "cg@007", "cg@1000"]) == ["cg@100", "cg@7", "cg@1000", "pagerank@50"]
+    assert operations.get("cg@7").iterations == 7
+    assert operations.get("spmv").iterations == 1
+    with pytest.raises(UsageError, match="write pagerank@50"):
+        operations.get("pagerank@many")
+
+
+def test_a_solver_has_a_group_for_each_number_of_iterations():
+    groups = [operations.group_of(name) for name in ("cg@5", "cg@6", "bfs@1", "bfs@2", "spmv")]
+    assert groups == ["cg@5", "cg@6", "bfs", "bfs", "spmv"]
+
+
+# --- references
+
+
+@pytest.mark.parametrize("iterations", [1, 7, 30])
+def test_the_hosts_iterations_are_scipys(iterations):
+    a = definite()
+    b = np.random.default_rng(2).standard_normal(a.shape[0])
+    inverse = 1 / a.diagonal()
+    expected, _ = scipys(a, b, M=LinearOperator(a.shape, lambda r: r * inverse), rtol=0, maxiter=iterations)
+    found = solver_references.conjugate_gradients(Csr.of(a), b, inverse, iterations)
+    assert (found.iterations, found.ended) == (iterations, "")
+    np.testing.assert_allclose(found.x, expected, rtol=1e-9)
+
+
+def test_the_hosts_ranks_are_the_solvers():
+    a = abs(GRAPH.read(0, "")).tocsr()
+    n = a.shape[0]
+    inverse = operations.power_method.inverse_weights(n, a.indices, a.data, a.dtype)
+    assert (inverse == 0).any(), "no vertex dangles"
+    found, bound = solver_references.page_rank(Csr.of(a), np.full(n, 1 / n), inverse, 0.85, 20)
+    expected = pagerank(operator(a, format="csr-scalar", device="emulated"), tol=0, maxiter=20).x
+    assert (np.abs(found - expected) <= bound).all()
+    assert (bound < 1e-12 * found).all()
+    np.testing.assert_allclose(found.sum(), 1, rtol=1e-12)
+
+
+@settings(max_examples=30)
+@given(n=st.integers(1, 30), entries=st.integers(0, 90), seed=st.integers(0, 99), iterations=st.integers(1, 60))
+def test_ranks_that_are_rounded_in_single_precision_are_within_their_bound(n, entries, seed, iterations):
+    rng = np.random.default_rng(seed)
+    places = tuple(rng.integers(0, n, (2, entries)))
+    a, found = checks(f"pagerank@{iterations}", sparse.coo_array((rng.random(entries), places), (n, n)).astype("f4"))
+    matrix, inverse, one = solver_references.matrix_of(a, np.float32), found.scaling, np.float32
+    for reference in found.dense:
+        x = reference.x
+        for _ in range(iterations):
+            held = float(x[inverse == 0].astype(np.float64).sum())
+            x = (0.85 * (matrix @ (inverse * x)).astype(np.float64) + (0.85 * held + 0.15) / n).astype(one)
+        assert compare(x, reference).passed
+        worse = x.copy()
+        worse[0] *= one(1 + 1e-3)
+        assert not compare(worse, reference).passed
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_a_solution_is_judged_by_its_residual(dtype):
+    a, found = checks("cg@40", definite().astype(dtype))
+    for reference in found.dense:
+        right = reference.y.astype(dtype)
+        verdict = compare(right, reference)
+        assert verdict.passed and 0 < verdict.ratio <= 0.5
+        assert verdict.found == pytest.approx(verdict.expected, rel=1e-3)
+        # Of a matrix in which one entry, and the one across, was lost.
+        lost = solver_references.matrix_of(a).tolil()
+        lost[0, 1] = lost[1, 0] = 0
+        other = Csr.of(lost.tocsr().astype(dtype))
+        x = solver_references.conjugate_gradients(other, reference.x, found.scaling, 40).x
+        assert not compare(x, reference).passed
+        few = solver_references.conjugate_gradients(a, reference.x, found.scaling, 30).x
+        assert not compare(few, reference).passed
+        assert str(compare(few, reference)).startswith("norm of b - A y is ")
+        right[3] = np.nan
+        assert compare(right, reference).ratio == np.inf
+    assert found.facts["iterations"] == 40
+    assert 0 < found.facts["residual_host"] < 1e-4
+    np.testing.assert_array_equal(
+        found.scaling, (1 / a.astype(np.float64).values[a.row_idx == a.col_idx]).astype(dtype)
+    )
+    assert any(array is found.scaling for array in found.arrays)
+
+
+def indefinite():
+    a = sparse.csr_array(np.array([[1.0, 2, 0], [2, 1, 0], [0, 0, 1]]))
+    return sparse.block_diag([a] * 5).tocsr()
+
+
+@pytest.mark.parametrize(
+    ("a", "reason"),
+    [
+        (sparse.eye_array(3, 4), "need a square matrix, this one is 3 x 4"),
+        (sparse.csr_array((0, 0)), "without rows has nothing to solve"),
+        (sparse.csr_array([[2.0, 1], [0, 2]]), "need a symmetric matrix, in this one 2 entries differ"),
+        (sparse.csr_array([[2.0, 1], [-1, 2]]), "need a symmetric matrix, in this one 2 entries differ"),
+        (sparse.diags_array([1.0, 0, -1]), "2 of 3 elements of the diagonal are not positive"),
+        (indefinite(), r"p\^T A p is -.* the matrix is not positive definite"),
+        (sparse.eye_array(9) * 2, "have converged after 1 iterations: ask for fewer"),
+        (sparse.diags_array([1.0, np.inf]), "entries are not finite"),
+        (sparse.diags_array([1.0, 1e-310]), "the inverse of the diagonal overflows float64"),
+    ],
+)
+def test_a_matrix_that_conjugate_gradients_do_not_solve_is_skipped(a, reason):
+    with pytest.raises(Skip, match=reason):
+        checks("cg@5", sparse.csr_array(a))
+
+
+@pytest.mark.parametrize(
+    ("a", "reason"),
+    [
+        (sparse.eye_array(3, 4), "PageRank needs a square matrix, this one is 3 x 4"),
+        (sparse.csr_array((0, 0)), "without vertices has nothing to rank"),
+        (sparse.csr_array([[np.nan]]), "not finite"),
+        (sparse.csr_array([[1e-310]]), "the inverse of the weights overflows float64"),
+    ],
+)
+def test_a_matrix_without_ranks_is_skipped(a, reason):
+    with pytest.raises(Skip, match=reason):
+        checks("pagerank@5", sparse.csr_array(a))
+
+
+# --- rows
+
+
+@pytest.mark.parametrize(("name", "matrix", "rate"), [("cg@9", GRID, 12), ("pagerank@9", GRAPH, 6)])
+def test_solvers_are_rows_like_any_other(name, matrix, rate, monkeypatch):
+    text = "csr-scalar,ehyb,dasp,csr5"  # one with an order for both vectors, one with an order for y alone
+    rows, pipe = rows_of(text, [name], monkeypatch, matrix, dtypes=("f64", "f32"))
+    assert {(row["status"], row.get("reason", "")) for row in rows.values()} == {("ok", "")}
+    n, nnz = matrix.read(0, "").shape[0], matrix.read(0, "").nnz
+    for (key, _, dtype), row in rows.items():
+        assert row["work"] == 9 * (2 * nnz + rate * n)
+        assert row["gflops"] == pytest.approx(1e-9 * row["work"] / row["t_median"])
+        assert set(json.loads(row["t_kernels"])) == {"spmv", "vectors"}
+        assert json.loads(row["detail"])["iterations"] == 9
+        vectors = {12: 5, 6: 4}[rate] * n * (8 if dtype == "f64" else 4)
+        assert row["model_bytes"] % 9 == 0
+        assert vectors < row["model_bytes"] // 9 <= row["bytes_format"] + vectors
+        if key == "csr-scalar":
+            assert row["launches"] == {12: 2 + 4 * 9, 6: 1 + 2 * 9}[rate]
+    assert "checking integer products, spmv" in {stage for _, stage in pipe.stages}
+    assert f"checking, {name}" in {stage for _, stage in pipe.stages}
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+@pytest.mark.parametrize(("name", "matrix"), [("cg@6", GRID), ("pagerank@6", GRAPH)])
+def test_a_wrong_format_is_detected(planted, name, matrix, dtype, monkeypatch):
+    wrong = ("last-entry", "one-in-1000", "narrow", "adds", "remembers", "neighbour", "into-x")
+    text = ",".join(f"planted-{fault}" for fault in ("none", *wrong, "none"))
+    rows, _ = rows_of(text, [name], monkeypatch, matrix, dtypes=(dtype,))
+    found = {key.removeprefix("planted-"): row["status"] for (key, _, _), row in rows.items()}
+    assert found.pop("none") == "ok"
+    assert set(found.values()) <= {"wrong", "error"}, found
+    assert found["last-entry"] == found["narrow"] == found["adds"] == "wrong"
+
+
+class WrongInSolver(CsrArrays):
+    """Right in a product alone, and y = 0 in every product that is bound to another x after the first."""
+
+    key, family, reference = "wrong-in-solver", "CSR", "a test"
+    bound = None
+
+    def launches(self, x, y):
+        cls = type(self)
+        cls.bound = cls.bound or x.ctypes.data
+        right = formats.get("csr-scalar").holding(self.shape, self.arrays()).launches(x, y)
+        return right if x.ctypes.data == cls.bound else [zero_fill(y)]
+
+
+@pytest.mark.parametrize(
+    ("name", "matrix", "reason"),
+    [("cg@6", GRID, "norm of b - A y is "), ("pagerank@6", GRAPH, r"y[")],
+)
+def test_the_solver_itself_is_judged(planted, name, matrix, reason, monkeypatch):
+    formats.register(WrongInSolver)
+    monkeypatch.setattr(WrongInSolver, "bound", None)
+    rows, _ = rows_of("wrong-in-solver", [name], monkeypatch, matrix, dtypes=("f64",))
+    (row,) = rows.values()
+    assert row["status"] == "wrong"
+    assert row["reason"].startswith(reason)
+    assert f"before timing, {name}" in row["reason"]
+
+
+def test_a_matrix_is_skipped_with_a_reason_in_its_row(monkeypatch):
+    rows, _ = rows_of("csr-scalar", ["cg@5", "cg@6", "pagerank@5"], monkeypatch, GRAPH)
+    found = {op: row["status"] for (_, op, _), row in rows.items()}
+    assert found == {"cg@5": "skipped", "cg@6": "skipped", "pagerank@5": "ok"}
+    assert "need a symmetric matrix" in rows["csr-scalar", "cg@6", "f32"]["reason"]
+
+
+def test_the_bound_of_a_solver_counts_its_vector_operations():
+    measured = {"read": [(64, 1e-6), (1 << 30, 1e-3)], "sectors": [(64, 1e-15)], "lines": [(64, 1e-15)]}
+    known = {"nnz": 1000, "fetched": bounds.Fetched(1.0, 1.0), "model_bytes": 1 << 20, "x_bytes": 64}
+    product = bounds.columns(measured, **known)
+    solver = bounds.columns(measured, **known, flops=14_000.0)
+    assert solver["bound_by"] == product["bound_by"] == "bytes"
+    assert solver["bound_gflops"] == pytest.approx(7 * product["bound_gflops"])
