@@ -3,8 +3,7 @@
 #pragma once
 #include "spmv.cuh"
 
-constexpr int SUM_BLOCK =
-    512;  // threads of a block; a grid has at most as many blocks. As in spmvbench/solve/iteration.py
+constexpr int SUM_BLOCK = 512;  // threads of a block; a grid has at most as many blocks
 
 // Sum over the block, in every thread. Every thread arrives.
 __device__ __forceinline__ double block_total(double sum) {

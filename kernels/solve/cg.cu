@@ -6,7 +6,7 @@
 // STOPS = false nothing stops it: a fixed number of iterations that all do the same work, and no state.
 #include "grid_sums.cuh"
 
-// In `state`, as in spmvbench/solve/conjugate_gradients.py.
+// In `state`.
 constexpr int ACTIVE = 0;      // [2]: whether the solver goes on
 constexpr int MORE = 2;        // whether the loop's body is to run again
 constexpr int ITERATIONS = 3;  // that are done

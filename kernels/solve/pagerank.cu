@@ -4,7 +4,7 @@
 // ranks and nothing stops it: a fixed number of iterations, without `pagerank_check` and without a state.
 #include "grid_sums.cuh"
 
-// In `state`, as in spmvbench/solve/power_method.py.
+// In `state`.
 constexpr int ACTIVE = 0;      // whether the iteration goes on
 constexpr int MORE = 1;        // whether the loop's body is to run again
 constexpr int ITERATIONS = 2;  // that are done

@@ -12,6 +12,7 @@ from spmvbench.errors import UsageError
 from spmvbench.formats import Launch
 from spmvbench.formats.arrays import Array, array_module
 from spmvbench.formats.base import Step, cbool, ctype
+from spmvbench.formats.kernels import constant
 from spmvbench.solve.iteration import (
     BLOCK,
     CHUNK,
@@ -29,9 +30,13 @@ if TYPE_CHECKING:
     from spmvbench.operators import Operator
 
 KERNEL = "solve/cg.cu"
-# As in that file.
-MORE, ITERATIONS, MOST, BROKEN, CHUNK_AT, CONVERGED, STATE = 2, 3, 4, 5, 6, 7, 8
-RELATIVE, ABSOLUTE, FIRST, RESIDUALS = 3, 4, 5, 6
+MORE, ITERATIONS, MOST, BROKEN, CHUNK_AT, CONVERGED = (
+    constant(KERNEL, name) for name in ("MORE", "ITERATIONS", "MOST", "BROKEN", "CHUNK", "CONVERGED")
+)
+STATE = CONVERGED + 1  # elements of the state
+RELATIVE, ABSOLUTE, FIRST, RESIDUALS = (
+    constant(KERNEL, name) for name in ("RELATIVE", "ABSOLUTE", "FIRST", "RESIDUALS")
+)
 
 
 def cg(

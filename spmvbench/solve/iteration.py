@@ -14,8 +14,9 @@ from spmvbench.errors import UsageError
 from spmvbench.formats import Call, Launch, Loop
 from spmvbench.formats.arrays import Array, cdiv
 from spmvbench.formats.base import Step
+from spmvbench.formats.kernels import constant
 
-BLOCK = 512  # threads of a block, and the most blocks of a grid: as in kernels/include/grid_sums.cuh
+BLOCK = constant("include/grid_sums.cuh", "SUM_BLOCK")  # threads of a block, and the most blocks of a grid
 BLOCKS_EACH = 4  # for a multiprocessor: as many as can be resident
 UNROLL = 4  # iterations of the loop's body, an even number: 5 us a turn on an H200 are shared by so many
 CHUNK = 1000  # iterations between two looks of the host, a multiple of UNROLL

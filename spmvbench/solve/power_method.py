@@ -11,6 +11,7 @@ from spmvbench.errors import UsageError
 from spmvbench.formats import Launch
 from spmvbench.formats.arrays import Array, array_module
 from spmvbench.formats.base import Step, cbool, ctype
+from spmvbench.formats.kernels import constant
 from spmvbench.solve.iteration import (
     BLOCK,
     CHUNK,
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
     from spmvbench.operators import Operator
 
 KERNEL = "solve/pagerank.cu"
-# As in that file.
-ACTIVE, MORE, ITERATIONS, MOST, CHUNK_AT, CONVERGED, STATE = 0, 1, 2, 3, 4, 5, 6
-CHANGES = 2
+ACTIVE, MORE, ITERATIONS, MOST, CHUNK_AT, CONVERGED = (
+    constant(KERNEL, name) for name in ("ACTIVE", "MORE", "ITERATIONS", "MOST", "CHUNK", "CONVERGED")
+)
+STATE = CONVERGED + 1  # elements of the state
+CHANGES = constant(KERNEL, "CHANGES")
 
 
 def pagerank(op: Operator, damping: float = 0.85, *, tol: float = 1e-6, maxiter: int = 100) -> Solution:

@@ -11,8 +11,10 @@ from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype
 from spmvbench.formats.compressed.bits import WORD, pack, unpack
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
+from spmvbench.formats.kernels import constant
 
-GROUP = 8  # positions whose columns a thread loads together
+SOURCE = "cache_blocking/sell_window.cu"
+GROUP = constant(SOURCE, "GROUP")  # positions whose columns share words
 WIDE = 32  # bits of a column whose x lies in global memory
 BITS = (4, 8, 12, 16)  # of a column that is counted from the slice's first
 WIDTH_UNIT = 64  # a slice's width is stored times this, its bits below
@@ -54,7 +56,7 @@ def layout_of(a: Csr, window: int, chunks: int, sigma: int) -> Layout:
     window: columns. chunks: at least so many where there are as many slices. sigma: as the parameter says.
     """
     xp, slices = a.xp, cdiv(a.rows, WARP)
-    perm = sorted_rows(a, sigma) if sigma >= 0 else None
+    perm = sorted_rows(a, sigma) if sigma >= 0 and sigma != 1 else None
     if sigma < 0 and _widths(a, None).sum() * WARP > SPARE_SLOTS * a.nnz:
         perm = sorted_rows(a, SORTED_ROWS)
     width = _widths(a, perm)
@@ -223,7 +225,7 @@ class SellWindow(Format):
         window = self.columns * x.dtype.itemsize
         kernel = f"sell_window_spmv<{ctype(x)}, {self.threads}, {self.warps}, {sorted_}>"
         args = (np.int32(self.shape[0]), self.chunks, self.slices, self.words, self.values, self.perm, x, y)
-        return [Launch("cache_blocking/sell_window.cu", kernel, chunks, self.threads, args, window)]
+        return [Launch(SOURCE, kernel, chunks, self.threads, args, window)]
 
     @property
     def detail(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, array_module, cdiv, expand, index_dtype, offsets, round_up
+from spmvbench.formats.arrays import Array, array_module, cdiv, expand, index_dtype, nonzero_mask, offsets, round_up
 from spmvbench.formats.tile.convert import (
     COO,
     CSR,

@@ -124,7 +124,7 @@ def test_kernels_deal_out_the_same_arrays(given, checking):
             a = Csr(a.shape, a.row_ptr.astype(np.int64), a.col_idx, a.values)
         choices = bccoo.PlainBccoo.choices(params["h"], params["w"])
         by_arrays, by_kernels = (
-            bccoo.PlainBccoo.dealt(tiles, Plan(*shape, 5, 64), counts, a.nnz, **params)
+            bccoo.PlainBccoo.assigned(tiles, Plan(*shape, 5, 64), counts, a.nnz, **params)
             for tiles in (SortedTiles(a), MarkedTiles(a, choices, ways(checking)))
             for *shape, counts in [bccoo.PlainBccoo.chosen(tiles, params["h"], params["w"], params["delta"])]
         )
