@@ -127,6 +127,11 @@ class SellWindow(Format):
     matrices. A column is counted from its slice's first one in as few of these bits as the slice allows. A slice whose
     columns span more than a window, or than 16 bits, has columns in 32 bits and takes x from global memory: any matrix
     fits. Eight positions of a row share whole words, and their values are loaded in vectors of 16 bytes.
+
+    On band:1048576:24:2000 (H200, hot) it reached 857 GFLOPS in double and 1,465 in single precision, 0.91 and 0.86 of
+    the bound of its bytes; the fastest formats without a window 773 and 1,138. Multiprocessors are idle for an eighth of
+    that time, because some finish their chunks early. Smaller chunks for these at the end cost more than they saved (842
+    and 1,420), and so did chunks of which each warp takes an equal share (677 and 1,312).
     """
 
     key = "sell-window"
