@@ -99,7 +99,7 @@ class SellLocal(Format):
 
     The idea of short local columns is EHYB's, which partitions and reorders the matrix for it and puts each part's x in
     shared memory; this format does not. Staging x in shared memory too was slower on the banded matrix, whose slices
-    need the most compact x: 1059 against 1165 GFLOPS (band:1048576:24:2000, f32, H200). `sell-window` does it otherwise.
+    need the most compact x: 1059 against 1165 GFLOPS (band:1048576:24:2000, f32, H200). `sell-window` does better.
     """
 
     key = "sell-local"
