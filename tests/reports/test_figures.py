@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter
 
-from spmvbench.analysis.cases import latest_cases
+from spmvbench.analysis.cases import keyed, latest_cases
 from spmvbench.errors import UsageError
 from spmvbench.reports import charts, figures, page, published, style, tables
 
@@ -55,7 +55,9 @@ def about(figure, ready, tiled, loaded, surveyed, partitioned, sparse):
     families = {
         "tilespmv": tiled, "fastload": loaded, "survey": surveyed, "ehyb": partitioned, "tilespmspv": sparse,
     }  # fmt: skip
-    return next((rows for family, rows in families.items() if figure in figures.known()[family]), ready)
+    solved = keyed(ready.assign(op="cg@100", t_kernels=json.dumps({"spmv": 3e-4, "vectors": 1e-4})))
+    found = solved if figure.name == "solvers" else ready
+    return next((rows for family, rows in families.items() if figure in figures.known()[family]), found)
 
 
 @pytest.fixture(scope="module")
