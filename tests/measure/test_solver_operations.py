@@ -256,3 +256,18 @@ def test_the_bound_of_a_solver_counts_its_vector_operations():
     solver = bounds.columns(measured, **known, flops=14_000.0)
     assert solver["bound_by"] == product["bound_by"] == "bytes"
     assert solver["bound_gflops"] == pytest.approx(7 * product["bound_gflops"])
+
+
+@pytest.mark.parametrize("device", ["emulated", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+def test_solvers_run_on_every_device(device, tmp_path):
+    text = "csr-scalar,csr5,ehyb,dasp" + (",cusparse-csr-alg2" if device != "emulated" else "")
+    rows = spmvbench.run(
+        ["poisson2d:40"], text, op="cg@20,pagerank@20", mode="hot", device=device, results=tmp_path, convert="both"
+    )
+    assert set(rows["status"]) == {"ok"}, rows[["label", "op", "status", "reason"]].to_string()
+    for row in rows.itertuples():
+        parts = json.loads(row.t_kernels)
+        assert set(parts) == {"spmv", "vectors"}
+        assert row.gbps == pytest.approx(1e-9 * row.model_bytes / row.t_median)
+        if device != "emulated":
+            assert row.bound_gflops > 0 and row.bound_by

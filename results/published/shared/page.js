@@ -1,6 +1,6 @@
 "use strict";
-// What the page holds, and what of it is shown: the formats and matrices that were chosen, those that stand out, the
-// format under the pointer, and the baseline. Whoever draws asks `view()` and is told of changes by `onChange`.
+// The page's data, and what of it is shown: formats and matrices that pass the filter, highlighted formats, the format
+// under the pointer, the baseline. Drawing code calls `view()`, and `onChange` to be told of changes.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const { formats, matrices, settings } = data;
@@ -13,7 +13,7 @@ const cases = data.cases.setting.map((setting, i) => {
   const found = { setting, panel: settings[setting], f: of("format"), m: of("matrix"), status: of("status") };
   for (const column of ["gflops", "time", "bytes", "bound", "host", "device"]) found[column] = of(column);
   const nnz = matrices.nnz[found.m];
-  found.program = data.cases.same?.[i] ?? found.f; // the format that stands for it
+  found.program = data.cases.same?.[i] ?? found.f; // the format that represents it
   found.intensity = of("model") ? (2 * nnz) / of("model") : null;
   return found;
 });
@@ -30,13 +30,13 @@ const listeners = [];
 const onChange = (listener) => listeners.push(listener);
 let known = null;
 
-// what: "choice" where other cases are shown, "marks" where others stand out.
+// what: "filter" if other cases are shown, "marks" if other formats are highlighted, "hover".
 function changed(what) {
-  if (what === "choice") known = null;
+  if (what === "filter") known = null;
   for (const listener of listeners) listener(what);
 }
 
-// The cases that figures show, of one operation, and what rests on all of them: time over the best time, speed-up, standings.
+// The cases that figures show, of one operation, and what depends on all of them: ratio, speed-up, mean slowdown.
 function view() {
   if (known) return known;
   const shown = cases.filter((c) => data.drawn[c.setting] && state.formats.has(c.f) && state.matrices.has(c.m));
@@ -44,7 +44,7 @@ function view() {
   const timed = ranked.filter((c) => c.gflops > 0);
   const key = (c) => c.setting * everyMatrix.length + c.m;
   const best = d3.rollup(timed, (part) => d3.min(part, (c) => c.time), key);
-  // The baseline counts, chosen or not.
+  // The baseline counts even if the filter hides it.
   const base = new Map(cases.filter((c) => c.f === state.baseline && c.status === OK).map((c) => [key(c), c]));
   for (const c of shown) {
     c.ratio = c.gflops > 0 && c.status === OK && formats.ranked[c.f] ? c.time / best.get(key(c)) : null;
@@ -57,19 +57,19 @@ function view() {
     (part) => new Set(part.map((c) => c.m)).size,
     (c) => c.setting,
   );
-  // As analysis.ranking.standings: `reach` where a format is further behind, or was not right.
-  const behind = new Map();
+  // As analysis.ranking.mean_slowdowns: capped at `slowdownCap`, which failed and skipped matrices count as.
+  const slowdowns = new Map();
   for (const [f, part] of d3.group(timed, (c) => c.f)) {
     const every = d3.sum(solved.values());
-    const logs = d3.sum(part, (c) => Math.log(Math.min(c.ratio, data.reach)));
-    behind.set(f, Math.exp((logs + (every - part.length) * Math.log(data.reach)) / every));
+    const logs = d3.sum(part, (c) => Math.log(Math.min(c.ratio, data.slowdownCap)));
+    slowdowns.set(f, Math.exp((logs + (every - part.length) * Math.log(data.slowdownCap)) / every));
   }
-  known = { shown, ranked, timed, solved, behind };
+  known = { shown, ranked, timed, solved, slowdowns };
   return known;
 }
 
-// Of cases of one matrix and setting those that count: a program of several names once, under the one that stands for it
-// or, where that is not shown, the first.
+// Of cases of one matrix and setting, one for each program: that of the name that represents it or, if that is not
+// shown, the first.
 function once(part) {
   const first = d3.rollup(
     d3.sort(part, (c) => c.f !== c.program),
@@ -79,7 +79,7 @@ function once(part) {
   return [...first.values()];
 }
 
-// Numbers as people read them.
+// Numbers as text.
 const digits = (v, most = 3) => {
   if (v === null || v === undefined || Number.isNaN(v)) return "-";
   if (!Number.isFinite(v)) return "never";
@@ -206,12 +206,12 @@ function html(name, attributes = {}, ...children) {
   element.append(...children);
   return element;
 }
-// A format's mark as a small picture.
+// A format's mark as an icon.
 function icon(f) {
   const picture = svg("svg", { class: "icon", viewBox: "-9 -9 18 18", "aria-hidden": "true" });
   picture.append(
     svg("path", {
-      class: `own${formats.filled[f] ? "" : " hollow"}`,
+      class: `colored${formats.filled[f] ? "" : " hollow"}`,
       "data-f": f,
       d: marker(formats.marker[f], 0, 0, 5.5),
     }),
@@ -222,15 +222,15 @@ function icon(f) {
 const formatAnchor = (f) => `#format-${encodeURIComponent(formats.name[f])}`;
 const matrixAnchor = (m) => `#matrix-${encodeURIComponent(matrices.name[m])}`;
 "use strict";
-// The figures that are drawn here, with Observable Plot: it has scales, axes and grids; what lies on them is drawn below,
-// one path a format and panel, so that thousands of points stay light and a format is lit by one rule of CSS.
+// Figures drawn with Observable Plot, which gives scales, axes and grids. Marks on them are drawn below,
+// one path per format and panel: fast for thousands of points, and one CSS rule highlights a format.
 
-// Rows of a panel until all are asked for; formats of a figure that all have their colour; width of a letter.
+// Rows of a panel before "all" is pressed; most formats that are all drawn in colour; width of a letter.
 const FEW = 40,
   COLORED = 10,
   TEXT = 6.4;
 
-// The rows of a chart: those of its own table, else the cases that are shown.
+// The rows of a chart: its table if it has one, else the cases that are shown.
 function rowsOf(chart) {
   if (!chart.columns) return view().timed;
   chart.rows ??= decoded(chart.columns);
@@ -258,7 +258,7 @@ const valueOf = (axis) =>
 const labelled = (axis, panel) => axis.label.replace("GFLOPS", data.units[panel] ?? "GFLOPS");
 const called = (r) => r.name ?? (r.f < 0 ? "" : formats.name[r.f]);
 
-// Ticks on a logarithmic axis: 1, 2, 5 where few tens are in sight, else tens, as many as have room.
+// Ticks on a logarithmic axis: 1, 2, 5 if it spans few powers of ten, else as many powers of ten as fit.
 function logTicks([low, high], most) {
   const tens = Math.log10(high / low),
     from = Math.floor(Math.log10(low)),
@@ -323,7 +323,7 @@ function scaleOf(axis, values, pixels, apart) {
   return { type: "log", domain, ticks: logTicks(domain, most), format };
 }
 
-// A panel: axes by Plot, and on them whatever `draw(g, place, size)` appends, place being the scales in pixels.
+// A panel: axes by Plot, and on them what `draw(g, place, size)` appends; place: scales in pixels.
 function panel(box, title, { width, height, x, y, margins, labels, draw, note = "" }) {
   const { left = 52, right = 14, top = 22, bottom = 42 } = margins ?? {};
   const scale = ({ type, domain, constant }) => ({ type, domain, ...(constant ? { constant } : {}), axis: null });
@@ -349,7 +349,7 @@ function panel(box, title, { width, height, x, y, margins, labels, draw, note = 
       Plot.axisY(y.ticks, { text: y.format, label: null, fontSize: 11, tickSize: 4 }),
     );
   }
-  // A mark that is a function is handed the scales: all positions are worked out from them.
+  // Plot passes its scales to a mark that is a function; all positions follow from them.
   axes.push((index, scales, values, size) => {
     const g = svg("g");
     draw(g, scales, size);
@@ -376,7 +376,7 @@ function panel(box, title, { width, height, x, y, margins, labels, draw, note = 
   return picture;
 }
 
-// Formats in the order to draw them: those that stand out last, so that they lie on top.
+// Formats in drawing order: highlighted ones last, on top.
 const layered = (groups) => d3.sort(groups, ([f]) => state.pinned.has(f));
 
 function sizes(box, panels) {
@@ -429,9 +429,9 @@ const kinds = {
           if (up.one)
             g.append(svg("line", { class: "one", x1: edge.left, x2: edge.right, y1: place.y(1), y2: place.y(1) }));
           if (chart.rises) rises(g, place, xs.domain, ys.domain);
-          if (roof) roofs(g, place, edge, roof, xs.domain, ys.domain);
-          for (const [f, own] of layered(d3.group(part, (r) => (r.f < 0 ? called(r) : r.f)))) {
-            const path = own.map((r) => {
+          if (roof) roofline(g, place, edge, roof, xs.domain, ys.domain);
+          for (const [f, items] of layered(d3.group(part, (r) => (r.f < 0 ? called(r) : r.f)))) {
+            const path = items.map((r) => {
               const [px, py] = [place.x(gx(r)), place.y(gy(r))];
               hits.push({
                 x: px,
@@ -446,7 +446,7 @@ const kinds = {
             g.append(
               svg("path", {
                 class: `f dot${formats.filled[f] === 0 ? " hollow" : ""}`,
-                "data-f": own[0].f,
+                "data-f": items[0].f,
                 d: path.join(""),
               }),
             );
@@ -457,7 +457,7 @@ const kinds = {
     }
   },
 
-  // Performance profiles: the whole, and near the best.
+  // Performance profiles: whole and zoomed.
   curves(box, chart, hits) {
     const stepsOf = chart.columns ? given : profiles;
     const panels = stepsOf(chart);
@@ -484,7 +484,7 @@ const kinds = {
           y: ys,
           labels: { x: chart.x.label, y: chart.y.label },
           draw(g, place) {
-            for (const { f, own, steps } of d3.sort(curves, (c) => state.pinned.has(c.f))) {
+            for (const { f, point, steps } of d3.sort(curves, (c) => state.pinned.has(c.f))) {
               const near = steps.filter(([tau]) => tau <= limit);
               let d = `M${place.x(1).toFixed(1)},${place.y(near[0]?.[0] === 1 ? near[0][1] : 0).toFixed(1)}`;
               for (const [tau, rho] of near) {
@@ -492,7 +492,7 @@ const kinds = {
                 hits.push({
                   x: place.x(tau),
                   y: place.y(rho),
-                  ...about(own, name, [
+                  ...about(point, name, [
                     [chart.x, tau],
                     [chart.y, rho],
                   ]),
@@ -514,7 +514,7 @@ const kinds = {
     }
   },
 
-  // Rows of formats: the dot is the middle, the thick line the middle half, the thin one 5 to 95 % of the matrices.
+  // One row per format: the dot is the median, the thick line the middle half, the thin line 5 to 95 % of the matrices.
   spans(box, chart, hits) {
     const { panels, order } = spansOf[chart.of](chart);
     const width = sizes(box, panels.length);
@@ -575,9 +575,9 @@ const kinds = {
       const whole = new Map(
         d3.rollups(
           part,
-          (own) =>
+          (items) =>
             d3.sum(
-              own.filter((r) => names.includes(r.part)),
+              items.filter((r) => names.includes(r.part)),
               (r) => r.value,
             ),
           (r) => r.f,
@@ -615,11 +615,11 @@ const kinds = {
           const shares = d3.group(part, (r) => r.f);
           for (const f of drawn) {
             const y = place.y(f),
-              own = shares.get(f);
+              items = shares.get(f);
             let from = 0;
             g.append(rowLabel(f, left, y + place.y.bandwidth() / 2));
             for (const p of names) {
-              const share = own.find((r) => r.part === p)?.value ?? 0;
+              const share = items.find((r) => r.part === p)?.value ?? 0;
               if (share)
                 g.append(
                   svg("rect", {
@@ -636,11 +636,11 @@ const kinds = {
               svg(
                 "text",
                 { class: "note", x: width - 80, y: y + 11 },
-                own[0].note ?? `${digits(own[0].count)} ${chart.note}`,
+                items[0].note ?? `${digits(items[0].count)} ${chart.note}`,
               ),
             );
             const lines = names
-              .map((p) => [p, own.find((r) => r.part === p)])
+              .map((p) => [p, items.find((r) => r.part === p)])
               .filter(([, r]) => r)
               .map(([p, r]) => [p, show.share(r.value)]);
             hits.push({ x: width / 2, y: y + 7, w: width, h: 15, f, m: -1, panel: name, lines });
@@ -652,9 +652,9 @@ const kinds = {
     box.after(swatches(parts.map((p) => [p, chart.parts[p]])));
   },
 
-  // Every format on every matrix: time over the best time, families in the order of their best formats.
+  // Slowdown of every format on every matrix; families in the order of their best formats.
   cells(box, chart, hits) {
-    const { shown, behind } = view();
+    const { shown, slowdowns } = view();
     const panels = [
       ...d3.group(
         shown.filter((c) => formats.ranked[c.f]),
@@ -662,28 +662,28 @@ const kinds = {
       ),
     ].filter(([, part]) => part.some((c) => c.ratio));
     const width = sizes(box, 1);
-    const color = d3.scaleSequentialLog([1, data.reach], (t) => d3.interpolateYlGnBu(1 - t)).clamp(true);
+    const color = d3.scaleSequentialLog([1, data.slowdownCap], (t) => d3.interpolateYlGnBu(1 - t)).clamp(true);
     for (const [name, part] of panels) {
       const first = d3.rollup(
         part,
-        (own) => d3.min(own, (c) => behind.get(c.f) ?? Infinity),
+        (items) => d3.min(items, (c) => slowdowns.get(c.f) ?? Infinity),
         (c) => formats.family[c.f],
       );
       const order = d3.sort(
         new Set(part.map((c) => c.f)),
         (f) => first.get(formats.family[f]),
         (f) => formats.family[f],
-        (f) => behind.get(f) ?? Infinity,
+        (f) => slowdowns.get(f) ?? Infinity,
       );
       const drawn = fewer(
         box,
         order,
         (f) => f,
-        (f) => behind.get(f) ?? Infinity,
+        (f) => slowdowns.get(f) ?? Infinity,
       );
       const columns = d3.sort(new Set(part.map((c) => c.m)), (m) => matrices.name[m]);
       const left = gutter(
-        drawn.map((f) => `${formats.name[f]}${formats.own[f] ? " (own)" : ""}`),
+        drawn.map((f) => `${formats.name[f]}${formats.projectKernel[f] ? " (project)" : ""}`),
         width,
       );
       const step = (width - left - 8) / columns.length,
@@ -703,7 +703,7 @@ const kinds = {
           const bins = new Map();
           let family = null;
           for (const f of drawn) {
-            g.append(rowLabel(f, left, rows.get(f) + 7.5, formats.own[f] ? " (own)" : ""));
+            g.append(rowLabel(f, left, rows.get(f) + 7.5, formats.projectKernel[f] ? " (project)" : ""));
             if (family !== null && family !== formats.family[f])
               g.append(svg("line", { class: "part", x1: 0, x2: width, y1: rows.get(f), y2: rows.get(f) }));
             family = formats.family[f];
@@ -711,7 +711,7 @@ const kinds = {
           for (const c of part.filter((c) => rows.has(c.f))) {
             const [x, y] = [place.get(c.m), rows.get(c.f)];
             if (c.ratio) {
-              const bin = Math.min(30, Math.round((30 * Math.log(c.ratio)) / Math.log(data.reach)));
+              const bin = Math.min(30, Math.round((30 * Math.log(c.ratio)) / Math.log(data.slowdownCap)));
               bins.set(
                 bin,
                 `${bins.get(bin) ?? ""}M${x.toFixed(1)},${y}h${(step - 0.6).toFixed(1)}v14.4h${(0.6 - step).toFixed(1)}z`,
@@ -724,7 +724,7 @@ const kinds = {
             hits.push({ x: x + step / 2, y: y + 7.5, w: step, h: 15, f: c.f, m: c.m, panel: name, lines });
           }
           for (const [bin, d] of bins)
-            g.append(svg("path", { class: "cell", fill: color(data.reach ** (bin / 30)), d }));
+            g.append(svg("path", { class: "cell", fill: color(data.slowdownCap ** (bin / 30)), d }));
           for (const c of numbers ? part.filter((c) => rows.has(c.f)) : []) {
             const text = c.ratio
               ? c.ratio < 9.95
@@ -750,7 +750,7 @@ const kinds = {
       }).hits = hits.splice(0);
     }
     box.after(
-      swatches([1, 1.5, 2, 3, 5, data.reach].map((v) => [`${v}x${v === data.reach ? " or more" : ""}`, color(v)])),
+      swatches([1, 1.5, 2, 3, 5, data.slowdownCap].map((v) => [`${v}x${v === data.slowdownCap ? " or more" : ""}`, color(v)])),
     );
   },
 };
@@ -767,28 +767,28 @@ function swatches(pairs) {
   );
 }
 
-// What a tooltip says of a point.
+// The text of a point's tooltip.
 function about(r, panel, pairs) {
   const lines = pairs
     .filter(([axis]) => axis.scale !== "matrix")
     .map(([axis, v]) => [labelled(axis, panel), show[axis.ticks ?? "plain"](v)]);
   if (r.time) lines.push(["time", show.time(r.time)]);
-  if (r.ratio) lines.push(["time over the best", digits(r.ratio, 4)]);
+  if (r.ratio) lines.push(["slowdown", digits(r.ratio, 4)]);
   return { f: r.f, m: r.m ?? -1, name: called(r), panel, lines };
 }
 
-// The fastest program of each matrix; of those within a tie the one that stands first over all matrices.
+// The fastest program of each matrix; of tied ones that with the lowest mean slowdown.
 function winners(rows) {
-  const standing = view().behind;
+  const { slowdowns } = view();
   const perCase = d3.group(rows, (r) => `${r.setting} ${r.m}`);
   return [...perCase.values()].map(once).map((part) => {
     const first = d3.least(
       part.filter((r) => r.ratio <= data.tie),
-      (r) => standing.get(r.f),
+      (r) => slowdowns.get(r.f),
     );
     const next = d3.min(part, (r) => (r === first ? Infinity : r.ratio / first.ratio));
-    const behind = next <= data.tie ? "tied" : `next ${digits(100 * (next - 1), 2)} % behind`;
-    return { ...first, next: Number.isFinite(next) ? `, ${behind}` : "" };
+    const margin = next <= data.tie ? "tied" : `next ${digits(100 * (next - 1), 2)} % slower`;
+    return { ...first, next: Number.isFinite(next) ? `, ${margin}` : "" };
   });
 }
 function namedWinners(box, rows, hits) {
@@ -821,7 +821,7 @@ function namedWinners(box, rows, hits) {
           g.append(svg("text", { class: "row", x: left - 6, y: y + 4 }, cut(matrices.name[r.m], left)));
           g.append(
             svg("path", {
-              class: `own${formats.filled[r.f] ? "" : " hollow"}`,
+              class: `colored${formats.filled[r.f] ? "" : " hollow"}`,
               "data-f": r.f,
               d: marker(formats.marker[r.f], x, y, 5),
             }),
@@ -840,42 +840,42 @@ function profiles() {
   const { timed, solved } = view();
   return [...d3.group(timed, (c) => c.setting)].map(([setting, part]) => ({
     name: settings[setting],
-    curves: [...d3.group(part, (c) => c.f)].map(([f, own]) => {
-      const ratios = d3.sort(own.map((c) => c.ratio));
-      return { f, own: { f, m: -1 }, steps: ratios.map((tau, i) => [tau, (i + 1) / solved.get(setting)]) };
+    curves: [...d3.group(part, (c) => c.f)].map(([f, items]) => {
+      const ratios = d3.sort(items.map((c) => c.ratio));
+      return { f, point: { f, m: -1 }, steps: ratios.map((tau, i) => [tau, (i + 1) / solved.get(setting)]) };
     }),
   }));
 }
 function given(chart) {
   return [...d3.group(rowsOf(chart), (r) => r.panel)].map(([name, part]) => ({
     name,
-    curves: [...d3.group(part, called)].map(([, own]) => ({
-      f: own[0].f,
-      own: { ...own[0], m: -1 },
-      steps: own.map((r) => [r.tau, r.rho]),
+    curves: [...d3.group(part, called)].map(([, items]) => ({
+      f: items[0].f,
+      point: { ...items[0], m: -1 },
+      steps: items.map((r) => [r.tau, r.rho]),
     })),
   }));
 }
 
-// Cases that are not ok, by type.
+// Failed and skipped cases, by type.
 function lost() {
   const found = [];
   for (const [type, part] of d3.group(view().shown, (c) => data.types[c.setting])) {
-    for (const [f, own] of d3.group(part, (c) => c.f)) {
+    for (const [f, items] of d3.group(part, (c) => c.f)) {
       const counts = d3.rollup(
-        own,
+        items,
         (some) => some.length,
         (c) => data.statuses[c.status],
       );
-      const note = `${own.length - (counts.get("ok") ?? 0)} of ${own.length}`;
+      const note = `${items.length - (counts.get("ok") ?? 0)} of ${items.length}`;
       for (const [status, count] of counts)
-        found.push({ panel: type, f, m: -1, part: status, value: count / own.length, count, note });
+        found.push({ panel: type, f, m: -1, part: status, value: count / items.length, count, note });
     }
   }
   return found;
 }
 
-// What spreads over matrices: panels with rows of formats, and the order of formats over all panels.
+// Distributions over matrices: panels with one row per format, and the order of formats over all panels.
 const spansOf = {
   bytes: () => {
     const once = d3.rollups(
@@ -941,7 +941,7 @@ const spansOf = {
       const rows = d3
         .rollups(
           part,
-          (own) => own.map((c) => c.speedup),
+          (items) => items.map((c) => c.speedup),
           (c) => c.f,
         )
         .map(([f, v]) => {
@@ -974,11 +974,11 @@ function quantiles(rows, format, note) {
     rows: d3
       .rollups(
         part,
-        (own) => d3.sort(own.map((r) => r.value)),
+        (items) => d3.sort(items.map((r) => r.value)),
         (r) => r.f,
       )
       .map(([f, v]) => {
-        const at = (q) => v[Math.round(q * (v.length - 1))]; // values that occur: some may be endless
+        const at = (q) => v[Math.round(q * (v.length - 1))]; // quantiles are values that occur, because some are infinite
         const lines = [
           ["median", format(at(0.5))],
           ["middle half", `${format(at(0.25))} to ${format(at(0.75))}`],
@@ -990,21 +990,21 @@ function quantiles(rows, format, note) {
   }));
   const all = d3.rollups(
     rows,
-    (own) => d3.sort(own.map((r) => r.value)),
+    (items) => d3.sort(items.map((r) => r.value)),
     (r) => r.f,
   );
   return { panels, order: new Map(all.map(([f, v]) => [f, v[Math.floor((v.length - 1) / 2)]])) };
 }
 
-// The median over a moving part of x for formats that stand out, where enough points lie to need it.
+// Trend lines: the median of y in bins of x for highlighted formats, if a bin has enough points.
 function trends(g, place, part, gx, gy) {
   const [low, high] = d3.extent(part, gx),
     step = Math.log(high / low) / 14;
-  for (const [f, own] of d3.group(
+  for (const [f, items] of d3.group(
     part.filter((r) => r.f >= 0),
     (r) => r.f,
   )) {
-    const bins = d3.group(own, (r) => Math.min(13, Math.floor(Math.log(gx(r) / low) / step)));
+    const bins = d3.group(items, (r) => Math.min(13, Math.floor(Math.log(gx(r) / low) / step)));
     const points = d3
       .sort(
         [...bins].filter(([, v]) => v.length >= 8),
@@ -1037,7 +1037,7 @@ function rises(g, place, xs, ys) {
     );
   }
 }
-function roofs(g, place, edge, roof, xs, ys) {
+function roofline(g, place, edge, roof, xs, ys) {
   const peak = roof.ceilings.peak ?? Infinity,
     at = (v) => Math.min(v * roof.bandwidth, peak);
   const bend = inside(peak / roof.bandwidth, xs),
@@ -1071,7 +1071,7 @@ function roofs(g, place, edge, roof, xs, ys) {
   }
 }
 
-// Names of rows: how wide they may be, what fits, and how they are drawn.
+// Names of rows: width, truncation, drawing.
 const gutter = (names, width) => Math.min(width * 0.42, 14 + TEXT * (d3.max(names, (n) => n.length) ?? 0));
 function cut(name, width) {
   const most = Math.floor((width - 10) / TEXT);
@@ -1087,7 +1087,7 @@ function rowLabel(f, left, y, more = "") {
   return text;
 }
 
-// Of many rows the first, and those that stand out, until all are asked for. size: what decides which are first.
+// The first of many rows and the highlighted ones, before "all" is pressed. size: decides which are first.
 function fewer(box, rows, key, size) {
   const holder = box.closest("figure");
   holder.rows = Math.max(holder.rows ?? 0, rows.length);
@@ -1103,7 +1103,7 @@ function draw(figure) {
   box.replaceChildren();
   figure.rows = 0;
   kinds[chart.kind](box, chart, []);
-  if (!box.children.length) box.append(html("p", { className: "quiet" }, "Nothing of what is chosen is shown here."));
+  if (!box.children.length) box.append(html("p", { className: "quiet" }, "No case here passes the filter."));
   if (figure.rows > FEW) {
     const more = html(
       "button",
@@ -1120,14 +1120,14 @@ function draw(figure) {
   legend(figure, box);
 }
 
-// Under a figure: the marks of what has its colour there, and how many others are grey.
+// The legend: marks of coloured formats, and the number of grey ones.
 function legend(figure, box) {
   const present = new Set(
     [...box.querySelectorAll(".f[data-f]")].map((e) => Number(e.dataset.f)).filter((f) => f >= 0),
   );
   const few = present.size <= COLORED;
   box.classList.toggle("few", few);
-  if (!present.size || box.querySelector("text.row.f")) return; // rows say their names
+  if (!present.size || box.querySelector("text.row.f")) return; // row labels replace the legend
   const lit = few ? [...present] : [...state.pinned].filter((f) => present.has(f));
   const theirs = new Map(
     (data.charts[figure.dataset.chart].rows ?? []).filter((r) => r.name).map((r) => [r.f, r.name]),
@@ -1140,7 +1140,7 @@ function legend(figure, box) {
   box.after(html("p", { className: "legend" }, ...entries));
 }
 
-// Figures are drawn when they come near to the window, and again when what they show has changed.
+// Figures are drawn when they come near the window, and again when their data changes.
 const figures = [...document.querySelectorAll("figure[data-chart]")],
   stale = new Set(figures),
   near = new Set();
@@ -1171,7 +1171,7 @@ function drawAll() {
   for (const figure of figures) if (stale.delete(figure)) draw(figure);
 }
 
-// Light: formats that stand out have their colour, all others are grey; under the pointer all but one are faint.
+// Colours: highlighted formats are coloured, others grey; while the pointer is on a format, all others are faint.
 const colors = html("style"),
   lit = html("style");
 colors.textContent = everyFormat
@@ -1197,7 +1197,7 @@ onChange((what) => {
   refresh();
 });
 light();
-// What is in sight at once does not wait for the watcher.
+// Visible figures are drawn at once, without waiting for the watcher.
 for (const figure of figures) {
   if (figure.getBoundingClientRect().top > innerHeight + 600) break;
   near.add(figure);
@@ -1223,7 +1223,7 @@ function sortable(row, onSort) {
   }
 }
 
-// Numbers by size, words as people order them; what has no value stands last whichever way.
+// Numbers by size, words by locale; empty cells are last in both directions.
 function compare(a, b, down) {
   const none = (v) => v === null || v === undefined || v === "";
   if (none(a) || none(b)) return none(a) - none(b);
@@ -1251,7 +1251,7 @@ for (const input of document.querySelectorAll("[data-filter]")) {
   });
 }
 
-// Rows of tables are of a format or of a matrix: they go with what is chosen, and light up with what is under the pointer.
+// Rows of tables belong to a format or a matrix: the filter hides them, and the pointer highlights them.
 const byName = {
   f: new Map(formats.name.map((name, f) => [name, f])),
   m: new Map(matrices.name.map((name, m) => [name, m])),
@@ -1271,7 +1271,7 @@ for (const row of document.querySelectorAll("table.sortable tbody tr")) {
   rowsOfTables.push({ row, f, m });
 }
 onChange((what) => {
-  if (what !== "choice") return;
+  if (what !== "filter") return;
   for (const { row, f, m } of rowsOfTables)
     row.hidden = f === undefined ? !state.matrices.has(m) : !state.formats.has(f);
   const narrowed = state.matrices.size < everyMatrix.length;
@@ -1316,7 +1316,7 @@ const grid = (function () {
     sorted = null,
     columns = [],
     cells = new Map(),
-    others = new Map(); // of each matrix the formats that are another's name there, with that
+    others = new Map(); // by matrix: formats that are another's name there, with that format
 
   const text = (v) =>
     v === null || v === undefined
@@ -1325,12 +1325,12 @@ const grid = (function () {
         ? v.toLocaleString("en", Math.abs(v) < 1000 ? { maximumSignificantDigits: 4 } : { maximumFractionDigits: 0 })
         : v;
 
-  // Rates within the interval that times are measured to are equal.
+  // Rates within the accuracy of times are tied.
   function leads(value, first, most) {
     return typeof value === "number" && (most ? value * data.tie >= first : value === first);
   }
 
-  // What a matrix's row holds: numbers, statuses where a case is not ok, null where there is none.
+  // The cells of each matrix: numbers, the status of failed and skipped cases, null if there is no case.
   function filled() {
     const { of, value, most } = views[viewed.value];
     cells = new Map(everyMatrix.map((m) => [m, new Map()]));
@@ -1350,7 +1350,7 @@ const grid = (function () {
     all.of = ordered;
   }
 
-  // A row is the matrix and its rows, its best format and that one's value, the formats, and where it comes from.
+  // A row: the matrix and its size, its best format with its value, all formats, kind and hash.
   function rows(shown = columns) {
     const { most } = views[viewed.value];
     const found = [...state.matrices].map((m) => {
@@ -1369,7 +1369,7 @@ const grid = (function () {
       };
     });
     if (sorted) {
-      // A status in place of a number has no size.
+      // Cells with a status are sorted as empty.
       const size = (v) => (sorted.words || typeof v === "number" ? v : null);
       found.sort((a, b) => compare(size(a.values[sorted.column]), size(b.values[sorted.column]), sorted.down));
     }
@@ -1424,8 +1424,8 @@ const grid = (function () {
     table.tBodies[0].replaceChildren(...found.slice(page * PAGE, (page + 1) * PAGE).map(line));
     const from = found.length ? page * PAGE + 1 : 0;
     byId("where").textContent = `${from} to ${Math.min(found.length, (page + 1) * PAGE)} of ${found.length} matrices`;
-    byId("back").disabled = page === 0;
-    byId("on").disabled = page === pages - 1;
+    byId("previous").disabled = page === 0;
+    byId("next").disabled = page === pages - 1;
   }
   function anew() {
     filled();
@@ -1438,11 +1438,11 @@ const grid = (function () {
     fill();
   });
   all.addEventListener("change", anew);
-  byId("back").addEventListener("click", () => {
+  byId("previous").addEventListener("click", () => {
     page -= 1;
     fill();
   });
-  byId("on").addEventListener("click", () => {
+  byId("next").addEventListener("click", () => {
     page += 1;
     fill();
   });
@@ -1451,7 +1451,7 @@ const grid = (function () {
   });
   anew();
   return {
-    // Turn to the page that a matrix is on, and show its row.
+    // Show the row of a matrix, on its page.
     reveal(m) {
       const place = rows().findIndex((row) => row.m === m);
       if (place < 0) return;
@@ -1488,7 +1488,7 @@ function follow(hash) {
 }
 addEventListener("hashchange", () => follow(location.hash));
 
-// Choosing. Every control is a native one, so that a keyboard reaches it.
+// The filter. Every control is a native one, so that a keyboard reaches it.
 (function () {
   const byId = (id) => document.getElementById(id);
   const list = byId("formats-list"),
@@ -1504,7 +1504,7 @@ addEventListener("hashchange", () => follow(location.hash));
     const item = html("li", { "data-f": f }, box, button);
     box.addEventListener("change", () => {
       state.formats[box.checked ? "add" : "delete"](f);
-      changed("choice");
+      changed("filter");
     });
     button.addEventListener("click", () => toggle(f));
     for (const kind of ["mouseenter", "focus"]) button.addEventListener(kind, () => hover(f));
@@ -1532,7 +1532,7 @@ addEventListener("hashchange", () => follow(location.hash));
   const choose = (wanted) => {
     state.formats = new Set(everyFormat.filter(wanted));
     for (const { f, box } of items) box.checked = state.formats.has(f);
-    changed("choice");
+    changed("filter");
   };
   byId("only").addEventListener("click", () => {
     const f = new Set(items.filter(listed).map((entry) => entry.f));
@@ -1552,14 +1552,14 @@ addEventListener("hashchange", () => follow(location.hash));
           `${matrices.name[m]} ${matrices.kind[m]}`.toLowerCase().includes(text),
       ),
     );
-    changed("choice");
+    changed("filter");
   }
   for (const input of [find, least]) input.addEventListener("input", chooseMatrices);
   group.addEventListener("change", chooseMatrices);
   base.addEventListener("change", () => {
     state.baseline = Number(base.value);
     for (const name of document.querySelectorAll(".baseline")) name.textContent = formats.name[state.baseline];
-    changed("choice");
+    changed("filter");
   });
   byId("reset").addEventListener("click", () => {
     for (const input of [family, word, group, find, least]) input.value = "";
@@ -1570,15 +1570,15 @@ addEventListener("hashchange", () => follow(location.hash));
     choose(() => true);
     chooseMatrices();
   });
-  function said() {
+  function updateStatus() {
     for (const { f, button } of items) button.setAttribute("aria-pressed", state.pinned.has(f));
-    byId("chosen").textContent =
+    byId("selected").textContent =
       `${state.formats.size} of ${everyFormat.length} formats, ${state.matrices.size} of ${everyMatrix.length} matrices`;
   }
   onChange((what) => {
-    if (what !== "hover") said();
+    if (what !== "hover") updateStatus();
   });
-  said();
+  updateStatus();
   if (matchMedia("(max-width: 60rem)").matches)
     for (const part of document.querySelectorAll(".side > details")) part.open = false;
 })();
@@ -1593,7 +1593,7 @@ function hover(f) {
   changed("hover");
 }
 
-// Values: the point under the pointer, or the one that the arrow keys come to; a click keeps them, and its format lit.
+// Values of the point under the pointer or at the arrow keys; a click keeps them shown and highlights the format.
 (function () {
   const tip = document.getElementById("tip");
   let kept = false;
@@ -1682,7 +1682,7 @@ function hover(f) {
   });
 })();
 
-// The numbers behind a figure, where the page came without files beside it: what the page holds, as CSV.
+// The data of a figure as CSV, for pages without files of data.
 for (const link of document.querySelectorAll("a[data-csv]")) {
   link.addEventListener("click", () => {
     const chart = data.charts[link.dataset.csv],
@@ -1700,7 +1700,7 @@ for (const link of document.querySelectorAll("a[data-csv]")) {
   });
 }
 
-// On paper nothing can be opened or pushed aside: everything is open, drawn, and wide tables come in parts.
+// Printing: all sections are opened, all figures drawn, wide tables split.
 let closed = [],
   parted = [];
 const WIDE = 12;
@@ -1744,7 +1744,7 @@ addEventListener("afterprint", () => {
   parted = [];
 });
 
-// Where one is: the section or figure at the top of the window is marked in the list of them.
+// The section or figure at the top of the window is marked in the table of contents.
 (function () {
   const links = new Map([...document.querySelectorAll(".side nav a")].map((link) => [link.hash.slice(1), link]));
   const seen = new IntersectionObserver(
