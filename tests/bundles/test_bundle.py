@@ -24,7 +24,7 @@ PUBLISHED = ROOT / "results/published"
 
 def test_a_run_is_packed_and_passes(measured, tmp_path, monkeypatch, invoke):
     monkeypatch.chdir(tmp_path)
-    assert "10 cases" in invoke("bundle", measured)
+    assert "18 cases" in invoke("bundle", measured)
     shown = invoke("check", "mine.spmvbench.zip")
     assert "mine.spmvbench.zip passes." in shown
     assert "2 of 2 matrices made again" in shown
