@@ -1,36 +1,18 @@
 // Sliced ELLPACK whose slices take x from a window in shared memory; columns in 4, 8, 12 or 16 bits. See
 // spmvbench/formats/cache_blocking/sell_window.py.
 #include "async_copy.cuh"
-#include "spmv.cuh"
+#include "together.cuh"
 
-constexpr int GROUP = 8;  // positions whose columns share words
+constexpr int GROUP = 8;        // positions whose columns share words
+constexpr int WIDTH_UNIT = 64;  // a slice's width is stored times this, its bits below
 constexpr int BATCH =
     2;  // groups that are loaded before the first is used: 857 against 842 GFLOPS with 1 (band, f64, H200)
-
-// What a thread loads at once of the values of one type: 16 bytes.
-template <typename V>
-struct VectorOf;
-template <>
-struct VectorOf<double> {
-  using type = double2;
-};
-template <>
-struct VectorOf<float> {
-  using type = float4;
-};
 
 // Asks for a line that will be loaded soon.
 __device__ __forceinline__ void prefetch_l2(const void* p) {
 #if defined(__CUDA_ARCH__)
   asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
 #endif
-}
-
-template <typename V>
-__device__ __forceinline__ void load_values(const V* __restrict__ values, V* loaded) {
-  using Vector = typename VectorOf<V>::type;
-  const Vector v = __ldcs(reinterpret_cast<const Vector*>(values));
-  *reinterpret_cast<Vector*>(loaded) = v;
 }
 
 // Field `i` of BITS bits in a thread's words; i is known when compiling.
@@ -50,7 +32,7 @@ __device__ __forceinline__ V groups_sum(int group, const unsigned* __restrict__ 
   constexpr int WORDS = GROUP * BITS / 32, VECTOR = 16 / sizeof(V);
   const int lane = lane_id();
   unsigned packed[GROUPS][WORDS];
-  alignas(16) V loaded[GROUPS][GROUP];
+  V loaded[GROUPS][GROUP];
 #pragma unroll
   for (int g = 0; g < GROUPS; ++g) {
     const unsigned* const from = words + static_cast<long long>(group + g * TEAM) * (WORDS * WARP) + lane;
@@ -58,7 +40,7 @@ __device__ __forceinline__ V groups_sum(int group, const unsigned* __restrict__ 
 #pragma unroll
     for (int i = 0; i < WORDS; ++i) packed[g][i] = load_stream(from + i * WARP);
 #pragma unroll
-    for (int i = 0; i < GROUP; i += VECTOR) load_values(first + i * WARP, loaded[g] + i);
+    for (int i = 0; i < GROUP; i += VECTOR) load_values<VECTOR>(first + i * WARP, loaded[g] + i);
   }
   V sum = 0;
 #pragma unroll
@@ -148,8 +130,8 @@ __device__ __forceinline__ V slice_sum(int bits, int team, int width, const unsi
   }
 }
 
-// A block a chunk {first slice, end, first column of the window, its columns}. A slice is {its first position / 1, its first
-// word / 32, the first column less the window's, width * 64 + bits}; TEAM warps share it. SORTED: `perm` holds the row of
+// A block a chunk {first slice, end, first column of the window, its columns}. A slice is {its first position, its first
+// word / 32, the first column less the window's, width * WIDTH_UNIT + bits}; TEAM warps share it. SORTED: `perm` holds the row of
 // each place.
 template <typename V, int THREADS, int TEAM, bool SORTED>
 __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
@@ -166,12 +148,12 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
   int s = chunk.x + warp / TEAM;
   int4 slice = s < chunk.y ? __ldg(slices + s) : int4{0, 0, 0, 0};
   if (s < chunk.y) {
-    const int positions = min(slice.w >> 6, GROUP * TEAM);
+    const int positions = min(slice.w / WIDTH_UNIT, GROUP * TEAM);
     const char* const begin = reinterpret_cast<const char*>(values + static_cast<long long>(slice.x) * WARP);
     const int at = (team * WARP + lane) * 128;
     if (at < positions * static_cast<int>(WARP * sizeof(V))) prefetch_l2(begin + at);
     const char* const column = reinterpret_cast<const char*>(words + static_cast<long long>(slice.y) * WARP);
-    if (at < positions * (slice.w & 63) * 4) prefetch_l2(column + at);
+    if (at < positions * (slice.w % WIDTH_UNIT) * 4) prefetch_l2(column + at);
   }
   await_copies();
   __syncthreads();
@@ -180,7 +162,8 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     const int4 coming = next < chunk.y ? __ldg(slices + next) : int4{0, 0, 0, 0};
     V sum = 0;
     if (s < chunk.y) {
-      sum = slice_sum<TEAM>(slice.w & 63, team, slice.w >> 6, words + static_cast<long long>(slice.y) * WARP,
+      sum = slice_sum<TEAM>(slice.w % WIDTH_UNIT, team, slice.w / WIDTH_UNIT,
+                            words + static_cast<long long>(slice.y) * WARP,
                             values + static_cast<long long>(slice.x) * WARP, window + slice.z, x);
     }
     if (TEAM > 1) {

@@ -6,20 +6,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, offsets, on_host
+from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, inverse, offsets, on_host
 from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, register
 from spmvbench.formats.compressed.bits import WORD, pack, unpack
 from spmvbench.formats.conversion import device_limits
-from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
+from spmvbench.formats.ellpack.sell_convert import WARP
+from spmvbench.formats.ellpack.sell_local import SellLocal, slices_of
 from spmvbench.formats.kernels import constant
 
 SOURCE = "cache_blocking/sell_window.cu"
 GROUP = constant(SOURCE, "GROUP")  # positions whose columns share words
 WIDE = 32  # bits of a column whose x lies in global memory
 BITS = (4, 8, 12, 16)  # of a column that is counted from the slice's first
-WIDTH_UNIT = 64  # a slice's width is stored times this, its bits below
-SPARE_SLOTS = 1.25  # slots an entry in the rows' own order, up to which sigma -1 keeps it
-SORTED_ROWS = 256  # that sigma -1 sorts else
+WIDTH_UNIT = constant(SOURCE, "WIDTH_UNIT")  # a slice's width is stored times this, its bits below
 STATIC_BYTES = 1024  # of a block's shared memory that CUDA takes for itself, rounded up
 
 
@@ -56,11 +55,9 @@ def layout_of(a: Csr, window: int, chunks: int, sigma: int) -> Layout:
     window: columns. chunks: at least so many where there are as many slices. sigma: as the parameter says.
     """
     xp, slices = a.xp, cdiv(a.rows, WARP)
-    perm = sorted_rows(a, sigma) if sigma >= 0 and sigma != 1 else None
-    if sigma < 0 and _widths(a, None).sum() * WARP > SPARE_SLOTS * a.nnz:
-        perm = sorted_rows(a, SORTED_ROWS)
-    width = _widths(a, perm)
-    ordered = perm if perm is not None else xp.arange(a.rows, dtype=np.int32)
+    s = slices_of(a, sigma)
+    width = xp.diff(s.ptr).astype(np.int64) // WARP
+    ordered = s.perm if len(s.perm) else xp.arange(a.rows, dtype=np.int32)
     low, high = (xp.full(slices * WARP, fill, dtype=np.int64) for fill in (INT32_MAX, -1))
     used = xp.flatnonzero(a.row_lengths[ordered])
     low[used] = a.col_idx[a.row_ptr[ordered[used]]]
@@ -77,25 +74,15 @@ def layout_of(a: Csr, window: int, chunks: int, sigma: int) -> Layout:
     far = bits == WIDE
     narrow_low, narrow_high = xp.where(far | (high < 0), INT32_MAX, low), xp.where(far, -1, high)
     sizes = on_host(width), on_host(narrow_low), on_host(narrow_high)
-    place = ordered if perm is None else xp.empty(a.rows, dtype=np.int32)
-    if perm is not None:
-        place[perm] = xp.arange(a.rows, dtype=np.int32)
     return Layout(
-        xp.empty(0, dtype=np.int32) if perm is None else perm,
-        place,
+        s.perm,
+        inverse(ordered),
         offsets(width).astype(np.int64),
         offsets(words).astype(np.int64),
         low,
         bits,
         xp.asarray(_chunks(*sizes, window, chunks)),
     )
-
-
-def _widths(a: Csr, perm: Array | None) -> Array:
-    """Positions of each slice, int64: its longest row."""
-    lengths = a.xp.zeros(cdiv(a.rows, WARP) * WARP, dtype=np.int64)
-    lengths[: a.rows] = a.row_lengths if perm is None else a.row_lengths[perm]
-    return lengths.reshape(-1, WARP).max(axis=1) if len(lengths) else lengths
 
 
 def _chunks(width: np.ndarray, low: np.ndarray, high: np.ndarray, window: int, least: int) -> np.ndarray:
@@ -144,12 +131,7 @@ class SellWindow(Format):
     blocks = Parameter(2, "thread blocks for each multiprocessor at least", low=1, high=64)
     threads = Parameter(512, "threads of a block", choices=(128, 256, 512, 1024))
     team = Parameter(0, "warps that share a slice; 0: by the slices for each warp", choices=(0, 1, 2, 4, 8))
-    sigma = Parameter(
-        -1,
-        "rows of a window that is sorted by length; 0: all, 1: none, -1: 256 where more than a fifth of the slots were "
-        "padding else",
-        low=-1,
-    )
+    sigma = SellLocal.sigma
 
     chunks: Array  # (chunks, 4), int32: first slice, end, first column of the window, its columns
     slices: Array  # (slices, 4), int32: first position, first word of a thread, column in the window, width and bits
@@ -179,7 +161,7 @@ class SellWindow(Format):
         if most > INT32_MAX:
             raise Skip("positions, words or a slice's width exceed 32 bits")
         slices = xp.zeros((len(at.bits), 4), dtype=np.int32)
-        chunk = expand(xp.append(at.chunks[:, 0], xp.full(1, len(at.bits), dtype=np.int32)), len(at.bits))
+        chunk = _chunk_of(at.chunks, len(at.bits))
         slices[:, 0], slices[:, 1] = at.position[:-1], at.word[:-1]
         if len(chunk):
             slices[:, 2] = xp.where((at.bits == WIDE) | (width == 0), 0, at.low - at.chunks[chunk, 2])
@@ -218,7 +200,7 @@ class SellWindow(Format):
         code = unpack(self.words, bits, word, position * bits, WARP, most_first=False)
         used = xp.flatnonzero(code != (np.int64(1) << bits) - 1)
         slice_, position, lane = slice_[used], position[used], lane[used]
-        chunk = expand(xp.append(self.chunks[:, 0], xp.full(1, len(self.slices), dtype=np.int32)), len(self.slices))
+        chunk = _chunk_of(self.chunks, len(self.slices))
         first = xp.where(bits[used] == WIDE, 0, self.chunks[chunk[slice_], 2] + self.slices[slice_, 2])
         place = slice_ * WARP + lane
         row = self.perm[place] if len(self.perm) else place
@@ -243,6 +225,12 @@ class SellWindow(Format):
             "window_columns": self.columns,
             "share_by_bits": {str(size): round(float(width[bits == size].sum()) / slots, 4) for size in (*BITS, WIDE)},
         }
+
+
+def _chunk_of(chunks: Array, slices: int) -> Array:
+    """The chunk of each slice, (slices,), int32."""
+    xp = array_module(chunks)
+    return expand(xp.append(chunks[:, 0], xp.full(1, slices, dtype=np.int32)), slices)
 
 
 def _slots(slice_: Array, position: Array, lane: Array, slices: Array, dtype: Any) -> Array:
