@@ -81,7 +81,11 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "experiment": ("bool", "an experiment: its time is not comparable with that of an SpMV; enters no ranking"),
     "project_kernel": ("bool", "the kernel is this project's and not the paper's, or the format is this project's"),
     "alias_of": ("str", "label of the format with the same arrays and launches; rankings count both once"),
-    "source_hash": ("str", "hash of the modules and kernel files that the format uses, and of the compiler options"),
+    "source_hash": (
+        "str",
+        "hash of the modules and kernel files that the format uses, and of the compiler options; of a solver "
+        "with ``+`` and the same of the solver's own",
+    ),
     "code_hash": (
         "str",
         "hash of the machine code of the kernels; empty on the emulated device and in rows of older versions",
