@@ -80,6 +80,10 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "label": ("str", "format in tables: its key and the parameters that differ from their defaults"),
     "experiment": ("bool", "an experiment: its time is not comparable with that of an SpMV; enters no ranking"),
     "project_kernel": ("bool", "the kernel is this project's and not the paper's, or the format is this project's"),
+    "compresses_values": (
+        "bool",
+        "fewer values of the matrix's type are stored than it has nonzero entries; False in rows of older versions",
+    ),
     "alias_of": ("str", "label of the format with the same arrays and launches; rankings count both once"),
     "source_hash": (
         "str",
