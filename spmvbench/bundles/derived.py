@@ -151,7 +151,7 @@ def _label_fits(row: Any) -> bool:
 
 
 def _installed(row: Any) -> bool:
-    return bool(sources.installed().get(row.format) == row.source_hash)
+    return bool(sources.installed().get(row.format) == sources.of_format(row.source_hash))
 
 
 def _as_installed(row: Any) -> bool:

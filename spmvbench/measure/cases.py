@@ -14,6 +14,7 @@ import numpy as np
 
 from spmvbench import formats
 from spmvbench.matrices import Matrix
+from spmvbench.measure.operations import get
 
 PATTERN = "pattern"  # the type of rows whose operation ignores values
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -88,8 +89,8 @@ class Case:
 
     @property
     def source_hash(self) -> str:
-        """Hash of the format's present sources."""
-        return formats.source_hash(formats.get(self.format))
+        """Hash of the format's present sources, of a solver with ``+`` and the hash of its own."""
+        return "+".join(filter(None, [formats.source_hash(formats.get(self.format)), get(self.op).source_hash]))
 
     def columns(self) -> dict[str, Any]:
         """Columns of the row that are known before the measurement."""

@@ -92,7 +92,11 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "fewer values of the matrix's type are stored than it has nonzero entries; False in rows of older versions",
     ),
     "alias_of": ("str", "label of the format with the same arrays and launches; rankings count both once"),
-    "source_hash": ("str", "hash of the modules and kernel files that the format uses, and of the compiler options"),
+    "source_hash": (
+        "str",
+        "hash of the modules and kernel files that the format uses, and of the compiler options; of a solver "
+        "with ``+`` and the same of the solver's own",
+    ),
     "code_hash": (
         "str",
         "hash of the machine code of the kernels; empty on the emulated device and in rows of older versions",
