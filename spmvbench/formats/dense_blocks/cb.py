@@ -251,8 +251,15 @@ class Cb(Format):
         if self.params["kernel"] == "paper":
             args = (np.int32(places), *sizes, blocks, self.columns, ptr, x, y)
             return [zero_fill(y), Launch(SOURCE, f"cb_blocks<{value}>", cdiv(places, GROUP), GROUP * 32, args)]
-        args = (np.int32(len(self.items)), *sizes, blocks, self.items, self.columns, ptr, x, y)
-        return [zero_fill(y), Launch(SOURCE, f"cb_rows<{value}>", cdiv(len(self.items), GROUP), GROUP * 32, args)]
+        size = np.int32(len(self.items))
+        rows = Launch(
+            SOURCE,
+            f"cb_rows<{value}>",
+            cdiv(len(self.items), GROUP),
+            GROUP * 32,
+            (size, *sizes, blocks, self.items, self.columns, ptr, x, y),
+        )
+        return [zero_fill(y), rows]
 
     @property
     def detail(self) -> dict[str, Any]:
