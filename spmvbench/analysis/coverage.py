@@ -15,7 +15,19 @@ from spmvbench.analysis.ranking import RANKING, mean_slowdowns, ranked
 
 FAILED = ("implausible", "timeout", "crashed", "oom", "error")
 # Columns that `coverage` reads besides those of rankings.
-_CASES = ("run_id", "group", "name", "matrix_sha256", "file_sha256", "dtype", "mode", "op", "device", "device_name")
+_CASES = (
+    "run_id",
+    "group",
+    "name",
+    "matrix_sha256",
+    "file_sha256",
+    "dtype",
+    "mode",
+    "op",
+    "order",
+    "device",
+    "device_name",
+)
 _READ = (
     *RANKING, *_CASES, "sequence", "started_at", "t_q1", "t_q3", "work", "error_ratio", "bytes_per_nnz",
     "project_kernel", "compresses_values",

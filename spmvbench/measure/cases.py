@@ -73,7 +73,14 @@ class Case:
         """
         identity = [self.matrix.id, self.seed, self.format, self.params, self.dtype, self.op, self.mode, self.device]
         identity += filter(None, [self.matrix.file_sha256, self.matrix.generator_hash])
+        if self.matrix.order_hash:
+            identity += [{"order": self.order, "hash": self.matrix.order_hash}]
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def order(self) -> str:
+        """The order of rows and columns that the matrix is measured in."""
+        return self.matrix.order
 
     @property
     def label(self) -> str:
@@ -94,6 +101,8 @@ class Case:
             "name": self.matrix.name,
             "file_sha256": self.matrix.file_sha256,
             "generator_hash": self.matrix.generator_hash,
+            "order": self.order,
+            "order_hash": self.matrix.order_hash,
             "kind": self.matrix.kind,
             "format": self.format,
             "family": cls.family,

@@ -265,6 +265,22 @@ def solvers(setting: str, found: pd.DataFrame) -> Table:
     return table(f"Formats in solvers, {setting}", found, columns)
 
 
+def orders(setting: str, found: pd.DataFrame) -> Table:
+    """Gain by order; found: as `analysis.orders.gains_by_format`, of one setting."""
+    columns = [
+        Column("label", "Format"),
+        Column("order", "Order"),
+        Column("mean", "Speed-up", number, "geometric mean of the time in the natural order over the time in this one"),
+        Column("least", "5 %", number, "5th percentile of the speed-up"),
+        Column("median", "Median", number),
+        Column("most", "95 %", number, "95th percentile of the speed-up"),
+        Column("faster", "Gain", percent, "share of the matrices on which the speed-up is over 1.05"),
+        Column("break_even", "SpMVs", number, "until the order has paid: median over the matrices that gain"),
+        Column("matrices", "Matrices", number),
+    ]
+    return table(f"Gain by order, {setting}", found, columns)
+
+
 def programs_on_a_matrix(found: pd.DataFrame) -> Table:
     """Distinct programs per matrix; found: as `programs.counts`."""
     columns = [
