@@ -1,5 +1,6 @@
 // CSR5's descriptors; see spmvbench/formats/csr/csr5.py.
 #pragma once
+#include "overlap.cuh"
 #include "spmv.cuh"
 
 constexpr unsigned DIRTY = 0x80000000u;  // in tile_ptr: some row that begins in the tile has no entries
