@@ -243,6 +243,7 @@ def products(found: pd.DataFrame) -> Table:
         Column("label", "Label", about="if it is the same on every matrix"),
         Column("slowdown", "Slowdown", number, "geometric mean of the time over the oracle's"),
         Column("within", "Within", percent, "share of the matrices within 1.05 times the time of cuSPARSE's CSR"),
+        Column("always", "Within, every N", percent, "share of the matrices for which this is so at every N"),
         Column("speedup", "Speed-up", number, "geometric mean of the time of cuSPARSE's CSR over the time"),
         Column("matrices", "Matrices", number),
     ]
