@@ -87,7 +87,7 @@ class Symbols(NamedTuple):
 def shares(counts: list[int]) -> list[int]:
     """Slots of each symbol, 1 to 256 and at most 4,096 in all, by how often it occurs: fewest bits, greedily."""
     found = [1] * len(counts)
-    queue = [(-count, i) for i, count in enumerate(counts)]  # log2(2) bits less by a second slot
+    queue = [(-float(count), i) for i, count in enumerate(counts)]  # log2(2) bits less by a second slot
     heapq.heapify(queue)
     for _ in range(SLOTS - len(counts)):
         if not queue:
