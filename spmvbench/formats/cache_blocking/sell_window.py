@@ -43,8 +43,20 @@ class Layout(NamedTuple):
         """Words of all threads' columns."""
         return int(self.word[-1]) * WARP
 
+    def warps(self, team: int, threads: int) -> int:
+        """Warps that share a slice: `team`, or by the slices for each warp."""
+        per_warp = len(self.bits) * WARP / max(len(self.chunks) * threads, 1)
+        by_rule = next((size for size in (1, 2, 4) if per_warp * size >= 2), 8)
+        return min(team or by_rule, threads // WARP)
+
+    def pooled(self, steal: int) -> tuple[Array, Array]:
+        """Where each chunk's own slices end, (chunks,), and the slices after those, (n,), int64."""
+        xp, begin, end = array_module(self.bits), self.chunks[:, 0], self.chunks[:, 1]
+        own = end - (end - begin) * np.int32(steal) // np.int32(100)
+        return own, xp.flatnonzero(xp.arange(len(self.bits)) >= own[_chunk_of(self.chunks, len(self.bits))])
+
     def nbytes(self, itemsize: int) -> int:
-        """Of the arrays of the format."""
+        """Of the arrays of the format, but for the slices that any block may take."""
         tables = 16 * len(self.bits) + self.chunks.nbytes + self.perm.nbytes
         return self.slots * itemsize + 4 * self.words + tables
 
@@ -131,13 +143,21 @@ class SellWindow(Format):
     blocks = Parameter(2, "thread blocks for each multiprocessor at least", low=1, high=64)
     threads = Parameter(512, "threads of a block", choices=(128, 256, 512, 1024))
     team = Parameter(0, "warps that share a slice; 0: by the slices for each warp", choices=(0, 1, 2, 4, 8))
+    steal = Parameter(
+        0,
+        "% of a chunk's slices that any warp may take once its chunk is done; none if warps share slices",
+        low=0,
+        high=50,
+    )
+    ahead = Parameter(8, "positions of a warp's first slice that are prefetched while x is copied", low=0, high=1024)
     sigma = SellLocal.sigma
 
-    chunks: Array  # (chunks, 4), int32: first slice, end, first column of the window, its columns
+    chunks: Array  # (chunks, 4), int32: first slice, end of those of its own, first column of the window, its columns
     slices: Array  # (slices, 4), int32: first position, first word of a thread, column in the window, width and bits
     words: Array  # (words,), uint32: columns in bits, word by word for the 32 threads of a slice
     values: Array  # (slots,); 0 in padding
     perm: Array  # (rows,), int32: row of each place; (0,) where rows keep their order
+    pool: Array  # (slices that any warp may take, 2), int32: slice, its first column
     warps: int  # that share a slice
     columns: int  # of the largest window
 
@@ -149,11 +169,13 @@ class SellWindow(Format):
         return layout_of(a, columns, blocks * limits.multiprocessors, sigma)
 
     @classmethod
-    def estimate(cls, a: Csr, *, team: int, **params: Any) -> int:
-        return cls._layout(a, **params).nbytes(a.dtype.itemsize)
+    def estimate(cls, a: Csr, *, team: int, threads: int, steal: int, ahead: int, **params: Any) -> int:
+        at = cls._layout(a, threads=threads, **params)
+        steal = steal if at.warps(team, threads) == 1 else 0
+        return at.nbytes(a.dtype.itemsize) + 8 * len(at.pooled(steal)[1])
 
     @classmethod
-    def convert(cls, a: Csr, *, team: int, threads: int, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *, team: int, threads: int, steal: int, ahead: int, **params: Any) -> dict[str, Any]:
         xp, at = a.xp, cls._layout(a, threads=threads, **params)
         width = xp.diff(at.position)
         widest = int(width.max()) if len(width) else 0
@@ -177,15 +199,18 @@ class SellWindow(Format):
         values[_slots(slice_, position, place % WARP, slices, a.dtype)] = a.values
         bit = (xp.arange(at.slots) // WARP - at.position[field]) * width_of
         pack(words, code, width_of, at.word[field] * WARP + xp.arange(at.slots) % WARP, bit, WARP, most_first=False)
-        per_warp = len(at.bits) * WARP / max(len(at.chunks) * threads, 1)
-        by_rule = next((size for size in (1, 2, 4) if per_warp * size >= 2), 8)
+        warps = at.warps(team, threads)
+        own, pool = at.pooled(steal if warps == 1 else 0)
+        chunks = at.chunks.copy()
+        chunks[:, 1] = own
         return {
-            "chunks": at.chunks,
+            "chunks": chunks,
             "slices": slices,
             "words": words,
             "values": values,
             "perm": at.perm,
-            "warps": min(team or by_rule, threads // WARP),
+            "pool": xp.stack((pool, at.low[pool]), axis=1).astype(np.int32),
+            "warps": warps,
             "columns": int(at.chunks[:, 3].max()) if len(at.chunks) else 0,
         }
 
@@ -210,8 +235,12 @@ class SellWindow(Format):
     def launches(self, x: Array, y: Array) -> list[Launch]:
         chunks, sorted_ = len(self.chunks), cbool(len(self.perm) > 0)
         window = self.columns * x.dtype.itemsize
-        kernel = f"sell_window_spmv<{ctype(x)}, {self.threads}, {self.warps}, {sorted_}>"
-        args = (np.int32(self.shape[0]), self.chunks, self.slices, self.words, self.values, self.perm, x, y)
+        steals = len(self.pool) > 0
+        kernel = f"sell_window_spmv<{ctype(x)}, {self.threads}, {self.warps}, {sorted_}, {cbool(steals)}>"
+        counters = self.xp.zeros(2 if steals else 0, dtype=np.int32)  # the kernel leaves them so
+        sizes = np.int32(self.shape[0]), np.int32(len(self.pool)), np.int32(self.ahead)
+        matrix = self.chunks, self.slices, self.words, self.values, self.perm, self.pool
+        args = (*sizes, *matrix, counters, x, y)
         return [Launch(SOURCE, kernel, chunks, self.threads, args, window)]
 
     @property
@@ -221,6 +250,7 @@ class SellWindow(Format):
         return {
             "chunks": len(self.chunks),
             "warps": self.warps,
+            "pool": len(self.pool),
             "sorted": len(self.perm) > 0,
             "window_columns": self.columns,
             "share_by_bits": {str(size): round(float(width[bits == size].sum()) / slots, 4) for size in (*BITS, WIDE)},
