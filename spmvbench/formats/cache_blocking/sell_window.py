@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, inverse, offsets, on_host
-from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, register
+from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, in_part, register
 from spmvbench.formats.compressed.bits import WORD, pack, unpack
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.csr.rows import CsrPieces
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.ellpack.sell_local import SellLocal, slices_of
 from spmvbench.formats.kernels import constant
@@ -19,6 +21,7 @@ GROUP = constant(SOURCE, "GROUP")  # positions whose columns share words
 WIDE = 32  # bits of a column whose x lies in global memory
 BITS = (4, 8, 12, 16)  # of a column that is counted from the slice's first
 WIDTH_UNIT = constant(SOURCE, "WIDTH_UNIT")  # a slice's width is stored times this, its bits below
+LONG, LONG_MEANS = 512, 16  # entries, and mean rows, both of which a row that is stored apart exceeds
 STATIC_BYTES = 1024  # of a block's shared memory that CUDA takes for itself, rounded up
 
 
@@ -130,7 +133,10 @@ class SellWindow(Format):
     On band:1048576:24:2000 (H200, hot) it reached 857 GFLOPS in double and 1,465 in single precision, 0.91 and 0.86 of
     the bound of its bytes; the fastest formats without a window 773 and 1,138. Multiprocessors are idle for an eighth
     of that time, because some finish their chunks early. Smaller chunks for these at the end cost more than they saved
-    (842 and 1,420), and so did equal shares of a chunk for its warps (677 and 1,312).
+    (842 and 1,420), and so did equal shares of a chunk for its warps (677 and 1,312). With `steal` the last slices of every
+    chunk are for any warp that is done, which takes x from global memory.
+
+    Rows of very many entries would keep one thread busy alone: they are stored apart, in pieces of 256 entries.
     """
 
     key = "sell-window"
@@ -149,6 +155,9 @@ class SellWindow(Format):
         low=0,
         high=50,
     )
+    long = Parameter(
+        0, "entries of a row, beyond which it is stored apart; 0: 512, or 16 times the mean if that is more", low=0
+    )
     ahead = Parameter(8, "positions of a warp's first slice that are prefetched while x is copied", low=0, high=1024)
     sigma = SellLocal.sigma
 
@@ -158,8 +167,18 @@ class SellWindow(Format):
     values: Array  # (slots,); 0 in padding
     perm: Array  # (rows,), int32: row of each place; (0,) where rows keep their order
     pool: Array  # (slices that any warp may take, 2), int32: slice, its first column
+    parts: Mapping[str, Format]  # long rows, if there are any
     warps: int  # that share a slice
     columns: int  # of the largest window
+
+    @classmethod
+    def _apart(cls, a: Csr, long: int) -> tuple[Csr, Csr | None]:
+        """The matrix without its long rows, and these."""
+        most = long or max(LONG, LONG_MEANS * a.row_len_mean)
+        if a.row_len_max <= most:
+            return a, None
+        keep = a.row_lengths <= most
+        return a.in_rows(keep), a.in_rows(~keep)
 
     @classmethod
     def _layout(cls, a: Csr, window: int, blocks: int, threads: int, sigma: int) -> Layout:
@@ -169,13 +188,18 @@ class SellWindow(Format):
         return layout_of(a, columns, blocks * limits.multiprocessors, sigma)
 
     @classmethod
-    def estimate(cls, a: Csr, *, team: int, threads: int, steal: int, ahead: int, **params: Any) -> int:
+    def estimate(cls, a: Csr, *, team: int, threads: int, steal: int, long: int, ahead: int, **params: Any) -> int:
+        a, apart = cls._apart(a, long)
         at = cls._layout(a, threads=threads, **params)
         steal = steal if at.warps(team, threads) == 1 else 0
-        return at.nbytes(a.dtype.itemsize) + 8 * len(at.pooled(steal)[1])
+        rest = 0 if apart is None else CsrPieces.estimate(apart, **CsrPieces.resolve({}))
+        return at.nbytes(a.dtype.itemsize) + 8 * len(at.pooled(steal)[1]) + rest
 
     @classmethod
-    def convert(cls, a: Csr, *, team: int, threads: int, steal: int, ahead: int, **params: Any) -> dict[str, Any]:
+    def convert(
+        cls, a: Csr, *, team: int, threads: int, steal: int, long: int, ahead: int, **params: Any
+    ) -> dict[str, Any]:
+        a, apart = cls._apart(a, long)
         xp, at = a.xp, cls._layout(a, threads=threads, **params)
         width = xp.diff(at.position)
         widest = int(width.max()) if len(width) else 0
@@ -210,6 +234,7 @@ class SellWindow(Format):
             "values": values,
             "perm": at.perm,
             "pool": xp.stack((pool, at.low[pool]), axis=1).astype(np.int32),
+            "parts": {} if apart is None else {"long": CsrPieces.converted(apart)},
             "warps": warps,
             "columns": int(at.chunks[:, 3].max()) if len(at.chunks) else 0,
         }
@@ -230,7 +255,9 @@ class SellWindow(Format):
         place = slice_ * WARP + lane
         row = self.perm[place] if len(self.perm) else place
         values = self.values[_slots(slice_, position, lane, self.slices, self.values.dtype)]
-        return row, (code[used] + first).astype(np.int32), values
+        found = [(row, (code[used] + first).astype(np.int32), values), *(part.to_coo() for part in self.parts.values())]
+        rows, columns, values = (xp.concatenate(arrays) for arrays in zip(*found, strict=True))
+        return rows, columns, values
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         chunks, sorted_ = len(self.chunks), cbool(len(self.perm) > 0)
@@ -241,7 +268,11 @@ class SellWindow(Format):
         sizes = np.int32(self.shape[0]), np.int32(len(self.pool)), np.int32(self.ahead)
         matrix = self.chunks, self.slices, self.words, self.values, self.perm, self.pool
         args = (*sizes, *matrix, counters, x, y)
-        return [Launch(SOURCE, kernel, chunks, self.threads, args, window)]
+        spmv = Launch(SOURCE, kernel, chunks, self.threads, args, window)
+        if not self.parts:
+            return [spmv]
+        added = [launch for part in self.parts.values() for launch in part.accumulate(x, y)]
+        return [*in_part("slices", [spmv]), *in_part("long rows", added)]
 
     @property
     def detail(self) -> dict[str, Any]:
@@ -251,6 +282,7 @@ class SellWindow(Format):
             "chunks": len(self.chunks),
             "warps": self.warps,
             "pool": len(self.pool),
+            "long_row_entries": sum(len(part.arrays()["values"]) for part in self.parts.values()),
             "sorted": len(self.perm) > 0,
             "window_columns": self.columns,
             "share_by_bits": {str(size): round(float(width[bits == size].sum()) / slots, 4) for size in (*BITS, WIDE)},

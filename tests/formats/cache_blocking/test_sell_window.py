@@ -74,3 +74,11 @@ def test_slices_that_any_warp_may_take_are_the_last_of_each_chunk(emulated):
 def test_warps_that_share_slices_take_no_others():
     _, fmt = converted("band:6000:7:300", blocks=1, threads=128, team=4, steal=25)
     assert len(fmt.pool) == 0 and fmt.warps == 4
+
+
+def test_long_rows_are_stored_apart():
+    _, fmt = converted("denserow:3000")
+    assert list(fmt.parts) == ["long"] and fmt.detail["long_row_entries"] == 3000
+    assert (fmt.slices[:, 3] // WIDTH_UNIT).max() < 10
+    _, whole = converted("denserow:3000", long=3000)
+    assert not whole.parts and (whole.slices[:, 3] // WIDTH_UNIT).max() == 3000
