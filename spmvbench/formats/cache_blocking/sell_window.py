@@ -133,8 +133,8 @@ class SellWindow(Format):
     On band:1048576:24:2000 (H200, hot) it reached 857 GFLOPS in double and 1,465 in single precision, 0.91 and 0.86 of
     the bound of its bytes; the fastest formats without a window 773 and 1,138. Multiprocessors are idle for an eighth
     of that time, because some finish their chunks early. Smaller chunks for these at the end cost more than they saved
-    (842 and 1,420), and so did equal shares of a chunk for its warps (677 and 1,312). With `steal` the last slices of every
-    chunk are for any warp that is done, which takes x from global memory.
+    (842 and 1,420), and so did equal shares of a chunk for its warps (677 and 1,312). With `steal` the last slices of
+    every chunk are for any warp that is done, which takes x from global memory.
 
     Rows of very many entries would keep one thread busy alone: they are stored apart, in pieces of 256 entries.
     """

@@ -27,6 +27,7 @@ SOURCE = "ellpack/amb.cu"
 SEGMENT = 1 << 16  # columns
 BLOCKS = (1, 2, 3, 4)  # columns that share an index, chosen among by bytes
 THREADS = constant(SOURCE, "THREADS")
+PAPER_SIGMA = 1 << 15  # rows of a window in the authors' program
 
 
 class Layout(NamedTuple):
@@ -165,9 +166,10 @@ class Amb(Format):
     y. kernel=fast is this project's: the segments of a slice count from its first column, so that a slice whose columns
     span fewer than 65,536 is one piece, stored without atomics, and several positions of a thread are in flight.
 
-    The authors sort the rows of each segment by themselves and take widths up to 20; that rows are sorted once for all
-    segments, in windows of `sigma`, is our reading. A stored zero cannot be told from padding, so decoding leaves zeros
-    out.
+    The authors' program sorts the rows of each segment by themselves, in windows of 32,768, tries widths up to 20 and,
+    for fewer than 131,072 columns, segments of 1,024 to 4,096, and times each choice or counts its bytes. That rows are
+    sorted once for all segments, that widths end at 4, and that segments have 65,536 columns, is our reading. A stored
+    zero cannot be told from padding, so decoding leaves zeros out.
     """
 
     key = "amb"
@@ -181,8 +183,8 @@ class Amb(Format):
     block = Parameter(0, "columns of a block; 0: 1 to 4, by bytes", choices=(0, *BLOCKS))
     sigma = Parameter(
         BY_PADDING,
-        "rows of a window that is sorted by length; 1: none, -1: 256 where more than a fifth of the slots were padding "
-        "else",
+        "rows of a window that is sorted by length; 1: none, -1: 32,768 with kernel=paper, else 256 where more than a "
+        "fifth of the slots were padding",
         low=BY_PADDING,
         high=1 << 16,
     )
@@ -199,6 +201,8 @@ class Amb(Format):
     @classmethod
     def layout(cls, a: Csr, *, kernel: str, block: int, sigma: int) -> Layout:
         """For these parameters; sigma 0, all rows, is as many as 16 bits count."""
+        if sigma == BY_PADDING and kernel == "paper":
+            sigma = PAPER_SIGMA
         return layout_of(a, kernel, block, sigma or 1 << 16)
 
     @classmethod

@@ -25,7 +25,11 @@ def test_fast_divides_only_slices_that_span_more_than_a_segment():
     assert fast.pieces[:, 2].tolist() == [0, 1, 1] and fast.pieces[:, 1].tolist() == [65_500, 10, 10 + 2 * 65_536]
     assert (fast.pieces[:, 3] < 0).tolist() == [False, True, True]
     paper = formats.get("amb").from_csr(a, kernel="paper")
-    assert paper.pieces[:, 2].tolist() == [0, 1, 0, 1] and (paper.pieces[:, 1] % 65_536 == 0).all()
+    assert (
+        paper.pieces[:, 2].tolist() == [0, 1, 0, 1]
+        and len(paper.rows) == 128
+        and (paper.pieces[:, 1] % 65_536 == 0).all()
+    )
     assert (paper.pieces[:, 3] < 0).all()
 
 
