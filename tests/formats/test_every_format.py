@@ -297,8 +297,9 @@ def test_any_small_matrix(key, emulated, data):
 @pytest.mark.parametrize("key", representatives_first(EMULATED))
 def test_64_bit_row_pointers(key, emulated):
     wide = with_long_pointers(HARD["power law"])
-    testing.check_conversion(key, wide)
-    testing.check_product(key, wide, emulated)
+    with testing.skipping():
+        testing.check_conversion(key, wide)
+        testing.check_product(key, wide, emulated)
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -21,7 +21,8 @@ BLOCK_PER_ROW = 9  # the first bin whose rows have a block each: of more than 25
 def bin_of(lengths: Array, xp: Any) -> Array:
     """The bin of rows of some lengths, (n,): b for more than 2**(b - 1) and up to 2**b entries; 0 up to one entry."""
     powers = xp.asarray([1 << b for b in range(BINS)], dtype=np.int64)
-    return xp.searchsorted(powers, lengths.astype(np.int64))
+    found: Array = xp.searchsorted(powers, lengths.astype(np.int64))
+    return found
 
 
 @register

@@ -71,6 +71,10 @@ class SellPetsc(SlicedEll):
     choice: Choice  # in use
 
     @classmethod
+    def described(cls, **said: str) -> str:
+        return "sliced ELLPACK: C=16, sigma=1, lanes along a slice, kernel by rule"
+
+    @classmethod
     def layout(cls, a: Csr, *_: Any, **params: Any) -> Layout:
         height = params["height"]
         return Layout(height, 1, 1, max(HALF_WARP // height, 1))
@@ -115,7 +119,7 @@ class SellPetsc(SlicedEll):
             block = THREADS // threads, threads
             size = np.uint32(rows), np.int64(self.height), np.int32(0)
             name = f"sell_spmv<{types}, {threads}, {block[0]}, false, false, {cbool(add)}>"
-            args = (*size, self.slice_ptr, self.lengths, self.perm, *arrays[1:])
+            args: tuple[Any, ...] = (*size, self.slice_ptr, self.lengths, self.perm, *arrays[1:])
             return [Launch("ellpack/sell.cu", name, cdiv(rows, block[0]), block, args)]
         if kernel == CHUNKS:
             chunks = len(self.chunk_slice)
