@@ -42,7 +42,8 @@ class Folds(NamedTuple):
     @property
     def cut(self) -> Array:
         """The rows that are cut, ascending, each as often as it has parts after the first."""
-        return self.first_row[1:-1][self.first_row[1:-1] == self.first_row[:-2]]
+        found: Array = self.first_row[1:-1][self.first_row[1:-1] == self.first_row[:-2]]
+        return found
 
 
 @register
