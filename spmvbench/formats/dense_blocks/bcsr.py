@@ -173,6 +173,7 @@ class BcsrEberhardt(Bcsr):
     """
 
     key = "bcsr-eberhardt"
+    alias_of = "bcsr-verschoor"
     shared_implementation = "block CSR: squares of up to 32, a warp per block row"
     reference = "Eberhardt & Hoemmen, IA3 2016"
 
