@@ -317,7 +317,6 @@ class Csr5Nv(Csr5):
     survey_name = ""
     reference = "Gao, Ji, Tan, Wang & Shi, TaiChi, TPDS 2022, after Liu & Vinter, ICS'15"
     fused = "csr5_fused_nv"
-    compresses_values = True
 
     kernel = Parameter("fast", "the launches of csr5", choices=("fast",))
 
