@@ -172,6 +172,53 @@ class BcsrVerschoor(Bcsr):
 
 
 @register
+class BcsrEberhardt(Bcsr):
+    """Block CSR, a warp per block row: its lanes read the tiles value by value, column after column.
+
+    See `Tiled`. For tiles of 2 to 32 rows and columns. Of the paper the abstract was read: that lanes go through the
+    tiles as one stream is our reading of its kernel by columns.
+    """
+
+    key = "bcsr-eberhardt"
+    alias_of = "bcsr-verschoor"
+    shared_implementation = "block CSR: squares of up to 32, a warp per block row"
+    reference = "Eberhardt & Hoemmen, IA3 2016"
+
+    block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, 2, 3, 4, 5, 8, 16, 32))
+
+    @classmethod
+    def cut(cls, *, block: int) -> Cut:
+        return Cut(squares(block))
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        return [self.stream(x, y, 32, 1, 128)]
+
+
+@register
+class BcsrKblas(Bcsr):
+    """Block CSR with large tiles: a thread block per block row, whose warps share its tiles as a dense product.
+
+    See `Tiled`. As many warps as have 4 values each of a mean block row, at most 8. Of the papers the abstracts were
+    read: the number of warps is our reading of their balance over rows.
+    """
+
+    key = "bcsr-kblas"
+    shared_implementation = "block CSR: squares of up to 32, a thread block per block row"
+    reference = "Abdelfattah, Ltaief & Keyes, Euro-Par 2015; with Dongarra, CCPE 2016"
+
+    block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, 2, 3, 4, 5, 8, 16, 32))
+
+    @classmethod
+    def cut(cls, *, block: int) -> Cut:
+        return Cut(squares(block))
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        mean = self.values.size / max(self.block_rows, 1)
+        warps = next((n for n in (1, 2, 4) if mean <= 128 * n), 8)
+        return [self.stream(x, y, 32, warps, 32 * warps)]
+
+
+@register
 class BcsrBuatois(Tiled):
     """Block CSR, one thread per block row: tiles of 2 x 2 or 4 x 4 and their x are loaded as vectors.
 

@@ -26,7 +26,7 @@ from spmvbench.formats.ellpack.sell_convert import Slices, fill
 
 INDEX_32, BASE_0, NON_TRANSPOSE, TRANSPOSE = 2, 0, 0, 1  # cusparseIndexType_t, cusparseIndexBase_t, cusparseOperation_t
 DATA_TYPES = {np.dtype(np.float32): 0, np.dtype(np.float64): 1}  # cudaDataType
-DEFAULT_ALG, COO_ALG1, CSR_ALG1, CSR_ALG2, SELL_ALG1, BSR_ALG1 = 0, 1, 2, 3, 5, 6  # cusparseSpMVAlg_t
+DEFAULT_ALG, COO_ALG1, CSR_ALG1, CSR_ALG2, COO_ALG2, SELL_ALG1, BSR_ALG1 = range(7)  # cusparseSpMVAlg_t
 ORDER_ROW = 2  # cusparseOrder_t
 NOT_SUPPORTED = 10  # cusparseStatus_t
 
@@ -243,6 +243,14 @@ class CusparseCoo(_Transposing, Coo):
     def _descriptor(self, created: c_void_p) -> None:
         pointers = _pointer(self.row_idx), _pointer(self.col_idx), _pointer(self.values)
         _call("cusparseCreateCoo", byref(created), *self._sizes(), *pointers, *self._types()[1:])
+
+
+@register
+class CusparseCooAlg2(CusparseCoo):
+    """cuSPARSE's reproducible COO algorithm, on the same arrays."""
+
+    key = "cusparse-coo-alg2"
+    algorithm = COO_ALG2
 
 
 @register
