@@ -24,6 +24,9 @@ def ordered(keys: Array, bound: int, firsts: Any) -> tuple[Array, tuple[int, ...
     return order.astype(np.int32), tuple(on_host(xp.searchsorted(keys[order], xp.asarray(list(firsts)))).tolist())
 
 
+CLASSES = (2, 4, 8, 16, 32, 64, 128)  # the longest rows of classes that csr-gg gives threads of their own
+
+
 class CsrVisited(CsrArrays):
     """Plain CSR and the list of its rows in the order in which they are visited."""
 
@@ -38,9 +41,11 @@ class CsrVisited(CsrArrays):
 class CsrGg(CsrVisited):
     """CSR with rows sorted by length; each range of lengths has 1 to 32 threads per row and its own launch.
 
-    Rows of up to 2, 4, 8, 16 and 32 entries have 1, 2, 4, 8 and 16 threads, longer ones 32; `shift` gives all twice as
-    many or half. The paper finds its ranges by measuring: these are our reading. tune=true times the three shifts where
-    CuPy holds the matrix. One very long row holds a warp.
+    The paper finds its ranges by measuring. Here rows are first in classes of up to 2, 4, 8, 16, 32, 64, 128 and more
+    entries; the threads of each class are those of 1 to 32 with the least time of its rows on the matrix, as part of
+    the conversion, and neighbouring classes with equally many threads are one range: our reading. If NumPy holds the
+    matrix nothing can be timed, and with tune=false nothing is: the classes have 1, 2, 4, 8, 16 and then 32 threads,
+    and `shift` gives all twice as many or half. One very long row holds a warp.
     """
 
     key = "csr-gg"
@@ -48,11 +53,11 @@ class CsrGg(CsrVisited):
     reference = "Guo & Gropp, Adaptive thread distributions for SpMV on a GPU, 2012"
     shared_implementation = "CSR by a list of rows: all rows, sorted by length"
 
-    shift = Parameter(0, "the threads per row of every range are multiplied by two to this power", choices=(-1, 0, 1))
-    tune = Parameter(False, "time the three shifts on the matrix and take the best; part of the conversion")
+    shift = Parameter(0, "the rule's threads per row are multiplied by two to this power", choices=(-1, 0, 1))
+    tune = Parameter(True, "time 1 to 32 threads for each class of lengths, and take the best; else go by the rule")
 
     ranges: tuple[int, ...]  # the first place of each range, and the end
-    shifted: int  # the shift in use
+    lanes: tuple[int, ...]  # threads per row of each range
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
@@ -60,29 +65,35 @@ class CsrGg(CsrVisited):
 
     @classmethod
     def convert(cls, a: Csr, *, shift: int, tune: bool) -> dict[str, Any]:
-        rows, begins = ordered(a.row_lengths, a.row_len_max + 1, [lanes + 1 for lanes in LANES[1:]])
-        found = super().convert(a) | {"rows": rows, "ranges": (0, *begins, a.rows)}
-        if tune and a.xp is not np and a.nnz:
-            x, y = a.xp.zeros(a.cols, a.dtype), a.xp.empty(a.rows, a.dtype)
-
-            def time(shifted: int) -> float:
-                return seconds(cls.holding(a.shape, found | {"shifted": shifted}).launches(x, y))
-
-            shift = min(CsrGg.shift.choices, key=time)
-        return found | {"shifted": shift}
+        rows, begins = ordered(a.row_lengths, a.row_len_max + 1, [longest + 1 for longest in CLASSES])
+        found = super().convert(a) | {"rows": rows}
+        x, y = a.xp.zeros(a.cols, a.dtype), a.xp.empty(a.rows, a.dtype)
+        ranges, chosen = [0], []
+        for number, (begin, end) in enumerate(pairwise((0, *begins, a.rows))):
+            if begin == end:
+                continue
+            lanes = min(max(int(2.0 ** (number + shift)), 1), 32)
+            if tune and not shift and a.xp is not np:
+                fmt = cls.holding(a.shape, found | {"ranges": (), "lanes": ()})
+                part = rows[begin:end]
+                lanes = min(LANES, key=lambda n: seconds([rows_launch(fmt, LISTED, part, x, y, n, 1, False)]))
+            if chosen and chosen[-1] == lanes:
+                ranges[-1] = end
+            else:
+                ranges.append(end)
+                chosen.append(lanes)
+        return found | {"ranges": tuple(ranges), "lanes": tuple(chosen)}
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        steps = []
-        for lanes, (begin, end) in zip(LANES, pairwise(self.ranges), strict=True):
-            if begin < end:
-                lanes = min(max(int(lanes * 2.0**self.shifted), 1), 32)
-                steps.append(rows_launch(self, LISTED, self.rows[begin:end], x, y, lanes, 1, False))
-        return steps
+        return [
+            rows_launch(self, LISTED, self.rows[begin:end], x, y, lanes, 1, False)
+            for lanes, (begin, end) in zip(self.lanes, pairwise(self.ranges), strict=True)
+        ]
 
     @property
     def detail(self) -> dict[str, Any]:
-        rows = np.diff(self.ranges).tolist()
-        return {"shift": self.shifted, **{f"rows_{lanes}": n for lanes, n in zip(LANES, rows, strict=True)}}
+        rows = zip(self.lanes, np.diff(self.ranges).tolist(), strict=True)
+        return {"ranges": ", ".join(f"{held} rows x {lanes}" for lanes, held in rows)}
 
 
 BINS = 33  # by powers of two: as many as lengths of rows need

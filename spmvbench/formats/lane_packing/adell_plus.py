@@ -9,7 +9,7 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, nonzero_mask
 from spmvbench.formats.base import Launch, Parameter, Skip, ctype, per_thread, register
-from spmvbench.formats.conversion import tuned
+from spmvbench.formats.conversion import FASTEST, tuned
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.lane_packing.packed import Packed, unpacked
 from spmvbench.formats.lane_packing.tiles import Lanes, LaneTiles, longest_of, target
@@ -55,7 +55,7 @@ class AdEllPlus(LaneTiles):
     shared_implementation = "tiles of 32 threads: rows end to end"
 
     side = Parameter(0, "rows and columns of a block; 0: the number with the fewest bytes", choices=(0, *SIDES))
-    compress = Parameter("fastest", "columns as differences, or what is faster", choices=("fastest", "no", "yes"))
+    compress = Parameter(FASTEST, "columns as differences, or what is faster", choices=(FASTEST, "no", "yes"))
     unroll = Parameter(0, "slots per thread in flight; 0: the fastest", choices=(0, *UNROLL))
     block = Parameter(0, "threads per block; 0: the fastest", choices=(0, *BLOCK))
 
@@ -142,7 +142,7 @@ class AdEllPlus(LaneTiles):
         def fields(compress: str, unroll: int, block: int, **_: Any) -> dict[str, Any]:
             return stored(compress) | {"batch_in_use": unroll or 4, "block_in_use": block or 128}
 
-        given = {"compress": "" if compress == "fastest" else compress, "side": side, **params}
+        given = {"compress": compress, "side": side, **params}
         # The kernel of blocks is not unrolled by a parameter.
         unrolls = UNROLL if side == 1 else UNROLL[2:3]
         return tuned(cls, a, given, {"compress": ("no", "yes"), "unroll": unrolls, "block": BLOCK}, fields)
