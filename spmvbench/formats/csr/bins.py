@@ -97,37 +97,43 @@ class CsrGg(CsrVisited):
 
 
 BINS = 33  # by powers of two: as many as lengths of rows need
-LONG = BINS  # the bin of the rows that are cut into pieces
+LONG = BINS  # the bin of the long rows
+GRID_BLOCK, GRID_SHARE = 256, 5  # threads of a block of a long row's grid, and entries of a thread
 
 
 @register
 class Acsr(CsrVisited):
-    """CSR with rows binned by length: one thread to one block per row, and the longest rows cut into pieces.
+    """CSR with rows binned by length: one thread to one block per row, and a grid of its own for the longest rows.
 
     Bin b holds the rows of more than 2^(b-1) and up to 2^b entries, in their order, and gives each 2^(b-1) threads, a
     launch a bin. The paper has rows of bins above `bin_max`, the longest `row_max` of them, by dynamic parallelism: a
-    grid of its own that the device launches for each. Here they are cut into pieces of `piece` entries at conversion,
-    one block each, and their sums are added to y by atomics, because kernels that NVRTC compiles cannot launch others.
-    No matrix is moved: the arrays of CSR stay as they are.
+    grid for each, which a thread on the device launches. A launch from the device, of a grid or of a graph, needs
+    CUDA's device runtime, a static library of the toolkit that CuPy does not install, and the emulated device has
+    none. long=grids replaces it: one launch of a grid in two dimensions, one of them the rows, the other the blocks of
+    a row's grid, a thread for every 5 entries; blocks after a row's last do nothing. Sums are added to y by atomics.
+    long=pieces cuts the rows into pieces of `piece` entries at conversion, one block each: this project's. The bounds
+    of bins and 5 entries are our reading. No matrix is moved: the arrays of CSR stay as they are.
     """
 
     key = "acsr"
     survey_name = "ACSR"
     reference = "Ashari, Sedaghati, Eisenlohr, Parthasarathy & Sadayappan, SC 2014"
-    shared_implementation = "CSR by a list of rows: in bins by length, the longest rows in pieces"
+    shared_implementation = "CSR by a list of rows: in bins by length, the longest rows a grid each"
 
-    bin_max = Parameter(10, "rows above 2^bin_max entries are cut into pieces", low=6, high=31)
-    row_max = Parameter(1024, "most rows that are cut into pieces, the longest first", low=0)
+    long = Parameter("grids", "the longest rows: a grid for each, or cut into pieces", choices=("grids", "pieces"))
+    bin_max = Parameter(10, "rows above 2^bin_max entries are long", low=6, high=31)
+    row_max = Parameter(1024, "most rows that are long, the longest first", low=0, high=65535)
     piece = Parameter(4096, "entries of a piece", low=1024)
 
-    bin_ptr: Array  # (BINS + 2,), int32: the place of the first row of each bin; the last bin's rows are in pieces
-    piece_row: Array  # (pieces,), int32, ascending
+    bin_ptr: Array  # (BINS + 2,), int32: the place of the first row of each bin; the last bin's rows are long
+    piece_row: Array  # (pieces,), int32, ascending; (0,) where long rows have grids
     piece_begin: Array  # (pieces,), of row_ptr's type: the first entry
     piece_end: Array  # (pieces,), likewise: the first entry after
+    longest: int  # entries of the longest row
 
     @classmethod
     def long_rows(cls, a: Csr, *, bin_max: int, row_max: int, **params: Any) -> Array:
-        """The rows that are cut into pieces, ascending."""
+        """The long rows, ascending."""
         xp = a.xp
         rows = xp.flatnonzero(a.row_lengths > 2**bin_max)
         if len(rows) > row_max:
@@ -136,7 +142,9 @@ class Acsr(CsrVisited):
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
-        pieces = int(cdiv(a.row_lengths[cls.long_rows(a, **params)], params["piece"]).sum())
+        pieces = 0
+        if params["long"] == "pieces":
+            pieces = int(cdiv(a.row_lengths[cls.long_rows(a, **params)], params["piece"]).sum())
         return a.nbytes + 4 * (a.rows + BINS + 2) + pieces * (4 + 2 * a.row_ptr.itemsize)
 
     @classmethod
@@ -146,11 +154,12 @@ class Acsr(CsrVisited):
         bins = xp.searchsorted(powers, a.row_lengths)
         bins[long] = LONG
         rows, bin_ptr = ordered(bins, BINS + 1, range(BINS + 2))
-        pieces = Pieces.of(a, long, params["piece"])
+        pieces = Pieces.of(a, long if params["long"] == "pieces" else long[:0], params["piece"])
         return {
             **super().convert(a),
             "rows": rows,
             "bin_ptr": xp.asarray(bin_ptr, dtype=np.int32),
+            "longest": a.row_len_max,
             **{f"piece_{name}": array for name, array in pieces._asdict().items()},
         }
 
@@ -160,8 +169,16 @@ class Acsr(CsrVisited):
             if ptr[b] < ptr[b + 1]:
                 lanes = min(1 << (b - 1), 1024)
                 steps.append(rows_launch(self, LISTED, self.rows[ptr[b] : ptr[b + 1]], x, y, lanes, 1, False))
-        pieces = Pieces(self.piece_row, self.piece_begin, self.piece_end)
-        return [*steps, pieces.launch(self, x, y, 256, 1)] if len(pieces.row) else steps
+        long = self.rows[ptr[LONG] :]
+        if not len(long):
+            return steps
+        if self.long == "pieces":
+            pieces = Pieces(self.piece_row, self.piece_begin, self.piece_end)
+            return [*steps, pieces.launch(self, x, y, 256, 1)]
+        grid = cdiv(self.longest, GRID_BLOCK * GRID_SHARE), len(long)
+        kernel = f"csr_row_grids<{ctype(self.values)}, {ctype(self.row_ptr)}, {GRID_BLOCK}, {GRID_SHARE}>"
+        args = (long, self.row_ptr, self.col_idx, self.values, x, y)
+        return [*steps, Launch("csr/rows.cu", kernel, grid, GRID_BLOCK, args)]
 
     @property
     def detail(self) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def test_csr_gg_gives_every_class_its_fastest_lanes_and_joins_neighbours(monkeyp
 
 
 def test_acsr_bins_by_powers_of_two():
-    fmt = testing.convert("acsr", with_lengths([0, 1, 2, 3, 4, 5, 64, 65, 1024, 1025, 9000]))
+    fmt = testing.convert("acsr[long=pieces]", with_lengths([0, 1, 2, 3, 4, 5, 64, 65, 1024, 1025, 9000]))
     assert fmt.bin_ptr.tolist()[:8] == [0, 1, 3, 5, 6, 6, 6, 7]
     assert fmt.detail == {"bins": 8, "long_rows": 2}
     assert fmt.piece_row.tolist() == [9, 10, 10, 10]
@@ -75,9 +75,20 @@ def test_acsr_bins_by_powers_of_two():
 
 
 def test_acsr_cuts_the_longest_rows_alone_where_they_are_many():
-    fmt = testing.convert("acsr[row_max=2]", with_lengths([1500, 3000, 1600, 2000]))
+    fmt = testing.convert("acsr[row_max=2,long=pieces]", with_lengths([1500, 3000, 1600, 2000]))
     assert sorted(set(fmt.piece_row.tolist())) == [1, 3]
     assert kernels(fmt)[1][1:] == (2, 1024)
+
+
+def test_acsr_gives_long_rows_a_grid_each(checking):
+    a = with_lengths([0, 3, 9000, 1024, 1025], 9000)
+    fmt = testing.convert("acsr", a)
+    assert len(fmt.piece_row) == 0
+    kernel, grid, block = kernels(fmt)[-1]
+    assert kernel.startswith("csr_row_grids<")
+    assert (grid, block) == ((8, 2), 256)  # 9,000 entries are 8 blocks of 256 threads with 5 each
+    assert "csr_row_grids" not in str(kernels(testing.convert("acsr", with_lengths([1024, 2]))))
+    testing.check_product("acsr", a, checking)
 
 
 def test_csr_bins_is_one_kind_where_others_are_few(emulated):
