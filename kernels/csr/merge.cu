@@ -42,7 +42,8 @@ template <int BLOCK, int ITEMS, typename V>
 __device__ __forceinline__ V sum_rows_staged(const Tile<V, const int*>& tile, V* shared, V* __restrict__ y) {
   const int steps = tile.rows + tile.entries;
   const int diagonal = min(static_cast<int>(threadIdx.x) * ITEMS, steps);
-  const int first_row = merge_path_search<int>(diagonal, tile.rows, tile.entries, [&](int i) { return tile.row_end[i]; });
+  const int first_row =
+      merge_path_search<int>(diagonal, tile.rows, tile.entries, [&](int i) { return tile.row_end[i]; });
   int row = first_row, entry = diagonal - first_row;
   int end = row < tile.rows ? tile.row_end[row] : steps;
   V ended[ITEMS];

@@ -71,9 +71,8 @@ constexpr int WIDEST = 4;    // columns of a block
 // kept, longest, held: as strips_sweep has them.
 template <typename I, int R, bool MARK>
 __global__ void strips_program(int block_rows, int rows, int across, int entry_bytes, int block_bytes,
-                               const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
-                               bool* __restrict__ takes, int* __restrict__ kept, int* __restrict__ longest,
-                               bool* __restrict__ held) {
+                               const I* __restrict__ row_ptr, const int* __restrict__ col_idx, bool* __restrict__ takes,
+                               int* __restrict__ kept, int* __restrict__ longest, bool* __restrict__ held) {
   const long long block_row = global_thread();
   if (block_row >= block_rows) return;
   I begin[R], at[R], end[R];

@@ -17,7 +17,8 @@ __device__ __forceinline__ void block_tile(long long tile, int rows, int cols, P
     const int block = column(step);
     V value[VALUES], factor[SIDE];
 #pragma unroll
-    for (int v = 0; v < VALUES; ++v) value[v] = load_stream(values + (static_cast<long long>(step) * VALUES + v) * WARP);
+    for (int v = 0; v < VALUES; ++v)
+      value[v] = load_stream(values + (static_cast<long long>(step) * VALUES + v) * WARP);
 #pragma unroll
     for (int j = 0; j < SIDE; ++j) {
       const long long at = static_cast<long long>(block) * SIDE + j;
@@ -37,8 +38,8 @@ __device__ __forceinline__ void block_tile(long long tile, int rows, int cols, P
 template <typename V, typename P, int SIDE>
 __global__ void block_lane_tiles(int tiles, int rows, int cols, const P* __restrict__ tile_ptr,
                                  const int* __restrict__ lane_row, const unsigned int* __restrict__ adds,
-                                 const int* __restrict__ columns, const V* __restrict__ values,
-                                 const V* __restrict__ x, V* __restrict__ y) {
+                                 const int* __restrict__ columns, const V* __restrict__ values, const V* __restrict__ x,
+                                 V* __restrict__ y) {
   const long long thread = global_thread(), tile = thread / WARP;
   if (tile >= tiles) return;
   const P begin = tile_ptr[tile];

@@ -42,8 +42,8 @@ permuted.""",
 HEAD = """# Formats
 
 {count} formats in {families} families run here. The survey by Filippone et al. (2017) lists {all} names in its Table 2;
-{built} of them run here: {shares}. `spmvbench formats --survey` prints every name with the formats that run it; [grades](grades.md) has what each paper
-adds, and what of it is our reading.
+{built} of them run here: {shares}. `spmvbench formats --survey` prints every name with the formats that run it.
+[Grades](grades.md) says what each paper adds, and what of it is our reading.
 
 | Family | Formats | Keys |
 | --- | ---: | --- |
@@ -67,9 +67,14 @@ name. "Parameters" gives the defaults. [CONTRIBUTING.md](../../CONTRIBUTING.md) 
 
 GRADES = """# The names of the survey and their papers
 
-What each paper adds, what runs it, and what of it is our reading, for the {names} names of the survey that have a format; (names) are
-not in its Table 2. Grade A: all of it, from the paper or the authors' code. B: all of it as far as the sources say, and what they leave
-open is our reading, which the last column quotes. C: a part is missing, which the table names. {count}.
+What each paper adds, what runs it, and what of it is our reading, for the {names} names of the survey that have a
+format; (names) are not in its Table 2.
+
+- A: all of it, from the paper or the authors' code.
+- B: all of it as far as the sources say. What they leave open is our reading, which the last column quotes.
+- C: a part is missing, which the table names.
+
+{count}.
 
 `kernel=paper` is listed where a key has both kernels; `--formats 'all[kernel=paper]'` runs those of the authors.
 
@@ -113,8 +118,8 @@ def grades() -> str:
     for name in named:
         classes = [formats.get(key) for key in name.keys]
         keys = [f"`{cls.key}`" + (f" = `{cls.alias_of}`" if cls.alias_of else "") for cls in classes]
-        both = (cls for cls in classes if "kernel" in cls.parameters())
-        keys += [f"`{cls.key}[kernel=paper]`" for cls in both if "paper" in cls.kernel.choices]
+        kernels = {cls.key: cls.parameters().get("kernel") for cls in classes}
+        keys += [f"`{key}[kernel=paper]`" for key, kernel in kernels.items() if kernel and "paper" in kernel.choices]
         modules = dict.fromkeys(cls.__module__.removeprefix("spmvbench.").replace(".", "/") + ".py" for cls in classes)
         read = dict.fromkeys(sentence for cls in classes for sentence in readings(cls))
         title = name.title if name.in_table2 else f"({name.title})"

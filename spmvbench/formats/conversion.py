@@ -122,8 +122,8 @@ def tuned(
 ) -> dict[str, Any]:
     """The fields of a format whose authors tune it: parameters that are 0 or FASTEST are found by timing y = A x.
 
-    fields: by the parameters, with a rule for each of `choices` that is not given: if NumPy holds the matrix nothing can be timed, and
-    without entries nothing need be. They are tried as by `one_by_one`.
+    fields: by the parameters, with a rule for each of `choices` that is not given: if NumPy holds the matrix nothing
+    can be timed, and without entries nothing need be. They are tried as by `one_by_one`.
     """
     if a.xp is np or not a.nnz:
         return fields(**params)

@@ -10,8 +10,9 @@ import re
 import pytest
 
 from spmvbench import formats
+from spmvbench.cli import format_pages
 from spmvbench.errors import UsageError
-from spmvbench.formats import Format, Parameter, register, survey
+from spmvbench.formats import Format, Parameter, descriptions, register, survey
 
 # What is still to come may only get fewer: lower this with every key that is built.
 TO_COME = 0

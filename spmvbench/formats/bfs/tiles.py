@@ -301,5 +301,6 @@ class TileBfs(Format):
         args = (np.int32(self.shape[0]), np.int32(KERNELS[self.params["kernels"]]), *numbers)
         return quads.traced(
             launches,
-            ("tile_bfs_small", "tile_bfs_settle", "tile_bfs_paper_settle"), Launch(KERNEL, "tile_bfs_note", 1, 1, args)
+            ("tile_bfs_small", "tile_bfs_settle", "tile_bfs_paper_settle"),
+            Launch(KERNEL, "tile_bfs_note", 1, 1, args),
         )

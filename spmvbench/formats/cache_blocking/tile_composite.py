@@ -205,8 +205,9 @@ class TileComposite(Format):
 
         best: tuple[float, int, tuple[int, ...]] | None = None
         for tried in (width,) if width else WIDTHS:
+            times: tuple[int, ...] = ()
             if capacity:
-                total, times = sum(timed(tried, cls.stored(a, Layout.of(a, tried, equal(capacity))))), ()
+                total = sum(timed(tried, cls.stored(a, Layout.of(a, tried, equal(capacity)))))
             else:
                 tiles = len(Layout.starts(a, tried)) - 1
                 each = [timed(tried, cls.stored(a, Layout.of(a, tried, by_times([n] * tiles)))) for n in TIMES]

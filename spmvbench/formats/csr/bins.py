@@ -68,7 +68,7 @@ class CsrGg(CsrVisited):
         rows, begins = ordered(a.row_lengths, a.row_len_max + 1, [longest + 1 for longest in CLASSES])
         found = super().convert(a) | {"rows": rows}
         x, y = a.xp.zeros(a.cols, a.dtype), a.xp.empty(a.rows, a.dtype)
-        ranges, chosen = [0], []
+        ranges, chosen = [0], list[int]()
         for number, (begin, end) in enumerate(pairwise((0, *begins, a.rows))):
             if begin == end:
                 continue

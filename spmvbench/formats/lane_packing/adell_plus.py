@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, nonzero_mask
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype, nonzero_mask
 from spmvbench.formats.base import Launch, Parameter, Skip, ctype, per_thread, register
 from spmvbench.formats.conversion import FASTEST, tuned
 from spmvbench.formats.ellpack.sell_convert import WARP
@@ -114,7 +114,7 @@ class AdEllPlus(LaneTiles):
         """The rows of block rows, int32."""
         if side == 1:
             return block_rows
-        found = (block_rows[:, None] * side + np.arange(side, dtype=np.int32).tolist()).reshape(-1)
+        found = (block_rows[:, None] * side + array_module(block_rows).arange(side, dtype=np.int32)).reshape(-1)
         return found[found < rows].astype(np.int32)
 
     @classmethod

@@ -52,7 +52,7 @@ class Packed(NamedTuple):
 
 
 def unpacked(base: Array, width: Array, byte_ptr: Array, packed: Array, tile_ptr: Array) -> Array:
-    """The column of each slot, (slots,), int32; -1 is padding. packed: the differences, as `Packed.bytes_of` has them."""
+    """The column of each slot, (slots,), int32; -1 is padding. packed: differences, as `Packed.bytes_of` has them."""
     xp, slots = array_module(tile_ptr), int(tile_ptr[-1])
     tile, slot = expand(tile_ptr, slots), xp.arange(slots)
     inside = slot - tile_ptr[tile]

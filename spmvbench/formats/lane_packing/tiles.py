@@ -111,7 +111,7 @@ class LaneTiles(Format):
         raise NotImplementedError
 
     @classmethod
-    def estimate(cls, a: Csr, **params: Any) -> int:
+    def estimate(cls, a: Csr, *_: Any, **params: Any) -> int:
         lanes = cls.lanes(a, **params)
         ptr, tiles = lanes.ptr, len(lanes.steps)
         cut = len(rows_to_clear(runs(lanes.lane_row, a.rows)[1]))
@@ -138,7 +138,7 @@ class LaneTiles(Format):
         }, slot
 
     @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
         found, slot = cls.placed(a, cls.lanes(a, **params))
         values = a.xp.zeros(len(found["columns"]), dtype=a.dtype)
         values[slot] = a.values

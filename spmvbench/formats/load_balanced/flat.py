@@ -75,8 +75,7 @@ class CsrLineEnhance(Tiled):
     lanes = Parameter(0, "threads per row; 0: the kernel's", choices=(0, 1, 2, 4, 8))
 
     def _rule(self) -> tuple[int, int, int]:
-        """Entries of a thread per round, rows per block, threads per row; the paper's by the mean row and the entries.
-        """
+        """Entries of a thread per round, rows per block, threads per row: the paper's go by the matrix."""
         if self.kernel == "fast":
             return 4, 128, 2
         nnz = len(self.values)

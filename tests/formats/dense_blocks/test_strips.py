@@ -82,7 +82,9 @@ def test_the_program_shifts_a_block_that_the_sweep_begins_too_early():
     dense[0, 3], dense[:, 4:6] = 1, 1  # the sweep closes 3 and 4, with 3 of 4 entries, and leaves 5
     dense[:, PIECE - 1 : PIECE + 1] = 1  # a block would cross a multiple of PIECE columns
     a = sparse.csr_array(dense)
-    blocks = {c: testing.convert(f"bcoo-bcsr[block=2x2,choose={c}]", a).parts.get("blocks") for c in ("program", "greedy")}
+    blocks = {
+        c: testing.convert(f"bcoo-bcsr[block=2x2,choose={c}]", a).parts.get("blocks") for c in ("program", "greedy")
+    }
     assert blocks["program"].block_col.tolist() == [4]
     assert blocks["greedy"].block_col.tolist() == [PIECE - 1]
 
