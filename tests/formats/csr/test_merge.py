@@ -50,7 +50,7 @@ def test_no_rows_are_no_tiles():
     assert tile_rows(np.zeros(1, np.int32), 64).tolist() == [0]
 
 
-@pytest.mark.parametrize("key", ["merge-csr", "merge-csr[staged=true]", "csr-merge-tiles"])
+@pytest.mark.parametrize("key", ["merge-csr[", "merge-csr[staged=true,", "csr-merge-tiles["])
 @pytest.mark.parametrize(
     "lengths",
     [
@@ -71,7 +71,7 @@ def test_no_rows_are_no_tiles():
     ],
 )
 def test_rows_that_tiles_cut(lengths, key, device):
-    spec = f"{key}[items=7,block=64]"
+    spec = f"{key}items=7,block=64]"
     a = with_lengths(lengths)
     testing.check_conversion(spec, a)
     testing.check_product(spec, a, device)
