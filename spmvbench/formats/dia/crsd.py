@@ -11,6 +11,7 @@ import numpy as np
 from spmvbench.formats.arrays import (
     Array,
     Csr,
+    alike_lists,
     array_module,
     cdiv,
     expand,
@@ -38,24 +39,12 @@ def patterns(offset: Array, ptr: Array) -> tuple[Array, Array]:
 
     Returns the pattern of each segment, int32, the most common first, and a segment that has each pattern.
     """
-    xp, segments = array_module(offset), len(ptr) - 1
-    mixed = (offset.astype(np.int64).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
-    sums = xp.zeros(len(offset) + 1, dtype=np.uint64)
-    xp.cumsum(mixed, out=sums[1:])
-    print_of = sums[ptr[1:]] - sums[ptr[:-1]] + xp.diff(ptr).astype(np.uint64)
-    _, example, pattern = xp.unique(print_of, return_index=True, return_inverse=True)
-    pattern = pattern.reshape(-1)
-    segment = expand(ptr, len(offset))
-    same = example[pattern[segment]]
-    at = ptr[same] + xp.arange(len(offset)) - ptr[segment]
-    alike = (xp.diff(ptr)[example[pattern]] == xp.diff(ptr)).all() and (offset[at] == offset).all()
-    if not bool(alike):  # two lists with one sum: every segment has a pattern of its own then
-        pattern = example = xp.arange(segments)
-    if segments:
+    xp = array_module(offset)
+    pattern, example = alike_lists(ptr, offset)
+    if len(pattern):
         order = xp.argsort(-xp.bincount(pattern), kind="stable")
         pattern, example = inverse(order)[pattern], example[order]
-    return pattern.astype(np.int32), example
+    return pattern, example
 
 
 class PatternDiagonals(Adding):
