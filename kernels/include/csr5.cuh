@@ -1,5 +1,6 @@
 // CSR5's descriptors; see spmvbench/formats/csr/csr5.py.
 #pragma once
+#include "overlap.cuh"
 #include "spmv.cuh"
 
 constexpr unsigned DIRTY = 0x80000000u;  // in tile_ptr: some row that begins in the tile has no entries
@@ -91,6 +92,7 @@ __device__ __forceinline__ void sum_tile(const Tiles<V, C, M>& a, int tile, X x,
   const unsigned word = a.tile_ptr[tile];
   const int start = word & ~DIRTY;
   const bool begins = flags & 0x80000000u;
+  wait_for_previous();  // entries are in flight; rows are stored from here on
   const int* empty = word & DIRTY ? a.empty_offset + a.empty_ptr[tile] : nullptr;
 
   // The tile's first entry opens a segment whether its row begins there or not.
@@ -189,6 +191,7 @@ __device__ __forceinline__ void csr5_share(long long warp, int rows, int tiles, 
   const I tail = static_cast<I>(tiles) * (WARP * SIGMA);
   const V sum = sum_tail<V, I>(row_ptr, static_cast<int>(row), tail, a, x);
   if (lane_id() > 0) return;
+  wait_for_previous();
   if (ADD || row_ptr[row] < tail) {
     atomicAdd(y + row, sum);
   } else {

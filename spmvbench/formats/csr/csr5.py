@@ -8,7 +8,7 @@ import numpy as np
 
 from spmvbench.errors import UsageError
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets
-from spmvbench.formats.base import Format, Launch, Parameter, Skip, ctype, per_thread, register, zero_fill
+from spmvbench.formats.base import Format, Launch, Parameter, Skip, after_zeros, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.kernels import constant
 
@@ -282,7 +282,8 @@ class Csr5(Format):
                 "csr/csr5.cu", f"zero_cut_rows<{value}, unsigned int>", *per_thread(int(tiles) + 1), cuts
             )
             zero = [zero_fill(y)] if self.empty_rows else [zero_cuts] if tiles else []
-            return [*zero, launch(f"{self.fused}<{value}, {types}>", warps, rows, *args, x, y)]
+            product = launch(f"{self.fused}<{value}, {types}>", warps, rows, *args, x, y)
+            return after_zeros(zero[0], product) if zero else [product]
         descriptor = (self.tile_ptr, self.tile_desc, self.empty_ptr, self.empty_offset)
         entries = (self.col_idx, self.values, x, y)
         carry_row = self.xp.empty(tiles, dtype=np.int32)

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, array_module, cdiv, expand, index_dtype
-from spmvbench.formats.base import Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
+from spmvbench.formats.base import Launch, Parameter, Skip, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.dense_blocks.block_sell import block_sell_launch
 from spmvbench.formats.dense_blocks.blocks import Shape, shapes
 from spmvbench.formats.dense_blocks.tiled import Cut, Sliced, Tiled
@@ -59,6 +60,12 @@ class Bcsr(Sliced):
         sizes = np.int32(self.block_rows), np.int32(rows), np.int32(cols)
         args = (*sizes, self.slice_ptr, self.block_col, self.values, self.perm, x, y)
         return Launch("dense_blocks/bcsr.cu", kernel, cdiv(self.block_rows, across), block, args)
+
+    def add_transposed(self, x: Array, y: Array) -> list[Launch]:
+        if self.height > 1:
+            raise Skip("no kernel multiplies with A^T from tiles that block rows interleave")
+        arrays = self.slice_ptr, self.block_col, self.values, self.perm
+        return [transposed.by_tiles(self.shape, self.tile, *arrays, x, y)]
 
     @property
     def lanes(self) -> int:

@@ -49,12 +49,12 @@ class PatternDiagonals(Adding):
         return keys, tables | {"segment_ptr": ptr.astype(a.row_ptr.dtype)}
 
     @classmethod
-    def estimate(cls, a: Csr, **params: Any) -> int:
+    def estimate(cls, a: Csr, *_: Any, **params: Any) -> int:
         keys, tables = cls._lists(a)
         return sum(table.nbytes for table in tables.values()) + len(keys) * SEGMENT * a.dtype.itemsize
 
     @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
         keys, tables = cls._lists(a)
         return tables | {"values": filled(a, SEGMENT, keys)}
 
