@@ -10,6 +10,7 @@ import spmvbench
 from spmvbench import formats
 from spmvbench.cli import COMMANDS, cli
 from spmvbench.cli.format_pages import pages
+from spmvbench.formats import recent, survey
 from spmvbench.matrices import synthetic
 from spmvbench.measure.operations import OPERATIONS
 from spmvbench.rows.schema import STATUSES
@@ -43,7 +44,10 @@ def test_readme_is_two_screens():
         "docs/figures/h200-ratios.svg",
         "docs/figures/h200-products.svg",
     ]
-    assert f"It has {len(formats.keys())} formats" in text
+    said = " ".join(text.split())
+    assert f"It has {len(formats.keys())} formats" in said
+    assert "{} of {} names in Table 2".format(*survey.count()) in said
+    assert "{} of {} exact storages and kernels for GPUs published since".format(*recent.count()) in said
 
 
 def test_pages_of_formats_are_current():

@@ -352,6 +352,23 @@ class Format:
         """The launches of y += A x, for a part of another format. Raises NotImplementedError if no kernel adds."""
         raise NotImplementedError(f"{type(self).__name__} does not add to y")
 
+    def add_transposed(self, x: Array, y: Array) -> list[Launch]:
+        """The launches of y += A^T x from the same arrays. Raises Skip if no kernel does that."""
+        raise Skip(f"no kernel multiplies with A^T from the arrays of {type(self).__name__}")
+
+    def transposed(self, x: Array, y: Array) -> Sequence[Step]:
+        """Everything that one y = A^T x from the same arrays needs, zeroing of y included. x: (rows,), y: (cols,).
+
+        Raises Skip if no kernel does that.
+        """
+        return [zero_fill(y), *self.add_transposed(x, y)]
+
+    @classmethod
+    def transposes(cls) -> bool:
+        """Whether the format can multiply with A^T from its arrays; parts of a hybrid may still refuse."""
+        own = cls.transposed is not Format.transposed or cls.add_transposed is not Format.add_transposed
+        return own and cls.x_order is Format.x_order and cls.y_order is Format.y_order
+
     @classmethod
     def parameters(cls) -> dict[str, Parameter[Any]]:
         """The format's parameters by name."""

@@ -281,6 +281,20 @@ def orders(setting: str, found: pd.DataFrame) -> Table:
     return table(f"Gain by order, {setting}", found, columns)
 
 
+def transposed(setting: str, found: pd.DataFrame) -> Table:
+    """Transposed products; found: as `analysis.transposed.transposed_by_format`, of one setting."""
+    columns = [
+        Column("label", "Format"),
+        Column("one", "One copy", number, "time of y = A^T x from the arrays of A over that of y = A x"),
+        Column("two", "Two copies", number, "time of y = A^T x from a second copy over that of y = A x"),
+        Column("bytes_two", "Bytes", number, "bytes of both copies over those of one"),
+        Column("two_faster", "Second faster", percent, "share of the matrices on which the second copy is faster"),
+        Column("break_even", "Products", number, "until the second copy has paid: median over the matrices"),
+        Column("matrices", "Matrices", number),
+    ]
+    return table(f"Transposed products, {setting}", found, columns)
+
+
 def programs_on_a_matrix(found: pd.DataFrame) -> Table:
     """Distinct programs per matrix; found: as `programs.counts`."""
     columns = [
