@@ -14,6 +14,14 @@ BLOCK = constant("dia/row_patterns.cu", "BLOCK")  # threads
 MOST = 2**16  # distinct rows that two bytes tell apart
 
 
+def distinct_rows(a: Csr) -> tuple[Array, Array]:
+    """The pattern of each row, uint8 or uint16, and a row that has each pattern. Raises Skip for more than MOST."""
+    pattern, example = alike_lists(a.row_ptr, a.diagonal, a.values.view(f"i{a.dtype.itemsize}"))
+    if len(example) > MOST:
+        raise Skip(f"{len(example):,} of {a.rows:,} rows are distinct, a dictionary holds {MOST:,}")
+    return pattern.astype(np.uint8 if len(example) <= 2**8 else np.uint16), example
+
+
 @register
 class RowPatterns(Adding):
     """A dictionary of the distinct rows of a stencil, exact in every bit; a row stores one or two bytes.
@@ -37,22 +45,14 @@ class RowPatterns(Adding):
     values: Array  # (entries of the distinct rows,)
 
     @classmethod
-    def _distinct(cls, a: Csr) -> tuple[Array, Array]:
-        """The pattern of each row, and a row that has each pattern. Raises Skip for more than MOST."""
-        pattern, example = alike_lists(a.row_ptr, a.diagonal, a.values.view(f"i{a.dtype.itemsize}"))
-        if len(example) > MOST:
-            raise Skip(f"{len(example):,} of {a.rows:,} rows are distinct, a dictionary holds {MOST:,}")
-        return pattern.astype(np.uint8 if len(example) <= 2**8 else np.uint16), example
-
-    @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
-        pattern, example = cls._distinct(a)
+        pattern, example = distinct_rows(a)
         entries = int(a.row_lengths[example].sum(dtype=np.int64))
         return pattern.nbytes + 4 * (len(example) + 1) + entries * (4 + a.dtype.itemsize)
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        pattern, example = cls._distinct(a)
+        pattern, example = distinct_rows(a)
         ptr = offsets(a.row_lengths[example])
         entries = int(ptr[-1])
         owner = expand(ptr, entries)

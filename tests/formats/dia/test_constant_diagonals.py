@@ -8,7 +8,7 @@ from spmvbench import testing
 from spmvbench.devices import open_device
 from spmvbench.formats.arrays import Csr
 from spmvbench.formats.base import Skip
-from spmvbench.formats.dia.constant_diagonals import MOST, ConstantDiagonals
+from spmvbench.formats.dia.constant_diagonals import MOST, ConstantDiagonals, DiagonalPatterns
 from spmvbench.formats.footprint import compresses_values
 
 
@@ -40,20 +40,30 @@ def test_what_is_not_constant_in_every_bit_is_refused():
         ConstantDiagonals.from_csr(sparse.diags_array(np.ones(33), offsets=range(33), shape=(50, 50)).tocsr())
 
 
+def test_a_dictionary_has_a_value_for_each_diagonal():
+    a = periodic(30)
+    a.data[a.indptr[31]] = 7.0
+    fmt = DiagonalPatterns.from_csr(a)
+    assert fmt.detail == {"patterns": 4, "diagonals": 3}  # at both ends of a line, inside, and the one that differs
+    assert fmt.nbytes == DiagonalPatterns.estimate(Csr.of(a)) == 1200 + 4 * 4 + 3 * 4 + 4 * 4 * 8
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("params", ["", "[rows=1,threads=128]", "[rows=2]", "[rows=8,threads=512]"])
-def test_products_are_right(params, dtype):
+@pytest.mark.parametrize("key", ["constant-diagonals", "diagonal-patterns"])
+def test_products_are_right(key, params, dtype):
     """Of blocks at both ends, whose x is loaded by the masks, and between, where all of it is."""
     device = open_device("emulated")
     for a in (periodic(101), sparse.diags_array([1.5, 2.0], offsets=[-900, 1500], shape=(6000, 7000)).tocsr()):
-        testing.check_conversion(f"constant-diagonals{params}", a.astype(dtype))
-        testing.check_product(f"constant-diagonals{params}", a.astype(dtype), device)
+        testing.check_conversion(f"{key}{params}", a.astype(dtype))
+        testing.check_product(f"{key}{params}", a.astype(dtype), device)
 
 
-def test_x_beside_a_missing_entry_does_not_count():
+@pytest.mark.parametrize("cls", [ConstantDiagonals, DiagonalPatterns])
+def test_x_beside_a_missing_entry_does_not_count(cls):
     a = periodic(50)
     device = open_device("emulated")
-    fmt = ConstantDiagonals.from_csr(a, rows=1, threads=128)
+    fmt = cls.from_csr(a, rows=1, threads=128)
     x, y = np.ones(a.shape[1]), np.zeros(a.shape[0])
     x[50] = np.nan  # of a row whose neighbour before has no entry there
     device.compile(fmt.launches(x, y)).run()
