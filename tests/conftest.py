@@ -37,9 +37,14 @@ def pytest_xdist_auto_num_workers(config):
     return 0 if "gpu" in chosen and "not gpu" not in chosen else min(len(os.sched_getaffinity(0)) + 1, MOST_WORKERS)
 
 
-def pytest_collection_finish(session):
-    """What was collected stays until the end: the garbage collector need not look through it again and again."""
-    gc.collect()
+def pytest_collection():
+    """Thousands of tests are made, none goes: the garbage collector would look through them again and again."""
+    gc.disable()
+
+
+def pytest_collection_finish():
+    """What was collected stays until the end, so that the garbage collector leaves it alone from now on too."""
+    gc.enable()
     gc.freeze()
 
 
