@@ -4,10 +4,12 @@ import re
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 
 import spmvbench
 from spmvbench.analysis.cases import latest_cases
+from spmvbench.cli import cli
 from spmvbench.cli.report import command as report
 from spmvbench.rows import store
 
@@ -27,7 +29,7 @@ def test_page_is_there_and_shows_the_rows_of_today(run):
     from spmvbench.reports.page import fingerprint
 
     (words,) = commands(run, "report")
-    options = report.make_context("report", list(words)).params
+    options = report.make_context("report", list(words), click.Context(cli, **cli.context_settings)).params
     assert [ROOT / folder for folder in options["runs"]] == [run]
     rows = store.load(run)
     if options["dtype"]:
