@@ -152,6 +152,12 @@ def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: 
     "--all", "every", is_flag=True, help="Write a page for every run in --results, as with --site for that folder."
 )
 @click.option("--site", metavar="DIR", help="Write the page only, with its library and an index of all pages in DIR.")
+@click.option(
+    "--index/--no-index",
+    default=True,
+    help="With --site: write the index, the pages of matrices and formats, and the search, too. Default: --index.",
+)
+@click.option("--repository", default="", metavar="URL", help="With --site: address that the index links to.")
 @click.option("--open", "opened", is_flag=True, help="Show the page in a browser.")
 def command(
     runs: tuple[str, ...],
@@ -159,6 +165,8 @@ def command(
     out: str | None,
     every: bool,
     site: str | None,
+    index: bool,
+    repository: str,
     opened: bool,
     **asked: Any,
 ) -> int:
@@ -192,10 +200,10 @@ def command(
                 raise
             unread[group[0].name] = error
     code = echo_unread(unread)
-    if place is not None:
-        from spmvbench.reports import site as pages
+    if place is not None and index:
+        from spmvbench.site import writing
 
-        written = pages.write_index(place)
+        written = writing.write(place, repository)
         click.echo(f"Index: {written}")
     if opened and written is not None:
         import webbrowser
@@ -237,7 +245,7 @@ def _write(
     from spmvbench.reports import figures as known
     from spmvbench.reports import page
     from spmvbench.reports import published as papers
-    from spmvbench.reports import site as pages
+    from spmvbench.site import writing
 
     images, names = _images(image), _names(figures)
     count, hidden = len(known.choose(names)), not sys.stderr.isatty()
@@ -249,7 +257,7 @@ def _write(
             if rows.empty:
                 raise UsageError(f"no row has {column} {' or '.join(chosen)}: there is {', '.join(present)}")
     rows = _narrowed(_once(rows), formats, matrix, group, min_nnz)
-    shared, home = ("", "") if site is None else pages.shared(site, out)
+    shared, home = ("", "") if site is None else writing.shared(site, out)
     with tqdm(desc="Drawing", total=count, unit="figure", leave=False, disable=hidden, dynamic_ncols=True) as bar:
 
         def watch(done: int, of: int) -> None:
