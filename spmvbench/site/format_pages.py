@@ -108,7 +108,7 @@ def page(key: str, of: Known, runs: Sequence[Run]) -> FormatPage:
         facts=_facts(about),
         drawn=drawn,
         not_drawn=not_drawn,
-        history=_history(labels, of.history, rows),
+        history=_history(labels, of.history, rows, {run.name: run.link for run in runs}),
         label=shown,
         kinds=_kinds(of.slowdowns.get(shown)),
         rivals=_rivals(shown, of.logs),
@@ -142,7 +142,9 @@ def _facts(about: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(name, text) for name, text in found.items() if text]
 
 
-def _history(labels: Sequence[str], history: pd.DataFrame, rows: pd.DataFrame) -> Table | None:
+def _history(
+    labels: Sequence[str], history: pd.DataFrame, rows: pd.DataFrame, pages: Mapping[str, str]
+) -> Table | None:
     """One row for each label, run and setting: revision, coverage, slowdown, rate, share of the bound."""
     found = history[history["label"].isin(labels)]
     if found.empty:
@@ -175,7 +177,7 @@ def _history(labels: Sequence[str], history: pd.DataFrame, rows: pd.DataFrame) -
         older = str(fact["changed"])
         cells.append(
             [
-                Cell(row.run, href=f"{row.run}/report/index.html"),
+                Cell(row.run, href=pages[row.run]),
                 Cell(str(fact["revision"])),
                 Cell(row.device),
                 Cell(row.setting),

@@ -69,8 +69,8 @@ def page(name: str, rows: pd.DataFrame, descriptions: pd.DataFrame, runs: Sequen
     groups.sort(key=lambda group: -group[0]["label"].nunique())
     held = descriptions[descriptions["matrix_sha256"].isin(set(known["matrix_sha256"]))]
     drawn: Any = held.iloc[-1] if len(held) else None
-    shown = bool(drawn is not None and drawn["down"] > 0)
-    zoomed = bool(shown and drawn["zoom_rows"] > 0)
+    shown = drawn is not None and _fits(drawn["density"], drawn["down"], drawn["across"])
+    zoomed = drawn is not None and _fits(drawn["zoom_density"], drawn["zoom_down"], drawn["zoom_across"])
     older = known[known["changed"] != ""].groupby("run")["label"].unique()
     names = "; ".join(f"in {run} {', '.join(sorted(older[run]))}" for run in order if run in older)
     return MatrixPage(
@@ -91,6 +91,11 @@ def page(name: str, rows: pd.DataFrame, descriptions: pd.DataFrame, runs: Sequen
         runs=order,
         notices=[f"Labels or programs of an older version, marked *: {names}."] if names else [],
     )
+
+
+def _fits(shares: Any, down: int, across: int) -> bool:
+    """Whether these are the shares of such a grid, which a stranger's run need not have."""
+    return down > 0 and across > 0 and len(shares) == down * across
 
 
 def _part(drawn: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -54,11 +53,11 @@ def write(site: Path, repository: str = "") -> Path:
     matrices = {
         str(name): part for name, part in rows.groupby("matrix", sort=True) if (part["matrix_sha256"] != "").any()
     }
-    folders = {folder: site / folder for folder in (links.MATRICES, links.FORMATS)}
-    for name, folder in folders.items():
-        if folder.is_dir() and not folder.is_symlink():
-            shutil.rmtree(folder)  # a page that is not written anew is of nothing any more
-        inside(site, name).mkdir(parents=True, exist_ok=True)
+    for name in (links.MATRICES, links.FORMATS):
+        folder = inside(site, name)
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob("*.html"):  # a page that is not written anew is of nothing any more
+            old.unlink()
     writer = _Writer(site, repository)
     descriptions = _descriptions(runs)
     listed = []
@@ -89,8 +88,7 @@ def _together(runs: Sequence[Run]) -> pd.DataFrame:
     """The rows of all runs; a matrix is named as in each run's page, unless contents of one file differ."""
     parts = [run.rows.assign(setting=run.rows["setting"].astype(str)) for run in runs]
     if not parts:
-        names = ["format", "label", "matrix", "matrix_sha256", "run", "setting"]
-        return pd.DataFrame({name: pd.Series(dtype=str) for name in names})
+        return pd.DataFrame({name: pd.Series(dtype=object) for name in matrix_pages.READ})
     rows = pd.concat(parts, ignore_index=True)
     rows = rows.assign(matrix=matrix_names(rows, "file_sha256")).filter(items=matrix_pages.READ)
     # Pages take rows one by one, which is several times as fast from Python's texts.
