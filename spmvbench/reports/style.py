@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from textwrap import fill
 from typing import Any
@@ -19,10 +20,17 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.ticker import EngFormatter, Formatter, LogLocator, NullFormatter
 from matplotlib.typing import LineStyleType
 
 WIDTH = 11.0  # inches of every figure, so that text has one size on the page
+# Widths of figures in a paper, inches: the columns of the IEEE's and nearly those of the ACM's journals.
+PAPER = {"one-column": 3.5, "two-column": 7.16}
+POINTS = 8  # of text in a paper's figure; what is smaller on the page stays so
+_PANEL = 3.0  # least inches of a panel in a paper
+_ENTRY = 1.7  # inches of a legend's entry in a paper
+_paper: ContextVar[float | None] = ContextVar("width of a paper's figures", default=None)
 GREY, INK = "#b4b4b4", "#222222"
 COUNTS = EngFormatter(sep="")  # 10k, 1M, 1G
 _SECONDS = EngFormatter(unit="s")
@@ -32,6 +40,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")  # templ
 _LINES: Sequence[LineStyleType] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 1, 2)))
 _HATCHES = ("", "////", "....", "xxxx")
 COLOR = _COLORS[0]  # of figures with one colour
+EMULATED = "EMULATED"
 MOST_NAMED = 16  # missing formats or matrices
 NAMES_FIT = 40  # matrices named below an axis
 RASTER_FROM = 1000  # points beyond which a scatter is an image inside the vector file
@@ -121,14 +130,14 @@ def missing(figure: Figure, names: Sequence[str], what: str = "No verified row i
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         text = f"{before} {what}: {', '.join(names[:MOST_NAMED])}{more}."
     if text:
-        figure.suptitle(fill(text.strip(), 170), x=0.01, ha="left", fontsize=8, color=INK)
+        figure.suptitle(fill(text.strip(), int(170 * width() / WIDTH)), x=0.01, ha="left", fontsize=8, color=INK)
 
 
 def names_below(axes: Axes, names: Sequence[str]) -> None:
     """Ticks of matrices at 0, 1, ...: names without group, or positions if there are too many."""
     axes.grid(axis="x", visible=False)
     axes.set_xticks([])
-    if len(names) <= NAMES_FIT:
+    if len(names) <= names_fit():
         short = [name.rpartition("/")[2] for name in names]
         axes.set_xticks(range(len(names)), short, rotation=45, ha="right", rotation_mode="anchor", fontsize=7)
     else:
@@ -136,16 +145,42 @@ def names_below(axes: Axes, names: Sequence[str]) -> None:
         axes.set_xticks(places, [f"{names[place].rpartition('/')[2]}" for place in places], fontsize=7)
 
 
+@contextmanager
+def paper(columns: str) -> Iterator[None]:
+    """Figures drawn in this block, by this thread, are for a paper; columns: a name of PAPER.
+
+    They have the paper's width, fewer panels side by side, and text of POINTS.
+    """
+    token = _paper.set(PAPER[columns])
+    try:
+        yield
+    finally:
+        _paper.reset(token)
+
+
+def width() -> float:
+    """Inches of a figure: WIDTH, or that of the paper."""
+    return _paper.get() or WIDTH
+
+
+def names_fit() -> int:
+    """Matrices named below an axis as wide as the figure."""
+    return int(NAMES_FIT * width() / WIDTH)
+
+
 def theme() -> AbstractContextManager[None]:
     """The settings of matplotlib for drawing and saving figures."""
+    size = POINTS if _paper.get() else None
     return mpl.rc_context(
         {
+            "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
+            "ps.fonttype": 42,
             "font.family": "DejaVu Sans",  # ships with matplotlib, so figures are the same everywhere
-            "font.size": 9,
-            "axes.titlesize": 10,
+            "font.size": size or 9,
+            "axes.titlesize": size or 10,
             "axes.titleweight": "bold",
             "axes.titlelocation": "left",
-            "axes.labelsize": 9,
+            "axes.labelsize": size or 9,
             "axes.edgecolor": "#777777",
             "axes.labelcolor": INK,
             "axes.spines.top": False,
@@ -168,6 +203,10 @@ def theme() -> AbstractContextManager[None]:
 def rendered(figure: Figure, image: str) -> bytes:
     """A figure as an image file (svg, png, pdf), reproducible: without date and version."""
     nothing = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None}}
+    if _paper.get():
+        for text in figure.findobj(Text):
+            if isinstance(text, Text) and float(text.get_fontsize()) > POINTS and text.get_text() != EMULATED:
+                text.set_fontsize(POINTS)
     file = io.BytesIO()
     figure.savefig(file, format=image, metadata=nothing[image])
     return _shorter(file.getvalue()) if image == "svg" else file.getvalue()
@@ -180,8 +219,13 @@ def _shorter(svg: bytes) -> bytes:
 
 def grid(panels: int, columns: int, height: float = 3.6, **options: Any) -> tuple[Figure, list[Axes]]:
     """A figure of `panels` axes in rows of `columns`; height of a row in inches. `options` as for plt.subplots."""
+    if _paper.get():
+        across = max(1, min(columns, int(width() / _PANEL)))
+        if height <= 4:  # higher panels have a line of text for each format
+            height = max(2.0, min(height, 0.75 * width() / across))
+        columns = across
     rows = -(-panels // columns)
-    figure = Figure(figsize=(WIDTH, rows * height + 0.6))
+    figure = Figure(figsize=(width(), rows * height + 0.6))
     axes = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
     for unused in axes[panels:]:
         unused.set_visible(False)
@@ -192,6 +236,7 @@ def legend(
     figure: Figure, shown: Mapping[str, Mark], others: int = 0, *, lines: bool = False, columns: int = 5
 ) -> None:
     """One legend under all panels, of so many columns. others: formats drawn in grey."""
+    columns = min(columns, max(1, int(width() / _ENTRY))) if _paper.get() else columns
     entries = {label: (mark, label) for label, mark in shown.items()}
     if others:
         entries[""] = (OTHERS, f"{others} other format{'s' if others > 1 else ''}")
@@ -208,8 +253,8 @@ def emulated_across(figure: Figure) -> None:
     height = figure.get_size_inches()[1]
     for y in np.linspace(0, 1, max(2, round(height / 4) + 1))[:-1] + 0.5 / max(1, max(2, round(height / 4) + 1) - 1):
         figure.text(
-            0.5, y, "EMULATED", fontsize=64, color="#c00000", alpha=0.13, rotation=16, ha="center", va="center",
-            weight="bold", zorder=10,
+            0.5, y, EMULATED, fontsize=64 * width() / WIDTH, color="#c00000", alpha=0.13, rotation=16, ha="center",
+            va="center", weight="bold", zorder=10,
         )  # fmt: skip
 
 
@@ -270,7 +315,7 @@ def dots(axes: Axes, values: pd.DataFrame, shown: Mapping[str, Mark]) -> None:
     for label, mark in shown.items():
         axes.plot(
             range(len(values)), values.reindex(columns=[label])[label], color=mark.color, marker=mark.marker,
-            linestyle="", markersize=4.5 if len(values) <= NAMES_FIT else 3, markerfacecolor=mark.face,
+            linestyle="", markersize=4.5 if len(values) <= names_fit() else 3, markerfacecolor=mark.face,
         )  # fmt: skip
     axes.set_xlabel("matrices, most nonzeros last")
     names_below(axes, list(values.index))

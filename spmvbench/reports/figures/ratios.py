@@ -66,10 +66,10 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     names = [matrix.rpartition("/")[2] for matrix in matrices]
     left, above = (_LETTER * max(map(len, texts)) for texts in (table["label"], names))
     labels = table.drop_duplicates("label")
-    room = int(style.WIDTH // (left + _CELL * len(matrices)))
+    room = int(style.width() // (left + _CELL * len(matrices)))
     panels = _panels(labels, max(1, min(room, _MOST_PANELS, -(-len(labels) // _SHORT))))
     height = max(map(len, panels))
-    with_numbers = style.WIDTH / len(panels) - left >= _CELL * len(matrices)
+    with_numbers = style.width() / len(panels) - left >= _CELL * len(matrices)
     figure, axes = style.grid(len(panels), len(panels), height=_LINE * height + 0.15 + above * with_numbers)
     for place, (ax, lines) in enumerate(zip(axes, panels, strict=True)):
         _cells(ax, table, lines, matrices, with_numbers=with_numbers)
