@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from spmvbench.analysis.duel import duel, duel_summary
 from spmvbench.paths import written_whole
-from spmvbench.reports import bibliography, export, tables
+from spmvbench.reports import bibliography, export
 from spmvbench.reports.page import Drawn
-from spmvbench.reports.tables import Column, Table
 
 BIBLIOGRAPHY, FIGURES, TABLES = "formats.bib", "figures.tex", "tables.tex"
 _LABELS = ("label", "over", "baseline")  # columns of a figure's data that name formats
@@ -62,34 +60,3 @@ def _figure(figure: Drawn, out: Path, columns: str, named: Sequence[str], refere
         caption += rf" Formats: \cite{{{','.join(cited)}}}."
     lines = [rf"\begin{{figure{star}}}", r"\centering", rf"\includegraphics{{{image}}}", rf"\caption{{{caption}}}"]
     return "\n".join([*lines, rf"\label{{fig:{figure.name}}}", rf"\end{{figure{star}}}"]) + "\n"
-
-
-def duel_tables(rows: pd.DataFrame, label: str, over: str) -> list[Table]:
-    """A summary with a row for each setting, and for each setting a table with a row for each matrix."""
-    table = duel(rows, label, over)
-
-    def times(value: float) -> str:
-        return tables.NONE if pd.isna(value) else f"{value:.3f}"
-
-    summary = [
-        Column("setting", "Setting"),
-        Column("matrices", "Matrices", tables.number),
-        Column("wins", "Wins", tables.number, f"matrices on which {label} is faster, beyond 0.5 %"),
-        Column("ties", "Ties", tables.number),
-        Column("losses", "Losses", tables.number),
-        Column("geomean", "Speed-up", times, f"geometric mean of the time of {over} over that of {label}"),
-        Column("low", "Low", times, "lower end of its 95 % interval over matrices"),
-        Column("high", "High", times, "upper end"),
-    ]
-    each = [
-        Column("matrix", "Matrix"),
-        Column("nnz", "Nonzeros", lambda n: f"{n:,}"),
-        Column("t_label", label, tables.seconds),
-        Column("t_over", over, tables.seconds),
-        Column("speedup", "Speed-up", times),
-        Column("outcome", "Outcome"),
-    ]
-    found = [tables.table(f"{label} against {over}", duel_summary(table), summary)]
-    for setting, part in table.groupby("setting", observed=True):
-        found.append(tables.table(f"{label} against {over}, {setting}", part, each))
-    return found
