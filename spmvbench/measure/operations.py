@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,11 +21,13 @@ from spmvbench.devices import Device
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.formats import Csr, Format, Skip
 from spmvbench.formats.arrays import Array, on_host
-from spmvbench.formats.base import Step
+from spmvbench.formats.base import Step, cached
+from spmvbench.formats.dependencies import hash_of_files
+from spmvbench.formats.kernels import headers, kernel_path
 from spmvbench.formats.vectors import SparseVector
 from spmvbench.measure import solver_references, verify
 from spmvbench.measure.verify import Checks, Reference, Verdict
-from spmvbench.solve import conjugate_gradients, fixed, power_method
+from spmvbench.solve import conjugate_gradients, fixed, iteration, power_method
 
 DENSITIES = (0.1, 0.01, 0.001, 0.0001)  # of x, those of Ji et al. (ICPP 2022)
 SOURCES = 8
@@ -37,7 +41,7 @@ class Operation:
     name: as in rows. Class attributes: key (the value of `Format.op`), streams (whether it reads the whole matrix for
     any x, so that bytes over time are a bandwidth), pattern (whether values are ignored, so that one type is enough),
     product (the name of the operation that each iteration of a solver runs, and that is verified too; else empty),
-    kernels (files in kernels/ that it launches from beside the format's).
+    kernels (files in kernels/ that it launches from beside the format's), modules (those that make these launches).
     """
 
     name: str
@@ -47,6 +51,7 @@ class Operation:
     pattern: ClassVar[bool] = False
     product: ClassVar[str] = ""
     kernels: ClassVar[tuple[str, ...]] = ()
+    modules: ClassVar[tuple[ModuleType, ...]] = ()
 
     @property
     def parameter(self) -> str:
@@ -94,6 +99,11 @@ class Operation:
     def launches(self, fmt: Format, x: Any, y: Array, checks: Checks, device: Device) -> list[Step]:
         """All that is timed: what one run enqueues. x, y: as `vectors` gives them, on the device."""
         return list(fmt.launches(x, y))
+
+    @property
+    def source_hash(self) -> str:
+        """SHA-256 (16 hex digits) of `modules` and `kernels`, as `formats.source_hash`; empty without kernels."""
+        return _source_hash(type(self)) if self.kernels else ""
 
 
 @dataclass(frozen=True)
@@ -270,6 +280,7 @@ class Cg(_Solver):
     """
 
     kernels = (conjugate_gradients.KERNEL,)
+    modules = (fixed, iteration, conjugate_gradients)
 
     def flops(self, rows: int, nnz: int) -> int:
         """Flops of all iterations."""
@@ -359,6 +370,7 @@ class Pagerank(_Solver):
     """
 
     kernels = (power_method.KERNEL,)
+    modules = (fixed, iteration, power_method)
 
     def flops(self, rows: int, nnz: int) -> int:
         """Flops of all iterations."""
@@ -395,6 +407,13 @@ class Pagerank(_Solver):
             y, bound = solver_references.page_rank(a, first, inverse, fixed.DAMPING, self.iterations)
             dense.append(Reference(first, y, bound).moved(device))
         return Checks(dense, [], [], *self.work_and_details(a, seed), device.to_device(inverse))
+
+
+@cached
+def _source_hash(cls: type[Operation]) -> str:
+    modules = [Path(str(module.__file__)) for module in cls.modules]
+    kernels = dict.fromkeys(path for file in map(kernel_path, cls.kernels) for path in (file, *headers(file)))
+    return hash_of_files(modules, kernels)
 
 
 @lru_cache(maxsize=3)  # every source needs those of the hub

@@ -162,7 +162,8 @@ _OUTCOME = [
     Column(
         "kernel",
         "Kernel",
-        about="project: this project's kernel, not a paper's; = NAME: the same program as NAME on every matrix",
+        about="project: this project's kernel, not a paper's; = NAME: the same program as NAME on every matrix; "
+        "values compressed: fewer values are stored than a matrix has, so the time depends on which repeat",
     ),
     Column("cases", "Matrices", number, "matrices tried"),
     Column("coverage", "Verified", percent, "share of the matrices on which the format was verified"),
@@ -261,6 +262,22 @@ def solvers(setting: str, found: pd.DataFrame) -> Table:
         Column("matrices", "Matrices", number),
     ]
     return table(f"Formats in solvers, {setting}", found, columns)
+
+
+def orders(setting: str, found: pd.DataFrame) -> Table:
+    """Gain by order; found: as `analysis.orders.gains_by_format`, of one setting."""
+    columns = [
+        Column("label", "Format"),
+        Column("order", "Order"),
+        Column("mean", "Speed-up", number, "geometric mean of the time in the natural order over the time in this one"),
+        Column("least", "5 %", number, "5th percentile of the speed-up"),
+        Column("median", "Median", number),
+        Column("most", "95 %", number, "95th percentile of the speed-up"),
+        Column("faster", "Gain", percent, "share of the matrices on which the speed-up is over 1.05"),
+        Column("break_even", "SpMVs", number, "until the order has paid: median over the matrices that gain"),
+        Column("matrices", "Matrices", number),
+    ]
+    return table(f"Gain by order, {setting}", found, columns)
 
 
 def programs_on_a_matrix(found: pd.DataFrame) -> Table:

@@ -180,6 +180,7 @@ def tiny():
 
 class Grid:
     id, group, name, kind, file_sha256, generator_hash = "G/grid", "G", "grid", "test", "", ""
+    order, order_hash = "none", ""
 
     def read(self, seed, complex_values):
         return testing.hard_graphs()["grid"]
