@@ -12,6 +12,7 @@ from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.text as mtext
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -20,7 +21,6 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
-from matplotlib.text import Text
 from matplotlib.ticker import EngFormatter, Formatter, LogLocator, NullFormatter
 from matplotlib.typing import LineStyleType
 
@@ -204,8 +204,8 @@ def rendered(figure: Figure, image: str) -> bytes:
     """A figure as an image file (svg, png, pdf), reproducible: without date and version."""
     nothing = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None}}
     if _paper.get():
-        for text in figure.findobj(Text):
-            if isinstance(text, Text) and float(text.get_fontsize()) > POINTS and text.get_text() != EMULATED:
+        for text in figure.findobj(mtext.Text):
+            if isinstance(text, mtext.Text) and float(text.get_fontsize()) > POINTS and text.get_text() != EMULATED:
                 text.set_fontsize(POINTS)
     file = io.BytesIO()
     figure.savefig(file, format=image, metadata=nothing[image])
