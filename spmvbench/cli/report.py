@@ -267,11 +267,13 @@ def _write(
     """Write one report of these runs with the command's options, print what was written, return the page."""
     from tqdm import tqdm
 
+    from spmvbench.analysis.cases import latest_cases
     from spmvbench.analysis.choice import labels_of
     from spmvbench.reports import duel as duels
     from spmvbench.reports import figures as known
     from spmvbench.reports import page, style
     from spmvbench.reports import published as papers
+    from spmvbench.site import runs as site_runs
     from spmvbench.site import writing
 
     images, names = _images(image or ("pdf" if paper else "svg")), _names(figures)
@@ -313,6 +315,7 @@ def _write(
             alone=site is not None,
             shared=shared,
             home=home,
+            notices=site_runs.notices(latest_cases(rows)),
             # The width of a paper's figures is known in this process alone.
             jobs=(os.cpu_count() or 1) if len(rows) >= MANY_ROWS and not paper else 1,
             watch=watch,

@@ -23,6 +23,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.cases import counted, emulated, latest_cases, verified
 from spmvbench.analysis.programs import counts
 from spmvbench.analysis.ranking import by_mean_slowdown, default_baseline
+from spmvbench.analysis.totals import read, totals
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.paths import inside, written_whole
 from spmvbench.reports import charts, figures, style, tables
@@ -92,6 +93,7 @@ def write(
     alone: bool = False,
     shared: str = "",
     home: str = "",
+    notices: Sequence[str] = (),
     jobs: int = 1,
     watch: Callable[[int, int], None] = lambda done, of: None,
 ) -> Report:
@@ -104,8 +106,8 @@ def write(
     only their times, marked as such. matrices: descriptions of the runs' matrices, as `store.matrices`. published:
     published results to compare with. highlight: labels, None for those with the lowest mean slowdown. alone: write
     only the page. shared: relative path from the page to the files of `write_shared`; empty embeds them. home: link to
-    the index of several reports. jobs: number of processes that draw. watch: called after each figure with the number
-    of figures done and in all.
+    the index of several reports. notices: sentences for a banner. jobs: number of processes that draw. watch: called
+    after each figure with the number of figures done and in all.
 
     Raises UsageError for an unknown figure, baseline or format to highlight.
     """
@@ -124,7 +126,7 @@ def write(
         watch(done, len(chosen))
 
     page = out / PAGE
-    text = _render(draft, drawn, left_out, out, shared, home)
+    text = _render(draft, drawn, left_out, out, shared, home, notices)
     # The command in the metadata may contain file names that are not UTF-8.
     return Report(_written(page, text.encode(errors="backslashreplace")), drawn, left_out)
 
@@ -337,12 +339,18 @@ def templates() -> jinja2.Environment:
 
 
 def _render(
-    draft: _Draft, drawn: Sequence[Drawn], left_out: Mapping[str, Sequence[str]], out: Path, shared: str, home: str
+    draft: _Draft,
+    drawn: Sequence[Drawn],
+    left_out: Mapping[str, Sequence[str]],
+    out: Path,
+    shared: str,
+    home: str,
+    notices: Sequence[str],
 ) -> str:
     """The page's text."""
     rows, times, environment, options = draft.rows, draft.times, draft.environment, draft.options
     speed = len(verified(times)) > 0
-    measured = rows[rows["matrix_sha256"] != ""]
+    measured, found = read(rows), totals(rows)
     charts_of = {figure.name: figure.chart for figure in drawn if figure.chart}
     return (
         templates()
@@ -351,16 +359,18 @@ def _render(
             source={} if shared else {name: Markup(text) for name, text in sources().items()},
             shared=shared,
             home=home,
+            notices=notices,
             runs=sorted(set(rows["run_id"])),
             devices=sorted(set(rows["device_name"]) - {""}) or sorted(set(rows["device"])),
             days=sorted(set(rows["started_at"].str.slice(0, 10)) - {""}),
-            matrices=measured["matrix"].nunique(),
-            labels=measured["label"].nunique(),
+            matrices=found.matrices,
+            keys=found.formats,
+            labels=found.labels,
             programs=counts(measured),
-            cases=int(rows["cases"].sum()),
+            cases=found.cases,
             fingerprint=fingerprint(rows),
             settings=[str(setting) for setting in rows["setting"].cat.categories],
-            statuses=tables.statuses(rows),
+            statuses=tables.statuses(measured),
             near_launch_overhead=int((verified(times)["near_launch_overhead"]).sum()),
             baseline=options.baseline,
             emulated=draft.with_emulated,
