@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.cases import counted, emulated, latest_cases, verified
 from spmvbench.analysis.programs import counts
 from spmvbench.analysis.ranking import by_mean_slowdown, default_baseline
-from spmvbench.analysis.totals import read, totals
+from spmvbench.analysis.totals import totals
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.paths import inside, written_whole
 from spmvbench.reports import charts, figures, style, tables
@@ -349,8 +349,9 @@ def _render(
 ) -> str:
     """The page's text."""
     rows, times, environment, options = draft.rows, draft.times, draft.environment, draft.options
+    found = totals(rows)
     speed = len(verified(times)) > 0
-    measured, found = read(rows), totals(rows)
+    measured = rows[rows["matrix_sha256"] != ""]
     charts_of = {figure.name: figure.chart for figure in drawn if figure.chart}
     return (
         templates()

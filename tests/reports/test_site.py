@@ -263,3 +263,17 @@ def test_the_search_finds_formats_matrices_and_papers_from_disk(site):
     assert matrix == [["Oberwolfach/matrix0004", "../matrices/Oberwolfach-matrix0004.html"]]
     assert any("Liu & Vinter" in name and "papers.html#" in href for name, href in paper)
     assert nothing == [] and marked[0][0] == "SNAP/ca-<b>"
+
+
+def test_the_page_of_a_run_counts_as_the_index_does_and_has_the_banner(command, site, tmp_path):
+    for name in ("new", "old"):
+        result = command("report", site / name, "--figures", "bytes", "--out", tmp_path / name)
+        assert result.code == 0, result.err
+        page, index = read(tmp_path / name, "index.html"), read(site, "index.html")
+        article = index[index.index(f'id="run-{name}"') :]
+        for word in ("matrices", "formats", "with parameters", "cases"):
+            (counted,) = re.findall(rf"<dt>{word}</dt><dd>([\d,]+)", page)
+            assert counted == re.findall(rf"<dt>{word}</dt><dd>([\d,]+)", article)[0], word
+        sums = sum(int(n.replace(",", "")) for n in re.findall(r'class="status-[^>]*><dt>\w+</dt><dd>([\d,]+)', page))
+        assert sums == int(re.findall(r"<dt>cases</dt><dd>([\d,]+)", page)[0].replace(",", ""))
+        assert ("csr-vector here is csr-lanes today" in page) == (name == "old")
