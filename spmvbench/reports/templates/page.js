@@ -36,48 +36,50 @@ for (const input of document.querySelectorAll("[data-filter]"))
       row.hidden = !row.textContent.toLowerCase().includes(input.value.toLowerCase());
   });
 
-// The ranking and the table of matrices: by heading, the value of a cell, and its text if that is not a word.
-const formatLink = (f) => html("a", { href: `#format-${encodeURIComponent(formats.name[f])}` }, icon(f), formats.name[f]);
-const matrixLink = (m) => html("a", { href: `#matrix-${encodeURIComponent(matrices.name[m])}` }, matrices.name[m]);
-const kernel = (line) => (line.same_as !== null ? `= ${formats.name[line.same_as]}` : formats.project[line.f] ? "project" : "");
-const SHOWN = { coverage: percent, mean_slowdown: times, worst_slowdown: times };
-const WORDS = { label: (line) => line.label, kernel, worst_matrix: (line) => matrices.name[line.worst_matrix] ?? "" };
+// The ranking and the table of matrices: of a heading, the value of a cell, and its text if that is a number.
+const link = (kind, name, ...before) => html("a", { href: `#${kind}-${encodeURIComponent(name)}` }, ...before, name);
+const formatLink = (f) => link("format", formats.name[f], icon(f));
+const matrixLink = (m) => link("matrix", matrices.name[m]);
+const SHOWN = { coverage: percent, mean_slowdown: times, worst_slowdown: times, margin: times };
+const NAMED = {
+  kernel: (line) => (line.same_as !== null ? `= ${formats.name[line.same_as]}` : formats.project[line.f] ? "project" : ""),
+  worst_matrix: (line) => matrices.name[line.worst_matrix] ?? "",
+  fastest: ({ f, tied }) =>
+    f === undefined ? "" : namesOf([f, ...tied.slice(0, 2)]).join(", ") + (tied.length > 2 ? ` and ${tied.length - 2} more` : ""),
+};
 const tables = {
   ranking: {
     items: () => statistic("coverage"),
-    columns: (th) => ({ value: WORDS[th.dataset.field] ?? ((line) => line[th.dataset.field]), show: WORDS[th.dataset.field] ? null : SHOWN[th.dataset.field] ?? digits }),
-    row: (line) => ({ id: `format-${line.label}`, "data-f": line.f, link: formatLink(line.f) }),
+    said: (lines) => `${lines.length} formats on ${chosenMatrices().size} matrices`,
+    head: (line) => ({ id: `format-${line.label}`, "data-f": line.f, first: formatLink(line.f) }),
   },
   "matrices-table": {
-    items: () => d3.map(chosenMatrices(), (m) => ({ m, ...statistic("best").get(m) })),
-    columns: (th) => {
-      const { field } = th.dataset;
-      if (field === "fastest") return { value: ({ f, tied }) => (f === undefined ? "" : namesOf([f, ...tied.slice(0, 2)]).join(", ") + (tied.length > 2 ? ` and ${tied.length - 2} more` : "")) };
-      if (field === "rate" || field === "margin") return { value: (line) => line[field] ?? NaN, show: field === "rate" ? digits : times };
-      return { value: ({ m }) => matrices[field][m], show: th.className ? (v) => (v < 1000 ? digits(v, 4) : digits(v)) : null };
-    },
-    row: ({ m }) => ({ id: `matrix-${matrices.name[m]}`, link: matrixLink(m) }),
+    items: () =>
+      d3.map(chosenMatrices(), (m) => {
+        const about = Object.entries(matrices).map(([field, column]) => [field, column[m]]);
+        return { m, ...Object.fromEntries(about), ...statistic("best").get(m) };
+      }),
+    said: (lines) => `${lines.length} matrices`,
+    head: ({ m, name }) => ({ id: `matrix-${name}`, first: matrixLink(m) }),
   },
 };
 function fill(id) {
-  const table = byId(id),
-    { items, columns, row } = tables[id],
-    cells = [...table.tHead.rows[0].cells].map(columns);
-  const [sorted, column, way] = state.sort.split(" "),
-    place = sorted === id ? [...table.tHead.rows[0].cells].findIndex((th) => th.dataset.field === column) : -1;
+  const table = byId(id), headings = [...table.tHead.rows[0].cells], [sorted, column, way] = state.sort.split(" ");
+  const value = headings.map((th) => NAMED[th.dataset.field] ?? ((line) => line[th.dataset.field] ?? ""));
+  const show = headings.map((th) => (th.classList.contains("num") ? SHOWN[th.dataset.field] ?? digits : null));
+  const place = sorted === id ? headings.findIndex((th) => th.dataset.field === column) : -1;
   sortedBy(table, place, way === "down");
-  let lines = items();
-  if (place >= 0) lines = [...lines].sort((a, b) => compare(cells[place].value(a), cells[place].value(b), way === "down"));
-  table.tBodies[0].replaceChildren(
-    ...lines.map((line) => {
-      const { link, ...attributes } = row(line),
-        tr = html("tr", attributes, html("th", { scope: "row" }, link));
-      for (const { value, show } of cells.slice(1)) tr.append(html("td", { className: show ? "num" : "" }, show ? show(value(line)) : value(line)));
-      return tr;
-    }),
-  );
-  for (const th of table.querySelectorAll("[data-field=gflops], [data-field=rate]")) th.firstChild.textContent = unit();
-  table.caption.textContent = `${state.setting}: ${id === "ranking" ? `${lines.length} formats on ${chosenMatrices().size} matrices` : `${lines.length} matrices`}`;
+  let lines = tables[id].items();
+  if (place >= 0) lines = [...lines].sort((a, b) => compare(value[place](a), value[place](b), way === "down"));
+  const cell = (line, i) =>
+    html("td", { className: show[i] ? "num" : "" }, show[i] && value[i](line) !== "" ? show[i](value[i](line)) : value[i](line));
+  const row = (line) => {
+    const { first, ...attributes } = tables[id].head(line);
+    return html("tr", attributes, html("th", { scope: "row" }, first), ...d3.range(1, headings.length).map((i) => cell(line, i)));
+  };
+  table.tBodies[0].replaceChildren(...lines.map(row));
+  for (const th of table.querySelectorAll("[data-field=gflops]")) th.firstChild.textContent = unit();
+  table.caption.textContent = `${state.setting}: ${tables[id].said(lines)}`;
 }
 for (const id of Object.keys(tables))
   sortable(byId(id), (column, down) => {
@@ -151,8 +153,7 @@ function hover(f) {
 
 // Values of the place under the pointer or at the arrow keys; a click keeps them shown and highlights the format.
 const tip = byId("tip");
-let kept = false,
-  at = -1;
+let kept = false, at = -1;
 function nearest(picture, event) {
   const box = picture.getBoundingClientRect();
   const far = (hit) => {
@@ -202,8 +203,7 @@ document.addEventListener("keydown", (event) => {
   if (!every.length) return;
   event.preventDefault();
   if (step) at = (at + step + every.length) % every.length;
-  const { picture, hit } = every[Math.max(0, at) % every.length],
-    corner = picture.getBoundingClientRect();
+  const { picture, hit } = every[Math.max(0, at) % every.length], corner = picture.getBoundingClientRect();
   if (event.key === "Enter") toggle(hit.f);
   else tell(hit, corner.left + hit.x, corner.top + hit.y);
 });
@@ -216,8 +216,7 @@ document.addEventListener("focusout", (event) => {
 // The address is read when it changes: the selection, and an anchor, which is kept beside it as `at`. Anchors of a
 // format and of a matrix show its view.
 function read() {
-  const hash = location.hash.slice(1),
-    isAnchor = hash && !hash.includes("=");
+  const hash = location.hash.slice(1), isAnchor = hash && !hash.includes("=");
   if (!isAnchor) decode(hash);
   let anchor = isAnchor ? decodeURIComponent(hash) : (new URLSearchParams(hash).get("at") ?? "");
   const [, kind, name] = anchor.match(/^(format|matrix)-(.*)/s) ?? [];
@@ -230,30 +229,14 @@ function read() {
 }
 addEventListener("hashchange", read);
 
-// Printing: all sections are opened, all views drawn, wide tables split.
-const WIDE = 12,
-  undo = [];
-function inParts(table) {
-  const lines = [...table.rows].filter((row) => !row.hidden);
-  return d3.range(1, lines[0].cells.length, WIDE - 1).map((from) => {
-    const [head, ...body] = lines.map((row) => html("tr", {}, ...[row.cells[0], ...[...row.cells].slice(from, from + WIDE - 1)].map((cell) => cell.cloneNode(true))));
-    return html("table", { className: "part" }, html("caption", {}, table.caption?.textContent ?? ""), html("thead", {}, head), html("tbody", {}, ...body));
-  });
-}
+// Printing: all sections are opened, all views drawn.
+let closed = [];
 addEventListener("beforeprint", () => {
-  const closed = [...document.querySelectorAll("details:not([open])")];
+  closed = [...document.querySelectorAll("details:not([open])")];
   for (const details of closed) details.open = true;
-  undo.push(() => closed.forEach((details) => (details.open = false)));
   drawAll();
-  for (const table of document.querySelectorAll("main table")) {
-    if (!(table.rows[0]?.cells.length > WIDE)) continue;
-    const parts = inParts(table);
-    table.after(...parts);
-    table.classList.add("replaced");
-    undo.push(() => (table.classList.remove("replaced"), parts.forEach((part) => part.remove())));
-  }
 });
-addEventListener("afterprint", () => undo.splice(0).forEach((back) => back()));
+addEventListener("afterprint", () => closed.forEach((details) => (details.open = false)));
 
 // On a narrow screen Contents and Filter start closed. A link of theirs marks what is at the top of the window.
 for (const part of document.querySelectorAll(".side > details")) part.open = !matchMedia("(max-width: 60rem)").matches;

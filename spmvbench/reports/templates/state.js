@@ -3,8 +3,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const { formats, matrices, settings } = data;
-const everyFormat = formats.name.map((_, f) => f),
-  everyMatrix = matrices.name.map((_, m) => m);
+const everyFormat = formats.name.map((_, f) => f), everyMatrix = matrices.name.map((_, m) => m);
 const statistics = statisticsOf(data);
 const { OK } = statistics;
 const cases = data.cases.setting.map((setting, i) => {
@@ -47,8 +46,7 @@ function decode(text) {
 }
 
 // Listeners hear "hover" if another format is under the pointer, "marks" if others are highlighted, else "filter".
-const listeners = [],
-  onChanged = (listener) => listeners.push(listener);
+const listeners = [], onChanged = (listener) => listeners.push(listener);
 function refresh(what) {
   if (what === "filter") known.clear();
   for (const listener of listeners) listener(what);

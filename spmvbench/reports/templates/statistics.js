@@ -19,16 +19,13 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
 
   // programs.same_as: by row the format that represents its program on the matrix; none if the row's own does.
   function sameAs(rows) {
-    const first = new Map(),
-      there = new Set(rows.map((r) => `${r.m} ${r.f}`)),
-      found = new Map();
+    const first = new Map(), there = new Set(rows.map((r) => `${r.m} ${r.f}`)), found = new Map();
     const key = (r) => `${r.m} ${r.program}`;
     const known = plainest(rows).filter((r) => !none(r.program));
     for (const r of [...known.filter((r) => r.status === OK), ...known.filter((r) => r.status !== OK)])
       if (!first.has(key(r))) first.set(key(r), r.f);
     for (const r of rows) {
-      const representative = none(r.program) ? r.f : first.get(key(r)),
-        alias = formats.alias[r.f];
+      const representative = none(r.program) ? r.f : first.get(key(r)), alias = formats.alias[r.f];
       if (representative !== r.f) found.set(r, representative);
       else if (!none(alias) && there.has(`${r.m} ${alias}`)) found.set(r, alias);
     }
@@ -37,10 +34,7 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
 
   // programs.aliases: formats that are another's name on every matrix, with the format that represents both.
   function aliases(rows) {
-    const order = plainest(rows),
-      there = new Set(order.map((r) => r.f)),
-      names = new Map(),
-      first = new Map();
+    const order = plainest(rows), there = new Set(order.map((r) => r.f)), names = new Map(), first = new Map();
     for (const f of there) if (there.has(formats.alias[f])) names.set(f, formats.alias[f]);
     for (const [f, part] of d3.group(order.filter((r) => r.status === OK), (r) => r.f)) {
       if (part.some((r) => none(r.program))) continue;
@@ -64,8 +58,7 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
 
   // ranking.mean_slowdowns: by format { slowdown, wins, ties }; matrices that a format did not solve count as the cap.
   function meanSlowdowns(rows) {
-    const table = ranked(withoutAliases(rows)),
-      same = sameAs(table.map((t) => t.row)),
+    const table = ranked(withoutAliases(rows)), same = sameAs(table.map((t) => t.row)),
       every = new Set(table.map((t) => t.m)).size;
     const first = table.filter((t) => t.ratio <= tie && !same.has(t.row)),
       sharing = d3.rollup(first, (part) => part.length, (t) => t.m);
@@ -89,15 +82,12 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
 
   // coverage.coverage: a line for each format, by mean slowdown, then by coverage.
   function coverage(rows) {
-    const names = aliases(rows),
-      means = meanSlowdowns(rows),
+    const names = aliases(rows), means = meanSlowdowns(rows),
       ratio = new Map(ranked(withoutAliases(rows)).map((t) => [t.row, t.ratio]));
     const lines = d3.rollups(
       rows,
       (part) => {
-        const { f } = part[0],
-          count = (which) => part.filter(which).length,
-          ok = count((r) => r.status === OK),
+        const { f } = part[0], count = (which) => part.filter(which).length, ok = count((r) => r.status === OK),
           solved = part.filter((r) => ratio.has(r)),
           worst = d3.greatest(d3.sort(solved, (r) => r.m), (r) => ratio.get(r));
         const mean = (value, of) => geometric(of.map(value).filter((v) => v > 0));
@@ -127,8 +117,7 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
 
   // profiles.performance_profile: by format the points [tau, rho] of its step function, the first at tau = 1.
   function profile(rows) {
-    const table = ranked(rows),
-      every = Math.max(1, new Set(table.map((t) => t.m)).size),
+    const table = ranked(rows), every = Math.max(1, new Set(table.map((t) => t.m)).size),
       held = d3.group(table, (t) => t.f);
     return new Map(
       [...new Set(counted(rows).map((r) => r.f))].map((f) => {
@@ -141,11 +130,9 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
 
   // ratios.ratios: formats in order, families by their best, and all cells { f, m, status, ratio }, NaN if not verified.
   function ratios(rows) {
-    const every = withoutAliases(counted(rows)),
-      ratio = new Map(ranked(every).map((t) => [t.row, t.ratio])),
+    const every = withoutAliases(counted(rows)), ratio = new Map(ranked(every).map((t) => [t.row, t.ratio])),
       places = new Map(byMeanSlowdown(every).map((f, place) => [f, place]));
-    const place = (f) => places.get(f) ?? places.size,
-      shown = [...new Set(every.map((r) => r.f))],
+    const place = (f) => places.get(f) ?? places.size, shown = [...new Set(every.map((r) => r.f))],
       first = d3.rollup(shown, (part) => d3.min(part, place), (f) => formats.family[f]);
     const order = shown.sort(
       (a, b) =>
@@ -159,9 +146,7 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
 
   // ranking.best_formats: by matrix { f, margin, tied }, margin the time of the second over that of the best.
   function best(rows) {
-    const all = ranked(withoutAliases(rows)),
-      same = sameAs(all.map((t) => t.row)),
-      means = meanSlowdowns(rows);
+    const all = ranked(withoutAliases(rows)), same = sameAs(all.map((t) => t.row)), means = meanSlowdowns(rows);
     const order = (a, b) => means.get(a.f).slowdown - means.get(b.f).slowdown || byName(a.f, b.f);
     return d3.rollup(
       all.filter((t) => !same.has(t.row)),
@@ -176,8 +161,7 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
 
   // trend.medians: by format the points [x, y] of its trend, medians of y in bins of x.
   function medians(points) {
-    const low = d3.min(points, (p) => p.x),
-      width = Math.log((d3.max(points, (p) => p.x) * 1.001) / low) / trend.bins;
+    const low = d3.min(points, (p) => p.x), width = Math.log((d3.max(points, (p) => p.x) * 1.001) / low) / trend.bins;
     const line = (part) =>
       [...d3.group(part, (p) => Math.floor(Math.log(p.x / low) / width + 1e-12))]
         .filter(([, some]) => some.length >= trend.points)

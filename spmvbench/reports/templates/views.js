@@ -3,10 +3,7 @@
 // thousands of points, and one CSS rule highlights a format. Every view draws `statistics` of the selected rows.
 
 // Rows before "all" is pressed; most formats that are all drawn in colour; width of a letter and height of a row.
-const FEW = 40,
-  COLORED = 10,
-  LETTER = 6.4,
-  ROW = 16;
+const FEW = 40, COLORED = 10, LETTER = 6.4, ROW = 16;
 
 // Ticks on a logarithmic axis: 1, 2, 5 if it spans few powers of ten, else as many powers of ten as fit.
 function logTicks([low, high], most) {
@@ -22,8 +19,7 @@ function logTicks([low, high], most) {
 }
 // A logarithmic axis over these values in so many pixels, a tick at most every `apart` pixels.
 function logAxis(values, pixels, apart, format = digits, from = null) {
-  const [low, high] = d3.extent(values),
-    pad = Math.max((high / low) ** 0.04, 1.08),
+  const [low, high] = d3.extent(values), pad = Math.max((high / low) ** 0.04, 1.08),
     domain = [from ?? low / pad, high * pad];
   return { type: "log", domain, ticks: logTicks(domain, Math.max(2, Math.floor(pixels / apart))), format };
 }
@@ -31,8 +27,7 @@ function logAxis(values, pixels, apart, format = digits, from = null) {
 // A panel: axes by Plot, and on them what `draw(g, scales, edges)` appends. Its hits are the places that have a tooltip.
 function panel(box, title, { width, height, x, y, margins, labels = {}, draw }) {
   const { left = 52, right = 14, top = 22, bottom = 42 } = margins ?? {};
-  const grid = { stroke: "var(--rule)", strokeOpacity: 1 },
-    hits = [];
+  const grid = { stroke: "var(--rule)", strokeOpacity: 1 }, hits = [];
   const scale = ({ type, domain }) => ({ type, domain, axis: null });
   const text = ({ format }) => ({ text: (v) => format(v), label: null, fontSize: 11, tickSize: 4 });
   const marks = [];
@@ -77,11 +72,9 @@ function fewer(box, items, place = (_, i) => i) {
 
 // Rows with a mark each: at the left a name, at the right a note; bound is a second value, drawn as a bar.
 function lines(box, title, items, { label, one = false }) {
-  const width = box.clientWidth,
-    drawn = fewer(box, items),
-    left = gutter(drawn.map((item) => item.name), width),
+  const width = box.clientWidth, drawn = fewer(box, items), left = gutter(drawn.map((item) => item.name), width),
     right = Math.min(230, Math.max(0.3 * width, 110)),
-    values = items.flatMap((item) => [item.value, item.bound]).filter((v) => v > 0);
+    values = drawn.flatMap((item) => [item.value, item.bound]).filter((v) => v > 0);
   panel(box, title, {
     width,
     height: 46 + ROW * drawn.length,
@@ -110,8 +103,7 @@ const views = {
   profile(box) {
     const curves = [...statistic("profile")].filter(([, steps]) => steps.at(-1)[1] > 0);
     if (!curves.length) return;
-    const wide = box.clientWidth >= 840,
-      width = wide ? (box.clientWidth - 18) / 2 : box.clientWidth,
+    const wide = box.clientWidth >= 840, width = wide ? (box.clientWidth - 18) / 2 : box.clientWidth,
       far = Math.max(2, d3.max(curves, ([, steps]) => steps.at(-1)[0]) * 1.1);
     for (const [title, limit] of [[state.setting, far], [`${state.setting}, near the best`, 2]]) {
       const height = Math.max(240, Math.min(360, width * 0.6));
@@ -143,8 +135,7 @@ const views = {
   gflops(box) {
     const points = statistic("ranked").filter((t) => matrices.nnz[t.m] > 0).map((t) => ({ ...t, x: matrices.nnz[t.m], y: t.row.rate }));
     if (!points.length) return;
-    const width = box.clientWidth,
-      height = Math.max(260, Math.min(460, width * 0.5)),
+    const width = box.clientWidth, height = Math.max(260, Math.min(460, width * 0.5)),
       roofs = Object.entries(data.roofs[settings.indexOf(state.setting)]);
     panel(box, state.setting, {
       width,
@@ -178,11 +169,8 @@ const views = {
     const drawn = fewer(box, order, (f) => places.get(f) ?? Infinity),
       columns = d3.sort(new Set(cells.map((c) => c.m)), (m) => matrices.name[m]);
     const said = (f) => `${formats.name[f]}${formats.project[f] ? " (project)" : ""}`;
-    const width = box.clientWidth,
-      left = gutter(drawn.map(said), width),
-      step = (width - left - 8) / columns.length,
-      named = step >= 11,
-      top = named ? 12 + Math.min(130, LETTER * d3.max(columns, (m) => short(m).length)) : 8;
+    const width = box.clientWidth, left = gutter(drawn.map(said), width), step = (width - left - 8) / columns.length,
+      named = step >= 11, top = named ? 12 + Math.min(130, LETTER * d3.max(columns, (m) => short(m).length)) : 8;
     const at = new Map(columns.map((m, i) => [m, left + i * step])),
       line = new Map(drawn.map((f, i) => [f, top + ROW * i]));
     panel(box, state.setting, {
@@ -197,8 +185,7 @@ const views = {
           if (i && formats.family[drawn[i - 1]] !== formats.family[f])
             g.append(svg("line", { class: "part", x1: 0, x2: width, y1: line.get(f), y2: line.get(f) }));
         });
-        const bins = new Map(),
-          shown = cells.filter((c) => line.has(c.f));
+        const bins = new Map(), shown = cells.filter((c) => line.has(c.f));
         for (const c of shown) {
           const [x, y] = [at.get(c.m), line.get(c.f)];
           if (c.ratio) {
@@ -268,9 +255,7 @@ function told({ row, ratio }) {
 }
 
 // Figures are drawn when they come near the window, and again when their rows change.
-const figures = [...document.querySelectorAll("figure[data-view]")],
-  stale = new Set(figures),
-  near = new Set();
+const figures = [...document.querySelectorAll("figure[data-view]")], stale = new Set(figures), near = new Set();
 function draw(figure) {
   const box = figure.querySelector(".panels");
   for (const old of figure.querySelectorAll(".legend, .more")) old.remove();
@@ -295,6 +280,7 @@ function draw(figure) {
   const entries = colored.map((f) => html("button", { type: "button", "data-f": f, className: "entry" }, icon(f), formats.name[f]));
   const others = present.size - colored.length;
   if (others) entries.push(html("span", { className: "quiet" }, `${others} other format${others > 1 ? "s" : ""}`));
+  if (box.querySelector(".line.only")) entries.push(html("span", {}, "line: median of similar sizes"));
   box.after(html("p", { className: "legend" }, ...entries));
 }
 function drawAll(which = figures) {
@@ -315,8 +301,7 @@ const watcher = new IntersectionObserver(
 for (const figure of figures) watcher.observe(figure);
 
 // Colours: highlighted formats are coloured, others grey; while the pointer is on a format, all others are faint.
-const colors = html("style"),
-  lit = html("style");
+const colors = html("style"), lit = html("style");
 colors.textContent = everyFormat.map((f) => `[data-f="${f}"]{--mark:${formats.color[f] === "#000000" ? "var(--ink)" : formats.color[f]}}`).join("");
 document.head.append(colors, lit);
 function light() {
