@@ -45,7 +45,11 @@ def every(rows):
     ell, csr = rows[rows["format"] == "ell"], rows[rows["format"] == "csr-vector"]
     extra = [
         ell.assign(
-            format="trial", label="trial", experiment=True, t_median=ell["t_median"] / 5, program=ell["program"] + "trial"
+            format="trial",
+            label="trial",
+            experiment=True,
+            t_median=ell["t_median"] / 5,
+            program=ell["program"] + "trial",
         ),
         ell.assign(format="ell-again", label="ell-again", alias_of="ell", program=""),
         csr.assign(format="csr-vector-too", label="csr-vector-too"),

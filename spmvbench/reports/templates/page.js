@@ -1,4 +1,3 @@
-"use strict";
 // Tables, controls, tooltips, anchors and printing.
 
 // Headings of a table become buttons that sort; the first click shows the largest number, or the first word, on top.
@@ -20,14 +19,17 @@ function sortedBy(table, column, down) {
 function compare(a, b, down) {
   const none = (v) => v === null || v === undefined || v === "" || Number.isNaN(v);
   if (none(a) || none(b)) return none(a) - none(b);
-  const order = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+  const [one, other] = [a, b].map(String),
+    order = typeof a === "number" && typeof b === "number" ? a - b : one.localeCompare(other, "en", { numeric: true });
   return down ? -order : order;
 }
 for (const table of document.querySelectorAll("table.sortable")) {
-  const key = ({ dataset, textContent }) => (dataset.key === undefined ? textContent : dataset.key === "" ? null : Number(dataset.key));
+  const number = (text) => (text === "" ? null : Number(text)),
+    key = ({ dataset, textContent }) => ("key" in dataset ? number(dataset.key) : textContent);
   sortable(table, (column, down) => {
+    const order = (a, b) => compare(key(a.cells[column]), key(b.cells[column]), down);
     sortedBy(table, column, down);
-    table.tBodies[0].append(...[...table.tBodies[0].rows].sort((a, b) => compare(key(a.cells[column]), key(b.cells[column]), down)));
+    table.tBodies[0].append(...[...table.tBodies[0].rows].sort(order));
   });
 }
 for (const input of document.querySelectorAll("[data-filter]"))
@@ -42,10 +44,12 @@ const formatLink = (f) => link("format", formats.name[f], icon(f));
 const matrixLink = (m) => link("matrix", matrices.name[m]);
 const SHOWN = { coverage: percent, mean_slowdown: times, worst_slowdown: times, margin: times };
 const NAMED = {
-  kernel: (line) => (line.same_as !== null ? `= ${formats.name[line.same_as]}` : formats.project[line.f] ? "project" : ""),
+  kernel: ({ f, same_as: same }) => (same !== null ? `= ${formats.name[same]}` : formats.project[f] ? "project" : ""),
   worst_matrix: (line) => matrices.name[line.worst_matrix] ?? "",
-  fastest: ({ f, tied }) =>
-    f === undefined ? "" : namesOf([f, ...tied.slice(0, 2)]).join(", ") + (tied.length > 2 ? ` and ${tied.length - 2} more` : ""),
+  fastest: ({ f, tied = [] }) => {
+    const more = tied.length > 2 ? ` and ${tied.length - 2} more` : "";
+    return f === undefined ? "" : namesOf([f, ...tied.slice(0, 2)]).join(", ") + more;
+  },
 };
 const tables = {
   ranking: {
@@ -71,11 +75,12 @@ function fill(id) {
   sortedBy(table, place, way === "down");
   let lines = tables[id].items();
   if (place >= 0) lines = [...lines].sort((a, b) => compare(value[place](a), value[place](b), way === "down"));
-  const cell = (line, i) =>
-    html("td", { className: show[i] ? "num" : "" }, show[i] && value[i](line) !== "" ? show[i](value[i](line)) : value[i](line));
+  const text = (found, i) => (show[i] && found !== "" ? show[i](found) : found),
+    cell = (found, i) => html("td", { className: show[i] ? "num" : "" }, text(found, i));
   const row = (line) => {
-    const { first, ...attributes } = tables[id].head(line);
-    return html("tr", attributes, html("th", { scope: "row" }, first), ...d3.range(1, headings.length).map((i) => cell(line, i)));
+    const { first, ...attributes } = tables[id].head(line),
+      rest = d3.range(1, headings.length).map((i) => cell(value[i](line), i));
+    return html("tr", attributes, html("th", { scope: "row" }, first), ...rest);
   };
   table.tBodies[0].replaceChildren(...lines.map(row));
   for (const th of table.querySelectorAll("[data-field=gflops]")) th.firstChild.textContent = unit();
@@ -102,42 +107,47 @@ const items = d3.sort(everyFormat, (f) => formats.name[f]).map((f) => {
   byId("formats-list").append(item);
   return { f, item, box, button };
 });
-const options = (id, values, texts = values) => values.forEach((value, i) => byId(id).add(new Option(texts[i], value)));
+const options = (id, values) => values.forEach((value) => byId(id).add(new Option(value)));
 options("setting", settings);
 for (const key of ["kind", "family"]) options(key, d3.sort(new Set(matrices[key].filter(Boolean))));
 options("techniques", d3.sort(new Set(formats.family.filter(Boolean))));
-const byText = (names) => d3.sort(names.keys(), (i) => names[i]);
-options("format", byText(formats.name), byText(formats.name).map((f) => formats.name[f]));
-options("matrix", byText(matrices.name), byText(matrices.name).map((m) => matrices.name[m]));
-const FREE = Object.keys(FIELDS).filter((key) => byId(key) && key !== "matrix" && key !== "format");
-for (const key of FREE) byId(key).addEventListener("input", () => { state[key] = byId(key).value.trim(); changed("filter", key); });
-const chooseFormat = (f) => { state.format = formats.name[f]; changed("filter", "format"); };
-const chooseMatrix = (m) => { state.matrix = matrices.name[m]; changed("filter", "matrix"); };
-byId("format")?.addEventListener("input", () => chooseFormat(byId("format").value));
-byId("matrix")?.addEventListener("input", () => chooseMatrix(byId("matrix").value));
-const listed = ({ f }) => (!byId("techniques").value || formats.family[f] === byId("techniques").value) && formats.name[f].includes(byId("word").value.trim().toLowerCase());
-for (const id of ["techniques", "word"]) byId(id).addEventListener("input", () => items.forEach((entry) => (entry.item.hidden = !listed(entry))));
-const only = (some) => { state.hidden = d3.difference(everyFormat, some); changed("filter"); };
+for (const [key, { name }] of [["format", formats], ["matrix", matrices]]) if (byId(key)) options(key, d3.sort(name));
+const CONTROLS = Object.keys(FIELDS).filter(byId);
+for (const key of CONTROLS)
+  byId(key).addEventListener("input", () => {
+    state[key] = byId(key).value.trim();
+    changed("filter", key);
+  });
+const [technique, word] = ["techniques", "word"].map(byId);
+const listed = ({ f }) =>
+  ["", formats.family[f]].includes(technique.value) && formats.name[f].includes(word.value.trim().toLowerCase());
+for (const input of [technique, word])
+  input.addEventListener("input", () => items.forEach((entry) => (entry.item.hidden = !listed(entry))));
+function only(some) {
+  state.hidden = d3.difference(everyFormat, some);
+  changed("filter");
+}
 byId("only").addEventListener("click", () => only(items.filter(listed).map(({ f }) => f)));
 byId("lit").addEventListener("click", () => only(state.pinned));
 byId("every").addEventListener("click", () => only(everyFormat));
-byId("reset").addEventListener("click", () => {
-  decode("");
-  changed("filter");
-});
+byId("reset").addEventListener("click", () => changed("filter", decode("")));
 byId("csv").addEventListener("click", () => {
-  const names = ["format", "matrix", "status", "time", "rate", "bytes", "bound"],
-    value = { format: (c) => formats.name[c.f], matrix: (c) => matrices.name[c.m], status: (c) => data.statuses[c.status] };
-  const line = (c) => names.map((name) => JSON.stringify(value[name]?.(c) ?? c[name] ?? "").replace(/^"([=+@-])/, "\"'$1")).join(",");
-  byId("csv").href = URL.createObjectURL(new Blob([[names.join(","), ...rows().map(line)].join("\n"), "\n"], { type: "text/csv" }));
+  const plain = (name) => name.replace(/^[=+@-]/, "'$&"); // no formula of a spreadsheet
+  const lines = rows().map(({ f, m, status, time, rate, bytes, bound }) => {
+    const [format, matrix] = [formats.name[f], matrices.name[m]].map(plain);
+    return { format, matrix, status: data.statuses[status], time, rate, bytes, bound };
+  });
+  byId("csv").href = URL.createObjectURL(new Blob([d3.csvFormat(lines), "\n"], { type: "text/csv" }));
 });
 function show() {
-  for (const key of FREE) if (byId(key).value !== state[key]) byId(key).value = state[key];
+  for (const key of CONTROLS) if (state[key] || !(key in views)) byId(key).value = state[key]; // a view has its default
   for (const { f, box, button } of items) {
     box.checked = !state.hidden.has(f);
     button.setAttribute("aria-pressed", state.pinned.has(f));
   }
-  byId("selected").textContent = `${everyFormat.length - state.hidden.size} of ${everyFormat.length} formats, ${chosenMatrices().size} of ${everyMatrix.length} matrices`;
+  const of = (some, every) => `${some} of ${every.length}`;
+  const shown = of(everyFormat.length - state.hidden.size, everyFormat);
+  byId("selected").textContent = `${shown} formats, ${of(chosenMatrices().size, everyMatrix)} matrices`;
   for (const id of Object.keys(tables)) fill(id);
 }
 onChanged((what) => what === "hover" || show());
@@ -198,8 +208,9 @@ document.addEventListener("keydown", (event) => {
   const box = event.target.closest?.(".panels"),
     step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (!box || (!step && event.key !== "Enter")) return;
-  const order = (h) => (h.w ? h.y : h.x);
-  const every = [...box.querySelectorAll(".panel svg")].flatMap((picture) => d3.sort(picture.hits, order, (h) => h.x).map((hit) => ({ picture, hit })));
+  const sorted = (hits) => d3.sort(hits, (h) => (h.w ? h.y : h.x), (h) => h.x),
+    pictures = [...box.querySelectorAll(".panel svg")];
+  const every = pictures.flatMap((picture) => sorted(picture.hits).map((hit) => ({ picture, hit })));
   if (!every.length) return;
   event.preventDefault();
   if (step) at = (at + step + every.length) % every.length;
@@ -216,16 +227,15 @@ document.addEventListener("focusout", (event) => {
 // The address is read when it changes: the selection, and an anchor, which is kept beside it as `at`. Anchors of a
 // format and of a matrix show its view.
 function read() {
-  const hash = location.hash.slice(1), isAnchor = hash && !hash.includes("=");
+  const hash = location.hash.slice(1), isAnchor = hash && (!hash.includes("=") || /^(format|matrix)-/.test(hash));
   if (!isAnchor) decode(hash);
-  let anchor = isAnchor ? decodeURIComponent(hash) : (new URLSearchParams(hash).get("at") ?? "");
+  let anchor = new URLSearchParams(isAnchor ? `at=${hash}` : hash).get("at") ?? "";
   const [, kind, name] = anchor.match(/^(format|matrix)-(.*)/s) ?? [];
   if (kind && byId(`figure-${kind}`)) [state[kind], anchor] = [name, `figure-${kind}`];
-  if (isAnchor) history.replaceState(null, "", `#${encoded()}&${new URLSearchParams({ at: anchor })}`);
+  const whole = new URLSearchParams([...new URLSearchParams(encoded()), ["at", anchor]]);
+  if (isAnchor) history.replaceState(null, "", `#${whole}`);
   refresh("filter");
-  const target = byId(anchor);
-  for (let holder = target; holder; holder = holder.parentElement) if (holder.tagName === "DETAILS") holder.open = true;
-  target?.scrollIntoView();
+  byId(anchor)?.scrollIntoView();
 }
 addEventListener("hashchange", read);
 
@@ -238,17 +248,6 @@ addEventListener("beforeprint", () => {
 });
 addEventListener("afterprint", () => closed.forEach((details) => (details.open = false)));
 
-// On a narrow screen Contents and Filter start closed. A link of theirs marks what is at the top of the window.
+// On a narrow screen Contents and Filter start closed.
 for (const part of document.querySelectorAll(".side > details")) part.open = !matchMedia("(max-width: 60rem)").matches;
-const links = new Map([...document.querySelectorAll(".side nav a")].map((link) => [link.hash.slice(1), link]));
-const seen = new IntersectionObserver(
-  (entries) => {
-    for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
-      for (const link of links.values()) link.removeAttribute("aria-current");
-      links.get(target.id).setAttribute("aria-current", "true");
-    }
-  },
-  { rootMargin: "-5% 0px -85% 0px" },
-);
-for (const id of links.keys()) if (byId(id)) seen.observe(byId(id));
 read();

@@ -1,4 +1,3 @@
-"use strict";
 // The page's data, the reader's selection, and its address: a link, a reload and Back show the same.
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -8,7 +7,8 @@ const statistics = statisticsOf(data);
 const { OK } = statistics;
 const cases = data.cases.setting.map((setting, i) => {
   const found = { setting, f: data.cases.format[i], m: data.cases.matrix[i] };
-  for (const name of ["status", "program", "time", "rate", "bytes", "error", "bound"]) found[name] = data.cases[name]?.[i];
+  for (const name of ["status", "program", "time", "rate", "bytes", "error", "bound"])
+    found[name] = data.cases[name]?.[i];
   return found;
 });
 
@@ -124,13 +124,15 @@ function html(name, attributes = {}, ...children) {
 
 // A format's mark as the path of its marker, and as an icon.
 function marker(f, x, y, r) {
-  const corners = data.markers[formats.marker[f]];
-  if (!corners.length) return `M${(x - r).toFixed(1)},${y.toFixed(1)}a${r},${r} 0 1,0 ${2 * r},0a${r},${r} 0 1,0 ${-2 * r},0`;
+  const corners = data.markers[formats.marker[f]],
+    half = `a${r},${r} 0 1,0`;
+  if (!corners.length) return `M${(x - r).toFixed(1)},${y.toFixed(1)}${half} ${2 * r},0${half} ${-2 * r},0`;
   return `M${corners.map(([u, v]) => `${(x + r * u).toFixed(1)},${(y + r * v).toFixed(1)}`).join("L")}Z`;
 }
-const dot = (f, d) => svg("path", { class: `f dot${formats.filled[f] ? "" : " hollow"}`, "data-f": f, d });
+const hollow = (f) => (formats.filled[f] ? "" : " hollow"),
+  dot = (f, d, kind = "f dot") => svg("path", { class: kind + hollow(f), "data-f": f, d });
 function icon(f) {
   const picture = svg("svg", { class: "icon", viewBox: "-9 -9 18 18", "aria-hidden": "true" });
-  picture.append(svg("path", { class: `colored${formats.filled[f] ? "" : " hollow"}`, "data-f": f, d: marker(f, 0, 0, 5.5) }));
+  picture.append(dot(f, marker(f, 0, 0, 5.5), "colored"));
   return picture;
 }

@@ -1,7 +1,8 @@
 "use strict";
-// Statistics of the page's views: pure functions of rows, equal to those of spmvbench/analysis, which their comments name.
-// A row is a case of one setting: { f, m, status, time, rate, bytes, error, bound, program }, f and m the indices of its
-// format and matrix. formats: { name, family, experiment, alias, plain } in columns. Tests compare both in a browser.
+// Statistics of the page's views: pure functions of rows, equal to those of spmvbench/analysis in their comments.
+// A row is a case of one setting: { f, m, status, time, rate, bytes, error, bound, program }; f and m are the places of
+// its format and matrix. formats: { name, family, experiment, alias, plain } in columns.
+// tests/reports/test_statistics.py compares both in a browser.
 
 function statisticsOf({ formats, statuses, tie, cap, trend }) {
   const OK = statuses.indexOf("ok"),
@@ -62,8 +63,9 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
       every = new Set(table.map((t) => t.m)).size;
     const first = table.filter((t) => t.ratio <= tie && !same.has(t.row)),
       sharing = d3.rollup(first, (part) => part.length, (t) => t.m);
-    const count = (many) => d3.rollup(first.filter((t) => sharing.get(t.m) > 1 === many), (part) => part.length, (t) => t.f);
-    const [wins, ties] = [count(false), count(true)];
+    const count = (some) => d3.rollup(some, (part) => part.length, (t) => t.f),
+      wins = count(first.filter((t) => sharing.get(t.m) === 1)),
+      ties = count(first.filter((t) => sharing.get(t.m) > 1));
     return d3.rollup(
       table,
       (part) => {
@@ -94,7 +96,9 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
         const { slowdown, wins, ties } = means.get(f) ?? { slowdown: NaN, wins: 0, ties: 0 };
         return {
           f,
-          label: formats.name[f], same_as: formats.alias[f] ?? names.get(f) ?? null, mean_slowdown: slowdown, wins, ties, ok,
+          label: formats.name[f],
+          same_as: formats.alias[f] ?? names.get(f) ?? null,
+          mean_slowdown: slowdown, wins, ties, ok,
           cases: part.length,
           coverage: ok / part.length,
           skipped: count((r) => statuses[r.status] === "skipped"),
@@ -110,9 +114,8 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
       (r) => r.f,
     ).map(([, line]) => line);
     const last = (v) => (Number.isNaN(v) ? Infinity : v);
-    return lines.sort(
-      (a, b) => d3.ascending(last(a.mean_slowdown), last(b.mean_slowdown)) || b.coverage - a.coverage || byName(a.f, b.f),
-    );
+    const order = (a, b) => d3.ascending(last(a.mean_slowdown), last(b.mean_slowdown)) || b.coverage - a.coverage;
+    return lines.sort((a, b) => order(a, b) || byName(a.f, b.f));
   }
 
   // profiles.performance_profile: by format the points [tau, rho] of its step function, the first at tau = 1.
@@ -128,7 +131,7 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
     );
   }
 
-  // ratios.ratios: formats in order, families by their best, and all cells { f, m, status, ratio }, NaN if not verified.
+  // ratios.ratios: formats in order, families by their best, and cells { row, f, m, ratio }, NaN if not verified.
   function ratios(rows) {
     const every = withoutAliases(counted(rows)), ratio = new Map(ranked(every).map((t) => [t.row, t.ratio])),
       places = new Map(byMeanSlowdown(every).map((f, place) => [f, place]));
@@ -141,7 +144,7 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
         place(a) - place(b) ||
         byName(a, b),
     );
-    return { order, cells: every.map((row) => ({ row, f: row.f, m: row.m, status: row.status, ratio: ratio.get(row) ?? NaN })) };
+    return { order, cells: every.map((row) => ({ row, f: row.f, m: row.m, ratio: ratio.get(row) ?? NaN })) };
   }
 
   // ranking.best_formats: by matrix { f, margin, tied }, margin the time of the second over that of the best.
@@ -170,5 +173,5 @@ function statisticsOf({ formats, statuses, tie, cap, trend }) {
     return new Map([...d3.rollup(points, line, (p) => p.f)].filter(([, found]) => found.length >= trend.least));
   }
 
-  return { OK, counted, sameAs, aliases, ranked, meanSlowdowns, byMeanSlowdown, coverage, profile, ratios, best, medians };
+  return { OK, sameAs, aliases, ranked, byMeanSlowdown, coverage, profile, ratios, best, medians };
 }

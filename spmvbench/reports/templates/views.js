@@ -1,9 +1,10 @@
-"use strict";
 // The views: Observable Plot gives scales, axes and grids, marks are drawn below, one path per format: fast for
 // thousands of points, and one CSS rule highlights a format. Every view draws `statistics` of the selected rows.
 
 // Rows before "all" is pressed; most formats that are all drawn in colour; width of a letter and height of a row.
 const FEW = 40, COLORED = 10, LETTER = 6.4, ROW = 16;
+
+const UNIT = { type: "linear", domain: [0, 1] };
 
 // Ticks on a logarithmic axis: 1, 2, 5 if it spans few powers of ten, else as many powers of ten as fit.
 function logTicks([low, high], most) {
@@ -24,7 +25,7 @@ function logAxis(values, pixels, apart, format = digits, from = null) {
   return { type: "log", domain, ticks: logTicks(domain, Math.max(2, Math.floor(pixels / apart))), format };
 }
 
-// A panel: axes by Plot, and on them what `draw(g, scales, edges)` appends. Its hits are the places that have a tooltip.
+// A panel: axes by Plot, and on them what `draw(g, scales, edges, hits)` appends; hits are the places with a tooltip.
 function panel(box, title, { width, height, x, y, margins, labels = {}, draw }) {
   const { left = 52, right = 14, top = 22, bottom = 42 } = margins ?? {};
   const grid = { stroke: "var(--rule)", strokeOpacity: 1 }, hits = [];
@@ -40,7 +41,8 @@ function panel(box, title, { width, height, x, y, margins, labels = {}, draw }) 
     return g;
   });
   const picture = Plot.plot({
-    width, height, marks, marginLeft: left, marginRight: right, marginTop: top, marginBottom: bottom, x: scale(x), y: scale(y),
+    width, height, marks, x: scale(x), y: scale(y),
+    marginLeft: left, marginRight: right, marginTop: top, marginBottom: bottom,
     style: { fontFamily: "inherit", overflow: "visible" },
   });
   if (labels.x) picture.append(svg("text", { x: (left + width - right) / 2, y: height - 4, class: "label" }, labels.x));
@@ -70,26 +72,25 @@ function fewer(box, items, place = (_, i) => i) {
   return items.filter((item) => first.has(item) || state.pinned.has(item.f ?? item));
 }
 
-// Rows with a mark each: at the left a name, at the right a note; bound is a second value, drawn as a bar.
-function lines(box, title, items, { label, one = false }) {
+// Rows with a mark each, the smallest slowdown first: at the left a name, at the right a note, and a bar at the bound.
+function lines(box, title, unsorted, { label, one = false }) {
+  const items = d3.sort(unsorted, (item) => item.ratio || Infinity);
   const width = box.clientWidth, drawn = fewer(box, items), left = gutter(drawn.map((item) => item.name), width),
     right = Math.min(230, Math.max(0.3 * width, 110)),
     values = drawn.flatMap((item) => [item.value, item.bound]).filter((v) => v > 0);
   panel(box, title, {
     width,
     height: 46 + ROW * drawn.length,
-    x: values.length ? logAxis(values, width - left - right, 54, digits, one ? 0.95 : null) : { type: "linear", domain: [0, 1] },
+    x: values.length ? logAxis(values, width - left - right, 54, digits, one ? 0.95 : null) : UNIT,
     y: { type: "band", domain: d3.range(drawn.length) },
     margins: { left, right, top: 4 },
     labels: { x: label },
     draw(g, scales, edges, hits) {
       drawn.forEach((item, i) => {
         const y = scales.y(i) + scales.y.bandwidth() / 2;
-        g.append(rowLabel(item.name, left, y, item.row === "format" ? item.f : null));
-        if (item.bound > 0) {
-          const x = scales.x(item.bound).toFixed(1);
-          g.append(svg("path", { class: "bound", d: `M${x},${y - 5}v10` }));
-        }
+        g.append(rowLabel(item.name, left, y, one ? null : item.f));
+        const bar = item.bound > 0 ? `M${scales.x(item.bound).toFixed(1)},${y - 5}v10` : "";
+        g.append(svg("path", { class: "bound", d: bar }));
         if (item.value > 0) g.append(dot(item.f, marker(item.f, scales.x(item.value), y, 4.2)));
         g.append(svg("text", { class: "note", x: edges.right + 8, y: y + 4 }, cut(item.note, right)));
         hits.push({ x: width / 2, y, w: width, h: ROW, f: item.f, m: item.m, lines: item.lines });
@@ -105,12 +106,12 @@ const views = {
     if (!curves.length) return;
     const wide = box.clientWidth >= 840, width = wide ? (box.clientWidth - 18) / 2 : box.clientWidth,
       far = Math.max(2, d3.max(curves, ([, steps]) => steps.at(-1)[0]) * 1.1);
+    box.style.gridTemplateColumns = wide ? "1fr 1fr" : "1fr";
     for (const [title, limit] of [[state.setting, far], [`${state.setting}, near the best`, 2]]) {
       const height = Math.max(240, Math.min(360, width * 0.6));
       const linear = { type: "linear", domain: [1, limit], ticks: d3.ticks(1, limit, 5), format: digits };
       panel(box, title, {
-        width,
-        height,
+        width, height,
         x: limit > 2 ? { ...logAxis([1, limit], width - 66, 54), domain: [1, limit] } : linear,
         y: { type: "linear", domain: [0, 1], ticks: d3.ticks(0, 1, 5), format: percent },
         labels: { x: "tau: time over the best time", y: "share of matrices within tau" },
@@ -118,13 +119,12 @@ const views = {
           for (const [f, steps] of layered(curves)) {
             const near = steps.filter(([tau]) => tau <= limit);
             const d = near.map(([tau, rho]) => `H${x(tau).toFixed(1)}V${y(rho).toFixed(1)}`).join("");
-            g.append(svg("path", { class: "f line", "data-f": f, d: `M${x(1).toFixed(1)},${y(0)}${d}H${x(limit).toFixed(1)}` }));
+            const whole = `M${x(1).toFixed(1)},${y(0)}${d}H${x(limit).toFixed(1)}`;
+            g.append(svg("path", { class: "f line", "data-f": f, d: whole }));
             const few = near.filter((_, i) => i % Math.ceil(near.length / 5) === 0);
-            const marks = dot(f, few.map(([tau, rho]) => marker(f, x(tau), y(rho), 4)).join(""));
-            marks.classList.add("only");
-            g.append(marks);
-            for (const [tau, rho] of near)
-              hits.push({ x: x(tau), y: y(rho), f, m: null, lines: [["tau", digits(tau, 4)], ["matrices", percent(rho)]] });
+            g.append(dot(f, few.map(([tau, rho]) => marker(f, x(tau), y(rho), 4)).join(""), "f dot only"));
+            const said = (tau, rho) => [["tau", digits(tau, 4)], ["matrices", percent(rho)]];
+            for (const [tau, rho] of near) hits.push({ x: x(tau), y: y(rho), f, m: null, lines: said(tau, rho) });
           }
         },
       });
@@ -133,13 +133,12 @@ const views = {
 
   // Rates over nonzeros, with medians and the roofs of memory.
   gflops(box) {
-    const points = statistic("ranked").filter((t) => matrices.nnz[t.m] > 0).map((t) => ({ ...t, x: matrices.nnz[t.m], y: t.row.rate }));
+    const points = statistic("ranked").map((t) => ({ ...t, x: matrices.nnz[t.m], y: t.row.rate }));
     if (!points.length) return;
     const width = box.clientWidth, height = Math.max(260, Math.min(460, width * 0.5)),
       roofs = Object.entries(data.roofs[settings.indexOf(state.setting)]);
     panel(box, state.setting, {
-      width,
-      height,
+      width, height,
       x: logAxis(points.map((p) => p.x), width - 66, 54, count),
       y: logAxis([...points.map((p) => p.y), ...roofs.map(([, rate]) => rate)], height - 64, 34),
       labels: { x: "nonzeros", y: unit() },
@@ -176,8 +175,8 @@ const views = {
     panel(box, state.setting, {
       width,
       height: top + ROW * drawn.length + 6,
-      x: { type: "linear", domain: [0, 1] },
-      y: { type: "linear", domain: [0, 1] },
+      x: UNIT,
+      y: UNIT,
       margins: { left, right: 8, top, bottom: 6 },
       draw(g, scales, edges, hits) {
         drawn.forEach((f, i) => {
@@ -185,21 +184,22 @@ const views = {
           if (i && formats.family[drawn[i - 1]] !== formats.family[f])
             g.append(svg("line", { class: "part", x1: 0, x2: width, y1: line.get(f), y2: line.get(f) }));
         });
-        const bins = new Map(), shown = cells.filter((c) => line.has(c.f));
+        const across = (step - 0.6).toFixed(1), bins = new Map(), shown = cells.filter((c) => line.has(c.f));
         for (const c of shown) {
           const [x, y] = [at.get(c.m), line.get(c.f)];
           if (c.ratio) {
             const bin = Math.min(30, Math.round((30 * Math.log(c.ratio)) / Math.log(data.cap)));
-            bins.set(bin, `${bins.get(bin) ?? ""}M${x.toFixed(1)},${y}h${(step - 0.6).toFixed(1)}v${ROW - 0.6}h${(0.6 - step).toFixed(1)}z`);
+            bins.set(bin, `${bins.get(bin) ?? ""}M${x.toFixed(1)},${y}h${across}v${ROW - 0.6}h-${across}z`);
           }
           hits.push({ x: x + step / 2, y: y + ROW / 2, w: step, h: ROW, f: c.f, m: c.m, lines: told(c) });
         }
         for (const [bin, d] of bins) g.append(svg("path", { fill: heat(data.cap ** (bin / 30)), d }));
         for (const c of step >= 26 ? shown : []) {
-          const text = c.ratio ? (c.ratio < 9.95 ? c.ratio.toFixed(1) : count(Number(c.ratio.toPrecision(2)))) : NOT[data.statuses[c.status]] ?? "!";
-          const dark = c.ratio && d3.lab(heat(c.ratio)).l < 60;
-          const kind = c.ratio ? `number${dark ? " dark" : ""}${c.ratio <= data.tie ? " best" : ""}` : "number none";
-          g.append(svg("text", { class: kind, x: at.get(c.m) + step / 2, y: line.get(c.f) + 12 }, text));
+          const text = c.ratio < 9.95 ? c.ratio.toFixed(1) : count(Number(c.ratio.toPrecision(2)));
+          const dark = d3.lab(heat(c.ratio)).l < 60 ? " dark" : "",
+            kind = c.ratio ? `number${dark}${c.ratio <= data.tie ? " best" : ""}` : "number none",
+            where = { class: kind, x: at.get(c.m) + step / 2, y: line.get(c.f) + 12 };
+          g.append(svg("text", where, c.ratio ? text : (NOT[statusOf(c)] ?? "!")));
         }
         for (const m of named ? columns : []) {
           const turned = `translate(${at.get(m) + step / 2 + 4},${top - 4}) rotate(-90)`;
@@ -207,46 +207,50 @@ const views = {
         }
       },
     });
-    const swatch = (v) => html("span", {}, html("span", { className: "swatch", style: `background:${heat(v)}` }), `${v}x${v === data.cap ? " or more" : ""}`);
+    const color = (v) => html("span", { className: "swatch", style: `background:${heat(v)}` }),
+      swatch = (v) => html("span", {}, color(v), `${v}x${v === data.cap ? " or more" : ""}`);
     box.after(html("p", { className: "legend" }, ...[1, 1.5, 2, 3, 5, data.cap].map(swatch)));
   },
 
   // Every format on one matrix, the fastest first; a bar is the bound.
   matrix(box) {
     const m = place.m.get(state.matrix) ?? d3.greatest(chosenMatrices(), (m) => matrices.nnz[m]);
-    byId("matrix").value = m;
+    if (m === undefined) return;
+    byId("matrix").value = matrices.name[m];
+    const share = ({ rate, bound }) => (bound ? `, ${percent(rate / bound)} of bound` : "");
     const items = statistic("ratios").cells.filter((c) => c.m === m).map((c) => ({
-      ...c, row: "format", name: formats.name[c.f], value: c.ratio ? c.row.rate : null, bound: c.row.bound, lines: told(c),
-      note: c.ratio ? `${times(c.ratio)}${c.row.bound ? `, ${percent(c.row.rate / c.row.bound)} of bound` : ""}` : data.statuses[c.status],
+      ...c, name: formats.name[c.f], value: c.ratio ? c.row.rate : null, bound: c.row.bound, lines: told(c),
+      note: c.ratio ? `${times(c.ratio)}${share(c.row)}` : statusOf(c),
     }));
-    if (!items.length) return;
-    const { name, nnz, mean, cv, kind, rows: height } = matrices;
-    const about = `${name[m]}: ${count(height[m])} rows, ${count(nnz[m])} nonzeros, rows of ${digits(mean[m])} entries in the mean, CV ${digits(cv[m])}${kind[m] ? `; ${kind[m]}` : ""}`;
-    lines(box, about, d3.sort(items, (item) => item.ratio || Infinity), { label: unit() });
+    const [height, nnz] = [matrices.rows, matrices.nnz].map((of) => count(of[m])),
+      [mean, cv] = [matrices.mean, matrices.cv].map((of) => digits(of[m]));
+    const about = `${height} rows of ${mean} entries in the mean, CV ${cv}; ${nnz} nonzeros; ${matrices.kind[m]}`;
+    if (items.length) lines(box, about, items, { label: unit() });
   },
 
   // One format on every matrix, the smallest slowdown first.
   format(box) {
     const f = place.f.get(state.format) ?? statistic("ratios").order[0];
-    byId("format").value = f;
+    if (f === undefined) return;
+    byId("format").value = formats.name[f];
     const best = statistic("best");
     const items = statistic("ratios").cells.filter((c) => c.f === f).map((c) => {
       const { f: first, tied = [] } = best.get(c.m) ?? {};
       const won = first === f || tied.includes(f);
-      const note = c.ratio ? (won ? "the best" : `${times(c.ratio)} of ${formats.name[first]}`) : data.statuses[c.status];
+      const note = won ? "the best" : c.ratio ? `${times(c.ratio)} of ${formats.name[first]}` : statusOf(c);
       return { ...c, name: short(c.m), value: c.ratio || null, note, lines: told(c) };
     });
-    if (!items.length) return;
-    const title = `${formats.name[f]}: the best on ${items.filter((c) => c.note === "the best").length} of ${items.length} matrices`;
-    lines(box, title, d3.sort(items, (item) => item.ratio || Infinity), { label: "slowdown: time over the best time", one: true });
+    const title = `the best on ${items.filter((c) => c.note === "the best").length} of ${items.length} matrices`;
+    if (items.length) lines(box, title, items, { label: "slowdown: time over the best time", one: true });
   },
 };
 const heat = d3.scaleSequentialLog([1, data.cap], (t) => d3.interpolateYlGnBu(1 - t)).clamp(true);
-const NOT = { skipped: "-", wrong: "x" };
+const NOT = { skipped: "-", wrong: "x" },
+  statusOf = (c) => data.statuses[c.row.status];
 
 // The text of a tooltip of a case.
 function told({ row, ratio }) {
-  if (row.status !== OK) return [["status", data.statuses[row.status]]];
+  if (row.status !== OK) return [["status", statusOf({ row })]];
   const found = [[unit(), digits(row.rate)], ["time", seconds(row.time)]];
   if (ratio) found.push(["slowdown", digits(ratio, 4)]);
   if (row.bound) found.push(["bound", digits(row.bound)]);
@@ -264,7 +268,8 @@ function draw(figure) {
   views[figure.dataset.view](box);
   if (!box.children.length) box.append(html("p", { className: "quiet" }, "No case passes the filter."));
   if (box.many > FEW) {
-    const more = html("button", { type: "button", className: "more" }, state.all ? `the first ${FEW} only` : `all ${box.many} rows`);
+    const text = state.all ? `the first ${FEW} only` : `all ${box.many} rows`,
+      more = html("button", { type: "button", className: "more" }, text);
     more.addEventListener("click", () => {
       state.all = state.all ? "" : "yes";
       changed("filter");
@@ -277,7 +282,8 @@ function draw(figure) {
   box.classList.toggle("few", present.size <= COLORED);
   if (!present.size || box.querySelector("text.row")) return;
   const colored = present.size <= COLORED ? [...present] : [...state.pinned].filter((f) => present.has(f));
-  const entries = colored.map((f) => html("button", { type: "button", "data-f": f, className: "entry" }, icon(f), formats.name[f]));
+  const button = (f) => html("button", { type: "button", "data-f": f, className: "entry" }, icon(f), formats.name[f]);
+  const entries = colored.map(button);
   const others = present.size - colored.length;
   if (others) entries.push(html("span", { className: "quiet" }, `${others} other format${others > 1 ? "s" : ""}`));
   if (box.querySelector(".line.only")) entries.push(html("span", {}, "line: median of similar sizes"));
@@ -302,14 +308,16 @@ for (const figure of figures) watcher.observe(figure);
 
 // Colours: highlighted formats are coloured, others grey; while the pointer is on a format, all others are faint.
 const colors = html("style"), lit = html("style");
-colors.textContent = everyFormat.map((f) => `[data-f="${f}"]{--mark:${formats.color[f] === "#000000" ? "var(--ink)" : formats.color[f]}}`).join("");
+const ink = (color) => (color === "#000000" ? "var(--ink)" : color);
+colors.textContent = everyFormat.map((f) => `[data-f="${f}"]{--mark:${ink(formats.color[f])}}`).join("");
 document.head.append(colors, lit);
 function light() {
   const chosen = [...state.pinned, ...(state.hovered === null ? [] : [state.hovered])].map((f) => `[data-f="${f}"]`);
   const on = chosen.length ? `:is(${chosen.join(",")})` : ":not(*)";
   const one = state.hovered === null ? "" : `[data-f="${state.hovered}"]`;
   lit.textContent =
-    `.f${on}{fill:var(--shade);stroke:var(--shade);opacity:1}.panels:not(.few) .f.only:not(${on}){display:none}text.f${on}{font-weight:600}` +
+    `.f${on}{fill:var(--shade);stroke:var(--shade);opacity:1}text.f${on}{font-weight:600}` +
+    `.panels:not(.few) .f.only:not(${on}){display:none}` +
     (one && `.f:not(text,${one}){opacity:.14}tr${one}>*{background:var(--best)}`);
 }
 onChanged((what) => {

@@ -12,7 +12,7 @@ for (const filter of FILTERS) {
       worst_matrix: matrices.name[line.worst_matrix] ?? "",
     })),
     order: namesOf(order),
-    cells: cells.map((c) => [formats.name[c.f], matrices.name[c.m], data.statuses[c.status], c.ratio]),
+    cells: cells.map((c) => [formats.name[c.f], matrices.name[c.m], data.statuses[c.row.status], c.ratio]),
     profile: named(statistics.profile(given)),
     best: Object.fromEntries(
       [...statistics.best(given)].map(([m, best]) => [
