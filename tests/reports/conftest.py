@@ -385,4 +385,4 @@ def unrendered(monkeypatch):
 
     test_figures.py does that with each.
     """
-    monkeypatch.setattr(style, "rendered", lambda figure, kind: b"")
+    monkeypatch.setattr(style, "rendered", lambda figure, kind: b"<svg />")

@@ -1,4 +1,4 @@
-"""The page's statistics and those of `analysis`: the same rows in, the same numbers out, for every filter of a table."""
+"""The page's statistics and those of `analysis`: same rows in, same numbers out, for every filter of a table."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ FILTERS = {
 
 @pytest.fixture(scope="module")
 def every(rows):
-    """Rows with programs: an experiment, a declared alias, one by its program, and a format that is one here and there."""
+    """Rows with an experiment, a declared alias, one by its program, and a format that is one on small matrices."""
     rows = rows.assign(program=[f"{matrix}{label}" for matrix, label in zip(rows["name"], rows["label"], strict=True)])
     ell, csr = rows[rows["format"] == "ell"], rows[rows["format"] == "csr-vector"]
     extra = [

@@ -27,7 +27,7 @@ function logAxis(values, pixels, apart, format = digits, from = null) {
 
 // A panel: axes by Plot, and on them what `draw(g, scales, edges, hits)` appends; hits are the places with a tooltip.
 function panel(box, title, { width, height, x, y, margins, labels = {}, draw }) {
-  const { left = 52, right = 14, top = 22, bottom = 42 } = margins ?? {};
+  const { left = 52, right = 24, top = 22, bottom = 42 } = margins ?? {};
   const grid = { stroke: "var(--rule)", strokeOpacity: 1 }, hits = [];
   const scale = ({ type, domain }) => ({ type, domain, axis: null });
   const text = ({ format }) => ({ text: (v) => format(v), label: null, fontSize: 11, tickSize: 4 });
@@ -112,7 +112,7 @@ const views = {
       const linear = { type: "linear", domain: [1, limit], ticks: d3.ticks(1, limit, 5), format: digits };
       panel(box, title, {
         width, height,
-        x: limit > 2 ? { ...logAxis([1, limit], width - 66, 54), domain: [1, limit] } : linear,
+        x: limit > 2 ? logAxis([1, limit], width - 76, 54, digits, 1) : linear,
         y: { type: "linear", domain: [0, 1], ticks: d3.ticks(0, 1, 5), format: percent },
         labels: { x: "tau: time over the best time", y: "share of matrices within tau" },
         draw(g, { x, y }, edges, hits) {
@@ -139,7 +139,7 @@ const views = {
       roofs = Object.entries(data.roofs[settings.indexOf(state.setting)]);
     panel(box, state.setting, {
       width, height,
-      x: logAxis(points.map((p) => p.x), width - 66, 54, count),
+      x: logAxis(points.map((p) => p.x), width - 76, 54, count),
       y: logAxis([...points.map((p) => p.y), ...roofs.map(([, rate]) => rate)], height - 64, 34),
       labels: { x: "nonzeros", y: unit() },
       draw(g, { x, y }, edges, hits) {
@@ -217,7 +217,7 @@ const views = {
     const m = place.m.get(state.matrix) ?? d3.greatest(chosenMatrices(), (m) => matrices.nnz[m]);
     if (m === undefined) return;
     byId("matrix").value = matrices.name[m];
-    const share = ({ rate, bound }) => (bound ? `, ${percent(rate / bound)} of bound` : "");
+    const share = ({ rate, bound }) => (bound ? `, ${Math.round((100 * rate) / bound)} %` : "");
     const items = statistic("ratios").cells.filter((c) => c.m === m).map((c) => ({
       ...c, name: formats.name[c.f], value: c.ratio ? c.row.rate : null, bound: c.row.bound, lines: told(c),
       note: c.ratio ? `${times(c.ratio)}${share(c.row)}` : statusOf(c),

@@ -110,9 +110,9 @@ def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         for value, head in heads.items():
             theirs = f"{value}_published"
             if part[theirs].notna().any():
-                columns += [Column(value, head, number), Column(theirs, "published", number, f"{head}, published")]
+                columns += [Column(value, head, number), Column(theirs, f"{head}, published", number)]
                 if value in _RATIOS:
-                    columns.append(Column(f"{value}_ratio", "ratio", number, f"{head}, the run's over the published"))
+                    columns.append(Column(f"{value}_ratio", f"{head}, ratio", number, "the run's over the published"))
         columns.append(Column("reason", "Why not"))
         both = part[part["matrix"].isin(part.loc[part["status"] != "", "matrix"])]
         both = both.assign(confidence=both["label"].map(confidence))
