@@ -22,7 +22,7 @@ caption = (
 papers = "Filippone et al. 2017, section 5.5"
 order = 60
 performance = True
-MOST = 16  # formats that all have their marks; of more, only those highlighted
+MOST = 40  # formats that all have their marks; of more, only those highlighted
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
