@@ -77,6 +77,9 @@ site: docs
 picture: $(VENV)/.dev
 	$(BIN)/spmvbench report results/published/h200-all --dtype f64 --figures ratios --out $(VENV)/ratios
 	cp $(VENV)/ratios/figures/ratios.svg docs/figures/h200-ratios.svg
+	$(BIN)/spmvbench report results/published/h200-applications --dtype f64 --group synthetic --figures products \
+	  --out $(VENV)/products
+	cp $(VENV)/products/figures/products.svg docs/figures/h200-products.svg
 
 clean:
 	rm -rf $(VENV) results/demo

@@ -69,38 +69,33 @@ __device__ __forceinline__ V one_by_one(int first, int blocks, int value, const 
   return sum;
 }
 
-// The same with FLIGHT blocks in flight; the warp loads 32 words at a time.
+// The same with FLIGHT blocks in flight. Words past the last are the last once more, without bits.
 template <int FLIGHT, typename V, typename C>
 __device__ __forceinline__ V in_flight(int first, int blocks, int value, const unsigned long long* __restrict__ words,
                                        const C* __restrict__ stored, const V* __restrict__ table,
                                        const V* __restrict__ x) {
   const int lane = lane_id();
+  const unsigned below = (1u << lane) - 1;
   V sum = 0;
-  for (int begin = 0; begin < blocks; begin += WARP) {
-    const int count = min(blocks - begin, WARP);
-    const unsigned long long mine = lane < count ? load_stream(words + first + begin + lane) : 0ull;
-    const int entries = __popc(static_cast<unsigned>(mine >> MAP_SHIFT));
-    const int before = group_scan<WARP>(entries) - entries;
-    for (int base = 0; base < count; base += FLIGHT) {
-      C code[FLIGHT];
-      V factor[FLIGHT];
-      bool has[FLIGHT];
+  for (int base = 0; base < blocks; base += FLIGHT) {
+    unsigned long long word[FLIGHT];
+    C code[FLIGHT];
+    V factor[FLIGHT];
+    bool has[FLIGHT];
 #pragma unroll
-      for (int u = 0; u < FLIGHT; ++u) {
-        const unsigned long long word = __shfl_sync(FULL_MASK, mine, (base + u) % WARP);
-        const int at = __shfl_sync(FULL_MASK, before, (base + u) % WARP);
-        const unsigned map = base + u < count ? static_cast<unsigned>(word >> MAP_SHIFT) : 0u;
-        has[u] = map >> lane & 1;
-        const int column = static_cast<int>(word & 0x7fffffffu) * WIDTH + lane % WIDTH;
-        if (has[u]) code[u] = load_stream(stored + value + at + __popc(map & ((1u << lane) - 1)));
-        if (has[u]) factor[u] = load_x(x, column);
-      }
+    for (int u = 0; u < FLIGHT; ++u) word[u] = load_stream(words + first + min(base + u, blocks - 1));
 #pragma unroll
-      for (int u = 0; u < FLIGHT; ++u) {
-        if (has[u]) sum += decode(code[u], table) * factor[u];
-      }
+    for (int u = 0; u < FLIGHT; ++u) {
+      const unsigned map = base + u < blocks ? static_cast<unsigned>(word[u] >> MAP_SHIFT) : 0u;
+      has[u] = map >> lane & 1;
+      code[u] = has[u] ? load_stream(stored + value + __popc(map & below)) : C(0);
+      factor[u] = has[u] ? load_x(x, static_cast<int>(word[u] & 0x7fffffffu) * WIDTH + lane % WIDTH) : V(0);
+      value += __popc(map);
     }
-    value += __shfl_sync(FULL_MASK, before + entries, WARP - 1);
+#pragma unroll
+    for (int u = 0; u < FLIGHT; ++u) {
+      if (has[u]) sum += decode(code[u], table) * factor[u];
+    }
   }
   return sum;
 }
@@ -127,16 +122,15 @@ __global__ void __launch_bounds__(BIT_BLOCK)
   const int4 mine = item[warp];
   const bool shared = mine.x < 0;
   const long long row = static_cast<long long>(shared ? ~mine.x : mine.x) * HEIGHT + lane / WIDTH;
+  const bool leads = mine.z % 2 && row < rows;
+  const int begin = leads ? rest_ptr[row] : 0, end = leads ? rest_ptr[row + 1] : 0;
   V sum;
   if constexpr (FLIGHT == 1) {
     sum = one_by_one(mine.y, mine.z / 2, mine.w, words, stored, table, x);
   } else {
     sum = in_flight<FLIGHT>(mine.y, mine.z / 2, mine.w, words, stored, table, x);
   }
-  if (mine.z % 2 && row < rows) {
-    const int begin = rest_ptr[row], end = rest_ptr[row + 1];
-    if (end - begin <= LONG) sum += rest_sum<WIDTH>(begin, end, lane % WIDTH, rest_columns, rest_stored, table, x);
-  }
+  if (end - begin <= LONG) sum += rest_sum<WIDTH>(begin, end, lane % WIDTH, rest_columns, rest_stored, table, x);
   __syncwarp();
   sum = group_sum<WIDTH>(sum);
   if (lane % WIDTH > 0 || row >= rows) return;

@@ -40,6 +40,7 @@ class Operation:
 
     name: as in rows. Class attributes: key (the value of `Format.op`), streams (whether it reads the whole matrix for
     any x, so that bytes over time are a bandwidth), pattern (whether values are ignored, so that one type is enough),
+    gathers (whether a share of the rows needs the elements of x that its entries name, so that the gather bound holds),
     product (the name of the operation that each iteration of a solver runs, and that is verified too; else empty),
     kernels (files in kernels/ that it launches from beside the format's), modules (those that make these launches).
     """
@@ -49,9 +50,14 @@ class Operation:
     key: ClassVar[str]
     streams: ClassVar[bool] = False
     pattern: ClassVar[bool] = False
+    gathers: ClassVar[bool] = True
     product: ClassVar[str] = ""
     kernels: ClassVar[tuple[str, ...]] = ()
     modules: ClassVar[tuple[ModuleType, ...]] = ()
+
+    def refusal(self, cls: type[Format]) -> str:
+        """Why a format cannot run it on any matrix; empty if it may."""
+        return ""
 
     @property
     def parameter(self) -> str:
@@ -120,6 +126,58 @@ class Spmv(Operation):
     def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
         """See `verify.checks`."""
         return verify.checks(a, device_a, device, seed, fresh)
+
+
+@dataclass(frozen=True)
+class SpmvTransposed(Spmv):
+    """y = A^T x with a dense x; two flops per entry. ``spmv-t@1``: from the arrays of A, so that one copy of the matrix
+    serves both products; ``spmv-t@2``: from a second copy, which is A^T in the same format.
+
+    The conversion that a row of ``spmv-t@2`` times begins with A^T in CSR.
+    """
+
+    gathers = False
+
+    @property
+    def copies(self) -> int:
+        """How many copies of the matrix y = A x and y = A^T x take together."""
+        return int(self.parameter)
+
+    def refusal(self, cls: type[Format]) -> str:
+        """A format without kernels for A^T is skipped with one copy."""
+        return "" if self.copies == 2 or cls.transposes() else "no kernel multiplies with A^T from its arrays"
+
+    def matrix(self, a: Csr) -> Csr:
+        """A, or with a second copy A^T."""
+        return transpose(a) if self.copies == 2 else a
+
+    def vectors(self, a: Csr) -> tuple[Array, Array]:
+        """Both dense, of the sizes for A^T."""
+        x, y = super().vectors(a)
+        return (x, y) if self.copies == 2 else (y, x)
+
+    def launches(self, fmt: Format, x: Any, y: Array, checks: Checks, device: Device) -> list[Step]:
+        """The format's y = A^T x. Raises Skip if a part of it has none."""
+        return list(fmt.launches(x, y) if self.copies == 2 else fmt.transposed(x, y))
+
+    def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
+        """Those of A^T. Without the integer test if the longest row of A allows other integers than that of A^T."""
+        if self.copies == 2:
+            return super().checks(a, device_a, device, seed, fresh)
+        flipped = transpose(a)
+        found = super().checks(flipped, flipped.on(device.xp), device, seed, fresh)
+        same = verify.integer_values(a) == verify.integer_values(flipped)
+        return found if same else replace(found, integer=[])
+
+
+def transpose(a: Csr) -> Csr:
+    """A^T of a matrix on the host, in canonical CSR."""
+    from scipy.sparse import csr_array
+
+    flipped = csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape).T.tocsr()
+    flipped.sort_indices()
+    cols, rows = a.shape[1], a.shape[0]
+    return Csr((cols, rows), flipped.indptr.astype(a.row_ptr.dtype), flipped.indices.astype(np.int32), flipped.data)
 
 
 @dataclass(frozen=True)
@@ -400,11 +458,11 @@ class Pagerank(_Solver):
             inverse = power_method.inverse_weights(a.rows, a.col_idx, a.values, a.dtype)
         if not np.isfinite(inverse).all():
             raise Skip(f"the inverse of the weights overflows {a.dtype}")
-        dense = []
+        dense, additions = [], iteration.additions(a.rows, device)
         for index, source in enumerate((fresh, seed)):
             positive = np.abs(verify.both_signs(a.rows, np.random.default_rng((source, index)), np.dtype(np.float64)))
             first = (positive * (4 / 3 / a.rows)).astype(a.dtype)
-            y, bound = solver_references.page_rank(a, first, inverse, fixed.DAMPING, self.iterations)
+            y, bound = solver_references.page_rank(a, first, inverse, fixed.DAMPING, self.iterations, additions)
             dense.append(Reference(first, y, bound).moved(device))
         return Checks(dense, [], [], *self.work_and_details(a, seed), device.to_device(inverse))
 
@@ -441,6 +499,7 @@ def levels(a: Csr, source: int) -> np.ndarray:
 
 OPERATIONS: dict[str, type[Operation]] = {
     "spmv": Spmv,
+    "spmv-t": SpmvTransposed,
     "spmspv": Spmspv,
     "bfs": Bfs,
     "bfs-directed": Bfs,
@@ -449,6 +508,7 @@ OPERATIONS: dict[str, type[Operation]] = {
 }
 _PARAMETERS = {
     "spmv": ("",),
+    "spmv-t": ("@1", "@2"),
     "spmspv": tuple(f"@{density:g}" for density in DENSITIES),
     "bfs": tuple(f"@{source}" for source in range(SOURCES)),
     "bfs-directed": tuple(f"@{source}" for source in range(SOURCES)),
@@ -465,9 +525,9 @@ def kind(name: str) -> str:
 
 def group_of(name: str) -> str:
     """What the operations of a group share: their kind. A solver has a group for each number of iterations, because it
-    refuses a matrix for the last of them.
+    refuses a matrix for the last of them; ``spmv-t`` for each number of copies, because they convert two matrices.
     """
-    return name if issubclass(OPERATIONS[kind(name)], _Solver) else kind(name)
+    return name if issubclass(OPERATIONS[kind(name)], _Solver | SpmvTransposed) else kind(name)
 
 
 def instances(word: str) -> list[str]:
@@ -483,6 +543,10 @@ def instances(word: str) -> list[str]:
         raise UsageError(f"there is no operation {word!r}{hint}")
     if not at:
         return [base + each for each in _PARAMETERS[base]]
+    if base == "spmv-t":
+        if parameter not in ("1", "2"):
+            raise UsageError(f"{word!r} names no number of copies: write spmv-t@1 or spmv-t@2")
+        return [word]
     if base == "spmspv":
         try:
             density = float(parameter)

@@ -94,7 +94,7 @@ def timed_columns(context: Context, case: Case, series: timing.Series, known: Ma
         found |= bounds.columns(
             context.facts.get("bounds", {}),
             nnz=context.references.a.nnz,
-            fetched=context.fetched,
+            fetched=context.fetched if context.ops[case.op].gathers else bounds.Fetched(0.0, 0.0),
             model_bytes=known["model_bytes"] // iterations,
             flops=work / iterations,
             x_bytes=parts(context.x[case.op])[-1].nbytes,

@@ -203,9 +203,9 @@ class Operator(LinearOperator):  # type: ignore[misc]
         without it, a new one. beta: what y is multiplied by; 0 does not read it.
 
         Returns y, `out` if it was given. With `out` on a GPU and a pair of arrays that was used before, nothing is
-        allocated or waited for, and the call can be captured in a CUDA graph. An x that is not contiguous, is of
-        another real type or lies on an address that is no multiple of 16 bytes is copied, with one RuntimeWarning for
-        each operator. Arrays of NumPy are copied to the GPU and back.
+        allocated or waited for, but for the fourth time, which makes a CUDA graph; the call can be captured in another.
+        An x that is not contiguous, is of another real type or lies on an address that is no multiple of 16 bytes is
+        copied, with one RuntimeWarning for each operator. Arrays of NumPy are copied to the GPU and back.
 
         Raises ValueError for another length, memory that overlaps and an x of another GPU, TypeError for complex x and
         an `out` of another type or library, UsageError for beta without `out` and after `free`, DeviceFault if the

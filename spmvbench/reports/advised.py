@@ -10,7 +10,8 @@ DTYPE = "f64"  # the type of the rows that models are trained on
 
 
 def choices(rows: pd.DataFrame) -> pd.DataFrame | None:
-    """Columns matrix (group/name), dtype, spmvs and label, from the model of the rows' GPU; None if it has no model.
+    """Columns matrix (group/name), dtype, spmvs, label and, if the model's evaluation has it, measured, from the model
+    of the rows' GPU; None if it has no model. See `analysis.products.products`.
 
     configs/advice holds for each model the choices of its evaluation: each matrix was predicted by a model that had not
     seen any matrix of its family. A model covers a GPU if its name is a word of the GPU's name.
@@ -22,4 +23,4 @@ def choices(rows: pd.DataFrame) -> pd.DataFrame | None:
     if not covered:
         return None
     found = pd.read_csv(covered[0]).rename(columns={"format": "label"})
-    return found[["matrix", "spmvs", "label"]].assign(dtype=DTYPE)
+    return found.filter(["matrix", "spmvs", "label", "measured"]).assign(dtype=DTYPE)

@@ -13,7 +13,6 @@ from importlib import resources
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from urllib.parse import quote
 
 import jinja2
 import pandas as pd
@@ -26,7 +25,7 @@ from spmvbench.analysis.ranking import by_mean_slowdown, default_baseline
 from spmvbench.analysis.totals import totals
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.paths import inside, written_whole
-from spmvbench.reports import charts, figures, style, tables
+from spmvbench.reports import figures, style, tables, views
 from spmvbench.reports.published import Published
 from spmvbench.rows.schema import COLUMNS
 
@@ -37,19 +36,18 @@ PAGE, FIGURES = "index.html", "figures"
 class Drawn:
     """A figure on the page.
 
-    files: the files written, the CSV last. chart: what the page's script draws it from (module charts), else None.
-    image: a data URI if there is no chart and the figure is not tables alone. caption_parts: the caption, split at the
-    name of the baseline. emulated: whether its times are those of the emulated device.
+    files: the files written, the CSV last. interactive: whether the page's script draws it (`views.INTERACTIVE`).
+    drawing: the image as it is in the page, empty if the figure is interactive or tables alone. emulated: whether its
+    times are those of the emulated device.
     """
 
     name: str
     title: str
     caption: str
-    caption_parts: list[str]
     papers: str
     alt: str
-    chart: dict[str, Any] | None
-    image: str
+    interactive: bool
+    drawing: Markup
     tables: list[tables.Table]
     files: list[Path]
     emulated: bool
@@ -99,7 +97,7 @@ def write(
 ) -> Report:
     """Write the page, the figures as `images` (svg, png, pdf) and their data as CSV.
 
-    The page is self-contained. Interactive figures are drawn by its script, the others are images in it.
+    The page is self-contained. Its script draws the interactive views; the images of all other figures are in it.
 
     rows: of one or several runs. environment: as `store.environment`; every key may be missing. names: figures to draw,
     None for all. baseline: a label, None for the default. with_emulated: if there are rows of the emulated device, show
@@ -275,28 +273,26 @@ def _draw(figure: ModuleType, draft: _Draft) -> Drawn:
     options, folder = draft.options, draft.folder
     table = _table(figure, draft)
     with_emulated = figure.performance and draft.with_emulated
-    chart = figure.chart(table, draft.environment, options) if hasattr(figure, "chart") else None
-    kinds = dict.fromkeys([*draft.images, *(["svg"] if chart is None else [])])
-    image, paths = "", []
+    interactive = figure.name in views.INTERACTIVE
+    kinds = dict.fromkeys([*draft.images, *([] if interactive else ["svg"])])
+    inline, paths = Markup(""), []
     if hasattr(figure, "draw") and kinds:
         with style.theme():
             drawing = _drawing(figure, table, draft)
             pictures = {kind: style.rendered(drawing, kind) for kind in kinds}
         paths = [_written(folder / f"{figure.name}.{kind}", pictures[kind]) for kind in draft.images]
-        if chart is None:
-            line = pictures["svg"].replace(b"\n", b" ")
-            image = f"data:image/svg+xml,{quote(line, safe=' =/:,;.()-+!?@')}"
+        if not interactive:
+            inline = Markup(style.inline(pictures["svg"].decode(), figure.name, figure.title))
     shown = figure.show(table, draft.environment, options) if hasattr(figure, "show") else []
     if with_emulated:
         shown = [replace(part, caption=f"EMULATED: {part.caption}") for part in shown]
     if draft.numbers:
         numbers = tables.csv(table, "%.6g")
         paths.append(_written(folder / f"{figure.name}.csv", numbers.encode()))
-    parts = figure.caption.split("{baseline}")
-    caption = str(options.baseline).join(parts)
+    caption = figure.caption.replace("{baseline}", str(options.baseline))
     alt = f"{figure.title}. {caption}" + (f" Data: {figure.name}.csv." if draft.numbers else "")
     return Drawn(
-        figure.name, figure.title, caption, parts, figure.papers, alt, chart, image, shown, paths, with_emulated
+        figure.name, figure.title, caption, figure.papers, alt, interactive, inline, shown, paths, with_emulated
     )  # fmt: skip
 
 
@@ -312,13 +308,14 @@ def sources() -> dict[str, str]:
     texts = {name: (package / folder / name).read_text(encoding="utf-8") for folder, name in _SOURCES}
     return {
         "library.js": texts["d3.min.js"] + texts["plot.min.js"],
-        "page.js": "".join(texts[name] for name in ("state.js", "charts.js", "page.js")),
+        "page.js": "".join(texts[name] for name in _SCRIPTS),
         "page.css": texts["page.css"],
     }
 
 
+_SCRIPTS = ("statistics.js", "state.js", "views.js", "page.js")
 _SOURCES = [("library", name) for name in ("d3.min.js", "plot.min.js")]
-_SOURCES += [("templates", name) for name in ("state.js", "charts.js", "page.js", "page.css")]
+_SOURCES += [("templates", name) for name in (*_SCRIPTS, "page.css")]
 
 
 def write_shared(folder: Path) -> None:
@@ -352,7 +349,7 @@ def _render(
     found = totals(rows)
     speed = len(verified(times)) > 0
     measured = rows[rows["matrix_sha256"] != ""]
-    charts_of = {figure.name: figure.chart for figure in drawn if figure.chart}
+    listed = [(figure, [path.relative_to(out).as_posix() for path in figure.files]) for figure in drawn]
     return (
         templates()
         .get_template("page.html")
@@ -376,10 +373,13 @@ def _render(
             baseline=options.baseline,
             emulated=draft.with_emulated,
             hidden=bool(emulated(rows).any()) and not draft.with_emulated,
-            formats=tables.formats(times if speed else rows, speed=speed),
-            drawn=[(figure, [path.relative_to(out).as_posix() for path in figure.files]) for figure in drawn],
+            speed=speed,
+            ranking=tables.format_columns(speed=speed),
+            matrix_columns=[column for column in tables.MATRICES if speed or column.field not in _TIMED],
+            views=[entry for entry in listed if entry[0].interactive],
+            drawn=[entry for entry in listed if not entry[0].interactive],
             left_out=left_out,
-            data=Markup(tables.script_json(charts.page_data(rows, times if speed else rows[:0], options, charts_of))),
+            data=Markup(tables.script_json(views.page_data(rows, times if speed else rows[:0], environment, options))),
             reasons=tables.reasons(rows),
             unread=tables.unread(rows),
             sources=tables.sources(rows),
@@ -390,4 +390,5 @@ def _render(
     )
 
 
+_TIMED = ("fastest", "rate", "margin")
 _EXPLAINED = ("gflops", "model_bytes", "bytes_format", "error_ratio", "near_launch_overhead", "t_setup")

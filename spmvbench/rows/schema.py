@@ -110,7 +110,8 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "dtype": ("str", "f64 or f32; pattern if the operation uses no values"),
     "op": (
         "str",
-        "spmv: y = A x; spmspv@D: the same with a sparse x of density D; bfs@K: levels of a breadth-first search from "
+        "spmv: y = A x; spmv-t@1: y = A^T x from the same arrays, spmv-t@2: from those of A^T; "
+        "spmspv@D: the same with a sparse x of density D; bfs@K: levels of a breadth-first search from "
         "source K in A | A^T, bfs-directed@K: in A; cg@N: N iterations of conjugate gradients, pagerank@N: of PageRank",
     ),
     "device": ("str", "cuda:0, emulated or emulated-check"),
@@ -377,7 +378,7 @@ _WORDS = {
     "status": re.compile("|".join(STATUSES)),
     "mode": re.compile("hot|cold"),
     "dtype": re.compile("f64|f32|pattern"),
-    "op": re.compile(r"spmv|spmspv@[\d.e+-]{1,32}|bfs(-directed)?@\d{1,9}|(cg|pagerank)@\d{1,9}"),
+    "op": re.compile(r"spmv|spmv-t@[12]|spmspv@[\d.e+-]{1,32}|bfs(-directed)?@\d{1,9}|(cg|pagerank)@\d{1,9}"),
     "order": re.compile(r"(?:[A-Za-z][\w-]{0,63})?"),
     "device": re.compile(r"cuda:\d{1,9}|emulated(-check)?"),
     "started_at": re.compile(r"\d{4}-\d\d-\d\d(T[\d:.+Z-]{1,32})?"),

@@ -46,7 +46,7 @@ def cross(
     ops = ops or operations.parse(dict.fromkeys(cls.op for cls, _ in chosen))
     name = device.partition(":")[0]
     return [
-        Case(matrix, seed, cls.key, params, dtype, mode, name, _refusal(cls, mode, device), op)
+        Case(matrix, seed, cls.key, params, dtype, mode, name, _refusal(cls, mode, device, op), op)
         for matrix in (in_order(matrix, order) for matrix in matrices for order in orders)
         for first, same in _by_kind(ops)
         for dtype in ((PATTERN,) if first.pattern else dtypes)
@@ -63,13 +63,13 @@ def _by_kind(ops: Sequence[str]) -> list[tuple[operations.Operation, list[str]]]
     return [(operations.get(names[0]), names) for names in by_kind]
 
 
-def _refusal(cls: type[Format], mode: str, device: str) -> str:
+def _refusal(cls: type[Format], mode: str, device: str, op: str) -> str:
     kind = device_kind(device)
     if kind not in cls.devices:
         return f"runs on {' and '.join(cls.devices)} only"
     if mode == "cold" and kind == "emulated":
         return "the emulated device has no cache to flush"
-    return ""
+    return operations.get(op).refusal(cls)
 
 
 def pending(cases: Iterable[Case], measured: Mapping[str, str]) -> list[Case]:

@@ -17,8 +17,6 @@ PLACES = HEIGHT * WIDTH
 LONG = constant(SOURCE, "LONG")  # entries of a row outside of blocks, from which it is cut into pieces of as many
 MAP_SHIFT = constant(SOURCE, "MAP_SHIFT")
 BLOCK = constant(SOURCE, "BIT_BLOCK")
-PAPER_KEEP = 10
-FAST_KEEP = 4
 
 
 class Streams(NamedTuple):
@@ -86,12 +84,11 @@ class BitBlocks(Format):
 
     kernel = Parameter(
         "fast",
-        "fast: four blocks in flight; paper: one block after the other",
+        "fast: several blocks in flight; paper: one block after the other",
         choices=("fast", "paper"),
     )
-    keep = Parameter(
-        0, "least entries of a block, others are in CSR; 0: 10 with kernel=paper, else 4", low=0, high=PLACES
-    )
+    keep = Parameter(10, "least entries of a block, others are in CSR", low=1, high=PLACES)
+    flight = Parameter(4, "kernel=fast: blocks in flight", choices=(2, 4, 8))
     most = Parameter(32, "blocks of a warp, beyond which a block row is cut", low=1, high=4096)
 
     words: Array  # (blocks,), uint64: column of the block, in blocks; from bit 32 on bit 4 r + c if there is an entry
@@ -106,9 +103,9 @@ class BitBlocks(Format):
     adds: bool  # some warp adds to y
 
     @classmethod
-    def streams(cls, a: Csr, *, kernel: str, keep: int, most: int) -> Streams:
+    def streams(cls, a: Csr, *, keep: int, most: int, **params: Any) -> Streams:
         """The matrix in blocks and others, for these parameters."""
-        return Streams.of(a, keep or (FAST_KEEP if kernel == "fast" else PAPER_KEEP), most)
+        return Streams.of(a, keep, most)
 
     @classmethod
     def positions(cls, a: Csr, s: Streams, stored: Array) -> dict[str, Any]:
@@ -152,7 +149,7 @@ class BitBlocks(Format):
         )
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        flight = 4 if self.params["kernel"] == "fast" else 1
+        flight = self.flight if self.params["kernel"] == "fast" else 1
         name = f"bit_blocks_spmv<{ctype(x)}, {ctype(self.values)}, {flight}>"
         sizes = np.int32(len(self.items)), np.int32(len(self.chunks)), np.int32(self.shape[0])
         rest = self.rest_ptr, self.rest_columns, self.rest_values, self.chunks
@@ -173,14 +170,16 @@ class Bit8x4(BitBlocks):
     """Blocks of 8 x 4 places as words of 64 bits, their values without padding; the other entries in CSR.
 
     A word is the block's column and a bit for each place: a block of f entries takes 8 / f bytes an entry for their
-    positions. Blocks of fewer than `keep` entries are not made: the authors' bound is ten, that of fewest bytes is
-    three, ours four. A warp takes a block row, or some blocks of it: lane 4 r + c has place (r, c) of every
+    positions. Blocks of fewer than `keep` entries are not made: ten is the authors' bound; that of fewest bytes is
+    three, but a warp takes as long for a block of few entries as for a full one: on an H200 pde:100 had 99 GFLOPS with
+    four, 172 with eight (f64). A warp takes a block row, or some blocks of it: lane 4 r + c has place (r, c) of every
     block, and counts the bits below its own to find its value. It adds the other entries of the block row by four
     threads per row in the same launch. Rows with more than 1,024 of those are cut into pieces for warps of their own, a
     setting of the authors that is off there: our reading. y is set to zero first if block rows are cut; the authors'
     measurements leave that out.
 
-    kernel=fast is this project's: 32 words are one load of the warp, and four blocks are in flight.
+    kernel=fast is this project's: `flight` blocks are in flight. Loading 32 words at a time and handing them out by
+    shuffles was slower, 280 against 575 GFLOPS of kernel=paper (fem:40:3, f64, H200).
     """
 
     key = "bit8x4"

@@ -47,7 +47,7 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
                 )  # fmt: skip
         ax.set_xticks(np.arange(cells.shape[1]) + 0.5, list(cells.columns), fontsize=8)
         ax.set_yticks(np.arange(len(cells)) + 0.5, list(cells.index), fontsize=7)
-        ax.set(ylim=(len(cells), 0), title=str(setting))
+        ax.set(ylim=(len(cells), 0), title=str(setting), xlabel="order", ylabel="format")
         ax.tick_params(length=0)
         ax.grid(visible=False)
     return figure

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.coverage import FAILED
 from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
 from spmvbench.analysis.ratios import ratios
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options
 
 name = "ratios"
@@ -148,8 +148,3 @@ def _on(ratio: float) -> str:
     """A text colour with enough contrast on the colour of this ratio."""
     red, green, blue, _ = _COLORS(_NORM(ratio))
     return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5 else style.INK
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting."""
-    return charts.cells()

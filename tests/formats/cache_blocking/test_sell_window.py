@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spmvbench import formats
+from spmvbench import formats, testing
 from spmvbench.formats import Csr
 from spmvbench.formats.cache_blocking.sell_window import WIDE, WIDTH_UNIT
 from spmvbench.formats.conversion import Limits, converting_for
@@ -53,3 +53,43 @@ def test_rows_of_very_different_lengths_are_sorted():
     assert len(fmt.perm) == 3000
     _, kept = converted("powerlaw:3000:4", sigma=1)
     assert len(kept.perm) == 0 and len(kept.values) > len(fmt.values)
+
+
+def test_slices_that_any_warp_may_take_are_the_last_of_each_chunk(emulated):
+    a, fmt = converted("band:6000:7:300", blocks=1, threads=128, team=1, steal=25)
+    begin, end, first, _ = fmt.chunks.T
+    ends = np.append(begin[1:], len(fmt.slices))
+    assert (ends - end == (ends - begin) * 25 // 100).all() and (ends > end).all()
+    assert len(fmt.pool) == (ends - end).sum()
+    chunk = np.searchsorted(begin, fmt.pool[:, 0], side="right") - 1
+    assert (fmt.pool[:, 1] == fmt.slices[fmt.pool[:, 0], 2] + first[chunk]).all()
+    x, y = np.random.default_rng(0).uniform(1, 2, a.cols), np.full(a.rows, np.nan)
+    bound = emulated.compile(fmt.launches(x, y))
+    for _ in range(2):  # the first leaves the counters as it found them
+        y[:] = np.nan
+        bound.run()
+        np.testing.assert_allclose(y, np.bincount(a.row_idx, a.values * x[a.col_idx], a.rows), rtol=1e-12, atol=1e-12)
+
+
+def test_warps_that_share_slices_take_no_others():
+    _, fmt = converted("band:6000:7:300", blocks=1, threads=128, team=4, steal=25)
+    assert len(fmt.pool) == 0 and fmt.warps == 4
+
+
+def test_long_rows_are_stored_apart():
+    _, fmt = converted("denserow:3000")
+    assert list(fmt.parts) == ["long"] and fmt.detail["long_row_entries"] == 3000
+    assert (fmt.slices[:, 3] // WIDTH_UNIT).max() < 10
+    _, whole = converted("denserow:3000", long=3000)
+    assert not whole.parts and (whole.slices[:, 3] // WIDTH_UNIT).max() == 3000
+
+
+@pytest.mark.parametrize("more", ["", ",team=1,steal=30", ",team=2"])
+def test_packed_columns_take_fewer_bytes_and_are_exact(more, emulated):
+    a, plain = converted("band:6000:24:2000")
+    _, fmt = converted("band:6000:24:2000", packed=True)
+    assert fmt.detail["packed_share"] == 1 and plain.detail["share_by_bits"]["12"] > 0.9
+    assert fmt.words.nbytes < 1.25 * a.nnz < 1.5 * a.nnz <= plain.words.nbytes
+    spec = f"sell-window[packed=true{more}]"
+    testing.check_conversion(spec, a)
+    testing.check_product(spec, a, emulated)
