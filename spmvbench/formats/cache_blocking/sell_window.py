@@ -146,9 +146,9 @@ class SellWindow(Format):
     (842 and 1,420), and so did equal shares of a chunk for its warps (677 and 1,312). With `steal` the last slices of
     every chunk are for any warp that is done, which takes x from global memory.
 
-    With `packed`, 8 bits of a column are stored as such, and the others by a one for each entry among a thread's upper
-    bits (Elias-Fano codes). That is 9.8 bits a column on that matrix with all tables, where columns have about 9 bits of
-    information and take 12 else. Slices that get no shorter, or whose upper bits are more than 64, stay as they are.
+    With `packed`, 8 bits of a column are stored as such, the others by a one for each entry among a thread's upper
+    bits (Elias-Fano codes). That is 9.8 bits a column on that matrix with all tables, where columns have about 9 bits
+    of information and take 12 else. Slices that get no shorter, or whose upper bits are more than 64, stay as they are.
 
     Rows of very many entries would keep one thread busy alone: they are stored apart, in pieces of 256 entries.
     """
