@@ -34,7 +34,7 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def count(value: Any) -> str:
-    """A whole number as text, with thousands separators; a dash for NaN."""
+    """An integer as text, with thousands separators; a dash for NaN."""
     return NONE if math.isnan(value) else f"{value:,.0f}"
 
 

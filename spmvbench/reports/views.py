@@ -56,7 +56,7 @@ def page_data(rows: pd.DataFrame, times: pd.DataFrame, environment: Mapping[str,
         "highlight": [place[label] for label in options.marks if label in place],
         "settings": settings,
         "units": [rate_unit(setting) for setting in settings],
-        "roofs": [{name: _short(rate) for name, rate in roofs(s, environment).items()} for s in settings],
+        "bounds": [{name: _short(rate) for name, rate in roofs(s, environment).items()} for s in settings],
         "markers": {marker: style.corners(marker) for marker in sorted({mark.marker for mark in marks.values()})},
         "formats": {
             "name": labels,

@@ -178,7 +178,7 @@ def test_data_holds_numbers_statuses_and_no_samples(text):
     assert data["statuses"][wrong.status] == "wrong" and math.isnan(wrong.rate) and math.isnan(wrong.time)
     assert cases["rate"].notna().sum() > 1000
     assert "samples" not in text.partition('id="data">')[2].partition("</script>")[0]
-    assert data["roofs"][0] == {"values only": 1052.6, "values and indices": 701.75}
+    assert data["bounds"][0] == {"values only": 1052.6, "values and indices": 701.75}
 
 
 @pytest.mark.slow

@@ -131,20 +131,20 @@ const views = {
     }
   },
 
-  // Rates over nonzeros, with medians and the roofs of memory.
+  // Rates over nonzeros, with medians and the bounds of memory.
   gflops(box) {
     const points = statistic("ranked").map((t) => ({ ...t, x: matrices.nnz[t.m], y: t.row.rate }));
     if (!points.length) return;
     const width = box.clientWidth, height = Math.max(260, Math.min(460, width * 0.5)),
-      roofs = Object.entries(data.roofs[settings.indexOf(state.setting)]);
+      bounds = Object.entries(data.bounds[settings.indexOf(state.setting)]);
     panel(box, state.setting, {
       width, height,
       x: logAxis(points.map((p) => p.x), width - 76, 54, count),
-      y: logAxis([...points.map((p) => p.y), ...roofs.map(([, rate]) => rate)], height - 64, 34),
+      y: logAxis([...points.map((p) => p.y), ...bounds.map(([, rate]) => rate)], height - 64, 34),
       labels: { x: "nonzeros", y: unit() },
       draw(g, { x, y }, edges, hits) {
-        for (const [name, rate] of roofs) {
-          g.append(svg("line", { class: "roof", x1: edges.left, x2: edges.right, y1: y(rate), y2: y(rate) }));
+        for (const [name, rate] of bounds) {
+          g.append(svg("line", { class: "of-memory", x1: edges.left, x2: edges.right, y1: y(rate), y2: y(rate) }));
           g.append(svg("text", { class: "said", x: edges.left + 6, y: y(rate) - 3 }, `${name}: ${digits(rate)}`));
         }
         for (const [f, part] of layered(d3.group(points, (p) => p.f))) {
