@@ -28,7 +28,7 @@ def command(runs: tuple[str, ...], name: str, exclude_slow: tuple[str, ...]) -> 
     """Write configs/advice/NAME.npz and NAME.csv, docs/figures/NAME-advice.svg and docs/advice.md from runs."""
     rows, about = training.rows_of(runs)
     model, evaluation = training.trained(
-        training.of_last_runs(rows),
+        training.of_one_run(rows),
         about,
         lambda family: click.echo(f"without {family}", err=True),
         more=True,

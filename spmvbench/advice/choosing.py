@@ -65,13 +65,12 @@ class Advice:
         return self.fallback if self.out_of_range else self.ranked[0]
 
 
-def advise(a: Csr, model: Model, spmvs: float, top: int = 5, max_bytes: float | None = None) -> Advice:
-    """Advice on a canonical CSR matrix on the host, for its type of values: at least the best `top` formats.
+def advise(a: Csr, model: Model, spmvs: float, max_bytes: float | None = None) -> Advice:
+    """Advice on a canonical CSR matrix on the host, for its type of values: all formats of the model that can hold it.
 
     max_bytes: the largest footprint; without it, the share of the memory of the model's GPU that a format may take. The
-    footprint is computed only for formats that could be among the best if they read the values alone. The fallback is
-    cuSPARSE's format if that is predicted to take less time than the model's fallback. Raises SpmvbenchError if no
-    format fits.
+    fallback is cuSPARSE's format if that is predicted to take less time than the model's fallback. Raises
+    SpmvbenchError if no format fits.
     """
     if max_bytes is None:
         max_bytes = model.about.get("memory_bytes", np.inf) / FREE_SHARE
@@ -80,38 +79,36 @@ def advise(a: Csr, model: Model, spmvs: float, top: int = 5, max_bytes: float | 
     fetched = Fetched.by(a, model.about["multiprocessors"], EVERY if a.nnz > SAMPLE else 1)
     sampled = sample(a)
     columns: dict[str, Any] = quick_features(a, sampled) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines}
-    one = {name: np.array([value], dtype=float) for name, value in columns.items()}
-    slower, conversion = (part[0] for part in model.predicted(one))
     described = time.perf_counter()
-    ends = (a.rows + a.cols) * a.dtype.itemsize
-    least = conversion + spmvs * slower * _bound(a, model, fetched, a.nnz * a.dtype.itemsize + ends)
-    vendor, fallback = (model.labels.index(model.about[name]) for name in ("vendor", "fallback"))
-    sizes = np.full(len(slower), np.nan)
-    found: dict[int, Expected] = {}
-    too_large: dict[int, Expected] = {}
-    for k in [*dict.fromkeys((vendor, fallback)), *(k for k in np.argsort(least) if k not in (vendor, fallback))]:
-        if k not in (vendor, fallback) and sum(e.total <= least[k] for e in found.values()) >= top:
-            break
-        sizes[k] = _bytes(a, sampled[0], model.labels[k])
-        if np.isnan(sizes[k]):
-            continue
-        spmv = slower * _bound(a, model, fetched, sizes[k] + ends)
-        low, high = (spmv[k] * np.exp(model.errors[0, k, end]) for end in (0, 1))
-        seconds = spmv[k], low, high, conversion[k], conversion[k] + spmvs * spmv[k]
-        (found if sizes[k] <= max_bytes else too_large)[k] = Expected(model.labels[k], *map(float, seconds))
+    footprints = np.array([_bytes(a, sampled[0], label) for label in model.labels])
     estimated = time.perf_counter()
+    vendor, fallback = (model.labels.index(model.about[name]) for name in ("vendor", "fallback"))
+    sizes = footprints + (a.rows + a.cols) * a.dtype.itemsize
+    bounds = np.array([_bound(a, model, fetched, size) for size in sizes])
+    one = {name: np.array([value], dtype=float) for name, value in columns.items()}
+    spmv, conversion = (part[0] for part in model.predicted(one, sizes[None], bounds[None]))
+    expected = {
+        k: Expected(
+            label,
+            *(float(spmv[k] * np.exp(shift)) for shift in (0, *model.errors[0, k])),
+            float(conversion[k]),
+            float(conversion[k] + spmvs * spmv[k]),
+        )
+        for k, label in enumerate(model.labels)
+        if not np.isnan(sizes[k])
+    }
+    found = {k: e for k, e in expected.items() if footprints[k] <= max_bytes}
     if not found:
-        smallest = byte_text(float(np.nanmin(sizes)))
+        smallest = byte_text(float(np.nanmin(footprints)))
         raise SpmvbenchError(f"no format fits into {byte_text(max_bytes)}: the smallest takes {smallest}")
-    ranked = sorted(found.values(), key=lambda e: e.total)
-    best = model.labels.index(ranked[0].label)
-    rival = vendor if best != vendor and vendor in found else model.labels.index(ranked[min(1, len(ranked) - 1)].label)
+    order = sorted(found, key=lambda k: found[k].total)
+    rival = vendor if order[0] != vendor and vendor in found else order[min(1, len(order) - 1)]
     return Advice(
-        ranked,
-        (found | too_large)[vendor],
-        _reasons(model, columns, spmvs, sizes / a.nnz, (best, rival), found),
+        [found[k] for k in order],
+        expected[vendor],
+        _reasons(model, columns, spmvs, sizes, bounds, (order[0], rival), found),
         [features.words(name, columns) for name in model.out_of_range(columns)],
-        min((found[k] for k in (fallback, vendor) if k in found), key=lambda e: e.total, default=ranked[0]),
+        min((found[k] for k in (fallback, vendor) if k in found), key=lambda e: e.total, default=found[order[0]]),
         _regret(model, spmvs, a.nnz),
         (described - start, estimated - described, _host_spmv(a)),
     )
@@ -154,13 +151,14 @@ def _reasons(
     columns: dict[str, Any],
     spmvs: float,
     sizes: np.ndarray,
+    bounds: np.ndarray,
     between: tuple[int, int],
     found: dict[int, Expected],
 ) -> list[str]:
     """The features that matter most for the first of two formats being faster than the second, in words.
 
     Each feature in turn is set to its median over the training matrices; the predicted lead then shrinks by so much.
-    If the bytes per entry of the two formats differ, they are the first reason.
+    If the bytes per entry of the two formats differ, they are the first reason. sizes, bounds: as for `Model.slower`.
     """
     here, there = between
     if here == there:
@@ -168,7 +166,9 @@ def _reasons(
     changed = np.tile(features.of(columns), (1 + len(features.NAMES), 1))
     for k, middle in enumerate(model.about["ranges"]["median"], start=1):
         changed[k, k - 1] = middle
-    slower, made = np.exp(model.times(changed)), np.exp(model.conversions(changed))
+    same = (len(changed), 1)
+    slower = model.slower(changed, [columns["nnz"]], np.tile(sizes, same), np.tile(bounds, same))
+    made = np.exp(model.conversions(changed))
     times, conversions = np.zeros_like(slower), np.zeros_like(slower)
     for k in between:
         times[:, k] = found[k].spmv * slower[:, k] / slower[0, k]
@@ -180,7 +180,7 @@ def _reasons(
     words = dict.fromkeys(text for k in order if (text := features.words(features.NAMES[k], columns)))
     reasons = list(words)[:REASONS]
     if abs(np.log(sizes[here] / sizes[there])) > 0.05:
-        first, second = (f"{model.labels[k]} {sizes[k]:.3g}" for k in between)
+        first, second = (f"{model.labels[k]} {sizes[k] / columns['nnz']:.3g}" for k in between)
         reasons.insert(0, f"{first} bytes per entry, {second}")
     return reasons
 

@@ -1,8 +1,10 @@
-"""The model that ships: two forests of regression trees and the quantiles of their errors.
+"""The model that ships: three forests of regression trees and the quantiles of their errors.
 
-For each format of a portfolio, one forest predicts the logarithm of an SpMV's time divided by its lower bound
-(`measure.bounds`), which follows from the format's `estimate`. The other predicts the logarithm of the conversion's
-time divided by LAUNCHES + ENTRY * nnz. The only inputs are the features of the matrix.
+The logarithm of an SpMV's time divided by its lower bound (`measure.bounds`) is the sum of two predictions. One is the
+mean over all formats of a portfolio, from the features of the matrix. The other is a format's difference from it, from
+the features of the matrix, the bytes that the format reads (its `estimate`) and numbers that describe the format. One
+forest for all formats learns from matrices of one format what holds for a similar one. The third forest predicts for
+each format the logarithm of the conversion's time divided by LAUNCHES + ENTRY * nnz, from the features of the matrix.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from spmvbench.advice import features
 from spmvbench.advice.features import LARGE as LARGE
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
-VERSION = 3
+VERSION = 4
 LAUNCHES, ENTRY = 3e-4, 5e-11  # seconds, of a conversion and of each of its entries: the unit of conversion times
+CAUTION = 0.5  # standard deviations of the trees by which a prediction exceeds their mean: of equal ones, the surer wins
 MEASURED = 5  # formats that --measure runs, in addition to cuSPARSE's and the fallback
 ABOVE, UP_TO = "above 1 M entries", "up to 1 M entries"  # subsets with a regret of their own
 SPMVS = (1, 10, 100, 1_000, 10_000, 1_000_000)  # numbers of SpMVs for which the regret is computed
@@ -44,39 +47,64 @@ class Forest:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """(matrices, outputs) of (matrices, features): the mean of the trees."""
+        mean: np.ndarray = self.each(x).mean(axis=1, dtype=float)
+        return mean
+
+    def each(self, x: np.ndarray) -> np.ndarray:
+        """(matrices, trees, outputs) of (matrices, features)."""
         x = x.astype(np.float32)  # the type that scikit-learn compares
         node = np.broadcast_to(self.roots, (len(x), len(self.roots))).copy()
         matrix = np.arange(len(x))[:, None]
         while (inner := self.feature[node] >= 0).any():
             goes = np.where(x[matrix, self.feature[node]] <= self.threshold[node], self.left[node], self.right[node])
             node = np.where(inner, goes, node)
-        mean: np.ndarray = self.value[node].mean(axis=1, dtype=float)
-        return mean
+        found: np.ndarray = self.value[node]
+        return found
+
+
+FORESTS = ("shared", "own", "conversions")
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """The two forests, the formats that they predict, and the errors of the predictions.
+    """The three forests, the formats that they predict, and the errors of the predictions.
 
     labels: the K formats of the portfolio. about: device, bounds, runs, regret, ranges of features; JSON values.
+    formats: (K, numbers), the mean and the principal components of each format's differences in the training.
     errors: (2, K, 2), for SpMV and conversion the 10th and 90th percentile of log(measured / predicted) on families
     that were left out of training.
     """
 
     labels: tuple[str, ...]
     about: dict[str, Any]
-    times: Forest
+    shared: Forest
+    own: Forest
     conversions: Forest
+    formats: np.ndarray
     errors: np.ndarray
 
-    def predicted(self, columns: features.Columns) -> tuple[np.ndarray, np.ndarray]:
-        """Time of an SpMV divided by its bound, and seconds of the conversion, each (matrices, K).
+    def predicted(
+        self, columns: features.Columns, sizes: np.ndarray, bounds: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Seconds of an SpMV and of the conversion, each (matrices, K).
 
-        columns: columns of a row, arrays of shape (matrices,).
+        columns: columns of a row, arrays of shape (matrices,). sizes, bounds: (matrices, K), bytes that an SpMV reads
+        and writes, and its lower bound in seconds. A time is NaN where these are.
         """
-        x = features.of(columns)
         unit = LAUNCHES + ENTRY * np.asarray(columns["nnz"], dtype=float)
-        return np.exp(self.times(x)), np.exp(self.conversions(x)) * unit[:, None]
+        conversions = np.exp(self.conversions(features.of(columns))) * unit[:, None]
+        return self.slower(features.of(columns), columns["nnz"], sizes, bounds) * bounds, conversions
+
+    def slower(self, x: np.ndarray, nnz: Any, sizes: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+        """Time of an SpMV divided by its bound, (matrices, K). x: (matrices, features); others as for `predicted`."""
+        vendor = self.labels.index(self.about["vendor"])
+        pairs = features.of_formats(x, nnz, sizes, bounds, sizes[:, vendor], self.formats)
+        known = ~np.isnan(pairs).any(axis=-1)
+        found = np.full(sizes.shape, np.nan)
+        trees = self.own.each(pairs[known])[..., 0].astype(float)
+        found[known] = trees.mean(axis=1) + CAUTION * trees.std(axis=1)
+        slower: np.ndarray = np.exp(self.shared(x) + self.formats[:, 0] + found)
+        return slower
 
     def out_of_range(self, columns: features.Columns) -> list[str]:
         """The features of one matrix that leave the range of the training matrices by more than a tenth of it."""
@@ -89,10 +117,8 @@ class Model:
     def save(self, path: Path) -> None:
         """Write the model to a NumPy archive that `load` reads."""
         arrays = {
-            f"{of}_{name}": array
-            for of, forest in (("times", self.times), ("conversions", self.conversions))
-            for name, array in vars(forest).items()
-        }
+            f"{of}_{name}": array for of in FORESTS for name, array in vars(getattr(self, of)).items()
+        } | {"formats": self.formats}
         about = json.dumps({"version": VERSION, "labels": self.labels, **self.about})
         np.savez_compressed(path, about=np.array(about), errors=self.errors, **arrays)
 
@@ -122,7 +148,9 @@ def load(name: str) -> Model:
         if about.pop("version") != VERSION:
             raise SpmvbenchError(f"the model of {name} is of another version of spmvbench: train it again")
         fields = ("feature", "threshold", "left", "right", "value", "roots")
-        times, conversions = (Forest(**{f: arrays[f"{of}_{f}"] for f in fields}) for of in ("times", "conversions"))
-        return Model(tuple(about.pop("labels")), about, times, conversions, arrays["errors"])
+        forests = {of: Forest(**{f: arrays[f"{of}_{f}"] for f in fields}) for of in FORESTS}
+        return Model(
+            tuple(about.pop("labels")), about, **forests, formats=arrays["formats"], errors=arrays["errors"]
+        )
     except (OSError, ValueError, KeyError) as error:
         raise SpmvbenchError(f"{folder() / name}.npz is no model: {error}") from None

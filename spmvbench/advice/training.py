@@ -6,7 +6,7 @@ A family is a generator or a group of the collection. The choice for a matrix co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ from spmvbench.errors import SpmvbenchError
 from spmvbench.rows import store
 
 PORTFOLIO = 24
-TREES = 160
+TREES = 160  # of the forests that see only the matrix
+PAIR_TREES = 100  # of the forest that sees a matrix in a format
+COMPONENTS = 10  # numbers that describe a format, besides its mean
 SWEEPS = 30  # iterations over matrices and formats, after which their effects have converged
 WORST = 10.0  # slowdown of a format that cannot hold the matrix, and the largest slowdown that counts in a portfolio
 COSTLY = ("bccoo-plus", "bcoo-bcsr", "cocktail", "ehyb", "ehyb-rcm")  # their estimate takes as long as a conversion
@@ -38,8 +40,8 @@ WITHIN = "the best of the model's formats"  # knows all times: its regret is tha
 class Table:
     """Verified rows as tables of (matrices, labels), and the columns of each matrix.
 
-    spmv, conversion, bound: seconds, NaN without a verified row. excluded: whether a format was excluded as too slow.
-    family: of each matrix.
+    spmv, conversion, bound: seconds, NaN without a verified row. size: bytes that an SpMV reads and writes. excluded:
+    whether a format was excluded as too slow. family: of each matrix.
     """
 
     columns: pd.DataFrame
@@ -47,6 +49,7 @@ class Table:
     spmv: pd.DataFrame
     conversion: pd.DataFrame
     bound: pd.DataFrame
+    size: pd.DataFrame
     excluded: pd.DataFrame
 
     @property
@@ -81,12 +84,13 @@ def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = 
         raise SpmvbenchError("a model needs rows of several matrices, cuSPARSE's among them")
     columns = rows.drop_duplicates("matrix").set_index("matrix").sort_index()
     family = columns["kind"].where(columns["group"] == "synthetic", columns["group"])
-    spmv, conversion, bound = (
-        rows.pivot(index="matrix", columns="label", values=name) for name in ("t_median", "conversion", "bound")
+    spmv, conversion, bound, size = (
+        rows.pivot(index="matrix", columns="label", values=name)
+        for name in ("t_median", "conversion", "bound", "model_bytes")
     )
     missing = every.pivot(index="matrix", columns="label", values="status").reindex_like(spmv).isna()
     excluded = missing.mul(missing.index.isin(exclude_slow), axis=0)
-    return Table(columns, family, spmv, conversion, bound, excluded)
+    return Table(columns, family, spmv, conversion, bound, size.astype(float), excluded)
 
 
 def portfolio(known: Table, size: int = PORTFOLIO) -> list[str]:
@@ -122,25 +126,36 @@ def additive(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return shared, full - shared
 
 
-def _grown(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Forest:
-    """Extremely randomized trees of (matrices, K) targets, fitted to the K + 1 outputs of `additive`."""
+def _grown(
+    x: np.ndarray,
+    y: np.ndarray,
+    weights: np.ndarray | None = None,
+    trees: int = 0,
+    leaf: int = 2,
+    share: float = 0.5,
+    seed: int = 0,
+) -> Forest:
+    """Extremely randomized trees of (cases, outputs) targets.
+
+    trees: how many, 0 for TREES. leaf: cases in a leaf at least. share: of the features, tried at each node.
+    """
     from sklearn.ensemble import ExtraTreesRegressor
 
-    forest = ExtraTreesRegressor(TREES, min_samples_leaf=2, max_features=0.5, random_state=seed)
-    forest.fit(x, np.hstack(additive(y)))
-    trees = [tree.tree_ for tree in forest.estimators_]
-    roots = np.cumsum([0, *(tree.node_count for tree in trees[:-1])])
+    forest = ExtraTreesRegressor(trees or TREES, min_samples_leaf=leaf, max_features=share, random_state=seed)
+    forest.fit(x, y, sample_weight=weights)
+    grown = [tree.tree_ for tree in forest.estimators_]
+    roots = np.cumsum([0, *(tree.node_count for tree in grown[:-1])])
 
     def joined(of: Callable[[Any], np.ndarray]) -> np.ndarray:
-        return np.concatenate([of(tree) for tree in trees])
+        return np.concatenate([of(tree) for tree in grown])
 
     def leaves(tree: Any) -> np.ndarray:
         """Values of the leaves, 0 for inner nodes: these are never read, and zeros compress well."""
-        return np.where(tree.children_left[:, None] < 0, tree.value[:, :1, 0] + tree.value[:, 1:, 0], 0)
+        return np.where(tree.children_left[:, None] < 0, tree.value[:, :, 0], 0)
 
     def child(name: str) -> np.ndarray:
         parts = [
-            np.where(getattr(t, name) >= 0, getattr(t, name) + root, 0) for t, root in zip(trees, roots, strict=True)
+            np.where(getattr(t, name) >= 0, getattr(t, name) + root, 0) for t, root in zip(grown, roots, strict=True)
         ]
         return np.concatenate(parts).astype(np.int32)
 
@@ -155,23 +170,45 @@ def _grown(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Forest:
 
 
 def fitted(known: Table, labels: Sequence[str]) -> Model:
-    """A model of these formats, with `about` empty and all errors 0."""
+    """A model of these formats, with only the vendor's format in `about` and all errors 0."""
     labels = list(labels)
     x = features.of(known.columns)
-    unit = LAUNCHES + ENTRY * known.columns["nnz"].to_numpy(float)
+    nnz = known.columns["nnz"].to_numpy(float)
     slower = known.spmv[labels] / known.bound[labels]
-    slower = slower.mask(known.excluded[labels], WORST * slower.max(axis=1), axis=0)
-    times, conversions = (
-        _grown(x, np.log(ratio).to_numpy()) for ratio in (slower, known.conversion[labels].div(unit, axis=0))
+    shared, own = additive(np.log(slower.mask(known.excluded[labels], WORST * slower.max(axis=1), axis=0)).to_numpy())
+    means = own.mean(axis=0)
+    _, scales, components = np.linalg.svd(own - means, full_matrices=False)
+    described = (components[:COMPONENTS].T * scales[:COMPONENTS]) / np.sqrt(len(own))
+    numbers = np.hstack([means[:, None], described]).astype(np.float32)
+    excluded = known.excluded[labels].to_numpy()
+    sizes, bounds = (  # a format that was excluded was not converted: plain CSR stands for it
+        np.where(excluded, part[[known.vendor]].to_numpy(), part[labels].to_numpy())
+        for part in (known.size, known.bound)
     )
-    return Model(tuple(labels), {}, times, conversions, np.zeros((2, len(labels), 2)))
+    pairs = features.of_formats(x, nnz, sizes, bounds, known.size[known.vendor].to_numpy(), numbers)
+    present = ~np.isnan(pairs).any(axis=-1)
+    times = known.spmv[labels].to_numpy()
+    slowdowns = np.nan_to_num(times / np.nanmin(times, axis=1, keepdims=True), nan=WORST).clip(max=WORST)
+    # The differences between the fastest formats decide: slow ones count less.
+    weights = slowdowns[present] ** -0.5
+    made = np.log(known.conversion[labels].div(LAUNCHES + ENTRY * nnz, axis=0)).to_numpy()
+    return Model(
+        tuple(labels),
+        {"vendor": known.vendor},
+        _grown(x, shared),
+        _grown(pairs[present], (own - means)[present][:, None], weights, PAIR_TREES, 3, 0.8),
+        _grown(x, np.add(*additive(made))),
+        numbers,
+        np.zeros((2, len(labels), 2)),
+    )
 
 
 def predictions(model: Model, known: Table) -> tuple[np.ndarray, np.ndarray]:
     """Predicted seconds of an SpMV and of the conversion, each (matrices, K); NaN without a row."""
-    bounds = known.bound[list(model.labels)].to_numpy()
-    slower, conversion = model.predicted(known.columns)
-    return slower * bounds, np.where(np.isnan(bounds), np.nan, conversion)
+    labels = list(model.labels)
+    bounds = known.bound[labels].to_numpy()
+    spmv, conversion = model.predicted(known.columns, known.size[labels].to_numpy(), bounds)
+    return spmv, np.where(np.isnan(bounds), np.nan, conversion)
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,7 +358,7 @@ def trained(
         },
         "regret": evaluation.summary().to_dict("records"),
     }
-    return Model(model.labels, about, model.times, model.conversions, errors), evaluation
+    return replace(model, about=about, errors=errors), evaluation
 
 
 def fallback(known: Table, labels: Sequence[str], spmvs: float = 1_000) -> str:
@@ -331,13 +368,15 @@ def fallback(known: Table, labels: Sequence[str], spmvs: float = 1_000) -> str:
     return str(slowdowns.quantile(0.95).idxmin())
 
 
-def of_last_runs(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of each matrix and type from the run that measured it last.
+def of_one_run(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of each matrix and type from the run that measured it in most formats, the last one of several.
 
     Times of one matrix are compared with each other, and formats and procedures differ between runs.
     """
-    last = rows.groupby(["run_id", "matrix_sha256", "dtype"])["started_at"].transform("max")
-    return rows[last == last.groupby([rows["matrix_sha256"], rows["dtype"]]).transform("max")]
+    case = ["matrix_sha256", "dtype"]
+    runs = rows.groupby(["run_id", *case]).agg(formats=("label", "nunique"), last=("started_at", "max")).reset_index()
+    kept = runs.sort_values(["formats", "last"]).drop_duplicates(case, keep="last")
+    return rows.merge(kept[["run_id", *case]])
 
 
 def rows_of(runs: Sequence[Path | str]) -> tuple[pd.DataFrame, dict[str, Any]]:
