@@ -60,6 +60,7 @@ def _table(model: Model) -> str:
 def page(name: str) -> str:
     """The text of docs/advice.md, from the files of a model: NAME.npz and NAME.csv."""
     known, choices = load(name), pd.read_csv(folder() / f"{name}.csv")
+    double = choices[choices["dtype"] == "f64"]
     about = known.about
     runs = " ".join(f"results/published/{run}" for run in about["runs"])
     exclude = "".join(f" --exclude-slow {matrix}" for matrix in about["exclude_slow"])
@@ -96,11 +97,11 @@ difference between "model of half the families" and "model" shows the value of t
 difference between "model" and "model that knows the family" shows the value of more matrices of a family for that
 family. The largest regrets above 1 M entries:
 
-{_worst(choices[choices["nnz"] > LARGE])}
+{_worst(double[double["nnz"] > LARGE])}
 
 The largest regrets up to 1 M entries:
 
-{_worst(choices[choices["nnz"] <= LARGE])}
+{_worst(double[double["nnz"] <= LARGE])}
 
 Errors of the predictions are as large as the differences between good formats. This table shows measured divided by
 predicted times on families that were left out, 10th to 90th percentile:
@@ -154,6 +155,7 @@ def _figure(choices: pd.DataFrame) -> bytes:
     """Regret of each chooser by number of SpMVs as an SVG image: geometric mean (solid), 95th percentile (dotted)."""
     from spmvbench.reports.style import count_ticks, grid, legend, marks, plain_ticks, rendered, theme
 
+    choices = choices[(choices["dtype"] == "f64") & ~choices["chooser"].isin([training.FALLBACK, training.RANDOM])]
     large = choices[choices["nnz"] > LARGE]
     panels = {"All matrices": choices, "Above 1 M entries": large} if len(large) else {"All matrices": choices}
     choosers = list(dict.fromkeys(choices["chooser"]))

@@ -10,7 +10,7 @@ each format the logarithm of the conversion's time divided by LAUNCHES + ENTRY *
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,30 @@ from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
 VERSION = 4
 LAUNCHES, ENTRY = 3e-4, 5e-11  # seconds, of a conversion and of each of its entries: the unit of conversion times
-CAUTION = 0.5  # standard deviations of the trees by which a prediction exceeds their mean: of equal ones, the surer wins
+CAUTION = 0.5  # standard deviations of the trees that a prediction exceeds their mean by: of equals, the surer wins
 MEASURED = 5  # formats that --measure runs, in addition to cuSPARSE's and the fallback
-ABOVE, UP_TO = "above 1 M entries", "up to 1 M entries"  # subsets with a regret of their own
+ABOVE, UP_TO = "above 1 M entries", "up to 1 M entries"  # subsets with a regret of their own, in double precision
+SINGLE = "single precision"  # another one, of all sizes
 SPMVS = (1, 10, 100, 1_000, 10_000, 1_000_000)  # numbers of SpMVs for which the regret is computed
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A GPU without rows, like one that has some: only its memory is slower.
+
+    like: the model's name. device: the GPU's. memory: time to read from memory, divided by that on the other GPU. l2:
+    bytes that either reads at the same rate, from a cache of the same size. memory_bytes: how much it has.
+    """
+
+    like: str
+    device: str
+    memory: float
+    l2: int
+    memory_bytes: int
+
+
+# Bandwidths of NVIDIA's data sheets, 4.8 and 3.35 TB/s; multiprocessors, clocks and L2 (50 MB) are the same.
+SCALED = {"h100": Scaled("h200", "NVIDIA H100 SXM", 4.8 / 3.35, 50_000_000, 80_000_000_000)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +136,9 @@ class Model:
 
     def save(self, path: Path) -> None:
         """Write the model to a NumPy archive that `load` reads."""
-        arrays = {
-            f"{of}_{name}": array for of in FORESTS for name, array in vars(getattr(self, of)).items()
-        } | {"formats": self.formats}
+        arrays = {f"{of}_{name}": array for of in FORESTS for name, array in vars(getattr(self, of)).items()} | {
+            "formats": self.formats
+        }
         about = json.dumps({"version": VERSION, "labels": self.labels, **self.about})
         np.savez_compressed(path, about=np.array(about), errors=self.errors, **arrays)
 
@@ -128,9 +148,33 @@ def folder() -> Path:
     return paths.configs() / "advice"
 
 
-def names() -> list[str]:
-    """The names of the devices that have a model."""
+def trained() -> list[str]:
+    """The names of the devices whose model was trained on rows."""
     return sorted(path.stem for path in folder().glob("*.npz"))
+
+
+def names() -> list[str]:
+    """The names of the devices that have a model: trained on their rows, or scaled from another one's."""
+    known = trained()
+    return sorted({*known, *(name for name, scaled in SCALED.items() if scaled.like in known)})
+
+
+def of_gpu(gpu: str) -> str | None:
+    """The model of a GPU by the name that its driver gives, None without one. A variant on PCIe has a slower memory."""
+    words = gpu.lower().split()
+    return None if "pcie" in words or "nvl" in words else next((name for name in names() if name in words), None)
+
+
+def _scaled(model: Model, scaled: Scaled) -> Model:
+    """The model with the bounds and the memory of another GPU; what it has learned stays."""
+    bounds = {
+        of: [[size, seconds * (scaled.memory if size > scaled.l2 else 1)] for size, seconds in pairs]
+        for of, pairs in model.about["bounds"].items()
+        if of in ("read", "sectors", "lines")
+    }
+    device = f"{scaled.device} (times of {model.about['device']}, scaled by bandwidth)"
+    about = model.about | {"device": device, "scaled_bounds": bounds, "memory_bytes": scaled.memory_bytes}
+    return replace(model, about=about)
 
 
 def load(name: str) -> Model:
@@ -141,6 +185,8 @@ def load(name: str) -> Model:
     known = names()
     if name not in known:
         raise UsageError(f"there is no model of {name!r}{did_you_mean(name, known) or f'; there are {known}'}")
+    if name in SCALED:
+        return _scaled(load(SCALED[name].like), SCALED[name])
     try:
         with np.load(folder() / f"{name}.npz", allow_pickle=False) as found:
             arrays = {key: found[key] for key in found}
@@ -149,8 +195,6 @@ def load(name: str) -> Model:
             raise SpmvbenchError(f"the model of {name} is of another version of spmvbench: train it again")
         fields = ("feature", "threshold", "left", "right", "value", "roots")
         forests = {of: Forest(**{f: arrays[f"{of}_{f}"] for f in fields}) for of in FORESTS}
-        return Model(
-            tuple(about.pop("labels")), about, **forests, formats=arrays["formats"], errors=arrays["errors"]
-        )
+        return Model(tuple(about.pop("labels")), about, **forests, formats=arrays["formats"], errors=arrays["errors"])
     except (OSError, ValueError, KeyError) as error:
         raise SpmvbenchError(f"{folder() / name}.npz is no model: {error}") from None

@@ -5,7 +5,7 @@ A family is a generator or a group of the collection. The choice for a matrix co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from spmvbench.advice import features
-from spmvbench.advice.model import ABOVE, ENTRY, LARGE, LAUNCHES, MEASURED, SPMVS, UP_TO, Forest, Model
+from spmvbench.advice.model import ABOVE, ENTRY, LARGE, LAUNCHES, MEASURED, SINGLE, SPMVS, UP_TO, Forest, Model
 from spmvbench.analysis.breakeven import ready
 from spmvbench.analysis.cases import latest_cases, verified
 from spmvbench.analysis.ranking import VENDORS
@@ -33,6 +33,9 @@ SHORTEST = 1e-7  # seconds, of conversions that only take over arrays
 TRIED = "model, the best few measured"  # `advise --measure`
 HALVED = "model of half the families"
 RELATED = "model that knows the family"
+RANDOM = "model, random split"
+FALLBACK = "the fallback"
+PARTS = 10  # of a random split
 WITHIN = "the best of the model's formats"  # knows all times: its regret is that of the portfolio alone
 
 
@@ -142,7 +145,7 @@ def _grown(
     from sklearn.ensemble import ExtraTreesRegressor
 
     forest = ExtraTreesRegressor(trees or TREES, min_samples_leaf=leaf, max_features=share, random_state=seed)
-    forest.fit(x, y, sample_weight=weights)
+    forest.fit(x, y if y.shape[1] > 1 else y[:, 0], sample_weight=weights)
     grown = [tree.tree_ for tree in forest.estimators_]
     roots = np.cumsum([0, *(tree.node_count for tree in grown[:-1])])
 
@@ -228,8 +231,10 @@ class Evaluation:
 
     def summary(self) -> pd.DataFrame:
         """Regret in per cent: geometric mean, 95th percentile and worst by matrices, chooser and number of SpMVs."""
-        large = self.choices["nnz"] > LARGE
-        parts = {"all": self.choices, ABOVE: self.choices[large], UP_TO: self.choices[~large]}
+        single = self.choices["dtype"] == "f32"
+        double = self.choices[~single]
+        large = double["nnz"] > LARGE
+        parts = {"all": double, ABOVE: double[large], UP_TO: double[~large], SINGLE: self.choices[single]}
         found = pd.concat(parts, names=["of"]).groupby(["of", "chooser", "spmvs"], sort=False)["regret"]
         return pd.DataFrame(
             {
@@ -246,58 +251,70 @@ def evaluated(
     size: int = PORTFOLIO,
     progress: Callable[[str], None] = lambda _: None,
     share: float = 1.0,
-    alone: bool = False,
+    groups: pd.Series | None = None,
+    single: Table | None = None,
 ) -> Evaluation:
     """The regret of all choosers on each family, trained on a share of the other families.
 
-    alone: leave out each matrix instead of each family, so that other matrices of its family are known.
+    groups: for each matrix what is left out with it, in place of its family. single: the table of single precision, on
+    which the choosers are evaluated too; none learns from it.
     """
     lines: list[dict[str, Any]] = []
     errors: dict[str, list[tuple[float, float]]] = {}
-    family_of = known.family.index.to_series() if alone else known.family
+    family_of = known.family if groups is None else groups
     families = sorted(family_of.unique())
     rng = np.random.default_rng(0)
     for family in families:
-        progress(family)
+        progress(str(family))
         others = [other for other in families if other != family]
         seen = rng.choice(others, max(round(share * len(others)), 2), replace=False) if share < 1 else others
         out = known.of(family_of.index[family_of == family])
         rest = known.of(family_of.index[family_of.isin(seen)])
         labels = portfolio(rest, size)
         model = fitted(rest, labels)
+        if single is not None and (single.family == family).any():
+            lines += _regrets(rest, model, single.of(single.family.index[single.family == family]))
+        lines += _regrets(rest, model, out)
         predicted = predictions(model, out)
         measured = out.spmv[labels], out.conversion[labels]
         logs = [np.log(m.to_numpy() / p) for m, p in zip(measured, predicted, strict=True)]
         for k, label in enumerate(labels):
             errors.setdefault(label, []).extend(zip(logs[0][:, k], logs[1][:, k], strict=True))
-        for n in SPMVS:
-            total = out.total(n)
-            best = total.min(axis=1)
-            totals = pd.DataFrame(predicted[1] + n * predicted[0], total.index, labels)
-            tried = totals.rank(axis=1) <= MEASURED
-            tried[[rest.vendor, fallback(rest, labels)]] = True
-            choosers = {
-                "model": totals.idxmin(axis=1),
-                TRIED: total[labels].where(tried).idxmin(axis=1),
-                WITHIN: total[labels].idxmin(axis=1),
-                **_rivals(rest, out, n),
-            }
-            for chooser, chosen in choosers.items():
-                for matrix, label in chosen.items():
-                    slowdown = total.at[matrix, label] / best[matrix]
-                    lines.append(
-                        {
-                            "matrix": matrix,
-                            "family": known.family[matrix],
-                            "nnz": int(out.columns.at[matrix, "nnz"]),
-                            "spmvs": n,
-                            "chooser": chooser,
-                            "format": label,
-                            "best": total.loc[matrix].idxmin(),
-                            "regret": (WORST if np.isnan(slowdown) else slowdown) - 1,
-                        }
-                    )
     return Evaluation(pd.DataFrame(lines), errors)
+
+
+def _regrets(rest: Table, model: Model, out: Table) -> Iterator[dict[str, Any]]:
+    """The choices for other matrices, by a model and by simpler choosers that saw the same rows: `Evaluation`."""
+    labels = list(model.labels)
+    safe = [rest.vendor, fallback(rest, labels)]
+    spmv, conversion = predictions(model, out)
+    for n in SPMVS:
+        total = out.total(n)
+        best = total.min(axis=1)
+        totals = pd.DataFrame(conversion + n * spmv, total.index, labels)
+        tried = totals.rank(axis=1) <= MEASURED
+        tried[safe] = True
+        choosers = {
+            "model": totals.idxmin(axis=1),
+            TRIED: total[labels].where(tried).idxmin(axis=1),
+            WITHIN: total[labels].idxmin(axis=1),
+            FALLBACK: totals[safe].idxmin(axis=1),
+            **_rivals(rest, out, n),
+        }
+        for chooser, chosen in choosers.items():
+            for matrix, label in chosen.items():
+                slowdown = total.at[matrix, label] / best[matrix]
+                yield {
+                    "matrix": matrix,
+                    "dtype": out.columns.at[matrix, "dtype"],
+                    "family": out.family[matrix],
+                    "nnz": int(out.columns.at[matrix, "nnz"]),
+                    "spmvs": n,
+                    "chooser": chooser,
+                    "format": label,
+                    "best": total.loc[matrix].idxmin(),
+                    "regret": (WORST if np.isnan(slowdown) else slowdown) - 1,
+                }
 
 
 def _rivals(rest: Table, out: Table, spmvs: float) -> dict[str, pd.Series]:
@@ -324,15 +341,23 @@ def trained(
 ) -> tuple[Model, Evaluation]:
     """The model of all rows, and its cross-validation.
 
-    about: of the rows, from `rows_of`. more: evaluate also with half of the other families, and with the other
-    matrices of the same family. exclude_slow: as for `table`.
+    about: of the rows, from `rows_of`. more: evaluate also with half of the other families, with the other matrices of
+    the same family, and on a random split of the matrices. exclude_slow: as for `table`.
     """
-    known = table(rows, exclude_slow=exclude_slow)
-    evaluation = evaluated(known, progress=progress)
+    known = table(rows, "f64", exclude_slow)
+    single = None
+    if (rows["dtype"] == "f32").any():
+        single = table(rows, "f32", exclude_slow)
+        parts = {name: part for name, part in vars(single).items() if name not in ("columns", "family")}
+        single = replace(single, **{name: part.reindex(columns=known.spmv.columns) for name, part in parts.items()})
+    evaluation = evaluated(known, progress=progress, single=single)
     if more:
+        matrices = pd.Series(known.family.index, known.family.index)
+        drawn = pd.Series(np.random.default_rng(0).permutation(len(matrices)) % PARTS, matrices.index)
         others = {
             HALVED: evaluated(known, progress=lambda family: progress(f"{family} and half of the others"), share=0.5),
-            RELATED: evaluated(known, progress=progress, alone=True),
+            RELATED: evaluated(known, progress=progress, groups=matrices),
+            RANDOM: evaluated(known, progress=progress, groups=drawn),
         }
         choices = [
             each.choices[each.choices["chooser"] == "model"].assign(chooser=name) for name, each in others.items()
@@ -344,9 +369,9 @@ def trained(
     errors = np.stack([evaluation.quantiles(label, (0.1, 0.9)) for label in labels], axis=1)
     about = about | {
         "device": str(rows.loc[rows["status"] == "ok", "device_name"].iloc[0]),
-        "dtype": "f64",
         "exclude_slow": list(exclude_slow),
         "matrices": len(known.columns),
+        "single": 0 if single is None else len(single.columns),
         "families": int(known.family.nunique()),
         "rows": [int(known.spmv[label].notna().sum()) for label in labels],
         "vendor": known.vendor,

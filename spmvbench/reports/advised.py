@@ -6,8 +6,6 @@ import pandas as pd
 
 from spmvbench import paths
 
-DTYPE = "f64"  # the type of the rows that models are trained on
-
 
 def choices(rows: pd.DataFrame) -> pd.DataFrame | None:
     """Columns matrix (group/name), dtype, spmvs and label, from the model of the rows' GPU; None if it has no model.
@@ -22,4 +20,4 @@ def choices(rows: pd.DataFrame) -> pd.DataFrame | None:
     if not covered:
         return None
     found = pd.read_csv(covered[0]).rename(columns={"format": "label"})
-    return found[["matrix", "spmvs", "label"]].assign(dtype=DTYPE)
+    return found[["matrix", "dtype", "spmvs", "label"]]
