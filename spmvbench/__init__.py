@@ -32,7 +32,7 @@ __all__ = [
 
 __version__: str
 
-# Modules outside of the room `formats` that register formats: these stand on rooms that `formats` must not import.
+# Modules outside of the room `formats` that register formats: these import rooms that `formats` must not import.
 FORMAT_MODULES = ("spmvbench.advice.auto",)
 
 if TYPE_CHECKING:

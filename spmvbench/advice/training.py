@@ -25,14 +25,15 @@ PORTFOLIO = 24
 TREES = 160  # of the forests that see only the matrix
 PAIR_TREES = 100  # of the forest that sees a matrix in a format
 COMPONENTS = 10  # numbers that describe a format, besides its mean
+MANY = 10_000  # SpMVs after which conversions matter little
 SWEEPS = 30  # iterations over matrices and formats, after which their effects have converged
 WORST = 10.0  # slowdown of a format that cannot hold the matrix, and the largest slowdown that counts in a portfolio
-COSTLY = ("bccoo-plus", "bcoo-bcsr", "cocktail", "ehyb", "ehyb-rcm")  # their estimate takes as long as a conversion
+# Their estimate takes as long as a conversion; `auto` is one of the others.
+COSTLY = ("auto", "bccoo-plus", "bcoo-bcsr", "cocktail", "ehyb", "ehyb-rcm")
 SHORTEST = 1e-7  # seconds, of conversions that only take over arrays
 
 TRIED = "model, the best few measured"  # `advise --measure`
 HALVED = "model of half the families"
-RELATED = "model that knows the family"
 RANDOM = "model, random split"
 FALLBACK = "the fallback"
 PARTS = 10  # of a random split
@@ -97,7 +98,11 @@ def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = 
 
 
 def portfolio(known: Table, size: int = PORTFOLIO) -> list[str]:
-    """The labels whose best format on each matrix has the least regret, chosen greedily; cuSPARSE's is one of them."""
+    """The labels whose best format on each matrix has the least regret, chosen greedily; cuSPARSE's is one of them.
+
+    Beyond `size` the best single formats for many SpMVs are added, on large and on small matrices: these are seldom
+    the best of all and seldom far from it, so they are what to choose if little is known.
+    """
     slowdowns = np.stack(
         [np.log((total := known.total(n)).div(total.min(axis=1), axis=0)).fillna(np.inf).to_numpy() for n in SPMVS]
     ).clip(max=np.log(WORST))
@@ -110,7 +115,12 @@ def portfolio(known: Table, size: int = PORTFOLIO) -> list[str]:
         gains[chosen] = np.inf
         chosen.append(int(gains.argmin()))
         best = np.minimum(best, slowdowns[:, :, chosen[-1]])
-    return sorted(labels[k] for k in chosen)
+    large = known.columns["nnz"].to_numpy() > LARGE
+    many = slowdowns[np.array(SPMVS) >= MANY]
+    singles = [
+        int(np.where(able, many[:, part].mean(axis=(0, 1)), np.inf).argmin()) for part in (large, ~large) if part.any()
+    ]
+    return sorted({labels[k] for k in (*chosen, *singles)})
 
 
 def additive(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -341,8 +351,8 @@ def trained(
 ) -> tuple[Model, Evaluation]:
     """The model of all rows, and its cross-validation.
 
-    about: of the rows, from `rows_of`. more: evaluate also with half of the other families, with the other matrices of
-    the same family, and on a random split of the matrices. exclude_slow: as for `table`.
+    about: of the rows, from `rows_of`. more: evaluate also with half of the other families, and on a random split.
+    exclude_slow: as for `table`.
     """
     known = table(rows, "f64", exclude_slow)
     single = None
@@ -352,11 +362,9 @@ def trained(
         single = replace(single, **{name: part.reindex(columns=known.spmv.columns) for name, part in parts.items()})
     evaluation = evaluated(known, progress=progress, single=single)
     if more:
-        matrices = pd.Series(known.family.index, known.family.index)
-        drawn = pd.Series(np.random.default_rng(0).permutation(len(matrices)) % PARTS, matrices.index)
+        drawn = pd.Series(np.random.default_rng(0).permutation(len(known.family)) % PARTS, known.family.index)
         others = {
             HALVED: evaluated(known, progress=lambda family: progress(f"{family} and half of the others"), share=0.5),
-            RELATED: evaluated(known, progress=progress, groups=matrices),
             RANDOM: evaluated(known, progress=progress, groups=drawn),
         }
         choices = [
