@@ -69,6 +69,9 @@ published: $(VENV)/.dev
 	sed -n 's|^spmvbench report.*|$(BIN)/& --site results/published|p' results/published/*/README.md | sh -e
 	$(BIN)/spmvbench report results/published/h200-all --dtype f64 --figures ratios --out $(VENV)/ratios
 	cp $(VENV)/ratios/figures/ratios.svg docs/figures/h200-ratios.svg
+	$(BIN)/spmvbench report results/published/h200-applications --dtype f64 --group synthetic --figures products \
+	  --out $(VENV)/products
+	cp $(VENV)/products/figures/products.svg docs/figures/h200-products.svg
 
 clean:
 	rm -rf $(VENV) results/demo

@@ -1,9 +1,11 @@
 // Vectors without a matrix: zeroing y, permuting, and kernels that measure launch overhead and bandwidth.
+#include "overlap.cuh"
 #include "spmv.cuh"
 #include "zero.cuh"
 
 template <typename V>
 __global__ void zero_fill(V* __restrict__ y, int n) {
+  let_next_start();
   set_zero(y, n);
 }
 

@@ -55,8 +55,8 @@ def hard_matrices(seed: int = 0) -> dict[str, Any]:
     """Small csr_arrays on which careless formats fail, by name.
 
     Without rows or columns or entries, single rows and columns, empty rows and columns at either end and in blocks, one
-    full row or column, duplicates, a power law, dense blocks, rows longer than any tile, stored zeros, more than 65,535
-    columns or rows, sizes next to multiples of 16 and 32.
+    full row or column, duplicates, a power law, dense blocks, rows longer than any tile, stored zeros, values all the
+    same, more than 65,535 columns or rows, sizes next to multiples of 16 and 32.
     """
     return {name: matrix.copy() for name, matrix in _hard_matrices(seed).items()}
 
@@ -100,6 +100,9 @@ def _hard_matrices(seed: int) -> dict[str, Any]:
     found["stored zeros"] = zeros
     pairs = rng.integers(0, 50, (2, 800))
     found["duplicates"] = sparse.csr_array(sparse.coo_array((rng.uniform(-1, 1, 800), tuple(pairs)), shape=(50, 50)))
+    pattern = _from_lengths([3] * 70 + [0] * 5 + [40, 33], 64, rng)
+    pattern.data[:] = 1.0
+    found["one value"] = pattern
     # Rows at both ends and around 2^15 and 2^16: with entries on over a thousand diagonals `dia` would store 0.7 GB.
     tall = found["tall"].tocoo()
     row, col = tall.coords

@@ -5,6 +5,7 @@ The emulated device is laxer than NVRTC (atomicAdd on unsigned long, min(1, 2ll)
 
 import re
 from collections import defaultdict
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
@@ -175,9 +176,13 @@ def found_instantiations():
         for params in settings(cls):
             for a in inputs if params else (*inputs, *odd):
                 try:
-                    launches = cls.from_csr(a, **params).launches(*vectors(cls, a))
+                    fmt = cls.from_csr(a, **params)
+                    launches = [*fmt.launches(*vectors(cls, a))]
                 except Skip:
                     continue
+                if cls.op == "spmv" and cls.transposes():
+                    with suppress(Skip):
+                        launches += fmt.transposed(*reversed(vectors(cls, a)))
                 for launch in single_steps(launches):
                     if isinstance(launch, Launch):
                         assert launch.source in formats.sources(cls), (
@@ -200,16 +205,17 @@ def others(listed):
     return listed - found | {min(found)}
 
 
-# Older architectures differ from the newest in what headers choose, not in template arguments. The only choice is made
-# at 8.0, so machine code of the newest stands for it.
+# Older architectures differ from the newest in what headers choose, not in template arguments. The only choices
+# are made at 8.0, for which PTX stands, and at 9.0, for which machine code of the newest does.
 CHOICES = [("sm_90", ends), ("compute_90", others), ("compute_80", ends), ("sm_75", ends)]
 
 
-def test_headers_choose_at_compute_capability_8_alone():
+def test_headers_choose_at_compute_capabilities_8_and_9_alone():
     texts = [path.read_text(encoding="utf-8") for path in paths.kernels().rglob("*.cu*")]
     assert {found for text in texts for found in re.findall(r"__CUDA_ARCH__ *([<>=]+ *\d+)", text)} == {
         ">= 800",
         "< 800",
+        ">= 900",
     }
 
 

@@ -10,6 +10,7 @@ import spmvbench
 from spmvbench import formats
 from spmvbench.cli import COMMANDS, cli
 from spmvbench.cli.format_pages import pages
+from spmvbench.formats import recent, survey
 from spmvbench.matrices import synthetic
 from spmvbench.measure.operations import OPERATIONS
 from spmvbench.rows.schema import STATUSES
@@ -39,8 +40,14 @@ def anchors(text):
 def test_readme_is_two_screens():
     text = read("README.md")
     assert len(text.splitlines()) <= 150
-    assert re.findall(r"!\[.*?\]\((.*?)\)", text) == ["docs/figures/h200-ratios.svg"]
-    assert f"It has {len(formats.keys())} formats" in text
+    assert re.findall(r"!\[.*?\]\((.*?)\)", text) == [
+        "docs/figures/h200-ratios.svg",
+        "docs/figures/h200-products.svg",
+    ]
+    said = " ".join(text.split())
+    assert f"It has {len(formats.keys())} formats" in said
+    assert "{} of {} names in Table 2".format(*survey.count()) in said
+    assert "{} of {} exact storages and kernels for GPUs published since".format(*recent.count()) in said
 
 
 def test_pages_of_formats_are_current():

@@ -1,6 +1,7 @@
 // Sliced ELLPACK whose slices take x from a window in shared memory; columns in 4, 8, 12 or 16 bits. See
 // spmvbench/formats/cache_blocking/sell_window.py.
 #include "async_copy.cuh"
+#include "counters.cuh"
 #include "together.cuh"
 
 constexpr int GROUP = 8;        // positions whose columns share words
@@ -132,12 +133,14 @@ __device__ __forceinline__ V slice_sum(int bits, int team, int width, const unsi
 
 // A block a chunk {first slice, end, first column of the window, its columns}. A slice is {its first position, its first
 // word / 32, the first column less the window's, width * WIDTH_UNIT + bits}; TEAM warps share it. SORTED: `perm` holds the row of
-// each place.
-template <typename V, int THREADS, int TEAM, bool SORTED>
+// each place. STEAL: `pool` has more slices {slice, first column}, which a warp that is done takes one after the other, with x
+// from global memory. ahead: positions of a first slice that are prefetched.
+template <typename V, int THREADS, int TEAM, bool SORTED, bool STEAL>
 __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
-    sell_window_spmv(int rows, const int4* __restrict__ chunks, const int4* __restrict__ slices,
+    sell_window_spmv(int rows, int pooled, int ahead, const int4* __restrict__ chunks, const int4* __restrict__ slices,
                      const unsigned* __restrict__ words, const V* __restrict__ values, const int* __restrict__ perm,
-                     const V* __restrict__ x, V* __restrict__ y) {
+                     const int2* __restrict__ pool, int* counters, const V* __restrict__ x, V* __restrict__ y) {
+  static_assert(TEAM == 1 || !STEAL, "warps that share a slice meet at barriers");
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   V* const window = reinterpret_cast<V*>(dynamic_shared);
   const int4 chunk = chunks[blockIdx.x];
@@ -148,12 +151,14 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
   int s = chunk.x + warp / TEAM;
   int4 slice = s < chunk.y ? __ldg(slices + s) : int4{0, 0, 0, 0};
   if (s < chunk.y) {
-    const int positions = min(slice.w / WIDTH_UNIT, GROUP * TEAM);
+    const int positions = min(slice.w / WIDTH_UNIT, ahead * TEAM);
     const char* const begin = reinterpret_cast<const char*>(values + static_cast<long long>(slice.x) * WARP);
-    const int at = (team * WARP + lane) * 128;
-    if (at < positions * static_cast<int>(WARP * sizeof(V))) prefetch_l2(begin + at);
     const char* const column = reinterpret_cast<const char*>(words + static_cast<long long>(slice.y) * WARP);
-    if (at < positions * (slice.w % WIDTH_UNIT) * 4) prefetch_l2(column + at);
+    for (int at = (team * WARP + lane) * 128; at < positions * static_cast<int>(WARP * sizeof(V));
+         at += TEAM * WARP * 128) {
+      prefetch_l2(begin + at);
+      if (at < positions * (slice.w % WIDTH_UNIT) * 4) prefetch_l2(column + at);
+    }
   }
   await_copies();
   __syncthreads();
@@ -179,5 +184,21 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     if (s < chunk.y && team == 0 && place < rows) y[SORTED ? perm[place] : place] = sum;
     s = next;
     slice = coming;
+  }
+  if constexpr (STEAL) {
+    const auto ticket = [&]() { return lane == 0 ? atomicAdd(counters, 1) : 0; };
+    int mine = __shfl_sync(FULL_MASK, ticket(), 0);
+    while (mine < pooled) {
+      const int following = ticket();  // asked for before the slice at hand is done
+      const int2 taken = __ldg(pool + mine);
+      const int4 found = __ldg(slices + taken.x);
+      const V sum =
+          slice_sum<1>(found.w % WIDTH_UNIT, 0, found.w / WIDTH_UNIT, words + static_cast<long long>(found.y) * WARP,
+                       values + static_cast<long long>(found.x) * WARP, x + taken.y, x);
+      const int place = taken.x * WARP + lane;
+      if (place < rows) y[SORTED ? perm[place] : place] = sum;
+      mine = __shfl_sync(FULL_MASK, following, 0);
+    }
+    leave(counters, 2);
   }
 }

@@ -47,3 +47,14 @@ __global__ void csr5_fused(int rows, int tiles, int first_row, const I* __restri
   const Tiles<V> a{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};
   csr5_share<false, SIGMA, BATCH>(global_thread() / WARP, rows, tiles, first_row, row_ptr, a, x, y);
 }
+
+// The same without values: all are *value.
+template <typename V, typename I, int SIGMA, int BATCH>
+__global__ void csr5_fused_nv(int rows, int tiles, int first_row, const I* __restrict__ row_ptr,
+                              const unsigned* __restrict__ tile_ptr, const unsigned* __restrict__ tile_desc,
+                              const int* __restrict__ empty_ptr, const int* __restrict__ empty_offset,
+                              const int* __restrict__ col_idx, const V* __restrict__ value, const V* __restrict__ x,
+                              V* __restrict__ y) {
+  const Tiles<V, int, Same<V>> a{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, {*value}};
+  csr5_share<false, SIGMA, BATCH>(global_thread() / WARP, rows, tiles, first_row, row_ptr, a, x, y);
+}

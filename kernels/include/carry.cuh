@@ -1,6 +1,7 @@
 // Rows that a kernel cuts between warps: their open sums, sorted by row, are added to y afterwards, or y is zero where
 // rows are cut and every part is added by an atomic.
 #pragma once
+#include "overlap.cuh"
 #include "spmv.cuh"
 
 // One block of BLOCK threads; thread t takes `per_thread` consecutive carries. A row's run of carries is added to y by
@@ -80,9 +81,11 @@ __global__ void carry_add(int n, int rows, const int* __restrict__ carry_row, co
   if (row < rows && (lane_id() == WARP - 1 || next_row != row)) atomicAdd(y + row, sum);
 }
 
-// y = 0 at the rows in which shares of the work begin (ascending): those that a cut can leave in several parts.
+// y = 0 at the rows in which shares of the work begin (ascending): those that a cut can leave in several parts. The
+// kernel that sums the shares may start before this one has ended.
 template <typename V, typename R>
 __global__ void zero_cut_rows(int n, const R* __restrict__ row, V* __restrict__ y) {
+  let_next_start();
   const long long i = global_thread();
   if (i < n && (i == 0 || row[i - 1] != row[i])) y[row[i]] = V(0);
 }

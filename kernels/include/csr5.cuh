@@ -1,5 +1,6 @@
 // CSR5's descriptors; see spmvbench/formats/csr/csr5.py.
 #pragma once
+#include "overlap.cuh"
 #include "spmv.cuh"
 
 constexpr unsigned DIRTY = 0x80000000u;  // in tile_ptr: some row that begins in the tile has no entries
@@ -18,15 +19,28 @@ struct Descriptor {
   static constexpr int PACKETS = (HEAD_BITS + SIGMA + 31) / 32;
 };
 
-// The arrays of the format; see spmvbench/formats/csr/csr5.py. C: type of the columns.
-template <typename V, typename C = int>
+// In place of an array whose values are all the same.
+template <typename V>
+struct Same {
+  V value;
+
+  __device__ __forceinline__ Same operator+(long long) const { return *this; }
+};
+
+template <typename V>
+__device__ __forceinline__ V load_stream(const Same<V>& all) {
+  return all.value;
+}
+
+// The arrays of the format; see spmvbench/formats/csr/csr5.py. C: type of the columns. M: the values, or `Same`.
+template <typename V, typename C = int, typename M = const V*>
 struct Tiles {
   const unsigned* __restrict__ tile_ptr;
   const unsigned* __restrict__ tile_desc;
   const int* __restrict__ empty_ptr;
   const int* __restrict__ empty_offset;
   const C* __restrict__ col_idx;
-  const V* __restrict__ values;
+  M values;
 };
 
 // BATCH steps of a lane, in flight.
@@ -36,8 +50,8 @@ struct Batch {
   V products[BATCH];
 
   // The matrix's part; STEPS are left.
-  template <typename C>
-  __device__ __forceinline__ void load(const Tiles<V, C>& a, long long at, int steps) {
+  template <typename C, typename M>
+  __device__ __forceinline__ void load(const Tiles<V, C, M>& a, long long at, int steps) {
 #pragma unroll
     for (int u = 0; u < BATCH; ++u) {
       if (u < steps) {
@@ -60,8 +74,8 @@ struct Batch {
 // come with what the lanes after it have of them: last(row, sum); the tile's last row may go on in the next tile. The
 // row of the tile's first entry, which may have begun in an earlier tile too, is separate, in lane 0: first(row, sum,
 // begins here). BATCH steps are loaded at a time, each batch before the one before it is used.
-template <bool ADD, typename V, int SIGMA, int BATCH, typename C, typename X, typename Last, typename First>
-__device__ __forceinline__ void sum_tile(const Tiles<V, C>& a, int tile, X x, V* __restrict__ y, Last last,
+template <bool ADD, typename V, int SIGMA, int BATCH, typename C, typename M, typename X, typename Last, typename First>
+__device__ __forceinline__ void sum_tile(const Tiles<V, C, M>& a, int tile, X x, V* __restrict__ y, Last last,
                                          First first) {
   constexpr int OFFSET_BITS = Descriptor<SIGMA>::OFFSET_BITS;
   constexpr int HEAD_BITS = Descriptor<SIGMA>::HEAD_BITS;
@@ -78,6 +92,7 @@ __device__ __forceinline__ void sum_tile(const Tiles<V, C>& a, int tile, X x, V*
   const unsigned word = a.tile_ptr[tile];
   const int start = word & ~DIRTY;
   const bool begins = flags & 0x80000000u;
+  wait_for_previous();  // entries are in flight; rows are stored from here on
   const int* empty = word & DIRTY ? a.empty_offset + a.empty_ptr[tile] : nullptr;
 
   // The tile's first entry opens a segment whether its row begins there or not.
@@ -141,8 +156,8 @@ __device__ __forceinline__ void sum_tile(const Tiles<V, C>& a, int tile, X x, V*
 }
 
 // A row's entries from `tail` on, by one warp: what is after the last whole tile is plain CSR. Lane 0 has the sum.
-template <typename V, typename I, typename C, typename X>
-__device__ __forceinline__ V sum_tail(const I* __restrict__ row_ptr, int row, I tail, const Tiles<V, C>& a, X x) {
+template <typename V, typename I, typename C, typename M, typename X>
+__device__ __forceinline__ V sum_tail(const I* __restrict__ row_ptr, int row, I tail, const Tiles<V, C, M>& a, X x) {
   const I begin = row_ptr[row] < tail ? tail : row_ptr[row];
   const I end = row_ptr[row + 1];
   V sum = 0;
@@ -154,9 +169,9 @@ __device__ __forceinline__ V sum_tail(const I* __restrict__ row_ptr, int row, I 
 
 // The work of one warp if all is one launch: a tile or, after the tiles, a row of the tail. A row within one tile is
 // stored, the parts of a row that a tile's end cuts are added by atomics; y is zero there. ADD: all is added.
-template <bool ADD, int SIGMA, int BATCH, typename V, typename I, typename C, typename X>
+template <bool ADD, int SIGMA, int BATCH, typename V, typename I, typename C, typename M, typename X>
 __device__ __forceinline__ void csr5_share(long long warp, int rows, int tiles, int first_row,
-                                           const I* __restrict__ row_ptr, const Tiles<V, C>& a, X x,
+                                           const I* __restrict__ row_ptr, const Tiles<V, C, M>& a, X x,
                                            V* __restrict__ y) {
   if (warp < tiles) {
     const int tile = static_cast<int>(warp);
@@ -176,6 +191,7 @@ __device__ __forceinline__ void csr5_share(long long warp, int rows, int tiles, 
   const I tail = static_cast<I>(tiles) * (WARP * SIGMA);
   const V sum = sum_tail<V, I>(row_ptr, static_cast<int>(row), tail, a, x);
   if (lane_id() > 0) return;
+  wait_for_previous();
   if (ADD || row_ptr[row] < tail) {
     atomicAdd(y + row, sum);
   } else {

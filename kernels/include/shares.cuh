@@ -1,6 +1,7 @@
 // Shares of a matrix's entries through shared memory: the products of a range of entries go there, rows and parts of
 // rows are summed from there, and the caller handles each sum.
 #pragma once
+#include "overlap.cuh"
 #include "spmv.cuh"
 
 // PAIRS pairs of neighbouring entries of each of BLOCK threads a block's width apart, in flight. All
@@ -294,7 +295,7 @@ struct Share {
 // The merge is walked only where some row is long compared with the share's others. Every row end stores its row; rows
 // that other shares have parts of are added to y by atomics: y is zero there. `shared` holds the share's entries and
 // two more, and after them `room` row ends; where a share has more, they are read from row_ptr. MERGED: entries and row
-// ends together are no more than BLOCK * ITEMS.
+// ends together are no more than BLOCK * ITEMS. What sets y to zero may still run when this kernel starts.
 template <bool MERGED, int BLOCK, int ITEMS, int PAIRS, typename V, typename I>
 __device__ __forceinline__ void sum_share(const Share& share, unsigned char* shared, int room, int rows, I nnz,
                                           const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
@@ -316,6 +317,7 @@ __device__ __forceinline__ void sum_share(const Share& share, unsigned char* sha
       if (entries == 0 && tile_rows == 0) return;
       const V sum = block_sum<BLOCK>(loads.sum(odd, entries, slots, nnz, col_idx, values, x));
       if (threadIdx.x > 0) return;
+      wait_for_previous();
       if (tile_rows == 0 || came_on()) {
         atomicAdd(y + first_row, sum);
       } else {
@@ -343,6 +345,7 @@ __device__ __forceinline__ void sum_share(const Share& share, unsigned char* sha
   }
   loads.store(slots, nnz, col_idx, values, x, pairs, [](int pair) { return pair; });
   uneven = __syncthreads_or(uneven);
+  wait_for_previous();
 
   const V* products = reinterpret_cast<const V*>(pairs) + odd;
   V* tile_y = y + first_row;

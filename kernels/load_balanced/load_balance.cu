@@ -22,6 +22,7 @@ __global__ void coo_load_balance(I nnz, int lines, const int* __restrict__ row_i
   long long k = first + lane_id();
   int row = row_at(k);
   V sum = 0;
+  wait_for_previous();
   for (int line = 0; line < lines; ++line, k += WARP) {
     const int next = line + 1 < lines ? row_at(k + WARP) : row;
     if (k < nnz) sum += load_stream(values + k) * load_x(x, load_stream(col_idx + k));
@@ -82,6 +83,7 @@ __global__ void __launch_bounds__(BLOCK)
     for (int i = 0; i < BATCH; ++i) gathered[i] = load_x(x, columns[i]);
     if (lane < BATCH) ends[lane] = 0;
     __syncwarp();
+    if (done == 0) wait_for_previous();  // entries are in flight; rows are stored from here on
     // Whether the lane's row has entries; `before` is the end of the row before lane 0's.
     const auto has_any = [=](int row_end, int before) {
       const int end_before = __shfl_up_sync(FULL_MASK, row_end, 1);

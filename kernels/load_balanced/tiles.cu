@@ -213,6 +213,7 @@ __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK)
   if (rows <= 1) {
     const V sum = range_sum<BLOCK, ITEMS>(first, end, col_idx, values, x);
     if (threadIdx.x > 0) return;
+    wait_for_previous();
     if (rows == 1 && row_ptr[first_row] == first) {
       y[first_row] = sum;
     } else {
@@ -228,6 +229,7 @@ __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK)
   const EarlyEnds<I> row_end(row_ptr + first_row, first, static_cast<int>(threadIdx.x) >> log, rows);
   loads.store(entries, x, products);
   __syncthreads();
+  wait_for_previous();
   if (log <= 5) {
     return sum_each_row<BLOCK>(Tile<V, EarlyEnds<I>>{rows, entries, products, row_end}, log, [=](int row, V sum) {
       if (row < rows) y[first_row + row] = sum;

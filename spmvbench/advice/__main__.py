@@ -37,7 +37,10 @@ def command(runs: tuple[str, ...], name: str, exclude_slow: tuple[str, ...]) -> 
     )
     folder().mkdir(exist_ok=True)
     model.save(folder() / f"{name}.npz")
-    choices = evaluation.choices[evaluation.choices["chooser"] == "model"].drop(columns="chooser")
+    of = evaluation.choices.groupby("chooser")
+    case = ["matrix", "dtype", "spmvs"]
+    tried = of.get_group(training.TRIED)[[*case, "format"]].rename(columns={"format": "measured"})
+    choices = of.get_group("model").drop(columns="chooser").merge(tried, on=case, validate="1:1")
     choices.to_csv(folder() / f"{name}.csv", index=False, float_format="%.6g", lineterminator="\n")
     (ROOT / "docs" / "figures" / f"{name}-advice.svg").write_bytes(_figure(evaluation.choices))
     (ROOT / "docs" / "advice.md").write_text(page(name), encoding="utf-8")

@@ -16,8 +16,9 @@ def latest_cases(rows: pd.DataFrame) -> pd.DataFrame:
 
     matrix: ``group/name``, because a name alone is ambiguous. If a file changed between runs, each content is a matrix
     of its own, marked with the first digits of its hash. setting: an ordered category of what must be equal for times
-    to be comparable, such as ``f64 hot``; it names the operation unless that is plain SpMV, and the device if there are
-    several. cases: number of cases that the row represents; BFS from several sources is one row (`_over_sources`).
+    to be comparable, such as ``f64 hot``; it names the operation unless that is plain SpMV, the order of rows and
+    columns unless that is the natural one, and the device if there are several. cases: number of cases that the row
+    represents; BFS from several sources is one row (`_over_sources`).
 
     If a case was measured several times (in several runs, with other seeds), the last time counts: of two rows of one
     run the one written later, whatever the clock said.
@@ -62,14 +63,26 @@ def keyed(rows: pd.DataFrame) -> pd.DataFrame:
 def settings(rows: pd.DataFrame, device: pd.Series) -> pd.Categorical:
     """The column `setting`. device: name of each row's device, part of the setting if there are several."""
     parts = rows[["dtype", "mode"]].assign(
-        op=rows["op"].where(rows["op"] != "spmv", ""), device=device if device.nunique() > 1 else ""
+        op=rows["op"].where(rows["op"] != "spmv", ""),
+        order=_named_order(rows),
+        device=device if device.nunique() > 1 else "",
     )
-    text = parts["dtype"].str.cat([parts["mode"], parts["op"], parts["device"]], sep=" ").str.split().str.join(" ")
+    text = (
+        parts["dtype"]
+        .str.cat([parts[name] for name in ("mode", "op", "order", "device")], sep=" ")
+        .str.split()
+        .str.join(" ")
+    )
     order = sorted(
-        set(zip(parts["device"], parts["op"], parts["dtype"], parts["mode"], text, strict=True)),
-        key=lambda s: (s[0], s[1], _rank(s[2], _TYPES), _rank(s[3], _MODES)),
+        set(zip(*(parts[name] for name in ("device", "op", "order", "dtype", "mode")), text, strict=True)),
+        key=lambda s: (*s[:3], _rank(s[3], _TYPES), _rank(s[4], _MODES)),
     )
     return pd.Categorical(text, [s[-1] for s in order], ordered=True)
+
+
+def _named_order(rows: pd.DataFrame) -> pd.Series | str:
+    """The order that the matrix of each row was measured in, ``""`` for the natural one."""
+    return rows["order"].replace("none", "") if "order" in rows else ""
 
 
 def written(rows: pd.DataFrame) -> pd.Index:
@@ -109,9 +122,14 @@ def _counts(rows: pd.DataFrame) -> pd.Series:
     return counts & ~rows["alias_of"].isin(rows.loc[counts, "label"].unique()) if "alias_of" in rows else counts
 
 
+def natural_products(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of y = A x with the matrix in its natural order."""
+    return rows[(rows["op"] == "spmv") & (_named_order(rows) == "")]
+
+
 def of_one_operation(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of y = A x if there are any, else all rows: what figures of all formats show."""
-    plain = rows[rows["op"] == "spmv"]
+    """The rows of y = A x in the natural order if there are any, else all: what figures of all formats show."""
+    plain = natural_products(rows)
     return plain.assign(setting=plain["setting"].cat.remove_unused_categories()) if len(plain) else rows
 
 

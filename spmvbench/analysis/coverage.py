@@ -15,10 +15,22 @@ from spmvbench.analysis.ranking import RANKING, mean_slowdowns, ranked
 
 FAILED = ("implausible", "timeout", "crashed", "oom", "error")
 # Columns that `coverage` reads besides those of rankings.
-_CASES = ("run_id", "group", "name", "matrix_sha256", "file_sha256", "dtype", "mode", "op", "device", "device_name")
+_CASES = (
+    "run_id",
+    "group",
+    "name",
+    "matrix_sha256",
+    "file_sha256",
+    "dtype",
+    "mode",
+    "op",
+    "order",
+    "device",
+    "device_name",
+)
 _READ = (
     *RANKING, *_CASES, "sequence", "started_at", "t_q1", "t_q3", "work", "error_ratio", "bytes_per_nnz",
-    "project_kernel",
+    "project_kernel", "compresses_values",
 )  # fmt: skip
 
 
@@ -29,7 +41,8 @@ def coverage(rows: pd.DataFrame) -> pd.DataFrame:
 
     - device;
     - kernel: ``project`` if the kernel is this project's and not a paper's; ``= ell`` if the format is another name of
-      ``ell`` (declared, or the same program on every matrix);
+      ``ell`` (declared, or the same program on every matrix); ``values compressed`` besides if on some matrix the
+      format stores fewer values than the matrix has;
     - cases (matrices tried); ok, skipped, wrong, failed (cases with such a status); coverage (ok over cases);
     - gflops (geometric mean), mean_slowdown, wins, ties as `ranking.mean_slowdowns`: NaN, NaN, 0 and 0 for formats that
       are not ranked (experiments, further names of a ranked format);
@@ -82,10 +95,16 @@ def _kernels(groups: Any, names: Mapping[str, str]) -> list[str]:
     labels = groups.size().index.get_level_values("label")
     none = [""] * len(labels)
     declared = groups["alias_of"].max() if "alias_of" in groups.obj else none
-    project = groups["project_kernel"].any() if "project_kernel" in groups.obj else none
-    return [
+    project, compressed = (
+        groups[name].any() if name in groups.obj else none for name in ("project_kernel", "compresses_values")
+    )
+    origins = [
         f"= {alias}" if (alias := said or names.get(label, "")) else "project" if own else ""
         for label, said, own in zip(labels, declared, project, strict=True)
+    ]
+    return [
+        ", ".join(filter(None, (origin, "values compressed" if less else "")))
+        for origin, less in zip(origins, compressed, strict=True)
     ]
 
 

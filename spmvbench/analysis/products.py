@@ -13,25 +13,30 @@ from spmvbench.analysis.ranking import SLOWDOWN_CAP, VENDORS
 
 NUMBERS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)  # of SpMVs
 WITHIN = 1.05  # of cuSPARSE's time
-ADVISED, SINGLE, VENDOR, ORACLE = "advised", "best single format", "cuSPARSE CSR", "oracle"
-COLUMNS = ["setting", "chooser", "spmvs", "label", "slowdown", "within", "speedup", "matrices"]
+ADVISED, MEASURED, SINGLE, VENDOR = "advised", "advised, few measured", "best single format", "cuSPARSE CSR"
+ORACLE = "oracle"
+COLUMNS = ["setting", "chooser", "spmvs", "label", "slowdown", "within", "always", "speedup", "matrices"]
 
 
 def products(rows: pd.DataFrame, advised: pd.DataFrame | None = None) -> pd.DataFrame:
     """How long conversion and N SpMVs take, by the way in which the format is chosen.
 
     rows: as `latest_cases`. advised: columns matrix, dtype, spmvs and label, the format that is advised for so many
-    SpMVs. Compared are the matrices on which cuSPARSE's CSR is verified, the first of `VENDORS` in the setting; a
-    setting without it has no rows. The time of a conversion is `breakeven.ready`, a vendor's preprocessing included.
+    SpMVs; and measured, if known: the one that is advised if the best few by the model are measured before. Compared
+    are the matrices on which cuSPARSE's CSR is verified, the first of `VENDORS` in the setting; a setting without it
+    has no rows. The time of a conversion is `breakeven.ready`, a vendor's preprocessing included.
 
     Columns: setting; chooser: ORACLE (the format with the least time on each matrix), ADVISED (only on matrices and
-    numbers of SpMVs that `advised` names), SINGLE (the one format with the least slowdown over all matrices, for each
-    N), VENDOR; spmvs: N; label: the format, empty if it depends on the matrix; slowdown: geometric mean over the
-    matrices of the time over the oracle's; within: share of the matrices on which the time is at most WITHIN times that
-    of VENDOR; speedup: geometric mean of the time of VENDOR over the time; matrices: their number.
+    numbers of SpMVs that `advised` names), MEASURED (the same, if it has that column; the time of measuring does not
+    count), SINGLE (the one format with the least slowdown over all matrices, for each N), VENDOR; spmvs: N; label: the
+    format, empty if it depends on the matrix; slowdown: geometric mean over the matrices of the time over the oracle's;
+    within: share of the matrices on which the time is at most WITHIN times that of VENDOR; always: share of the
+    matrices on which it is for every N of this chooser; speedup: geometric mean of the time of VENDOR over the time;
+    matrices: their number.
 
     A matrix that the chosen format does not hold counts as SLOWDOWN_CAP times the oracle. Without rows of a format that
-    is advised on one of the matrices, ADVISED is left out of a setting: the other matrices would be a selection.
+    is advised on one of the matrices, ADVISED is left out of a setting, and likewise MEASURED: the other matrices would
+    be a selection.
     """
     known = verified(rows)
     known = known.assign(made=ready(known))
@@ -51,11 +56,16 @@ def _of_setting(part: pd.DataFrame, advised: pd.DataFrame | None, tried: Collect
     vendor = next(label for label in VENDORS if label in set(part["label"]))
     made, spmv = (part.pivot(index="matrix", columns="label", values=name) for name in ("made", "t_median"))
     made, spmv = (grid[spmv[vendor].notna()] for grid in (made, spmv))
+    by_advice = {}
     if advised is not None:
         advised = advised[advised["dtype"].isin(part["dtype"]) & advised["matrix"].isin(made.index)]
-        if not set(advised["label"]) <= set(tried):
-            advised = None
-    found = []
+        columns = {ADVISED: "label", MEASURED: "measured"}
+        by_advice = {
+            chooser: advised.set_index("matrix")[[column, "spmvs"]].rename(columns={column: "label"})
+            for chooser, column in columns.items()
+            if column in advised and set(advised[column]) <= set(tried)
+        }
+    found, near = [], dict[str, list[pd.Series]]()
     for n in NUMBERS:
         total = made + n * spmv
         oracle = total.min(axis=1)
@@ -67,25 +77,28 @@ def _of_setting(part: pd.DataFrame, advised: pd.DataFrame | None, tried: Collect
             SINGLE: (single, total[single].fillna(missing)),
             VENDOR: (vendor, total[vendor]),
         }
-        if advised is not None:
-            labels = advised[advised["spmvs"] == n].set_index("matrix")["label"]
+        for chooser, advice in by_advice.items():
+            labels = advice.loc[advice["spmvs"] == n, "label"]
             chosen = [total[label][matrix] if label in total else np.nan for matrix, label in labels.items()]
-            choices[ADVISED] = ("", pd.Series(chosen, labels.index, dtype=float).fillna(missing))
+            choices[chooser] = ("", pd.Series(chosen, labels.index, dtype=float).fillna(missing))
         for chooser, (label, seconds) in choices.items():
             if seconds.empty:
                 continue
             slower, faster = seconds / oracle[seconds.index], total.loc[seconds.index, vendor] / seconds
+            near.setdefault(chooser, []).append(1 / faster <= WITHIN)
             found.append(
                 {
                     "chooser": chooser,
                     "spmvs": n,
                     "label": label,
                     "slowdown": np.exp(np.log(slower).mean()),
-                    "within": (1 / faster <= WITHIN).mean(),
+                    "within": near[chooser][-1].mean(),
                     "speedup": np.exp(np.log(faster).mean()),
                     "matrices": len(seconds),
                 }
             )
-    order = [ORACLE, ADVISED, SINGLE, VENDOR]
+    order = [ORACLE, ADVISED, MEASURED, SINGLE, VENDOR]
     table = pd.DataFrame(found)
+    always = {chooser: pd.concat(each, axis=1).all(axis=1).mean() for chooser, each in near.items()}
+    table["always"] = table["chooser"].map(always)
     return table.sort_values("chooser", key=lambda names: names.map(order.index), kind="stable", ignore_index=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from spmvbench.analysis.cases import natural_products
 from spmvbench.analysis.kernel_breakdown import kernel_times
 from spmvbench.analysis.ranking import mean_slowdowns, ranked
 
@@ -38,9 +39,9 @@ def _of_setting(part: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     found = found.join(times[times["kernel"] == "spmv"].groupby("label")["share"].mean())
     found = found.join(by_label["matrix"].nunique().rename("matrices"))
     same = (rows[["dtype", "mode", "device_name"]] == part[["dtype", "mode", "device_name"]].iloc[0]).all(axis=1)
-    products = rows[same & (rows["op"] == "spmv") & rows["matrix"].isin(held["matrix"])]
+    alone = natural_products(rows[same & rows["matrix"].isin(held["matrix"])])
     # Formats of the solver alone: ranks among others would not be comparable.
-    alone = _slowdowns(products[products["label"].isin(found.index)])
+    alone = _slowdowns(alone[alone["label"].isin(found.index)])
     return found.join(alone.add_suffix("_spmv")).sort_values(["slowdown", "seconds"]).reset_index(names="label")
 
 

@@ -269,8 +269,12 @@ def formats_known(
         yield Finding("formats", OPEN, f"not run: {names} of {keys}; read them, then use --run-sources")
         return
     for key, measured in unknown:
+        if not sources.solver_known(measured):
+            yield Finding("formats", OPEN, f"{key}: it was measured in a solver of no known release")
+            continue
         rows = bundle.rows[(bundle.rows["format"] == key) & (bundle.rows["source_hash"] == measured)]
         settings = [parsed(text) for text in sorted(rows["params"].unique())]
         progress(f"running {key}")
-        finding = trial.run(key, measured, settings, sorted(rows["op"].map(operations.kind).unique()), modules)
+        own = sources.of_format(measured)
+        finding = trial.run(key, own, settings, sorted(rows["op"].map(operations.kind).unique()), modules)
         yield Finding("formats", finding.verdict, f"{key}: {finding.text}")

@@ -151,7 +151,7 @@ def _label_fits(row: Any) -> bool:
 
 
 def _installed(row: Any) -> bool:
-    return bool(sources.installed().get(row.format) == row.source_hash)
+    return bool(sources.installed().get(row.format) == sources.of_format(row.source_hash))
 
 
 def _as_installed(row: Any) -> bool:
@@ -174,13 +174,14 @@ def identities(bundle: Bundle) -> Iterator[Finding]:
 
     def known(row: Any) -> bool:
         hashes = {"file_sha256": row.file_sha256, "generator_hash": row.generator_hash}
-        matrix = Matrix(row.group, row.name, row.kind, "", **hashes)
+        in_order = {"order": row.order or "none", "order_hash": row.order_hash}
+        matrix = Matrix(row.group, row.name, row.kind, "", **hashes, **in_order)
         device = row.device.partition(":")[0]
         case = row.format, parsed(row.params), row.dtype, row.mode, device
         return any(Case(matrix, seed, *case, op=row.op).case_id == row.case_id for seed in bundle.seeds)
 
     yield from check_rows("cases", rows, ~where(rows, known), "the case's hash follows from the row")
-    identity = ["group", "name", "file_sha256", "format", "params", "dtype", "op", "mode"]
+    identity = ["group", "name", "order", "file_sha256", "format", "params", "dtype", "op", "mode"]
     kinds = rows.assign(device=rows["device"].str.partition(":")[0]) if len(rows) else rows
     often = kinds.groupby([*identity, "device"])["case_id"].transform("size") > len(bundle.seeds)
     yield from check_rows("cases", rows, often.to_numpy(bool), "each case has one row")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pandas as pd
 
+from spmvbench import orders
 from spmvbench.bundles.derived import same
 from spmvbench.bundles.findings import FAILED, OPEN, PASSED, Bundle, Finding, mapping, parsed, shortened
 from spmvbench.errors import SpmvbenchError
@@ -43,9 +44,10 @@ def matrices(
     until = clock() + seconds
     total, passed, wrong, late = 0, 0, [], []
     unavailable: dict[str, list[str]] = {}
-    for (group, name, _), group_rows in _by_matrix(rows):
+    for (group, name, order, _), group_rows in _by_matrix(rows):
         total += 1
         shown = name if group == "synthetic" else f"{group}/{name}"
+        shown += f" in order {order}" if order else ""
         matrix = _found(group, name)
         if isinstance(matrix, str):
             unavailable.setdefault(matrix, []).append(shown)
@@ -54,7 +56,7 @@ def matrices(
         else:
             progress(f"making {shown} again")
             try:
-                wrong_columns = _wrong_columns(matrix() if callable(matrix) else matrix, group_rows, bundle)
+                wrong_columns = _wrong_columns(matrix() if callable(matrix) else matrix, order, group_rows, bundle)
             except SpmvbenchError as error:
                 unavailable.setdefault(str(error), []).append(shown)
                 continue
@@ -71,9 +73,10 @@ def matrices(
         yield Finding("matrices", OPEN, f"{len(names)} of {total} matrices not verified, {reason}: {shortened(names)}")
 
 
-def _by_matrix(rows: pd.DataFrame) -> Sequence[tuple[tuple[str, str, str], pd.DataFrame]]:
-    """Rows by group, name and hash of their matrix, the smallest first."""
-    found = list(rows.groupby(["group", "name", "matrix_sha256"], sort=True))
+def _by_matrix(rows: pd.DataFrame) -> Sequence[tuple[tuple[str, str, str, str], pd.DataFrame]]:
+    """Rows by group, name, order (empty for the natural one) and hash of their matrix, the smallest first."""
+    rows = rows.assign(order=rows["order"].replace(orders.NATURAL, ""))
+    found = list(rows.groupby(["group", "name", "order", "matrix_sha256"], sort=True))
     return sorted(found, key=lambda item: int(item[1]["nnz"].min()))
 
 
@@ -90,14 +93,21 @@ def _found(group: str, name: str) -> Callable[[], Matrix] | str:
     return lambda: collected.obtain(f"{group}/{name}")
 
 
-def _wrong_columns(matrix: Matrix, rows: pd.DataFrame, bundle: Bundle) -> list[str]:
-    """The columns in which rows differ from their matrix."""
+def _wrong_columns(matrix: Matrix, order: str, rows: pd.DataFrame, bundle: Bundle) -> list[str]:
+    """The columns in which rows differ from their matrix.
+
+    Raises SpmvbenchError if the order of the rows cannot be computed as it was: another version of a library may give
+    another one, and the rows are neither confirmed nor refuted.
+    """
     digest = rows["matrix_sha256"].iloc[0]
     for seed in bundle.seeds:
         a = Csr.of(matrix.read(seed, "real")).astype(np.float64)
+        a, _ = orders.ordered(a, order or orders.NATURAL)
         if reading.digest(a) == digest:
             break
     else:
+        if order:
+            raise SpmvbenchError(f"order {order} is another one here")
         return ["matrix_sha256"]
     wrong_columns = _wrong_features(a, rows)
     processors = {mapping(session.get("properties")).get("multiprocessors") for session in bundle.sessions}

@@ -73,7 +73,8 @@ def _origins(measured: Iterable[Any]) -> tuple[list[dict[str, str]], dict[str, b
         origin = sources.known(key, source_hash)
         if not origin:
             cls = outside.get(key)
-            if cls is None or formats.source_hash(cls) != source_hash:
+            same = cls is not None and formats.source_hash(cls) == sources.of_format(source_hash)
+            if cls is None or not same or not sources.solver_known(source_hash):
                 problem = "is missing" if key not in here else "has changed"
                 raise UsageError(
                     f"the source of {key} that was measured ({source_hash}) {problem}: check out what was measured, "

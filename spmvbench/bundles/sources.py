@@ -1,4 +1,4 @@
-"""Source hashes of this project's formats: those of released revisions are kept in configs/sources.csv.
+"""Source hashes of this project's formats and solvers: those of released revisions are kept in configs/sources.csv.
 
 ``python -m spmvbench.bundles.sources`` adds those of the present checkout: before a release, and before a run that will
 be published.
@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from spmvbench import formats, paths
+from spmvbench.measure import operations
 
 FIELDS = ("format", "source_hash", "revision")
 
@@ -22,7 +23,7 @@ def _path() -> Path:
 
 @cache
 def released() -> dict[tuple[str, str], str]:
-    """The first revision with a source, by the format's key and source hash."""
+    """The first revision with a source, by the key of a format, or the name of a solver, and source hash."""
     try:
         with open(_path(), newline="", encoding="ascii") as file:
             return {(row["format"], row["source_hash"]): row["revision"] for row in csv.DictReader(file)}
@@ -37,13 +38,38 @@ def shipped(cls: type[formats.Format]) -> bool:
 
 @cache
 def installed() -> dict[str, str]:
-    """The source hash of every format of this installation by key, without those of SPMVBENCH_FORMATS."""
-    return {cls.key: formats.source_hash(cls) for cls in map(formats.get, formats.keys()) if shipped(cls)}
+    """The source hash of every format of this installation by key, without those of SPMVBENCH_FORMATS, and of every
+    solver by name.
+    """
+    found = {cls.key: formats.source_hash(cls) for cls in map(formats.get, formats.keys()) if shipped(cls)}
+    return found | {name: operations.get(operations.instances(name)[0]).source_hash for name in _solvers()}
+
+
+def _solvers() -> list[str]:
+    return [name for name, operation in operations.OPERATIONS.items() if operation.kernels]
+
+
+def of_format(source_hash: str) -> str:
+    """The part of a row's source hash that is the format's; a row of a solver has the solver's after a ``+``."""
+    return source_hash.partition("+")[0]
 
 
 def known(key: str, source_hash: str) -> str:
-    """The origin of a format's source: a revision, ``this installation``, or empty."""
-    return released().get((key, source_hash)) or ("this installation" if installed().get(key) == source_hash else "")
+    """The origin of the source of a format's row: a revision, ``this installation``, or empty.
+
+    Of a solver's row the solver's source has to be known, too; the origin is the format's.
+    """
+    return _origin(key, of_format(source_hash)) if solver_known(source_hash) else ""
+
+
+def solver_known(source_hash: str) -> bool:
+    """Whether the solver's part of a row's source hash is a release's or this installation's; true without one."""
+    _, plus, of_solver = source_hash.partition("+")
+    return not plus or any(_origin(name, of_solver) for name in _solvers())
+
+
+def _origin(key: str, digest: str) -> str:
+    return released().get((key, digest)) or ("this installation" if installed().get(key) == digest else "")
 
 
 def with_installed(revision: str) -> str:

@@ -37,6 +37,8 @@ HEAD = """# Formats
 
 {count} formats in {families} families run here. The survey by Filippone et al. (2017) lists {all} names in its Table 2;
 {built} of them run here: {shares}. `spmvbench formats --survey` prints every name with the formats that run it.
+Of {recent} exact storages and kernels for GPUs in the lists and papers since, {recent_built} run here;
+`spmvbench formats --recent` prints them, and why the others do not.
 
 | Family | Formats | Keys |
 | --- | ---: | --- |
@@ -69,6 +71,7 @@ def page_of(family: str) -> str:
 def pages() -> dict[str, str]:
     """The Markdown text of every page by file name, made from the registered formats."""
     from spmvbench import formats
+    from spmvbench.formats import recent
     from spmvbench.formats.descriptions import by_family, summary
 
     classes = by_family(formats.keys())
@@ -86,12 +89,15 @@ def pages() -> dict[str, str]:
         heading = f"# {family}: {len(members)} formats"
         made[page_of(family)] = "\n\n".join(filter(None, (WRITTEN, heading, ABOUT.get(family), table))) + "\n"
     built, every = formats.survey.count()
+    recent_built, recent_every = recent.count()
     index = HEAD.format(
         count=len(classes),
         families=len(formats.families()),
         all=every,
         built=built,
         shares=formats.survey.shares(),
+        recent=recent_every,
+        recent_built=recent_built,
         table="\n".join(lines),
     )
     return {"index.md": f"{WRITTEN}\n\n{index}"} | made

@@ -57,7 +57,7 @@ def _show_keys(classes: list[type[Format]]) -> None:
     for family, members in itertools.groupby(classes, key=_family):
         click.secho(family, bold=True)
         click.echo(_wrapped("  ".join(cls.key for cls in members), "  "))
-    hint = "spmvbench formats NAME describes a format or a family; see also --search TEXT, --survey"
+    hint = "spmvbench formats NAME describes a format or a family; see also --search TEXT, --survey, --recent"
     click.echo(f"\n{len(classes)} formats; {hint}")
 
 
@@ -102,6 +102,21 @@ def _show_survey() -> None:
             "",
         )
     )
+
+
+def _show_recent() -> None:
+    """Print the names since the survey in the file's order, with the formats for each, or why there is none."""
+    from spmvbench.formats import recent
+
+    click.secho(f"{'Kind':17}Name: runs as [confidence]", bold=True)
+    for name in recent.names():
+        runs = f"{', '.join(name.keys)} [{name.confidence}]" if name.keys else ""
+        text = "; ".join(filter(None, (runs, name.why_not, name.note)))
+        title = name.name if name.counts else f"({name.name})"
+        click.echo(_wrapped(f"{title}: {text}" if text else title, f"{name.kind:17}"))
+    built, every = recent.count()
+    click.echo(f"\n{_wrapped(f'{built} of {every} exact storages and kernels for GPUs run here.', '')}")
+    click.echo(_wrapped("(Names) are not counted: they are for other devices, not exact, tuners or orders.", ""))
 
 
 def _show_same(name: str | None, matrix: str, as_json: bool) -> None:
@@ -245,6 +260,7 @@ def _complete_family(ctx: click.Context, param: click.Parameter, incomplete: str
 @click.option("--family", metavar="NAME", help="Describe the formats of a family.", shell_complete=_complete_family)
 @click.option("--search", metavar="TEXT", help="Find formats whose description contains the words of TEXT.")
 @click.option("--survey", is_flag=True, help="List the survey's names with the formats for each.")
+@click.option("--recent", is_flag=True, help="List the names of the years since the survey, likewise.")
 @click.option(
     "--same-on", metavar="MATRIX", help="List the formats that are the same program on MATRIX; with NAME those alone."
 )
@@ -260,6 +276,7 @@ def command(
     family: str | None,
     search: str | None,
     survey: bool,
+    recent: bool,
     same_on: str | None,
     as_json: bool,
     update: str | None,
@@ -275,8 +292,8 @@ def command(
     from spmvbench import formats, paths
     from spmvbench.formats.descriptions import by_family, describe
 
-    if sum(map(bool, (name or same_on, family, search, survey, update))) > 1:
-        raise UsageError("give a NAME, --family, --search, --survey, --same-on or --update, not several")
+    if sum(map(bool, (name or same_on, family, search, survey, recent, update))) > 1:
+        raise UsageError("give a NAME, --family, --search, --survey, --recent, --same-on or --update, not several")
     if same_on:
         echo_meanings(name or "", ["spmv"])
         _show_same(name, same_on, as_json)
@@ -293,6 +310,14 @@ def command(
             click.echo(json.dumps([dataclasses.asdict(entry) for entry in formats.survey.names()], indent=2))
         else:
             _show_survey()
+        return
+    if recent:
+        if as_json:
+            from spmvbench.formats.recent import names
+
+            click.echo(json.dumps([dataclasses.asdict(entry) for entry in names()], indent=2))
+        else:
+            _show_recent()
         return
     if name:
         echo_meanings(name)

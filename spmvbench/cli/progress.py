@@ -80,7 +80,8 @@ class Progress:
 
     def on_begin(self, group: Group, case: Case | None, stage: str) -> None:
         """Show the case or stage that begins."""
-        self.now = f"{group.matrix.id} {case.label if case else stage}"
+        order = "" if group.matrix.order == "none" else f" in order {group.matrix.order}"
+        self.now = f"{group.matrix.id}{order} {case.label if case else stage}"
         self.work.begin(group, case, stage)
         self.bar.set_description_str(self.now, refresh=False)
         self._show()

@@ -43,7 +43,8 @@ def echo_results(rows: pd.DataFrame) -> None:
             f"matrices count as {SLOWDOWN_CAP:g}. It orders the table. Times within {100 * (TIE - 1):.1f} % are tied."
         )
         click.echo(
-            "Kernel: project marks this project's kernels, not a paper's; = NAME: the same program on every matrix."
+            "Kernel: project marks this project's kernels, not a paper's; = NAME: the same program on every matrix;\n"
+            "values compressed: fewer values are stored than the matrix has, so the time depends on which repeat."
         )
     _echo_reasons(rows)
 

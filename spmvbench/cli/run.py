@@ -47,7 +47,7 @@ GROUPS = {
         "--seed",
         "--real-part",
     ),
-    "Formats and operations": ("--op", "--max-bytes", "--convert"),
+    "Formats and operations": ("--op", "--order", "--max-bytes", "--convert"),
     "Measuring": ("--budget", "--timeout", "--dry-run", "--retry", "--fresh", "--results", "--config"),
     "Many GPUs": ("--scheduler", "--workers", "--shard", "--estimate", "--like"),
     "Comparison of two builds": ("--against", "--pairs"),
@@ -70,6 +70,17 @@ GROUPS = {
     metavar="LIST",
     help="Operations: spmv,spmspv,bfs; spmspv@0.05 or bfs@3 for one alone; solvers of N iterations: cg@N, pagerank@N. "
     "Default: those of the formats, else spmv.",
+)
+@click.option(
+    "--order",
+    "orders",
+    type=Words(),
+    default="none",
+    show_default=True,
+    metavar="LIST",
+    shell_complete=completion.orders,
+    help="Orders of rows and columns: none,rcm,metis,nd,degree,hub,gray. The matrix is permuted before any format sees "
+    "it.",
 )
 @click.option(
     "--dtype", "dtypes", type=Words("f64", "f32"), default="f64", show_default=True, help="Precisions: f64,f32."
@@ -161,6 +172,7 @@ def command(
     chosen: Selection,
     formats: str | None,
     ops: tuple[str, ...] | None,
+    orders: tuple[str, ...],
     dtypes: tuple[str, ...],
     modes: tuple[str, ...] | None,
     device: str,
@@ -192,6 +204,7 @@ def command(
     from spmvbench.measure import operations
     from spmvbench.measure.cases import DEFAULT_MODES, Settings, device_kind
     from spmvbench.measure.timing import RULES
+    from spmvbench.orders import check as check_orders
     from spmvbench.rows import store
     from spmvbench.rows.schema import SETTLED
     from spmvbench.runner import plan, session
@@ -204,6 +217,7 @@ def command(
     if convert == "device" and device_kind(device) != "cuda":
         raise UsageError(f"--convert device needs a GPU: for {device} the host converts")
     names = operations.parse(ops or ())
+    check_orders(orders)
     by_default = formats is None and not names and device_kind(device) == "emulated"
     if by_default:
         formats = demonstration_formats()
@@ -218,7 +232,7 @@ def command(
     if not dry_run:
         require_readable(found, seed, "real" if real_part else "refuse")
     modes = modes or DEFAULT_MODES[device_kind(device)]
-    cases = plan.cross(found, classes, dtypes, modes, device, seed, names)
+    cases = plan.cross(found, classes, dtypes, modes, device, seed, names, orders)
     settings = Settings(device, max_bytes, budget, timeout, real_part, convert)
     cases, folder = places.shard_of(cases, folder, settings)
 
@@ -286,12 +300,14 @@ def default_name(selection: Sequence[str], device: str) -> str:
 
 
 def _echo_plan(folder: Path, found: list[Matrix], cases: list[Case], todo: int, *, by_default: bool) -> None:
-    named = {"format": "label", "type": "dtype", "mode": "mode", "operation": "op"}
+    named = {"format": "label", "type": "dtype", "mode": "mode", "operation": "op", "order": "order"}
     counts = {"matrix": len(found)} | {
         word: len({getattr(case, name) for case in cases}) for word, name in named.items()
     }
     if {case.op for case in cases} <= {"spmv"}:
         del counts["operation"]
+    if {case.order for case in cases} <= {"none"}:
+        del counts["order"]
     parts = [f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items()]
     parts[0] = parts[0].replace("matrixs", "matrices")
     done = f", {len(cases) - todo} measured already" if todo < len(cases) else ""

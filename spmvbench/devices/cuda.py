@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from spmvbench import paths
-from spmvbench.devices import driver, loops, nvrtc
+from spmvbench.devices import driver, loops, nvrtc, overlap
 from spmvbench.devices.base import Device, DeviceFault, DeviceUnavailable, OutOfDeviceMemory, Program, pseudonym
 from spmvbench.formats.arrays import LINE_BYTES, Array, address, cdiv
-from spmvbench.formats.base import Call, Launch, Loop, Step, Struct, single_steps
+from spmvbench.formats.base import AnyStep, Call, Launch, Loop, Step, Struct, single_steps
 from spmvbench.formats.conversion import cuda_limits
 from spmvbench.formats.kernels import headers, kernel_path
 
@@ -117,7 +117,7 @@ class CudaProgram(Program):
 
     def __init__(self, device: Cuda, launches: Sequence[Step]):
         began = time.perf_counter()
-        steps = [step for step in launches if _has_work(step)]
+        steps = [step for step in overlapping(launches, possible=device.overlaps) if _has_work(step)]
         kernels = [step for step in single_steps(steps) if isinstance(step, Launch) and _has_work(step)]
         loops_back = any(isinstance(step, Loop) for step in steps)
         functions = device.functions([*kernels, REPEAT] if loops_back else kernels)
@@ -130,7 +130,8 @@ class CudaProgram(Program):
         self._steps: list[Callable[[int], None]] = []
         for step in steps:
             if isinstance(step, Loop):
-                self._steps.append(_BoundLoop(device, step, [bind(inner) for inner in step.steps if _has_work(inner)]))
+                inside = [bind(inner) for inner in overlapping(step.steps, possible=False) if _has_work(inner)]
+                self._steps.append(_BoundLoop(device, step, inside))
             else:
                 self._steps.append(bind(step))
         self.host_driven = loops_back and not device.graphs_loop
@@ -158,6 +159,22 @@ def _has_work(step: Step) -> bool:
     if isinstance(step, Loop):
         return any(map(_has_work, step.steps))
     return isinstance(step, Call) or min(three(step.grid)) > 0
+
+
+def overlapping(steps: Sequence[AnyStep], *, possible: bool) -> list[AnyStep]:
+    """The steps; launches do not overlap with what is before them unless that is a kernel of these steps that runs.
+
+    An overlapping kernel reads x while the one before it runs, which must not be the one that writes x. possible:
+    whether the device can do it.
+    """
+    found: list[AnyStep] = []
+    for step in steps:
+        if isinstance(step, Launch) and step.overlaps:
+            before = found[-1] if found else None
+            if not (possible and isinstance(before, Launch) and _has_work(before)):
+                step = replace(step, overlaps=False)
+        found.append(step)
+    return found
 
 
 class _BoundLoop:
@@ -221,6 +238,8 @@ def _bind(function: Any, launch: Launch) -> Callable[[int], None]:
     # Looked up once: an operator's call has a few microseconds for everything.
     start, address, handle = driver.launchKernel, ctypes.addressof(pointers), function.ptr
     shape = (*three(launch.grid), *three(launch.block), launch.shared_bytes)
+    if launch.overlaps:
+        return overlap.bound(handle, shape, pointers, (function, cells))
 
     def run(stream: int, _keep: Any = (function, cells, pointers)) -> None:
         start(handle, *shape, stream, address, 0)
@@ -270,6 +289,7 @@ class Cuda(Device):
         self.body_stream = cupy.cuda.Stream(non_blocking=True)  # captures the bodies of loops, and nothing else
         self.graphs_loop = cupy.cuda.runtime.driverGetVersion() >= loops.OLDEST
         major, minor = divmod(int(self._device.compute_capability), 10)
+        self.overlaps = major >= overlap.CAPABILITY and cupy.cuda.runtime.driverGetVersion() >= overlap.OLDEST
         self._arch = f"sm_{major}{minor}"
         self._cuda = cupy.cuda.runtime.driverGetVersion() // 1000
         self._attribute: Callable[[int], int] = lambda number: cupy.cuda.runtime.deviceGetAttribute(number, ordinal)

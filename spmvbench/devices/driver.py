@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import uuid
+from collections.abc import Callable
 from functools import cache
 
 from spmvbench.devices.base import DeviceFault
@@ -15,11 +16,17 @@ def _library() -> ctypes.CDLL:
     return ctypes.CDLL(ctypes.util.find_library("cuda") or "libcuda.so.1")
 
 
-def call(function: str, *args: object, without: str) -> None:
+def function(name: str) -> Callable[..., int]:
+    """A function of the driver, which returns its status."""
+    found: Callable[..., int] = getattr(_library(), name)
+    return found
+
+
+def call(name: str, *args: object, without: str) -> None:
     """Call a function of the driver. Raises DeviceFault, with what there is then not, if it fails."""
-    status = getattr(_library(), function)(*args)
+    status = function(name)(*args)
     if status:
-        raise DeviceFault(f"{function} failed with status {status}: no {without}")
+        raise DeviceFault(f"{name} failed with status {status}: no {without}")
 
 
 def device_uuid(ordinal: int) -> uuid.UUID:

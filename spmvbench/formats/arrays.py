@@ -200,6 +200,38 @@ def run_ptr(keys: Array) -> Array:
     return xp.append(run_starts(keys), xp.full(1, len(keys), dtype=np.int64))
 
 
+def alike_lists(ptr: Array, *contents: Array) -> tuple[Array, Array]:
+    """Which of some lists are alike, in every one of the contents.
+
+    ptr: (lists + 1,), where each list begins. contents: integers, (ptr[-1],). Returns the number of the kind of each
+    list, (lists,) int32, and a list of each kind, (kinds,). Lists are found by a hash and compared: if two that differ
+    have one hash, every list is a kind of its own.
+    """
+    xp, lists, entries = array_module(ptr), len(ptr) - 1, int(ptr[-1])
+    mixed = xp.zeros(entries, dtype=np.uint64)
+    for content in contents:
+        mixed = (mixed + content.astype(np.int64).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(
+            0xBF58476D1CE4E5B9
+        )
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(32)
+    sums = xp.zeros(entries + 1, dtype=np.uint64)
+    xp.cumsum(mixed, out=sums[1:])
+    _, example, kind = xp.unique(
+        sums[ptr[1:]] - sums[ptr[:-1]] + xp.diff(ptr).astype(np.uint64), return_index=True, return_inverse=True
+    )
+    kind = kind.reshape(-1)
+    same = example[kind]
+    alike = bool((xp.diff(ptr)[same] == xp.diff(ptr)).all())
+    if alike:
+        owner = expand(ptr, entries)
+        at = ptr[same][owner] + xp.arange(entries) - ptr[owner]
+        alike = all(bool((content[at] == content).all()) for content in contents)
+    if not alike:
+        kind = example = xp.arange(lists)
+    return kind.astype(np.int32), example
+
+
 FEW = 64  # times longer than the keys: a table over all possible keys is then slower than sorting the keys
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from spmvbench.formats.arrays import Array, address, array_module
+from spmvbench.formats.arrays import Array, Csr, address, array_module, nonzero_mask
 from spmvbench.formats.base import Format, Launch, Loop, Step, flat, single_steps
 from spmvbench.formats.vectors import SparseVector, parts
 
@@ -52,6 +52,15 @@ def footprint(fmt: Format, launches: Iterable[Step], x: Array | SparseVector, y:
             if added:
                 found[name] = sum(end - begin for begin, end in added)
     return found
+
+
+def compresses_values(fmt: Format, a: Csr) -> bool:
+    """Whether the format stores fewer values of the type of `a`, the matrix in it, than that has nonzero entries.
+
+    Such a time depends on which values repeat. A format of patterns, which stores none, compresses none.
+    """
+    stored = sum(array.size for array in fmt.arrays().values() if array.dtype == a.dtype)
+    return fmt.keeps_values and stored < a.nnz and stored < int(nonzero_mask(a.values).sum())
 
 
 def bytes_read(fmt: Format, found: Mapping[str, int]) -> int:

@@ -26,7 +26,8 @@ class Matrix:
     source: "suitesparse", "synthetic" or "file". Generated matrices are of group "synthetic" and named by their spec,
     files of group "file". path: None for generated ones. nnz: stored entries that the index expects, None if unknown.
     file_sha256: of the bytes of a file, which may be edited; empty for others. generator_hash: of the generator's code,
-    which may be edited, too; empty for others.
+    which may be edited, too; empty for others. order: the order of rows and columns that it is measured in; `read`
+    gives the natural one ("none") all the same. order_hash: of the code that computes the order; empty for "none".
     """
 
     group: str
@@ -37,6 +38,8 @@ class Matrix:
     nnz: int | None = None
     file_sha256: str = ""
     generator_hash: str = ""
+    order: str = "none"
+    order_hash: str = ""
 
     @property
     def id(self) -> str:

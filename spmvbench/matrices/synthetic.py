@@ -29,7 +29,7 @@ from spmvbench.matrices import (
     values,
 )
 from spmvbench.matrices.readers import checked
-from spmvbench.matrices.structures import KINDS, RULES, Fill, Structure, form, needs, parameters, register
+from spmvbench.matrices.structures import KINDS, RULES, Fill, Structure, by_blocks, form, needs, parameters, register
 
 BLOCK = 1 << 20  # entries written at a time
 Stencil = Callable[[tuple[np.ndarray, ...]], np.ndarray]  # indices of points -> (points, steps)
@@ -289,6 +289,43 @@ def poisson2d(N: int) -> Structure:
 def fem(N: int, D: int) -> Structure:
     """Trilinear finite elements on an N^3 grid: 27 points, dense D x D blocks, symmetric values from the seed."""
     return _grid((N, N, N), list(itertools.product((-1, 0, 1), repeat=3)), degrees=D)
+
+
+def _positive_definite(pattern: Structure, full: int, seed: int) -> Structure:
+    """A symmetric positive definite matrix with the pattern of a connected grid, diagonal included.
+
+    An entry off the diagonal is minus a weight in [0.5, 1), the same for (i, j) and (j, i), from the seed and its
+    position. The diagonal is the sum of the row's weights and 1 for each entry that the row has fewer than `full`, as
+    if the neighbours outside were held at 0. Weights are multiples of 2^-10, so that all sums are exact, in single
+    precision too: the matrix is irreducibly diagonally dominant as stored (Horn, Johnson, Matrix Analysis, 2nd edition,
+    corollary 6.2.27).
+    """
+    words = np.random.PCG64(seed).random_raw(pattern.shape[0])  # as in values.by_position
+
+    def block(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+        lengths, column = pattern.lengths[first:last], pattern.columns(first, last)
+        row = np.repeat(np.arange(first, last), lengths)
+        found = (((words[row] + words[column]) >> np.uint64(55)) + np.uint64(512)) * -(2.0**-10)
+        on_diagonal = row == column
+        found[on_diagonal] = 0
+        found[on_diagonal] = full - lengths - np.add.reduceat(found, offsets(lengths)[:-1])
+        return column, found
+
+    return by_blocks(pattern.shape, pattern.lengths, block, pattern.unit)
+
+
+@register
+@needs("a grid of at most 2^31 - 1 unknowns: indices must fit in 32 bits", lambda N: _on_grid(N**3))
+def spd_pde(N: int, *, seed: int) -> Structure:
+    """Diffusion on the unit cube with random coefficients, the pattern of pde:N; symmetric positive definite."""
+    return _positive_definite(pde(N), 7, seed)
+
+
+@register
+@needs("D of at least 1, and a grid of at most 2^31 - 1 unknowns", lambda N, D: D >= 1 and _on_grid(N**3, D))
+def spd_fem(N: int, D: int, *, seed: int) -> Structure:
+    """The pattern of fem:N:D, 27 points with dense D x D blocks; symmetric positive definite, values from the seed."""
+    return _positive_definite(fem(N, D), 27 * D, seed)
 
 
 @register

@@ -14,6 +14,7 @@ import numpy as np
 
 from spmvbench import formats
 from spmvbench.matrices import Matrix
+from spmvbench.measure.operations import get
 
 PATTERN = "pattern"  # the type of rows whose operation ignores values
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -72,7 +73,14 @@ class Case:
         """
         identity = [self.matrix.id, self.seed, self.format, self.params, self.dtype, self.op, self.mode, self.device]
         identity += filter(None, [self.matrix.file_sha256, self.matrix.generator_hash])
+        if self.matrix.order_hash:
+            identity += [{"order": self.order, "hash": self.matrix.order_hash}]
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def order(self) -> str:
+        """The order of rows and columns that the matrix is measured in."""
+        return self.matrix.order
 
     @property
     def label(self) -> str:
@@ -81,8 +89,8 @@ class Case:
 
     @property
     def source_hash(self) -> str:
-        """Hash of the format's present sources."""
-        return formats.source_hash(formats.get(self.format))
+        """Hash of the format's present sources, of a solver with ``+`` and the hash of its own."""
+        return "+".join(filter(None, [formats.source_hash(formats.get(self.format)), get(self.op).source_hash]))
 
     def columns(self) -> dict[str, Any]:
         """Columns of the row that are known before the measurement."""
@@ -93,6 +101,8 @@ class Case:
             "name": self.matrix.name,
             "file_sha256": self.matrix.file_sha256,
             "generator_hash": self.matrix.generator_hash,
+            "order": self.order,
+            "order_hash": self.matrix.order_hash,
             "kind": self.matrix.kind,
             "format": self.format,
             "family": cls.family,

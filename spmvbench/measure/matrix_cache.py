@@ -33,7 +33,7 @@ def per_host(token: str) -> Path:
 
 def cache_path(folder: Path, matrix: Matrix, seed: int, real_part: bool) -> Path:
     """The path of a matrix in the cache."""
-    identity = json.dumps([matrix.id, matrix.file_sha256, seed, real_part])
+    identity = json.dumps([matrix.id, matrix.file_sha256, seed, real_part, matrix.order])
     return folder / hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,11 +21,13 @@ from spmvbench.devices import Device
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.formats import Csr, Format, Skip
 from spmvbench.formats.arrays import Array, on_host
-from spmvbench.formats.base import Step
+from spmvbench.formats.base import Step, cached
+from spmvbench.formats.dependencies import hash_of_files
+from spmvbench.formats.kernels import headers, kernel_path
 from spmvbench.formats.vectors import SparseVector
 from spmvbench.measure import solver_references, verify
 from spmvbench.measure.verify import Checks, Reference, Verdict
-from spmvbench.solve import conjugate_gradients, fixed, power_method
+from spmvbench.solve import conjugate_gradients, fixed, iteration, power_method
 
 DENSITIES = (0.1, 0.01, 0.001, 0.0001)  # of x, those of Ji et al. (ICPP 2022)
 SOURCES = 8
@@ -36,8 +40,9 @@ class Operation:
 
     name: as in rows. Class attributes: key (the value of `Format.op`), streams (whether it reads the whole matrix for
     any x, so that bytes over time are a bandwidth), pattern (whether values are ignored, so that one type is enough),
+    gathers (whether a share of the rows needs the elements of x that its entries name, so that the gather bound holds),
     product (the name of the operation that each iteration of a solver runs, and that is verified too; else empty),
-    kernels (files in kernels/ that it launches from beside the format's).
+    kernels (files in kernels/ that it launches from beside the format's), modules (those that make these launches).
     """
 
     name: str
@@ -45,8 +50,14 @@ class Operation:
     key: ClassVar[str]
     streams: ClassVar[bool] = False
     pattern: ClassVar[bool] = False
+    gathers: ClassVar[bool] = True
     product: ClassVar[str] = ""
     kernels: ClassVar[tuple[str, ...]] = ()
+    modules: ClassVar[tuple[ModuleType, ...]] = ()
+
+    def refusal(self, cls: type[Format]) -> str:
+        """Why a format cannot run it on any matrix; empty if it may."""
+        return ""
 
     @property
     def parameter(self) -> str:
@@ -95,6 +106,11 @@ class Operation:
         """All that is timed: what one run enqueues. x, y: as `vectors` gives them, on the device."""
         return list(fmt.launches(x, y))
 
+    @property
+    def source_hash(self) -> str:
+        """SHA-256 (16 hex digits) of `modules` and `kernels`, as `formats.source_hash`; empty without kernels."""
+        return _source_hash(type(self)) if self.kernels else ""
+
 
 @dataclass(frozen=True)
 class Spmv(Operation):
@@ -110,6 +126,58 @@ class Spmv(Operation):
     def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
         """See `verify.checks`."""
         return verify.checks(a, device_a, device, seed, fresh)
+
+
+@dataclass(frozen=True)
+class SpmvTransposed(Spmv):
+    """y = A^T x with a dense x; two flops per entry. ``spmv-t@1``: from the arrays of A, so that one copy of the matrix
+    serves both products; ``spmv-t@2``: from a second copy, which is A^T in the same format.
+
+    The conversion that a row of ``spmv-t@2`` times begins with A^T in CSR.
+    """
+
+    gathers = False
+
+    @property
+    def copies(self) -> int:
+        """How many copies of the matrix y = A x and y = A^T x take together."""
+        return int(self.parameter)
+
+    def refusal(self, cls: type[Format]) -> str:
+        """A format without kernels for A^T is skipped with one copy."""
+        return "" if self.copies == 2 or cls.transposes() else "no kernel multiplies with A^T from its arrays"
+
+    def matrix(self, a: Csr) -> Csr:
+        """A, or with a second copy A^T."""
+        return transpose(a) if self.copies == 2 else a
+
+    def vectors(self, a: Csr) -> tuple[Array, Array]:
+        """Both dense, of the sizes for A^T."""
+        x, y = super().vectors(a)
+        return (x, y) if self.copies == 2 else (y, x)
+
+    def launches(self, fmt: Format, x: Any, y: Array, checks: Checks, device: Device) -> list[Step]:
+        """The format's y = A^T x. Raises Skip if a part of it has none."""
+        return list(fmt.launches(x, y) if self.copies == 2 else fmt.transposed(x, y))
+
+    def checks(self, a: Csr, device_a: Csr, device: Device, seed: int, fresh: int) -> Checks:
+        """Those of A^T. Without the integer test if the longest row of A allows other integers than that of A^T."""
+        if self.copies == 2:
+            return super().checks(a, device_a, device, seed, fresh)
+        flipped = transpose(a)
+        found = super().checks(flipped, flipped.on(device.xp), device, seed, fresh)
+        same = verify.integer_values(a) == verify.integer_values(flipped)
+        return found if same else replace(found, integer=[])
+
+
+def transpose(a: Csr) -> Csr:
+    """A^T of a matrix on the host, in canonical CSR."""
+    from scipy.sparse import csr_array
+
+    flipped = csr_array((a.values, a.col_idx, a.row_ptr), shape=a.shape).T.tocsr()
+    flipped.sort_indices()
+    cols, rows = a.shape[1], a.shape[0]
+    return Csr((cols, rows), flipped.indptr.astype(a.row_ptr.dtype), flipped.indices.astype(np.int32), flipped.data)
 
 
 @dataclass(frozen=True)
@@ -270,6 +338,7 @@ class Cg(_Solver):
     """
 
     kernels = (conjugate_gradients.KERNEL,)
+    modules = (fixed, iteration, conjugate_gradients)
 
     def flops(self, rows: int, nnz: int) -> int:
         """Flops of all iterations."""
@@ -359,6 +428,7 @@ class Pagerank(_Solver):
     """
 
     kernels = (power_method.KERNEL,)
+    modules = (fixed, iteration, power_method)
 
     def flops(self, rows: int, nnz: int) -> int:
         """Flops of all iterations."""
@@ -397,6 +467,13 @@ class Pagerank(_Solver):
         return Checks(dense, [], [], *self.work_and_details(a, seed), device.to_device(inverse))
 
 
+@cached
+def _source_hash(cls: type[Operation]) -> str:
+    modules = [Path(str(module.__file__)) for module in cls.modules]
+    kernels = dict.fromkeys(path for file in map(kernel_path, cls.kernels) for path in (file, *headers(file)))
+    return hash_of_files(modules, kernels)
+
+
 @lru_cache(maxsize=3)  # every source needs those of the hub
 def levels(a: Csr, source: int) -> np.ndarray:
     """The level of each vertex, (rows,) int32, -1 if unreachable: by SciPy's search on the host.
@@ -422,6 +499,7 @@ def levels(a: Csr, source: int) -> np.ndarray:
 
 OPERATIONS: dict[str, type[Operation]] = {
     "spmv": Spmv,
+    "spmv-t": SpmvTransposed,
     "spmspv": Spmspv,
     "bfs": Bfs,
     "bfs-directed": Bfs,
@@ -430,6 +508,7 @@ OPERATIONS: dict[str, type[Operation]] = {
 }
 _PARAMETERS = {
     "spmv": ("",),
+    "spmv-t": ("@1", "@2"),
     "spmspv": tuple(f"@{density:g}" for density in DENSITIES),
     "bfs": tuple(f"@{source}" for source in range(SOURCES)),
     "bfs-directed": tuple(f"@{source}" for source in range(SOURCES)),
@@ -446,9 +525,9 @@ def kind(name: str) -> str:
 
 def group_of(name: str) -> str:
     """What the operations of a group share: their kind. A solver has a group for each number of iterations, because it
-    refuses a matrix for the last of them.
+    refuses a matrix for the last of them; ``spmv-t`` for each number of copies, because they convert two matrices.
     """
-    return name if issubclass(OPERATIONS[kind(name)], _Solver) else kind(name)
+    return name if issubclass(OPERATIONS[kind(name)], _Solver | SpmvTransposed) else kind(name)
 
 
 def instances(word: str) -> list[str]:
@@ -464,6 +543,10 @@ def instances(word: str) -> list[str]:
         raise UsageError(f"there is no operation {word!r}{hint}")
     if not at:
         return [base + each for each in _PARAMETERS[base]]
+    if base == "spmv-t":
+        if parameter not in ("1", "2"):
+            raise UsageError(f"{word!r} names no number of copies: write spmv-t@1 or spmv-t@2")
+        return [word]
     if base == "spmspv":
         try:
             density = float(parameter)

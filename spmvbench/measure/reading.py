@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from spmvbench import orders
 from spmvbench.formats import Csr
 from spmvbench.matrices import Matrix
 from spmvbench.matrices.features import description, features
@@ -37,8 +39,16 @@ def _fetched_here(matrix: Matrix) -> Matrix:
 
 def _read(matrix: Matrix, seed: int, real_part: bool) -> matrix_cache.Reading:
     a = Csr.of(matrix.read(seed, "real" if real_part else "refuse")).astype(np.float64)
-    identity = {"matrix_sha256": digest(a)}
-    identified = identity | {"group": matrix.group, "name": matrix.name, "started_at": now()}
+    a, seconds = orders.ordered(a, matrix.order)
+    identity: dict[str, Any] = {"matrix_sha256": digest(a)}
+    if matrix.order != orders.NATURAL:
+        identity["t_order"] = seconds
+    identified = {
+        "matrix_sha256": identity["matrix_sha256"],
+        "group": matrix.group,
+        "name": matrix.name,
+        "started_at": now(),
+    }
     return a, features(a) | identity, identified | description(a)
 
 

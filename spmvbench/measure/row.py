@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from spmvbench.formats import footprint
 from spmvbench.formats.vectors import parts
 from spmvbench.measure import bounds, timing
 from spmvbench.measure.cases import Case
@@ -36,6 +37,7 @@ def converted_columns(
         found |= {
             "bytes_format": size,
             "bytes_per_nnz": size / nnz if nnz else math.nan,
+            "compresses_values": footprint.compresses_values(converted.fmt, context.references.a),
             "bytes_arrays": json.dumps({name: array.nbytes for name, array in converted.fmt.arrays().items()}),
         }
         if not math.isnan(converted.seconds):
@@ -92,7 +94,7 @@ def timed_columns(context: Context, case: Case, series: timing.Series, known: Ma
         found |= bounds.columns(
             context.facts.get("bounds", {}),
             nnz=context.references.a.nnz,
-            fetched=context.fetched,
+            fetched=context.fetched if context.ops[case.op].gathers else bounds.Fetched(0.0, 0.0),
             model_bytes=known["model_bytes"] // iterations,
             flops=work / iterations,
             x_bytes=parts(context.x[case.op])[-1].nbytes,

@@ -234,6 +234,11 @@ def _integer_limits(a: Csr) -> tuple[int, int]:
     return value, min(largest // value, LARGEST_X) if value else 0
 
 
+def integer_values(a: Csr) -> int:
+    """The largest value of the integer matrix of `a`; 0 if there is none."""
+    return _integer_limits(a)[0]
+
+
 def integer_matrix(a: Csr) -> Csr | None:
     """The same pattern with values 1 to 4, equal at (i, j) and (j, i); None if a row's sum would not be exact."""
     value, _ = _integer_limits(a)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.devices import Device
+from spmvbench.devices.base import Program
 from spmvbench.devices.cuda import Cuda, CudaProgram
 from spmvbench.errors import UsageError
 from spmvbench.formats import Call, Launch, Loop
@@ -18,7 +19,7 @@ from spmvbench.formats.base import cbool, ctype, flat, per_thread
 from spmvbench.formats.footprint import outside, span
 
 PAIRS = 16  # bound pairs of x and y that an operator keeps
-GRAPH_AFTER = 3  # launches of a pair, one kernel after the other, before a graph of them is made
+GRAPH_AFTER = 3  # products of a pair, one launch after the other, before a graph of them is made
 
 Run = Callable[[int], None]
 
@@ -49,8 +50,7 @@ class Binder:
 
     def bind(self, launches: Callable[[], Sequence[Launch | Call | Loop]], known: Sequence[Array]) -> Bound:
         """The launches, compiled and bound. known: the arrays that live as long as the operator, and x and y."""
-        program = self.device.compile(launches())
-        return Bound(lambda stream: program.run(), workspace=False)
+        return Bound(self.device.compile(launches()))
 
     def scaled_add(self, product: Array, y: Array, *, keep: bool) -> Callable[[int, float, float], None]:
         """What enqueues y = alpha * product + beta * y, given a stream's handle, alpha and beta."""
@@ -71,14 +71,20 @@ class Binder:
 
 
 class Bound:
-    """A bound product. workspace: whether its launches use memory that it holds. pinned: whether a graph may use it."""
+    """A bound product. workspace: whether it holds memory that its launches use. pinned: whether a graph needs it."""
 
-    def __init__(self, run: Run, *, workspace: bool):
-        self.run, self.workspace, self.pinned = run, workspace, False
+    workspace = pinned = False
+
+    def __init__(self, program: Program):
+        self._program = program
+
+    def run(self, stream: int) -> None:
+        """Enqueue the product."""
+        self._program.run()
 
 
 class CudaBinder(Binder):
-    """Binds on a GPU: one kernel is launched directly, several as a graph unless the stream is captured itself."""
+    """Binds on a GPU: products are launched as a graph, unless the stream is captured itself."""
 
     device: Cuda
 
@@ -112,10 +118,7 @@ class CudaBinder(Binder):
             steps = list(launches())
             program = self.device.compile(steps)
             self._side.synchronize()  # what launches() has filled is there for every stream
-        workspace = _has_workspace(steps, known)
-        if len(program.steps) == 1 and not workspace:
-            return Bound(_keeping(program.steps[0], program), workspace=False)
-        return GraphBound(program, self, workspace=workspace)
+        return GraphBound(program, self, workspace=_has_workspace(steps, known))
 
     def scaled_add(self, product: Array, y: Array, *, keep: bool) -> Callable[[int, float, float], None]:
         factors = np.zeros((2, 1), y.dtype)  # each launch reads them anew
@@ -139,31 +142,32 @@ class CudaBinder(Binder):
         return graph
 
 
-def _keeping(run: Run, owner: object) -> Run:
-    """A function with a reference to what its pointers point to."""
-    run.keeps = owner  # type: ignore[attr-defined]
-    return run
-
-
 class GraphBound(Bound):
-    """Several kernels: a graph of them after a few launches, one by one while the stream is captured."""
+    """A product as a graph, which is made after a few; one launch after the other while the stream is captured.
+
+    Of one kernel, too: the host starts a graph in 2 us, and a kernel by CuPy's function in 4 (measured on an H200).
+    """
 
     def __init__(self, program: CudaProgram, binder: CudaBinder, *, workspace: bool):
-        super().__init__(self._launch, workspace=workspace)
-        self._program, self._steps, self._binder = program, program.steps, binder
+        super().__init__(program)
+        self.workspace, self._steps, self._binder = workspace, program.steps, binder
         self._capturing, self._start = binder._runtime.streamIsCapturing, binder._runtime.graphLaunch
         self._graph: Any = None
-        self._handle = self._launches = 0
+        self._handle = self._products = 0
 
-    def _launch(self, stream: int) -> None:
-        if self._capturing(stream):
-            self.pinned = True  # the graph holds pointers to this pair's memory
-        elif self._handle:
+    def run(self, stream: int) -> None:
+        """Enqueue the product on a stream, by its handle."""
+        if self._handle and not self._capturing(stream):
             self._start(self._handle, stream)
-            return
-        elif len(self._steps) > 1:
-            self._launches += 1
-            if self._launches > GRAPH_AFTER:
+        else:
+            self._enqueue(stream)
+
+    def _enqueue(self, stream: int) -> None:
+        if self._capturing(stream):
+            self.pinned = self.workspace  # the graph holds pointers to this pair's memory
+        elif self._steps:
+            self._products += 1
+            if self._products > GRAPH_AFTER:
                 self._graph = self._binder.graph(self._steps)
                 self._handle = self._graph.graphExec
         for step in self._steps:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
@@ -129,6 +130,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         self._ordered = Ordered(fmt)
         self._binder = binder(device)
         self._pairs = Pairs(device)
+        self._used = self._pairs.used
         self._factors: dict[tuple[int, int, bool], Callable[[int, float, float], None]] = {}
         self._buffers: dict[str, Array] = {}
         self._transposed: Operator | None = None
@@ -137,6 +139,8 @@ class Operator(LinearOperator):  # type: ignore[misc]
         self._warned = False
         # What the fast path of `matvec` looks at; pairs of addresses that were found to be aligned and apart.
         self._accepted: set[tuple[int, int]] = set()
+        # Bound pairs by the identity of x and y, as weak references, with their key among the pairs.
+        self._known: dict[tuple[int, int], tuple[Any, Any, tuple[int, int], Bound]] = {}
         self._rows, self._cols = fmt.shape
         self._y_shape = (self._rows,)
         self._array: Any = _NoArray
@@ -199,16 +203,28 @@ class Operator(LinearOperator):  # type: ignore[misc]
         without it, a new one. beta: what y is multiplied by; 0 does not read it.
 
         Returns y, `out` if it was given. With `out` on a GPU and a pair of arrays that was used before, nothing is
-        allocated or waited for, and the call can be captured in a CUDA graph. An x that is not contiguous, is of
-        another real type or lies on an address that is no multiple of 16 bytes is copied, with one RuntimeWarning for
-        each operator. Arrays of NumPy are copied to the GPU and back.
+        allocated or waited for, but for the fourth time, which makes a CUDA graph; the call can be captured in another.
+        An x that is not contiguous, is of another real type or lies on an address that is no multiple of 16 bytes is
+        copied, with one RuntimeWarning for each operator. Arrays of NumPy are copied to the GPU and back.
 
         Raises ValueError for another length, memory that overlaps and an x of another GPU, TypeError for complex x and
         an `out` of another type or library, UsageError for beta without `out` and after `free`, DeviceFault if the
         device fails.
         """
+        known = self._known.get((id(x), id(out)))
+        if known is not None and alpha == 1.0 and beta == 0.0:
+            known_x, known_out, key, bound = known
+            # The same objects: of what was checked before, only their shapes can have changed.
+            if known_x() is x and known_out() is out and self._get_device() == self._ordinal:
+                self._used(key)
+                try:
+                    bound.run(self._current(self._ordinal).ptr)
+                except self._errors as error:
+                    raise DeviceFault(str(error)) from error
+                return out
         if type(x) is self._array and self._get_device() == self._ordinal:
-            if out is None and x.ndim == 1 and not beta:
+            made = out is None
+            if made and x.ndim == 1 and not beta:
                 out = self._array(self._y_shape, self.dtype)
             if (
                 type(out) is self._array
@@ -223,13 +239,15 @@ class Operator(LinearOperator):  # type: ignore[misc]
             ):
                 key = (x.data.ptr, out.data.ptr)
                 if alpha == 1.0 and beta == 0.0:
-                    bound = self._pairs.get(key)
-                    if bound is not None:
-                        self._pairs.used(key)
+                    found = self._pairs.get(key)
+                    if found is not None:
+                        self._used(key)
                         try:
-                            bound.run(self._current(self._ordinal).ptr)
+                            found.run(self._current(self._ordinal).ptr)
                         except self._errors as error:
                             raise DeviceFault(str(error)) from error
+                        if not made:
+                            self._know(x, out, key, found)
                         return out
                 elif key in self._accepted and type(alpha) in (int, float) and type(beta) in (int, float):
                     self._enqueue(x, out, alpha, beta)
@@ -253,6 +271,12 @@ class Operator(LinearOperator):  # type: ignore[misc]
             if out is not None:
                 return out
             return restore(found if array.ndim == 1 else found.reshape(self._rows, 1))
+
+    def _know(self, x: Any, out: Any, key: tuple[int, int], bound: Bound) -> None:
+        """Let the next product of these two arrays skip the checks of their types and lengths."""
+        if len(self._known) >= 4 * self._pairs.most:
+            self._known.clear()
+        self._known[id(x), id(out)] = ref(x), ref(out), key, bound
 
     def _on_stream(self, x: Any) -> AbstractContextManager[Any]:
         """The operator's GPU as the current one, and the stream of x's library as CuPy's current stream."""
@@ -361,7 +385,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         found = self._pairs.get(key)
         if found is None:
             found = self._bind(key, x, y, self._ordered.launches)
-        self._pairs.used(key)
+        self._used(key)
         return found
 
     def _bound_add(self, x: Array, y: Array) -> Bound | None:
@@ -374,7 +398,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
             except NotImplementedError:
                 self._adds = False
                 return None
-        self._pairs.used(key)
+        self._used(key)
         return found
 
     def _bind(
@@ -384,6 +408,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         given_x, given_y = (self._binder.view(at, len(v), self.dtype) for at, v in zip(key, (x, y), strict=False))
         known = [*self.format.arrays().values(), *self._ordered.arrays(), given_x, given_y]
         bound = self._binder.bind(lambda: launches(given_x, given_y), known)
+        self._known.clear()  # a pair of it may be dropped
         self._pairs.add(key, bound, capturing=self._binder.capturing())
         return bound
 
@@ -454,6 +479,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
         transposed, self._transposed = self._transposed, None
         self._pairs.clear()
         self._accepted.clear()
+        self._known.clear()
         self._factors.clear()
         self._buffers.clear()
         self._kept.clear()

@@ -8,7 +8,8 @@ from spmvbench import paths
 
 
 def choices(rows: pd.DataFrame) -> pd.DataFrame | None:
-    """Columns matrix (group/name), dtype, spmvs and label, from the model of the rows' GPU; None if it has no model.
+    """Columns matrix (group/name), dtype, spmvs, label and, if the model's evaluation has it, measured, from the model
+    of the rows' GPU; None if it has no model. See `analysis.products.products`.
 
     configs/advice holds for each model the choices of its evaluation: each matrix was predicted by a model that had not
     seen any matrix of its family. A model covers a GPU if its name is a word of the GPU's name.
@@ -20,4 +21,4 @@ def choices(rows: pd.DataFrame) -> pd.DataFrame | None:
     if not covered:
         return None
     found = pd.read_csv(covered[0]).rename(columns={"format": "label"})
-    return found[["matrix", "dtype", "spmvs", "label"]]
+    return found.filter(["matrix", "dtype", "spmvs", "label", "measured"])

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from spmvbench.analysis import programs
-from spmvbench.analysis.cases import counted, emulated, hot, latest_cases, of_one_operation, verified
+from spmvbench.analysis.cases import counted, emulated, hot, latest_cases, natural_products, of_one_operation, verified
 from spmvbench.analysis.products import products
 from spmvbench.analysis.ranking import TIE, VENDORS, by_mean_slowdown
 from spmvbench.analysis.reasons import first_line
@@ -241,7 +241,7 @@ def ginkgo(rows: pd.DataFrame) -> list[dict[str, Any]]:
     Raises ValueError if no SpMV was run on a GPU.
     """
     rows = counted(latest_cases(rows))
-    rows = rows[~emulated(rows) & (rows["op"] == "spmv")]
+    rows = natural_products(rows[~emulated(rows)])
     if rows.empty:
         raise ValueError("Ginkgo's files contain times, and no SpMV of these rows was timed on a GPU")
     several = rows["setting"].nunique() > 1

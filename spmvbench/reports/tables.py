@@ -162,7 +162,8 @@ _OUTCOME = [
     Column(
         "kernel",
         "Kernel",
-        about="project: this project's kernel, not a paper's; = NAME: the same program as NAME on every matrix",
+        about="project: this project's kernel, not a paper's; = NAME: the same program as NAME on every matrix; "
+        "values compressed: fewer values are stored than a matrix has, so the time depends on which repeat",
     ),
     Column("cases", "Matrices", number, "matrices tried"),
     Column("coverage", "Verified", percent, "share of the matrices on which the format was verified"),
@@ -242,6 +243,7 @@ def products(found: pd.DataFrame) -> Table:
         Column("label", "Label", about="if it is the same on every matrix"),
         Column("slowdown", "Slowdown", number, "geometric mean of the time over the oracle's"),
         Column("within", "Within", percent, "share of the matrices within 1.05 times the time of cuSPARSE's CSR"),
+        Column("always", "Within, every N", percent, "share of the matrices for which this is so at every N"),
         Column("speedup", "Speed-up", number, "geometric mean of the time of cuSPARSE's CSR over the time"),
         Column("matrices", "Matrices", number),
     ]
@@ -261,6 +263,36 @@ def solvers(setting: str, found: pd.DataFrame) -> Table:
         Column("matrices", "Matrices", number),
     ]
     return table(f"Formats in solvers, {setting}", found, columns)
+
+
+def orders(setting: str, found: pd.DataFrame) -> Table:
+    """Gain by order; found: as `analysis.orders.gains_by_format`, of one setting."""
+    columns = [
+        Column("label", "Format"),
+        Column("order", "Order"),
+        Column("mean", "Speed-up", number, "geometric mean of the time in the natural order over the time in this one"),
+        Column("least", "5 %", number, "5th percentile of the speed-up"),
+        Column("median", "Median", number),
+        Column("most", "95 %", number, "95th percentile of the speed-up"),
+        Column("faster", "Gain", percent, "share of the matrices on which the speed-up is over 1.05"),
+        Column("break_even", "SpMVs", number, "until the order has paid: median over the matrices that gain"),
+        Column("matrices", "Matrices", number),
+    ]
+    return table(f"Gain by order, {setting}", found, columns)
+
+
+def transposed(setting: str, found: pd.DataFrame) -> Table:
+    """Transposed products; found: as `analysis.transposed.transposed_by_format`, of one setting."""
+    columns = [
+        Column("label", "Format"),
+        Column("one", "One copy", number, "time of y = A^T x from the arrays of A over that of y = A x"),
+        Column("two", "Two copies", number, "time of y = A^T x from a second copy over that of y = A x"),
+        Column("bytes_two", "Bytes", number, "bytes of both copies over those of one"),
+        Column("two_faster", "Second faster", percent, "share of the matrices on which the second copy is faster"),
+        Column("break_even", "Products", number, "until the second copy has paid: median over the matrices"),
+        Column("matrices", "Matrices", number),
+    ]
+    return table(f"Transposed products, {setting}", found, columns)
 
 
 def programs_on_a_matrix(found: pd.DataFrame) -> Table:

@@ -74,14 +74,29 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "repeated_row_share": ("float", "share of the rows, 0 to 1, that have the columns of the row before"),
     "column_step_log2": ("float", "mean log2 of the step from an entry's column to the next of its row; 0 without any"),
     "ell_fill": ("float", "nnz over slots if each 32 consecutive rows were padded to their longest, 0 to 1"),
+    "order": (
+        "str",
+        "order of rows and columns that the matrix was measured in: none, or a name of run --order; empty in rows of "
+        "older versions, which are of the order none",
+    ),
+    "order_hash": ("str", "hash of the code that computes the order; empty for none"),
+    "t_order": ("float", "time to compute the order on the host, without permuting the matrix, s; NaN for none"),
     "format": ("str", "key of the format"),
     "family": ("str", "family of the format in tables and figures; empty in rows of older versions"),
     "params": ("str", "all parameters of the format, JSON with sorted names"),
     "label": ("str", "format in tables: its key and the parameters that differ from their defaults"),
     "experiment": ("bool", "an experiment: its time is not comparable with that of an SpMV; enters no ranking"),
     "project_kernel": ("bool", "the kernel is this project's and not the paper's, or the format is this project's"),
+    "compresses_values": (
+        "bool",
+        "fewer values of the matrix's type are stored than it has nonzero entries; False in rows of older versions",
+    ),
     "alias_of": ("str", "label of the format with the same arrays and launches; rankings count both once"),
-    "source_hash": ("str", "hash of the modules and kernel files that the format uses, and of the compiler options"),
+    "source_hash": (
+        "str",
+        "hash of the modules and kernel files that the format uses, and of the compiler options; of a solver "
+        "with ``+`` and the same of the solver's own",
+    ),
     "code_hash": (
         "str",
         "hash of the machine code of the kernels; empty on the emulated device and in rows of older versions",
@@ -95,7 +110,8 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "dtype": ("str", "f64 or f32; pattern if the operation uses no values"),
     "op": (
         "str",
-        "spmv: y = A x; spmspv@D: the same with a sparse x of density D; bfs@K: levels of a breadth-first search from "
+        "spmv: y = A x; spmv-t@1: y = A^T x from the same arrays, spmv-t@2: from those of A^T; "
+        "spmspv@D: the same with a sparse x of density D; bfs@K: levels of a breadth-first search from "
         "source K in A | A^T, bfs-directed@K: in A; cg@N: N iterations of conjugate gradients, pagerank@N: of PageRank",
     ),
     "device": ("str", "cuda:0, emulated or emulated-check"),
@@ -362,7 +378,8 @@ _WORDS = {
     "status": re.compile("|".join(STATUSES)),
     "mode": re.compile("hot|cold"),
     "dtype": re.compile("f64|f32|pattern"),
-    "op": re.compile(r"spmv|spmspv@[\d.e+-]{1,32}|bfs(-directed)?@\d{1,9}|(cg|pagerank)@\d{1,9}"),
+    "op": re.compile(r"spmv|spmv-t@[12]|spmspv@[\d.e+-]{1,32}|bfs(-directed)?@\d{1,9}|(cg|pagerank)@\d{1,9}"),
+    "order": re.compile(r"(?:[A-Za-z][\w-]{0,63})?"),
     "device": re.compile(r"cuda:\d{1,9}|emulated(-check)?"),
     "started_at": re.compile(r"\d{4}-\d\d-\d\d(T[\d:.+Z-]{1,32})?"),
 }

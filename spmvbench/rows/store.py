@@ -219,7 +219,7 @@ def mixed(rows: pd.DataFrame) -> str:
     """
     read = rows[rows["matrix_sha256"] != ""]
     names = (read["group"] + "/" + read["name"]).rename("matrix")
-    counts = read.groupby([names, "file_sha256"])["matrix_sha256"].nunique()
+    counts = read.groupby([names, "file_sha256", read["order"].replace("", "none")])["matrix_sha256"].nunique()
     found = sorted(set(counts[counts > 1].index.get_level_values("matrix")))
     if not found:
         return ""

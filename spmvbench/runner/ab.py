@@ -26,6 +26,7 @@ from spmvbench.measure.cases import DTYPES, Case, Group, Settings, device_kind
 from spmvbench.measure.protocol import Malformed
 from spmvbench.measure.reading import read
 from spmvbench.measure.timing import RULES
+from spmvbench.orders import NATURAL
 from spmvbench.rows import store
 from spmvbench.runner.driver import READ_LIMIT, TIMEOUTS, Worker, WorkerDied
 
@@ -120,7 +121,7 @@ class ABComparison:
             found: dict[str, Any] = {}
             for old_or_new in (1, 0):  # the old build takes the parameters that the new one has found by timing
                 build = self._started(old_or_new)
-                matrix = (file, DTYPES[case.dtype].name, case.matrix.id)
+                matrix = (file, DTYPES[case.dtype].name, f"{case.matrix.id} {case.order}")
                 if build.matrix != matrix:
                     build.request("matrix", *matrix[:2])
                     build.matrix = matrix
@@ -155,7 +156,7 @@ class ABComparison:
 
     @staticmethod
     def _row(case: Case) -> dict[str, Any]:
-        setting = f"{case.dtype} {case.mode}"
+        setting = f"{case.dtype} {case.mode}" + (f" {case.order}" if case.order != NATURAL else "")
         return {"matrix": case.matrix.id, "label": case.label, "setting": setting, "repeat": 0, "pair": 0}
 
     def close(self) -> None:

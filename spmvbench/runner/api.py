@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spmvbench import orders
 from spmvbench.devices import chosen
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.matrices import resolve
@@ -31,6 +32,7 @@ def run(
     formats: str | Sequence[str] | None = None,
     *,
     op: str | Sequence[str] = (),
+    order: str | Sequence[str] = "none",
     dtype: str | Sequence[str] = "f64",
     mode: str | Sequence[str] | None = None,
     device: str = "auto",
@@ -51,7 +53,8 @@ def run(
     matrices: one or several names as for `spmvbench run` (``"HB/1138_bus"``, downloaded if missing; a glob;
     ``"pde:16"``; a file), SciPy sparse matrices, or a mapping from labels to these; a label is any printable text.
     formats: for example ``"csr-*,ell[threads=2]"`` or a list; None: all that the device can run. op: operations,
-    ``"spmspv,bfs@0"`` or a list; empty: those that the formats run. dtype: f64, f32. mode: hot, cold; None: all of the
+    ``"spmspv,bfs@0"`` or a list; empty: those that the formats run. order: orders of rows and columns,
+    ``"none,rcm"`` or a list (`spmvbench.orders`). dtype: f64, f32. mode: hot, cold; None: all of the
     device. device: ``auto``, ``cuda:0``, ``emulated``.
 
     run: the name of the run's folder under `results`; cases with a row there are not measured again. budget: sampling
@@ -79,7 +82,7 @@ def run(
     with tempfile.TemporaryDirectory() as kept:
         found = _resolved(matrices, Path(kept))
         require_readable(found, seed, "real" if real_part else "refuse")
-        cases = plan.cross(found, classes, dtypes, modes, device, seed, names)
+        cases = plan.cross(found, classes, dtypes, modes, device, seed, names, options.words(order, orders.names()))
         settings = Settings(device, max_bytes, budget, timeout, real_part, convert)
         with store.lock(folder):
             if fresh:

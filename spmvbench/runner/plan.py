@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spmvbench import formats
@@ -12,6 +13,7 @@ from spmvbench.formats import Format
 from spmvbench.matrices import Matrix
 from spmvbench.measure import operations
 from spmvbench.measure.cases import PATTERN, Case, Group, device_kind
+from spmvbench.orders import NATURAL, source_hash
 
 
 def choose_formats(text: str | None, device: str, ops: Sequence[str] = ()) -> list[tuple[type[Format], dict[str, Any]]]:
@@ -34,16 +36,18 @@ def cross(
     device: str,
     seed: int,
     ops: Sequence[str] = (),
+    orders: Sequence[str] = (NATURAL,),
 ) -> list[Case]:
-    """Every matrix in every type, operation, format that runs it, and mode, in the order of measurement.
+    """Every matrix in every order, type, operation, format that runs it, and mode, as they are measured.
 
-    ops: names of operations, those of one kind next to each other; if empty, all that the formats run.
+    ops: names of operations, those of one kind next to each other; if empty, all that the formats run. orders: names of
+    orders of rows and columns.
     """
     ops = ops or operations.parse(dict.fromkeys(cls.op for cls, _ in chosen))
     name = device.partition(":")[0]
     return [
-        Case(matrix, seed, cls.key, params, dtype, mode, name, _refusal(cls, mode, device), op)
-        for matrix in matrices
+        Case(matrix, seed, cls.key, params, dtype, mode, name, _refusal(cls, mode, device, op), op)
+        for matrix in (in_order(matrix, order) for matrix in matrices for order in orders)
         for first, same in _by_kind(ops)
         for dtype in ((PATTERN,) if first.pattern else dtypes)
         for cls, params in chosen
@@ -59,13 +63,13 @@ def _by_kind(ops: Sequence[str]) -> list[tuple[operations.Operation, list[str]]]
     return [(operations.get(names[0]), names) for names in by_kind]
 
 
-def _refusal(cls: type[Format], mode: str, device: str) -> str:
+def _refusal(cls: type[Format], mode: str, device: str, op: str) -> str:
     kind = device_kind(device)
     if kind not in cls.devices:
         return f"runs on {' and '.join(cls.devices)} only"
     if mode == "cold" and kind == "emulated":
         return "the emulated device has no cache to flush"
-    return ""
+    return operations.get(op).refusal(cls)
 
 
 def pending(cases: Iterable[Case], measured: Mapping[str, str]) -> list[Case]:
@@ -73,10 +77,19 @@ def pending(cases: Iterable[Case], measured: Mapping[str, str]) -> list[Case]:
     return [case for case in cases if measured.get(case.case_id) != case.source_hash]
 
 
+def in_order(matrix: Matrix, order: str) -> Matrix:
+    """The matrix as it is measured in an order of rows and columns. Raises UsageError for an unknown one."""
+    return matrix if order == NATURAL else replace(matrix, order=order, order_hash=source_hash(order))
+
+
+def _of_group(case: Case) -> tuple[str, str, str, Any]:
+    return case.matrix.id, case.order, case.dtype, operations.group_of(case.op)
+
+
 def grouped(cases: Iterable[Case]) -> list[Group]:
     """Cases in groups that share a matrix. Cases of one group must be next to each other."""
     groups = []
-    by_group = itertools.groupby(cases, key=lambda case: (case.matrix.id, case.dtype, operations.group_of(case.op)))
+    by_group = itertools.groupby(cases, key=_of_group)
     for _, same_group in by_group:
         by_format = tuple(
             tuple(same_label) for _, same_label in itertools.groupby(same_group, key=lambda case: case.label)

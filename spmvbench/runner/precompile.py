@@ -35,7 +35,7 @@ DEVICE_BYTES = 2e9  # device memory of each process: its context, CuPy's pool
 # Short, long and even, short and random, and mixed row lengths, one full row: rules choose kernels by row lengths.
 TINY = ("pde:6", "fem:4:3", "uniform:400:12", "rmat:8:16", "denserow:300")
 
-Task = tuple[str, dict[str, Any], str]  # key, parameters, type
+Task = tuple[str, dict[str, Any], str, str]  # key, parameters, type, and the solver, empty without one
 
 
 def precompile(groups: Sequence[Group], device: str, log: IO[bytes], stopping: Callable[[], bool]) -> None:
@@ -85,7 +85,8 @@ def _missing(cases: Sequence[Case], toolchain: str) -> list[tuple[Path, Task]]:
     found: dict[Path, Task] = {}
     for case in cases:
         if not case.refusal:
-            task = (case.format, dict(case.params), case.dtype)
+            other = "" if operations.kind(case.op) == formats.get(case.format).op else case.op
+            task = (case.format, dict(case.params), case.dtype, other)
             text = json.dumps([case.source_hash, *task, toolchain], sort_keys=True)
             found[paths.home() / "precompiled" / hashlib.sha256(text.encode()).hexdigest()[:32]] = task
     return [(mark, task) for mark, task in found.items() if not mark.exists()]
@@ -106,17 +107,20 @@ def main() -> None:
     device = open_device(sys.argv[1])
     tasks: list[Task] = json.load(sys.stdin)
     tiny = [Csr.of(synthetic.generate(spec)) for spec in TINY]
-    for key, params, dtype in tasks:
+    for key, params, dtype, other in tasks:
         for a in tiny:
             # Any error occurs again in the case itself, and its row reports it.
             with suppress(Exception), converting_for(device.limits):
-                op = operations.get(operations.instances(formats.get(key).op)[0])
-                host = op.matrix(a.astype(DTYPES[dtype]))
+                op = operations.get(other or operations.instances(formats.get(key).op)[0])
+                host = a.astype(DTYPES[dtype])
+                if not op.product:  # a solver's launches do not depend on what it can solve
+                    host = op.matrix(host)
                 x, y = (moved(vector, device.to_device) for vector in op.vectors(host))
                 a_device = host.on(device.xp)
                 fmt = formats.get(key).converted(a_device, **params)
                 assert not isinstance(y, SparseVector)
-                launches = fmt.launches(x, y)
+                checks = verify.Checks([], [], [], 0, scaling=y if op.product else None)
+                launches = op.launches(fmt, x, y, checks, device)
                 device.compile([step for step in single_steps(launches) if not isinstance(step, Call)])
                 verify.decoding_difference(fmt, a_device)
     device.close()

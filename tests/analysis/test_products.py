@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spmvbench.analysis.products import ADVISED, COLUMNS, NUMBERS, ORACLE, SINGLE, VENDOR, products
+from spmvbench.analysis.products import ADVISED, COLUMNS, MEASURED, NUMBERS, ORACLE, SINGLE, VENDOR, products
 from spmvbench.reports import advised
 from tests.analysis.test_analysis import row, rows
 
@@ -84,6 +84,14 @@ def test_the_advised_format_counts_on_the_matrices_that_have_one(two):
     assert later["matrices"] == 2
     assert later["slowdown"] == pytest.approx(math.sqrt(10)), "ell failed on n"
     assert later["within"] == 0.5
+    assert later["always"] == line(table, ADVISED, 1)["always"] == 0.5
+    assert line(table, ORACLE, 1)["always"] == 1
+    assert MEASURED not in set(table["chooser"])
+    measured = products(rows(*two), choices.assign(measured=["csr", "csr", "csr", "csr"]))
+    assert line(measured, MEASURED, 1000)["slowdown"] == pytest.approx(math.sqrt(3000 / 1104 * 1040 / 1001))
+    assert line(measured, ADVISED, 1000)["slowdown"] == later["slowdown"]
+    untried = products(rows(*two), choices.assign(measured="unknown"))
+    assert ADVISED in set(untried["chooser"]) and MEASURED not in set(untried["chooser"])
     assert set(table.loc[table["chooser"] == ADVISED, "spmvs"]) == {1, 1000}
     # Another type has no advice, and a format that was not tried leaves no fair selection.
     assert ADVISED not in set(products(rows(*two), choices.assign(dtype="f32"))["chooser"])
@@ -107,7 +115,7 @@ def test_an_unknown_conversion_is_no_time(two):
 
 def test_choices_of_a_model_are_those_of_its_gpu(two):
     found = advised.choices(rows(*(case | {"device_name": "NVIDIA H200"} for case in two)))
-    assert list(found.columns) == ["matrix", "spmvs", "label", "dtype"]
+    assert [name for name in found.columns if name != "measured"] == ["matrix", "spmvs", "label", "dtype"]
     assert set(found["spmvs"]) <= set(NUMBERS)
     assert len(found) == len(found.drop_duplicates(["matrix", "spmvs"]))
     assert advised.choices(rows(*two)) is None, "GPU"

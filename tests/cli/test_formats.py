@@ -5,6 +5,7 @@ import pytest
 
 from spmvbench import formats
 from spmvbench.cli.format_pages import ABOUT, page_of, pages
+from spmvbench.formats import recent
 from spmvbench.formats.descriptions import describe
 from spmvbench.formats.search import search
 
@@ -108,6 +109,17 @@ def test_survey_is_printed_in_its_order_with_what_runs_each_name(command):
     count = "{} of the {} names in Table 2 run here: {}.".format(*formats.survey.count(), formats.survey.shares())
     assert count in said
     assert len(json.loads(command("formats", "--survey", "--json").out)) == len(names)
+
+
+def test_recent_names_are_printed_with_what_runs_each_or_why_nothing_does(command):
+    result = command("formats", "--recent")
+    assert result.code == 0
+    said = " ".join(result.out.split())
+    assert "rocSPARSE csr_lrb (logarithmic radix binning): csr-lrb [authors' code]" in said
+    assert "divides plain formats between GPUs" in said
+    assert "{} of {} exact storages and kernels for GPUs run here.".format(*recent.count()) in said
+    assert len(json.loads(command("formats", "--recent", "--json").out)) == len(recent.names())
+    assert command("formats", "--recent", "--survey").code == 2
 
 
 def test_family_narrows_the_list_whatever_its_case(command):

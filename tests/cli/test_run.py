@@ -295,13 +295,14 @@ def test_the_table_tells_whose_kernel_ran_and_what_is_another_name(capsys):
     from spmvbench.cli.results import echo_results
 
     rows = store_rows(("a", "csr5", "ok", 1e-6), ("a", "csr5[kernel=paper]", "ok", 2e-6), ("a", "bell", "ok", 2e-6))
-    echo_results(rows.assign(project_kernel=[True, False, False], alias_of=["", "", "csr5[kernel=paper]"]))
+    flags = {"project_kernel": [True, False, False], "compresses_values": [False, False, True]}
+    echo_results(rows.assign(**flags, alias_of=["", "", "csr5[kernel=paper]"]))
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split()[:2] == ["format", "kernel"]
     assert lines[3].split()[:4] == ["csr5", "project", "1.00x", "1"]
     assert lines[4].split()[:3] == ["csr5[kernel=paper]", "2.00x", "0"]
-    assert lines[5].split()[:5] == ["bell", "=", "csr5[kernel=paper]", "0", "1/1"]
-    assert "project marks this project's" in lines[-1]
+    assert lines[5].split()[:7] == ["bell", "=", "csr5[kernel=paper],", "values", "compressed", "0", "1/1"]
+    assert "project marks this project's" in lines[-2] and "values compressed" in lines[-1]
 
 
 def test_ties_are_shown_and_reasons_of_skipped_cases_counted(capsys):

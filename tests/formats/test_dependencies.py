@@ -182,10 +182,15 @@ def test_what_a_users_format_does_not_reach_does_not_count(own):
 
 def test_a_kernel_file_may_have_the_name_of_one_of_the_packages(own, tmp_path):
     cls, files = own
-    assert formats.sources(cls) == (str(files["own.cu"]), "vector.cu", "csr/csr.cu")  # what its bases name counts
+    assert formats.sources(cls) == (
+        str(files["own.cu"]),
+        "vector.cu",
+        "csr/csr.cu",
+        "transposed.cu",
+    )  # what its bases name counts
     files["own.py"].write_text(read(files["own.py"]).replace("own.cu", "vector.cu"))
     (tmp_path / "vector.cu").write_text("int own;")
-    assert formats.sources(cls) == ("vector.cu", str(tmp_path / "vector.cu"), "csr/csr.cu")
+    assert formats.sources(cls) == ("vector.cu", str(tmp_path / "vector.cu"), "csr/csr.cu", "transposed.cu")
 
 
 def test_a_class_of_no_file_is_refused():

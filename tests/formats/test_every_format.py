@@ -84,10 +84,10 @@ def representatives_first(keys: list) -> list:
 # A parameter other than the default meets the shapes that sizes and limits depend on; the default meets all.
 TELLING = (
     "no entries", "1xN", "empty rows at both ends", "one full row", "power law", "long rows among empty", "uniform 8",
-    "3x3 blocks", "stored zeros", "2 entries a row to a tile's end",
+    "3x3 blocks", "stored zeros", "one value", "2 entries a row to a tile's end",
 )  # fmt: skip
 # Formats that share their kernels with a representative meet these with other parameters; it meets TELLING.
-FEW = ("1xN", "empty rows at both ends", "one full row", "power law", "3x3 blocks")
+FEW = ("1xN", "empty rows at both ends", "one full row", "power law", "3x3 blocks", "one value")
 
 
 def names(spec: str) -> tuple[str, ...]:
@@ -297,8 +297,9 @@ def test_any_small_matrix(key, emulated, data):
 @pytest.mark.parametrize("key", representatives_first(EMULATED))
 def test_64_bit_row_pointers(key, emulated):
     wide = with_long_pointers(HARD["power law"])
-    testing.check_conversion(key, wide)
-    testing.check_product(key, wide, emulated)
+    with testing.skipping():
+        testing.check_conversion(key, wide)
+        testing.check_product(key, wide, emulated)
 
 
 @pytest.mark.parametrize("key", KEYS)

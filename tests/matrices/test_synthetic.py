@@ -16,6 +16,8 @@ PATTERNS = {
     "stray:6:20": "2641ab2bdc8b7252",
     "poisson2d:7": "83a6576acdf93854",
     "fem:4:2": "71e48ca74151460c",
+    "spd_pde:5": "b91a004e5047be9d",  # that of pde:5
+    "spd_fem:4:2": "71e48ca74151460c",
     "band:300:6:9": "e3e7cd54606b2470",
     "uniform:100:7": "53ed179fc1e4e426",
     "rmat:9:6": "4ceb183ae6fc6b67",
@@ -103,6 +105,23 @@ def test_pde_couples_the_seven_points():
     np.testing.assert_array_equal(a.toarray() != 0, expected.toarray() != 0)
     assert abs(a - a.T).max() > 0.1
     assert (a.diagonal() == 6).all()
+
+
+@pytest.mark.parametrize("spec", ["spd_pde:1", "spd_pde:6", "spd_fem:1:2", "spd_fem:4:2"])
+def test_positive_definite_matrices_are_dominant_without_rounding(spec):
+    a = generate(spec, seed=3)
+    exact = (a * 1024).astype(np.int64)
+    assert (exact.astype(float) / 1024 != a).nnz == 0
+    assert (a.astype(np.float32).astype(float) != a).nnz == 0
+    assert (exact != exact.T).nnz == 0
+    off = exact - sp.diags_array(exact.diagonal(), dtype=np.int64)
+    assert off.max() <= 0 and (abs(off.data) < 1024).all()
+    excess = exact.sum(axis=1)  # what the diagonal has more than the rest of its row
+    assert excess.min() >= 0 and excess.max() > 0
+    assert sp.csgraph.connected_components(exact)[0] == 1
+    assert np.linalg.eigvalsh(a.toarray()).min() > 0
+    if a.shape[0] > 2:
+        assert (generate(spec, seed=4) != a).nnz > a.nnz / 2
 
 
 @pytest.mark.parametrize(("n", "percent"), [(3, 100), (9, 1), (20, 7)])

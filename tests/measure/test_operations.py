@@ -34,7 +34,7 @@ TINY = Path(__file__).parent / "tiny" / "tiny.py"
     [
         ("spvm", "did you mean spmv"),
         ("spmv@0.1", "there is no operation"),
-        ("", "use spmv, spmspv, bfs"),
+        ("", "use spmv, spmv-t, spmspv, bfs"),
         ("spmspv@", "names no density"),
         ("spmspv@0", "names no density"),
         ("spmspv@1.1", "names no density"),
@@ -180,6 +180,7 @@ def tiny():
 
 class Grid:
     id, group, name, kind, file_sha256, generator_hash = "G/grid", "G", "grid", "test", "", ""
+    order, order_hash = "none", ""
 
     def read(self, seed, complex_values):
         return testing.hard_graphs()["grid"]

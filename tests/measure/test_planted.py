@@ -37,6 +37,7 @@ class LongRow:
     """Short rows and one of 5,000 entries, in which float32 rounding errors hide an entry."""
 
     id, group, name, kind, source, file_sha256, generator_hash = "G/m", "G", "m", "test", "generated", "", ""
+    order, order_hash = "none", ""
 
     def read(self, seed, complex_values):
         rng = np.random.default_rng(1)

@@ -38,6 +38,7 @@ class Matrix:
     """A matrix of a test, as a source."""
 
     group, kind, file_sha256, generator_hash = "G", "test", "", ""
+    order, order_hash = "none", ""
 
     def __init__(self, name, a):
         self.name, self.id, self._a = name, f"G/{name}", a

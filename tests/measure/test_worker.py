@@ -111,6 +111,7 @@ class Right(CsrArrays):
 
 class OnDevice:
     id, group, name, kind, file_sha256, generator_hash = "G/m", "G", "m", "test", "", ""
+    order, order_hash = "none", ""
 
     def read(self, seed, complex_values):
         assert complex_values == "refuse"

@@ -76,6 +76,28 @@ def test_lines_show_both_kernels_of_ehyb_and_of_rivals(measured, options):
     assert set(figure_of("speedups").data(both, options)["over"]) == rivals
 
 
+def test_speedups_in_a_solver_have_a_column(ehyb_rows, options, environment):
+    figure = figure_of("speedups")
+    plain = figures.table_of(figure, latest_cases(ehyb_rows), options)
+    assert "cg" not in plain
+    few = sorted(ehyb_rows["name"].unique())[:3]
+    solved = ehyb_rows[ehyb_rows["name"].isin(few)].assign(op="cg@100")
+    solved = solved.assign(t_median=100 * solved["t_median"] + 1e-3 * solved["format"].str.startswith("csr5"))
+    both = pd.concat([ehyb_rows, solved.assign(case_id="s" + solved["case_id"])], ignore_index=True)
+    table = figures.table_of(figure, latest_cases(both), options)
+    pd.testing.assert_frame_equal(table.drop(columns=["cg", "cg_matrices"]), plain)
+    pair = (table["label"] == "ehyb") & (table["over"] == "csr5") & (table["setting"] == "f64 hot")
+    times = latest_cases(solved).query("dtype == 'f64' and mode == 'hot' and status == 'ok'")
+    times = times.pivot(index="matrix", columns="label", values="t_median")[["ehyb", "csr5"]].dropna()
+    assert table.loc[pair, "cg"].item() == pytest.approx((times["csr5"] / times["ehyb"]).mean())
+    assert table.loc[pair, "cg_matrices"].item() == len(times) > 0
+    heads = [column.heading for shown in figure.show(table, environment, options) for column in shown.columns]
+    assert "CG" in heads
+    assert "CG" not in [
+        column.heading for shown in figure.show(plain, environment, options) for column in shown.columns
+    ]
+
+
 def test_bars_prefer_the_matrices_of_the_paper(measured, options):
     table = figure_of("bars").data(measured, options)
     assert {"DNVS/ship_003", "Janna/Hook_1498"} <= set(table["matrix"])

@@ -68,6 +68,10 @@ def rows_of(figure, families):
     rows = families[family_of(figure, families)]
     if figure.name == "solvers":
         rows = keyed(rows.assign(op="cg@100", t_kernels=json.dumps({"spmv": 3e-4, "vectors": 1e-4})))
+    if figure.name.startswith("orders"):
+        rows = keyed(pd.concat([rows, rows.assign(order="rcm", t_order=0.1, t_median=rows["t_median"] / 2)]))
+    if figure.name == "transposed":
+        rows = keyed(pd.concat([rows, rows.assign(op="spmv-t@1"), rows.assign(op="spmv-t@2")]))
     return rows
 
 

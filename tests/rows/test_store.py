@@ -33,7 +33,7 @@ def test_every_column_survives_the_round_trip(folder):
         "bool": True,
         "floats": np.array([1e-6, 3.3e-6], np.float32).tolist(),
     }
-    words = {"status": "ok", "dtype": "f64", "mode": "hot", "op": "spmv", "device": "cuda:0"}
+    words = {"status": "ok", "dtype": "f64", "mode": "hot", "op": "spmv", "order": "rcm", "device": "cuda:0"}
     words |= {"started_at": "2026-01-01T10:00:00", "t_kernels": '{"text": 1.5}'}
     words |= dict.fromkeys(["params", "bytes_arrays", "detail"], "{}") | {"schema_version": SCHEMA_VERSION}
     written = {name: values[kind] for name, (kind, _) in COLUMNS.items()} | words

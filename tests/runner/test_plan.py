@@ -19,6 +19,8 @@ class Named:
     kind: str = "test"
     file_sha256: str = ""
     generator_hash: str = ""
+    order: str = "none"
+    order_hash: str = ""
 
     @property
     def id(self):

@@ -315,7 +315,8 @@ class DyingWorker:
 
 
 def test_a_group_whose_reading_dies_is_tried_again_and_then_marked(tmp_path):
-    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", file_sha256="", generator_hash="")
+    known = {"file_sha256": "", "generator_hash": "", "order": "none", "order_hash": ""}
+    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", **known)
     cases = plan.cross([matrix], formats.parse("csr-scalar,csr-vector"), ["f64"], ["hot"], "emulated", 0)
     (group,) = plan.grouped(cases)
     written = []
@@ -344,7 +345,8 @@ class InvalidWorker(DyingWorker):
 
 @pytest.fixture
 def group():
-    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", file_sha256="", generator_hash="")
+    known = {"file_sha256": "", "generator_hash": "", "order": "none", "order_hash": ""}
+    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", **known)
     cases = plan.cross([matrix], formats.parse("csr-scalar,csr-vector"), ["f64"], ["hot"], "emulated", 0)
     return plan.grouped(cases)[0]
 
@@ -492,7 +494,8 @@ def test_waiting_for_other_conversions_does_not_count_as_time_of_the_case(monkey
     """Also: a case whose worker was killed is tried twice more."""
     clock = [100.0]
     monkeypatch.setattr(driver.time, "monotonic", lambda: clock[0])
-    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", file_sha256="", generator_hash="")
+    known = {"file_sha256": "", "generator_hash": "", "order": "none", "order_hash": ""}
+    matrix = SimpleNamespace(id="G/m", group="G", name="m", kind="test", **known)
     (group,) = plan.grouped(plan.cross([matrix], formats.parse("csr-scalar"), ["f64"], ["hot"], "emulated", 0))
     (case,) = group.cases
     asked, written = [], []

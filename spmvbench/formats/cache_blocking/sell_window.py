@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, inverse, offsets, on_host
-from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, register
+from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, in_part, register
 from spmvbench.formats.compressed.bits import WORD, pack, unpack
 from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.csr.rows import CsrPieces
 from spmvbench.formats.ellpack.sell_convert import WARP
 from spmvbench.formats.ellpack.sell_local import SellLocal, slices_of
 from spmvbench.formats.kernels import constant
@@ -19,6 +21,7 @@ GROUP = constant(SOURCE, "GROUP")  # positions whose columns share words
 WIDE = 32  # bits of a column whose x lies in global memory
 BITS = (4, 8, 12, 16)  # of a column that is counted from the slice's first
 WIDTH_UNIT = constant(SOURCE, "WIDTH_UNIT")  # a slice's width is stored times this, its bits below
+LONG, LONG_MEANS = 512, 16  # entries, and mean rows, both of which a row that is stored apart exceeds
 STATIC_BYTES = 1024  # of a block's shared memory that CUDA takes for itself, rounded up
 
 
@@ -43,8 +46,20 @@ class Layout(NamedTuple):
         """Words of all threads' columns."""
         return int(self.word[-1]) * WARP
 
+    def warps(self, team: int, threads: int) -> int:
+        """Warps that share a slice: `team`, or by the slices for each warp."""
+        per_warp = len(self.bits) * WARP / max(len(self.chunks) * threads, 1)
+        by_rule = next((size for size in (1, 2, 4) if per_warp * size >= 2), 8)
+        return min(team or by_rule, threads // WARP)
+
+    def pooled(self, steal: int) -> tuple[Array, Array]:
+        """Where each chunk's own slices end, (chunks,), and the slices after those, (n,), int64."""
+        xp, begin, end = array_module(self.bits), self.chunks[:, 0], self.chunks[:, 1]
+        own = end - (end - begin) * np.int32(steal) // np.int32(100)
+        return own, xp.flatnonzero(xp.arange(len(self.bits)) >= own[_chunk_of(self.chunks, len(self.bits))])
+
     def nbytes(self, itemsize: int) -> int:
-        """Of the arrays of the format."""
+        """Of the arrays of the format, but for the slices that any block may take."""
         tables = 16 * len(self.bits) + self.chunks.nbytes + self.perm.nbytes
         return self.slots * itemsize + 4 * self.words + tables
 
@@ -118,7 +133,10 @@ class SellWindow(Format):
     On band:1048576:24:2000 (H200, hot) it reached 857 GFLOPS in double and 1,465 in single precision, 0.91 and 0.86 of
     the bound of its bytes; the fastest formats without a window 773 and 1,138. Multiprocessors are idle for an eighth
     of that time, because some finish their chunks early. Smaller chunks for these at the end cost more than they saved
-    (842 and 1,420), and so did equal shares of a chunk for its warps (677 and 1,312).
+    (842 and 1,420), and so did equal shares of a chunk for its warps (677 and 1,312). With `steal` the last slices of
+    every chunk are for any warp that is done, which takes x from global memory.
+
+    Rows of very many entries would keep one thread busy alone: they are stored apart, in pieces of 256 entries.
     """
 
     key = "sell-window"
@@ -131,15 +149,36 @@ class SellWindow(Format):
     blocks = Parameter(2, "thread blocks for each multiprocessor at least", low=1, high=64)
     threads = Parameter(512, "threads of a block", choices=(128, 256, 512, 1024))
     team = Parameter(0, "warps that share a slice; 0: by the slices for each warp", choices=(0, 1, 2, 4, 8))
+    steal = Parameter(
+        0,
+        "% of a chunk's slices that any warp may take once its chunk is done; none if warps share slices",
+        low=0,
+        high=50,
+    )
+    long = Parameter(
+        0, "entries of a row, beyond which it is stored apart; 0: 512, or 16 times the mean if that is more", low=0
+    )
+    ahead = Parameter(8, "positions of a warp's first slice that are prefetched while x is copied", low=0, high=1024)
     sigma = SellLocal.sigma
 
-    chunks: Array  # (chunks, 4), int32: first slice, end, first column of the window, its columns
+    chunks: Array  # (chunks, 4), int32: first slice, end of those of its own, first column of the window, its columns
     slices: Array  # (slices, 4), int32: first position, first word of a thread, column in the window, width and bits
     words: Array  # (words,), uint32: columns in bits, word by word for the 32 threads of a slice
     values: Array  # (slots,); 0 in padding
     perm: Array  # (rows,), int32: row of each place; (0,) where rows keep their order
+    pool: Array  # (slices that any warp may take, 2), int32: slice, its first column
+    parts: Mapping[str, Format]  # long rows, if there are any
     warps: int  # that share a slice
     columns: int  # of the largest window
+
+    @classmethod
+    def _apart(cls, a: Csr, long: int) -> tuple[Csr, Csr | None]:
+        """The matrix without its long rows, and these."""
+        most = long or max(LONG, LONG_MEANS * a.row_len_mean)
+        if a.row_len_max <= most:
+            return a, None
+        keep = a.row_lengths <= most
+        return a.in_rows(keep), a.in_rows(~keep)
 
     @classmethod
     def _layout(cls, a: Csr, window: int, blocks: int, threads: int, sigma: int) -> Layout:
@@ -149,11 +188,18 @@ class SellWindow(Format):
         return layout_of(a, columns, blocks * limits.multiprocessors, sigma)
 
     @classmethod
-    def estimate(cls, a: Csr, *, team: int, **params: Any) -> int:
-        return cls._layout(a, **params).nbytes(a.dtype.itemsize)
+    def estimate(cls, a: Csr, *, team: int, threads: int, steal: int, long: int, ahead: int, **params: Any) -> int:
+        a, apart = cls._apart(a, long)
+        at = cls._layout(a, threads=threads, **params)
+        steal = steal if at.warps(team, threads) == 1 else 0
+        rest = 0 if apart is None else CsrPieces.estimate(apart, **CsrPieces.resolve({}))
+        return at.nbytes(a.dtype.itemsize) + 8 * len(at.pooled(steal)[1]) + rest
 
     @classmethod
-    def convert(cls, a: Csr, *, team: int, threads: int, **params: Any) -> dict[str, Any]:
+    def convert(
+        cls, a: Csr, *, team: int, threads: int, steal: int, long: int, ahead: int, **params: Any
+    ) -> dict[str, Any]:
+        a, apart = cls._apart(a, long)
         xp, at = a.xp, cls._layout(a, threads=threads, **params)
         width = xp.diff(at.position)
         widest = int(width.max()) if len(width) else 0
@@ -177,15 +223,19 @@ class SellWindow(Format):
         values[_slots(slice_, position, place % WARP, slices, a.dtype)] = a.values
         bit = (xp.arange(at.slots) // WARP - at.position[field]) * width_of
         pack(words, code, width_of, at.word[field] * WARP + xp.arange(at.slots) % WARP, bit, WARP, most_first=False)
-        per_warp = len(at.bits) * WARP / max(len(at.chunks) * threads, 1)
-        by_rule = next((size for size in (1, 2, 4) if per_warp * size >= 2), 8)
+        warps = at.warps(team, threads)
+        own, pool = at.pooled(steal if warps == 1 else 0)
+        chunks = at.chunks.copy()
+        chunks[:, 1] = own
         return {
-            "chunks": at.chunks,
+            "chunks": chunks,
             "slices": slices,
             "words": words,
             "values": values,
             "perm": at.perm,
-            "warps": min(team or by_rule, threads // WARP),
+            "pool": xp.stack((pool, at.low[pool]), axis=1).astype(np.int32),
+            "parts": {} if apart is None else {"long": CsrPieces.converted(apart)},
+            "warps": warps,
             "columns": int(at.chunks[:, 3].max()) if len(at.chunks) else 0,
         }
 
@@ -205,14 +255,24 @@ class SellWindow(Format):
         place = slice_ * WARP + lane
         row = self.perm[place] if len(self.perm) else place
         values = self.values[_slots(slice_, position, lane, self.slices, self.values.dtype)]
-        return row, (code[used] + first).astype(np.int32), values
+        found = [(row, (code[used] + first).astype(np.int32), values), *(part.to_coo() for part in self.parts.values())]
+        rows, columns, values = (xp.concatenate(arrays) for arrays in zip(*found, strict=True))
+        return rows, columns, values
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         chunks, sorted_ = len(self.chunks), cbool(len(self.perm) > 0)
         window = self.columns * x.dtype.itemsize
-        kernel = f"sell_window_spmv<{ctype(x)}, {self.threads}, {self.warps}, {sorted_}>"
-        args = (np.int32(self.shape[0]), self.chunks, self.slices, self.words, self.values, self.perm, x, y)
-        return [Launch(SOURCE, kernel, chunks, self.threads, args, window)]
+        steals = len(self.pool) > 0
+        kernel = f"sell_window_spmv<{ctype(x)}, {self.threads}, {self.warps}, {sorted_}, {cbool(steals)}>"
+        counters = self.xp.zeros(2 if steals else 0, dtype=np.int32)  # the kernel leaves them so
+        sizes = np.int32(self.shape[0]), np.int32(len(self.pool)), np.int32(self.ahead)
+        matrix = self.chunks, self.slices, self.words, self.values, self.perm, self.pool
+        args = (*sizes, *matrix, counters, x, y)
+        spmv = Launch(SOURCE, kernel, chunks, self.threads, args, window)
+        if not self.parts:
+            return [spmv]
+        added = [launch for part in self.parts.values() for launch in part.accumulate(x, y)]
+        return [*in_part("slices", [spmv]), *in_part("long rows", added)]
 
     @property
     def detail(self) -> dict[str, Any]:
@@ -221,6 +281,8 @@ class SellWindow(Format):
         return {
             "chunks": len(self.chunks),
             "warps": self.warps,
+            "pool": len(self.pool),
+            "long_row_entries": sum(len(part.arrays()["values"]) for part in self.parts.values()),
             "sorted": len(self.perm) > 0,
             "window_columns": self.columns,
             "share_by_bits": {str(size): round(float(width[bits == size].sum()) / slots, 4) for size in (*BITS, WIDE)},

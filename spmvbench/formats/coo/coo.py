@@ -34,6 +34,15 @@ class Coo(Format):
     def to_coo(self) -> tuple[Array, Array, Array]:
         return self.row_idx, self.col_idx, self.values
 
+    def add_transposed(self, x: Array, y: Array) -> list[Launch]:
+        return [self.by_entry(self.col_idx, self.row_idx, x, y)]
+
+    def by_entry(self, row_idx: Array, col_idx: Array, x: Array, y: Array) -> Launch:
+        """The launch that adds every product to y by an atomic, for these rows and columns of the entries."""
+        kernel = f"coo_atomic<{ctype(self.values)}, {ctype(self._nnz)}>"
+        args = (self._nnz, row_idx, col_idx, self.values, x, y)
+        return Launch("coo/coo.cu", kernel, *per_thread(len(self.values)), args)
+
     def launches(self, x: Array, y: Array) -> Sequence[Step]:
         return [zero_fill(y), *self.accumulate(x, y)]
 
@@ -51,10 +60,7 @@ class CooAtomic(Coo):
     key = "coo-atomic"
 
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
-        nnz = self._nnz
-        kernel = f"coo_atomic<{ctype(self.values)}, {ctype(nnz)}>"
-        args = (nnz, self.row_idx, self.col_idx, self.values, x, y)
-        return [Launch("coo/coo.cu", kernel, *per_thread(len(self.values)), args)]
+        return [self.by_entry(self.row_idx, self.col_idx, x, y)]
 
 
 @register

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, expand, inverse, offsets
-from spmvbench.formats.base import Format, Launch, cbool, ctype, in_part, per_thread, register, zero_fill
+from spmvbench.formats.base import Format, Launch, Step, cbool, ctype, in_part, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
+from spmvbench.formats.transposed import lanes_by_mean
 
 BLOCK = 256
 
@@ -34,12 +36,6 @@ def col_pointers(a: Csr, order: Array, run: Run) -> Array:
     return col_ptr
 
 
-def lanes_by_mean(nnz: int, lists: int, least: int = 1) -> int:
-    """Threads for a list (a row, a column): the largest power of two up to the mean length, `least` to 32."""
-    mean = nnz // max(lists, 1)
-    return min(32, max(least, 1 << max(mean.bit_length() - 1, 0)))
-
-
 class CscArrays(Format):
     """Plain CSC: 12 nnz + 4 (cols + 1) bytes in double precision, by a stable sort of the columns."""
 
@@ -60,6 +56,14 @@ class CscArrays(Format):
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         return self.row_idx, expand(self.col_ptr, len(self.values)), self.values
+
+    def transposed(self, x: Array, y: Array) -> Sequence[Step]:
+        """As CSR of A^T, by groups of threads per column: nothing is atomic."""
+        cols, nnz = self.shape[1], self.col_ptr.dtype.type(len(self.values))
+        lanes = lanes_by_mean(len(self.values), cols)
+        kernel = f"csr_vector<{ctype(self.values)}, {ctype(self.col_ptr)}, {lanes}, 1, 1>"
+        args = np.int32(cols), nnz, self.col_ptr, self.row_idx, self.values, x, y
+        return [Launch("csr/csr.cu", kernel, cdiv(cols, BLOCK // lanes), BLOCK, args)]
 
 
 class CscByLanes(CscArrays):

@@ -10,7 +10,8 @@ from spmvbench.formats.arrays import Array, Csr, cdiv, expand
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register
 from spmvbench.formats.kernels import constant
 
-BLOCK = constant("csr/cmrs.cu", "BLOCK")  # threads
+KERNEL = "csr/cmrs.cu"
+BLOCK = constant(KERNEL, "BLOCK")  # threads
 HEIGHTS = (1, 2, 4, 8, 16)
 COLUMN_BITS = 28  # of a packed column; the row in the strip has the others
 
@@ -18,6 +19,25 @@ COLUMN_BITS = 28  # of a packed column; the row in the strip has the others
 def height_by_mean(mean: float) -> int:
     """Rows of a strip: so many, a power of two up to 16, that a strip of mean rows has 64 entries or more."""
     return next((h for h in HEIGHTS if h * mean >= 64), HEIGHTS[-1])
+
+
+def marked(columns: Array, in_strip: Array, cols: int, packed: bool = True) -> tuple[Array, Array]:
+    """Columns, int32, with the row in the strip, (nnz,), in their highest bits, and (0,); else both, uint8 the row.
+
+    cols: of the matrix: too many leave no bits.
+    """
+    if not packed or cols > 1 << COLUMN_BITS:
+        return columns, in_strip.astype(np.uint8)
+    bits = in_strip.astype(np.uint32) << np.uint32(COLUMN_BITS)
+    return (columns.view(np.uint32) | bits).view(np.int32), in_strip[:0].astype(np.uint8)
+
+
+def unmarked(columns: Array, in_strip: Array) -> tuple[Array, Array]:
+    """The columns and the row in the strip, both int32, of what `marked` gave."""
+    if len(in_strip) == len(columns):
+        return columns, in_strip.astype(np.int32)
+    found = columns.view(np.uint32) >> np.uint32(COLUMN_BITS)
+    return columns & np.int32(2**COLUMN_BITS - 1), found.astype(np.int32)
 
 
 @register
@@ -55,27 +75,19 @@ class Cmrs(Format):
 
     @classmethod
     def convert(cls, a: Csr, *, h: int, packed: bool) -> dict[str, Any]:
-        xp, (h, packed) = a.xp, cls.layout(a, h, packed)
-        in_strip = (a.row_idx % np.int32(h)).astype(np.uint8)
-        columns = a.col_idx
-        if packed:
-            columns = (columns.view(np.uint32) | in_strip.astype(np.uint32) << np.uint32(COLUMN_BITS)).view(np.int32)
+        h, packed = cls.layout(a, h, packed)
+        columns, in_strip = marked(a.col_idx, a.row_idx % np.int32(h), a.cols, packed)
         return {
-            "strip_ptr": xp.concatenate([a.row_ptr[:-1:h], a.row_ptr[-1:]]),
+            "strip_ptr": a.xp.concatenate([a.row_ptr[:-1:h], a.row_ptr[-1:]]),
             "columns": columns,
-            "in_strip": xp.empty(0, dtype=np.uint8) if packed else in_strip,
+            "in_strip": in_strip,
             "values": a.values,
             "height": h,
         }
 
     def to_coo(self) -> tuple[Array, Array, Array]:
-        columns, in_strip = self.columns, self.in_strip
-        if len(in_strip) < len(columns):
-            columns, in_strip = (
-                columns & np.int32(2**COLUMN_BITS - 1),
-                columns.view(np.uint32) >> np.uint32(COLUMN_BITS),
-            )
-        row = expand(self.strip_ptr, len(columns)) * np.int32(self.height) + in_strip.astype(np.int32)
+        columns, in_strip = unmarked(self.columns, self.in_strip)
+        row = expand(self.strip_ptr, len(columns)) * np.int32(self.height) + in_strip
         return row, columns, self.values
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
@@ -84,7 +96,7 @@ class Cmrs(Format):
         kernel = f"cmrs_spmv<{ctype(self.values)}, {ctype(self.strip_ptr)}, {self.height}, {packed}>"
         sizes = np.int32(self.shape[0]), np.int32(strips)
         args = (*sizes, self.strip_ptr, self.columns, self.in_strip, self.values, x, y)
-        return [Launch("csr/cmrs.cu", kernel, *per_thread(strips * 32, BLOCK), args)]
+        return [Launch(KERNEL, kernel, *per_thread(strips * 32, BLOCK), args)]
 
     @property
     def detail(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, register
 
@@ -31,6 +32,9 @@ class CsrArrays(Format):
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         return expand(self.row_ptr, len(self.values)), self.col_idx, self.values
+
+    def add_transposed(self, x: Array, y: Array) -> list[Launch]:
+        return [transposed.by_rows(self.row_ptr, self.col_idx, self.values, x, y)]
 
 
 class CsrByLanes(CsrArrays):

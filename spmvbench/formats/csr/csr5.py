@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from spmvbench.errors import UsageError
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, offsets
-from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
+from spmvbench.formats.base import Format, Launch, Parameter, Skip, after_zeros, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.kernels import constant
 
@@ -189,6 +189,7 @@ class Csr5(Format):
 
     key = "csr5"
     family = "CSR"
+    fused: ClassVar[str] = "csr5_fused"  # the kernel of kernel=fast
     survey_name = "CSR5"
     reference = "Liu & Vinter, ICS'15"
 
@@ -241,11 +242,11 @@ class Csr5(Format):
     @property
     def entries_per_lane(self) -> int:
         """The sigma in use."""
-        return sigma_in_use(self.shape[0], len(self.values), self.sigma, self.kernel)
+        return sigma_in_use(self.shape[0], len(self.col_idx), self.sigma, self.kernel)
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         tiles, sigma = len(self.tile_desc), self.entries_per_lane
-        rows = expand(self.row_ptr, len(self.values))
+        rows = expand(self.row_ptr, len(self.col_idx))
         return rows, swapped(self.col_idx, tiles, sigma, OMEGA), swapped(self.values, tiles, sigma, OMEGA)
 
     @property
@@ -264,7 +265,7 @@ class Csr5(Format):
         )
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        if not len(self.values):
+        if not len(self.col_idx):
             return [zero_fill(y)]
         value, index, sigma = ctype(self.values), ctype(self.row_ptr), self.entries_per_lane
         rows, tiles, tail_row = np.int32(self.shape[0]), np.int32(len(self.tile_desc)), np.int32(self.tail_row)
@@ -281,7 +282,8 @@ class Csr5(Format):
                 "csr/csr5.cu", f"zero_cut_rows<{value}, unsigned int>", *per_thread(int(tiles) + 1), cuts
             )
             zero = [zero_fill(y)] if self.empty_rows else [zero_cuts] if tiles else []
-            return [*zero, launch(f"csr5_fused<{value}, {types}>", warps, rows, *args, x, y)]
+            product = launch(f"{self.fused}<{value}, {types}>", warps, rows, *args, x, y)
+            return after_zeros(zero[0], product) if zero else [product]
         descriptor = (self.tile_ptr, self.tile_desc, self.empty_ptr, self.empty_offset)
         entries = (self.col_idx, self.values, x, y)
         carry_row = self.xp.empty(tiles, dtype=np.int32)
@@ -302,3 +304,37 @@ class Csr5(Format):
                 *entries,
             ),
         ]
+
+
+@register
+class Csr5Nv(Csr5):
+    """CSR5 without values, for a matrix whose values are all the same, as those of patterns and graphs are.
+
+    4 bytes per entry and the descriptors. The value is stored once; other matrices are refused. The paper's TaiChi also
+    stores dense areas by their zeros, which is not done here; of it the abstract was read.
+    """
+
+    key = "csr5-nv"
+    survey_name = ""
+    reference = "Gao, Ji, Tan, Wang & Shi, TaiChi, TPDS 2022, after Liu & Vinter, ICS'15"
+    fused = "csr5_fused_nv"
+
+    kernel = Parameter("fast", "the launches of csr5", choices=("fast",))
+
+    values: Array  # (1,): what all values are; (0,) without entries
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        return super().estimate(a, **params) - max(a.nnz - 1, 0) * a.dtype.itemsize
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        bits = a.values.view(f"u{a.dtype.itemsize}")
+        if bool((bits != bits[:1]).any()):
+            raise Skip("values differ: csr5-nv stores one for all")
+        found = super().convert(a, **params)
+        return found | {"values": found["values"][:1].copy()}
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        columns = swapped(self.col_idx, len(self.tile_desc), self.entries_per_lane, OMEGA)
+        return expand(self.row_ptr, len(columns)), columns, self.values[self.xp.zeros_like(columns)]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv
-from spmvbench.formats.base import Launch, Parameter, ctype, per_thread, register
+from spmvbench.formats.base import Launch, Parameter, after_zeros, ctype, per_thread, register
 from spmvbench.formats.csr.csr import CsrArrays
 
 BLOCKS = (64, 128, 256, 512)
@@ -135,7 +135,7 @@ class CsrMergeTiles(Merged):
         matrix = (rows, nnz, self.tile_row, self.row_ptr, self.col_idx, self.values, x, y)
         zero_grid = per_thread(tiles)[0] if tiles > 1 else 0  # with a single tile no row is cut
         sums = f"merge_pairs<{value}, {index}, {block}, {items}>"
-        return [
+        return after_zeros(
             Launch("csr/merge.cu", f"zero_cut_rows<{value}, int>", zero_grid, 256, cuts),
             Launch("csr/merge.cu", sums, tiles, block, matrix, (items * block + 2) * self.values.itemsize),
-        ]
+        )

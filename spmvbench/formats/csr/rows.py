@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, expand, offsets, on_host, stable_order
-from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, zero_fill
+from spmvbench.formats.base import Adding, Format, Launch, Parameter, cbool, ctype, per_thread, zero_fill
 from spmvbench.formats.conversion import Run
 from spmvbench.formats.csr.csr import LANES, CsrArrays, lanes_by_mean
 from spmvbench.formats.kernels import constant
@@ -111,6 +112,9 @@ class CsrRows(Adding, CsrArrays):
         zero = [zero_fill(y)] if stored < len(y) and not add else []
         return [*zero, rows_launch(self, OWN, self.rows, x, y, lanes, self.step, add)]
 
+    def add_transposed(self, x: Array, y: Array) -> list[Launch]:
+        return [transposed.by_rows(self.row_ptr, self.col_idx, self.values, x, y, self.rows)]
+
 
 class CsrPieces(CsrArrays):
     """CSR of some rows, cut into even pieces that have threads by their length: a part of a hybrid.
@@ -123,6 +127,8 @@ class CsrPieces(CsrArrays):
 
     per_thread = Parameter(8, "entries of a piece for each of its threads", low=1)
     per_warp = Parameter(256, "most entries of a piece", low=1)
+
+    add_transposed = Format.add_transposed  # not by row pointers, which it has none of
 
     row_ptr: Array  # (0,): pieces have their own
     piece_row: Array  # (pieces,), int32

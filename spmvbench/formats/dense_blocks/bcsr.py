@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, array_module, cdiv, expand, index_dtype
-from spmvbench.formats.base import Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
+from spmvbench.formats.base import Launch, Parameter, Skip, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.dense_blocks.block_sell import block_sell_launch
 from spmvbench.formats.dense_blocks.blocks import Shape, shapes
 from spmvbench.formats.dense_blocks.tiled import Cut, Sliced, Tiled
@@ -59,6 +60,12 @@ class Bcsr(Sliced):
         sizes = np.int32(self.block_rows), np.int32(rows), np.int32(cols)
         args = (*sizes, self.slice_ptr, self.block_col, self.values, self.perm, x, y)
         return Launch("dense_blocks/bcsr.cu", kernel, cdiv(self.block_rows, across), block, args)
+
+    def add_transposed(self, x: Array, y: Array) -> list[Launch]:
+        if self.height > 1:
+            raise Skip("no kernel multiplies with A^T from tiles that block rows interleave")
+        arrays = self.slice_ptr, self.block_col, self.values, self.perm
+        return [transposed.by_tiles(self.shape, self.tile, *arrays, x, y)]
 
     @property
     def lanes(self) -> int:
@@ -162,6 +169,53 @@ class BcsrVerschoor(Bcsr):
             return [block_sell_launch(self, x, y)]
         threads = 128 // self.rows
         return [self.stream(x, y, min(threads, 32), max(threads // 32, 1), 128)]
+
+
+@register
+class BcsrEberhardt(Bcsr):
+    """Block CSR, a warp per block row: its lanes read the tiles value by value, column after column.
+
+    See `Tiled`. For tiles of 2 to 32 rows and columns. Of the paper the abstract was read: that lanes go through the
+    tiles as one stream is our reading of its kernel by columns.
+    """
+
+    key = "bcsr-eberhardt"
+    alias_of = "bcsr-verschoor"
+    shared_implementation = "block CSR: squares of up to 32, a warp per block row"
+    reference = "Eberhardt & Hoemmen, IA3 2016"
+
+    block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, 2, 3, 4, 5, 8, 16, 32))
+
+    @classmethod
+    def cut(cls, *, block: int) -> Cut:
+        return Cut(squares(block))
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        return [self.stream(x, y, 32, 1, 128)]
+
+
+@register
+class BcsrKblas(Bcsr):
+    """Block CSR with large tiles: a thread block per block row, whose warps share its tiles as a dense product.
+
+    See `Tiled`. As many warps as have 4 values each of a mean block row, at most 8. Of the papers the abstracts were
+    read: the number of warps is our reading of their balance over rows.
+    """
+
+    key = "bcsr-kblas"
+    shared_implementation = "block CSR: squares of up to 32, a thread block per block row"
+    reference = "Abdelfattah, Ltaief & Keyes, Euro-Par 2015; with Dongarra, CCPE 2016"
+
+    block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, 2, 3, 4, 5, 8, 16, 32))
+
+    @classmethod
+    def cut(cls, *, block: int) -> Cut:
+        return Cut(squares(block))
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        mean = self.values.size / max(self.block_rows, 1)
+        warps = next((n for n in (1, 2, 4) if mean <= 128 * n), 8)
+        return [self.stream(x, y, 32, warps, 32 * warps)]
 
 
 @register

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, Csr, diagonal_places, distinct_diagonals, nonzero_mask, round_up
 from spmvbench.formats.base import Adding, Launch, Parameter, Skip, cbool, ctype, per_thread, register
 from spmvbench.formats.dia.dia import HACK, Dia
@@ -87,6 +88,11 @@ class Cds(Adding):
         sizes = np.int32(rows), np.int32(cols // self.width), np.int32(len(self.offset))
         args = (*sizes, np.int64(self.values.shape[1]), self.offset, self.values, x, y)
         return [Launch("dia/pieces.cu", kernel, *per_thread(rows, BLOCK), args)]
+
+    def add_transposed(self, x: Array, y: Array) -> list[Launch]:
+        if self.width > 1:
+            raise Skip(f"no kernel multiplies with A^T from block diagonals of {self.width} unknowns")
+        return [transposed.by_diagonals(self.shape, self.offset, self.values, x, y)]
 
     @property
     def detail(self) -> dict[str, Any]:

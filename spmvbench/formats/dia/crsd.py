@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, nonzero_mask, run_ptr, run_starts
+from spmvbench.formats.arrays import Array, Csr, alike_lists, cdiv, expand, nonzero_mask, run_ptr, run_starts
 from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, per_thread, register
 from spmvbench.formats.csr.rows import CsrRows
 from spmvbench.formats.dia.dia import diagonal_keys, filled
@@ -16,28 +16,6 @@ from spmvbench.formats.hybrid.split import Piece, Split
 from spmvbench.formats.kernels import constant
 
 SEGMENT = constant("dia/pieces.cu", "BLOCK")  # rows, and threads of a block
-
-
-def patterns(offset: Array, ptr: Array) -> tuple[Array, Array]:
-    """Which lists of diagonals are alike. offset, ptr: the diagonals of all segments, and where each begins.
-
-    Returns the pattern of each segment, int32, and a segment that has each pattern.
-    """
-    xp, segments = array_module(offset), len(ptr) - 1
-    mixed = (offset.astype(np.int64).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
-    sums = xp.zeros(len(offset) + 1, dtype=np.uint64)
-    xp.cumsum(mixed, out=sums[1:])
-    print_of = sums[ptr[1:]] - sums[ptr[:-1]] + xp.diff(ptr).astype(np.uint64)
-    _, example, pattern = xp.unique(print_of, return_index=True, return_inverse=True)
-    pattern = pattern.reshape(-1)
-    segment = expand(ptr, len(offset))
-    same = example[pattern[segment]]
-    at = ptr[same] + xp.arange(len(offset)) - ptr[segment]
-    alike = (xp.diff(ptr)[example[pattern]] == xp.diff(ptr)).all() and (offset[at] == offset).all()
-    if not bool(alike):  # two lists with one sum: every segment has a pattern of its own then
-        pattern = example = xp.arange(segments)
-    return pattern.astype(np.int32), example
 
 
 class PatternDiagonals(Adding):
@@ -61,7 +39,7 @@ class PatternDiagonals(Adding):
         keys = keys[run_starts(keys)]
         ptr = xp.searchsorted(keys, xp.arange(cdiv(a.rows, SEGMENT) + 1) * span)
         offset = (keys % max(span, 1) - (a.rows - 1)).astype(np.int32)
-        pattern, example = patterns(offset, ptr)
+        pattern, example = alike_lists(ptr, offset)
         lengths = xp.diff(ptr)[example]
         pattern_ptr = xp.zeros(len(example) + 1, dtype=np.int32)
         xp.cumsum(lengths, out=pattern_ptr[1:])
@@ -71,12 +49,12 @@ class PatternDiagonals(Adding):
         return keys, tables | {"segment_ptr": ptr.astype(a.row_ptr.dtype)}
 
     @classmethod
-    def estimate(cls, a: Csr, **params: Any) -> int:
+    def estimate(cls, a: Csr, *_: Any, **params: Any) -> int:
         keys, tables = cls._lists(a)
         return sum(table.nbytes for table in tables.values()) + len(keys) * SEGMENT * a.dtype.itemsize
 
     @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
         keys, tables = cls._lists(a)
         return tables | {"values": filled(a, SEGMENT, keys)}
 

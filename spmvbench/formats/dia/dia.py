@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from spmvbench.formats import transposed
 from spmvbench.formats.arrays import (
     Array,
     ArrayModule,
@@ -189,6 +190,9 @@ class Dia(Diagonals):
         kernel = f"dia_spmv<{ctype(self.values)}, {cbool(add)}>"
         return [Launch("dia/dia.cu", kernel, *threads, (*sizes, self.offset, self.values, x, y))]
 
+    def add_transposed(self, x: Array, y: Array) -> list[Launch]:
+        return [transposed.by_diagonals(self.shape, self.offset, self.values, x, y)]
+
 
 @register
 class Hdi(Diagonals):
@@ -236,3 +240,6 @@ class Hdi(Diagonals):
         kernel = f"hdi_spmv<{ctype(self.values)}, {ctype(self.hack_ptr)}, {cbool(add)}>"
         args = np.int32(rows), np.int32(cols), self.hack_ptr, self.offset, self.values, x, y
         return [Launch("dia/dia.cu", kernel, *per_thread(rows, BLOCK), args)]
+
+    def add_transposed(self, x: Array, y: Array) -> list[Launch]:
+        return [transposed.by_hacks(self.shape, self.hack_ptr, self.offset, self.values, x, y)]

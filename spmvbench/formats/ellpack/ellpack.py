@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv, offsets
-from spmvbench.formats.base import Launch, Parameter, cbool, ctype, register
+from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, register
 from spmvbench.formats.conversion import Run, runner, tuned
 from spmvbench.formats.ellpack.sell import Layout, SlicedEll
 from spmvbench.formats.ellpack.sell_convert import BLOCK, WARP, Slices
@@ -187,6 +187,8 @@ class SellVar(SlicedEll):
 
     height, threads = 32, 8  # of the lowest slices
     price = Parameter(64, "slots that a slice costs in addition to its own, when cuts are chosen", low=0, high=2**20)
+
+    add_transposed = Format.add_transposed  # slices of one height alone are multiplied transposed
 
     first_row: Array  # (slices + 1,), int32: first row of each slice, and the end of the last, after the last row
 

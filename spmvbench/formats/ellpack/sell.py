@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, Csr, cdiv
 from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, zero_fill
 from spmvbench.formats.conversion import runner
@@ -190,6 +191,11 @@ class SlicedEll(Adding):
         args = (*size, self.slice_ptr, self.lengths, self.perm, self.columns, self.values, x, y)
         zero = [zero_fill(y)] if rows < len(y) and not add else []
         return [*zero, Launch("ellpack/sell.cu", kernel, grid, block, args)]
+
+    def add_transposed(self, x: Array, y: Array) -> list[Launch]:
+        size = self.places, self.slice_height, self.width, self.row_threads
+        arrays = self.slice_ptr, self.lengths, self.perm, self.columns, self.values
+        return [transposed.by_slices(*size, *arrays, x, y, interleaved=self.interleaved)]
 
     @property
     def bytes_read(self) -> int:

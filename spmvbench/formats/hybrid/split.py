@@ -95,6 +95,13 @@ class Split(Format):
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
         return [step for name, part in self.parts.items() for step in in_part(name, part.accumulate(x, y))]
 
+    def add_transposed(self, x: Array, y: Array) -> list[Launch]:
+        return [step for name, part in self.parts.items() for step in in_part(name, part.add_transposed(x, y))]
+
+    @classmethod
+    def transposes(cls) -> bool:
+        return super().transposes() and all(part.transposes() for part in cls.formats)
+
     @property
     def detail(self) -> dict[str, Any]:
         """The share of the entries in each piece, and the `detail` of the parts."""

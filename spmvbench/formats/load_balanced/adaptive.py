@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, chain, expand, offsets
-from spmvbench.formats.base import Launch, Parameter, cbool, register
+from spmvbench.formats.base import Launch, Parameter, after_zeros, cbool, register
 from spmvbench.formats.load_balanced.tiles import BLOCKS, Tiled
 
 ITEMS = 4  # entries per thread, as the published programs have it: 1024 a block of 256
@@ -146,7 +146,7 @@ class CutRowBlocks(Tiled):
         raise NotImplementedError
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        return [self._zero_cuts(self.cut_rows, y), self._sums(x, y)]
+        return after_zeros(self._zero_cuts(self.cut_rows, y), self._sums(x, y))
 
     @property
     def detail(self) -> dict[str, Any]:

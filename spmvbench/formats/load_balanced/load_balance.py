@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, cdiv
-from spmvbench.formats.base import Launch, Parameter, ctype, per_thread, register, zero_fill
+from spmvbench.formats.base import Launch, Parameter, after_zeros, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import device_limits
 from spmvbench.formats.coo.coo import Coo
 from spmvbench.formats.csr.csr import CsrArrays
@@ -67,6 +67,9 @@ class CooLoadBalance(Coo):
         kernel = f"coo_load_balance<{ctype(self.values)}, {ctype(nnz)}>"
         return [Launch(SOURCE, kernel, cdiv(warps * 32, BLOCK), BLOCK, args)]
 
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        return after_zeros(zero_fill(y), *self.accumulate(x, y))
+
 
 @register
 class CsrLoadBalance(CsrArrays):
@@ -113,7 +116,7 @@ class CsrLoadBalance(CsrArrays):
         args = (np.int32(self.shape[0]), self.row_ptr.dtype.type(nnz), *share, *matrix)
         cuts = (np.int32(warps), self.start_row, y)
         kernel = f"csr_load_balance<{value}, {index}, {BLOCK}, {self.lines}>"
-        return [
+        return after_zeros(
             Launch(SOURCE, f"zero_cut_rows<{value}, int>", *per_thread(warps), cuts),
             Launch(SOURCE, kernel, cdiv(warps * 32, BLOCK), BLOCK, args),
-        ]
+        )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, ArrayModule, Csr, aligned, array_module, cdiv
-from spmvbench.formats.base import Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
+from spmvbench.formats.base import Launch, Parameter, after_zeros, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.csr.csr import CsrArrays
 
 SOURCE = "load_balanced/tiles.cu"
@@ -109,4 +109,5 @@ class CsrEntryTiles(Tiled):
         if not tiles:
             return [zero_fill(y)]
         cut = self.tile_row[:-1] if tiles > 1 else self.tile_row[:0]  # a single tile cuts no row
-        return [self._zero_cuts(cut, y), self._sum_tiles(self.tile_row, None, self.block, self.items, x, y)]
+        product = self._sum_tiles(self.tile_row, None, self.block, self.items, x, y)
+        return after_zeros(self._zero_cuts(cut, y), product)

@@ -9,7 +9,8 @@ import numpy as np
 from spmvbench.formats.arrays import Array, Csr, cdiv
 from spmvbench.formats.base import ZEROS_EACH, Launch, ctype, in_part, per_thread, register, zero_fill
 from spmvbench.formats.conversion import device_limits
-from spmvbench.formats.csc.csc import CscArrays, lanes_by_mean
+from spmvbench.formats.csc.csc import CscArrays
+from spmvbench.formats.transposed import lanes_by_mean
 from spmvbench.formats.vectors import SparseVector
 
 BLOCK = 256

@@ -24,9 +24,9 @@ from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.dense_blocks.blocks import tiles_of
 from spmvbench.formats.ellpack.sell_convert import Slices, fill
 
-INDEX_32, BASE_0, NON_TRANSPOSE = 2, 0, 0  # cusparseIndexType_t, cusparseIndexBase_t, cusparseOperation_t
+INDEX_32, BASE_0, NON_TRANSPOSE, TRANSPOSE = 2, 0, 0, 1  # cusparseIndexType_t, cusparseIndexBase_t, cusparseOperation_t
 DATA_TYPES = {np.dtype(np.float32): 0, np.dtype(np.float64): 1}  # cudaDataType
-DEFAULT_ALG, COO_ALG1, CSR_ALG1, CSR_ALG2, SELL_ALG1, BSR_ALG1 = 0, 1, 2, 3, 5, 6  # cusparseSpMVAlg_t
+DEFAULT_ALG, COO_ALG1, CSR_ALG1, CSR_ALG2, COO_ALG2, SELL_ALG1, BSR_ALG1 = range(7)  # cusparseSpMVAlg_t
 ORDER_ROW = 2  # cusparseOrder_t
 NOT_SUPPORTED = 10  # cusparseStatus_t
 
@@ -84,8 +84,10 @@ def _pointer(array: Array) -> c_void_p:
 class _Product:
     """y = A x as the library's descriptors, work buffer and preprocessing; destroyed with the object."""
 
-    def __init__(self, matrix: c_void_p, algorithm: int, x: Array, y: Array):
+    def __init__(self, matrix: c_void_p, algorithm: int, x: Array, y: Array, operation: int = NON_TRANSPOSE):
         import cupy
+
+        self.operation = operation
 
         self.kind = c_int(DATA_TYPES[np.dtype(x.dtype)])
         scalar = c_double if x.dtype == np.float64 else c_float
@@ -117,7 +119,7 @@ class _Product:
 
     def _prepare(self, matrix: c_void_p, algorithm: int) -> None:
         vectors = (matrix, self.x, self.zero, self.y)
-        self._arguments = (_handle(), NON_TRANSPOSE, self.one, *vectors, self.kind, algorithm)
+        self._arguments = (_handle(), self.operation, self.one, *vectors, self.kind, algorithm)
         self._allocate("cusparseSpMV_bufferSize", *self._arguments)
         if hasattr(_library(), "cusparseSpMV_preprocess"):  # since 12.4
             _call("cusparseSpMV_preprocess", *self._arguments, _pointer(self.buffer))
@@ -133,7 +135,7 @@ class _OpProduct(_Product):
     def _prepare(self, matrix: c_void_p, algorithm: int) -> None:
         # y is both the addend, times zero, and the result. Since 12.8 an algorithm can be chosen.
         which = (self.kind, algorithm) if _version() >= 12800 else (self.kind,)
-        operands = (NON_TRANSPOSE, matrix, self.x, self.y, self.y, *which)
+        operands = (self.operation, matrix, self.x, self.y, self.y, *which)
         self._allocate("cusparseSpMVOp_bufferSize", _handle(), *operands)
         self._descriptor, self._plan = c_void_p(), c_void_p()
         _call("cusparseSpMVOp_createDescr", _handle(), byref(self._descriptor), *operands, _pointer(self.buffer))
@@ -171,11 +173,14 @@ class Vendor(Format):
         raise NotImplementedError
 
     def launches(self, x: Array, y: Array) -> Sequence[Step]:
+        return self._launches(x, y, NON_TRANSPOSE)
+
+    def _launches(self, x: Array, y: Array, operation: int) -> Sequence[Step]:
         if not len(x) or not len(y) or not len(self.arrays()["values"]):
             return [zero_fill(y)]  # the library refuses empty operands
         matrix = c_void_p()
         self._descriptor(matrix)
-        product = self.product(matrix, self.algorithm, x, y)
+        product = self.product(matrix, self.algorithm, x, y, operation)
         return [Call(self.key, product, (*self.arrays().values(), x, y, product.buffer))]
 
     def _sizes(self) -> tuple[c_int64, c_int64, c_int64]:
@@ -187,7 +192,14 @@ class Vendor(Format):
         return INDEX_32, INDEX_32, BASE_0, DATA_TYPES[self.value_dtype]
 
 
-class VendorCsr(Vendor, CsrArrays):
+class _Transposing(Vendor):
+    """A storage that the library multiplies transposed, too."""
+
+    def transposed(self, x: Array, y: Array) -> Sequence[Step]:
+        return self._launches(x, y, TRANSPOSE)
+
+
+class VendorCsr(_Transposing, CsrArrays):
     """CSR for the library."""
 
     def _descriptor(self, created: c_void_p) -> None:
@@ -222,7 +234,7 @@ class CusparseSpmvop(VendorCsr):
 
 
 @register
-class CusparseCoo(Vendor, Coo):
+class CusparseCoo(_Transposing, Coo):
     """cuSPARSE's default COO algorithm."""
 
     key = "cusparse-coo"
@@ -234,7 +246,15 @@ class CusparseCoo(Vendor, Coo):
 
 
 @register
-class CusparseCsc(Vendor, CscArrays):
+class CusparseCooAlg2(CusparseCoo):
+    """cuSPARSE's reproducible COO algorithm, on the same arrays."""
+
+    key = "cusparse-coo-alg2"
+    algorithm = COO_ALG2
+
+
+@register
+class CusparseCsc(_Transposing, CscArrays):
     """cuSPARSE's default algorithm on CSC: in effect the product with a transposed CSR matrix."""
 
     key = "cusparse-csc"

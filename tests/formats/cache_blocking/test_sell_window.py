@@ -53,3 +53,32 @@ def test_rows_of_very_different_lengths_are_sorted():
     assert len(fmt.perm) == 3000
     _, kept = converted("powerlaw:3000:4", sigma=1)
     assert len(kept.perm) == 0 and len(kept.values) > len(fmt.values)
+
+
+def test_slices_that_any_warp_may_take_are_the_last_of_each_chunk(emulated):
+    a, fmt = converted("band:6000:7:300", blocks=1, threads=128, team=1, steal=25)
+    begin, end, first, _ = fmt.chunks.T
+    ends = np.append(begin[1:], len(fmt.slices))
+    assert (ends - end == (ends - begin) * 25 // 100).all() and (ends > end).all()
+    assert len(fmt.pool) == (ends - end).sum()
+    chunk = np.searchsorted(begin, fmt.pool[:, 0], side="right") - 1
+    assert (fmt.pool[:, 1] == fmt.slices[fmt.pool[:, 0], 2] + first[chunk]).all()
+    x, y = np.random.default_rng(0).uniform(1, 2, a.cols), np.full(a.rows, np.nan)
+    bound = emulated.compile(fmt.launches(x, y))
+    for _ in range(2):  # the first leaves the counters as it found them
+        y[:] = np.nan
+        bound.run()
+        np.testing.assert_allclose(y, np.bincount(a.row_idx, a.values * x[a.col_idx], a.rows), rtol=1e-12, atol=1e-12)
+
+
+def test_warps_that_share_slices_take_no_others():
+    _, fmt = converted("band:6000:7:300", blocks=1, threads=128, team=4, steal=25)
+    assert len(fmt.pool) == 0 and fmt.warps == 4
+
+
+def test_long_rows_are_stored_apart():
+    _, fmt = converted("denserow:3000")
+    assert list(fmt.parts) == ["long"] and fmt.detail["long_row_entries"] == 3000
+    assert (fmt.slices[:, 3] // WIDTH_UNIT).max() < 10
+    _, whole = converted("denserow:3000", long=3000)
+    assert not whole.parts and (whole.slices[:, 3] // WIDTH_UNIT).max() == 3000

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from spmvbench import testing
 from spmvbench.errors import UsageError
-from spmvbench.formats import Csr
+from spmvbench.formats import Csr, Skip
 from spmvbench.formats.csr.csr5 import Csr5, by_kernels, packets, sigma_by_rule, y_offset_bits
 
 DIRTY = 1 << 31
@@ -241,3 +241,23 @@ def test_footprint_is_the_sum_of_its_parts():
     fmt = testing.convert("csr5", a)  # sigma 7: tiles of 224
     tiles = -(-7000 // 224) - 1
     assert fmt.nbytes == Csr.of(a).nbytes + 4 * (tiles + 2) + 128 * tiles + 4 * (tiles + 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_values_that_are_all_the_same_are_stored_once(dtype, emulated):
+    for name, matrix in testing.hard_matrices().items():
+        a = matrix.astype(dtype)
+        a.data[:] = -2.5
+        testing.check_conversion("csr5-nv", a)
+        testing.check_product("csr5-nv", a, emulated)
+        fmt = testing.convert("csr5-nv", a)
+        assert len(fmt.values) == min(a.nnz, 1), name
+        assert fmt.nbytes == testing.convert("csr5", a).nbytes - max(a.nnz - 1, 0) * a.dtype.itemsize
+
+
+def test_values_that_differ_in_a_bit_are_refused():
+    with pytest.raises(Skip, match="values differ"):
+        testing.convert("csr5-nv", sparse.csr_array(np.array([[0.0, 1.0], [1.0, np.nextafter(1, 2)]])))
+    zeros = sparse.csr_array((np.array([0.0, -0.0]), ([0, 1], [0, 1])))
+    with pytest.raises(Skip, match="values differ"):
+        testing.convert("csr5-nv", zeros)

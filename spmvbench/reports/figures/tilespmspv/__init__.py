@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from spmvbench.analysis.cases import hot
+from spmvbench.analysis.cases import hot, natural_products
 from spmvbench.analysis.ranking import ranked
 from spmvbench.matrices.sets import members
 from spmvbench.reports import style
@@ -37,7 +37,7 @@ def beside_dense(rows: pd.DataFrame) -> pd.DataFrame:
 
     The time of a product with a dense x does not depend on how dense another is. Settings by falling density.
     """
-    sparse, dense = rows[rows["op"].str.startswith("spmspv@")], rows[rows["op"] == "spmv"]
+    sparse, dense = rows[rows["op"].str.startswith("spmspv@")], natural_products(rows)
     same = ["dtype", "mode", "device_name"]
     settings = sparse[["setting", "op", *same]].drop_duplicates()
     density = -settings["op"].str.partition("@")[2].astype(float)

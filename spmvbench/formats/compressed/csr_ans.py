@@ -1,0 +1,457 @@
+"""CSR whose column differences and values are entropy-coded; the product decodes them."""
+
+from __future__ import annotations
+
+import heapq
+from math import log2
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spmvbench.formats.arrays import (
+    Array,
+    ArrayModule,
+    Csr,
+    array_module,
+    cdiv,
+    expand,
+    longest_first,
+    offsets,
+    on_host,
+    round_up,
+)
+from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, register, zero_fill
+from spmvbench.formats.conversion import device_limits
+from spmvbench.formats.kernels import constant
+
+SOURCE = "compressed/csr_ans.cu"
+SLOTS = constant(SOURCE, "SLOTS")  # of a table
+SLOT_BITS = constant(SOURCE, "SLOT_BITS")
+ENTRIES = constant(SOURCE, "ENTRIES")  # of a segment, of two symbols each
+THREADS = constant(SOURCE, "THREADS")
+WORDS = 3  # of a segment
+LANES = 32
+MOST = 256  # slots of a symbol
+WINDOW = 1024  # lines that are sorted by length
+U = np.uint64
+
+
+class Symbols(NamedTuple):
+    """A table of symbols with slots in proportion to how often they occur, and the symbol of each entry.
+
+    Slots of a symbol follow each other, those of the last one stand for all that the table does not hold.
+    """
+
+    known: Array  # (symbols,): what each stands for, as unsigned integers; the escape, if there is one, for 0
+    slots: Array  # (symbols,), uint64: slots of each
+    first: Array  # (symbols,), uint64: first slot of each
+    escape: int  # number of the symbol for what is not in the table; that of symbols if there is none
+    symbol: Array  # (entries,), int32
+
+    @classmethod
+    def of(cls, patterns: Array, least: int) -> Symbols:
+        """Of unsigned integers, (entries,); those that occur fewer than `least` times are not in the table."""
+        xp = array_module(patterns)
+        known, symbol, count = xp.unique(patterns, return_inverse=True, return_counts=True)
+        by_count = xp.argsort(-count, kind="stable")[: SLOTS - 1]
+        kept = by_count[count[by_count] >= least]
+        escapes = len(kept) < len(known)
+        number = xp.full(len(known), len(kept), dtype=np.int32)
+        number[kept] = xp.arange(len(kept), dtype=np.int32)
+        counts = on_host(count[kept]).tolist()
+        if escapes:
+            counts.append(len(patterns) - sum(counts))
+        slots = shares(counts)
+        table = xp.zeros(len(counts), dtype=patterns.dtype)
+        table[: len(kept)] = known[kept]
+        first = np.cumsum([0, *slots])[:-1]
+        held = xp.asarray(np.array(slots, dtype=U)), xp.asarray(first.astype(U))
+        return cls(table, *held, len(kept), number[symbol.reshape(-1)])
+
+    @property
+    def places(self) -> int:
+        """Slots in use."""
+        return int(self.slots.sum())
+
+    def table(self) -> tuple[Array, Array]:
+        """Of each slot what it stands for, and 256 times its number among those of its symbol plus their number less 1.
+
+        (slots,), and (slots,) uint16.
+        """
+        xp = array_module(self.known)
+        owner = expand(offsets(self.slots.astype(np.int64)), self.places)
+        digit = xp.arange(len(owner), dtype=U) - self.first[owner]
+        return self.known[owner], (digit * U(MOST) + self.slots[owner] - U(1)).astype(np.uint16)
+
+
+def shares(counts: list[int]) -> list[int]:
+    """Slots of each symbol, 1 to 256 and at most 4,096 in all, by how often it occurs: fewest bits, greedily."""
+    found = [1] * len(counts)
+    queue = [(-float(count), i) for i, count in enumerate(counts)]  # log2(2) bits less by a second slot
+    heapq.heapify(queue)
+    for _ in range(SLOTS - len(counts)):
+        if not queue:
+            break
+        _, i = heapq.heappop(queue)
+        found[i] += 1
+        if found[i] < MOST:
+            heapq.heappush(queue, (-counts[i] * log2((found[i] + 1) / found[i]), i))
+    return found
+
+
+class Lines(NamedTuple):
+    """Rows, long ones in pieces, in the order of lanes."""
+
+    row: Array  # (lines,), int64
+    first: Array  # (lines,), int64: first entry
+    length: Array  # (lines,), int64
+    cut: Array  # (lines,), bool: a piece of a row
+    plain: bool  # lines are rows in their order
+
+    @classmethod
+    def of(cls, a: Csr, longest: int) -> Lines:
+        """Lines of at most `longest` entries, in windows sorted by length."""
+        xp = a.xp
+        pieces = xp.maximum(cdiv(a.row_lengths, longest), 1)
+        ptr = offsets(pieces)
+        row = expand(ptr, int(ptr[-1])).astype(np.int64)
+        begin = (xp.arange(len(row)) - ptr[row]) * longest
+        length = xp.minimum(a.row_lengths[row] - begin, longest).astype(np.int64)
+        segments = cdiv(length, ENTRIES)
+        cut = pieces[row] > 1
+        window = xp.arange(len(row), dtype=np.int64) // WINDOW
+        order = longest_first(segments, cdiv(longest, ENTRIES), window, cdiv(len(row), WINDOW))
+        plain = not bool(cut.any()) and bool((order == xp.arange(len(row))).all())
+        return cls(row[order], (a.row_ptr[row] + begin)[order].astype(np.int64), length[order], cut[order], plain)
+
+    @property
+    def segments(self) -> Array:
+        """Of each line, (lines,), int64."""
+        return cdiv(self.length, ENTRIES)
+
+
+class Plan(NamedTuple):
+    """What is decided before words are made."""
+
+    deltas: Symbols
+    values: Symbols
+    lines: Lines
+    segment: Array  # (lines + 1,): segments before each line
+    # (segments,), bool, each: whether the state holds the next segment's second word, and its third. False for the last
+    # segment of a line, which has no next.
+    second: Array
+    third: Array
+    words: int
+
+    @classmethod
+    def of(cls, a: Csr, longest: int, least: int) -> Plan:
+        """Tables, lines, and which words are taken out of the state."""
+        xp, lines = a.xp, Lines.of(a, longest)
+        starts = xp.zeros(a.nnz, dtype=bool)
+        starts[lines.first[lines.length > 0]] = True
+        before = xp.zeros(a.nnz, dtype=np.int32)
+        before[1:] = a.col_idx[:-1]
+        before[starts] = a.row_idx[starts]
+        deltas = Symbols.of((a.col_idx - before).view(np.uint32), least)
+        values = Symbols.of(a.values.view(f"u{a.dtype.itemsize}"), least)
+        segment = offsets(lines.segments)
+        total = int(segment[-1])
+        second, third = (xp.zeros(total, dtype=bool) for _ in range(2))
+        weight = deltas.slots[deltas.symbol] * values.slots[values.symbol]  # of an entry: at most 2^16
+        padding = (deltas.slots[:1] * values.slots[:1]).sum()
+        r = xp.ones(len(lines.row), dtype=U)
+        for t in range(longest_of(lines)):
+            live = xp.flatnonzero(lines.segments > t)
+            held = [weight_at(weight, padding, lines, live, t * ENTRIES + k) for k in range(ENTRIES)]
+            goes_on = lines.segments[live] > t + 1
+            state = r[live]
+            for flags, half in ((second, held[0] * held[1]), (third, held[2] * held[3])):
+                state = state * half
+                full = state >= U(1 << 32)
+                flags[segment[live] + t] = full & goes_on
+                state = xp.where(full, state >> U(32), state)
+            r[live] = state
+        escapes = int((deltas.symbol == deltas.escape).sum())
+        escapes += int((values.symbol == values.escape).sum()) * (a.dtype.itemsize // 4)
+        words = WORDS * total + escapes - int(second.sum()) - int(third.sum())
+        return cls(deltas, values, lines, segment, second, third, words)
+
+    def nbytes(self, itemsize: int) -> int:
+        """Of the arrays of the format."""
+        lines = len(self.lines.row)
+        tables = self.deltas.places * 6 + self.values.places * (itemsize + 2)
+        return tables + 4 * self.words + 2 * lines + 4 * lines * (not self.lines.plain) + 8 * (cdiv(lines, LANES) + 1)
+
+
+def longest_of(lines: Lines) -> int:
+    """Segments of the longest line."""
+    return int(lines.segments.max()) if len(lines.row) else 0
+
+
+def weight_at(weight: Array, padding: Array, lines: Lines, live: Array, k: int) -> Array:
+    """The product of the slots of both symbols of the k-th entry of some lines, those of padding after a line's end."""
+    xp = array_module(weight)
+    inside = lines.length[live] > k
+    return xp.where(inside, weight[xp.where(inside, lines.first[live] + k, 0)], padding)
+
+
+class Stream:
+    """Words as they are made: each with the point of the decoder's way at which its lane loads it."""
+
+    def __init__(self, points: int):
+        self.points = points  # of a segment
+        self.keys: list[Array] = []
+        self.words: list[Array] = []
+
+    def put(self, line: Array, point: int, word: Array) -> None:
+        """The words that some lines load at a point."""
+        self.keys.append((line // LANES << np.int64(32)) + (point * LANES + line % LANES))
+        self.words.append(word.astype(np.uint32))
+
+
+def points_of(itemsize: int) -> int:
+    """Points of a segment at which a word may be loaded: literals of its symbols, then the words of the next."""
+    return ENTRIES * (1 + itemsize // 4) + WORDS
+
+
+def encoded(a: Csr, plan: Plan) -> tuple[Array, Array]:
+    """The words of all lines, uint32, and the first of each 32 lines, (groups + 1,), int64."""
+    xp, lines, item = a.xp, plan.lines, a.dtype.itemsize
+    per_value = item // 4
+    stream = Stream(points_of(item))
+    deltas, values = plan.deltas, plan.values
+    bits = a.values.view(f"u{item}").astype(U)
+    before = xp.zeros(a.nnz, dtype=np.int32)
+    before[1:] = a.col_idx[:-1]
+    starts = lines.first[lines.length > 0]
+    before[starts] = a.row_idx[starts]
+    literal = (a.col_idx - before).view(np.uint32).astype(U)
+    d = xp.zeros(len(lines.row), dtype=U)
+    following = xp.zeros((WORDS, len(lines.row)), dtype=U)  # of the segment after the one at hand
+    for t in reversed(range(longest_of(lines))):
+        live = xp.flatnonzero(lines.segments > t)
+        goes_on = lines.segments[live] > t + 1
+        state, point = d[live], WORDS + t * stream.points
+        at = plan.segment[live] + t
+        slots: list[Array] = []  # the last first
+        for half, flags in ((1, plan.third), (0, plan.second)):
+            inside = flags[at]
+            kept, word = goes_on & ~inside, following[half + 1, live]
+            state = xp.where(inside, (state << U(32)) | word, state)
+            stream.put(live[kept], point + stream.points - 2 + half, word[kept])
+            for k in (2 * half + 1, 2 * half):
+                used = lines.length[live] > t * ENTRIES + k
+                entry = xp.where(used, lines.first[live] + t * ENTRIES + k, 0)
+                for number, table in ((1, values), (0, deltas)):
+                    symbol = xp.where(used, table.symbol[entry], 0)
+                    count = table.slots[symbol]
+                    slots.append(table.first[symbol] + state % count)
+                    state = state // count
+                    out = xp.flatnonzero(used & (symbol == table.escape))
+                    where = point + k * (1 + per_value)
+                    if number:
+                        for part in range(per_value):
+                            found = bits[entry[out]] >> U(32 * part) & U(0xFFFFFFFF)
+                            stream.put(live[out], where + 1 + part, found)
+                    else:
+                        stream.put(live[out], where, literal[entry[out]])
+        stream.put(live[goes_on], point + stream.points - WORDS, following[0, live[goes_on]])
+        slots.reverse()
+        for w, packed in enumerate(packed_words(slots)):
+            following[w, live] = packed
+        d[live] = state
+    used = xp.flatnonzero(lines.length > 0)
+    for w in range(WORDS):
+        stream.put(used, w, following[w, used])
+    keys = xp.concatenate(stream.keys)
+    order = xp.argsort(keys)
+    ends = xp.arange(cdiv(len(lines.row), LANES) + 1, dtype=np.int64) << np.int64(32)
+    return xp.concatenate(stream.words)[order], xp.searchsorted(keys[order], ends).astype(np.int64)
+
+
+def packed_words(slots: list[Array]) -> list[Array]:
+    """Eight slots of 12 bits as three words, the first in the lowest bits."""
+    words = [slots[0] * U(0) for _ in range(WORDS)]
+    for i, slot in enumerate(slots):
+        word, bit = divmod(i * SLOT_BITS, 32)
+        words[word] = words[word] | (slot << U(bit) & U(0xFFFFFFFF))
+        if bit + SLOT_BITS > 32:
+            words[word + 1] = words[word + 1] | slot >> U(32 - bit)
+    return words
+
+
+def unpacked_slots(words: list[Array]) -> list[Array]:
+    """The eight slots of three words, int64."""
+    found = []
+    for i in range(2 * ENTRIES):
+        word, bit = divmod(i * SLOT_BITS, 32)
+        slot = words[word] >> U(bit)
+        if bit + SLOT_BITS > 32:
+            slot = slot | words[word + 1] << U(32 - bit)
+        found.append((slot & U(SLOTS - 1)).astype(np.int64))
+    return found
+
+
+class Reader:
+    """The words of all groups of 32 lines as their lanes load them."""
+
+    def __init__(self, words: Array, group_ptr: Array, lanes: int):
+        self.xp, self.words = array_module(words), words
+        self.at, self.lanes = group_ptr[:-1].copy(), lanes
+
+    def load(self, wants: Array) -> Array:
+        """The next word of each line that wants one, 0 for others: (lines,), uint64."""
+        xp = self.xp
+        asked = xp.zeros(len(self.at) * LANES, dtype=np.int64)
+        asked[: self.lanes] = wants
+        asked = asked.reshape(-1, LANES)
+        sums = xp.cumsum(asked, axis=1)
+        place = (self.at[:, None] + sums - asked).reshape(-1)[: self.lanes]
+        self.at = self.at + sums[:, -1]
+        if not len(self.words):
+            return xp.zeros(self.lanes, dtype=U)
+        return xp.where(wants, self.words[xp.where(wants, place, 0)].astype(U), U(0))
+
+
+@register
+class CsrAns(Format):
+    """CSR without indices or values as such: column differences and values are symbols of an entropy code.
+
+    The code is a tabled variant of asymmetric numeral systems, dtANS. A table has up to 4,096 slots, and a symbol as
+    many of them, 1 to 256, as its frequency asks for; a slot takes 12 bits. Eight slots, three words, are a segment of
+    four entries, so that all look-ups of a segment are independent. Which of a symbol's slots is taken is free
+    information: a state collects it, and once it holds 32 bits the next segment's second or third word comes from it in
+    place of memory. Words of 32 rows, one per lane, lie in the order in which lanes load them. Symbols that are not in
+    the tables, the rare ones, follow their segment as literals. Decoding is exact.
+
+    Neither the paper's text nor its program was to be had beyond the abstract. The words, tables and constants are
+    those that secondary sources name; how state, segments and literals fit together is our reading. So is that the
+    first column counts from the row's number, that rows are sorted by length in windows of 1,024, and that rows of more
+    than `longest` entries are cut, whose pieces add to y.
+
+    It pays if differences and values repeat. Distinct values take their own bytes and about one more each.
+    """
+
+    key = "csr-ans"
+    family = "CSR"
+    reference = "Schätzle, Pegolotti & Püschel, Fast Entropy Decoding for Sparse MVM on GPUs, 2026, arXiv 2603.01915"
+
+    longest = Parameter(256, "entries of a row, beyond which it is cut", low=4, high=4096)
+    least = Parameter(2, "occurrences of a symbol, below which it is a literal", low=1, high=1_000_000)
+
+    words: Array  # (words,), uint32
+    group_ptr: Array  # (groups of 32 lines + 1,), int64: first word of each
+    lengths: Array  # (lines,), uint16: entries of a row, or of a piece of one
+    line_row: Array  # (lines,), int32: its row, ~ it if the row is cut; (0,) if lines are the rows
+    delta_table: Array  # (slots,), uint32: column less the one before
+    delta_slots: Array  # (slots,), uint16: slots of the symbol less 1, and in the upper byte the slot's number
+    value_table: Array  # (slots,): value
+    value_slots: Array  # (slots,), uint16, likewise
+    escapes: tuple[int, int]  # first slot of literals in either table
+    adds: bool  # pieces add to y
+    blocks: int  # that a device runs at once
+
+    @classmethod
+    def estimate(cls, a: Csr, *, longest: int, least: int) -> int:
+        return Plan.of(a, longest, least).nbytes(a.dtype.itemsize)
+
+    @classmethod
+    def convert(cls, a: Csr, *, longest: int, least: int) -> dict[str, Any]:
+        xp, plan = a.xp, Plan.of(a, longest, least)
+        words, group_ptr = encoded(a, plan) if a.nnz else nothing(xp, len(plan.lines.row))
+        lines = plan.lines
+        row = xp.where(lines.cut, ~lines.row, lines.row).astype(np.int32)
+        (deltas, delta_slots), (values, value_slots) = plan.deltas.table(), plan.values.table()
+        firsts = [
+            int(table.first[table.escape]) if table.escape < len(table.known) else SLOTS
+            for table in (plan.deltas, plan.values)
+        ]
+        limits = device_limits(a)
+        shared = deltas.nbytes + delta_slots.nbytes + values.nbytes + value_slots.nbytes
+        at_once = max(min(2048 // THREADS, limits.shared_bytes // max(shared + 1024, 1)), 1)
+        return {
+            "words": words,
+            "group_ptr": group_ptr,
+            "lengths": lines.length.astype(np.uint16),
+            "line_row": row[:0] if lines.plain else row,
+            "delta_table": deltas,
+            "delta_slots": delta_slots,
+            "value_table": values.view(a.dtype),
+            "value_slots": value_slots,
+            "escapes": (firsts[0], firsts[1]),
+            "adds": bool(lines.cut.any()),
+            "blocks": limits.multiprocessors * at_once,
+        }
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        xp, lines, item = self.xp, len(self.lengths), self.value_table.itemsize
+        length = self.lengths.astype(np.int64)
+        row = self.line_row.astype(np.int64) if len(self.line_row) else xp.arange(lines)
+        row = xp.where(row < 0, ~row, row)
+        reader = Reader(self.words, self.group_ptr, lines)
+        words = [reader.load(length > 0) for _ in range(WORDS)]
+        column = row.copy()
+        d, r = xp.zeros(lines, dtype=U), xp.ones(lines, dtype=U)
+        tables = (self.delta_table, self.delta_slots), (self.value_table.view(f"u{item}"), self.value_slots)
+        found: list[tuple[Array, Array, Array]] = []
+        for t in range(0, int(length.max()) if lines else 0, ENTRIES):
+            live, goes_on = length > t, length > t + ENTRIES
+            slots = unpacked_slots(words)
+            symbols, taken = [], []
+            for i, slot in enumerate(slots):
+                table, counts = tables[i % 2]
+                slot = xp.where(live, slot, 0)
+                symbol, code = table[slot].astype(U), counts[slot].astype(U)
+                symbols.append(symbol)
+                taken.append((code % U(MOST) + U(1), code // U(MOST)))
+                slots[i] = slot
+            for i in range(2 * ENTRIES):
+                out = (length > t + i // 2) & (slots[i] >= self.escapes[i % 2])
+                for part in range(item // 4 if i % 2 else 1):
+                    word = reader.load(out)
+                    whole = word if part == 0 else symbols[i] | word << U(32)
+                    symbols[i] = xp.where(out, whole, symbols[i])
+            first = reader.load(goes_on)
+            after = [first]
+            for half in range(2):
+                for count, digit in taken[half * ENTRIES : (half + 1) * ENTRIES]:
+                    d, r = xp.where(live, d * count + digit, d), xp.where(live, r * count, r)
+                full = r >= U(1 << 32)
+                word = xp.where(full, d & U(0xFFFFFFFF), reader.load(goes_on & ~full))
+                d, r = xp.where(full, d >> U(32), d), xp.where(full, r >> U(32), r)
+                after.append(word)
+            words = after
+            for k in range(ENTRIES):
+                used = xp.flatnonzero(length > t + k)
+                column[used] += symbols[2 * k][used].astype(np.uint32).view(np.int32)
+                value = symbols[2 * k + 1][used].astype(f"u{item}").view(self.value_table.dtype)
+                found.append((row[used], column[used].astype(np.int32), value))
+        if not found:
+            return row[:0], row[:0].astype(np.int32), self.value_table[:0]
+        rows, columns, values = (xp.concatenate(arrays) for arrays in zip(*found, strict=True))
+        return rows, columns, values
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        lines, slots = len(self.lengths), (len(self.delta_table), len(self.value_table))
+        name = f"csr_ans_spmv<{ctype(x)}, {cbool(len(self.line_row) > 0)}>"
+        sizes = (lines, *slots, *self.escapes)
+        tables = self.delta_table, self.delta_slots, self.value_table, self.value_slots
+        args = (*map(np.int32, sizes), *tables, self.words, self.group_ptr, self.lengths, self.line_row, x, y)
+        shared = sum(table.nbytes for table in tables)
+        grid = min(cdiv(round_up(lines, LANES), THREADS), self.blocks)
+        spmv = Launch(SOURCE, name, grid, THREADS, args, round_up(shared, 16))
+        return [zero_fill(y), spmv] if self.adds else [spmv]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return {
+            "delta_slots": len(self.delta_table),
+            "value_slots": len(self.value_table),
+            "words": len(self.words),
+            "sorted": len(self.line_row) > 0,
+        }
+
+
+def nothing(xp: ArrayModule, lines: int) -> tuple[Array, Array]:
+    """The words of no entries."""
+    return xp.zeros(0, dtype=np.uint32), xp.zeros(cdiv(lines, LANES) + 1, dtype=np.int64)

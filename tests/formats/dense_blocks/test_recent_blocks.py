@@ -1,0 +1,75 @@
+"""mbsr, bit8x4, bit8x4-dict and cb: rules, and which block is stored how."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import formats, testing
+from spmvbench.formats import Csr, Skip
+from spmvbench.formats.dense_blocks.cb import COO, CSR, DENSE, dealt_out
+
+HARD = testing.hard_matrices()
+
+
+def full_blocks(side, count=6):
+    return Csr.of(sparse.csr_array(sparse.block_diag([np.arange(1.0, side * side + 1).reshape(side, side)] * count)))
+
+
+def kernels(key, a, **params):
+    fmt = formats.get(key).from_csr(a, **params)
+    return [launch.kernel for launch in fmt.launches(np.zeros(fmt.shape[1], fmt.value_dtype), np.zeros(fmt.shape[0]))]
+
+
+def test_the_authors_take_tensor_cores_where_blocks_are_full():
+    full = full_blocks(4)
+    assert formats.get("mbsr").from_csr(full).fill == 16
+    assert kernels("mbsr", full, kernel="paper")[-1].startswith("mbsr_tensor<double")
+    assert kernels("mbsr", full.astype(np.float32), kernel="paper")[-1].startswith("mbsr_cores<float")
+    assert kernels("mbsr", Csr.of(HARD["uniform 8"]), kernel="paper")[-1].startswith("mbsr_cores<double")
+
+
+def test_uneven_block_rows_are_cut():
+    fmt = formats.get("mbsr").from_csr(HARD["one full row"])
+    assert len(fmt.pieces) == 0 or np.diff(fmt.block_ptr).std() >= 12
+    cut = formats.get("mbsr").from_csr(HARD["one full row"], balance="yes")
+    assert len(cut.pieces) == np.maximum(-(-np.diff(cut.block_ptr) // 64), 1).sum()
+
+
+def test_blocks_of_few_entries_are_in_the_rest():
+    a = full_blocks(4)  # two blocks of 4 x 4 in a row of blocks
+    fmt = formats.get("bit8x4").from_csr(a)
+    assert len(fmt.words) == 6 and len(fmt.rest_columns) == 0 and not fmt.adds
+    assert len(formats.get("bit8x4").from_csr(a, keep=17).words) == 0
+    assert fmt.detail["entries_per_block"] == 16
+
+
+@pytest.mark.parametrize(("count", "dtype"), [(256, np.uint8), (257, np.uint16), (65536, np.uint16)])
+def test_codes_have_as_few_bits_as_the_table_needs(count, dtype):
+    a = Csr.of(sparse.csr_array(np.arange(1.0, count + 1)[None, :]))
+    fmt = formats.get("bit8x4-dict").from_csr(a)
+    assert fmt.values.dtype == fmt.rest_values.dtype == dtype and len(fmt.table) == count
+
+
+def test_more_values_than_16_bits_count_are_refused():
+    with pytest.raises(Skip, match="65,537 distinct values, more than 65,536"):
+        formats.get("bit8x4-dict").from_csr(sparse.csr_array(np.arange(1.0, 65538)[None, :]))
+
+
+def test_blocks_are_coordinates_rows_or_dense_by_their_entries():
+    dense = np.zeros((16, 48))
+    dense[:, :16] = 1
+    dense[:, 16:32][np.arange(16), np.arange(16)] = 2
+    dense[:8, 32:40] = 3
+    fmt = formats.get("cb").from_csr(sparse.csr_array(dense), gather="no")
+    assert fmt.kinds.tolist() == [DENSE, COO, CSR] and fmt.lengths.tolist() == [256, 16, 64]
+    assert fmt.addresses.tolist() == [0, 2048, 2048 + 16 + 128]
+    assert formats.get("cb").from_csr(sparse.csr_array(dense), gather="yes").columns.tolist() == [*range(40)]
+
+
+def test_balanced_groups_have_about_the_same_entries():
+    lengths = np.arange(1, 65) * 4
+    groups = dealt_out(lengths, balanced=True).reshape(-1, 8)
+    assert sorted(groups.reshape(-1).tolist()) == list(range(64))
+    assert len(set(lengths[groups].sum(axis=1).tolist())) == 1
+    plain = dealt_out(lengths[:10], balanced=False)
+    assert plain.tolist() == [*range(10), *[-1] * 6]
