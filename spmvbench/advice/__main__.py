@@ -116,7 +116,10 @@ the model's formats" is due to the restriction to {len(known.labels)} formats. T
 difference between "model of half the families" and "model" shows the value of the second half of the families. The
 difference between "model" and "model, random split" shows the value of more matrices of a family for that
 family. With 40 formats instead of {len(known.labels)}, the best few measured lose about 0.5 % less and the model about
-3 % more. Gaussian processes, gradient boosting and a forest for each format were tried: all lost more.
+3 % more. With `csr-bins` in addition, the best single format up to 1 M
+entries, the model lost about 1 % less there and 2 to 3 % more above. Gaussian processes, gradient boosting and one
+forest for each format were tried: all lost more. Another number of trees changes these figures by up to
+1 %.
 
 The largest regrets above 1 M entries:
 
@@ -131,8 +134,7 @@ predicted times on families that were left out, 10th to 90th percentile:
 
 {_spreads(known)}
 
-The formats of the model were chosen greedily, one by one, so that the best of them has the least regret; the best
-single formats on large and on small matrices were added. If a format
+The formats of the model were chosen greedily, one by one, so that the best of them has the least regret. If a format
 has no row for a matrix, its time is filled in by its mean difference from the other formats. If it was
 [excluded as too slow](glossary.md#excluded-as-too-slow) (`--exclude-slow`), its time is ten times that of the slowest
 format there. If several runs have a matrix, the rows of the run with most formats count.
@@ -141,7 +143,7 @@ format there. If several runs have a matrix, the rows of the run with most forma
 
 The same model predicts single precision: it sees the bytes that each format then reads. Its regret is in the table
 "Single precision", on {about["single"]} matrices. It was not trained on their rows: a model of both precisions had
-twice the regret of this one in single precision, and more in double precision. {about["single"]} matrices are too few.
+nearly twice the regret of this one in single precision, and more in double precision. {about["single"]} matrices are too few.
 
 ## Other GPUs
 

@@ -25,7 +25,6 @@ PORTFOLIO = 24
 TREES = 160  # of the forests that see only the matrix
 PAIR_TREES = 100  # of the forest that sees a matrix in a format
 COMPONENTS = 10  # numbers that describe a format, besides its mean
-MANY = 10_000  # SpMVs after which conversions matter little
 SWEEPS = 30  # iterations over matrices and formats, after which their effects have converged
 WORST = 10.0  # slowdown of a format that cannot hold the matrix, and the largest slowdown that counts in a portfolio
 # Their estimate takes as long as a conversion; `auto` is one of the others.
@@ -98,11 +97,7 @@ def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = 
 
 
 def portfolio(known: Table, size: int = PORTFOLIO) -> list[str]:
-    """The labels whose best format on each matrix has the least regret, chosen greedily; cuSPARSE's is one of them.
-
-    Beyond `size` the best single formats for many SpMVs are added, on large and on small matrices: these are seldom
-    the best of all and seldom far from it, so they are what to choose if little is known.
-    """
+    """The labels whose best format on each matrix has the least regret, chosen greedily; cuSPARSE's is one of them."""
     slowdowns = np.stack(
         [np.log((total := known.total(n)).div(total.min(axis=1), axis=0)).fillna(np.inf).to_numpy() for n in SPMVS]
     ).clip(max=np.log(WORST))
@@ -115,12 +110,7 @@ def portfolio(known: Table, size: int = PORTFOLIO) -> list[str]:
         gains[chosen] = np.inf
         chosen.append(int(gains.argmin()))
         best = np.minimum(best, slowdowns[:, :, chosen[-1]])
-    large = known.columns["nnz"].to_numpy() > LARGE
-    many = slowdowns[np.array(SPMVS) >= MANY]
-    singles = [
-        int(np.where(able, many[:, part].mean(axis=(0, 1)), np.inf).argmin()) for part in (large, ~large) if part.any()
-    ]
-    return sorted({labels[k] for k in (*chosen, *singles)})
+    return sorted(labels[k] for k in chosen)
 
 
 def additive(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
