@@ -68,7 +68,7 @@ OWN = {
         *("slice_entries<double, int>", "slice_entries<float, long long>"),
     },
     "dense_blocks/strips_convert.cu": {
-        *(f"strips_sweep<{kinds}>" for kinds in ("int, 4, false", "long long, 1, true")),
+        *(f"strips_{by}<{kinds}>" for by in ("sweep", "program") for kinds in ("int, 4, false", "long long, 1, true")),
         *("strips_fill<double, int, int, 4>", "strips_fill<float, long long, long long, 1>"),
     },
     "csr/csr5_convert.cu": {

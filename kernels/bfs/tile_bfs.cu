@@ -319,6 +319,7 @@ struct Incoming {
   const Word* masks;
   const int* quad_ptr;
   const int4* neighbours;
+  const int4* rows;
 };
 
 // Sets the bits of what a frontier reaches and is not visited. iteration: of the loop's body; it gives which frontier,
@@ -517,6 +518,178 @@ __global__ void __launch_bounds__(LARGE_BLOCK)
   if (pulled) {
     __syncthreads();
     if (threadIdx.x == 0 && found_in_block) atomicAdd(to + SIZE, found_in_block);
+  }
+}
+
+// kernel=paper: the authors' threads. Bits are four arrays of `words`: of visited vertices, of those visited before the
+// level, and two that alternate, of the frontier and of what is found. The queue has the frontier's vertices.
+template <int NT>
+__global__ void tile_bfs_paper_start(const int* __restrict__ source, int vertices, int words, int* __restrict__ levels,
+                                     unsigned* __restrict__ bits, int* __restrict__ queue, int* __restrict__ numbers) {
+  const int first = *source;
+  const bool inside = first >= 0 && first < vertices;
+  const int stride = gridDim.x * blockDim.x;
+  for (long long i = global_thread(); i < vertices; i += stride) levels[i] = inside && i == first ? 0 : -1;
+  for (long long w = global_thread(); w < 4ll * words; w += stride) {
+    const bool has = inside && w % words == first / 32 && w < 3ll * words;
+    bits[w] = has ? 1u << first % 32 : 0u;
+  }
+  if (blockIdx.x > 0) return;
+  if (threadIdx.x == 0 && inside) queue[0] = first;
+  if (threadIdx.x < FRONTIERS) {
+    int* const of = numbers + NUMBERS * threadIdx.x;
+    of[SIZE] = threadIdx.x == 0 && inside;
+    of[LEVEL] = of[PULLED] = 0;
+    of[REST] = vertices;
+    of[SETTLED] = 1;
+  }
+}
+
+// What a block of vertices has of the visited ones, while others set bits.
+template <int NT>
+__device__ __forceinline__ typename Bits<NT>::Word seen_of(const unsigned* visited, int block) {
+  using Word = typename Bits<NT>::Word;
+  if constexpr (NT == 64) {
+    return static_cast<Word>(peek(visited + 2 * block + 1)) << 32 | peek(visited + 2 * block);
+  } else {
+    return static_cast<Word>(peek(visited + block * NT / 32) >> block * NT % 32);
+  }
+}
+
+// What a lane reaches: the vertices of a block that it is the first to visit get their level, their bits and a place in
+// the queue. Every lane of a warp must call it; `reached` may be 0.
+template <int NT>
+__device__ __forceinline__ void take_new(int block, typename Bits<NT>::Word reached, int level, unsigned* visited,
+                                         unsigned* __restrict__ found, int* __restrict__ levels,
+                                         int* __restrict__ queued, int* __restrict__ size) {
+  using Word = typename Bits<NT>::Word;
+  Word mine = 0;
+  if (reached) reached &= static_cast<Word>(~seen_of<NT>(visited, block));
+  if (reached) mine = reached & static_cast<Word>(~Bits<NT>::unite(visited, block, reached));
+  if (mine) Bits<NT>::unite(found, block, mine);
+  const int count = __popcll(static_cast<unsigned long long>(mine)), through = group_scan<WARP>(count);
+  int at = 0;
+  if (lane_id() == WARP - 1 && through) at = atomicAdd(size, through);
+  at = __shfl_sync(FULL_MASK, at, WARP - 1) + through - count;
+  for (Word left = mine; left; left &= left - 1) {
+    const int vertex = block * NT + Bits<NT>::lowest(left);
+    levels[vertex] = level;
+    queued[at++] = vertex;
+  }
+}
+
+// One level. Push-CSC: a warp per vertex of the frontier, a lane per tile of its column of tiles. Push-CSR: a warp per
+// piece of a row of tiles, a lane per tile. Pull-CSC: a warp per unvisited vertex, a lane per tile of its row of tiles.
+// Extracted entries are pushed by the warp of a vertex of the frontier, or pulled by that of the unvisited one.
+template <int NT>
+__global__ void __launch_bounds__(LARGE_BLOCK)
+    tile_bfs_paper_expand(int iteration, int vertices, int words, int most, int pieces,
+                          const Incoming<typename Bits<NT>::Word> in, const int4* __restrict__ rows,
+                          const int* __restrict__ tile_cols, const typename Bits<NT>::Word* __restrict__ masks,
+                          const int* __restrict__ quad_ptr, const int* __restrict__ neighbours, unsigned* bits,
+                          int* __restrict__ levels, int* __restrict__ queue, int* __restrict__ numbers) {
+  using Word = typename Bits<NT>::Word;
+  const int* const of = numbers + NUMBERS * (iteration % FRONTIERS);
+  int* const to = numbers + NUMBERS * ((iteration + 1) % FRONTIERS);
+  const int size = of[SIZE], level = of[LEVEL] + 1;
+  if (size == 0) return;
+  const Kernel kernel = chosen(most, of[PULLED], size, of[REST] - size, vertices);
+  unsigned* const visited = bits;
+  const unsigned* const before = bits + words;
+  const unsigned* const frontier = bits + static_cast<long long>(2 + iteration % 2) * words;
+  unsigned* const found = bits + static_cast<long long>(3 - iteration % 2) * words;
+  const int* const from = queue + iteration % 2 * static_cast<long long>(vertices);
+  int* const queued = queue + (1 - iteration % 2) * static_cast<long long>(vertices);
+  const int warps = gridDim.x * (LARGE_BLOCK / WARP);
+  const int warp = blockIdx.x * (LARGE_BLOCK / WARP) + threadIdx.x / WARP;
+  const auto take = [&](int block, Word reached) {
+    take_new<NT>(block, reached, level, visited, found, levels, queued, to + SIZE);
+  };
+  if (kernel == PULL_CSC) {
+    for (int w = warp; w < words; w += warps) {
+      const int in_word = vertices - 32 * w;
+      if (in_word <= 0) continue;
+      const unsigned all = in_word >= 32 ? FULL_MASK : (1u << in_word) - 1;
+      for (unsigned open = ~before[w] & all; open; open &= open - 1) {
+        const int vertex = 32 * w + __ffs(static_cast<int>(open)) - 1, row = vertex % NT;
+        bool hit = false;
+        const int4 here = in.rows[vertex / NT];
+        for (int first = 0; first < 4 * here.y && !hit; first += WARP) {
+          const int tile = first + lane_id(), chunk = here.x + tile / CHUNK;
+          bool mine = false;
+          if (tile < 4 * here.y) {
+            const Word mask = in.masks[(static_cast<long long>(chunk) * NT + row) * CHUNK + tile % CHUNK];
+            const int column = reinterpret_cast<const int*>(in.cols)[chunk * CHUNK + tile % CHUNK];
+            mine = mask && (mask & Bits<NT>::get(before, column)) != 0;
+          }
+          hit = __any_sync(FULL_MASK, mine);
+        }
+        const int end = in.quad_ptr[vertex + 1] * 4;
+        for (int first = in.quad_ptr[vertex] * 4; first < end && !hit; first += WARP) {
+          const int i = first + lane_id();
+          hit = __any_sync(FULL_MASK,
+                           i < end && is_set(before, reinterpret_cast<const int*>(in.neighbours)[i < end ? i : first]));
+        }
+        take(vertex / NT, hit && lane_id() == 0 ? static_cast<Word>(Word(1) << row) : Word(0));
+      }
+    }
+    return;
+  }
+  if (kernel == PUSH_CSR) {
+    for (int piece = warp; piece < pieces; piece += warps) {
+      const int end = in.piece_ptr[piece + 1] * CHUNK;
+      for (int first = in.piece_ptr[piece] * CHUNK; first < end; first += WARP) {
+        const int tile = first + lane_id();
+        Word reached = 0;
+        if (tile < end) {
+          const Word wanted = Bits<NT>::get(frontier, reinterpret_cast<const int*>(in.cols)[tile]);
+          const Word* const words_of = in.masks + static_cast<long long>(tile / CHUNK) * NT * CHUNK + tile % CHUNK;
+          for (int row = 0; wanted && row < NT; ++row) {
+            if (words_of[row * CHUNK] & wanted) reached |= static_cast<Word>(Word(1) << row);
+          }
+        }
+        take(in.piece_row[piece], reached);
+      }
+    }
+  }
+  for (int i = warp; i < size; i += warps) {
+    const int vertex = from[i], row = vertex % NT;
+    const int4 here = rows[vertex / NT];
+    for (int first = 0; kernel == PUSH_CSC && first < 4 * here.y; first += WARP) {
+      const int tile = first + lane_id(), chunk = here.x + tile / CHUNK;
+      const bool has = tile < 4 * here.y;
+      take(has ? tile_cols[chunk * CHUNK + tile % CHUNK] : 0,
+           has ? masks[(static_cast<long long>(chunk) * NT + row) * CHUNK + tile % CHUNK] : Word(0));
+    }
+    const int end = quad_ptr[vertex + 1] * 4;
+    for (int first = quad_ptr[vertex] * 4; first < end; first += WARP) {
+      const int at = first + lane_id(), neighbour = at < end ? neighbours[at] : 0;
+      take(neighbour / NT, at < end ? static_cast<Word>(Word(1) << neighbour % NT) : Word(0));
+    }
+  }
+}
+
+// Ends a level: what is found becomes the frontier.
+template <int NT>
+__global__ void __launch_bounds__(LARGE_BLOCK)
+    tile_bfs_paper_settle(int iteration, int vertices, int words, int most, unsigned* __restrict__ bits,
+                          int* __restrict__ numbers) {
+  const int* const of = numbers + NUMBERS * (iteration % FRONTIERS);
+  int* const to = numbers + NUMBERS * ((iteration + 1) % FRONTIERS);
+  const int size = of[SIZE], rest = of[REST] - size;
+  if (global_thread() == 0) {
+    numbers[NUMBERS * ((iteration + 2) % FRONTIERS) + SIZE] = 0;
+    if (size > 0) {
+      to[LEVEL] = of[LEVEL] + 1;
+      to[REST] = rest;
+      to[PULLED] = chosen(most, of[PULLED], size, rest, vertices) == PULL_CSC;
+    }
+  }
+  if (size == 0) return;
+  const int stride = gridDim.x * LARGE_BLOCK;
+  for (long long w = global_thread(); w < words; w += stride) {
+    bits[words + w] = bits[w];
+    bits[(2 + iteration % 2) * static_cast<long long>(words) + w] = 0;
   }
 }
 

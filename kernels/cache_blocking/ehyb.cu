@@ -217,7 +217,9 @@ __global__ void __launch_bounds__(THREADS)
   int* slices_taken = share == 1 ? counter : counters + part;
   for (int slice = take(slices_taken); slice < slices; slice = take(slices_taken)) {
     V sum = 0;
-    for (int step = slice_ptr[first_slice + slice]; step < slice_ptr[first_slice + slice + 1]; ++step) {
+    const int end = slice_ptr[first_slice + slice + 1];
+#pragma unroll 4
+    for (int step = slice_ptr[first_slice + slice]; step < end; ++step) {
       const long long slot = static_cast<long long>(step) * WARP + lane_id();
       sum += load_stream(values + slot) * cached[load_stream(local_columns + slot)];
     }
@@ -227,7 +229,9 @@ __global__ void __launch_bounds__(THREADS)
   int* extra_taken = counters + gridDim.x / share;
   for (int slice = take(extra_taken); slice < extra_slices; slice = take(extra_taken)) {
     V sum = 0;
-    for (int step = extra_ptr[slice]; step < extra_ptr[slice + 1]; ++step) {
+    const int end = extra_ptr[slice + 1];
+#pragma unroll 2
+    for (int step = extra_ptr[slice]; step < end; ++step) {
       const long long slot = static_cast<long long>(step) * WARP + lane_id();
       const int column = load_stream(extra_columns + slot);
       if (column >= 0) sum += load_stream(extra_values + slot) * load_x(x, column);

@@ -5,6 +5,8 @@
 #include "together.cuh"
 
 constexpr int GROUP = 8;        // positions whose columns share words
+constexpr int QUARTER = 8;      // words that are a byte of each thread
+constexpr int PACKED = 40;      // in place of a slice's bits with the bytes of a thread's upper bits: packed columns
 constexpr int WIDTH_UNIT = 64;  // a slice's width is stored times this, its bits below
 constexpr int BATCH =
     2;  // groups that are loaded before the first is used: 857 against 842 GFLOPS with 1 (band, f64, H200)
@@ -87,6 +89,67 @@ __device__ __forceinline__ V window_sum(int team, int width, const unsigned* __r
   return sum;
 }
 
+// A thread's share of a slice of packed columns. Of each column 8 bits are stored as such. The k-th one among the upper
+// bits, at p, says that the rest of column k is p - k (Elias-Fano); rows with fewer entries have fewer ones.
+template <int TEAM, typename V>
+__device__ __forceinline__ V packed_sum(int bytes, int team, int width, const unsigned* __restrict__ words,
+                                        const V* __restrict__ values, const V* window) {
+  constexpr int VECTOR = 16 / sizeof(V), WORDS = GROUP / 4;
+  const int lane = lane_id(), whole = width / GROUP, low_words = (width + 3) / 4;
+  const unsigned* const upper = words + low_words * WARP;
+  const unsigned char* const left = reinterpret_cast<const unsigned char*>(upper + bytes / 4 * WARP);
+  unsigned long long ones = 0;
+  if (bytes >= 4) ones = load_stream(upper + lane);
+  if (bytes >= 8) ones |= static_cast<unsigned long long>(load_stream(upper + WARP + lane)) << 32;
+  if (bytes % 4 == 1) ones |= static_cast<unsigned long long>(load_stream(left + lane)) << bytes / 4 * 32;
+  if (bytes % 4 == 2) {
+    const unsigned short found = load_stream(reinterpret_cast<const unsigned short*>(left) + lane);
+    ones |= static_cast<unsigned long long>(found) << bytes / 4 * 32;
+  }
+  V sum = 0;
+  const auto take = [&](int k, unsigned low, V value) {
+    const int p = __ffsll(static_cast<long long>(ones)) - 1;
+    if (ones != 0) sum += value * window[(p - k) * 256 + static_cast<int>(low & 255)];
+    ones &= ones - 1;
+  };
+  unsigned low[WORDS];
+  V loaded[GROUP];
+  const auto load = [&](int group, unsigned (&codes)[WORDS], V(&found)[GROUP]) {
+#pragma unroll
+    for (int i = 0; i < WORDS; ++i) codes[i] = load_stream(words + (group * WORDS + i) * WARP + lane);
+#pragma unroll
+    for (int i = 0; i < GROUP; i += VECTOR) {
+      const V* const from = values + static_cast<long long>(group) * (GROUP * WARP) + i * WARP + lane * VECTOR;
+      load_values<VECTOR>(from, found + i);
+    }
+  };
+  const auto skip = [&]() {
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) ones &= ones - 1;
+  };
+  if (team < whole) load(team, low, loaded);
+  for (int g = 0; g < min(team, whole); ++g) skip();
+  for (int group = team; group < whole; group += TEAM) {
+    unsigned coming[WORDS];
+    V ahead[GROUP];
+    load(min(group + TEAM, whole - 1), coming, ahead);  // the last once more, so that no test keeps loads waiting
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) take(group * GROUP + i, low[i / 4] >> i % 4 * 8, loaded[i]);
+    for (int g = 1; g < TEAM && group + g < whole; ++g) skip();
+#pragma unroll
+    for (int i = 0; i < WORDS; ++i) low[i] = coming[i];
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) loaded[i] = ahead[i];
+  }
+  if (width % GROUP != 0 && whole % TEAM == team) {
+    for (int k = whole * GROUP; k < width; ++k) {
+      const unsigned low = load_stream(words + k / 4 * WARP + lane) >> k % 4 * 8;
+      take(k, low, load_stream(values + static_cast<long long>(k) * WARP + lane));
+    }
+  }
+  return sum;
+}
+
 // The same of whole columns, whose x lies in global memory; -1 is padding.
 template <int TEAM, typename V>
 __device__ __forceinline__ V global_sum(int team, int width, const int* __restrict__ columns,
@@ -126,13 +189,15 @@ __device__ __forceinline__ V slice_sum(int bits, int team, int width, const unsi
       return window_sum<12, TEAM>(team, width, words, values, window);
     case 16:
       return window_sum<16, TEAM>(team, width, words, values, window);
-    default:
+    case 32:
       return global_sum<TEAM>(team, width, reinterpret_cast<const int*>(words), values, x);
+    default:
+      return packed_sum<TEAM>(bits - PACKED, team, width, words, values, window);
   }
 }
 
 // A block a chunk {first slice, end, first column of the window, its columns}. A slice is {its first position, its first
-// word / 32, the first column less the window's, width * WIDTH_UNIT + bits}; TEAM warps share it. SORTED: `perm` holds the row of
+// word / 8, the first column less the window's, width * WIDTH_UNIT + bits}; TEAM warps share it. SORTED: `perm` holds the row of
 // each place. STEAL: `pool` has more slices {slice, first column}, which a warp that is done takes one after the other, with x
 // from global memory. ahead: positions of a first slice that are prefetched.
 template <typename V, int THREADS, int TEAM, bool SORTED, bool STEAL>
@@ -153,11 +218,11 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
   if (s < chunk.y) {
     const int positions = min(slice.w / WIDTH_UNIT, ahead * TEAM);
     const char* const begin = reinterpret_cast<const char*>(values + static_cast<long long>(slice.x) * WARP);
-    const char* const column = reinterpret_cast<const char*>(words + static_cast<long long>(slice.y) * WARP);
+    const char* const column = reinterpret_cast<const char*>(words + static_cast<long long>(slice.y) * QUARTER);
     for (int at = (team * WARP + lane) * 128; at < positions * static_cast<int>(WARP * sizeof(V));
          at += TEAM * WARP * 128) {
       prefetch_l2(begin + at);
-      if (at < positions * (slice.w % WIDTH_UNIT) * 4) prefetch_l2(column + at);
+      if (at < positions * min(slice.w % WIDTH_UNIT, 32) * 4) prefetch_l2(column + at);
     }
   }
   await_copies();
@@ -168,7 +233,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     V sum = 0;
     if (s < chunk.y) {
       sum = slice_sum<TEAM>(slice.w % WIDTH_UNIT, team, slice.w / WIDTH_UNIT,
-                            words + static_cast<long long>(slice.y) * WARP,
+                            words + static_cast<long long>(slice.y) * QUARTER,
                             values + static_cast<long long>(slice.x) * WARP, window + slice.z, x);
     }
     if (TEAM > 1) {
@@ -193,7 +258,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
       const int2 taken = __ldg(pool + mine);
       const int4 found = __ldg(slices + taken.x);
       const V sum =
-          slice_sum<1>(found.w % WIDTH_UNIT, 0, found.w / WIDTH_UNIT, words + static_cast<long long>(found.y) * WARP,
+          slice_sum<1>(found.w % WIDTH_UNIT, 0, found.w / WIDTH_UNIT, words + static_cast<long long>(found.y) * QUARTER,
                        values + static_cast<long long>(found.x) * WARP, x + taken.y, x);
       const int place = taken.x * WARP + lane;
       if (place < rows) y[SORTED ? perm[place] : place] = sum;

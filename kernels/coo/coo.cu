@@ -43,11 +43,25 @@ struct Entries {
   }
 };
 
+// ENTRIES full lines of entries that are all of one row, from k0 on: neighbouring lanes load neighbouring ones, and no
+// rows, for which of a row's entries a lane has is of no matter.
+template <typename V, int ENTRIES>
+__device__ __forceinline__ void load_lines(Entries<V, ENTRIES>& into, long long k0, int row,
+                                           const int* __restrict__ col_idx, const V* __restrict__ values) {
+#pragma unroll
+  for (int e = 0; e < ENTRIES; ++e) {
+    into.row[e] = row;
+    into.column[e] = load_stream(col_idx + k0 + e * WARP + lane_id());
+    into.value[e] = load_stream(values + k0 + e * WARP + lane_id());
+  }
+}
+
 // Each warp walks `interval` entries, a multiple of 32 * ENTRIES, in batches of so many: ENTRIES neighbours a lane, the
 // next batch is in flight while one is summed. A row that ends inside the interval is added to y: only one warp sees
 // its end, so the sum is the same every time, and an atomic is an addition that nothing waits for. What is open at the
-// interval's end is the warp's carry. The arrays are aligned to 16 bytes.
-template <typename V, typename I, int ENTRIES>
+// interval's end is the warp's carry. The arrays are aligned to 16 bytes. LINES: whole batches of one row are loaded by
+// load_lines.
+template <typename V, typename I, int ENTRIES, bool LINES>
 __global__ void coo_flat(I nnz, int interval, const int* __restrict__ row_idx, const int* __restrict__ col_idx,
                          const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y,
                          int* __restrict__ carry_row, V* __restrict__ carry_sum) {
@@ -62,9 +76,23 @@ __global__ void coo_flat(I nnz, int interval, const int* __restrict__ row_idx, c
   V open_sum = 0;
   Entries<V, ENTRIES> next;
   next.load(begin + lane * ENTRIES, end, row_idx, col_idx, values);
+  // The first and the last row of the batch after `next`, -1 and -2 if it is not whole: they are loaded a batch ahead.
+  const auto first_of = [=](long long batch) { return batch + BATCH <= end ? row_idx[batch] : -1; };
+  const auto last_of = [=](long long batch) { return batch + BATCH <= end ? row_idx[batch + BATCH - 1] : -2; };
+  int first_ahead = LINES ? first_of(begin + BATCH) : -1, last_ahead = LINES ? last_of(begin + BATCH) : -2;
   for (long long batch = begin; batch < end; batch += BATCH) {
     const Entries<V, ENTRIES> now = next;
-    if (batch + BATCH < end) next.load(batch + BATCH + lane * ENTRIES, end, row_idx, col_idx, values);
+    if (LINES) {
+      const int first = first_ahead, last = last_ahead;
+      first_ahead = first_of(batch + 2 * BATCH), last_ahead = last_of(batch + 2 * BATCH);
+      if (first == last) {
+        load_lines(next, batch + BATCH, first, col_idx, values);
+      } else if (batch + BATCH < end) {
+        next.load(batch + BATCH + lane * ENTRIES, end, row_idx, col_idx, values);
+      }
+    } else if (batch + BATCH < end) {
+      next.load(batch + BATCH + lane * ENTRIES, end, row_idx, col_idx, values);
+    }
     V product[ENTRIES];
 #pragma unroll
     for (int e = 0; e < ENTRIES; ++e) {

@@ -35,9 +35,51 @@ __device__ __forceinline__ Share share_of_block(int rows, I nnz, const int* __re
   return {first_row, last_row, first, static_cast<int>(end - last_row - first)};
 }
 
-// The paper's second kernel: products to shared memory, a search a thread, the sums; a carry a tile. Dynamic shared
-// memory: BLOCK * ITEMS values.
-template <typename V, typename I, int BLOCK, int ITEMS>
+// As sum_rows, without branches in the walk; the sums of the tile's rows then go through shared memory, where its
+// products and row ends were, so that neighbouring threads store neighbouring elements of y. shared: BLOCK * ITEMS
+// values. Returns, in the last thread, the open sum after the last row. Every thread must call it.
+template <int BLOCK, int ITEMS, typename V>
+__device__ __forceinline__ V sum_rows_staged(const Tile<V, const int*>& tile, V* shared, V* __restrict__ y) {
+  const int steps = tile.rows + tile.entries;
+  const int diagonal = min(static_cast<int>(threadIdx.x) * ITEMS, steps);
+  const int first_row =
+      merge_path_search<int>(diagonal, tile.rows, tile.entries, [&](int i) { return tile.row_end[i]; });
+  int row = first_row, entry = diagonal - first_row;
+  int end = row < tile.rows ? tile.row_end[row] : steps;
+  V ended[ITEMS];
+  unsigned ends = 0;
+  V open = 0;
+#pragma unroll
+  for (int i = 0; i < ITEMS; ++i) {
+    const bool inside = diagonal + i < steps;
+    const bool takes = inside && entry < end;
+    open += takes ? tile.products[entry] : V(0);
+    entry += takes;
+    ended[i] = open;
+    if (inside && !takes) {
+      ends |= 1u << i;
+      open = 0;
+      ++row;
+      end = row < tile.rows ? tile.row_end[row] : steps;
+    }
+  }
+  const V carry = open_before<BLOCK>(open, lanes_back(ends != 0));  // with a barrier: all have read their products
+  row = first_row;
+#pragma unroll
+  for (int i = 0; i < ITEMS; ++i) {
+    if (ends >> i & 1) {
+      shared[row] = row == first_row ? ended[i] + carry : ended[i];
+      ++row;
+    }
+  }
+  __syncthreads();
+  for (int r = threadIdx.x; r < tile.rows; r += BLOCK) y[r] = shared[r];
+  return open;
+}
+
+// The paper's second kernel: products to shared memory, a search a thread, the sums; a carry a tile. STAGED: as
+// sum_rows_staged. Dynamic shared memory: BLOCK * ITEMS values.
+template <typename V, typename I, int BLOCK, int ITEMS, bool STAGED>
 __global__ void __launch_bounds__(BLOCK)
     merge_tiles(int rows, I nnz, const int* __restrict__ tile_row, const I* __restrict__ row_ptr,
                 const int* __restrict__ col_idx, const V* __restrict__ values, const V* __restrict__ x,
@@ -58,7 +100,12 @@ __global__ void __launch_bounds__(BLOCK)
 
   const Tile<V, const int*> tile{last_row - first_row, entries, products, row_end};
   V* tile_y = y + first_row;
-  const V open = sum_rows<BLOCK>(tile, ITEMS, tile_y, [=](int row, V sum) { tile_y[row] = sum; });
+  V open;
+  if constexpr (STAGED) {
+    open = sum_rows_staged<BLOCK, ITEMS>(tile, products, tile_y);
+  } else {
+    open = sum_rows<BLOCK>(tile, ITEMS, tile_y, [=](int row, V sum) { tile_y[row] = sum; });
+  }
   if (threadIdx.x == BLOCK - 1) {
     carry_row[blockIdx.x] = last_row;
     carry_sum[blockIdx.x] = open;

@@ -50,6 +50,26 @@ __global__ void csr_pieces(int pieces, I nnz, const int* __restrict__ piece_row,
   if (lane == 0 && piece < pieces) atomicAdd(y + piece_row[piece], sum);
 }
 
+// Long rows, a grid of blocks each, as a thread of ACSR's would launch it: block (b, r) is block b of the grid of row
+// list[r], which has a thread for every SHARE entries. Blocks after a row's own do nothing. y is zero in these rows.
+template <typename V, typename I, int BLOCK, int SHARE>
+__global__ void __launch_bounds__(BLOCK)
+    csr_row_grids(const int* __restrict__ list, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
+                  const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
+  const int row = list[blockIdx.y];
+  const long long begin = row_ptr[row], end = row_ptr[row + 1];
+  const long long blocks = (end - begin + BLOCK * SHARE - 1) / (BLOCK * SHARE);
+  if (blockIdx.x >= blocks) return;
+  V sum = 0;
+#pragma unroll
+  for (int u = 0; u < SHARE; ++u) {
+    const long long k = begin + (u * blocks + blockIdx.x) * BLOCK + threadIdx.x;
+    if (k < end) sum += load_stream(values + k) * load_x(x, load_stream(col_idx + k));
+  }
+  sum = block_sum<BLOCK>(sum);
+  if (threadIdx.x == 0) atomicAdd(y + row, sum);
+}
+
 // The rows of a block, of those that are listed by the lanes that they take: 32 in the places `first` to ends[0], 16
 // from there to ends[1], and so on down to 2. `block` counts the blocks from the first row's on.
 template <int LANES, typename V, typename I>

@@ -62,6 +62,92 @@ __global__ void strips_sweep(int block_rows, int rows, int across, int fewest, c
   }
 }
 
+constexpr int PIECE = 1024;  // columns: no block that is chosen by its bytes crosses a multiple of it
+constexpr int WIDEST = 4;    // columns of a block
+
+// Of each block row, the blocks that a dynamic program takes: those of all choices with which blocks, of block_bytes
+// each, and entries in none, of entry_bytes each, take the fewest bytes. From the last column to the first it finds
+// whether a block should begin there if the column is not covered (takes, (nnz,)), then walks from the first on.
+// kept, longest, held: as strips_sweep has them.
+template <typename I, int R, bool MARK>
+__global__ void strips_program(int block_rows, int rows, int across, int entry_bytes, int block_bytes,
+                               const I* __restrict__ row_ptr, const int* __restrict__ col_idx, bool* __restrict__ takes,
+                               int* __restrict__ kept, int* __restrict__ longest, bool* __restrict__ held) {
+  const long long block_row = global_thread();
+  if (block_row >= block_rows) return;
+  I begin[R], at[R], end[R];
+#pragma unroll
+  for (int i = 0; i < R; ++i) {
+    const long long row = block_row * R + i;
+    begin[i] = row < rows ? row_ptr[row] : 0;
+    at[i] = end[i] = row < rows ? row_ptr[row + 1] : 0;
+  }
+  // The nearest columns with entries on the right, in the same piece, and the bytes from each on; -1 where there is
+  // none.
+  int column_of[WIDEST], bytes_of[WIDEST];
+  int piece = -1;
+  while (true) {
+    int column = -1;
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+      if (at[i] > begin[i]) column = max(column, col_idx[at[i] - 1]);
+    }
+    if (column < 0) break;
+    if (column / PIECE != piece) {
+      piece = column / PIECE;
+#pragma unroll
+      for (int u = 0; u < WIDEST; ++u) column_of[u] = -1, bytes_of[u] = 0;
+    }
+    I before[R];
+    int entries = 0;
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+      before[i] = at[i];
+      if (at[i] > begin[i] && col_idx[at[i] - 1] == column) --at[i], ++entries;
+    }
+    int after = 0;  // bytes from the first column on that a block here does not cover
+#pragma unroll
+    for (int u = WIDEST - 1; u >= 0; --u) {
+      if (column_of[u] >= 0 && column_of[u] - column >= across) after = bytes_of[u];
+    }
+    const int without = entries * entry_bytes + bytes_of[0], with = block_bytes + after;
+    const bool take = column % PIECE + across <= PIECE && with <= without;
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+      if (at[i] < before[i]) takes[at[i]] = take;
+    }
+#pragma unroll
+    for (int u = WIDEST - 1; u > 0; --u) column_of[u] = column_of[u - 1], bytes_of[u] = bytes_of[u - 1];
+    column_of[0] = column;
+    bytes_of[0] = take ? with : without;
+  }
+  int blocks = 0;
+  int left[R] = {};
+  while (true) {  // at is where begin was
+    int column = 0x7fffffff;
+    bool take = false;
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+      if (at[i] < end[i] && col_idx[at[i]] < column) column = col_idx[at[i]], take = takes[at[i]];
+    }
+    if (column == 0x7fffffff) break;
+    blocks += take;
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+      while (at[i] < end[i] && col_idx[at[i]] - column < (take ? across : 1)) {
+        if (MARK) held[at[i]] = take;
+        left[i] += !take;
+        ++at[i];
+      }
+    }
+  }
+  kept[block_row] = blocks;
+#pragma unroll
+  for (int i = 0; i < R; ++i) {
+    if (left[i] > *static_cast<volatile int*>(longest)) atomicMax(longest, left[i]);
+  }
+}
+
 // The blocks of strips. block_ptr: (block rows + 1,), first block of each block row. values is 0 before.
 template <typename V, typename I, typename B, int R>
 __global__ void strips_fill(int block_rows, int rows, int across, const I* __restrict__ row_ptr,

@@ -3,9 +3,45 @@
 #include "shares.cuh"
 #include "spmv.cuh"
 
+// Adds what is open after each thread to the sum of the next row that ends in the block. first_end: the place, in sums,
+// of the first row that ends in the thread; -1 if none does. A warp with row ends in fewer than half of its lanes adds
+// up neighbours first, by a scan; in others every lane has its own atomic in shared memory. Returns, in the last thread,
+// what is open after the block. Every thread must call it; sums are not complete before the next barrier.
+template <int BLOCK, typename V>
+__device__ __forceinline__ V add_open(int first_end, V open, V* sums) {
+  constexpr int WARPS = BLOCK / WARP;
+  __shared__ int warp_end[WARPS];  // the first of each warp's
+  __shared__ V block_open;
+  const int lane = lane_id(), warp = threadIdx.x / WARP;
+  const unsigned with_ends = __ballot_sync(FULL_MASK, first_end >= 0);
+  const unsigned later = with_ends & ~((2u << lane) - 1);
+  const int of_later = __shfl_sync(FULL_MASK, first_end, later ? __ffs(static_cast<int>(later)) - 1 : 0);
+  const int of_warp = __shfl_sync(FULL_MASK, first_end, with_ends ? __ffs(static_cast<int>(with_ends)) - 1 : 0);
+  if (lane == 0) warp_end[warp] = of_warp;
+  if (threadIdx.x == 0) block_open = V(0);
+  bool adds = true;
+  if (__popc(with_ends) < WARP / 2) {
+    const int reach = lanes_back(first_end >= 0);
+#pragma unroll
+    for (int offset = 1; offset < WARP; offset *= 2) {
+      const V before = __shfl_up_sync(FULL_MASK, open, offset);
+      if (offset <= min(reach, lane)) open += before;
+    }
+    adds = lane == WARP - 1 || (with_ends >> (lane + 1) & 1u);
+  }
+  __syncthreads();
+  int to = later ? of_later : -1;
+#pragma unroll 1
+  for (int w = warp + 1; to < 0 && w < WARPS; ++w) to = warp_end[w];
+  if (adds) atomicAdd(to >= 0 ? sums + to : &block_open, open);
+  __syncthreads();
+  return block_open;
+}
+
 // One block's BLOCK * ITEMS entries; start and y are as tile_starts in tiles.cu leaves them. The block's first row and
-// its last are added to y by atomics, the others stored. col_idx and values are aligned to 16 bytes.
-template <typename V, typename I, int BLOCK, int ITEMS>
+// its last are added to y by atomics, the others stored. col_idx and values are aligned to 16 bytes. SCAN: open sums of
+// threads are combined by a scan over the block; else as add_open does.
+template <typename V, typename I, int BLOCK, int ITEMS, bool SCAN>
 __global__ void __launch_bounds__(BLOCK)
     hola(int rows, I nnz, const int* __restrict__ start, const I* __restrict__ row_ptr, const int* __restrict__ col_idx,
          const V* __restrict__ values, const V* __restrict__ x, V* __restrict__ y) {
@@ -84,8 +120,13 @@ __global__ void __launch_bounds__(BLOCK)
       pairs[at(mine / 2 + i)] = pair;
     }
   }
-  const V carry = open_before<BLOCK>(open, lanes_back(ends_here != 0));
-  if (ends_here) sums[place(mine + __ffs(static_cast<int>(ends_here)) - 1)] += carry;
+  const int first_end = ends_here ? place(mine + __ffs(static_cast<int>(ends_here)) - 1) : -1;
+  if constexpr (SCAN) {
+    const V carry = open_before<BLOCK>(open, lanes_back(ends_here != 0));
+    if (ends_here) sums[first_end] += carry;
+  } else {
+    open = add_open<BLOCK>(first_end, open, sums);
+  }
   __syncthreads();
   for_ends([&](int row, int k) {
     if (row == first_row || row == last_row) {

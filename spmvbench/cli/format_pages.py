@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spmvbench.formats.survey import Name
+
 # The text above the table on a family's page: what its formats have in common.
 ABOUT = {
     "BCSR": """Block CSR stores small dense blocks instead of single entries. One column index serves a whole block,
@@ -39,6 +45,7 @@ HEAD = """# Formats
 {built} of them run here: {shares}. `spmvbench formats --survey` prints every name with the formats that run it.
 Of {recent} exact storages and kernels for GPUs in the lists and papers since, {recent_built} run here;
 `spmvbench formats --recent` prints them, and why the others do not.
+[Grades](grades.md) says what each paper adds, and what of it is our reading.
 
 | Family | Formats | Keys |
 | --- | ---: | --- |
@@ -60,12 +67,69 @@ In the tables, "Survey" is the survey's name for the format, with the number of 
 name. "Parameters" gives the defaults. [CONTRIBUTING.md](../../CONTRIBUTING.md) shows how to add a format.
 """
 
+GRADES = """# The names of the survey and their papers
+
+What each paper adds, what runs it, and what of it is our reading, for the {names} names of the survey that have a
+format; (names) are not in its Table 2.
+
+- A: all of it, from the paper or the authors' code.
+- B: all of it as far as the sources say. What they leave open is our reading, which the last column quotes.
+- C: a part is missing, which the table names.
+
+{count}.
+
+`kernel=paper` is listed where a key has both kernels; `--formats 'all[kernel=paper]'` runs those of the authors.
+
+| Name | Grade | Contribution | Runs as | Module | Missing | Our reading |
+| --- | --- | --- | --- | --- | --- | --- |
+{table}
+"""
+
 WRITTEN = "<!-- Written by `make docs` from the code. -->"
 
 
 def page_of(family: str) -> str:
     """The file name of a family's page."""
     return f"{family.lower()}.md"
+
+
+def cell(text: str) -> str:
+    """Text as a cell of a table."""
+    return text.replace("|", "\\|")
+
+
+def grade(name: Name) -> str:
+    """A, B or C, as GRADES explains."""
+    from spmvbench import formats
+    from spmvbench.formats.descriptions import readings
+
+    if name.lacks:
+        return "C"
+    told = name.confidence in formats.survey.CONFIDENCE[:2]
+    return "A" if told and not any(readings(formats.get(key)) for key in name.keys) else "B"
+
+
+def grades() -> str:
+    """The page of grades, made from names.csv and the docstrings of the formats."""
+    from spmvbench import formats
+    from spmvbench.formats.descriptions import readings
+
+    named = [name for name in formats.survey.names() if name.keys]
+    given = {name.title: grade(name) for name in named}
+    lines = []
+    for name in named:
+        classes = [formats.get(key) for key in name.keys]
+        keys = [f"`{cls.key}`" + (f" = `{cls.alias_of}`" if cls.alias_of else "") for cls in classes]
+        kernels = {cls.key: cls.parameters().get("kernel") for cls in classes}
+        keys += [f"`{key}[kernel=paper]`" for key, kernel in kernels.items() if kernel and "paper" in kernel.choices]
+        modules = dict.fromkeys(cls.__module__.removeprefix("spmvbench.").replace(".", "/") + ".py" for cls in classes)
+        read = dict.fromkeys(sentence for cls in classes for sentence in readings(cls))
+        title = name.title if name.in_table2 else f"({name.title})"
+        cells = title, given[name.title], name.contribution, ", ".join(keys), ", ".join(f"`{m}`" for m in modules)
+        lines.append(f"| {' | '.join(map(cell, (*cells, name.lacks, ' '.join(read))))} |")
+    counted = Counter(given.values())
+    count = ", ".join(f"{counted[letter]} names have {letter}" for letter in sorted(counted))
+    return GRADES.format(names=len(named), count=count, table="\n".join(lines))
 
 
 def pages() -> dict[str, str]:
@@ -84,8 +148,9 @@ def pages() -> dict[str, str]:
         rows = [("Key", "Survey", "Storage", "Parameters", "Reference"), ("---",) * 5]
         for cls in members:
             parameters = ", ".join(f"`{name}={p.default}`" for name, p in cls.parameters().items())
-            rows.append((f"`{cls.key}`", cls.survey_name, summary(cls), parameters, cls.reference))
-        table = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
+            name = "; lacks ".join(filter(None, (cls.survey_name, formats.survey.lacks(cls.key))))
+            rows.append((f"`{cls.key}`", name, summary(cls), parameters, cls.reference))
+        table = "\n".join(f"| {' | '.join(map(cell, row))} |" for row in rows)
         heading = f"# {family}: {len(members)} formats"
         made[page_of(family)] = "\n\n".join(filter(None, (WRITTEN, heading, ABOUT.get(family), table))) + "\n"
     built, every = formats.survey.count()
@@ -100,4 +165,4 @@ def pages() -> dict[str, str]:
         recent_built=recent_built,
         table="\n".join(lines),
     )
-    return {"index.md": f"{WRITTEN}\n\n{index}"} | made
+    return {"index.md": f"{WRITTEN}\n\n{index}", "grades.md": f"{WRITTEN}\n\n{grades()}"} | made

@@ -92,7 +92,7 @@ def _show_survey() -> None:
     click.secho(f"{'Section':9}{'Name':{column}}Runs as [confidence]", bold=True)
     for name, title in entries:
         runs = f"{', '.join(map(said, name.keys))} [{name.confidence}]" if name.keys else ""
-        text = "; ".join(filter(None, (runs, name.why_not)))
+        text = "; ".join(filter(None, (runs, name.lacks and f"lacks {name.lacks}", name.why_not)))
         click.echo(_wrapped(text, f"{name.section:9}{title:{column}}"))
     count = "{} of the {} names in Table 2 run here: {}.".format(*survey.count(), survey.shares())
     click.echo(f"\n{_wrapped(count, '')}")
@@ -202,6 +202,7 @@ def _show_one(cls: type[Format]) -> None:
         "Operation": "" if cls.op == "spmv" else cls.op,
         "Survey": cls.survey_name,
         "Confidence": about["confidence"],
+        "Lacks": about["lacks"],
         "Storage": cls.shared_implementation,
         "Same as": cls.alias_of,
         "Reference": cls.reference,

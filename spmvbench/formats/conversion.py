@@ -98,13 +98,16 @@ def seconds(steps: Iterable[Step], times: int = 3) -> float:
     return 1e-3 * float(cupy.cuda.get_elapsed_time(begin, end)) / times
 
 
+FASTEST = "fastest"  # of a parameter that is a text: it is found by timing, as a number is that is 0
+
+
 def one_by_one(
     params: Mapping[str, Any], choices: Mapping[str, Iterable[Any]], time: Callable[[dict[str, Any]], float]
 ) -> dict[str, Any]:
-    """The parameters, each of `choices` that is 0 replaced by that of least time(parameters), one after the other."""
+    """The parameters, each of `choices` that is 0 or FASTEST replaced by that of least time(parameters), in turn."""
     found = dict(params)
     for name, values in choices.items():
-        if not found[name]:
+        if found[name] in (0, FASTEST):
             tried = [found | {name: value} for value in values]
             found = min(tried, key=time)
     return found
@@ -117,10 +120,10 @@ def tuned(
     choices: Mapping[str, Iterable[Any]],
     fields: Callable[..., dict[str, Any]],
 ) -> dict[str, Any]:
-    """The fields of a format whose authors tune it: parameters of `choices` that are 0 are found by timing y = A x.
+    """The fields of a format whose authors tune it: parameters that are 0 or FASTEST are found by timing y = A x.
 
-    fields: by the parameters, with a rule for each that is 0: if NumPy holds the matrix nothing can be timed, and
-    without entries nothing need be. They are tried as by `one_by_one`.
+    fields: by the parameters, with a rule for each of `choices` that is not given: if NumPy holds the matrix nothing
+    can be timed, and without entries nothing need be. They are tried as by `one_by_one`.
     """
     if a.xp is np or not a.nnz:
         return fields(**params)

@@ -22,6 +22,16 @@ def _doc(cls: type[Format]) -> str:
     return inspect.getdoc(cls) or ""
 
 
+def readings(cls: type[Format]) -> list[str]:
+    """The sentences of the docstrings of a format and its module that say "our reading", as plain text."""
+    found = []
+    for doc in (_doc(cls), inspect.getdoc(inspect.getmodule(cls)) or ""):
+        sentences = re.split(r"(?<=[.!?])(?<!al\.)\s+(?=[A-Z`(])|\n\n", doc)
+        plain = (" ".join(sentence.split()) for sentence in sentences)
+        found += [sentence for sentence in plain if "our reading" in sentence.lower()]
+    return found
+
+
 def _arrays(cls: type[Format]) -> dict[str, str]:
     """The format's arrays with the comment that is after each in the source, bases first."""
     comments: dict[str, str] = {}
@@ -51,6 +61,7 @@ def describe(cls: type[Format]) -> dict[str, Any]:
         "op": cls.op,
         "survey_name": cls.survey_name,
         "confidence": formats.survey.confidence(cls.key),
+        "lacks": formats.survey.lacks(cls.key),
         "shared_implementation": cls.shared_implementation,
         "reference": cls.reference,
         "doc": _doc(cls),

@@ -24,7 +24,8 @@ class Name:
     title: the name, with its reference's number where several share it (``CSR optimization [13]``). section: where the
     survey has it. references: numbers in its bibliography. in_table2: False if only its text has the name. keys:
     the formats that run it. to_come: keys planned for it. reason: why it will have none. confidence: what was read of
-    it, one of CONFIDENCE; of several formats the least.
+    it, one of CONFIDENCE; of several formats the least. contribution: what its paper adds to what was known. lacks:
+    what of that its formats do not have, and what stands in for it; empty if they have all.
     """
 
     title: str
@@ -36,6 +37,8 @@ class Name:
     to_come: tuple[str, ...]
     reason: str
     confidence: str
+    contribution: str
+    lacks: str
 
     @property
     def why_not(self) -> str:
@@ -66,6 +69,8 @@ def names() -> tuple[Name, ...]:
             to_come=tuple(row["to_come"].split()),
             reason=row["reason"],
             confidence=row["confidence"],
+            contribution=row["contribution"],
+            lacks=row["lacks"],
         )
         for row in rows
     )
@@ -81,6 +86,11 @@ def confidence(key: str) -> str:
     """What was read of a format's names, one of CONFIDENCE, of several the least; empty for one of no name."""
     found = {name.confidence for name in names() if key in name.keys}
     return max(found, key=CONFIDENCE.index, default="")
+
+
+def lacks(key: str) -> str:
+    """What of its paper's contribution a format does not have; empty for one that has all, or is of no name."""
+    return "; ".join(name.lacks for name in names() if key in name.keys and name.lacks)
 
 
 def by_confidence() -> dict[str, int]:

@@ -458,11 +458,11 @@ class Pagerank(_Solver):
             inverse = power_method.inverse_weights(a.rows, a.col_idx, a.values, a.dtype)
         if not np.isfinite(inverse).all():
             raise Skip(f"the inverse of the weights overflows {a.dtype}")
-        dense = []
+        dense, additions = [], iteration.additions(a.rows, device)
         for index, source in enumerate((fresh, seed)):
             positive = np.abs(verify.both_signs(a.rows, np.random.default_rng((source, index)), np.dtype(np.float64)))
             first = (positive * (4 / 3 / a.rows)).astype(a.dtype)
-            y, bound = solver_references.page_rank(a, first, inverse, fixed.DAMPING, self.iterations)
+            y, bound = solver_references.page_rank(a, first, inverse, fixed.DAMPING, self.iterations, additions)
             dense.append(Reference(first, y, bound).moved(device))
         return Checks(dense, [], [], *self.work_and_details(a, seed), device.to_device(inverse))
 

@@ -78,24 +78,30 @@ def residual_allowance(a: Csr, b: np.ndarray, x: np.ndarray, iterations: int) ->
 
 
 def page_rank(
-    a: Csr, first: np.ndarray, inverse_weights: np.ndarray, damping: float, iterations: int
+    a: Csr, first: np.ndarray, inverse_weights: np.ndarray, damping: float, iterations: int, additions: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Iterations of PageRank from the ranks `first`, and a bound on the rounding errors of a device's: (n,), float64.
 
     a: entries are not negative; (i, j) is the weight of an arc from j to i. inverse_weights: as the device has them.
+    additions: as `solve.iteration.additions`, of the device's sum of dangling ranks.
 
-    All terms are positive, so a row of k entries has an error of at most (k + 4) eps times its rank in each iteration,
-    in any order of summation; the 4 covers p, the sum of dangling ranks, the damping and storing the rank. The errors
-    of one iteration enter the next as ranks do, so that damping limits their sum.
+    All terms are positive, so in each iteration a row of k entries has a relative error of at most (k + 4) u of the
+    matrix's type, in any order of summation; the 4 covers p, the damping, the last addition and storing the rank. What
+    all rows get alike has `additions` + 3 roundings of float64, u / 2 each for single precision and less. The errors of
+    one iteration enter the next as ranks do, so that damping limits their sum. This computation in float64 has at most
+    the same errors: its sum of dangling ranks is pairwise, with fewer roundings than `additions`. eps is 2 u, for both.
     """
     matrix, n = matrix_of(a), len(first)
     inverse = inverse_weights.astype(np.float64)
     dangling = inverse == 0
     local = (a.row_lengths + 4) * float(np.finfo(a.dtype).eps)
-    state = np.stack([first.astype(np.float64), np.zeros(n)], axis=1)  # ranks and errors
+    of_all = (additions + 3) * float(np.finfo(np.float64).eps)
+    ranks, errors = first.astype(np.float64), np.zeros(n)
     for _ in range(iterations):
-        state = damping * (matrix @ (inverse[:, None] * state) + state[dangling].sum(axis=0) / n)
-        state[:, 0] += (1 - damping) / n
-        state[:, 1] += local * state[:, 0]
-    # The rounding errors of this computation itself are far smaller than the terms of second order.
-    return state[:, 0], 1.01 * state[:, 1]
+        # Sums along an axis of a matrix would be one after the other.
+        held, lost = ranks[dangling].sum(), errors[dangling].sum()
+        products = matrix @ (inverse[:, None] * np.stack([ranks, errors], axis=1))
+        everywhere = (damping * held + (1 - damping)) / n
+        ranks = damping * products[:, 0] + everywhere
+        errors = damping * (products[:, 1] + lost / n) + local * ranks + of_all * everywhere
+    return ranks, 1.01 * errors  # terms of second order

@@ -17,6 +17,7 @@ from spmvbench.formats.base import Step
 from spmvbench.formats.kernels import constant
 
 BLOCK = constant("include/grid_sums.cuh", "SUM_BLOCK")  # threads of a block, and the most blocks of a grid
+WARP = constant("include/spmv.cuh", "WARP")
 BLOCKS_EACH = 4  # for a multiprocessor: as many as can be resident
 UNROLL = 4  # iterations of the loop's body, an even number: 5 us a turn on an H200 are shared by so many
 CHUNK = 1000  # iterations between two looks of the host, a multiple of UNROLL
@@ -42,6 +43,15 @@ class Solution(NamedTuple):
 def blocks_for(n: int, device: Device) -> int:
     """Blocks of a grid that goes over n elements, each thread over every so many."""
     return max(1, min(cdiv(n, BLOCK), BLOCK, BLOCKS_EACH * device.limits.multiprocessors))
+
+
+def additions(n: int, device: Device) -> int:
+    """Roundings of a sum over n elements in float64 that an element takes part in (include/grid_sums.cuh).
+
+    Those of its thread, one after the other; then those of a block twice: over its lanes, and over its warps.
+    """
+    each = cdiv(n, blocks_for(n, device) * BLOCK)
+    return each + 2 * ((WARP - 1).bit_length() + BLOCK // WARP)
 
 
 @contextmanager

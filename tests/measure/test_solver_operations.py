@@ -1,6 +1,7 @@
 """Solvers of a fixed number of iterations as operations: their references, verdicts and rows."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -91,11 +92,29 @@ def test_the_hosts_ranks_are_the_solvers():
     n = a.shape[0]
     inverse = operations.power_method.inverse_weights(n, a.indices, a.data, a.dtype)
     assert (inverse == 0).any(), "no vertex dangles"
-    found, bound = solver_references.page_rank(Csr.of(a), np.full(n, 1 / n), inverse, 0.85, 20)
+    found, bound = solver_references.page_rank(Csr.of(a), np.full(n, 1 / n), inverse, 0.85, 20, 43)
     expected = pagerank(operator(a, format="csr-scalar", device="emulated"), tol=0, maxiter=20).x
     assert (np.abs(found - expected) <= bound).all()
     assert (bound < 1e-12 * found).all()
     np.testing.assert_allclose(found.sum(), 1, rtol=1e-12)
+
+
+def test_ranks_of_many_vertices_are_within_a_fraction_of_their_bound():
+    """Almost all dangle, and their ranks are summed: one after the other that loses more than all else."""
+    n, rng = 300_000, np.random.default_rng(0)
+    places = rng.integers(0, n, (2, 100))
+    a = Csr.of(sparse.coo_array((np.ones(100), places), (n, n)).tocsr())
+    inverse = operations.power_method.inverse_weights(n, a.col_idx, a.values, a.dtype)
+    first = rng.uniform(0.5, 1.5, n) / n
+    found, bound = solver_references.page_rank(a, first, inverse, 0.85, 30, 43)
+    matrix, exact = solver_references.matrix_of(a).astype(np.longdouble), first.astype(np.longdouble)
+    for _ in range(30):
+        held = math.fsum(exact[inverse == 0].astype(float))
+        exact = (
+            np.longdouble(0.85) * (matrix @ (inverse * exact) + held / np.longdouble(n)) + np.longdouble(1 - 0.85) / n
+        )
+    assert (np.abs(found - exact) <= bound / 2).all()
+    assert (bound < 1e-12 * found).all()
 
 
 @settings(max_examples=30)

@@ -178,11 +178,14 @@ class TileBfs(Format):
 
     The authors' three kernels and their rule: Push-CSC while less than 1 % of the vertices are in the frontier, else
     Push-CSR, and Pull-CSC to the end once no more than half as many vertices are without a level as in the frontier
-    (constants of their program). In an undirected graph the words of rows are those of columns, stored once. Our
-    reading: vertices without neighbours do not count as unvisited; words of a row of tiles are stored row by row, so
-    that those of a vertex are contiguous; a thread takes four words, while the authors' warp takes a vertex; Push-CSR
-    skips rows that have a level; one block runs several levels while Push-CSC has little to do. Entries of tiles with
-    no more than `extract` of them are pushed from the frontier's lists, or pulled where that reads less.
+    (constants of their program). In an undirected graph the words of rows are those of columns, stored once.
+    kernel=paper: a warp takes a vertex of the frontier (Push-CSC), tiles of a row of them (Push-CSR) or an unvisited
+    vertex (Pull-CSC), its threads a tile each, and every level has a launch of these, as in the authors' program.
+    fast: a thread takes four words; vertices without neighbours do not count as unvisited; Push-CSR skips rows that
+    have a level; one block runs several levels while Push-CSC has little to do; entries of sparse tiles are pulled
+    where that reads less. Our reading: words of a row of tiles are stored row by row, so that those of a vertex are
+    contiguous; entries of tiles with no more than `extract` of them are neighbours of their vertices, where the paper
+    leaves them to GSwitch.
     """
 
     key = "tile-bfs"
@@ -192,6 +195,7 @@ class TileBfs(Format):
     keeps_values = False
     square_only = True
 
+    kernel = Parameter("fast", "paper: a warp per vertex; fast: a thread per four words", choices=("fast", "paper"))
     kernels = Parameter("123", "which of the authors' kernels may be chosen", choices=tuple(KERNELS))
     nt = Parameter(0, "rows and columns of a tile; 0: 64 beyond 10,000 vertices, else 32", choices=(0, 16, 32, 64))
     extract = Parameter(16, "entries of tiles with at most this many are stored separately", low=0, high=256)
@@ -240,7 +244,9 @@ class TileBfs(Format):
         vertices = (np.int32(n), np.int32(words))
         rule = np.int32(KERNELS[self.params["kernels"]])
         tiles = (out.tile_cols, out.masks)
-        inward = into.piece_row, into.piece_ptr, into.tile_cols, into.masks, into.quad_ptr, into.neighbours
+        inward = into.piece_row, into.piece_ptr, into.tile_cols, into.masks, into.quad_ptr, into.neighbours, into.rows
+        if self.kernel == "paper":
+            return self._as_paper(x, y, numbers, vertices, rule, inward)
         queued = (queue, np.int64(room))
 
         args: tuple[Any, ...] = (x, *vertices, np.int32(self.linked), out.rows, out.quad_ptr, y, bits, queue, numbers)
@@ -267,10 +273,34 @@ class TileBfs(Format):
         # own.
         return [*in_part("start", [start]), Loop(tuple(steps), numbers[:1], limit=2 * n, part="search")]
 
+    def _as_paper(
+        self, x: Array, y: Array, numbers: Array, vertices: tuple[Any, ...], rule: Any, inward: tuple[Array, ...]
+    ) -> list[Launch | Loop]:
+        """The launches of kernel=paper. vertices: how many, and 32-bit words of their bits."""
+        out, xp, (n, words) = self.out, self.xp, map(int, vertices)
+        bits, queue = xp.empty(2 * words, np.uint64).view(np.uint32), xp.empty(2 * n, np.int32)
+        most = self.multiprocessors * self.params["blocks"]
+        args: tuple[Any, ...] = (x, *vertices, y, bits, queue, numbers)
+        start = Launch(KERNEL, f"tile_bfs_paper_start<{out.nt}>", min(most, cdiv(n, LARGE_BLOCK)), LARGE_BLOCK, args)
+        steps = []
+        pieces = np.int32(len(inward[0]))
+        for iteration in range(self.params["unroll"]):
+            now = np.int32(iteration)
+            of_out = out.rows, out.tile_cols, out.masks, out.quad_ptr, out.neighbours
+            args = (now, *vertices, rule, pieces, Struct(inward), *of_out, bits, y, queue, numbers)
+            grid = min(most, cdiv(n, LARGE_BLOCK // 32))
+            steps.append(Launch(KERNEL, f"tile_bfs_paper_expand<{out.nt}>", grid, LARGE_BLOCK, args))
+            args = (now, *vertices, rule, bits, numbers)
+            grid = min(most, cdiv(words, LARGE_BLOCK))
+            steps.append(Launch(KERNEL, f"tile_bfs_paper_settle<{out.nt}>", grid, LARGE_BLOCK, args))
+        return [*in_part("start", [start]), Loop(tuple(steps), numbers[:1], limit=2 * n, part="search")]
+
     def traced(self, x: Array, y: Array) -> tuple[list[Launch | Loop], Array] | None:
         launches = self.launches(x, y)
         numbers = launches[0].args[-1:] if launches else ()
         args = (np.int32(self.shape[0]), np.int32(KERNELS[self.params["kernels"]]), *numbers)
         return quads.traced(
-            launches, ("tile_bfs_small", "tile_bfs_settle"), Launch(KERNEL, "tile_bfs_note", 1, 1, args)
+            launches,
+            ("tile_bfs_small", "tile_bfs_settle", "tile_bfs_paper_settle"),
+            Launch(KERNEL, "tile_bfs_note", 1, 1, args),
         )

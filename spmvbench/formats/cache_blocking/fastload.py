@@ -16,8 +16,9 @@ from spmvbench.formats.csc.csc import by_columns
 LENGTH = 32  # columns of a block: a thread each
 BLOCK = 128  # threads
 # Blocks that a warp has in flight, and entries of each column; the fastest on an H200 on average over a stencil,
-# finite elements, random, banded and power-law matrices. Without a limit a few blocks are far higher than others.
-IN_FLIGHT, IN_FLIGHT_UNLIMITED = (4, 1), (1, 4)
+# finite elements, random, banded and power-law matrices. Without a limit a few blocks are far higher than others. The
+# paper's warp has one block, and of it one entry of each column at a time.
+IN_FLIGHT, IN_FLIGHT_UNLIMITED, PAPER = (4, 1), (1, 4), (1, 1)
 
 
 class Levels(NamedTuple):
@@ -172,13 +173,18 @@ class Blocks(Format):
             "cache_blocking/fastload.cu", f"{kernel}<{value}, {index}, {options}>", grid, BLOCK, (*table, *args)
         )
 
+    @property
+    def in_flight(self) -> tuple[int, int]:
+        """Blocks that a warp has in flight, and entries of each of their columns."""
+        return IN_FLIGHT_UNLIMITED if self.height == "none" else IN_FLIGHT
+
     def products(self, row_idx: Array | None, values: Array, sorted_x: Array, out: Array) -> Launch:
         """The launch that multiplies every entry and adds the product to out[row]; without rows it goes to the entry's
         place in `out`, (nnz,).
         """
         keep = row_idx is None
         rows = self.col_order if keep else row_idx  # not read where products are kept
-        batch, steps = IN_FLIGHT_UNLIMITED if self.height == "none" else IN_FLIGHT
+        batch, steps = self.in_flight
         options = f"{batch}, {steps}, {cbool(self.height == '1')}, {cbool(keep)}"
         return self.launch("fastload", options, rows, values, sorted_x, out, batch=batch)
 
@@ -188,7 +194,8 @@ class FastLoad(Blocks):
     """CSC with columns sorted by length, in blocks of 32; within a block every column has equally many entries.
 
     Threads read entries and sorted x side by side, nothing is padded and no thread waits for another; products are
-    added to y by atomics. height=1 is the paper's choice. optimized=true adds products of equal rows within a warp
+    added to y by atomics. kernel=paper: a warp takes one block. fast: four, so that more loads are in flight. height=1
+    is the paper's choice. optimized=true adds products of equal rows within a warp
     first: blocks have a format, 0 shorter than 32, 1 a single row, 2 any other. Sorting x and setting y to zero count
     here; the released program leaves both out of its time. It supports height 1 alone, and keeps the length of each run
     of equal rows, 4 bytes per entry, where threads here compare rows; it takes a run's sum as a difference of prefix
@@ -198,6 +205,7 @@ class FastLoad(Blocks):
 
     key = "fastload"
 
+    kernel = Parameter("fast", "paper: a block per warp; fast: several in flight", choices=("fast", "paper"))
     optimized = Parameter(False, "add products of equal rows within a warp before the atomics; takes height=1")
 
     block_format: Array  # (blocks,) where optimized, else (0,), uint8: 0 short, 1 all of one row, 2 any other
@@ -234,10 +242,14 @@ class FastLoad(Blocks):
     def to_coo(self) -> tuple[Array, Array, Array]:
         return self.row_idx, self.columns, self.values
 
+    @property
+    def in_flight(self) -> tuple[int, int]:
+        return PAPER if self.kernel == "paper" else super().in_flight
+
     def launches(self, x: Array, y: Array) -> list[Launch]:
         sorted_x = self.xp.empty_like(x)
         if self.optimized:
-            batch, _ = IN_FLIGHT
+            batch, _ = self.in_flight
             args = (self.block_format, self.row_idx, self.values, sorted_x, y)
             multiply = self.launch("fastload_optimized", f"{batch}", *args, batch=batch)
         else:

@@ -20,6 +20,9 @@ SOURCE = "cache_blocking/sell_window.cu"
 GROUP = constant(SOURCE, "GROUP")  # positions whose columns share words
 WIDE = 32  # bits of a column whose x lies in global memory
 BITS = (4, 8, 12, 16)  # of a column that is counted from the slice's first
+QUARTER = constant(SOURCE, "QUARTER")  # words of a slice are counted in: a byte of each thread
+# Of a packed column 8 bits are stored as such; PACKED plus the bytes of a thread's other bits is in place of the bits.
+PACKED, LOW_BITS, MOST_BYTES = constant(SOURCE, "PACKED"), 8, 8
 WIDTH_UNIT = constant(SOURCE, "WIDTH_UNIT")  # a slice's width is stored times this, its bits below
 LONG, LONG_MEANS = 512, 16  # entries, and mean rows, both of which a row that is stored apart exceeds
 STATIC_BYTES = 1024  # of a block's shared memory that CUDA takes for itself, rounded up
@@ -31,9 +34,9 @@ class Layout(NamedTuple):
     perm: Array  # (rows,), int32: row of each place; (0,) where rows keep their order
     place: Array  # (rows,): place of each row
     position: Array  # (slices + 1,), int64: positions before each slice
-    word: Array  # (slices + 1,), int64: words of a thread before each slice
+    word: Array  # (slices + 1,), int64: bytes of a thread before each slice
     low: Array  # (slices,), int64: first column; 0 where columns are whole
-    bits: Array  # (slices,), int64: of a column
+    bits: Array  # (slices,), int64: of a column, or PACKED and bytes
     chunks: Array  # (chunks, 4), int32: first slice, end, first column of the window, its columns
 
     @property
@@ -44,7 +47,7 @@ class Layout(NamedTuple):
     @property
     def words(self) -> int:
         """Words of all threads' columns."""
-        return int(self.word[-1]) * WARP
+        return int(self.word[-1]) * QUARTER
 
     def warps(self, team: int, threads: int) -> int:
         """Warps that share a slice: `team`, or by the slices for each warp."""
@@ -64,10 +67,11 @@ class Layout(NamedTuple):
         return self.slots * itemsize + 4 * self.words + tables
 
 
-def layout_of(a: Csr, window: int, chunks: int, sigma: int) -> Layout:
+def layout_of(a: Csr, window: int, chunks: int, sigma: int, *, packed: bool) -> Layout:
     """Slices of 32 rows, the bits of each, and chunks of about as many slots each whose columns fit a window.
 
-    window: columns. chunks: at least so many where there are as many slices. sigma: as the parameter says.
+    window: columns. chunks: at least so many where there are as many slices. sigma: as the parameter says. packed:
+    slices have packed columns where that takes fewer bytes.
     """
     xp, slices = a.xp, cdiv(a.rows, WARP)
     s = slices_of(a, sigma)
@@ -85,7 +89,13 @@ def layout_of(a: Csr, window: int, chunks: int, sigma: int) -> Layout:
     bits[span > window] = WIDE
     low[(bits == WIDE) | (high < 0)] = 0
     whole, rest = width // GROUP, width % GROUP
-    words = whole * (GROUP * bits // WORD) + cdiv(rest * bits, WORD)
+    held = 4 * (whole * (GROUP * bits // WORD) + cdiv(rest * bits, WORD))
+    if packed:
+        upper = cdiv(xp.maximum(span - 1, 0) // (1 << LOW_BITS) + width, 8)
+        upper += upper % 4 == 3
+        size = 4 * cdiv(width, 4) + upper
+        fewer = (bits != WIDE) & (width > 0) & (upper <= MOST_BYTES) & (size < held)
+        held, bits = xp.where(fewer, size, held), xp.where(fewer, PACKED + upper, bits)
     far = bits == WIDE
     narrow_low, narrow_high = xp.where(far | (high < 0), INT32_MAX, low), xp.where(far, -1, high)
     sizes = on_host(width), on_host(narrow_low), on_host(narrow_high)
@@ -93,7 +103,7 @@ def layout_of(a: Csr, window: int, chunks: int, sigma: int) -> Layout:
         s.perm,
         inverse(ordered),
         offsets(width).astype(np.int64),
-        offsets(words).astype(np.int64),
+        offsets(held).astype(np.int64),
         low,
         bits,
         xp.asarray(_chunks(*sizes, window, chunks)),
@@ -136,6 +146,10 @@ class SellWindow(Format):
     (842 and 1,420), and so did equal shares of a chunk for its warps (677 and 1,312). With `steal` the last slices of
     every chunk are for any warp that is done, which takes x from global memory.
 
+    With `packed`, 8 bits of a column are stored as such, the others by a one for each entry among a thread's upper
+    bits (Elias-Fano codes). That is 9.8 bits a column on that matrix with all tables, where columns have about 9 bits
+    of information and take 12 else. Slices that get no shorter, or whose upper bits are more than 64, stay as they are.
+
     Rows of very many entries would keep one thread busy alone: they are stored apart, in pieces of 256 entries.
     """
 
@@ -159,10 +173,11 @@ class SellWindow(Format):
         0, "entries of a row, beyond which it is stored apart; 0: 512, or 16 times the mean if that is more", low=0
     )
     ahead = Parameter(8, "positions of a warp's first slice that are prefetched while x is copied", low=0, high=1024)
+    packed = Parameter(False, "store 8 bits of a column, the others as differences in unary, if that is shorter")
     sigma = SellLocal.sigma
 
     chunks: Array  # (chunks, 4), int32: first slice, end of those of its own, first column of the window, its columns
-    slices: Array  # (slices, 4), int32: first position, first word of a thread, column in the window, width and bits
+    slices: Array  # (slices, 4), int32: first position, first byte of a thread, column in the window, width and bits
     words: Array  # (words,), uint32: columns in bits, word by word for the 32 threads of a slice
     values: Array  # (slots,); 0 in padding
     perm: Array  # (rows,), int32: row of each place; (0,) where rows keep their order
@@ -181,11 +196,11 @@ class SellWindow(Format):
         return a.in_rows(keep), a.in_rows(~keep)
 
     @classmethod
-    def _layout(cls, a: Csr, window: int, blocks: int, threads: int, sigma: int) -> Layout:
+    def _layout(cls, a: Csr, window: int, blocks: int, threads: int, sigma: int, *, packed: bool) -> Layout:
         limits = device_limits(a)
         room = min(window * 1024 or limits.shared_bytes // 2, limits.shared_bytes)
         columns = max(room - STATIC_BYTES - threads * a.dtype.itemsize, 1024) // a.dtype.itemsize
-        return layout_of(a, columns, blocks * limits.multiprocessors, sigma)
+        return layout_of(a, columns, blocks * limits.multiprocessors, sigma, packed=packed)
 
     @classmethod
     def estimate(cls, a: Csr, *, team: int, threads: int, steal: int, long: int, ahead: int, **params: Any) -> int:
@@ -215,14 +230,23 @@ class SellWindow(Format):
         words, values = xp.zeros(at.words, dtype=np.uint32), xp.zeros(at.slots, dtype=a.dtype)
         # By place in a slice, then lane, padding is all ones.
         field = expand(at.position, int(at.position[-1])).astype(np.int64).repeat(WARP)
-        width_of = at.bits[field]
+        width_of = xp.where(at.bits > PACKED, LOW_BITS, at.bits)[field]
         code = (np.int64(1) << width_of) - 1
         place = at.place[a.row_idx].astype(np.int64)
         slice_, position = place // WARP, a.rank_in_row.astype(np.int64)
-        code[(at.position[slice_] + position) * WARP + place % WARP] = a.col_idx - at.low[slice_]
+        column = a.col_idx - at.low[slice_]
+        slot = (at.position[slice_] + position) * WARP + place % WARP
+        code[slot] = xp.where(at.bits[slice_] > PACKED, column % (1 << LOW_BITS), column)
         values[_slots(slice_, position, place % WARP, slices, a.dtype)] = a.values
         bit = (xp.arange(at.slots) // WARP - at.position[field]) * width_of
-        pack(words, code, width_of, at.word[field] * WARP + xp.arange(at.slots) % WARP, bit, WARP, most_first=False)
+        first_word = at.word[field] * QUARTER + xp.arange(at.slots) % WARP
+        pack(words, code, width_of, first_word, bit, WARP, most_first=False)
+        entry = xp.flatnonzero(at.bits[slice_] > PACKED)
+        if len(entry):
+            of, one = slice_[entry], column[entry] // (1 << LOW_BITS) + position[entry]
+            upper = at.word[of] + 4 * cdiv(width[of], 4)
+            word, bit = _upper_bits(upper, at.bits[of] - PACKED, place[entry] % WARP, one)
+            xp.add.at(words, word, xp.left_shift(np.uint32(1), bit.astype(np.uint32)))
         warps = at.warps(team, threads)
         own, pool = at.pooled(steal if warps == 1 else 0)
         chunks = at.chunks.copy()
@@ -246,9 +270,17 @@ class SellWindow(Format):
         slot = xp.arange(len(self.values))
         position, lane = slot // WARP - self.slices[slice_, 0], slot % WARP
         bits = bits[slice_].astype(np.int64)
-        word = self.slices[slice_, 1].astype(np.int64) * WARP + lane
+        word = self.slices[slice_, 1].astype(np.int64) * QUARTER + lane
+        is_packed = bits > PACKED
+        bits = xp.where(is_packed, LOW_BITS, bits)
         code = unpack(self.words, bits, word, position * bits, WARP, most_first=False)
-        used = xp.flatnonzero(code != (np.int64(1) << bits) - 1)
+        high = self._high_parts()
+        at_packed = xp.flatnonzero(is_packed)
+        upper = high[slot[at_packed]]
+        code[at_packed] += upper << LOW_BITS
+        is_used = code != (np.int64(1) << bits) - 1
+        is_used[at_packed] = upper >= 0
+        used = xp.flatnonzero(is_used)
         slice_, position, lane = slice_[used], position[used], lane[used]
         chunk = _chunk_of(self.chunks, len(self.slices))
         first = xp.where(bits[used] == WIDE, 0, self.chunks[chunk[slice_], 2] + self.slices[slice_, 2])
@@ -258,6 +290,28 @@ class SellWindow(Format):
         found = [(row, (code[used] + first).astype(np.int32), values), *(part.to_coo() for part in self.parts.values())]
         rows, columns, values = (xp.concatenate(arrays) for arrays in zip(*found, strict=True))
         return rows, columns, values
+
+    def _high_parts(self) -> Array:
+        """Of each slot, position by position, a packed column over 256; -1 where none is. (slots,), int64."""
+        xp, high = self.xp, self.xp.full(len(self.values), -1, dtype=np.int64)
+        width, bits = self.slices[:, 3] // WIDTH_UNIT, self.slices[:, 3] % WIDTH_UNIT
+        found = xp.flatnonzero(bits > PACKED)
+        if not len(found):
+            return high
+        shape = len(found), WARP, 8 * MOST_BYTES
+        first = self.slices[found, 1].astype(np.int64) + 4 * cdiv(width[found], 4)
+        begin = xp.broadcast_to(first[:, None, None], shape)
+        size = xp.broadcast_to((bits[found].astype(np.int64) - PACKED)[:, None, None], shape)
+        lane = xp.broadcast_to(xp.arange(WARP)[:, None], shape)
+        one = xp.broadcast_to(xp.arange(8 * MOST_BYTES), shape)
+        word, bit = _upper_bits(begin, size, lane, one)
+        inside = one < 8 * size
+        is_one = inside & (self.words[xp.where(inside, word, 0)] >> bit.astype(np.uint32) & np.uint32(1) > 0)
+        rank = xp.cumsum(is_one, axis=2) - 1
+        of, row, place = xp.nonzero(is_one)
+        k = rank[of, row, place]
+        high[(self.slices[found[of], 0].astype(np.int64) + k) * WARP + row] = place - k
+        return high
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         chunks, sorted_ = len(self.chunks), cbool(len(self.perm) > 0)
@@ -286,6 +340,7 @@ class SellWindow(Format):
             "sorted": len(self.perm) > 0,
             "window_columns": self.columns,
             "share_by_bits": {str(size): round(float(width[bits == size].sum()) / slots, 4) for size in (*BITS, WIDE)},
+            "packed_share": round(float(width[bits > PACKED].sum()) / slots, 4),
         }
 
 
@@ -303,3 +358,17 @@ def _slots(slice_: Array, position: Array, lane: Array, slices: Array, dtype: An
     begin = slices[slice_, 0].astype(np.int64) * WARP
     slot: Array = begin + xp.where(position < whole, inside, position * WARP + lane)
     return slot
+
+
+def _upper_bits(first: Array, size: Array, lane: Array, one: Array) -> tuple[Array, Array]:
+    """The word and its bit that hold bit `one` of a thread's upper bits.
+
+    first: bytes of a thread before them. size: their bytes; whole words of all threads come first, then what is left.
+    """
+    xp, whole = array_module(first), size // 4
+    left = size % 4  # 0, 1 or 2
+    in_words = one < 32 * whole
+    inside = lane * left * 8 + one - 32 * whole  # bits after the whole words
+    begin = first * QUARTER
+    word = begin + xp.where(in_words, one // 32 * WARP + lane, whole * WARP + inside // 32)
+    return word, xp.where(in_words, one, inside) % 32

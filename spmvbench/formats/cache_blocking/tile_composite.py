@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,10 +23,27 @@ from spmvbench.formats.arrays import (
     stable_order,
 )
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
+from spmvbench.formats.conversion import seconds
 from spmvbench.formats.kernels import constant
 
 WARP = constant("include/spmv.cuh", "WARP")
 NARROW = 2**16  # columns of a tile that 16 bits name
+
+
+WIDTHS = (16384, 65536, 2**30)  # columns of a tile that are tried; the last holds all in one tile
+TIMES = (1, 2, 4, 8, 16, 32)  # the sizes of workloads that are tried, in longest rows of the tile
+LEAST = 1024  # entries of a workload where nothing can be timed
+Capacity = Callable[[int, int], int]
+
+
+def equal(capacity: int) -> Capacity:
+    """The same capacity for all tiles."""
+    return lambda tile, longest: capacity
+
+
+def by_times(times: Sequence[int]) -> Capacity:
+    """So many times the longest row of each tile."""
+    return lambda tile, longest: times[tile] * longest
 
 
 class Workloads(NamedTuple):
@@ -38,12 +56,15 @@ class Workloads(NamedTuple):
     offset: np.ndarray  # (workloads + 1,), int64: first slot
 
     @classmethod
-    def of(cls, lengths: np.ndarray, tile_rows: np.ndarray, least: int) -> Workloads:
-        """lengths: of the rows, tile by tile, falling in each. tile_rows: (tiles + 1,), rows before each tile."""
+    def of(cls, lengths: np.ndarray, tile_rows: np.ndarray, capacity_of: Capacity) -> Workloads:
+        """lengths: of the rows, tile by tile, falling in each. tile_rows: (tiles + 1,), rows before each tile.
+
+        capacity_of: entries of a workload of a tile, at least, by the tile and its longest row.
+        """
         tile, row, width, height = [], [], [], []
         for t, (begin, end) in enumerate(zip(tile_rows[:-1].tolist(), tile_rows[1:].tolist(), strict=True)):
             longest = round_up(int(lengths[begin]), WARP) if end > begin else 0
-            capacity = max(longest, least)
+            capacity = max(longest, capacity_of(t, longest))
             at = begin
             while at < end:
                 wide = int(lengths[at])
@@ -73,14 +94,22 @@ class Layout(NamedTuple):
     rank: Array  # (nnz,): how many of its row in the tile come before it
 
     @classmethod
-    def of(cls, a: Csr, width: int, capacity: int) -> Layout:
+    def starts(cls, a: Csr, width: int) -> np.ndarray:
+        """The first column of each tile in the order of columns, and their number, (tiles + 1,).
+
+        Tiling stops where a tile would begin with a column of one entry: the rest is one last tile.
+        """
+        columns, counts = a.used_columns
+        used, several = len(columns), int(a.xp.count_nonzero(counts > 1))
+        starts = np.arange(0, max(several, min(used, 1)), width)
+        return np.append(starts, used) if used else np.zeros(1, dtype=np.int64)
+
+    @classmethod
+    def of(cls, a: Csr, width: int, capacity: Capacity) -> Layout:
         xp, (columns, counts) = a.xp, a.used_columns
         used = len(columns)
         order = columns[longest_first(counts, int(counts.max()) if used else 0)]
-        # Tiling stops where a tile would begin with a column of one entry: the rest is one last tile.
-        several = int(xp.count_nonzero(counts > 1))
-        starts = np.arange(0, max(several, min(used, 1)), width)
-        start = np.append(starts, used) if used else np.zeros(1, dtype=np.int64)
+        start = cls.starts(a, width)
         place = column_places(a.col_idx, order, a.cols)
         tiles = max(len(start) - 1, 1)
         tile = xp.minimum(place // np.int32(width), np.int32(tiles - 1)).astype(np.int64)
@@ -109,6 +138,11 @@ def slots_of(xp: ArrayModule, w: dict[str, Array], owner: Array, row: Array, ran
     return w["offset"][owner] + xp.where(wide >= high, by_row, rank * round_up(high, WARP) + row)
 
 
+def fastest_times(each: Sequence[Sequence[float]]) -> tuple[int, ...]:
+    """For each tile that of TIMES with the least time. each: by TIMES, the times of two launches and of every tile."""
+    return tuple(TIMES[tried.index(min(tried))] for tried in zip(*(of[2:] for of in each), strict=True))
+
+
 @register
 class TileComposite(Format):
     """Tiles of columns, longest first, so that the x of a tile stays in the cache; rows packed into workloads.
@@ -116,8 +150,11 @@ class TileComposite(Format):
     In a tile rows are ranked by length and packed into workloads of about the same size: rows of the width of the
     first. A workload at least as wide as high is stored row by row and taken by a warp per row, another position by
     position and a thread per row. A tile is a launch, which adds to y; x is brought into the order of columns within
-    the product. The authors choose the size of workloads by a table of measured speeds; here it is a parameter, and
-    widths and where tiling stops are from memory of the paper: our reading.
+    the product. The authors tune the number of tiles and the size of a tile's workloads by a table of measured speeds.
+    Here they are timed on the matrix, as part of the conversion: for each width of tiles, workloads of 1 to 32 times
+    the longest row of the tile, of which every tile takes its best, and of all widths the best. If NumPy holds the
+    matrix nothing can be timed: tiles have 65,536 columns and workloads 1,024 entries there. What is tried, and where
+    tiling stops, are our reading.
     """
 
     key = "tile-composite"
@@ -125,8 +162,10 @@ class TileComposite(Format):
     survey_name = "TILE-COMPOSITE"
     reference = "Yang, Parthasarathy & Sadayappan, PVLDB 4(4), 2011"
 
-    width = Parameter(65536, "columns of a tile", low=32, high=2**30)
-    capacity = Parameter(1024, "entries of a workload, at least as many as the longest row of its tile", low=32)
+    width = Parameter(0, "columns of a tile; 0: the fastest", low=0, high=2**30)
+    capacity = Parameter(
+        0, "entries of a workload, at least as many as the longest row of its tile; 0: the fastest", low=0, high=2**30
+    )
 
     order: Array  # (non-empty columns,), int32: the longest first
     rows: Array  # (rows of all tiles,), int32: tile by tile, the longest first
@@ -138,21 +177,57 @@ class TileComposite(Format):
     values: Array  # (slots,)
     tile_start: tuple[int, ...]  # first column of each tile, in the order
     tile_ptr: tuple[int, ...]  # workloads before each tile
+    width_in_use: int
+    times: tuple[int, ...]  # capacity of each tile in longest rows where it was timed; () elsewhere
 
     @classmethod
     def _column_dtype(cls, start: np.ndarray) -> np.dtype:
         return np.dtype(np.uint16 if len(start) < 2 or int(np.diff(start).max()) <= NARROW else np.int32)
 
     @classmethod
-    def estimate(cls, a: Csr, *, width: int, capacity: int) -> int:
-        found = Layout.of(a, width, capacity)
+    def estimate(cls, a: Csr, *, width: int, capacity: int, times: tuple[int, ...] = (), **params: Any) -> int:
+        found = Layout.of(a, width or WIDTHS[1], by_times(times) if times else equal(capacity or LEAST))
         w = found.workloads
         tables = 4 * (len(found.order) + len(found.rows)) + w.offset.nbytes + 12 * len(w.row)
         return tables + int(w.offset[-1]) * (cls._column_dtype(found.start).itemsize + a.dtype.itemsize)
 
     @classmethod
     def convert(cls, a: Csr, *, width: int, capacity: int) -> dict[str, Any]:
-        xp, found = a.xp, Layout.of(a, width, capacity)
+        if a.xp is np or not a.nnz or (width and capacity):
+            width = width or WIDTHS[1]
+            return cls.stored(a, Layout.of(a, width, equal(capacity or LEAST))) | {"width_in_use": width, "times": ()}
+        x, y = a.xp.zeros(a.cols, a.dtype), a.xp.empty(a.rows, a.dtype)
+
+        def timed(width: int, found: dict[str, Any]) -> list[float]:
+            """Of the product's launches: setting y to zero, the gather, and each tile."""
+            fmt = cls.holding(a.shape, found | {"width_in_use": width, "times": ()})
+            return [seconds([launch]) for launch in fmt.launches(x, y)]
+
+        best: tuple[float, int, tuple[int, ...]] | None = None
+        for tried in (width,) if width else WIDTHS:
+            times: tuple[int, ...] = ()
+            if capacity:
+                total = sum(timed(tried, cls.stored(a, Layout.of(a, tried, equal(capacity)))))
+            else:
+                tiles = len(Layout.starts(a, tried)) - 1
+                each = [timed(tried, cls.stored(a, Layout.of(a, tried, by_times([n] * tiles)))) for n in TIMES]
+                times = fastest_times(each)
+                total = sum(each[0][:2]) + sum(map(min, zip(*(of[2:] for of in each), strict=True)))
+            if best is None or total < best[0]:
+                best = total, tried, times
+        assert best is not None
+        _, width, times = best
+        layout = Layout.of(a, width, by_times(times) if times else equal(capacity))
+        return cls.stored(a, layout) | {"width_in_use": width, "times": times}
+
+    @property
+    def in_use(self) -> dict[str, Any]:
+        return {"width": self.width_in_use, "times": self.times} if self.times else {"width": self.width_in_use}
+
+    @classmethod
+    def stored(cls, a: Csr, found: Layout) -> dict[str, Any]:
+        """The fields of a layout, without those that say how it was found."""
+        xp = a.xp
         w, start = found.workloads, xp.asarray(found.start)
         tables = {"offset": w.offset, "row": w.row, "width": w.width, "height": w.height}
         tables = {name: xp.asarray(array) for name, array in tables.items()}
@@ -214,7 +289,7 @@ class TileComposite(Format):
 
     @property
     def detail(self) -> dict[str, Any]:
-        return {"tiles": len(self.tile_start) - 1, "workloads": len(self.row)}
+        return {"tiles": len(self.tile_start) - 1, "workloads": len(self.row), **self.in_use}
 
 
 def _inside(xp: ArrayModule, w: dict[str, Array], owner: Array, slot: Array) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, cdiv, index_dtype, round_up
-from spmvbench.formats.base import Format, Launch, Parameter, Step, ctype, per_thread, register, zero_fill
+from spmvbench.formats.base import Format, Launch, Parameter, Step, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import device_limits
 
 
@@ -67,13 +67,15 @@ class CooAtomic(Coo):
 class CooFlat(Coo):
     """COO, equal shares of entries per warp; runs of one row are summed, and a second kernel adds parts of cut rows.
 
-    kernel=paper: a thread takes one entry at a time, as the report's. fast: 8 neighbouring ones. The last batch is
-    masked (CUSP finishes it with one thread). Sums are reproducible.
+    kernel=paper: a thread takes one entry at a time, as the report's. fast: 8 neighbouring ones; with lines=true those
+    of a batch that is within one row are loaded side by side and without their rows. The last batch is masked (CUSP
+    finishes it with one thread). Sums are reproducible.
     """
 
     key = "coo-flat"
 
     kernel = Parameter("fast", "paper: one entry per thread; fast: 8", choices=("fast", "paper"))
+    lines = Parameter(False, "batches within one row are loaded side by side, without their rows (kernel=fast)")
     warps = Parameter(
         0,
         "most warps, each with an equal share of the entries; 0: 16 per multiprocessor",
@@ -88,6 +90,15 @@ class CooFlat(Coo):
         # Two blocks per multiprocessor: as many as registers hold, and few enough for the fix-up by one block.
         return super().convert(a) | {"most_warps": warps or 16 * device_limits(a).multiprocessors}
 
+    @property
+    def _in_lines(self) -> bool:
+        """Whether rows of batches within one are not read."""
+        return self.lines and self.kernel == "fast"
+
+    @property
+    def bytes_read(self) -> int:
+        return self.nbytes - (self.row_idx.nbytes if self._in_lines else 0)
+
     def accumulate(self, x: Array, y: Array) -> list[Launch]:
         # Entries of a thread: on an H200 4 to 8 are alike in double precision, 8 is the fastest in single.
         nnz, block, fixup, entries = self._nnz, 256, 1024, 1 if self.kernel == "paper" else 8
@@ -96,7 +107,7 @@ class CooFlat(Coo):
         carry_row = self.xp.empty(warps, dtype=np.int32)
         carry_sum = self.xp.empty(warps, dtype=self.values.dtype)
         value = ctype(self.values)
-        flat = f"coo_flat<{value}, {ctype(nnz)}, {entries}>"
+        flat = f"coo_flat<{value}, {ctype(nnz)}, {entries}, {cbool(self._in_lines)}>"
         matrix = (nnz, np.int32(interval), self.row_idx, self.col_idx, self.values, x, y, carry_row, carry_sum)
         carries = (np.int32(warps), np.int32(cdiv(warps, fixup)), carry_row, carry_sum, y)
         return [

@@ -24,6 +24,9 @@ def ordered(keys: Array, bound: int, firsts: Any) -> tuple[Array, tuple[int, ...
     return order.astype(np.int32), tuple(on_host(xp.searchsorted(keys[order], xp.asarray(list(firsts)))).tolist())
 
 
+CLASSES = (2, 4, 8, 16, 32, 64, 128)  # the longest rows of classes that csr-gg gives threads of their own
+
+
 class CsrVisited(CsrArrays):
     """Plain CSR and the list of its rows in the order in which they are visited."""
 
@@ -38,9 +41,11 @@ class CsrVisited(CsrArrays):
 class CsrGg(CsrVisited):
     """CSR with rows sorted by length; each range of lengths has 1 to 32 threads per row and its own launch.
 
-    Rows of up to 2, 4, 8, 16 and 32 entries have 1, 2, 4, 8 and 16 threads, longer ones 32; `shift` gives all twice as
-    many or half. The paper finds its ranges by measuring: these are our reading. tune=true times the three shifts where
-    CuPy holds the matrix. One very long row holds a warp.
+    The paper finds its ranges by measuring. Here rows are first in classes of up to 2, 4, 8, 16, 32, 64, 128 and more
+    entries; the threads of each class are those of 1 to 32 with the least time of its rows on the matrix, as part of
+    the conversion, and neighbouring classes with equally many threads are one range: our reading. If NumPy holds the
+    matrix nothing can be timed, and with tune=false nothing is: the classes have 1, 2, 4, 8, 16 and then 32 threads,
+    and `shift` gives all twice as many or half. One very long row holds a warp.
     """
 
     key = "csr-gg"
@@ -48,11 +53,11 @@ class CsrGg(CsrVisited):
     reference = "Guo & Gropp, Adaptive thread distributions for SpMV on a GPU, 2012"
     shared_implementation = "CSR by a list of rows: all rows, sorted by length"
 
-    shift = Parameter(0, "the threads per row of every range are multiplied by two to this power", choices=(-1, 0, 1))
-    tune = Parameter(False, "time the three shifts on the matrix and take the best; part of the conversion")
+    shift = Parameter(0, "the rule's threads per row are multiplied by two to this power", choices=(-1, 0, 1))
+    tune = Parameter(True, "time 1 to 32 threads for each class of lengths, and take the best; else go by the rule")
 
     ranges: tuple[int, ...]  # the first place of each range, and the end
-    shifted: int  # the shift in use
+    lanes: tuple[int, ...]  # threads per row of each range
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
@@ -60,63 +65,75 @@ class CsrGg(CsrVisited):
 
     @classmethod
     def convert(cls, a: Csr, *, shift: int, tune: bool) -> dict[str, Any]:
-        rows, begins = ordered(a.row_lengths, a.row_len_max + 1, [lanes + 1 for lanes in LANES[1:]])
-        found = super().convert(a) | {"rows": rows, "ranges": (0, *begins, a.rows)}
-        if tune and a.xp is not np and a.nnz:
-            x, y = a.xp.zeros(a.cols, a.dtype), a.xp.empty(a.rows, a.dtype)
-
-            def time(shifted: int) -> float:
-                return seconds(cls.holding(a.shape, found | {"shifted": shifted}).launches(x, y))
-
-            shift = min(CsrGg.shift.choices, key=time)
-        return found | {"shifted": shift}
+        rows, begins = ordered(a.row_lengths, a.row_len_max + 1, [longest + 1 for longest in CLASSES])
+        found = super().convert(a) | {"rows": rows}
+        x, y = a.xp.zeros(a.cols, a.dtype), a.xp.empty(a.rows, a.dtype)
+        ranges, chosen = [0], list[int]()
+        for number, (begin, end) in enumerate(pairwise((0, *begins, a.rows))):
+            if begin == end:
+                continue
+            lanes = min(max(int(2.0 ** (number + shift)), 1), 32)
+            if tune and not shift and a.xp is not np:
+                fmt = cls.holding(a.shape, found | {"ranges": (), "lanes": ()})
+                part = rows[begin:end]
+                lanes = min(LANES, key=lambda n: seconds([rows_launch(fmt, LISTED, part, x, y, n, 1, False)]))
+            if chosen and chosen[-1] == lanes:
+                ranges[-1] = end
+            else:
+                ranges.append(end)
+                chosen.append(lanes)
+        return found | {"ranges": tuple(ranges), "lanes": tuple(chosen)}
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        steps = []
-        for lanes, (begin, end) in zip(LANES, pairwise(self.ranges), strict=True):
-            if begin < end:
-                lanes = min(max(int(lanes * 2.0**self.shifted), 1), 32)
-                steps.append(rows_launch(self, LISTED, self.rows[begin:end], x, y, lanes, 1, False))
-        return steps
+        return [
+            rows_launch(self, LISTED, self.rows[begin:end], x, y, lanes, 1, False)
+            for lanes, (begin, end) in zip(self.lanes, pairwise(self.ranges), strict=True)
+        ]
 
     @property
     def detail(self) -> dict[str, Any]:
-        rows = np.diff(self.ranges).tolist()
-        return {"shift": self.shifted, **{f"rows_{lanes}": n for lanes, n in zip(LANES, rows, strict=True)}}
+        rows = zip(self.lanes, np.diff(self.ranges).tolist(), strict=True)
+        return {"ranges": ", ".join(f"{held} rows x {lanes}" for lanes, held in rows)}
 
 
 BINS = 33  # by powers of two: as many as lengths of rows need
-LONG = BINS  # the bin of the rows that are cut into pieces
+LONG = BINS  # the bin of the long rows
+GRID_BLOCK, GRID_SHARE = 256, 5  # threads of a block of a long row's grid, and entries of a thread
 
 
 @register
 class Acsr(CsrVisited):
-    """CSR with rows binned by length: one thread to one block per row, and the longest rows cut into pieces.
+    """CSR with rows binned by length: one thread to one block per row, and a grid of its own for the longest rows.
 
     Bin b holds the rows of more than 2^(b-1) and up to 2^b entries, in their order, and gives each 2^(b-1) threads, a
     launch a bin. The paper has rows of bins above `bin_max`, the longest `row_max` of them, by dynamic parallelism: a
-    grid of its own that the device launches for each. Here they are cut into pieces of `piece` entries at conversion,
-    one block each, and their sums are added to y by atomics, because kernels that NVRTC compiles cannot launch others.
-    No matrix is moved: the arrays of CSR stay as they are.
+    grid for each, which a thread on the device launches. A launch from the device, of a grid or of a graph, needs
+    CUDA's device runtime, a static library of the toolkit that CuPy does not install, and the emulated device has
+    none. long=grids replaces it: one launch of a grid in two dimensions, one of them the rows, the other the blocks of
+    a row's grid, a thread for every 5 entries; blocks after a row's last do nothing. Sums are added to y by atomics.
+    long=pieces cuts the rows into pieces of `piece` entries at conversion, one block each: this project's. The bounds
+    of bins and 5 entries are our reading. No matrix is moved: the arrays of CSR stay as they are.
     """
 
     key = "acsr"
     survey_name = "ACSR"
     reference = "Ashari, Sedaghati, Eisenlohr, Parthasarathy & Sadayappan, SC 2014"
-    shared_implementation = "CSR by a list of rows: in bins by length, the longest rows in pieces"
+    shared_implementation = "CSR by a list of rows: in bins by length, the longest rows a grid each"
 
-    bin_max = Parameter(10, "rows above 2^bin_max entries are cut into pieces", low=6, high=31)
-    row_max = Parameter(1024, "most rows that are cut into pieces, the longest first", low=0)
+    long = Parameter("grids", "the longest rows: a grid for each, or cut into pieces", choices=("grids", "pieces"))
+    bin_max = Parameter(10, "rows above 2^bin_max entries are long", low=6, high=31)
+    row_max = Parameter(1024, "most rows that are long, the longest first", low=0, high=65535)
     piece = Parameter(4096, "entries of a piece", low=1024)
 
-    bin_ptr: Array  # (BINS + 2,), int32: the place of the first row of each bin; the last bin's rows are in pieces
-    piece_row: Array  # (pieces,), int32, ascending
+    bin_ptr: Array  # (BINS + 2,), int32: the place of the first row of each bin; the last bin's rows are long
+    piece_row: Array  # (pieces,), int32, ascending; (0,) where long rows have grids
     piece_begin: Array  # (pieces,), of row_ptr's type: the first entry
     piece_end: Array  # (pieces,), likewise: the first entry after
+    longest: int  # entries of the longest row
 
     @classmethod
     def long_rows(cls, a: Csr, *, bin_max: int, row_max: int, **params: Any) -> Array:
-        """The rows that are cut into pieces, ascending."""
+        """The long rows, ascending."""
         xp = a.xp
         rows = xp.flatnonzero(a.row_lengths > 2**bin_max)
         if len(rows) > row_max:
@@ -125,7 +142,9 @@ class Acsr(CsrVisited):
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
-        pieces = int(cdiv(a.row_lengths[cls.long_rows(a, **params)], params["piece"]).sum())
+        pieces = 0
+        if params["long"] == "pieces":
+            pieces = int(cdiv(a.row_lengths[cls.long_rows(a, **params)], params["piece"]).sum())
         return a.nbytes + 4 * (a.rows + BINS + 2) + pieces * (4 + 2 * a.row_ptr.itemsize)
 
     @classmethod
@@ -135,11 +154,12 @@ class Acsr(CsrVisited):
         bins = xp.searchsorted(powers, a.row_lengths)
         bins[long] = LONG
         rows, bin_ptr = ordered(bins, BINS + 1, range(BINS + 2))
-        pieces = Pieces.of(a, long, params["piece"])
+        pieces = Pieces.of(a, long if params["long"] == "pieces" else long[:0], params["piece"])
         return {
             **super().convert(a),
             "rows": rows,
             "bin_ptr": xp.asarray(bin_ptr, dtype=np.int32),
+            "longest": a.row_len_max,
             **{f"piece_{name}": array for name, array in pieces._asdict().items()},
         }
 
@@ -149,8 +169,16 @@ class Acsr(CsrVisited):
             if ptr[b] < ptr[b + 1]:
                 lanes = min(1 << (b - 1), 1024)
                 steps.append(rows_launch(self, LISTED, self.rows[ptr[b] : ptr[b + 1]], x, y, lanes, 1, False))
-        pieces = Pieces(self.piece_row, self.piece_begin, self.piece_end)
-        return [*steps, pieces.launch(self, x, y, 256, 1)] if len(pieces.row) else steps
+        long = self.rows[ptr[LONG] :]
+        if not len(long):
+            return steps
+        if self.long == "pieces":
+            pieces = Pieces(self.piece_row, self.piece_begin, self.piece_end)
+            return [*steps, pieces.launch(self, x, y, 256, 1)]
+        grid = cdiv(self.longest, GRID_BLOCK * GRID_SHARE), len(long)
+        kernel = f"csr_row_grids<{ctype(self.values)}, {ctype(self.row_ptr)}, {GRID_BLOCK}, {GRID_SHARE}>"
+        args = (long, self.row_ptr, self.col_idx, self.values, x, y)
+        return [*steps, Launch("csr/rows.cu", kernel, grid, GRID_BLOCK, args)]
 
     @property
     def detail(self) -> dict[str, Any]:

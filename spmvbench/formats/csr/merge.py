@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, aligned, array_module, cdiv
-from spmvbench.formats.base import Launch, Parameter, after_zeros, ctype, per_thread, register
+from spmvbench.formats.base import Launch, Parameter, after_zeros, cbool, ctype, per_thread, register
 from spmvbench.formats.csr.csr import CsrArrays
 
 BLOCKS = (64, 128, 256, 512)
@@ -38,7 +38,9 @@ class Merged(CsrArrays):
         raise NotImplementedError
 
     @classmethod
-    def sizes(cls, rows: int, nnz: int, dtype: np.dtype, *, items: int, block: int) -> tuple[int, int, int]:
+    def sizes(
+        cls, rows: int, nnz: int, dtype: np.dtype, *, items: int, block: int, **params: Any
+    ) -> tuple[int, int, int]:
         """Items per thread and threads per block in use, and the tiles that they make."""
         by_rule = cls.rule(rows, nnz, dtype)
         items, block = items or by_rule[0], block or by_rule[1]
@@ -63,6 +65,7 @@ class MergeCsr(Merged):
 
     items = Parameter(0, "merge steps per thread; 0 takes CUB's", low=0, high=15)
     block = Parameter(0, "threads per block; 0 takes CUB's", choices=(0, *BLOCKS))
+    staged = Parameter(False, "the sums of a tile's rows go to y through shared memory, as in CUB")
 
     @classmethod
     def rule(cls, rows: int, nnz: int, dtype: np.dtype) -> tuple[int, int]:
@@ -79,7 +82,7 @@ class MergeCsr(Merged):
         search = (rows, nnz, np.int32(items * block), np.int32(tiles), self.row_ptr, tile_row)
         matrix = (rows, nnz, tile_row, self.row_ptr, self.col_idx, self.values, x, y, carry_row, carry_sum)
         carries = (np.int32(tiles), rows, carry_row, carry_sum, y)
-        sums = f"merge_tiles<{value}, {index}, {block}, {items}>"
+        sums = f"merge_tiles<{value}, {index}, {block}, {items}, {cbool(self.staged)}>"
         return [
             Launch("csr/merge.cu", f"merge_search<{index}>", *per_thread(tiles + 1), search),
             Launch("csr/merge.cu", sums, tiles, block, matrix, items * block * self.values.itemsize),

@@ -138,11 +138,12 @@ class CsrJsr(CsrByLanes):
     """CSR, as many threads per row as the mean row fills; the rule for Kepler and later GPUs.
 
     The survey measures it under the name JSR. What Kepler brought is in the kernel of every rule here: x through the
-    read-only cache, sums by shuffles, and a grid as large as the matrix in place of a loop over rows. The rule for the
-    threads is our reading, that of `csr-rg`, one row per group.
+    read-only cache, sums by shuffles, and a grid as large as the matrix in place of a loop over rows. On today's GPUs
+    nothing else is left of it: one program with `csr-rg`, one row per group. The rule for the threads is our reading.
     """
 
     key = "csr-jsr"
+    alias_of = "csr-rg[repeat=1]"
     survey_name = "CSR optimization [79]"
     reference = "Mukunoki & Takahashi, ICCSA 2013"
     shared_implementation = "CSR by threads per row: as many as the mean row fills"

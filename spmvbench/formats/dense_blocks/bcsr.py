@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from functools import cache
+from typing import Any, ClassVar
 
 import numpy as np
 
 from spmvbench.formats import transposed
-from spmvbench.formats.arrays import Array, array_module, cdiv, expand, index_dtype
+from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype
 from spmvbench.formats.base import Launch, Parameter, Skip, cbool, ctype, per_thread, register, zero_fill
+from spmvbench.formats.conversion import FASTEST, tuned
 from spmvbench.formats.dense_blocks.block_sell import block_sell_launch
 from spmvbench.formats.dense_blocks.blocks import Shape, shapes
 from spmvbench.formats.dense_blocks.tiled import Cut, Sliced, Tiled
@@ -144,8 +146,10 @@ class BcsrVerschoor(Bcsr):
     """Block CSR with several block rows per thread block, sorted by length or interleaved (our reading).
 
     See `Tiled`. order=interleaved stores the block rows of a thread block side by side, tile by tile, padded to the
-    longest of them, as blocked sliced ELLPACK with slices of `rows`. The paper was not available: `rows`, `sort` and
-    `order` are our reading of the survey's "mappings" and "block reordering".
+    longest of them, as blocked sliced ELLPACK with slices of `rows`. What is fastest on the matrix is found by timing,
+    as part of the conversion: the order of blocks, sorting, and then the number of block rows. If NumPy holds the
+    matrix nothing can be timed: 4 block rows are sorted and interleaved there. The paper was not available: `rows`,
+    `sort`, `order` and their tuning are our reading of the survey's "mappings" and "block reordering".
     """
 
     key = "bcsr-verschoor"
@@ -154,21 +158,51 @@ class BcsrVerschoor(Bcsr):
     reference = "Verschoor & Jalba, Parallel Computing 2012, as Filippone et al. 2017 describe it"
 
     block = Parameter(0, "rows and columns of a tile; 0 takes 2, 3 or 4", choices=(0, *SMALL))
-    rows = Parameter(4, "block rows per thread block of 128", choices=(1, 2, 4, 8))
-    sort = Parameter("none", "length: block rows with the most tiles first", choices=("none", "length"))
+    rows = Parameter(0, "block rows per thread block of 128; 0: the fastest", choices=(0, 1, 2, 4, 8))
+    sort = Parameter(FASTEST, "length: block rows with the most tiles first", choices=(FASTEST, "none", "length"))
     order = Parameter(
-        "rows", "interleaved: tiles of a thread block's block rows are interleaved", choices=("rows", "interleaved")
+        FASTEST,
+        "interleaved: tiles of a thread block's block rows are interleaved",
+        choices=(FASTEST, "rows", "interleaved"),
     )
+
+    rows_in_use: int
+    sort_in_use: str
+    order_in_use: str
 
     @classmethod
     def cut(cls, *, block: int, rows: int, sort: str, order: str) -> Cut:
-        return Cut(squares(block), height=rows if order == "interleaved" else 1, sort=sort == "length")
+        return Cut(squares(block), height=1 if order == "rows" else rows or 4, sort=sort != "none")
+
+    @classmethod
+    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
+        @cache
+        def stored(**given: Any) -> dict[str, Any]:
+            return super(BcsrVerschoor, cls).convert(a, **given)
+
+        def fields(*, block: int, rows: int, sort: str, order: str) -> dict[str, Any]:
+            rows, sort = rows or 4, "length" if sort == FASTEST else sort
+            order = "interleaved" if order == FASTEST else order
+            high = rows if order == "interleaved" else 1  # else the storage is the same
+            found = stored(block=block, rows=high, sort=sort, order=order)
+            return found | {"rows_in_use": rows, "sort_in_use": sort, "order_in_use": order}
+
+        choices = {name: cls.parameters()[name].choices[1:] for name in ("order", "sort", "rows")}
+        return tuned(cls, a, params, choices, fields)
+
+    @property
+    def in_use(self) -> dict[str, Any]:
+        return {"rows": self.rows_in_use, "sort": self.sort_in_use, "order": self.order_in_use}
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        if self.order == "interleaved":
+        if self.order_in_use == "interleaved":
             return [block_sell_launch(self, x, y)]
-        threads = 128 // self.rows
+        threads = 128 // self.rows_in_use
         return [self.stream(x, y, min(threads, 32), max(threads // 32, 1), 128)]
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        return super().detail | self.in_use
 
 
 @register
@@ -180,7 +214,7 @@ class BcsrEberhardt(Bcsr):
     """
 
     key = "bcsr-eberhardt"
-    alias_of = "bcsr-verschoor"
+    alias_of = "bcsr-verschoor[order=rows,rows=4,sort=none]"
     shared_implementation = "block CSR: squares of up to 32, a warp per block row"
     reference = "Eberhardt & Hoemmen, IA3 2016"
 

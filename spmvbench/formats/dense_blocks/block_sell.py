@@ -65,7 +65,8 @@ class BlockSell(Adding, Sliced):
 class Bellpack(BlockSell):
     """Dense tiles; block rows sorted by their number of tiles, and padded to the longest of each group of 32.
 
-    See `BlockSell`. The paper chooses r and c by a model of the run time.
+    See `BlockSell`. The paper chooses r and c by a model of the run time; here those with the fewest bytes are taken.
+    That rule, groups of 32 block rows and one thread or more per block row are our reading.
     """
 
     key = "bellpack"

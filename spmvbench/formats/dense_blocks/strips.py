@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, nonzero_mask, offsets, run_ptr
+from spmvbench.formats.arrays import Array, Csr, cdiv, expand, index_dtype, nonzero_mask, offsets, round_up, run_ptr
 from spmvbench.formats.base import Format, Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import Run, runner
 from spmvbench.formats.dense_blocks.blocks import Shape
@@ -17,6 +17,7 @@ from spmvbench.formats.kernels import constant
 
 STRIP = constant("include/strips.cuh", "STRIP")  # rows
 CONVERT = "dense_blocks/strips_convert.cu"
+PIECE = constant(CONVERT, "PIECE")  # columns
 SHAPES = {"1x2": (1, 2), "2x1": (2, 1), "2x2": (2, 2), "2x4": (2, 4), "4x2": (4, 2), "4x4": (4, 4), "1x4": (1, 4)}
 
 
@@ -93,6 +94,67 @@ class Sweep:
     def block_ptr(self) -> Array:
         """The first block of each block row, of all blocks (fewest = 1), (block rows + 1,); by kernels only."""
         return offsets(self._by_kernel(self.a.xp.empty(0, dtype=bool))[0])
+
+
+class Program(Sweep):
+    """The blocks of r x c with which blocks and entries in none take the fewest bytes: a dynamic program.
+
+    Bytes of an entry in no block are those of its column and value. No block crosses a multiple of PIECE columns, so
+    that the columns of a block row between two multiples are a problem of their own, however long the row is.
+    """
+
+    def __init__(self, a: Csr, r: int, c: int, run: Run | None):
+        super().__init__(a, r, c, 1, run)
+        self.entry_bytes, self.block_bytes = 4 + a.dtype.itemsize, 5 + r * c * a.dtype.itemsize
+
+    def _by_kernel(self, held: Array) -> tuple[Array, Array]:
+        a, xp = self.a, self.a.xp
+        kept, longest = xp.empty(cdiv(a.rows, self.r), dtype=np.int32), xp.zeros(1, dtype=np.int32)
+        sizes = map(np.int32, (len(kept), a.rows, self.c, self.entry_bytes, self.block_bytes))
+        name = f"strips_program<{ctype(a.row_ptr)}, {self.r}, {cbool(len(held) > 0)}>"
+        args = *sizes, a.row_ptr, a.col_idx, xp.empty(a.nnz, dtype=bool), kept, longest, held
+        assert self.run is not None
+        self.run(Launch(CONVERT, name, *per_thread(len(kept)), args))
+        return kept, longest
+
+    def _by_arrays(self) -> tuple[Array, Array]:
+        a, c, xp = self.a, self.c, self.a.xp
+        across = round_up(a.cols + c, PIECE)  # so wide that no block reaches into the next block row
+        keys = (a.row_idx // np.int32(self.r)).astype(np.int64) * across + a.col_idx
+        columns, of_entry, entries = xp.unique(keys, return_inverse=True, return_counts=True)
+        runs = run_ptr(columns // PIECE)
+        run_end = runs[1:][expand(runs, len(columns))]
+        # To the first column after a block; where none may begin, to the next column.
+        beyond = xp.minimum(xp.searchsorted(columns, columns + c), run_end)
+        may_begin = columns % PIECE + c <= PIECE
+        takes = xp.zeros(len(columns), dtype=bool)
+        total = xp.zeros(len(columns) + 1, dtype=np.int64)  # bytes from a column to the end of its run
+        by_length = xp.argsort(-xp.diff(runs), kind="stable")
+        lengths, ends = xp.diff(runs)[by_length], runs[1:][by_length]
+        for back in range(1, 1 + int(lengths[0]) if len(lengths) else 1):
+            end = ends[: int(xp.searchsorted(-lengths, -back, side="right"))]
+            at = end - back
+
+            def bytes_from(place: Array, end: Array = end) -> Array:
+                return xp.where(place < end, total[place], 0)
+
+            without = entries[at] * self.entry_bytes + bytes_from(at + 1)
+            with_block = self.block_bytes + bytes_from(beyond[at])
+            takes[at] = may_begin[at] & (with_block <= without)
+            total[at] = xp.where(takes[at], with_block, without)
+        # From column to column that a walk looks at; then twice, four times as far ...
+        ahead = xp.append(xp.where(takes, beyond, xp.arange(1, len(columns) + 1)), len(columns))
+        seen = xp.zeros(len(columns) + 1, dtype=bool)
+        seen[runs[:-1]] = True
+        for _ in range(int(lengths[0]).bit_length() if len(lengths) else 0):
+            seen[ahead[seen]] = True
+            ahead = ahead[ahead]
+        first = xp.flatnonzero(seen[:-1] & takes)
+        change = xp.zeros(len(columns) + 1, dtype=np.int64)
+        change[first] += 1
+        xp.add.at(change, beyond[first], -1)  # the end of one block is the begin of the next
+        held = xp.cumsum(change)[:-1] > 0
+        return xp.ones(len(first), dtype=bool), held[of_entry.reshape(-1)]
 
 
 class Strips(Format):
@@ -185,10 +247,12 @@ class Strips(Format):
 class BcooBcsr(Split):
     """Small dense blocks in strips of 32 rows where they save bytes, the rest in ELLPACK (our reading).
 
-    Blocks have a row and a column index each, as in blocked COO, and strips of them a pointer, as in block CSR. In
-    every block row a sweep closes a block at the first column that is not covered, and keeps it where its entries
-    alone would take more bytes. The paper was not available: the sweep in place of its dynamic programming, the shapes
-    and the choice of the fewest bytes are our reading.
+    Blocks have a row and a column index each, as in blocked COO, and strips of them a pointer, as in block CSR. The
+    paper proposes both a dynamic program and a greedy heuristic. choose=program: of all sets of blocks in a block row,
+    the one that takes the fewest bytes together with the entries in none. greedy: a sweep closes a block at the first
+    column that is not covered, and keeps it where its entries alone would take as many bytes. The paper was not
+    available: bytes as what is minimised, the shapes, and that no block of the program crosses a multiple of 1,024
+    columns are our reading.
     """
 
     key = "bcoo-bcsr"
@@ -196,14 +260,21 @@ class BcooBcsr(Split):
     reference = "Monakov & Avetisyan, SAMOS 2009, as Filippone et al. 2017 describe it"
     formats = (Ell, Strips)
 
+    choose = Parameter("program", "dynamic program, or greedy sweep", choices=("program", "greedy"))
     block = Parameter("best", "rows x columns of a block; best takes the fewest bytes", choices=("best", *SHAPES))
 
     @classmethod
-    def split(cls, a: Csr, *, block: str) -> Iterator[Piece]:
+    def split(cls, a: Csr, *, choose: str, block: str) -> Iterator[Piece]:
         value = a.dtype.itemsize
         choices = SHAPES.values() if block == "best" else [SHAPES[block]]
-        # A block pays where its entries alone, a column and a value each, take as many bytes.
-        sweeps = {(r, c): Sweep(a, r, c, cdiv(r * c * value + 5, value + 4), runner(a)) for r, c in choices}
+
+        def sweep(r: int, c: int) -> Sweep:
+            if choose == "program":
+                return Program(a, r, c, runner(a))
+            # A block pays where its entries alone, a column and a value each, take as many bytes.
+            return Sweep(a, r, c, cdiv(r * c * value + 5, value + 4), runner(a))
+
+        sweeps = {shape: sweep(*shape) for shape in choices}
 
         def size(shape: Shape) -> int:
             blocks, longest = sweeps[shape].counted()

@@ -265,7 +265,8 @@ class SellVar(SlicedEll):
 class SlicedEllRT(SlicedEll):
     """ELLR-T in slices: one slice per block of 128 threads, its width a multiple of T, the threads per row.
 
-    Rows keep their order. threads=0 takes the T of `ellr-t`.
+    Rows keep their order. threads=0 takes the T of `ellr-t`. Slices as high as a block has rows, blocks of 128 threads
+    and the choice of T are our reading of the abstract.
     """
 
     key = "sliced-ellr-t"
@@ -309,17 +310,23 @@ class WarpedEll(SlicedEll):
 class SellCSigma(SlicedEll):
     """Slices of C rows, rows sorted by length within windows of sigma: one storage for CPUs and GPUs.
 
-    A larger sigma saves padding and scatters x and y. threads=0 takes T by rows and their mean length, as was fastest
-    on an H200.
+    A larger sigma saves padding and scatters x and y. kernel=paper: one thread per row. fast: T by rows and their mean
+    length, as was fastest on an H200. The paper tunes C and sigma by trying; 32 rows, a warp, and a window of 256 as
+    defaults are our reading.
     """
 
     key = "sell-c-sigma"
     survey_name = "SELL-C-sigma"
     reference = "Kreutzer et al., SIAM Journal on Scientific Computing 2014"
 
+    kernel = Parameter("fast", "paper: one thread per row; fast: by size", choices=("fast", "paper"))
     height = Parameter(32, "rows of a slice (C)", choices=(8, 32, 128))
     sigma = Parameter(256, SORTING_WINDOW, low=0)
-    threads = Parameter(0, "threads per row, each in a different warp; 0 chooses them by size", choices=(0, 1, 4))
+    threads = Parameter(0, "threads per row, each in a different warp; 0: the kernel's", choices=(0, 1, 4))
+
+    @classmethod
+    def layout(cls, a: Csr, *, kernel: str, threads: int, **params: Any) -> Layout:
+        return super().layout(a, threads=threads or int(kernel == "paper"), **params)
 
 
 @register

@@ -112,8 +112,9 @@ class Jad(Format):
 class JdsEnhanced(Jad):
     """JAD with every jagged diagonal padded to a multiple of 16 slots, so that loads are aligned.
 
-    Made for the GPUs of 2008, which loaded by half warps; br=32 is the boundary of today's. The paper has the idea
-    (rows sorted, diagonals aligned, x through a cache), not the number.
+    Made for the GPUs of 2008, which loaded by half warps; br=32 is the boundary of today's. Rows are sorted and x is
+    read through a cache, as in the paper. The alignment of diagonals, the number 16 and one thread per row are our
+    reading of the survey's sentence.
     """
 
     key = "jds-enh"

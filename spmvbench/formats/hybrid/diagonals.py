@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, on_diagonals
-from spmvbench.formats.base import Format, Parameter, register
+from spmvbench.formats.arrays import Array, Csr, cdiv, on_diagonals
+from spmvbench.formats.base import Format, Launch, Parameter, Step, ctype, register
 from spmvbench.formats.conversion import runner
+from spmvbench.formats.csr.csr import CsrVector
 from spmvbench.formats.csr.rows import CsrRows
+from spmvbench.formats.csr.rules import lanes_that_fill
 from spmvbench.formats.dia.dia import Dia, diagonal_sizes, taken
 from spmvbench.formats.ellpack.ellpack import Ell, SellCSigma, WarpedEll
 from spmvbench.formats.hybrid.split import Made, Piece, Split
+from spmvbench.formats.kernels import constant
+
+FUSED = "hybrid/hdc.cu"
+BLOCK = constant(FUSED, "BLOCK")  # rows of a block, and threads
 
 
 def saves_bytes(held: Array, length: Array, dtype: np.dtype) -> Array:
@@ -60,29 +66,48 @@ class BesideDiagonals(Split):
 
 @register
 class Hdc(BesideDiagonals):
-    """Well-filled diagonals as dense arrays, the other entries in CSR of the rows that have any.
+    """Well-filled diagonals as dense arrays, the other entries in CSR.
 
     A diagonal is kept where that saves bytes, or where its fill reaches `theta`: our reading, for the survey says that
-    the paper leaves the threshold open. Diagonals come first, and the rest is added by a second launch: one launch for
-    both, with a warp of every block for the rests, took 1.15 to 1.8 times as long on an H200 (stray:100:1, fem:40:3).
+    the paper leaves the threshold open. kernel=paper: one launch for both, as the abstract has it, with CSR of all
+    rows. A thread sums the diagonals of a row, and as many threads as the mean of the other rows fills add the rest of
+    one: our reading. fast: two launches, and CSR of the rows that have other entries.
     A stored zero cannot be distinguished from padding, so decoding leaves it out.
     """
 
     key = "hdc"
     survey_name = "HDC"
     reference = "Yang, Li et al., IJHPCA 28(2), 2014"
-    formats = (Dia, CsrRows)
+    formats = (Dia, CsrRows, CsrVector)
 
+    kernel = Parameter("fast", "paper: one launch for both parts; fast: two", choices=("fast", "paper"))
     theta = Parameter(0.0, "fill from which a diagonal is stored dense; 0: if that saves bytes", low=0, high=1)
 
     @classmethod
-    def kept(cls, a: Csr, *, theta: float) -> Array:
+    def kept(cls, a: Csr, *, theta: float, **params: Any) -> Array:
         offset, held, length = diagonal_sizes(a, runner(a))
         return offset[held >= theta * length if theta else saves_bytes(held, length, a.dtype)]
 
     @classmethod
-    def other(cls, **params: Any) -> tuple[str, type[Format], dict[str, Any]]:
-        return "csr", CsrRows, {}
+    def split(cls, a: Csr, **params: Any) -> Iterator[Piece]:
+        dia, rest = beside(a, cls.kept(a, **params))
+        yield dia
+        if params["kernel"] == "paper":
+            held = max(int(a.xp.count_nonzero(rest.row_lengths)), 1)
+            yield Piece("csr", CsrVector, rest, {"lanes": lanes_that_fill(rest.nnz / held)})
+        else:
+            yield Piece("csr", CsrRows, rest)
+
+    def launches(self, x: Array, y: Array) -> Sequence[Step]:
+        dia, csr = self.parts.get("dia"), self.parts.get("csr")
+        if not (isinstance(dia, Dia) and isinstance(csr, CsrVector)):
+            return super().launches(x, y)
+        (rows, cols), (diagonals, pitch) = self.shape, dia.values.shape
+        of_dia = np.int32(diagonals), np.int64(pitch), dia.offset, dia.values
+        of_csr = csr.row_ptr.dtype.type(len(csr.values)), csr.row_ptr, csr.col_idx, csr.values
+        kernel = f"hdc_spmv<{ctype(x)}, {ctype(csr.row_ptr)}, {csr.lanes}>"
+        args = (np.int32(rows), np.int32(cols), *of_dia, *of_csr, x, y)
+        return [Launch(FUSED, kernel, cdiv(rows, BLOCK), BLOCK, args)]
 
     @property
     def detail(self) -> dict[str, Any]:

@@ -51,6 +51,29 @@ class Packed(NamedTuple):
         return packed
 
 
+def unpacked(base: Array, width: Array, byte_ptr: Array, packed: Array, tile_ptr: Array) -> Array:
+    """The column of each slot, (slots,), int32; -1 is padding. packed: differences, as `Packed.bytes_of` has them."""
+    xp, slots = array_module(tile_ptr), int(tile_ptr[-1])
+    tile, slot = expand(tile_ptr, slots), xp.arange(slots)
+    inside = slot - tile_ptr[tile]
+    lane = WARP * tile.astype(np.int64) + inside % WARP
+    later = xp.flatnonzero(inside >= WARP)
+    bytes_of = width[tile[later]].astype(np.int64)
+    at = byte_ptr[tile[later]] + (inside[later] - WARP) * bytes_of
+    step = xp.zeros(slots, dtype=np.int64)
+    for byte in range(4):
+        named = xp.flatnonzero(bytes_of > byte)
+        step[later[named]] += packed[at[named] + byte].astype(np.int64) << (8 * byte)
+    order = xp.argsort(lane, kind="stable")  # a lane's slots one after the other
+    sums = xp.cumsum(step[order])
+    begins = inside[order] < WARP
+    first = xp.flatnonzero(begins)[xp.cumsum(begins) - 1]  # CuPy has no running maximum
+    column = xp.empty(slots, dtype=np.int64)
+    column[order] = base[lane[order]] + sums - sums[first]
+    stored = xp.where(inside < WARP, base[lane] >= 0, step > 0)
+    return xp.where(stored, column, -1).astype(np.int32)
+
+
 @register
 class CoAdEll(AdEll):
     """AdELL with the first column of each thread stored whole and the others as differences of 1, 2 or 4 bytes.
@@ -84,25 +107,10 @@ class CoAdEll(AdEll):
         return found | fields | {"columns": packed.bytes_of(found["tile_ptr"])}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
-        xp, slots = self.xp, len(self.values)
-        tile, slot = expand(self.tile_ptr, slots), xp.arange(slots)
-        inside = slot - self.tile_ptr[tile]
-        lane = WARP * tile.astype(np.int64) + inside % WARP
-        later = xp.flatnonzero(inside >= WARP)
-        width = self.width[tile[later]].astype(np.int64)
-        at = self.byte_ptr[tile[later]] + (inside[later] - WARP) * width
-        step = xp.zeros(slots, dtype=np.int64)
-        for byte in range(4):
-            named = xp.flatnonzero(width > byte)
-            step[later[named]] += self.columns[at[named] + byte].astype(np.int64) << (8 * byte)
-        order = xp.argsort(lane, kind="stable")  # a lane's slots one after the other
-        sums = xp.cumsum(step[order])
-        begins = inside[order] < WARP
-        first = xp.flatnonzero(begins)[xp.cumsum(begins) - 1]  # CuPy has no running maximum
-        column = xp.empty(slots, dtype=np.int64)
-        column[order] = self.base[lane[order]] + sums - sums[first]
-        stored = xp.flatnonzero(xp.where(inside < WARP, self.base[lane] >= 0, step > 0))
-        return self.lane_row[lane[stored]], column[stored], self.values[stored]
+        columns = unpacked(self.base, self.width, self.byte_ptr, self.columns, self.tile_ptr)
+        slot = self.xp.flatnonzero(columns >= 0)
+        lane = WARP * expand(self.tile_ptr, len(columns))[slot].astype(np.int64) + slot % WARP
+        return self.lane_row[lane], columns[slot], self.values[slot]
 
     def kernel(self, batch: int) -> tuple[str, tuple[Array, ...]]:
         types = f"{ctype(self.values)}, {ctype(self.tile_ptr)}"

@@ -1,4 +1,4 @@
-"""Tiles of a warp in which every lane has a row and every row as many lanes as it needs: AdELL, AdELL+ and BRC."""
+"""Tiles of a warp in which every lane has a row and every row as many lanes as it needs: AdELL and BRC."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, chain, expand, inverse, offsets
 from spmvbench.formats.base import Format, Launch, Parameter, ctype, per_thread, register, zero_fill
-from spmvbench.formats.conversion import tuned
 from spmvbench.formats.ellpack.sell_convert import WARP, sorted_rows
 
 SOURCE = "lane_packing/lane_tiles.cu"
@@ -112,33 +111,38 @@ class LaneTiles(Format):
         raise NotImplementedError
 
     @classmethod
-    def estimate(cls, a: Csr, **params: Any) -> int:
+    def estimate(cls, a: Csr, *_: Any, **params: Any) -> int:
         lanes = cls.lanes(a, **params)
         ptr, tiles = lanes.ptr, len(lanes.steps)
         cut = len(rows_to_clear(runs(lanes.lane_row, a.rows)[1]))
         return ptr.nbytes + tiles * (4 * WARP // lanes.per_place + 4) + 4 * cut + int(ptr[-1]) * (4 + a.dtype.itemsize)
 
     @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        xp, lanes = a.xp, cls.lanes(a, **params)
-        ptr, lane_row = lanes.ptr, lanes.lane_row
+    def placed(cls, a: Csr, lanes: Lanes) -> tuple[dict[str, Any], Array]:
+        """The fields without values, and the slot of each entry, (nnz,)."""
+        xp, ptr, lane_row = a.xp, lanes.ptr, lanes.lane_row
         ends, times = runs(lane_row, a.rows)
         bits = xp.left_shift(np.uint32(1), xp.arange(WARP, dtype=np.uint32))
         added = (ends & (times > 1)[lane_row]).reshape(-1, WARP)
-        slots = int(ptr[-1])
-        columns, values = xp.full(slots, -1, dtype=np.int32), xp.zeros(slots, dtype=a.dtype)
+        columns = xp.full(int(ptr[-1]), -1, dtype=np.int32)
         slot = lanes.slots_of(ptr, a.nnz)
-        columns[slot], values[slot] = a.col_idx, a.values
+        columns[slot] = a.col_idx
         return {
             "tile_ptr": ptr,
             "lane_row": xp.ascontiguousarray(lane_row[:: lanes.per_place]),
             "adds": xp.where(added, bits, np.uint32(0)).sum(axis=1, dtype=np.uint32),
             "columns": columns,
-            "values": values,
             "place_lanes": lanes.per_place,
             "cut_rows": rows_to_clear(times),
             "missing": bool((times == 0).any()),
-        }
+        }, slot
+
+    @classmethod
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
+        found, slot = cls.placed(a, cls.lanes(a, **params))
+        values = a.xp.zeros(len(found["columns"]), dtype=a.dtype)
+        values[slot] = a.values
+        return found | {"values": values}
 
     def to_coo(self) -> tuple[Array, Array, Array]:
         slot = self.xp.flatnonzero(self.columns >= 0)
@@ -155,12 +159,15 @@ class LaneTiles(Format):
         types = f"{ctype(self.values)}, {ctype(self.tile_ptr)}"
         return f"lane_tiles<{types}, {self.place_lanes}, {batch}>", (self.columns,)
 
-    def launches(self, x: Array, y: Array) -> list[Launch]:
+    def product(self, x: Array, y: Array) -> Launch:
+        """The launch that adds up all tiles: a row in one stores its sum, parts of others are added to y."""
         batch, block = self.shape_of_launch()
-        tiles, value = np.int32(len(self.adds)), ctype(self.values)
         kernel, columns = self.kernel(batch)
-        args = (tiles, self.tile_ptr, self.lane_row, self.adds, *columns, self.values, x, y)
-        product = Launch(SOURCE, kernel, *per_thread(WARP * len(self.adds), block), args)
+        args = (np.int32(len(self.adds)), self.tile_ptr, self.lane_row, self.adds, *columns, self.values, x, y)
+        return Launch(SOURCE, kernel, *per_thread(WARP * len(self.adds), block), args)
+
+    def launches(self, x: Array, y: Array) -> list[Launch]:
+        product, value = self.product(x, y), ctype(self.values)
         if self.missing:
             return [zero_fill(y), product]
         if not len(self.cut_rows):
@@ -222,59 +229,6 @@ class AdEll(LaneTiles):
 
     def shape_of_launch(self) -> tuple[int, int]:
         return 0, 256
-
-
-UNROLL, BLOCK = (1, 2, 4, 8), (64, 128, 256)
-
-
-@register
-class AdEllPlus(LaneTiles):
-    """AdELL with rows assigned to threads in one pass, end to end, so that rows may continue in the next warp.
-
-    A row takes as many lanes as adell wants for it, with equal shares; a warp has the steps of its longest lane. How
-    far the loop is unrolled and the threads of a block are timed, the paper's in the solver's first products, ours at
-    conversion; where NumPy holds the matrix they are 4 and 128. The pass, the candidates and every number are our
-    reading of the survey's sentences. The paper's compressed and blocked variants are left out.
-    """
-
-    key = "adell-plus"
-    survey_name = "AdELL+"
-    reference = "Maggioni & Berger-Wolf, JPDC 2016"
-    shared_implementation = "tiles of 32 threads: rows end to end"
-
-    unroll = Parameter(0, "slots per thread in flight; 0: the fastest", choices=(0, *UNROLL))
-    block = Parameter(0, "threads per block; 0: the fastest", choices=(0, *BLOCK))
-
-    batch_in_use: int
-    block_in_use: int
-
-    @classmethod
-    def lanes(cls, a: Csr, **params: Any) -> Lanes:
-        xp = a.xp
-        row = xp.flatnonzero(a.row_lengths).astype(np.int32)
-        length = a.row_lengths[row].astype(np.int64)
-        chunk = cdiv(length, cdiv(length, target(a)))
-        before = offsets(cdiv(length, chunk))
-        used = int(before[-1])
-        steps = xp.zeros(cdiv(used, WARP) * WARP, dtype=np.int64)
-        steps[:used] = chunk[expand(before, used)]
-        return Lanes(row, length, before[:-1].astype(np.int64), chunk, longest_of(steps, WARP))
-
-    @classmethod
-    def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        found = super().convert(a)
-
-        def fields(unroll: int, block: int) -> dict[str, Any]:
-            return found | {"batch_in_use": unroll or 4, "block_in_use": block or 128}
-
-        return tuned(cls, a, params, {"unroll": UNROLL, "block": BLOCK}, fields)
-
-    def shape_of_launch(self) -> tuple[int, int]:
-        return self.batch_in_use, self.block_in_use
-
-    @property
-    def in_use(self) -> dict[str, Any]:
-        return {"unroll": self.batch_in_use, "block": self.block_in_use}
 
 
 class Pieces(NamedTuple):

@@ -59,21 +59,25 @@ class CsrLineEnhance(Tiled):
     """CSR in blocks of equally many rows; their entries go through shared memory in rounds.
 
     One or a few threads keep a row's sum and add the row's entries of every round, while the next round's entries are
-    on their way. A long row keeps one block busy. The default sizes were 1.7 times as fast on pde:100 as the paper's
-    rule with block=512, and nowhere more than 1 % slower (f64, H200).
+    on their way. A long row keeps one block busy. kernel=paper: blocks of 512 threads, and the authors' rule for rows,
+    threads and entries. fast: sizes that were 1.7 times as fast on pde:100, and nowhere more than 1 % slower (f64,
+    H200).
     """
 
     key = "csr-line-enhance"
     reference = f"{PAPER}, line-enhance"
     shared_implementation = "CSR in blocks of equally many rows, through shared memory in rounds"
 
-    block = Parameter(256, "threads per block", choices=BLOCKS)
-    items = Parameter(4, "entries of a thread per round; 0 takes the paper's rule", choices=(0, 2, 4, 8))
-    rows = Parameter(128, "rows per block; 0 takes the paper's rule", choices=(0, 16, 32, 64, 128, 256))
-    lanes = Parameter(2, "threads per row; 0 takes the paper's rule", choices=(0, 1, 2, 4, 8))
+    kernel = Parameter("fast", "paper: the authors' sizes; fast: this project's", choices=("fast", "paper"))
+    block = Parameter(0, "threads per block; 0: the kernel's", choices=(0, *BLOCKS))
+    items = Parameter(0, "entries of a thread per round; 0: the kernel's", choices=(0, 2, 4, 8))
+    rows = Parameter(0, "rows per block; 0: the kernel's", choices=(0, 16, 32, 64, 128, 256))
+    lanes = Parameter(0, "threads per row; 0: the kernel's", choices=(0, 1, 2, 4, 8))
 
     def _rule(self) -> tuple[int, int, int]:
-        """Entries of a thread per round, rows per block, threads per row: by the mean row and the number of entries."""
+        """Entries of a thread per round, rows per block, threads per row: the paper's go by the matrix."""
+        if self.kernel == "fast":
+            return 4, 128, 2
         nnz = len(self.values)
         mean = nnz / max(self.shape[0], 1)
         if nnz <= 2**24:
@@ -82,8 +86,9 @@ class CsrLineEnhance(Tiled):
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
         items, rows, lanes = self._rule()
-        items, rows = self.items or items, min(self.rows or rows, self.block)
-        lanes = min(self.lanes or lanes, self.block // rows)
+        block = self.block or (512 if self.kernel == "paper" else 256)
+        items, rows = self.items or items, min(self.rows or rows, block)
+        lanes = min(self.lanes or lanes, block // rows)
         matrix = (np.int32(self.shape[0]), self.row_ptr, self.col_idx, self.values, x, y)
-        kernel = f"line_enhance<{self.block}, {items}, {rows}, {lanes}>"
-        return [self._launch(kernel, cdiv(self.shape[0], rows), self.block, items, *matrix)]
+        kernel = f"line_enhance<{block}, {items}, {rows}, {lanes}>"
+        return [self._launch(kernel, cdiv(self.shape[0], rows), block, items, *matrix)]

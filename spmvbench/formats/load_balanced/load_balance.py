@@ -16,6 +16,7 @@ from spmvbench.formats.load_balanced.tiles import owners
 PAPER = "Anzt, Cojean, Chen, Dongarra, Flegar, Nayak, Tomov, Tsai & Wang, TOPC 7(1) 2020; Ginkgo"
 SOURCE = "load_balanced/load_balance.cu"
 BLOCK = 128
+LINES = (1, 2, 3, 4, 6, 8)
 WARPS_AT_ONCE = 4  # that a multiprocessor issues: 128 cores
 WARPS = Parameter(0, "warps that the device issues at once; 0: four per multiprocessor", low=0, high=2**16)
 
@@ -75,31 +76,33 @@ class CooLoadBalance(Coo):
 class CsrLoadBalance(CsrArrays):
     """CSR with the row of each warp's first entry: `coo-load-balance` without row indices.
 
-    A warp has several lines in flight, and its threads look at the ends of as many neighbouring rows at a time. Rows
-    that are within a warp are stored. The paper's rule goes on to 128 times as many warps as the device issues, from
-    2,000,000 entries on; here it ends with 32 times: longer shares, of which more loads are in flight, were 19 % faster
-    on pde:100 and 25 % on fem:40:3 (f64, H200). Sums are not reproducible.
+    The threads of a warp look at the ends of as many neighbouring rows at a time. Rows that are within a warp are
+    stored, where Ginkgo adds every row. kernel=paper: Ginkgo's rule for the number of warps, up to 128 times as many as
+    the device issues, and one line of 32 entries at a time. fast: 32 times at most, and four lines in flight: longer
+    shares, of which more loads are in flight, were 19 % faster on pde:100 and 25 % on fem:40:3 (f64, H200). Sums are
+    not reproducible.
     """
 
     key = "csr-load-balance"
     reference = PAPER
 
+    kernel = Parameter("fast", "paper: Ginkgo's shares, a line at a time; fast: longer", choices=("fast", "paper"))
     warps = WARPS
-    lines = Parameter(4, "lines of 32 entries that a warp loads at once", choices=(1, 2, 3, 4, 6, 8))
+    lines = Parameter(0, "lines of 32 entries that a warp loads at once; 0: the kernel's", choices=(0, *LINES))
 
     start_row: Array  # (warps in use,), int32
 
     @classmethod
-    def _warps(cls, a: Csr, warps: int) -> int:
-        return warps_in_use(a.nnz, at_once(a, warps), most=32)
+    def _warps(cls, a: Csr, kernel: str, warps: int) -> int:
+        return warps_in_use(a.nnz, at_once(a, warps), most=128 if kernel == "paper" else 32)
 
     @classmethod
-    def estimate(cls, a: Csr, *, warps: int, **params: Any) -> int:
-        return a.nbytes + 4 * cls._warps(a, warps)
+    def estimate(cls, a: Csr, *, kernel: str, warps: int, **params: Any) -> int:
+        return a.nbytes + 4 * cls._warps(a, kernel, warps)
 
     @classmethod
-    def convert(cls, a: Csr, *, warps: int, **params: Any) -> dict[str, Any]:
-        used = cls._warps(a, warps)
+    def convert(cls, a: Csr, *, kernel: str, warps: int, **params: Any) -> dict[str, Any]:
+        used = cls._warps(a, kernel, warps)
         each, longer = shares(a.nnz, used)
         warp = a.xp.arange(used, dtype=np.int64)
         first = 32 * (warp * each + a.xp.minimum(warp, longer))
@@ -115,7 +118,8 @@ class CsrLoadBalance(CsrArrays):
         matrix = (self.row_ptr, self.col_idx, self.values, x, y)
         args = (np.int32(self.shape[0]), self.row_ptr.dtype.type(nnz), *share, *matrix)
         cuts = (np.int32(warps), self.start_row, y)
-        kernel = f"csr_load_balance<{value}, {index}, {BLOCK}, {self.lines}>"
+        lines = self.lines or (1 if self.kernel == "paper" else 4)
+        kernel = f"csr_load_balance<{value}, {index}, {BLOCK}, {lines}>"
         return after_zeros(
             Launch(SOURCE, f"zero_cut_rows<{value}, int>", *per_thread(warps), cuts),
             Launch(SOURCE, kernel, cdiv(warps * 32, BLOCK), BLOCK, args),

@@ -225,7 +225,11 @@ class CusparseCsrAlg2(VendorCsr):
 
 @register
 class CusparseSpmvop(VendorCsr):
-    """cuSPARSE's SpMVOp on CSR (experimental, CUDA 13.1 and newer): analysis once, in a descriptor and a plan."""
+    """cuSPARSE's SpMVOp on CSR (experimental, CUDA 13.1 and newer): analysis once, in a descriptor and a plan.
+
+    Where the installed library is older, the wheel nvidia-cusparse 12.7 or newer brings it along for a driver of CUDA
+    13: what is in site-packages is loaded before the toolkit's.
+    """
 
     key = "cusparse-spmvop"
     reference = "NVIDIA cuSPARSE, SpMVOp"

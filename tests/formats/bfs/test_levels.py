@@ -8,7 +8,14 @@ from spmvbench.devices import nvrtc
 from spmvbench.formats import Csr
 from spmvbench.measure import operations
 
-SPECS = ["tile-bfs", "tile-bfs[kernels=1]", "tile-bfs[kernels=12,extract=0]", "bfs-do", "bfs-push"]
+SPECS = [
+    "tile-bfs",
+    "tile-bfs[kernels=1]",
+    "tile-bfs[kernels=12,extract=0]",
+    "tile-bfs[kernel=paper]",
+    "bfs-do",
+    "bfs-push",
+]
 GRAPHS = testing.hard_graphs()
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spmvbench import formats
+from spmvbench import formats, testing
 from spmvbench.formats import Csr
 from spmvbench.formats.cache_blocking.sell_window import WIDE, WIDTH_UNIT
 from spmvbench.formats.conversion import Limits, converting_for
@@ -82,3 +82,14 @@ def test_long_rows_are_stored_apart():
     assert (fmt.slices[:, 3] // WIDTH_UNIT).max() < 10
     _, whole = converted("denserow:3000", long=3000)
     assert not whole.parts and (whole.slices[:, 3] // WIDTH_UNIT).max() == 3000
+
+
+@pytest.mark.parametrize("more", ["", ",team=1,steal=30", ",team=2"])
+def test_packed_columns_take_fewer_bytes_and_are_exact(more, emulated):
+    a, plain = converted("band:6000:24:2000")
+    _, fmt = converted("band:6000:24:2000", packed=True)
+    assert fmt.detail["packed_share"] == 1 and plain.detail["share_by_bits"]["12"] > 0.9
+    assert fmt.words.nbytes < 1.25 * a.nnz < 1.5 * a.nnz <= plain.words.nbytes
+    spec = f"sell-window[packed=true{more}]"
+    testing.check_conversion(spec, a)
+    testing.check_product(spec, a, emulated)

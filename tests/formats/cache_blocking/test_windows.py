@@ -6,7 +6,8 @@ from scipy import sparse
 
 from spmvbench import load, testing
 from spmvbench.formats import Csr, get
-from spmvbench.formats.cache_blocking.tile_composite import Workloads
+from spmvbench.formats.cache_blocking import tile_composite
+from spmvbench.formats.cache_blocking.tile_composite import TIMES, Workloads, by_times, equal
 from spmvbench.formats.cache_blocking.tjad import jagged_columns
 from spmvbench.formats.conversion import Limits, converting_for
 
@@ -54,11 +55,38 @@ def test_a_segment_is_padded_by_its_last_column():
 
 
 def test_workloads_are_rows_of_one_width_that_fill_the_capacity():
-    found = Workloads.of(np.array([40, 20, 10, 10, 1, 1, 3]), np.array([0, 6, 7]), 32)
+    found = Workloads.of(np.array([40, 20, 10, 10, 1, 1, 3]), np.array([0, 6, 7]), equal(32))
     assert found.tile.tolist() == [0, 0, 0, 1]
     assert found.width.tolist() == [40, 20, 1, 3]
     assert found.height.tolist() == [1, 3, 2, 1]
     assert found.offset.tolist() == [0, 64, 160, 192, 224]
+
+
+def test_every_tile_takes_the_workloads_that_were_fastest(monkeypatch):
+    a = Csr.of(sparse.csr_array(np.ones((40, 64))))
+
+    class Held(Csr):
+        xp = property(lambda self: cupy)
+
+    cupy = type("cupy", (), {name: staticmethod(getattr(np, name)) for name in dir(np) if not name.startswith("_")})
+    timed = []
+
+    def seconds(launches):
+        (launch,) = launches
+        if not launch.kernel.startswith("tile_composite"):
+            return 0.5
+        capacity = int(launch.args[2][0]) * int(launch.args[3][0])  # of its first workload: width times height
+        timed.append(capacity)
+        first = len(timed) % 2 == 1
+        return abs(capacity - (4 * 32 if first else 16 * 32)) + 1.0
+
+    monkeypatch.setattr(tile_composite, "seconds", seconds)
+    found = get("tile-composite").convert(Held(a.shape, a.row_ptr, a.col_idx, a.values), width=32, capacity=0)
+    assert found["tile_start"] == (0, 32, 64)
+    assert found["times"] == (4, 16)
+    assert timed == [32 * n for n in TIMES for tile in range(2)]
+    assert found["heights"].tolist() == [4] * 10 + [16, 16, 8]
+    assert by_times((2, 3))(1, 10) == 30
 
 
 def test_tiles_end_where_columns_have_one_entry():

@@ -35,8 +35,20 @@ LENGTHS = {
 def test_rows_cut_by_lanes_batches_and_warps(lengths):
     device = open_device("emulated-check")
     for warps in (1, 3, 100):
-        for kernel in ("fast", "paper"):
-            testing.check_product(f"coo-flat[warps={warps},kernel={kernel}]", with_lengths(lengths), device)
+        for kernel in ("kernel=fast", "kernel=paper", "lines=true"):
+            testing.check_product(f"coo-flat[warps={warps},{kernel}]", with_lengths(lengths), device)
+
+
+def test_batches_of_one_row_are_loaded_without_their_rows():
+    # With a warp's share of 2,048 entries, batches 1 to 6 of 8 are within the long row.
+    fmt = testing.convert("coo-flat[lines=true,warps=1]", with_lengths([100, 1900, 48]))
+    assert fmt.bytes_read == fmt.nbytes - fmt.row_idx.nbytes
+    fmt.row_idx[300:1790] = np.where(np.arange(300, 1790) % 256 % 255, 0, 1)  # but for the ends of batches
+    x, y = np.ones(fmt.shape[1]), np.empty(fmt.shape[0])
+    open_device("emulated").compile(fmt.launches(x, y)).run()
+    expected = [fmt.values[:100].sum(), fmt.values[100:2000].sum(), fmt.values[2000:].sum()]
+    np.testing.assert_allclose(y, expected, rtol=1e-12)
+    assert testing.convert("coo-flat[lines=true,kernel=paper]", with_lengths([9])).bytes_read == 9 * 16
 
 
 def test_the_order_of_lanes_changes_no_bit():

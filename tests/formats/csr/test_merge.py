@@ -50,7 +50,7 @@ def test_no_rows_are_no_tiles():
     assert tile_rows(np.zeros(1, np.int32), 64).tolist() == [0]
 
 
-@pytest.mark.parametrize("key", ["merge-csr", "csr-merge-tiles"])
+@pytest.mark.parametrize("key", ["merge-csr[", "merge-csr[staged=true,", "csr-merge-tiles["])
 @pytest.mark.parametrize(
     "lengths",
     [
@@ -71,7 +71,7 @@ def test_no_rows_are_no_tiles():
     ],
 )
 def test_rows_that_tiles_cut(lengths, key, device):
-    spec = f"{key}[items=7,block=64]"
+    spec = f"{key}items=7,block=64]"
     a = with_lengths(lengths)
     testing.check_conversion(spec, a)
     testing.check_product(spec, a, device)
@@ -105,7 +105,7 @@ def test_tiles_within_one_row_add_in_order_where_there_are_two():
 
 def test_sizes_are_cub_s_for_the_paper_s_kernel():
     a = with_lengths([4] * 100)
-    for dtype, expected in ((np.float64, "64, 5>"), (np.float32, "128, 7>")):
+    for dtype, expected in ((np.float64, "64, 5, false>"), (np.float32, "128, 7, false>")):
         launches = testing.convert("merge-csr", a.astype(dtype)).launches(
             np.zeros(a.shape[1], dtype), np.zeros(a.shape[0], dtype)
         )

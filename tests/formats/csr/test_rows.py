@@ -28,15 +28,15 @@ def kernels(fmt):
 def test_csr_gg_sorts_rows_by_length_and_gives_each_range_its_lanes():
     fmt = testing.convert("csr-gg", with_lengths([40, 0, 3, 33, 2, 32, 17, 4]))
     assert fmt.rows.tolist() == [1, 4, 2, 7, 6, 5, 3, 0]
-    assert fmt.ranges == (0, 2, 4, 4, 4, 6, 8)
+    assert (fmt.ranges, fmt.lanes) == ((0, 2, 4, 6, 8), (1, 2, 16, 32))
     lanes = [kernel.split(", ")[2:4] for kernel, _, _ in kernels(fmt)]
     assert lanes == [["1", "1"], ["2", "1"], ["16", "1"], ["32", "1"]]
     more = kernels(testing.convert("csr-gg[shift=1]", with_lengths([40, 0, 3, 33, 2, 32, 17, 4])))
-    assert [kernel.split(", ")[2] for kernel, _, _ in more] == ["2", "4", "32", "32"]
+    assert [kernel.split(", ")[2] for kernel, _, _ in more] == ["2", "4", "32"]
 
 
-def test_csr_gg_takes_the_fastest_shift(monkeypatch):
-    a = Csr.of(with_lengths([5, 9]))
+def test_csr_gg_gives_every_class_its_fastest_lanes_and_joins_neighbours(monkeypatch):
+    a = Csr.of(with_lengths([300, 5, 1, 9, 0, 20, 40]))
 
     class Held(Csr):
         xp = property(lambda self: NotNumpy)
@@ -44,13 +44,26 @@ def test_csr_gg_takes_the_fastest_shift(monkeypatch):
     class NotNumpy:
         zeros, empty = np.zeros, np.empty
 
-    monkeypatch.setattr(bins, "seconds", lambda launches: 1 if ", 8, " in launches[0].kernel else 2)
-    found = bins.CsrGg.convert(Held(a.shape, a.row_ptr, a.col_idx, a.values), shift=0, tune=True)
-    assert found["shifted"] == 1  # 5 entries: 4 lanes, shifted 8
+    timed = []
+
+    def seconds(launches):
+        ((lanes, rows),) = [(int(launch.kernel.split(", ")[2]), launch.args[2]) for launch in launches]
+        timed.append((lanes, rows.tolist()))
+        return abs(lanes - (4 if a.row_lengths[rows].max() < 32 else 16))
+
+    monkeypatch.setattr(bins, "seconds", seconds)
+    held = Held(a.shape, a.row_ptr, a.col_idx, a.values)
+    found = bins.CsrGg.convert(held, shift=0, tune=True)
+    assert (found["ranges"], found["lanes"]) == ((0, 5, 7), (4, 16))
+    assert timed[:6] == [(lanes, [4, 2]) for lanes in (1, 2, 4, 8, 16, 32)]
+    timed.clear()
+    assert bins.CsrGg.convert(held, shift=0, tune=False)["lanes"] == (1, 4, 8, 16, 32)
+    assert bins.CsrGg.convert(held, shift=1, tune=True)["lanes"] == (2, 8, 16, 32)
+    assert not timed
 
 
 def test_acsr_bins_by_powers_of_two():
-    fmt = testing.convert("acsr", with_lengths([0, 1, 2, 3, 4, 5, 64, 65, 1024, 1025, 9000]))
+    fmt = testing.convert("acsr[long=pieces]", with_lengths([0, 1, 2, 3, 4, 5, 64, 65, 1024, 1025, 9000]))
     assert fmt.bin_ptr.tolist()[:8] == [0, 1, 3, 5, 6, 6, 6, 7]
     assert fmt.detail == {"bins": 8, "long_rows": 2}
     assert fmt.piece_row.tolist() == [9, 10, 10, 10]
@@ -62,9 +75,20 @@ def test_acsr_bins_by_powers_of_two():
 
 
 def test_acsr_cuts_the_longest_rows_alone_where_they_are_many():
-    fmt = testing.convert("acsr[row_max=2]", with_lengths([1500, 3000, 1600, 2000]))
+    fmt = testing.convert("acsr[row_max=2,long=pieces]", with_lengths([1500, 3000, 1600, 2000]))
     assert sorted(set(fmt.piece_row.tolist())) == [1, 3]
     assert kernels(fmt)[1][1:] == (2, 1024)
+
+
+def test_acsr_gives_long_rows_a_grid_each(checking):
+    a = with_lengths([0, 3, 9000, 1024, 1025], 9000)
+    fmt = testing.convert("acsr", a)
+    assert len(fmt.piece_row) == 0
+    kernel, grid, block = kernels(fmt)[-1]
+    assert kernel.startswith("csr_row_grids<")
+    assert (grid, block) == ((8, 2), 256)  # 9,000 entries are 8 blocks of 256 threads with 5 each
+    assert "csr_row_grids" not in str(kernels(testing.convert("acsr", with_lengths([1024, 2]))))
+    testing.check_product("acsr", a, checking)
 
 
 def test_csr_bins_is_one_kind_where_others_are_few(emulated):

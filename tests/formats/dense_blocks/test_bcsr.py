@@ -26,6 +26,7 @@ def test_a_small_matrix_by_hand():
     assert pairs.values.tolist() == fmt.values.tolist()
     assert testing.convert("bcoo[r=2,c=2]", a).block_row.tolist() == [0, 0, 1, 2, 2, 2]
     assert testing.convert("bcsr-verschoor[block=2,sort=length]", a).perm.tolist() == [2, 0, 1]
+    assert testing.convert("bcsr-verschoor", a).in_use == {"rows": 4, "sort": "length", "order": "interleaved"}
 
 
 def test_rows_of_blocks_in_bins():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,7 +11,7 @@ from scipy import sparse
 import spmvbench
 from spmvbench import testing
 from spmvbench.formats import Csr
-from spmvbench.formats.dense_blocks.strips import SHAPES, Cover, Strips, Sweep
+from spmvbench.formats.dense_blocks.strips import PIECE, SHAPES, Cover, Program, Strips, Sweep
 
 HARD = testing.hard_matrices()
 
@@ -39,6 +41,54 @@ def test_the_sweep(shape):
         assert ((behind >= 0) & (behind < shape[1])).all()
 
 
+def fewest_bytes(a, r, c):
+    """The bytes of blocks of r x c and of entries in none, of the best of all choices: by trying at every column."""
+    total = 0
+    for first in range(0, a.rows, r):
+        columns, counts = np.unique(a.col_idx[a.row_ptr[first] : a.row_ptr[min(first + r, a.rows)]], return_counts=True)
+
+        @cache
+        def best(i, columns=columns, counts=counts):
+            if i == len(columns):
+                return 0
+            alone = int(counts[i]) * 12 + best(i + 1)
+            column = int(columns[i])
+            if column // PIECE != (column + c - 1) // PIECE:
+                return alone
+            return min(alone, 5 + 8 * r * c + best(int(np.searchsorted(columns, column + c))))
+
+        total += best(0)
+    return total
+
+
+@pytest.mark.parametrize("shape", SHAPES.values())
+def test_the_program_takes_the_fewest_bytes(shape):
+    r, c = shape
+    less = []
+    for name in ("power law", "full", "no entries", "empty rows and columns", "3x3 blocks", "duplicates", "stencil"):
+        a = Csr.of(HARD[name])
+        program, sweep = Program(a, r, c, None), Sweep(a, r, c, -(-(8 * r * c + 5) // 12), None)
+        sizes = [found.counted()[0] * (5 + 8 * r * c) + 12 * int((~found.held()).sum()) for found in (program, sweep)]
+        assert sizes[0] == fewest_bytes(a, r, c) <= sizes[1], name
+        # Strips finds the same blocks in the entries that are held.
+        assert Sweep(a.where(program.held()), r, c, 1, None).counted()[0] == program.counted()[0]
+        less.append(sizes[0] < sizes[1])
+    assert any(less) or shape not in ((2, 2), (2, 4)), "no matrix on which the sweep is not the best"
+    assert c > 1 or not any(less)  # with columns of their own there is nothing to choose
+
+
+def test_the_program_shifts_a_block_that_the_sweep_begins_too_early():
+    dense = np.zeros((2, 2000))
+    dense[0, 3], dense[:, 4:6] = 1, 1  # the sweep closes 3 and 4, with 3 of 4 entries, and leaves 5
+    dense[:, PIECE - 1 : PIECE + 1] = 1  # a block would cross a multiple of PIECE columns
+    a = sparse.csr_array(dense)
+    blocks = {
+        c: testing.convert(f"bcoo-bcsr[block=2x2,choose={c}]", a).parts.get("blocks") for c in ("program", "greedy")
+    }
+    assert blocks["program"].block_col.tolist() == [4]
+    assert blocks["greedy"].block_col.tolist() == [PIECE - 1]
+
+
 # A sweep of every height; widths are no template arguments.
 WIDTHS = [pytest.param(shape, marks=[pytest.mark.slow] * (shape[1] == 4)) for shape in SHAPES.values()]
 
@@ -57,6 +107,9 @@ def test_kernels_sweep_and_store_alike(shape, checking):
             by_arrays, by_kernels = Sweep(a, *shape, fewest, None), Sweep(a, *shape, fewest, run)
             assert by_arrays.counted() == by_kernels.counted(), name
             np.testing.assert_array_equal(by_arrays.held(), by_kernels.held())
+        by_arrays, by_kernels = Program(a, *shape, None), Program(a, *shape, run)
+        assert by_arrays.counted() == by_kernels.counted(), name
+        np.testing.assert_array_equal(by_arrays.held(), by_kernels.held())
         stored, by_kernels = Strips.by_arrays(a, *shape), Strips.by_kernels(a, *shape, run)
         for field, array in stored.items():
             np.testing.assert_array_equal(by_kernels[field], array, err_msg=f"{name}: {field}")

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spmvbench import testing
+from spmvbench.formats import Skip
 
-KEYS = ["adell", "adell-plus", "brc", "brc[order=row]"]
+KEYS = ["adell", "adell-plus[side=1]", "brc", "brc[order=row]"]
 
 
 def test_adell_gives_long_rows_lanes_and_fills_warps_in_order(with_lengths):
@@ -46,10 +47,32 @@ def test_rows_too_long_for_a_warp_are_cut_and_added_up(with_lengths):
 
 
 def test_adell_plus_lets_rows_go_over_from_warp_to_warp(with_lengths):
-    fmt = testing.convert("adell-plus", with_lengths(*[4] * 30, 20, *[4] * 3))
+    fmt = testing.convert("adell-plus[side=1]", with_lengths(*[4] * 30, 20, *[4] * 3))
     assert fmt.lane_row[:40].tolist() == [*range(30), *[30] * 5, 31, 32, 33, -1, -1]
     assert fmt.adds.tolist() == [1 << 31, 1 << 2]
-    assert fmt.in_use == {"unroll": 4, "block": 128}
+    assert fmt.in_use == {"side": 1, "compress": "no", "unroll": 4, "block": 128}
+
+
+def test_adell_plus_takes_the_blocks_with_the_fewest_bytes():
+    blocks = testing.hard_matrices()["3x3 blocks"]
+    fmt = testing.convert("adell-plus", blocks)
+    assert fmt.in_use["side"] == 3
+    assert fmt.lane_row[:43].tolist() == list(range(43))
+    assert (np.count_nonzero(fmt.values), len(fmt.values)) == (9 * 43, 9 * 64)
+    assert fmt.values[:32].tolist() == [blocks[3 * i, 3 * i] for i in range(32)]
+    blocks.data[5] = 0.0
+    assert testing.convert("adell-plus", blocks).in_use["side"] == 1
+    with pytest.raises(Skip, match="stored zeros"):
+        testing.convert("adell-plus[side=3]", blocks)
+
+
+@pytest.mark.parametrize("side", [1, 3])
+def test_adell_plus_compresses_its_columns(side, checking):
+    a = testing.hard_matrices()["power law"]
+    plain, packed = (testing.convert(f"adell-plus[side={side},compress={c}]", a) for c in ("no", "yes"))
+    assert packed.columns.nbytes < plain.columns.nbytes
+    for spec in (f"adell-plus[side={side},compress={c}]" for c in ("no", "yes")):
+        testing.check_product(spec, a, checking)
 
 
 def test_brc_queues_pieces_by_their_number(with_lengths):

@@ -142,4 +142,7 @@ def test_hola_gives_a_thread_4_entries_of_small_matrices():
         launches = testing.convert("hola", a).launches(np.zeros(a.shape[1]), np.zeros(a.shape[0]))
         kernels[a.nnz] = [launch.kernel for launch in launches]
     starts = "tile_starts<double, int>"
-    assert kernels == {299_900: [starts, "hola<double, int, 128, 4>"], 302_899: [starts, "hola<double, int, 128, 8>"]}
+    assert kernels == {
+        299_900: [starts, "hola<double, int, 128, 4, false>"],
+        302_899: [starts, "hola<double, int, 128, 8, false>"],
+    }

@@ -11,6 +11,7 @@ import pandas as pd
 from spmvbench.analysis.cases import labels_of
 from spmvbench.formats.survey import CONFIDENCE
 from spmvbench.formats.survey import confidence as confidence_of
+from spmvbench.formats.survey import lacks as lacks_of
 from spmvbench.reports import published, style, tables
 from spmvbench.reports.figures import LeftOut, Options
 
@@ -40,6 +41,11 @@ def roles(rows: pd.DataFrame) -> dict[str, str]:
     if not found:
         raise LeftOut(f"no verified row of {', '.join(key for keys in formats().values() for key in keys)}")
     return found
+
+
+def lacks(label: str) -> str:
+    """What of its paper's contribution a format does not have; empty if it has all."""
+    return lacks_of(label.partition("[")[0])
 
 
 def confidence(label: str) -> str:

@@ -13,7 +13,7 @@ from spmvbench.analysis.breakeven import of_one_path, overheads
 from spmvbench.analysis.cases import hot
 from spmvbench.reports import charts, style, tables
 from spmvbench.reports.figures import LeftOut, Options
-from spmvbench.reports.figures.survey import cases, confidence, formats, marks_in, named, printed, roles
+from spmvbench.reports.figures.survey import cases, confidence, formats, lacks, marks_in, named, printed, roles
 from spmvbench.reports.published import Published
 from spmvbench.reports.tables import Column, number
 
@@ -113,9 +113,9 @@ def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
                 columns += [Column(value, head, number), Column(theirs, "published", number, f"{head}, published")]
                 if value in _RATIOS:
                     columns.append(Column(f"{value}_ratio", "ratio", number, f"{head}, the run's over the published"))
-        columns.append(Column("reason", "Why not"))
+        columns += [Column("reason", "Why not"), Column("lacks", "Lacks", about="What of the paper is not in it")]
         both = part[part["matrix"].isin(part.loc[part["status"] != "", "matrix"])]
-        both = both.assign(confidence=both["label"].map(confidence))
+        both = both.assign(confidence=both["label"].map(confidence), lacks=both["label"].map(lacks))
         coverage = f"{both['matrix'].nunique()} of {part['matrix'].nunique()} matrices"
         found.append(tables.table(f"{setting} and {titles[published]}, {coverage}", both, columns))
     return found
