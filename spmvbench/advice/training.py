@@ -16,7 +16,7 @@ import pandas as pd
 from spmvbench.advice import features
 from spmvbench.advice.model import ABOVE, ENTRY, LARGE, LAUNCHES, MEASURED, SINGLE, SPMVS, UP_TO, Forest, Model
 from spmvbench.analysis.breakeven import ready
-from spmvbench.analysis.cases import latest_cases, verified
+from spmvbench.analysis.cases import latest_cases, natural_products, verified
 from spmvbench.analysis.ranking import VENDORS
 from spmvbench.errors import SpmvbenchError
 from spmvbench.rows import store
@@ -70,11 +70,14 @@ class Table:
 
 
 def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = ()) -> Table:
-    """The hot rows of one type and one GPU as a table. Raises SpmvbenchError if a model cannot be made of them.
+    """The hot rows of one type and one GPU, of y = A x in the natural order, as a table.
+
+    Raises SpmvbenchError if a model cannot be made of them.
 
     exclude_slow: matrices on which every format without a row was excluded as too slow.
     """
-    rows = rows[(rows["dtype"] == dtype) & (rows["mode"] == "hot") & (rows["op"] == "spmv")]
+    rows = natural_products(rows)
+    rows = rows[(rows["dtype"] == dtype) & (rows["mode"] == "hot")]
     every = latest_cases(rows[~rows["device"].str.startswith("emulated")])
     rows = verified(every)
     if not {"x_lines", "full_diagonal_share", "bound_gflops"} <= set(rows):
@@ -392,10 +395,11 @@ def fallback(known: Table, labels: Sequence[str], spmvs: float = 1_000) -> str:
 
 
 def of_one_run(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of each matrix and type from the run that measured it in most formats, the last one of several.
+    """The rows of y = A x of each matrix and type from the run that measured it in most formats, the last of several.
 
     Times of one matrix are compared with each other, and formats and procedures differ between runs.
     """
+    rows = natural_products(rows)
     case = ["matrix_sha256", "dtype"]
     runs = rows.groupby(["run_id", *case]).agg(formats=("label", "nunique"), last=("started_at", "max")).reset_index()
     kept = runs.sort_values(["formats", "last"]).drop_duplicates(case, keep="last")
