@@ -143,7 +143,8 @@ format there. If several runs have a matrix, the rows of the run with most forma
 
 The same model predicts single precision: it sees the bytes that each format then reads. Its regret is in the table
 "Single precision", on {about["single"]} matrices. It was not trained on their rows: a model of both precisions had
-nearly twice the regret of this one in single precision, and more in double precision. {about["single"]} matrices are too few.
+nearly twice the regret of this one in single precision, and more in double precision. {about["single"]} matrices
+are too few.
 
 ## Other GPUs
 
