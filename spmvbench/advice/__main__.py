@@ -9,10 +9,16 @@ import numpy as np
 import pandas as pd
 
 from spmvbench.advice import training
-from spmvbench.advice.model import LARGE, MEASURED, Model, folder, load
+from spmvbench.advice.model import LARGE, SPMVS, Model, folder, load
+from spmvbench.advice.model import MEASURED as FEW
+from spmvbench.analysis.cases import hot, latest_cases, natural_products, verified
+from spmvbench.analysis.products import ADVISED, MEASURED, SINGLE, products
+from spmvbench.analysis.ranking import VENDORS
 from spmvbench.matrices.features import SAMPLE
+from spmvbench.reports import advised
 
 ROOT = Path(__file__).resolve().parents[2]
+CUPY_CALL = 48e-6  # seconds, the shortest of docs/operator.md
 AUTO_COST = 40  # SpMVs of cuSPARSE that choosing and converting may take
 
 
@@ -82,7 +88,7 @@ per cent: geometric mean / 95th percentile / worst, by the number of SpMVs.
 
 ![Regret by number of SpMVs](figures/{name}-advice.svg)
 
-- "Model, the best few measured" is `advise --measure`. It measures the best {MEASURED} formats by the model,
+- "Model, the best few measured" is `advise --measure`. It measures the best {FEW} formats by the model,
   cuSPARSE's and the [fallback](glossary.md#fallback) on the target machine, which takes seconds, and takes the
   fastest of them.
 - "The best of the model's formats" knows all times of the {len(known.labels)} formats in the model.
@@ -155,6 +161,8 @@ published, so the regret there is not known. On PCIe cards, on other GPUs and wi
 
 {_auto(double)}
 
+{_products()}
+
 ## Cost of the advice
 
 Features that a sample of the rows gives (diagonals, runs, steps, sectors of x) are computed from a sample of about
@@ -218,6 +226,40 @@ its rows. The time of choosing is not included, and some formats of the model ar
 
 The aim is 60 % within 5 %, 90 % within 15 %, and at most {AUTO_COST} SpMVs for choosing and converting. The last line
 knows all times: it shows how little room these three leave together."""
+
+
+def _products(run: str = "h200-applications") -> str:
+    """The time of conversion and N SpMVs beside cuSPARSE's CSR on a published run, by the choices of the evaluation."""
+    rows, _ = training.rows_of([ROOT / "results" / "published" / run])
+    rows = hot(natural_products(latest_cases(rows)))
+    found = products(rows, advised.choices(rows))
+    found = found[found["chooser"].isin([ADVISED, MEASURED, SINGLE]) & found["spmvs"].isin(SPMVS)]
+    lines = ["| Choice | For every N | " + " | ".join(f"{n:,}" for n in SPMVS) + " |"]
+    lines += ["| --- " * (2 + len(SPMVS)) + "|"]
+    for chooser, part in found.groupby("chooser", sort=False):
+        cells = (f"{100 * x.within:.0f} %, {x.speedup:.2f}" for x in part.itertuples())
+        lines.append(f"| {chooser} | {100 * part['always'].iloc[0]:.0f} % | " + " | ".join(cells) + " |")
+    return f"""## Time to N products
+
+The time of conversion and N SpMVs on the {found["matrices"].iloc[0]} matrices of [{run}](../results/published/{run}),
+beside that of cuSPARSE's CSR, its preprocessing included. The numbers by N are the share of the matrices on which the
+time is at most 1.05 times that of cuSPARSE, and the geometric mean of cuSPARSE's time over it. The first column is the
+share on which this is so for every N. "{ADVISED}" and "{MEASURED}" are the choices of the evaluation, families left
+out. The time of choosing and of measuring is not counted:
+
+{chr(10).join(lines)}
+
+The aim is 95 % of the matrices for any N, and a factor of 1.5 from N = 10,000 on. CuPy's default is missing, because no
+row times it: `csr @ x` calls cuSPARSE anew through the host, which took 48 to 119 microseconds on an H200
+([Operators](operator.md#measuring)), while rows time kernels. A product in cuSPARSE's CSR takes less than 48
+microseconds on {_quick(rows)} % of these matrices. There, CuPy's call takes longer than the product."""
+
+
+def _quick(rows: pd.DataFrame) -> str:
+    """The share of matrices, in per cent, on which a product by cuSPARSE takes less time than CuPy's call of it."""
+    ok = verified(rows)
+    vendor = ok.loc[ok["label"] == VENDORS[0], "t_median"]
+    return f"{100 * (vendor < CUPY_CALL).mean():.0f}"
 
 
 def _worst(choices: pd.DataFrame, most: int = 8) -> str:

@@ -63,8 +63,9 @@ class Auto(Format):
     """The matrix in the format that is predicted to be the fastest for it, conversion included.
 
     The model of `spmvbench advise` predicts the times from features of the matrix and the bytes of each format, on the
-    device that converts; nothing is timed. A matrix unlike all of the training is stored as `irregular`, one without
-    entries, or with more than 2^27 rows and columns, as `csr-lanes`. A format that the memory cannot hold is no
+    device that converts; nothing is timed. A matrix unlike all of the training is stored as `irregular`, unless that is
+    predicted to take longer than cuSPARSE's CSR. One without entries, or with more than 2^27 rows and columns, is
+    stored as `csr-lanes`. A format that the memory cannot hold is no
     candidate, nor is a vendor's, nor one whose footprint takes as long to compute as its conversion.
     """
 
@@ -86,8 +87,9 @@ class Auto(Format):
             known = choosing.predicted(a, _model(), spmvs, by_label)
             limit = a.free_bytes / FREE_SHARE
             ranked = sorted((e for e in known.expected.values() if e.label in by_label), key=lambda e: e.total)
+            (vendor,) = (e.total for e in known.expected.values() if e.label == _model().about["vendor"])
             if _model().out_of_range(known.columns):
-                ranked.sort(key=lambda e: e.label != Irregular.key)
+                ranked.sort(key=lambda e: e.label != Irregular.key or e.total > vendor)
             sizes = dict(zip(_model().labels, known.footprints, strict=True))
             yield from (by_label[e.label] for e in ranked if sizes[e.label] <= limit)
         yield CsrLanes
@@ -134,5 +136,7 @@ class Auto(Format):
 
     @property
     def detail(self) -> dict[str, Any]:
-        """The format that was chosen, and its `detail`."""
-        return {"chosen": formats.label(type(self.chosen), dict(self.chosen.params))} | self.chosen.detail
+        """The format that was chosen, and its `detail`. If that one chooses, too, its choice follows after a colon."""
+        detail = self.chosen.detail
+        label = formats.label(type(self.chosen), dict(self.chosen.params))
+        return detail | {"chosen": f"{label}: {detail['chosen']}" if "chosen" in detail else label}
