@@ -15,7 +15,6 @@ from spmvbench.analysis.cases import hot, latest_cases, natural_products, verifi
 from spmvbench.analysis.products import ADVISED, MEASURED, SINGLE, products
 from spmvbench.analysis.ranking import VENDORS
 from spmvbench.matrices.features import SAMPLE
-from spmvbench.reports import advised
 
 ROOT = Path(__file__).resolve().parents[2]
 CUPY_CALL = 48e-6  # seconds, the shortest of docs/operator.md
@@ -161,7 +160,7 @@ published, so the regret there is not known. On PCIe cards, on other GPUs and wi
 
 {_auto(double)}
 
-{_products()}
+{_products(double)}
 
 ## Cost of the advice
 
@@ -228,11 +227,11 @@ The aim is 60 % within 5 %, 90 % within 15 %, and at most {AUTO_COST} SpMVs for 
 knows all times: it shows how little room these three leave together."""
 
 
-def _products(run: str = "h200-applications") -> str:
+def _products(choices: pd.DataFrame, run: str = "h200-applications") -> str:
     """The time of conversion and N SpMVs beside cuSPARSE's CSR on a published run, by the choices of the evaluation."""
     rows, _ = training.rows_of([ROOT / "results" / "published" / run])
     rows = hot(natural_products(latest_cases(rows)))
-    found = products(rows, advised.choices(rows))
+    found = products(rows, choices.rename(columns={"format": "label"}))
     found = found[found["chooser"].isin([ADVISED, MEASURED, SINGLE]) & found["spmvs"].isin(SPMVS)]
     lines = ["| Choice | For every N | " + " | ".join(f"{n:,}" for n in SPMVS) + " |"]
     lines += ["| --- " * (2 + len(SPMVS)) + "|"]
