@@ -33,7 +33,7 @@ from spmvbench.formats.base import REGISTRY, ctype
 from spmvbench.formats.dependencies import check_sources
 from spmvbench.formats.footprint import bytes_read, footprint
 from spmvbench.formats.vectors import parts
-from spmvbench.measure import bounds, timing, verify
+from spmvbench.measure import bounds, energy, timing, verify
 from spmvbench.measure.cases import Case, Settings
 from spmvbench.measure.matrix_cache import CONVERTING
 from spmvbench.measure.operations import Operation
@@ -240,12 +240,14 @@ class Finished:
     """Results of one operation after the last round. t_kernels: the kernel breakdown, seconds by part. detail: levels
     of a search.
 
-    t_x_changed: seconds of one SpMV by mode while x changes before each, without the time of the change itself.
+    t_x_changed: seconds of one SpMV by mode while x changes before each, without the time of the change itself. energy:
+    of one SpMV, hot.
     """
 
     t_kernels: dict[str, float]
     t_x_changed: dict[str, float]
     detail: dict[str, Any]
+    energy: energy.Energy
 
 
 def convert_on_host(context: Context, task: Task) -> HostConversion:
@@ -592,11 +594,20 @@ def finish(
         if case.op == op
     }
     seconds = time_kernels(context, task, bound, op) if "hot" in series else {}
+    used = measure_energy(context, task, op, series["hot"]) if "hot" in series else energy.Energy()
     context.begin(task, "checking again", op)
     dense = context.references.checks[op].dense
     error = check(context, fmt, bound.program, op, dense, "after timing", ("garbage", "stale"))
     levels = trace_levels(context, task, fmt, op) if op.startswith("bfs") and op.endswith("@0") else {}
-    return Finished(seconds, changed, levels), error
+    return Finished(seconds, changed, levels, used), error
+
+
+def measure_energy(context: Context, task: Task, op: str, series: timing.Series) -> energy.Energy:
+    """Energy of one SpMV, if the settings ask for it. Leaves y undefined."""
+    if not context.settings.energy:
+        return energy.Energy()
+    context.begin(task, "measuring energy", op)
+    return energy.measured(series, context.device, context.settings.energy)
 
 
 def time_kernels(context: Context, task: Task, bound: Bound, op: str) -> dict[str, float]:

@@ -113,6 +113,7 @@ class Metadata:
         used = {
             "max_bytes": settings.max_bytes,
             "budget": settings.budget or rule.budget,
+            "energy": settings.energy,
             "timeout": timeout(settings),
         }
         self.add(**facts, **used)

@@ -437,6 +437,27 @@ def timed_variant(name, device, seconds, multiply, **members):
     return variant(name, launches=launches, **members)
 
 
+class Metered(HostCuda):
+    """A device whose counter shows another joule at each reading."""
+
+    joules = 0.0
+
+    def energy(self):
+        self.joules += 1
+        return self.joules
+
+
+def test_energy_is_measured_for_hot_cases_if_asked_for(measure):
+    _, rows, _ = measure(variant("A"), device=Metered(), energy=1e-6)
+    assert rows["test-a", "hot"]["energy"] == pytest.approx(1 / 5)  # five samples of 2 ms between two readings
+    assert rows["test-a", "hot"]["energy_low"] == rows["test-a", "hot"]["energy_high"] == pytest.approx(1 / 5)
+    assert "energy" not in rows["test-a", "cold"]
+    device = Metered()
+    _, rows, _ = measure(variant("B"), device=device)
+    assert np.isnan(rows["test-b", "hot"]["energy"])
+    assert device.joules == 0
+
+
 def honest(product, x, y, state):
     product()
 

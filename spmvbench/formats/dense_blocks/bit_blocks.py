@@ -92,9 +92,7 @@ class BitBlocks(Format):
     most = Parameter(32, "blocks of a warp, beyond which a block row is cut", low=1, high=4096)
 
     words: Array  # (blocks,), uint64: column of the block, in blocks; from bit 32 on bit 4 r + c if there is an entry
-    items: (
-        Array  # (items, 4), int32: block row (~ it if others add to it), first block, 2 * blocks + leads, first value
-    )
+    items: Array  # (items, 4), int32: block row (~ if others add), first block, 2 * blocks + leads, first value
     values: Array  # (entries in blocks,): block after block, in the order of bits
     rest_ptr: Array  # (rows + 1,), int32: CSR of the other entries
     rest_columns: Array  # (other entries,), int32
