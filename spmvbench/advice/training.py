@@ -16,7 +16,7 @@ import pandas as pd
 from spmvbench.advice import features
 from spmvbench.advice.model import ABOVE, ENTRY, LARGE, LAUNCHES, MEASURED, SPMVS, UP_TO, Forest, Model
 from spmvbench.analysis.breakeven import ready
-from spmvbench.analysis.cases import latest_cases, verified
+from spmvbench.analysis.cases import families, latest_cases, verified
 from spmvbench.analysis.ranking import VENDORS
 from spmvbench.errors import SpmvbenchError
 from spmvbench.rows import store
@@ -80,7 +80,7 @@ def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = 
     if rows["matrix"].nunique() < 3 or not set(VENDORS) & set(rows["label"]):
         raise SpmvbenchError("a model needs rows of several matrices, cuSPARSE's among them")
     columns = rows.drop_duplicates("matrix").set_index("matrix").sort_index()
-    family = columns["kind"].where(columns["group"] == "synthetic", columns["group"])
+    family = families(columns)
     spmv, conversion, bound = (
         rows.pivot(index="matrix", columns="label", values=name) for name in ("t_median", "conversion", "bound")
     )

@@ -12,6 +12,7 @@ from spmvbench.formats.arrays import Csr
 from spmvbench.matrices import features, synthetic
 from spmvbench.reports import published, style
 from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
+from tests.reports import chromium
 
 # key: (bytes of an index by entry, share of the bandwidth reached, bytes of padding grow with the row variation)
 FORMATS = {
@@ -368,10 +369,20 @@ def ehyb_rows():
     return table
 
 
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """One Chromium for all tests of pages."""
+    if chromium.PROGRAM is None:
+        pytest.skip("needs Chromium (apt-get install chromium)")
+    running = chromium.Browser(tmp_path_factory.mktemp("browser"))
+    yield running
+    running.close()
+
+
 @pytest.fixture
 def unrendered(monkeypatch):
     """Figures are drawn but not laid out and not turned into pictures, which takes most of the time.
 
     test_figures.py does that with each.
     """
-    monkeypatch.setattr(style, "rendered", lambda figure, kind: b"")
+    monkeypatch.setattr(style, "rendered", lambda figure, kind: b"<svg />")

@@ -19,6 +19,7 @@ from spmvbench.errors import SpmvbenchError
 from spmvbench.measure.cases import Settings
 from spmvbench.rows import store
 from spmvbench.runner import driver, plan, session
+from tests.runner.processes import until
 
 KERNELS = """
 #ifdef SPMVBENCH_EMULATED
@@ -216,11 +217,6 @@ def run_here(command, tmp_path, monkeypatch):
     """A run whose driver is this process; faster, for tests without formats of their own."""
     monkeypatch.chdir(tmp_path)
     return lambda *args: command("run", "--device", "emulated", *args)
-
-
-def until(condition):
-    while not condition():
-        time.sleep(0.01)
 
 
 def parts(folder):
