@@ -28,6 +28,7 @@ is_paper_matrix = every_collected
 PAPER_MATRICES = "the 2,757 matrices of FastLoad's paper, the SuiteSparse collection"
 PROJECT = ", project kernel"  # suffix of a rival's name, if the run has both this project's and the authors' kernel
 HEIGHTS = ("none", "1", "2", "4", "8", "16", "32", "improved")
+DEFAULT_HEIGHT = "1"  # of the label without parameters
 MATRICES = 2757  # of the SuiteSparse collection, in the paper
 
 
