@@ -17,6 +17,7 @@ from spmvbench.reports import published, style, tables
 from spmvbench.reports.figures import LeftOut, Options
 
 PAPER = "survey"
+SET = "survey34"  # the named set of its Table 3
 PAPER_MATRICES = "the survey's matrices (the set survey34)"
 MOST_FORMATS, MOST_MATRICES = 24, 100  # in a table of the page; its CSV file has all
 
