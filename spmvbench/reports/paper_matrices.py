@@ -6,7 +6,7 @@ import pandas as pd
 
 from spmvbench.matrices.sets import get, is_stand_in, stands_for
 from spmvbench.reports.figures import LeftOut
-from spmvbench.reports.tables import Column, Table, number, table
+from spmvbench.reports.tables import Column, Table, count, number, table
 
 CAPTION = (
     "The matrices of the paper in its order, and their sizes as measured. A stand-in was generated with the rows, "
@@ -16,10 +16,10 @@ _SIZES = ["rows", "nnz", "row_len_mean", "row_len_max"]
 _COLUMNS = [
     Column("matrix", "Matrix"),
     Column("measured", "Measured", None, "the matrix, a stand-in for it, or neither"),
-    Column("rows", "Rows", number),
-    Column("nnz", "Nonzeros", number),
+    Column("rows", "Rows", count),
+    Column("nnz", "Nonzeros", count),
     Column("row_len_mean", "Mean row", number, "mean row length"),
-    Column("row_len_max", "Longest row", number),
+    Column("row_len_max", "Longest row", count),
 ]
 
 

@@ -46,7 +46,8 @@ def test_stand_ins_are_hatched_and_named():
 
 @pytest.mark.skipif(not REPRODUCE.exists(), reason="not run from a checkout")
 def test_every_figure_of_the_papers_is_listed():
-    listed = re.findall(r"`((?:%s)-[a-z-]+)`" % "|".join(PAPERS), REPRODUCE.read_text(encoding="utf-8"))
+    words = "|".join(PAPERS)
+    listed = re.findall(rf"`((?:{words})-[a-z-]+)`", REPRODUCE.read_text(encoding="utf-8"))
     ready = {path.stem for path in (REPRODUCE.parents[1] / "configs" / "runs").glob("*.toml")}
     known = {figure.name for name in PAPERS for figure in figures.known()[name]}
     listed = {name for name in listed if name.rpartition("-")[2] != "like" and name != "survey-k40m"}

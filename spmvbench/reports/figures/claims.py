@@ -12,7 +12,7 @@ from spmvbench.analysis.cases import both_kernels, hot, labels_of, matching_kern
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.matrices.sets import is_stand_in
 from spmvbench.reports.figures import LeftOut, Options, fastload, tilespmspv
-from spmvbench.reports.tables import Column, Table, number, percent, table
+from spmvbench.reports.tables import Column, Table, count, number, percent, table
 
 name = "claims"
 title = "Speed-ups: papers and this run"
@@ -141,22 +141,22 @@ def _pairs(of: pd.DataFrame, times: pd.DataFrame, run: pd.DataFrame, claim: Any)
 
 _COLUMNS = [
     Column("paper", "Paper"),
-    Column("over", "Over"),
-    Column("gpu", "GPU"),
-    Column("matrices", "Matrices", number, "of the paper"),
-    Column("printed_mean", "Mean", None, "as the paper prints it, and which mean"),
-    Column("max", "Max", number, "largest speed-up that the paper prints"),
-    Column("faster", "Faster", percent, "share of its matrices on which the paper's format is faster"),
+    Column("over", "Its rival"),
+    Column("gpu", "Its GPU"),
+    Column("matrices", "Its matrices", count),
+    Column("printed_mean", "Its mean", None, "as the paper prints it, and which mean"),
+    Column("max", "Its largest", number, "largest speed-up that the paper prints"),
+    Column("faster", "Its share faster", percent, "share of its matrices on which the paper's format is faster"),
     Column("label", "Measured"),
     Column("rival", "Over"),
     Column("alike", "Mean", number, "of the speed-ups measured, the same mean as the paper's"),
     Column("geomean", "Geometric mean", number, "of the speed-ups measured"),
     Column("median", "Median", number, "of the speed-ups measured"),
-    Column("most", "Max", number, "largest speed-up measured"),
-    Column("won", "Faster", percent, "share of the matrices compared on which it is faster"),
-    Column("compared", "Matrices", number, "that are verified for both"),
+    Column("most", "Largest", number, "largest speed-up measured"),
+    Column("won", "Faster on", percent, "share of the matrices compared on which it is faster"),
+    Column("compared", "Compared", count, "matrices that are verified for both"),
     Column("coverage", "Coverage", percent, "share of the run's matrices that these are"),
-    Column("stand_ins", "Stand-ins", number, "of the matrices compared"),
+    Column("stand_ins", "Stand-ins", count, "of the matrices compared"),
     Column("lacks", "Not at hand", None, "parts of the claim that cannot be had"),
 ]
 
