@@ -54,6 +54,7 @@ def test_products_again_and_again(cupy, a, pair, label):
     agree(op @ cupy.stack((x, y), axis=1), a @ np.stack((x.get(), y.get()), axis=1))
 
 
+@pytest.mark.timing  # what others allocate on the GPU would count
 @pytest.mark.parametrize("label", FORMATS)
 def test_nothing_is_allocated(cupy, a, pair, label):
     op = operator(a, format=label)
