@@ -79,7 +79,7 @@ GROUPS = {
     show_default=True,
     metavar="LIST",
     shell_complete=completion.orders,
-    help="Orders of rows and columns: none,rcm,metis,nd,degree,hub,gray. The matrix is permuted before any format sees "
+    help="Orders of rows and columns: none,rcm,metis,nd,degree,hub,random,gray. The matrix is permuted before any format sees "
     "it.",
 )
 @click.option(
