@@ -62,9 +62,13 @@ __all__ = [
 
 @cache
 def _discover() -> None:
-    """Import every module of this folder and its rooms, then those that SPMVBENCH_FORMATS names."""
+    """Import every module of this folder and its rooms, those of FORMAT_MODULES and those of SPMVBENCH_FORMATS."""
+    import spmvbench
+
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(module.name)
+    for name in spmvbench.FORMAT_MODULES:
+        importlib.import_module(name)
     for name in filter(None, os.environ.get("SPMVBENCH_FORMATS", "").split(os.pathsep)):
         _load(name)
 

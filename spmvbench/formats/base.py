@@ -336,6 +336,13 @@ class Format:
         raise NotImplementedError
 
     @classmethod
+    def prepare(cls, a: Csr, *_: Any, **params: Any) -> None:
+        """Slow work on the host whose result `convert` finds on the disk: a process of its own may do it before.
+
+        a: held by NumPy. What it takes counts as `setup_seconds`, whoever has done it. The default does nothing.
+        """
+
+    @classmethod
     def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
         """The format's fields by name, made from canonical CSR on the array module of `a`.
 
@@ -371,6 +378,11 @@ class Format:
         """Whether the format can multiply with A^T from its arrays; parts of a hybrid may still refuse."""
         own = cls.transposed is not Format.transposed or cls.add_transposed is not Format.add_transposed
         return own and cls.x_order is Format.x_order and cls.y_order is Format.y_order
+
+    @classmethod
+    def prepares(cls) -> bool:
+        """Whether `prepare` does anything."""
+        return inspect.getattr_static(cls, "prepare") is not inspect.getattr_static(Format, "prepare")
 
     @classmethod
     def parameters(cls) -> dict[str, Parameter[Any]]:

@@ -35,7 +35,7 @@ from spmvbench.formats.footprint import bytes_read, footprint
 from spmvbench.formats.vectors import parts
 from spmvbench.measure import bounds, energy, timing, verify
 from spmvbench.measure.cases import Case, Settings
-from spmvbench.measure.matrix_cache import CONVERTING
+from spmvbench.measure.matrix_cache import CONVERTING, preparation_lock
 from spmvbench.measure.operations import Operation
 from spmvbench.measure.program import program_hash
 from spmvbench.measure.protocol import WAITING, Link
@@ -277,6 +277,15 @@ def convert_on_host(context: Context, task: Task) -> HostConversion:
     return HostConversion(None, seconds, timing.timed(move)[1])
 
 
+def wait_for_preparation(context: Context, task: Task) -> None:
+    """Wait while another process of this host prepares formats for the matrix (`Format.prepare`)."""
+    settings, case = context.settings, task.cases[0]
+    if settings.per_host is not None and task.cls.prepares():
+        lock = preparation_lock(Path(settings.per_host), case.matrix, case.seed, settings.real_part)
+        with _waited_for(context, task, lock):
+            pass
+
+
 @contextmanager
 def _exclusively(context: Context, task: Task) -> Iterator[None]:
     """Hold the lock under which only one process of this host times a conversion. Waiting does not count as the case's
@@ -285,11 +294,19 @@ def _exclusively(context: Context, task: Task) -> Iterator[None]:
     if context.settings.per_host is None:
         yield
         return
-    stage, began = context.link.stage, time.perf_counter()
-    context.begin(task, WAITING)
-    with paths.locked(Path(context.settings.per_host) / CONVERTING):
-        context.waited += time.perf_counter() - began
+    stage = context.link.stage
+    with _waited_for(context, task, Path(context.settings.per_host) / CONVERTING):
         context.begin(task, stage)
+        yield
+
+
+@contextmanager
+def _waited_for(context: Context, task: Task, lock: Path) -> Iterator[None]:
+    """Hold a lock. Waiting for it does not count as the case's time."""
+    began = time.perf_counter()
+    context.begin(task, WAITING)
+    with paths.locked(lock):
+        context.waited += time.perf_counter() - began
         yield
 
 

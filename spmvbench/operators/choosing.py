@@ -10,14 +10,13 @@ from typing import Any
 from spmvbench import formats
 from spmvbench.advice import choosing as advising
 from spmvbench.advice import model
-from spmvbench.devices import Device, OutOfDeviceMemory
+from spmvbench.devices import Device, OutOfDeviceMemory, cuda, shared_device
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Csr, Format, Skip
 from spmvbench.formats.base import FREE_SHARE, byte_text
 from spmvbench.formats.conversion import converting_for
 
 MODEL = "h200"  # the GPU whose rows the advice was learned from
-CANDIDATES = 5  # formats that the advice has to rank at least
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,22 @@ class Candidate:
 LAST = Candidate("csr-scalar", "plain CSR, because nothing can be predicted")
 
 
+def like(name: str) -> str:
+    """The name of a model; of ``auto``, that of this machine's first GPU.
+
+    Raises UsageError for ``auto`` if there is no GPU or no model of it.
+    """
+    if name != "auto":
+        return name
+    if missing := cuda.why_unavailable():
+        raise UsageError(f"the model of this machine's GPU cannot be chosen: {missing}")
+    gpu = str(shared_device("cuda:0").properties()["device_name"])
+    found = model.of_gpu(gpu)
+    if found is None:
+        raise UsageError(f"there is no model of {gpu}: name one of {', '.join(model.names())}")
+    return found
+
+
 def check_spmvs(spmvs: float) -> None:
     """Raise UsageError unless it is a number of products."""
     if not spmvs >= 1:
@@ -88,9 +103,8 @@ def advised(a: Csr, device: Device, spmvs: float, max_bytes: int | None = None) 
     """
     if a.nnz:
         limit = device.memory_free() // FREE_SHARE
-        advice = advising.advise(
-            a, model.load(MODEL), spmvs, CANDIDATES, limit if max_bytes is None else min(limit, max_bytes)
-        )
+        limit = limit if max_bytes is None else min(limit, max_bytes)
+        advice = advising.advise(a, model.load(MODEL), spmvs, limit)
         yield from candidates(advice, device, spmvs)
     yield LAST
 

@@ -151,12 +151,15 @@ def generated_rows(matrices=30, formats=None, device="cuda:0", seed=0):
                             else "",
                             "error_ratio": 0.05,
                             "launches": 1,
+                            "work": 2 * nnz,
                             "x_sectors": 0.5,
                             "x_lines": 0.4,
                             "bound_gflops": 3e-9 * nnz / t,
                             "bound_by": "gathers" if m % 2 else "bytes",
                             "near_launch_overhead": not emulated and t < 3e-6,
                         }
+                        if mode == "hot" and not emulated:
+                            row |= {"energy": 500 * t, "energy_low": 490 * t, "energy_high": 510 * t}
                     rows.append(row)
     unread = blank_row() | {
         "run_id": "generated", "case_id": "unread", "group": "Broken", "name": "archive", "label": "ell",
