@@ -79,8 +79,8 @@ GROUPS = {
     show_default=True,
     metavar="LIST",
     shell_complete=completion.orders,
-    help="Orders of rows and columns: none,rcm,metis,nd,degree,hub,gray. The matrix is permuted before any format sees "
-    "it.",
+    help="Orders of rows and columns: none,rcm,metis,nd,degree,hub,random,gray. The matrix is permuted before any "
+    "format sees it.",
 )
 @click.option(
     "--dtype", "dtypes", type=Words("f64", "f32"), default="f64", show_default=True, help="Precisions: f64,f32."

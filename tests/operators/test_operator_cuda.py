@@ -1,6 +1,7 @@
 """Operators on a GPU: the current stream, graphs, memory, CuPy's solvers, and the cost of a call beside CuPy's."""
 
 import gc
+import re
 import time
 
 import numpy as np
@@ -52,6 +53,17 @@ def test_products_again_and_again(cupy, a, pair, label):
     agree(op @ x, a @ x.get())
     agree(op.T @ x, a.T @ x.get())
     agree(op @ cupy.stack((x, y), axis=1), a @ np.stack((x.get(), y.get()), axis=1))
+
+
+@pytest.mark.parametrize("spmvs", [1, 1_000_000])
+def test_one_copy_or_two_by_times(cupy, a, pair, spmvs):
+    x, _ = pair
+    op = operator(a, spmvs=spmvs, format="csr-lanes")
+    choice = op.T.choice
+    told = r"us a product from the arrays of A, .* us in|products take .* by the prediction"
+    assert re.search(told, choice.reason) and choice.reason.startswith("one copy" if choice.shared else "a second copy")
+    agree(op.T @ x, a.T @ x.get())
+    assert operator(a, format="csr-lanes", max_bytes=op.nbytes + 64, spmvs=10**9).T.choice.shared
 
 
 @pytest.mark.timing  # what others allocate on the GPU would count
