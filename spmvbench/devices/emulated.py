@@ -316,12 +316,12 @@ class Emulated(Device):
         for source, found in zip(missing, made, strict=True):
             self._made |= {(source, expression): kernel for expression, kernel in found.items()}
 
-    def execute(self, bound: _Bound) -> None:
-        """Run one launch to its end. Raises DeviceFault, OutOfDeviceMemory."""
+    def execute(self, bound: _Bound, first: int = 0) -> None:
+        """Run one launch to its end, its blocks from number `first` on. Raises DeviceFault, OutOfDeviceMemory."""
         hands = 1 if bound.threads <= SMALL else min(self.workers, bound.blocks)
         with _running:
             arenas = self._arenas if len(self._arenas) >= hands else self._more_arenas(hands, bound.library)
-            bound.state.next = bound.state.failed = 0
+            bound.state.next, bound.state.failed = first, 0
             run = bound.library.spmvbench_run
             helpers = [self._pool.submit(run, arena, bound.address) for arena in arenas[1:hands]]
             run(arenas[0], bound.address)
