@@ -71,12 +71,16 @@ def pytest_sessionstart(session):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """What was not run in one line: how many tests for which reason, which says what to install or to set."""
-    reports = terminalreporter.stats.get("skipped", [])
-    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in reports)
-    if reasons:
-        told = "; ".join(f"{count} {reason}" for reason, count in reasons.most_common())
-        terminalreporter.write_line(f"{reasons.total()} tests were not run: {told}")
+    """What this machine lacks in one line: how many tests for which reason, which says what to install or to set."""
+    reasons = Counter(
+        str(report.longrepr[2]).removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", [])
+    )
+    lacking = Counter({r: count for r, count in reasons.items() if r.startswith(("needs ", "could not import "))})
+    if lacking:
+        told = "; ".join(f"{count} {reason}" for reason, count in lacking.most_common())
+        terminalreporter.write_line(f"{lacking.total()} tests were not run for what is not here: {told}")
+    if others := (reasons - lacking).total():
+        terminalreporter.write_line(f"{others} tests met what a format refuses (-rs lists the reasons)")
 
 
 @pytest.fixture(scope="session", autouse=True)
