@@ -179,7 +179,7 @@ def test_cupys_matrices_and_interfaces(cupy, a, pair):
 
 
 def test_pytorch(cupy, a, pair):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    torch = pytest.importorskip("torch", reason="needs PyTorch (pip install torch)")
     op = operator(a)
     x = torch.from_dlpack(pair[0])
     y = op @ x
