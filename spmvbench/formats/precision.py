@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module
-from spmvbench.formats.base import Launch, Loop, Skip, Step, Struct, ctype, flat
+from spmvbench.formats.base import Launch, Loop, Skip, Step, Struct, ctype, flat, single_steps
 from spmvbench.formats.kernels import Declaration, declaration, split
 
 VALUE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2}
@@ -83,7 +83,13 @@ class Precision:
 
         Raises Skip if a kernel takes one type for values and vectors.
         """
-        return [self._typed(step) for step in steps] if self.is_mixed else list(steps)
+        steps = list(steps)
+        if not self.is_mixed:
+            return steps
+        held = [arg for step in single_steps(steps) for arg in flat(step.args) if _floats(arg)]
+        if held and all(arg.dtype == self.dtype for arg in held):
+            raise Skip("values are packed with other data: values and vectors have to be of one type")
+        return [self._typed(step) for step in steps]
 
     def _typed(self, step: Step) -> Step:
         if isinstance(step, Loop):
