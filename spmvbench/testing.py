@@ -203,17 +203,15 @@ def check_conversion(spec: str, a: Any, xp: Any = np) -> None:
     assert estimate == fmt.nbytes, f"{spec}: the estimate is not the footprint"
 
 
-def check_product(
-    spec: str, a: Any, device: Device, seed: int = 0, *, guarded: bool = True, dtype: str = ""
-) -> float:
+def check_product(spec: str, a: Any, device: Device, seed: int = 0, *, guarded: bool = True, dtype: str = "") -> float:
     """The largest error of y on a device as a fraction of its bound, over x of all kinds of the format's operation.
 
     An operation with a parameter is checked with those in CHECKED; 0 if it is not defined for the matrix. Runs start
     from a y of NaN, of garbage and of the previous result. Raises AssertionError if an error exceeds its bound, or if
     the matrix, or memory outside of x, y and the format's arrays, is written to. Without `guarded` the arrays are not
     put between guards, for tools that detect out-of-bounds accesses themselves. dtype: types of values and vectors as
-    rows have them, ``f32/f64``; by default the matrix's own. Such a matrix is also converted and decoded. Raises Skip if
-    the format refuses the matrix or the types.
+    rows have them, ``f32/f64``; by default the matrix's own. Such a matrix is also decoded. Raises Skip if the format
+    refuses the matrix or the types.
     """
     ((cls, _),) = formats.parse(spec)
     a = suited(cls, a)

@@ -29,7 +29,8 @@ struct Lanes {
 // A block row is taken by WORKERS groups of LANES lanes, which read its tiles as one stream, a value per lane; LOADS
 // tiles of each lane are in flight at a time. Sums are combined by shuffles, those of several groups in shared memory.
 // A thread block takes ROWS block rows.
-template <typename V, typename I, int R, int C, int LANES, int WORKERS, int ROWS, bool SORTED, int LOADS, typename S = V>
+template <typename V, typename I, int R, int C, int LANES, int WORKERS, int ROWS, bool SORTED, int LOADS,
+          typename S = V>
 __global__ void __launch_bounds__(LANES * WORKERS * ROWS)
     bcsr_spmv(int block_rows, int rows, int cols, const I* __restrict__ block_ptr, const int* __restrict__ block_col,
               const S* __restrict__ values, const int* __restrict__ perm, const V* __restrict__ x, V* __restrict__ y) {

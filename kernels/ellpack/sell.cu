@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(ROWS* THREADS)
   V sum = 0;
   if (place < rows) {
     sum = thread_sum<P, HEIGHT, THREADS, false, STOP>(place, threadIdx.y, pitch, width, slice_ptr, lengths, columns,
-                                                         values, x);
+                                                      values, x);
   }
   sum = rows_sum<ROWS, THREADS>(sum);
   if (place < rows && threadIdx.y == 0) put<ADD>(y + (SORTED ? perm[place] : place), sum);

@@ -20,7 +20,7 @@ struct f16 {
     return value;
 #else
     const unsigned size = bits & 0x7fffu;
-    if (size < 0x0400u) {  // subnormal
+    if (size < 0x0400u) {                                                     // subnormal
       const float value = static_cast<float>(size) * 5.9604644775390625e-8f;  // 2^-24
       return bits & 0x8000u ? -value : value;
     }

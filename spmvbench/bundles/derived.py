@@ -17,9 +17,9 @@ from spmvbench import formats
 from spmvbench.bundles import sources
 from spmvbench.bundles.findings import FAILED, OPEN, Bundle, Finding, Flags, cases, check_rows, devices, mapping, parsed
 from spmvbench.errors import UsageError
+from spmvbench.formats.precision import VALUE_BYTES
 from spmvbench.matrices import Matrix
 from spmvbench.measure import bounds, operations
-from spmvbench.formats.precision import VALUE_BYTES
 from spmvbench.measure.cases import DTYPES, Case, precision_of
 from spmvbench.measure.row import NEAR_LAUNCH_OVERHEAD
 from spmvbench.measure.timing import MODES

@@ -136,8 +136,8 @@ class Declaration:
     """A kernel as its file declares it.
 
     template: name and default of each template parameter, the default empty without one. parameters: the text of each
-    function parameter. types: the type of each that is a number or a pointer to such, ``V`` of ``const V* x``, and empty
-    for others.
+    function parameter. types: the type of each that is a number or a pointer to one, ``V`` of ``const V* x``; empty for
+    others.
     """
 
     template: tuple[tuple[str, str], ...] = ()
@@ -146,7 +146,10 @@ class Declaration:
     @property
     def types(self) -> tuple[str, ...]:
         """See the class."""
-        found = (re.match(r"(?:const |volatile )?(\w+)(?: const)?(?:\*(?:__restrict__)?)? ?\w+$", text) for text in self.parameters)
+        found = (
+            re.match(r"(?:const |volatile )?(\w+)(?: const)?(?:\*(?:__restrict__)?)? ?\w+$", text)
+            for text in self.parameters
+        )
         return tuple(match[1] if match else "" for match in found)
 
 

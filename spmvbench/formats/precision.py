@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, array_module
-from spmvbench.formats.base import Launch, Loop, Skip, Step, Struct, ctype, flat, single_steps
+from spmvbench.formats.base import Call, Launch, Loop, Skip, Step, Struct, ctype, flat, single_steps
 from spmvbench.formats.kernels import Declaration, declaration, split
 
 VALUE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2}
@@ -67,7 +67,10 @@ class Precision:
         values = rounded.values
         if self.values == "bf16":
             values = (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).view(np.float16)
-        return Csr(rounded.shape, rounded.row_ptr, rounded.col_idx, values.astype(_ARRAYS[self.values], copy=False))
+        return self._with(rounded, values.astype(_ARRAYS[self.values], copy=False))
+
+    def _with(self, a: Csr, values: Array) -> Csr:
+        return Csr(a.shape, a.row_ptr, a.col_idx, values, self.dtype)
 
     def integers(self, a: Csr) -> Csr:
         """A matrix of the integers 1 to 4 in the stored type, from one in the vectors', on its array module."""
@@ -75,8 +78,8 @@ class Precision:
             return a
         if self.values == "bf16":  # 1, 2, 3 and 4 as the upper halves of floats
             numbers = a.xp.asarray(np.array([0, 0x3F80, 0x4000, 0x4040, 0x4080], np.uint16))
-            return Csr(a.shape, a.row_ptr, a.col_idx, numbers[a.values.astype(np.int32)].view(np.float16))
-        return a.astype(_ARRAYS[self.values])
+            return self._with(a, numbers[a.values.astype(np.int32)].view(np.float16))
+        return self._with(a, a.values.astype(_ARRAYS[self.values]))
 
     def launches(self, steps: Iterable[Step]) -> list[Step]:
         """The steps of a format of such values, each kernel in the types of the arrays that it takes.
@@ -93,7 +96,10 @@ class Precision:
 
     def _typed(self, step: Step) -> Step:
         if isinstance(step, Loop):
-            return replace(step, steps=tuple(self._typed(inside) for inside in step.steps))
+            return replace(step, steps=tuple(self._typed_step(inside) for inside in step.steps))
+        return self._typed_step(step)
+
+    def _typed_step(self, step: Launch | Call) -> Launch | Call:
         return replace(step, kernel=self._kernel(step)) if isinstance(step, Launch) else step
 
     def _kernel(self, launch: Launch) -> str:

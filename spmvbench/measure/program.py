@@ -157,7 +157,9 @@ def read_only(source: str, kernel: str) -> tuple[bool, ...]:
     parameters: list[str] = []
     for parameter in kernels.declaration(source, kernel).parameters:
         kind = re.match(r"\s*(?:const\s+)?(\w+)", parameter)
-        struct = kind and "*" not in parameter and re.search(rf"\bstruct {kind[1]}\s*{{([^{{}}]*)}};", kernels.text(source))
+        struct = (
+            kind and "*" not in parameter and re.search(rf"\bstruct {kind[1]}\s*{{([^{{}}]*)}};", kernels.text(source))
+        )
         parameters += struct[1].split(";")[:-1] if struct else [parameter]
     return tuple(bool(re.search(r"\bconst\b[^*]*\*", parameter)) for parameter in parameters)
 

@@ -15,7 +15,7 @@ from spmvbench.measure.operations import Operation
 
 @dataclass(frozen=True)
 class References:
-    """One matrix in one type. a: on the host, read-only, with the values as stored, in the type of x and y. device_a: on
+    """One matrix in one type. a: on the host, read-only, the values as stored but in the type of x and y. device_a: on
     the device. stored, device_stored: likewise, in the type that formats store. checks: by the operation's name.
 
     checksums: of each array on the device, by name, at the beginning. current_checksums: computes them anew, in that

@@ -56,9 +56,9 @@ def run(
     ``"pde:16"``; a file), SciPy sparse matrices, or a mapping from labels to these; a label is any printable text.
     formats: for example ``"csr-*,ell[threads=2]"`` or a list; None: all that the device can run. op: operations,
     ``"spmspv,bfs@0"`` or a list; empty: those that the formats run. order: orders of rows and columns,
-    ``"none,rcm"`` or a list (`spmvbench.orders`). dtype: f64, f32; None: f64, or what values (f64, f32, f16, bf16) and vectors (f64,
-    f32) give, each stored type with each type of x and y that is as wide. mode: hot, cold; None: all of the
-    device. device: ``auto``, ``cuda:0``, ``emulated``.
+    ``"none,rcm"`` or a list (`spmvbench.orders`). dtype: f64, f32; None: f64, or what `values` (f64, f32, f16, bf16)
+    and `vectors` (f64, f32) give, each stored type with each type of x and y that is as wide. mode: hot, cold; None:
+    all of the device. device: ``auto``, ``cuda:0``, ``emulated``.
 
     run: the name of the run's folder under `results`; cases with a row there are not measured again. budget: sampling
     time of a case, seconds. timeout: seconds after which a case is aborted. max_bytes: limit on a format's footprint, a
