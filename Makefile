@@ -12,7 +12,7 @@ CPP_FILES = find kernels spmvbench tests docs/example -name '*.cu' -o -name '*.c
 # Python compiles what it imports, when it does; compiling all that was installed takes half of the installation's time.
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help demo test test-all audit gpu docs published clean
+.PHONY: help demo test test-all audit gpu docs site picture clean
 
 help:
 	@echo "make demo    install into $(VENV), run a small set of matrices, write tables and figures to results/demo"
@@ -21,7 +21,8 @@ help:
 	@echo "make test-all  the same, once what its tests can do with is installed: Chromium, Clang, LLVM (apt-get)"
 	@echo "make gpu     install into $(VENV), run the tests that need a GPU"
 	@echo "make docs    rewrite the pages of formats in docs/formats, and build the documentation into site/"
-	@echo "make published  write the reports of the runs in results/published anew, and README.md's picture"
+	@echo "make site    the same, and the reports of the runs in results/published, into site/results"
+	@echo "make picture draw README.md's picture anew from the rows in results/published"
 	@echo "make clean   remove $(VENV) and the demo's results"
 	@echo "PYTHON=python3.12 chooses the interpreter, VENV=DIR the environment, PYTEST_ARGS='-k nvrtc' the tests, DEMO_FORMATS=all all formats."
 
@@ -64,9 +65,16 @@ docs: $(VENV)/.dev
 	$(BIN)/spmvbench formats --update docs/formats
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# Every published run's page by the command that its README gives, all as one site, and README.md's picture.
-published: $(VENV)/.dev
-	sed -n 's|^spmvbench report.*|$(BIN)/& --site results/published|p' results/published/*/README.md | sh -e
+# Every published run's page by the command that its README gives; the last one also writes the index and the pages of
+# matrices and formats. REPOSITORY=URL: an address that the index links to.
+site: docs
+	rm -rf site/results
+	cp -R results/published site/results
+	sed -n 's|^spmvbench report.*|$(BIN)/&|p' site/results/*/README.md \
+	  | sed 's|results/published|site/results|g; $$!s|$$| --no-index|; $$s|$$|$(if $(REPOSITORY), --repository $(REPOSITORY))|' \
+	  | sh -e
+
+picture: $(VENV)/.dev
 	$(BIN)/spmvbench report results/published/h200-all --dtype f64 --figures ratios --out $(VENV)/ratios
 	cp $(VENV)/ratios/figures/ratios.svg docs/figures/h200-ratios.svg
 	$(BIN)/spmvbench report results/published/h200-applications --dtype f64 --group synthetic --figures products \

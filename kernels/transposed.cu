@@ -19,7 +19,7 @@ __global__ void csr_transposed(int places, const int* __restrict__ rows, const I
   }
 }
 
-// Sliced ELLPACK as in ellpack/sell.cu: THREADS threads per row take every THREADS-th position. HEIGHT: rows of a
+// Sliced ELLPACK, stored as for ellpack/sell.cu: THREADS threads per row take every THREADS-th position. HEIGHT: rows of a
 // slice; 0: all rows are one slice of `pitch` rows and `width` positions. Padding has the column -1.
 template <typename V, typename P, int HEIGHT, int THREADS, bool INTERLEAVED, bool STOP, bool SORTED, typename S = V>
 __global__ void sell_transposed(unsigned rows, long long pitch, int width, const P* __restrict__ slice_ptr,
@@ -100,5 +100,39 @@ __global__ void bsr_transposed(int block_rows, int rows, int cols, const I* __re
     }
     const long long column = static_cast<long long>(load_stream(block_col + tile)) * C + q;
     if (column < cols) atomicAdd(y + column, sum);
+  }
+}
+
+// Tiles of R x C in slices of HEIGHT block rows: a thread per block row. LOAD: values of a tile that are together.
+template <typename V, typename I, int R, int C, int HEIGHT, int LOAD>
+__global__ void block_sell_transposed(int block_rows, int rows, int cols, const I* __restrict__ slice_ptr,
+                                      const int* __restrict__ block_col, const V* __restrict__ values,
+                                      const int* __restrict__ perm, bool sorted, const V* __restrict__ x,
+                                      V* __restrict__ y) {
+  constexpr int WHOLE = R * C / LOAD * LOAD;
+  const long long place = global_thread();
+  if (place >= block_rows) return;
+  const int lane = static_cast<int>(place % HEIGHT);
+  const long long first_row = static_cast<long long>(sorted ? perm[place] : static_cast<int>(place)) * R;
+  V factor[R];
+#pragma unroll
+  for (int p = 0; p < R; ++p) factor[p] = first_row + p < rows ? load_x(x, static_cast<int>(first_row) + p) : V(0);
+  const I end = slice_ptr[place / HEIGHT + 1];
+  for (long long step = slice_ptr[place / HEIGHT]; step < end; ++step) {
+    const int column = load_stream(block_col + step * HEIGHT + lane);
+    if (column < 0) return;  // a block row's tiles come first
+    const V* tile = values + step * (R * C * HEIGHT);
+#pragma unroll
+    for (int q = 0; q < C; ++q) {
+      V sum = 0;
+#pragma unroll
+      for (int p = 0; p < R; ++p) {
+        const int e = p * C + q;
+        const int at = e < WHOLE ? (e / LOAD * HEIGHT + lane) * LOAD + e % LOAD : e * HEIGHT + lane;
+        sum += load_stream(tile + at) * factor[p];
+      }
+      const long long of_y = static_cast<long long>(column) * C + q;
+      if (of_y < cols) atomicAdd(y + of_y, sum);
+    }
   }
 }

@@ -32,6 +32,9 @@ __all__ = [
 
 __version__: str
 
+# Modules outside of the room `formats` that register formats: these import rooms that `formats` must not import.
+FORMAT_MODULES = ("spmvbench.advice.auto",)
+
 if TYPE_CHECKING:
     from spmvbench import formats, solve
     from spmvbench.devices import multiply

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import glob
 import io
+import logging
 import os
 import re
 import secrets
@@ -13,10 +14,13 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO
+
+log = logging.getLogger(__name__)
 
 FULL = (errno.ENOSPC, errno.EDQUOT)  # errno of an OSError: the disk or the quota is full
 
@@ -183,6 +187,35 @@ def opened(path: Path, flags: int = os.O_RDONLY) -> int:
 def is_own(status: os.stat_result) -> bool:
     """Whether a file or folder belongs to this user or to root: nobody else could have written its content."""
     return status.st_uid in (os.geteuid(), 0)
+
+
+def load_arrays(file: Path) -> dict[str, Any] | None:
+    """The arrays of a file that `save_arrays` wrote; None if there is none. A damaged file is logged and counts as
+    none, as does one of another user.
+    """
+    import numpy as np
+
+    try:
+        with open(opened(file), "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+            if not is_own(os.fstat(stream.fileno())):
+                raise ValueError("another user wrote it")
+            return dict(arrays)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        log.warning("%s is damaged (%s) and is made again", file, error)
+        return None
+
+
+def save_arrays(file: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays by name, whole or not at all; if that fails, the log says so."""
+    import numpy as np
+
+    try:
+        with written_whole(file) as stream:
+            np.savez(stream, **arrays)
+    except OSError as error:
+        log.warning("%s is not kept: %s", file, error)
 
 
 def trusted_folder(folder: Path) -> Path:

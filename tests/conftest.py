@@ -1,6 +1,7 @@
 """Shared fixtures. Nothing that a test does touches the user's own cache."""
 
 import faulthandler
+import gc
 import hashlib
 import json
 import os
@@ -27,10 +28,24 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")
 
 
+MOST_WORKERS = 16  # each collects all tests, which takes seconds
+
+
 def pytest_xdist_auto_num_workers(config):
-    """Tests on a GPU take turns: they measure."""
+    """One more than there are cores: many tests wait for other processes. Tests on a GPU take turns: they measure."""
     chosen = config.getoption("markexpr")
-    return 0 if "gpu" in chosen and "not gpu" not in chosen else None
+    return 0 if "gpu" in chosen and "not gpu" not in chosen else min(len(os.sched_getaffinity(0)) + 1, MOST_WORKERS)
+
+
+def pytest_collection():
+    """Thousands of tests are made, none goes: the garbage collector would look through them again and again."""
+    gc.disable()
+
+
+def pytest_collection_finish():
+    """What was collected stays until the end, so that the garbage collector leaves it alone from now on too."""
+    gc.enable()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

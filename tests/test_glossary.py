@@ -102,12 +102,13 @@ class Text:
 
 def of_help() -> Iterator[Text]:
     """The help of every command and of the commands of `runs`."""
+    within = click.Context(cli, **cli.context_settings)  # a command keeps the help options of its first context
     for name in COMMANDS:
-        command = cli.get_command(click.Context(cli), name)
+        command = cli.get_command(within, name)
         assert command is not None
         every = {name: command} | {f"{name} {sub}": one for sub, one in getattr(command, "commands", {}).items()}
         for words, one in every.items():
-            shown = one.get_help(click.Context(one, info_name=f"spmvbench {words}", terminal_width=100))
+            shown = one.get_help(click.Context(one, within, info_name=f"spmvbench {words}", terminal_width=100))
             yield Text(f"spmvbench {words} --help", tuple(enumerate(shown.splitlines(), 1)))
 
 

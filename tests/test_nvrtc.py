@@ -173,10 +173,11 @@ def found_instantiations():
     for cls in map(formats.get, formats.keys()):
         if "emulated" not in cls.devices:
             continue  # a vendor's format: calls that need a GPU in place of kernels
+        sources = formats.sources(cls)  # once: it reads the modules of a format and all that they import
         for params in settings(cls):
             for a in inputs if params else (*inputs, *odd):
                 try:
-                    fmt = cls.from_csr(a, **params)
+                    fmt = cls.converted(a, **params)
                     launches = [*fmt.launches(*vectors(cls, a))]
                 except Skip:
                     continue
@@ -185,9 +186,7 @@ def found_instantiations():
                         launches += fmt.transposed(*reversed(vectors(cls, a)))
                 for launch in single_steps(launches):
                     if isinstance(launch, Launch):
-                        assert launch.source in formats.sources(cls), (
-                            f"{cls.key} launches a kernel of a file it does not name"
-                        )
+                        assert launch.source in sources, f"{cls.key} launches a kernel of a file it does not name"
                         found[launch.source].add(launch.kernel)
     return found
 

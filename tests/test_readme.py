@@ -119,7 +119,8 @@ def test_every_generator_is_named():
 
 
 def test_every_operation_is_named():
-    assert re.findall(r"^\| `([\w-]+)(?:@N)?` \|", read("docs/operations.md"), re.MULTILINE) == list(OPERATIONS)
+    named = re.findall(r"^\| `([\w-]+)(?:@\w+)?` \|", read("docs/operations.md"), re.MULTILINE)
+    assert list(dict.fromkeys(named)) == list(OPERATIONS)
 
 
 def test_every_status_is_named():

@@ -1,15 +1,13 @@
 // Sliced ELLPACK whose slices take x from a window in shared memory; columns in 4, 8, 12 or 16 bits. See
 // spmvbench/formats/cache_blocking/sell_window.py.
 #include "async_copy.cuh"
-#include "counters.cuh"
 #include "together.cuh"
 
 constexpr int GROUP = 8;        // positions whose columns share words
 constexpr int QUARTER = 8;      // words that are a byte of each thread
+constexpr int CHUNK = 5;        // numbers of a chunk
 constexpr int PACKED = 40;      // in place of a slice's bits with the bytes of a thread's upper bits: packed columns
 constexpr int WIDTH_UNIT = 64;  // a slice's width is stored times this, its bits below
-constexpr int BATCH =
-    2;  // groups that are loaded before the first is used: 857 against 842 GFLOPS with 1 (band, f64, H200)
 
 // Asks for a line that will be loaded soon.
 __device__ __forceinline__ void prefetch_l2(const void* p) {
@@ -57,8 +55,9 @@ __device__ __forceinline__ V groups_sum(int group, const unsigned* __restrict__ 
   return sum;
 }
 
-// A thread's share of a slice: the groups `team`, team + TEAM, ..., and the rest of less than a group.
-template <int BITS, int TEAM, typename V>
+// A thread's share of a slice: the groups `team`, team + TEAM, ..., FLIGHT of them loaded at a time, and the rest of less
+// than a group.
+template <int BITS, int TEAM, int FLIGHT, typename V>
 __device__ __forceinline__ V window_sum(int team, int width, const unsigned* __restrict__ words,
                                         const V* __restrict__ values, const V* window) {
   constexpr int WORDS = GROUP * BITS / 32;
@@ -66,10 +65,10 @@ __device__ __forceinline__ V window_sum(int team, int width, const unsigned* __r
   const int lane = lane_id(), whole = width / GROUP;
   V sum = 0;
   int group = team;
-  for (; group + (BATCH - 1) * TEAM < whole; group += BATCH * TEAM) {
-    sum += groups_sum<BITS, TEAM, BATCH>(group, words, values, window);
+  for (; group + (FLIGHT - 1) * TEAM < whole; group += FLIGHT * TEAM) {
+    sum += groups_sum<BITS, TEAM, FLIGHT>(group, words, values, window);
   }
-  for (; BATCH > 1 && group < whole; group += TEAM) sum += groups_sum<BITS, TEAM, 1>(group, words, values, window);
+  for (; FLIGHT > 1 && group < whole; group += TEAM) sum += groups_sum<BITS, TEAM, 1>(group, words, values, window);
   const int rest = width % GROUP;
   if (rest != 0 && whole % TEAM == team) {
     unsigned packed[WORDS];
@@ -177,64 +176,92 @@ __device__ __forceinline__ V global_sum(int team, int width, const int* __restri
   return sum;
 }
 
-template <int TEAM, typename V>
+template <int TEAM, int FLIGHT, bool PACKED_ONES, typename V>
 __device__ __forceinline__ V slice_sum(int bits, int team, int width, const unsigned* __restrict__ words,
                                        const V* __restrict__ values, const V* window, const V* __restrict__ x) {
+  if constexpr (PACKED_ONES) {
+    if (bits > PACKED) return packed_sum<TEAM>(bits - PACKED, team, width, words, values, window);
+  }
   switch (bits) {
     case 4:
-      return window_sum<4, TEAM>(team, width, words, values, window);
+      return window_sum<4, TEAM, FLIGHT>(team, width, words, values, window);
     case 8:
-      return window_sum<8, TEAM>(team, width, words, values, window);
+      return window_sum<8, TEAM, FLIGHT>(team, width, words, values, window);
     case 12:
-      return window_sum<12, TEAM>(team, width, words, values, window);
+      return window_sum<12, TEAM, FLIGHT>(team, width, words, values, window);
     case 16:
-      return window_sum<16, TEAM>(team, width, words, values, window);
-    case 32:
-      return global_sum<TEAM>(team, width, reinterpret_cast<const int*>(words), values, x);
+      return window_sum<16, TEAM, FLIGHT>(team, width, words, values, window);
     default:
-      return packed_sum<TEAM>(bits - PACKED, team, width, words, values, window);
+      return global_sum<TEAM>(team, width, reinterpret_cast<const int*>(words), values, x);
   }
 }
 
-// A block a chunk {first slice, end, first column of the window, its columns}. A slice is {its first position, its first
-// word / 8, the first column less the window's, width * WIDTH_UNIT + bits}; TEAM warps share it. SORTED: `perm` holds the row of
-// each place. STEAL: `pool` has more slices {slice, first column}, which a warp that is done takes one after the other, with x
-// from global memory. ahead: positions of a first slice that are prefetched.
-template <typename V, int THREADS, int TEAM, bool SORTED, bool STEAL>
-__global__ void __launch_bounds__(THREADS, 1024 / THREADS)
-    sell_window_spmv(int rows, int pooled, int ahead, const int4* __restrict__ chunks, const int4* __restrict__ slices,
-                     const unsigned* __restrict__ words, const V* __restrict__ values, const int* __restrict__ perm,
-                     const int2* __restrict__ pool, int* counters, const V* __restrict__ x, V* __restrict__ y) {
-  static_assert(TEAM == 1 || !STEAL, "warps that share a slice meet at barriers");
-  extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  V* const window = reinterpret_cast<V*>(dynamic_shared);
-  const int4 chunk = chunks[blockIdx.x];
-  for (int i = threadIdx.x; i < chunk.w; i += THREADS) {
-    copy_async<sizeof(V)>(window + i, x + chunk.z + i, sizeof(V));
-  }
-  const int warp = threadIdx.x / WARP, team = warp % TEAM, lane = lane_id();
-  int s = chunk.x + warp / TEAM;
-  int4 slice = s < chunk.y ? __ldg(slices + s) : int4{0, 0, 0, 0};
-  if (s < chunk.y) {
-    const int positions = min(slice.w / WIDTH_UNIT, ahead * TEAM);
-    const char* const begin = reinterpret_cast<const char*>(values + static_cast<long long>(slice.x) * WARP);
-    const char* const column = reinterpret_cast<const char*>(words + static_cast<long long>(slice.y) * QUARTER);
-    for (int at = (team * WARP + lane) * 128; at < positions * static_cast<int>(WARP * sizeof(V));
-         at += TEAM * WARP * 128) {
-      prefetch_l2(begin + at);
-      if (at < positions * min(slice.w % WIDTH_UNIT, 32) * 4) prefetch_l2(column + at);
+// Starts copies of the window's columns begin .. end, 16 bytes at a time if x allows that. `begin` is a multiple of these.
+template <int THREADS, typename V>
+__device__ __forceinline__ void stage(V* window, int begin, int end, int first, int cols, bool aligned,
+                                      const V* __restrict__ x) {
+  constexpr int VECTOR = 16 / sizeof(V), SIZE = sizeof(V);
+  if (aligned) {
+    for (int i = begin + threadIdx.x * VECTOR; i < end; i += THREADS * VECTOR) {
+      copy_async<16>(window + i, x + first + i, min(16, (cols - first - i) * SIZE));
     }
+  } else {
+    for (int i = begin + threadIdx.x; i < end; i += THREADS) copy_async<SIZE>(window + i, x + first + i);
   }
-  await_copies();
+}
+
+// Thread blocks of a multiprocessor: as many threads as leave each the registers for its loads in flight.
+template <typename V>
+constexpr int resident(int threads, int flight) {
+  const int most = flight * static_cast<int>(sizeof(V)) >= 24 ? 768 : 1024;
+  return threads < most ? most / threads : 1;
+}
+
+// A block a chunk {first slice, end, first column of the window, its columns, those that the first slice of every warp
+// needs}. A slice is {its first position, its first word / 8, the first column less the window's, width * WIDTH_UNIT +
+// bits}; TEAM warps share it. SORTED: `perm` holds the row of each place. FLIGHT: groups in flight. QUEUED: a warp takes the
+// next slice once it is done, else every so many. PACKED_ONES: slices may have packed columns.
+template <typename V, int THREADS, int TEAM, bool SORTED, int FLIGHT, bool QUEUED, bool PACKED_ONES>
+__global__ void __launch_bounds__(THREADS, resident<V>(THREADS, FLIGHT))
+    sell_window_spmv(int rows, int cols, const int* __restrict__ chunks, const int4* __restrict__ slices,
+                     const unsigned* __restrict__ words, const V* __restrict__ values, const int* __restrict__ perm,
+                     const V* __restrict__ x, V* __restrict__ y) {
+  static_assert(TEAM == 1 || !QUEUED, "warps that share a slice meet at barriers");
+  constexpr int TEAMS = THREADS / WARP / TEAM;
+  extern __shared__ __align__(128) unsigned char dynamic_shared[];
+  __shared__ int taken;
+  V* const window = reinterpret_cast<V*>(dynamic_shared);
+  const int* const chunk = chunks + blockIdx.x * CHUNK;
+  const int begin = chunk[0], end = chunk[1], first = chunk[2], columns = chunk[3], soon = chunk[4];
+  const bool aligned = reinterpret_cast<unsigned long long>(x) % 16 == 0;  // and so is the window's first column
+  stage<THREADS>(window, 0, soon, first, cols, aligned, x);
+  close_group_of_copies();
+  stage<THREADS>(window, soon, columns, first, cols, aligned, x);
+  close_group_of_copies();
+  if (QUEUED && threadIdx.x == 0) taken = TEAMS;
+  const int warp = threadIdx.x / WARP, team = warp % TEAM, lane = lane_id();
+  int s = begin + warp / TEAM;
+  int4 slice = s < end ? __ldg(slices + s) : int4{0, 0, 0, 0};
+  if (s < end) {
+    const int positions = min(slice.w / WIDTH_UNIT, GROUP * TEAM), at = (team * WARP + lane) * 128;
+    const int bits = PACKED_ONES ? min(slice.w % WIDTH_UNIT, 32) : slice.w % WIDTH_UNIT;
+    const char* const value = reinterpret_cast<const char*>(values + static_cast<long long>(slice.x) * WARP);
+    const char* const column = reinterpret_cast<const char*>(words + static_cast<long long>(slice.y) * QUARTER);
+    if (at < positions * static_cast<int>(WARP * sizeof(V))) prefetch_l2(value + at);
+    if (at < positions * bits * 4) prefetch_l2(column + at);
+  }
+  await_groups_but_last();
   __syncthreads();
-  for (int first = chunk.x; first < chunk.y; first += THREADS / WARP / TEAM) {
-    const int next = s + THREADS / WARP / TEAM;
-    const int4 coming = next < chunk.y ? __ldg(slices + next) : int4{0, 0, 0, 0};
+  bool some_wait = soon < columns;
+  for (int round = begin; TEAM > 1 ? round < end : round == begin || s < end; round += TEAMS) {
+    int next = s + TEAMS;
+    if constexpr (QUEUED) next = begin + __shfl_sync(FULL_MASK, lane == 0 ? atomicAdd(&taken, 1) : 0, 0);
+    const int4 coming = next < end ? __ldg(slices + next) : int4{0, 0, 0, 0};
     V sum = 0;
-    if (s < chunk.y) {
-      sum = slice_sum<TEAM>(slice.w % WIDTH_UNIT, team, slice.w / WIDTH_UNIT,
-                            words + static_cast<long long>(slice.y) * QUARTER,
-                            values + static_cast<long long>(slice.x) * WARP, window + slice.z, x);
+    if (s < end) {
+      sum = slice_sum<TEAM, FLIGHT, PACKED_ONES>(slice.w % WIDTH_UNIT, team, slice.w / WIDTH_UNIT,
+                                                 words + static_cast<long long>(slice.y) * QUARTER,
+                                                 values + static_cast<long long>(slice.x) * WARP, window + slice.z, x);
     }
     if (TEAM > 1) {
       __shared__ V partial[THREADS];
@@ -246,24 +273,13 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
       __syncthreads();
     }
     const int place = s * WARP + lane;
-    if (s < chunk.y && team == 0 && place < rows) y[SORTED ? perm[place] : place] = sum;
+    if (s < end && team == 0 && place < rows) y[SORTED ? perm[place] : place] = sum;
+    if (some_wait) {
+      await_copies();
+      __syncthreads();
+      some_wait = false;
+    }
     s = next;
     slice = coming;
-  }
-  if constexpr (STEAL) {
-    const auto ticket = [&]() { return lane == 0 ? atomicAdd(counters, 1) : 0; };
-    int mine = __shfl_sync(FULL_MASK, ticket(), 0);
-    while (mine < pooled) {
-      const int following = ticket();  // asked for before the slice at hand is done
-      const int2 taken = __ldg(pool + mine);
-      const int4 found = __ldg(slices + taken.x);
-      const V sum =
-          slice_sum<1>(found.w % WIDTH_UNIT, 0, found.w / WIDTH_UNIT, words + static_cast<long long>(found.y) * QUARTER,
-                       values + static_cast<long long>(found.x) * WARP, x + taken.y, x);
-      const int place = taken.x * WARP + lane;
-      if (place < rows) y[SORTED ? perm[place] : place] = sum;
-      mine = __shfl_sync(FULL_MASK, following, 0);
-    }
-    leave(counters, 2);
   }
 }

@@ -9,10 +9,16 @@ import numpy as np
 import pandas as pd
 
 from spmvbench.advice import training
-from spmvbench.advice.model import LARGE, MEASURED, Model, folder, load
+from spmvbench.advice.model import LARGE, SPMVS, Model, folder, load
+from spmvbench.advice.model import MEASURED as FEW
+from spmvbench.analysis.cases import hot, latest_cases, natural_products, verified
+from spmvbench.analysis.products import ADVISED, MEASURED, SINGLE, products
+from spmvbench.analysis.ranking import VENDORS
 from spmvbench.matrices.features import SAMPLE
 
 ROOT = Path(__file__).resolve().parents[2]
+CUPY_CALL = 48e-6  # seconds, the shortest of docs/operator.md
+AUTO_COST = 40  # SpMVs of cuSPARSE that choosing and converting may take
 
 
 @click.command()
@@ -28,7 +34,7 @@ def command(runs: tuple[str, ...], name: str, exclude_slow: tuple[str, ...]) -> 
     """Write configs/advice/NAME.npz and NAME.csv, docs/figures/NAME-advice.svg and docs/advice.md from runs."""
     rows, about = training.rows_of(runs)
     model, evaluation = training.trained(
-        training.of_last_runs(rows),
+        training.of_one_run(rows),
         about,
         lambda family: click.echo(f"without {family}", err=True),
         more=True,
@@ -37,8 +43,9 @@ def command(runs: tuple[str, ...], name: str, exclude_slow: tuple[str, ...]) -> 
     folder().mkdir(exist_ok=True)
     model.save(folder() / f"{name}.npz")
     of = evaluation.choices.groupby("chooser")
-    tried = of.get_group(training.TRIED)[["matrix", "spmvs", "format"]].rename(columns={"format": "measured"})
-    choices = of.get_group("model").drop(columns="chooser").merge(tried, on=["matrix", "spmvs"], validate="1:1")
+    case = ["matrix", "dtype", "spmvs"]
+    tried = of.get_group(training.TRIED)[[*case, "format"]].rename(columns={"format": "measured"})
+    choices = of.get_group("model").drop(columns="chooser").merge(tried, on=case, validate="1:1")
     choices.to_csv(folder() / f"{name}.csv", index=False, float_format="%.6g", lineterminator="\n")
     (ROOT / "docs" / "figures" / f"{name}-advice.svg").write_bytes(_figure(evaluation.choices))
     (ROOT / "docs" / "advice.md").write_text(page(name), encoding="utf-8")
@@ -62,6 +69,7 @@ def _table(model: Model) -> str:
 def page(name: str) -> str:
     """The text of docs/advice.md, from the files of a model: NAME.npz and NAME.csv."""
     known, choices = load(name), pd.read_csv(folder() / f"{name}.csv")
+    double = choices[choices["dtype"] == "f64"]
     about = known.about
     runs = " ".join(f"results/published/{run}" for run in about["runs"])
     exclude = "".join(f" --exclude-slow {matrix}" for matrix in about["exclude_slow"])
@@ -79,48 +87,87 @@ per cent: geometric mean / 95th percentile / worst, by the number of SpMVs.
 
 ![Regret by number of SpMVs](figures/{name}-advice.svg)
 
-- "Model, the best few measured" is `advise --measure`. It measures the best {MEASURED} formats by the model,
+- "Model, the best few measured" is `advise --measure`. It measures the best {FEW} formats by the model,
   cuSPARSE's and the [fallback](glossary.md#fallback) on the target machine, which takes seconds, and takes the
   fastest of them.
 - "The best of the model's formats" knows all times of the {len(known.labels)} formats in the model.
+- "The fallback" is taken for matrices unlike all others: `{about["fallback"]}`, or cuSPARSE's format if that is
+  predicted to take less time, conversion included.
 - "Always the best single format" is the format with the least regret on the other families, for each number of SpMVs.
 - "Tree of depth 4" sees the same [features](glossary.md#feature) as the model.
 - "Model of half the families" was trained on half of the other families, drawn at random.
-- "Model that knows the family" was trained on all other matrices, those of the same family included.
+- "Model, random split" was trained on nine tenths of the matrices, drawn at random, mostly with other matrices of the
+  same family. Most papers split so; their figures compare with this line.
 
 A format that cannot hold a matrix counts as ten times slower than the best.
 
+## What the model sees
+
+The time of an SpMV is predicted as a multiple of its lower [bound](glossary.md#bound). A forest of randomized trees
+predicts the mean over all formats from the features of the matrix. A second forest predicts how far each format is from
+this mean. It sees the features, the bytes per entry that the format reads, these bytes relative to CSR, the bound per
+byte, and numbers that describe how the format did in the training. It learns from all formats at once, so a matrix of
+blocks shows in the bytes of each block format. Formats near the best weigh more. The prediction is the mean of the
+trees plus half their standard deviation: of two formats with the same mean, the surer one is advised. A third forest
+predicts conversions.
+
+{_hits(double)}
+
 ## Where the regret comes from
 
-The aim is 5 % in the geometric mean and 25 % at the 95th percentile, above 1 M entries. The regret of "the best of
+The aim is 5 % in the geometric mean and 25 % at the 95th percentile by the model, 1 % and 5 % with the best few
+measured, both above 1 M entries. The regret of "the best of
 the model's formats" is due to the restriction to {len(known.labels)} formats. The rest is due to the regression. The
 difference between "model of half the families" and "model" shows the value of the second half of the families. The
-difference between "model" and "model that knows the family" shows the value of more matrices of a family for that
-family. The largest regrets above 1 M entries:
+difference between "model" and "model, random split" shows the value of more matrices of a family for that
+family. With 40 formats instead of {len(known.labels)}, the best few measured lose about 0.5 % less and the model about
+3 % more. With `csr-bins` in addition, the best single format up to 1 M
+entries, the model lost about 1 % less there and 2 to 3 % more above. Gaussian processes, gradient boosting and one
+forest for each format were tried: all lost more. Another number of trees changes these figures by up to
+1 %.
 
-{_worst(choices[choices["nnz"] > LARGE])}
+The largest regrets above 1 M entries:
+
+{_worst(double[double["nnz"] > LARGE])}
 
 The largest regrets up to 1 M entries:
 
-{_worst(choices[choices["nnz"] <= LARGE])}
+{_worst(double[double["nnz"] <= LARGE])}
 
 Errors of the predictions are as large as the differences between good formats. This table shows measured divided by
 predicted times on families that were left out, 10th to 90th percentile:
 
 {_spreads(known)}
 
-The formats of the model were chosen greedily, one by one, so that the best of them has the least regret. The fallback
-for a matrix unlike all others is `{about["fallback"]}`, or cuSPARSE's format if that is predicted to take less time,
-conversion included. If a format has no row for a matrix, its time is filled in by its mean difference from the other
-formats. If it was [excluded as too slow](glossary.md#excluded-as-too-slow) (`--exclude-slow`), its time is ten times
-that of the slowest format there. If several runs have a matrix, the rows of the last one count.
+The formats of the model were chosen greedily, one by one, so that the best of them has the least regret. If a format
+has no row for a matrix, its time is filled in by its mean difference from the other formats. If it was
+[excluded as too slow](glossary.md#excluded-as-too-slow) (`--exclude-slow`), its time is ten times that of the slowest
+format there. If several runs have a matrix, the rows of the run with most formats count.
+
+## Single precision
+
+The same model predicts single precision: it sees the bytes that each format then reads. Its regret is in the table
+"Single precision", on {about["single"]} matrices. It was not trained on their rows: a model of both precisions had
+nearly twice the regret of this one in single precision, and more in double precision. {about["single"]} matrices
+are too few.
+
+## Other GPUs
+
+`--device-like auto` takes the model of the GPU at hand, if there is one. `h100` is the model of the H200 for an H100
+with an SXM socket: bounds on data beyond L2 are multiplied by 4.8 / 3.35, the ratio of the bandwidths in the data
+sheets, and its memory limits the formats. All else is as on the H200, conversions too. No rows of an H100 are
+published, so the regret there is not known. On PCIe cards, on other GPUs and without a GPU, a model must be named.
+
+{_auto(double)}
+
+{_products(double)}
 
 ## Cost of the advice
 
 Features that a sample of the rows gives (diagonals, runs, steps, sectors of x) are computed from a sample of about
 {SAMPLE:,} entries, and row lengths from all row pointers. Together this takes as long as 2 to 25 SpMVs on one thread
-of the host, fewer for larger matrices. The [footprint](glossary.md#footprint) is computed only for formats that could
-be among those listed. For formats of blocks, tiles and packed bits it is computed from the same sample. `advise`
+of the host, fewer for larger matrices. The [footprint](glossary.md#footprint) of every format in the model is computed,
+which takes longer. For formats of blocks, tiles and packed bits it is computed from the same sample. `advise`
 prints both times, and that of an SpMV on the host.
 
 Every choice is in [{name}.csv](../configs/advice/{name}.csv). This page, the model, the figure and the table were
@@ -130,6 +177,88 @@ written by
 python -m spmvbench.advice {runs} --name {name}{exclude}
 ```
 """
+
+
+def _hits(choices: pd.DataFrame) -> str:
+    """How often the model's choice is the best format, or close to it, as a table in Markdown."""
+    lines = ["| SpMVs | Best format chosen, % of the matrices | Within 5 % of it | Within 15 % |", "| --- " * 4 + "|"]
+    for spmvs, part in choices.groupby("spmvs"):
+        shares = ((part["format"] == part["best"]).mean(), *((part["regret"] <= x).mean() for x in (0.05, 0.15)))
+        lines.append(f"| {spmvs:,} | " + " | ".join(f"{100 * share:.0f}" for share in shares) + " |")
+    return "\n".join(lines)
+
+
+def _auto(choices: pd.DataFrame, run: str = "h200-applications") -> str:
+    """What the choices of the evaluation come to as the format `auto`, on the applications of a published run."""
+    rows, _ = training.rows_of([ROOT / "results" / "published" / run])
+    table = training.table(rows)
+    named = pd.read_csv(ROOT / "configs" / "sets" / "applications.csv")["spec"]
+    matrices = [matrix for spec in named if (matrix := f"synthetic/{spec}") in table.spmv.index]
+    spmv, costs = (
+        table.spmv.loc[matrices],
+        table.conversion.loc[matrices].div(table.spmv.loc[matrices, table.vendor], axis=0),
+    )
+    best = spmv.min(axis=1)
+    lines = ["| Choice | Within 5 % of the best, % of the matrices | Within 15 % | Conversion, SpMVs of cuSPARSE |"]
+    lines += ["| --- " * 4 + "|"]
+
+    def line(name: str, slowdown: pd.Series, cost: pd.Series) -> str:
+        near = " | ".join(f"{100 * (slowdown <= x).mean():.0f}" for x in (1.05, 1.15))
+        return f"| {name} | {near} | {cost.median():.0f} median, {cost.quantile(0.95):.0f} at p95 |"
+
+    for spmvs in (100, 1_000, 10_000):
+        chosen = choices[choices["spmvs"] == spmvs].set_index("matrix").loc[matrices, "format"]
+        pairs = list(chosen.items())
+        slowdown = pd.Series([spmv.at[pair] / best[pair[0]] for pair in pairs])
+        lines.append(line(f"`auto[spmvs={spmvs}]`", slowdown, pd.Series([costs.at[pair] for pair in pairs])))
+    cheap = spmv.where(costs <= AUTO_COST)
+    last = cheap.idxmin(axis=1)
+    cost = pd.Series([costs.at[pair] for pair in last.items()])
+    lines.append(line(f"best format whose conversion takes at most {AUTO_COST}", cheap.min(axis=1) / best, cost))
+    return f"""## The format `auto`
+
+The format `auto` chooses by this model while it converts, for `spmvs` products. These are the choices of the evaluation
+on the {len(matrices)} matrices of the set applications that [{run}](../results/published/{run}) has, with the times of
+its rows. The time of choosing is not included, and some formats of the model are no candidates of `auto`:
+
+{chr(10).join(lines)}
+
+The aim is 60 % within 5 %, 90 % within 15 %, and at most {AUTO_COST} SpMVs for choosing and converting. The last line
+knows all times: it shows how little room these three leave together."""
+
+
+def _products(choices: pd.DataFrame, run: str = "h200-applications") -> str:
+    """The time of conversion and N SpMVs beside cuSPARSE's CSR on a published run, by the choices of the evaluation."""
+    rows, _ = training.rows_of([ROOT / "results" / "published" / run])
+    rows = hot(natural_products(latest_cases(rows)))
+    found = products(rows, choices.rename(columns={"format": "label"}))
+    found = found[found["chooser"].isin([ADVISED, MEASURED, SINGLE]) & found["spmvs"].isin(SPMVS)]
+    lines = ["| Choice | For every N | " + " | ".join(f"{n:,}" for n in SPMVS) + " |"]
+    lines += ["| --- " * (2 + len(SPMVS)) + "|"]
+    for chooser, part in found.groupby("chooser", sort=False):
+        cells = (f"{100 * x.within:.0f} %, {x.speedup:.2f}" for x in part.itertuples())
+        lines.append(f"| {chooser} | {100 * part['always'].iloc[0]:.0f} % | " + " | ".join(cells) + " |")
+    return f"""## Time to N products
+
+The time of conversion and N SpMVs on the {found["matrices"].iloc[0]} matrices of [{run}](../results/published/{run}),
+beside that of cuSPARSE's CSR, its preprocessing included. The numbers by N are the share of the matrices on which the
+time is at most 1.05 times that of cuSPARSE, and the geometric mean of cuSPARSE's time over it. The first column is the
+share on which this is so for every N. "{ADVISED}" and "{MEASURED}" are the choices of the evaluation, families left
+out. The time of choosing and of measuring is not counted:
+
+{chr(10).join(lines)}
+
+The aim is 95 % of the matrices for any N, and a factor of 1.5 from N = 10,000 on. CuPy's default is missing, because no
+row times it: `csr @ x` calls cuSPARSE anew through the host, which took 48 to 119 microseconds on an H200
+([Operators](operator.md#measuring)), while rows time kernels. A product in cuSPARSE's CSR takes less than 48
+microseconds on {_quick(rows)} % of these matrices. There, CuPy's call takes longer than the product."""
+
+
+def _quick(rows: pd.DataFrame) -> str:
+    """The share of matrices, in per cent, on which a product by cuSPARSE takes less time than CuPy's call of it."""
+    ok = verified(rows)
+    vendor = ok.loc[ok["label"] == VENDORS[0], "t_median"]
+    return f"{100 * (vendor < CUPY_CALL).mean():.0f}"
 
 
 def _worst(choices: pd.DataFrame, most: int = 8) -> str:
@@ -156,6 +285,7 @@ def _figure(choices: pd.DataFrame) -> bytes:
     """Regret of each chooser by number of SpMVs as an SVG image: geometric mean (solid), 95th percentile (dotted)."""
     from spmvbench.reports.style import count_ticks, grid, legend, marks, plain_ticks, rendered, theme
 
+    choices = choices[(choices["dtype"] == "f64") & (choices["chooser"] != training.FALLBACK)]
     large = choices[choices["nnz"] > LARGE]
     panels = {"All matrices": choices, "Above 1 M entries": large} if len(large) else {"All matrices": choices}
     choosers = list(dict.fromkeys(choices["chooser"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,56 +66,79 @@ class Advice:
         return self.fallback if self.out_of_range else self.ranked[0]
 
 
-def advise(a: Csr, model: Model, spmvs: float, top: int = 5, max_bytes: float | None = None) -> Advice:
-    """Advice on a canonical CSR matrix on the host, for its type of values: at least the best `top` formats.
+def advise(a: Csr, model: Model, spmvs: float, max_bytes: float | None = None) -> Advice:
+    """Advice on a canonical CSR matrix on the host, for its type of values: all formats of the model that can hold it.
 
     max_bytes: the largest footprint; without it, the share of the memory of the model's GPU that a format may take. The
-    footprint is computed only for formats that could be among the best if they read the values alone. The fallback is
-    cuSPARSE's format if that is predicted to take less time than the model's fallback. Raises SpmvbenchError if no
-    format fits.
+    fallback is cuSPARSE's format if that is predicted to take less time than the model's fallback. Raises
+    SpmvbenchError if no format fits.
     """
     if max_bytes is None:
         max_bytes = model.about.get("memory_bytes", np.inf) / FREE_SHARE
     formats.keys()  # imports every format, which must not count as time for this matrix
+    known = predicted(a, model, spmvs)
+    vendor, fallback = (model.labels.index(model.about[name]) for name in ("vendor", "fallback"))
+    found = {k: e for k, e in known.expected.items() if known.footprints[k] <= max_bytes}
+    if not found:
+        smallest = byte_text(float(np.nanmin(known.footprints)))
+        raise SpmvbenchError(f"no format fits into {byte_text(max_bytes)}: the smallest takes {smallest}")
+    order = sorted(found, key=lambda k: found[k].total)
+    rival = vendor if order[0] != vendor and vendor in found else order[min(1, len(order) - 1)]
+    return Advice(
+        [found[k] for k in order],
+        known.expected[vendor],
+        _reasons(model, known, spmvs, (order[0], rival)),
+        [features.words(name, known.columns) for name in model.out_of_range(known.columns)],
+        min((found[k] for k in (fallback, vendor) if k in found), key=lambda e: e.total, default=found[order[0]]),
+        _regret(model, spmvs, a.nnz),
+        (*known.seconds, _host_spmv(a)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """What a model says of one matrix.
+
+    columns: of a row, what features need. footprints, sizes, bounds: (K,), bytes that a format stores, bytes that its
+    SpMV reads and writes, and the lower bound of its time in seconds; NaN if it cannot hold the matrix. expected: of
+    the others. seconds: for computing the features, and for computing footprints.
+    """
+
+    columns: dict[str, Any]
+    footprints: np.ndarray
+    sizes: np.ndarray
+    bounds: np.ndarray
+    expected: dict[int, Expected]
+    seconds: tuple[float, float]
+
+
+def predicted(a: Csr, model: Model, spmvs: float, labels: Collection[str] | None = None) -> Predicted:
+    """The prediction for a canonical CSR matrix with entries, on the array module that holds it.
+
+    labels: formats of the model that count, cuSPARSE's in any case; without it, all.
+    """
     start = time.perf_counter()
     fetched = Fetched.by(a, model.about["multiprocessors"], EVERY if a.nnz > SAMPLE else 1)
     sampled = sample(a)
     columns: dict[str, Any] = quick_features(a, sampled) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines}
-    one = {name: np.array([value], dtype=float) for name, value in columns.items()}
-    slower, conversion = (part[0] for part in model.predicted(one))
     described = time.perf_counter()
-    ends = (a.rows + a.cols) * a.dtype.itemsize
-    least = conversion + spmvs * slower * _bound(a, model, fetched, a.nnz * a.dtype.itemsize + ends)
-    vendor, fallback = (model.labels.index(model.about[name]) for name in ("vendor", "fallback"))
-    sizes = np.full(len(slower), np.nan)
-    found: dict[int, Expected] = {}
-    too_large: dict[int, Expected] = {}
-    for k in [*dict.fromkeys((vendor, fallback)), *(k for k in np.argsort(least) if k not in (vendor, fallback))]:
-        if k not in (vendor, fallback) and sum(e.total <= least[k] for e in found.values()) >= top:
-            break
-        sizes[k] = _bytes(a, sampled[0], model.labels[k])
-        if np.isnan(sizes[k]):
-            continue
-        spmv = slower * _bound(a, model, fetched, sizes[k] + ends)
-        low, high = (spmv[k] * np.exp(model.errors[0, k, end]) for end in (0, 1))
-        seconds = spmv[k], low, high, conversion[k], conversion[k] + spmvs * spmv[k]
-        (found if sizes[k] <= max_bytes else too_large)[k] = Expected(model.labels[k], *map(float, seconds))
+    wanted = model.labels if labels is None else {*labels, model.about["vendor"]}
+    footprints = np.array([_bytes(a, sampled[0], label) if label in wanted else np.nan for label in model.labels])
     estimated = time.perf_counter()
-    if not found:
-        smallest = byte_text(float(np.nanmin(sizes)))
-        raise SpmvbenchError(f"no format fits into {byte_text(max_bytes)}: the smallest takes {smallest}")
-    ranked = sorted(found.values(), key=lambda e: e.total)
-    best = model.labels.index(ranked[0].label)
-    rival = vendor if best != vendor and vendor in found else model.labels.index(ranked[min(1, len(ranked) - 1)].label)
-    return Advice(
-        ranked,
-        (found | too_large)[vendor],
-        _reasons(model, columns, spmvs, sizes / a.nnz, (best, rival), found),
-        [features.words(name, columns) for name in model.out_of_range(columns)],
-        min((found[k] for k in (fallback, vendor) if k in found), key=lambda e: e.total, default=ranked[0]),
-        _regret(model, spmvs, a.nnz),
-        (described - start, estimated - described, _host_spmv(a)),
-    )
+    sizes = footprints + (a.rows + a.cols) * a.dtype.itemsize
+    bounds = np.array([_bound(a, model.about["bounds"], fetched, size) for size in sizes])
+    one = {name: np.array([value], dtype=float) for name, value in columns.items()}
+    spmv, conversion = (part[0] for part in model.predicted(one, sizes[None], bounds[None]))
+    if scaled := model.about.get("scaled_bounds"):
+        spmv = spmv * np.array([_bound(a, scaled, fetched, size) for size in sizes]) / bounds
+    low, high = spmv * np.exp(model.errors[0]).T
+    total = conversion + spmvs * spmv
+    expected = {
+        k: Expected(label, float(spmv[k]), float(low[k]), float(high[k]), float(conversion[k]), float(total[k]))
+        for k, label in enumerate(model.labels)
+        if not np.isnan(sizes[k])
+    }
+    return Predicted(columns, footprints, sizes, bounds, expected, (described - start, estimated - described))
 
 
 def _bytes(a: Csr, part: Csr, label: str) -> float:
@@ -140,35 +164,31 @@ def _host_spmv(a: Csr) -> float:
     return time.perf_counter() - start
 
 
-def _bound(a: Csr, model: Model, fetched: Fetched, model_bytes: float) -> float:
-    """Lower bound on the seconds of an SpMV on the model's device."""
+def _bound(a: Csr, measured: Mapping[str, Any], fetched: Fetched, model_bytes: float) -> float:
+    """Lower bound on the seconds of an SpMV on a device. measured: as `measure.bounds.columns` takes it."""
     if np.isnan(model_bytes):
         return np.nan
     x_bytes = a.cols * a.dtype.itemsize
-    found = bounds_of(model.about["bounds"], nnz=a.nnz, fetched=fetched, model_bytes=int(model_bytes), x_bytes=x_bytes)
+    found = bounds_of(measured, nnz=a.nnz, fetched=fetched, model_bytes=int(model_bytes), x_bytes=x_bytes)
     return float(2e-9 * a.nnz / found["bound_gflops"])
 
 
-def _reasons(
-    model: Model,
-    columns: dict[str, Any],
-    spmvs: float,
-    sizes: np.ndarray,
-    between: tuple[int, int],
-    found: dict[int, Expected],
-) -> list[str]:
+def _reasons(model: Model, known: Predicted, spmvs: float, between: tuple[int, int]) -> list[str]:
     """The features that matter most for the first of two formats being faster than the second, in words.
 
     Each feature in turn is set to its median over the training matrices; the predicted lead then shrinks by so much.
     If the bytes per entry of the two formats differ, they are the first reason.
     """
+    columns, sizes, found = known.columns, known.sizes, known.expected
     here, there = between
     if here == there:
         return []
     changed = np.tile(features.of(columns), (1 + len(features.NAMES), 1))
     for k, middle in enumerate(model.about["ranges"]["median"], start=1):
         changed[k, k - 1] = middle
-    slower, made = np.exp(model.times(changed)), np.exp(model.conversions(changed))
+    same = (len(changed), 1)
+    slower = model.slower(changed, [columns["nnz"]], np.tile(sizes, same), np.tile(known.bounds, same))
+    made = np.exp(model.conversions(changed))
     times, conversions = np.zeros_like(slower), np.zeros_like(slower)
     for k in between:
         times[:, k] = found[k].spmv * slower[:, k] / slower[0, k]
@@ -180,7 +200,7 @@ def _reasons(
     words = dict.fromkeys(text for k in order if (text := features.words(features.NAMES[k], columns)))
     reasons = list(words)[:REASONS]
     if abs(np.log(sizes[here] / sizes[there])) > 0.05:
-        first, second = (f"{model.labels[k]} {sizes[k]:.3g}" for k in between)
+        first, second = (f"{model.labels[k]} {sizes[k] / columns['nnz']:.3g}" for k in between)
         reasons.insert(0, f"{first} bytes per entry, {second}")
     return reasons
 

@@ -45,6 +45,23 @@ def of(columns: Columns) -> np.ndarray:
     return np.stack([np.asarray(feature(columns), dtype=float) for feature in _FEATURES.values()], axis=-1)
 
 
+def of_formats(
+    x: np.ndarray, nnz: Any, sizes: np.ndarray, bounds: np.ndarray, plain: np.ndarray, formats: np.ndarray
+) -> np.ndarray:
+    """Features of each matrix in each format, (matrices, K, features).
+
+    x: (matrices, features), of the matrices. nnz: their entries. sizes, bounds: (matrices, K), bytes that an SpMV reads
+    and writes, and its lower bound in seconds. plain: (matrices,), these bytes in CSR. formats: (K, numbers).
+    """
+    each = (len(x), len(formats))
+    entries = np.asarray(nnz, dtype=float)[:, None]
+    own = np.stack([np.log(sizes / entries), np.log(sizes / plain[:, None]), np.log(bounds / sizes)], axis=-1)
+    return np.concatenate(
+        [np.broadcast_to(x[:, None], (*each, x.shape[1])), np.broadcast_to(formats, (*each, formats.shape[1])), own],
+        axis=-1,
+    )
+
+
 def words(name: str, m: Columns) -> str:
     """A feature of a matrix as words, used as a reason in advice."""
     rows, mean = m["rows"], m["row_len_mean"]

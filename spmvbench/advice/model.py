@@ -1,14 +1,16 @@
-"""The model that ships: two forests of regression trees and the quantiles of their errors.
+"""The model that ships: three forests of regression trees and the quantiles of their errors.
 
-For each format of a portfolio, one forest predicts the logarithm of an SpMV's time divided by its lower bound
-(`measure.bounds`), which follows from the format's `estimate`. The other predicts the logarithm of the conversion's
-time divided by LAUNCHES + ENTRY * nnz. The only inputs are the features of the matrix.
+The logarithm of an SpMV's time divided by its lower bound (`measure.bounds`) is the sum of two predictions. One is the
+mean over all formats of a portfolio, from the features of the matrix. The other is a format's difference from it, from
+the features of the matrix, the bytes that the format reads (its `estimate`) and numbers that describe the format. One
+forest for all formats learns from matrices of one format what holds for a similar one. The third forest predicts for
+each format the logarithm of the conversion's time divided by LAUNCHES + ENTRY * nnz, from the features of the matrix.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,32 @@ from spmvbench.advice import features
 from spmvbench.advice.features import LARGE as LARGE
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
-VERSION = 3
+VERSION = 4
 LAUNCHES, ENTRY = 3e-4, 5e-11  # seconds, of a conversion and of each of its entries: the unit of conversion times
+CAUTION = 0.5  # standard deviations of the trees that a prediction exceeds their mean by: of equals, the surer wins
 MEASURED = 5  # formats that --measure runs, in addition to cuSPARSE's and the fallback
-ABOVE, UP_TO = "above 1 M entries", "up to 1 M entries"  # subsets with a regret of their own
+ABOVE, UP_TO = "above 1 M entries", "up to 1 M entries"  # subsets with a regret of their own, in double precision
+SINGLE = "single precision"  # another one, of all sizes
 SPMVS = (1, 10, 100, 1_000, 10_000, 1_000_000)  # numbers of SpMVs for which the regret is computed
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A GPU without rows, like one that has some: only its memory is slower.
+
+    like: the model's name. device: the GPU's. memory: time to read from memory, divided by that on the other GPU. l2:
+    bytes that either reads at the same rate, from a cache of the same size. memory_bytes: how much it has.
+    """
+
+    like: str
+    device: str
+    memory: float
+    l2: int
+    memory_bytes: int
+
+
+# Bandwidths of NVIDIA's data sheets, 4.8 and 3.35 TB/s; multiprocessors, clocks and L2 (50 MB) are the same.
+SCALED = {"h100": Scaled("h200", "NVIDIA H100 SXM", 4.8 / 3.35, 50_000_000, 80_000_000_000)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,39 +67,64 @@ class Forest:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """(matrices, outputs) of (matrices, features): the mean of the trees."""
+        mean: np.ndarray = self.each(x).mean(axis=1, dtype=float)
+        return mean
+
+    def each(self, x: np.ndarray) -> np.ndarray:
+        """(matrices, trees, outputs) of (matrices, features)."""
         x = x.astype(np.float32)  # the type that scikit-learn compares
         node = np.broadcast_to(self.roots, (len(x), len(self.roots))).copy()
         matrix = np.arange(len(x))[:, None]
         while (inner := self.feature[node] >= 0).any():
             goes = np.where(x[matrix, self.feature[node]] <= self.threshold[node], self.left[node], self.right[node])
             node = np.where(inner, goes, node)
-        mean: np.ndarray = self.value[node].mean(axis=1, dtype=float)
-        return mean
+        found: np.ndarray = self.value[node]
+        return found
+
+
+FORESTS = ("shared", "own", "conversions")
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """The two forests, the formats that they predict, and the errors of the predictions.
+    """The three forests, the formats that they predict, and the errors of the predictions.
 
     labels: the K formats of the portfolio. about: device, bounds, runs, regret, ranges of features; JSON values.
+    formats: (K, numbers), the mean and the principal components of each format's differences in the training.
     errors: (2, K, 2), for SpMV and conversion the 10th and 90th percentile of log(measured / predicted) on families
     that were left out of training.
     """
 
     labels: tuple[str, ...]
     about: dict[str, Any]
-    times: Forest
+    shared: Forest
+    own: Forest
     conversions: Forest
+    formats: np.ndarray
     errors: np.ndarray
 
-    def predicted(self, columns: features.Columns) -> tuple[np.ndarray, np.ndarray]:
-        """Time of an SpMV divided by its bound, and seconds of the conversion, each (matrices, K).
+    def predicted(
+        self, columns: features.Columns, sizes: np.ndarray, bounds: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Seconds of an SpMV and of the conversion, each (matrices, K).
 
-        columns: columns of a row, arrays of shape (matrices,).
+        columns: columns of a row, arrays of shape (matrices,). sizes, bounds: (matrices, K), bytes that an SpMV reads
+        and writes, and its lower bound in seconds. A time is NaN where these are.
         """
-        x = features.of(columns)
         unit = LAUNCHES + ENTRY * np.asarray(columns["nnz"], dtype=float)
-        return np.exp(self.times(x)), np.exp(self.conversions(x)) * unit[:, None]
+        conversions = np.exp(self.conversions(features.of(columns))) * unit[:, None]
+        return self.slower(features.of(columns), columns["nnz"], sizes, bounds) * bounds, conversions
+
+    def slower(self, x: np.ndarray, nnz: Any, sizes: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+        """Time of an SpMV divided by its bound, (matrices, K). x: (matrices, features); others as for `predicted`."""
+        vendor = self.labels.index(self.about["vendor"])
+        pairs = features.of_formats(x, nnz, sizes, bounds, sizes[:, vendor], self.formats)
+        known = ~np.isnan(pairs).any(axis=-1)
+        found = np.full(sizes.shape, np.nan)
+        trees = self.own.each(pairs[known])[..., 0].astype(float)
+        found[known] = trees.mean(axis=1) + CAUTION * trees.std(axis=1)
+        slower: np.ndarray = np.exp(self.shared(x) + self.formats[:, 0] + found)
+        return slower
 
     def out_of_range(self, columns: features.Columns) -> list[str]:
         """The features of one matrix that leave the range of the training matrices by more than a tenth of it."""
@@ -88,10 +136,8 @@ class Model:
 
     def save(self, path: Path) -> None:
         """Write the model to a NumPy archive that `load` reads."""
-        arrays = {
-            f"{of}_{name}": array
-            for of, forest in (("times", self.times), ("conversions", self.conversions))
-            for name, array in vars(forest).items()
+        arrays = {f"{of}_{name}": array for of in FORESTS for name, array in vars(getattr(self, of)).items()} | {
+            "formats": self.formats
         }
         about = json.dumps({"version": VERSION, "labels": self.labels, **self.about})
         np.savez_compressed(path, about=np.array(about), errors=self.errors, **arrays)
@@ -102,9 +148,33 @@ def folder() -> Path:
     return paths.configs() / "advice"
 
 
-def names() -> list[str]:
-    """The names of the devices that have a model."""
+def trained() -> list[str]:
+    """The names of the devices whose model was trained on rows."""
     return sorted(path.stem for path in folder().glob("*.npz"))
+
+
+def names() -> list[str]:
+    """The names of the devices that have a model: trained on their rows, or scaled from another one's."""
+    known = trained()
+    return sorted({*known, *(name for name, scaled in SCALED.items() if scaled.like in known)})
+
+
+def of_gpu(gpu: str) -> str | None:
+    """The model of a GPU by the name that its driver gives, None without one. A variant on PCIe has a slower memory."""
+    words = gpu.lower().split()
+    return None if "pcie" in words or "nvl" in words else next((name for name in names() if name in words), None)
+
+
+def _scaled(model: Model, scaled: Scaled) -> Model:
+    """The model with the bounds and the memory of another GPU; what it has learned stays."""
+    bounds = {
+        of: [[size, seconds * (scaled.memory if size > scaled.l2 else 1)] for size, seconds in pairs]
+        for of, pairs in model.about["bounds"].items()
+        if of in ("read", "sectors", "lines")
+    }
+    device = f"{scaled.device} (times of {model.about['device']}, scaled by bandwidth)"
+    about = model.about | {"device": device, "scaled_bounds": bounds, "memory_bytes": scaled.memory_bytes}
+    return replace(model, about=about)
 
 
 def load(name: str) -> Model:
@@ -115,6 +185,8 @@ def load(name: str) -> Model:
     known = names()
     if name not in known:
         raise UsageError(f"there is no model of {name!r}{did_you_mean(name, known) or f'; there are {known}'}")
+    if name in SCALED:
+        return _scaled(load(SCALED[name].like), SCALED[name])
     try:
         with np.load(folder() / f"{name}.npz", allow_pickle=False) as found:
             arrays = {key: found[key] for key in found}
@@ -122,7 +194,7 @@ def load(name: str) -> Model:
         if about.pop("version") != VERSION:
             raise SpmvbenchError(f"the model of {name} is of another version of spmvbench: train it again")
         fields = ("feature", "threshold", "left", "right", "value", "roots")
-        times, conversions = (Forest(**{f: arrays[f"{of}_{f}"] for f in fields}) for of in ("times", "conversions"))
-        return Model(tuple(about.pop("labels")), about, times, conversions, arrays["errors"])
+        forests = {of: Forest(**{f: arrays[f"{of}_{f}"] for f in fields}) for of in FORESTS}
+        return Model(tuple(about.pop("labels")), about, **forests, formats=arrays["formats"], errors=arrays["errors"])
     except (OSError, ValueError, KeyError) as error:
         raise SpmvbenchError(f"{folder() / name}.npz is no model: {error}") from None

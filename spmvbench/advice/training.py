@@ -5,8 +5,8 @@ A family is a generator or a group of the collection. The choice for a matrix co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +14,28 @@ import numpy as np
 import pandas as pd
 
 from spmvbench.advice import features
-from spmvbench.advice.model import ABOVE, ENTRY, LARGE, LAUNCHES, MEASURED, SPMVS, UP_TO, Forest, Model
+from spmvbench.advice.model import ABOVE, ENTRY, LARGE, LAUNCHES, MEASURED, SINGLE, SPMVS, UP_TO, Forest, Model
 from spmvbench.analysis.breakeven import ready
-from spmvbench.analysis.cases import latest_cases, verified
+from spmvbench.analysis.cases import families, latest_cases, natural_products, verified
 from spmvbench.analysis.ranking import VENDORS
 from spmvbench.errors import SpmvbenchError
 from spmvbench.rows import store
 
 PORTFOLIO = 24
-TREES = 160
+TREES = 160  # of the forests that see only the matrix
+PAIR_TREES = 100  # of the forest that sees a matrix in a format
+COMPONENTS = 10  # numbers that describe a format, besides its mean
 SWEEPS = 30  # iterations over matrices and formats, after which their effects have converged
 WORST = 10.0  # slowdown of a format that cannot hold the matrix, and the largest slowdown that counts in a portfolio
-COSTLY = ("bccoo-plus", "bcoo-bcsr", "cocktail", "ehyb", "ehyb-rcm")  # their estimate takes as long as a conversion
+# Their estimate takes as long as a conversion; `auto` is one of the others.
+COSTLY = ("auto", "bccoo-plus", "bcoo-bcsr", "cocktail", "ehyb", "ehyb-rcm")
 SHORTEST = 1e-7  # seconds, of conversions that only take over arrays
 
 TRIED = "model, the best few measured"  # `advise --measure`
 HALVED = "model of half the families"
-RELATED = "model that knows the family"
+RANDOM = "model, random split"
+FALLBACK = "the fallback"
+PARTS = 10  # of a random split
 WITHIN = "the best of the model's formats"  # knows all times: its regret is that of the portfolio alone
 
 
@@ -38,8 +43,8 @@ WITHIN = "the best of the model's formats"  # knows all times: its regret is tha
 class Table:
     """Verified rows as tables of (matrices, labels), and the columns of each matrix.
 
-    spmv, conversion, bound: seconds, NaN without a verified row. excluded: whether a format was excluded as too slow.
-    family: of each matrix.
+    spmv, conversion, bound: seconds, NaN without a verified row. size: bytes that an SpMV reads and writes. excluded:
+    whether a format was excluded as too slow. family: of each matrix.
     """
 
     columns: pd.DataFrame
@@ -47,6 +52,7 @@ class Table:
     spmv: pd.DataFrame
     conversion: pd.DataFrame
     bound: pd.DataFrame
+    size: pd.DataFrame
     excluded: pd.DataFrame
 
     @property
@@ -64,11 +70,14 @@ class Table:
 
 
 def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = ()) -> Table:
-    """The hot rows of one type and one GPU as a table. Raises SpmvbenchError if a model cannot be made of them.
+    """The hot rows of one type and one GPU, of y = A x in the natural order, as a table.
+
+    Raises SpmvbenchError if a model cannot be made of them.
 
     exclude_slow: matrices on which every format without a row was excluded as too slow.
     """
-    rows = rows[(rows["dtype"] == dtype) & (rows["mode"] == "hot") & (rows["op"] == "spmv")]
+    rows = natural_products(rows)
+    rows = rows[(rows["dtype"] == dtype) & (rows["mode"] == "hot")]
     every = latest_cases(rows[~rows["device"].str.startswith("emulated")])
     rows = verified(every)
     if not {"x_lines", "full_diagonal_share", "bound_gflops"} <= set(rows):
@@ -80,13 +89,14 @@ def table(rows: pd.DataFrame, dtype: str = "f64", exclude_slow: Sequence[str] = 
     if rows["matrix"].nunique() < 3 or not set(VENDORS) & set(rows["label"]):
         raise SpmvbenchError("a model needs rows of several matrices, cuSPARSE's among them")
     columns = rows.drop_duplicates("matrix").set_index("matrix").sort_index()
-    family = columns["kind"].where(columns["group"] == "synthetic", columns["group"])
-    spmv, conversion, bound = (
-        rows.pivot(index="matrix", columns="label", values=name) for name in ("t_median", "conversion", "bound")
+    family = families(columns)
+    spmv, conversion, bound, size = (
+        rows.pivot(index="matrix", columns="label", values=name)
+        for name in ("t_median", "conversion", "bound", "model_bytes")
     )
     missing = every.pivot(index="matrix", columns="label", values="status").reindex_like(spmv).isna()
     excluded = missing.mul(missing.index.isin(exclude_slow), axis=0)
-    return Table(columns, family, spmv, conversion, bound, excluded)
+    return Table(columns, family, spmv, conversion, bound, size.astype(float), excluded)
 
 
 def portfolio(known: Table, size: int = PORTFOLIO) -> list[str]:
@@ -122,25 +132,36 @@ def additive(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return shared, full - shared
 
 
-def _grown(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Forest:
-    """Extremely randomized trees of (matrices, K) targets, fitted to the K + 1 outputs of `additive`."""
+def _grown(
+    x: np.ndarray,
+    y: np.ndarray,
+    weights: np.ndarray | None = None,
+    trees: int = 0,
+    leaf: int = 2,
+    share: float = 0.5,
+    seed: int = 0,
+) -> Forest:
+    """Extremely randomized trees of (cases, outputs) targets.
+
+    trees: how many, 0 for TREES. leaf: cases in a leaf at least. share: of the features, tried at each node.
+    """
     from sklearn.ensemble import ExtraTreesRegressor
 
-    forest = ExtraTreesRegressor(TREES, min_samples_leaf=2, max_features=0.5, random_state=seed)
-    forest.fit(x, np.hstack(additive(y)))
-    trees = [tree.tree_ for tree in forest.estimators_]
-    roots = np.cumsum([0, *(tree.node_count for tree in trees[:-1])])
+    forest = ExtraTreesRegressor(trees or TREES, min_samples_leaf=leaf, max_features=share, random_state=seed)
+    forest.fit(x, y if y.shape[1] > 1 else y[:, 0], sample_weight=weights)
+    grown = [tree.tree_ for tree in forest.estimators_]
+    roots = np.cumsum([0, *(tree.node_count for tree in grown[:-1])])
 
     def joined(of: Callable[[Any], np.ndarray]) -> np.ndarray:
-        return np.concatenate([of(tree) for tree in trees])
+        return np.concatenate([of(tree) for tree in grown])
 
     def leaves(tree: Any) -> np.ndarray:
         """Values of the leaves, 0 for inner nodes: these are never read, and zeros compress well."""
-        return np.where(tree.children_left[:, None] < 0, tree.value[:, :1, 0] + tree.value[:, 1:, 0], 0)
+        return np.where(tree.children_left[:, None] < 0, tree.value[:, :, 0], 0)
 
     def child(name: str) -> np.ndarray:
         parts = [
-            np.where(getattr(t, name) >= 0, getattr(t, name) + root, 0) for t, root in zip(trees, roots, strict=True)
+            np.where(getattr(t, name) >= 0, getattr(t, name) + root, 0) for t, root in zip(grown, roots, strict=True)
         ]
         return np.concatenate(parts).astype(np.int32)
 
@@ -155,23 +176,45 @@ def _grown(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Forest:
 
 
 def fitted(known: Table, labels: Sequence[str]) -> Model:
-    """A model of these formats, with `about` empty and all errors 0."""
+    """A model of these formats, with only the vendor's format in `about` and all errors 0."""
     labels = list(labels)
     x = features.of(known.columns)
-    unit = LAUNCHES + ENTRY * known.columns["nnz"].to_numpy(float)
+    nnz = known.columns["nnz"].to_numpy(float)
     slower = known.spmv[labels] / known.bound[labels]
-    slower = slower.mask(known.excluded[labels], WORST * slower.max(axis=1), axis=0)
-    times, conversions = (
-        _grown(x, np.log(ratio).to_numpy()) for ratio in (slower, known.conversion[labels].div(unit, axis=0))
+    shared, own = additive(np.log(slower.mask(known.excluded[labels], WORST * slower.max(axis=1), axis=0)).to_numpy())
+    means = own.mean(axis=0)
+    _, scales, components = np.linalg.svd(own - means, full_matrices=False)
+    described = (components[:COMPONENTS].T * scales[:COMPONENTS]) / np.sqrt(len(own))
+    numbers = np.hstack([means[:, None], described]).astype(np.float32)
+    excluded = known.excluded[labels].to_numpy()
+    sizes, bounds = (  # a format that was excluded was not converted: plain CSR stands for it
+        np.where(excluded, part[[known.vendor]].to_numpy(), part[labels].to_numpy())
+        for part in (known.size, known.bound)
     )
-    return Model(tuple(labels), {}, times, conversions, np.zeros((2, len(labels), 2)))
+    pairs = features.of_formats(x, nnz, sizes, bounds, known.size[known.vendor].to_numpy(), numbers)
+    present = ~np.isnan(pairs).any(axis=-1)
+    times = known.spmv[labels].to_numpy()
+    slowdowns = np.nan_to_num(times / np.nanmin(times, axis=1, keepdims=True), nan=WORST).clip(max=WORST)
+    # The differences between the fastest formats decide: slow ones count less.
+    weights = slowdowns[present] ** -0.5
+    made = np.log(known.conversion[labels].div(LAUNCHES + ENTRY * nnz, axis=0)).to_numpy()
+    return Model(
+        tuple(labels),
+        {"vendor": known.vendor},
+        _grown(x, shared),
+        _grown(pairs[present], (own - means)[present][:, None], weights, PAIR_TREES, 3, 0.8),
+        _grown(x, np.add(*additive(made))),
+        numbers,
+        np.zeros((2, len(labels), 2)),
+    )
 
 
 def predictions(model: Model, known: Table) -> tuple[np.ndarray, np.ndarray]:
     """Predicted seconds of an SpMV and of the conversion, each (matrices, K); NaN without a row."""
-    bounds = known.bound[list(model.labels)].to_numpy()
-    slower, conversion = model.predicted(known.columns)
-    return slower * bounds, np.where(np.isnan(bounds), np.nan, conversion)
+    labels = list(model.labels)
+    bounds = known.bound[labels].to_numpy()
+    spmv, conversion = model.predicted(known.columns, known.size[labels].to_numpy(), bounds)
+    return spmv, np.where(np.isnan(bounds), np.nan, conversion)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,8 +234,10 @@ class Evaluation:
 
     def summary(self) -> pd.DataFrame:
         """Regret in per cent: geometric mean, 95th percentile and worst by matrices, chooser and number of SpMVs."""
-        large = self.choices["nnz"] > LARGE
-        parts = {"all": self.choices, ABOVE: self.choices[large], UP_TO: self.choices[~large]}
+        single = self.choices["dtype"] == "f32"
+        double = self.choices[~single]
+        large = double["nnz"] > LARGE
+        parts = {"all": double, ABOVE: double[large], UP_TO: double[~large], SINGLE: self.choices[single]}
         found = pd.concat(parts, names=["of"]).groupby(["of", "chooser", "spmvs"], sort=False)["regret"]
         return pd.DataFrame(
             {
@@ -209,58 +254,70 @@ def evaluated(
     size: int = PORTFOLIO,
     progress: Callable[[str], None] = lambda _: None,
     share: float = 1.0,
-    alone: bool = False,
+    groups: pd.Series | None = None,
+    single: Table | None = None,
 ) -> Evaluation:
     """The regret of all choosers on each family, trained on a share of the other families.
 
-    alone: leave out each matrix instead of each family, so that other matrices of its family are known.
+    groups: for each matrix what is left out with it, in place of its family. single: the table of single precision, on
+    which the choosers are evaluated too; none learns from it.
     """
     lines: list[dict[str, Any]] = []
     errors: dict[str, list[tuple[float, float]]] = {}
-    family_of = known.family.index.to_series() if alone else known.family
+    family_of = known.family if groups is None else groups
     families = sorted(family_of.unique())
     rng = np.random.default_rng(0)
     for family in families:
-        progress(family)
+        progress(str(family))
         others = [other for other in families if other != family]
         seen = rng.choice(others, max(round(share * len(others)), 2), replace=False) if share < 1 else others
         out = known.of(family_of.index[family_of == family])
         rest = known.of(family_of.index[family_of.isin(seen)])
         labels = portfolio(rest, size)
         model = fitted(rest, labels)
+        if single is not None and (single.family == family).any():
+            lines += _regrets(rest, model, single.of(single.family.index[single.family == family]))
+        lines += _regrets(rest, model, out)
         predicted = predictions(model, out)
         measured = out.spmv[labels], out.conversion[labels]
         logs = [np.log(m.to_numpy() / p) for m, p in zip(measured, predicted, strict=True)]
         for k, label in enumerate(labels):
             errors.setdefault(label, []).extend(zip(logs[0][:, k], logs[1][:, k], strict=True))
-        for n in SPMVS:
-            total = out.total(n)
-            best = total.min(axis=1)
-            totals = pd.DataFrame(predicted[1] + n * predicted[0], total.index, labels)
-            tried = totals.rank(axis=1) <= MEASURED
-            tried[[rest.vendor, fallback(rest, labels)]] = True
-            choosers = {
-                "model": totals.idxmin(axis=1),
-                TRIED: total[labels].where(tried).idxmin(axis=1),
-                WITHIN: total[labels].idxmin(axis=1),
-                **_rivals(rest, out, n),
-            }
-            for chooser, chosen in choosers.items():
-                for matrix, label in chosen.items():
-                    slowdown = total.at[matrix, label] / best[matrix]
-                    lines.append(
-                        {
-                            "matrix": matrix,
-                            "family": known.family[matrix],
-                            "nnz": int(out.columns.at[matrix, "nnz"]),
-                            "spmvs": n,
-                            "chooser": chooser,
-                            "format": label,
-                            "best": total.loc[matrix].idxmin(),
-                            "regret": (WORST if np.isnan(slowdown) else slowdown) - 1,
-                        }
-                    )
     return Evaluation(pd.DataFrame(lines), errors)
+
+
+def _regrets(rest: Table, model: Model, out: Table) -> Iterator[dict[str, Any]]:
+    """The choices for other matrices, by a model and by simpler choosers that saw the same rows: `Evaluation`."""
+    labels = list(model.labels)
+    safe = [rest.vendor, fallback(rest, labels)]
+    spmv, conversion = predictions(model, out)
+    for n in SPMVS:
+        total = out.total(n)
+        best = total.min(axis=1)
+        totals = pd.DataFrame(conversion + n * spmv, total.index, labels)
+        tried = totals.rank(axis=1) <= MEASURED
+        tried[safe] = True
+        choosers = {
+            "model": totals.idxmin(axis=1),
+            TRIED: total[labels].where(tried).idxmin(axis=1),
+            WITHIN: total[labels].idxmin(axis=1),
+            FALLBACK: totals[safe].idxmin(axis=1),
+            **_rivals(rest, out, n),
+        }
+        for chooser, chosen in choosers.items():
+            for matrix, label in chosen.items():
+                slowdown = total.at[matrix, label] / best[matrix]
+                yield {
+                    "matrix": matrix,
+                    "dtype": out.columns.at[matrix, "dtype"],
+                    "family": out.family[matrix],
+                    "nnz": int(out.columns.at[matrix, "nnz"]),
+                    "spmvs": n,
+                    "chooser": chooser,
+                    "format": label,
+                    "best": total.loc[matrix].idxmin(),
+                    "regret": (WORST if np.isnan(slowdown) else slowdown) - 1,
+                }
 
 
 def _rivals(rest: Table, out: Table, spmvs: float) -> dict[str, pd.Series]:
@@ -287,15 +344,21 @@ def trained(
 ) -> tuple[Model, Evaluation]:
     """The model of all rows, and its cross-validation.
 
-    about: of the rows, from `rows_of`. more: evaluate also with half of the other families, and with the other
-    matrices of the same family. exclude_slow: as for `table`.
+    about: of the rows, from `rows_of`. more: evaluate also with half of the other families, and on a random split.
+    exclude_slow: as for `table`.
     """
-    known = table(rows, exclude_slow=exclude_slow)
-    evaluation = evaluated(known, progress=progress)
+    known = table(rows, "f64", exclude_slow)
+    single = None
+    if (rows["dtype"] == "f32").any():
+        single = table(rows, "f32", exclude_slow)
+        parts = {name: part for name, part in vars(single).items() if name not in ("columns", "family")}
+        single = replace(single, **{name: part.reindex(columns=known.spmv.columns) for name, part in parts.items()})
+    evaluation = evaluated(known, progress=progress, single=single)
     if more:
+        drawn = pd.Series(np.random.default_rng(0).permutation(len(known.family)) % PARTS, known.family.index)
         others = {
             HALVED: evaluated(known, progress=lambda family: progress(f"{family} and half of the others"), share=0.5),
-            RELATED: evaluated(known, progress=progress, alone=True),
+            RANDOM: evaluated(known, progress=progress, groups=drawn),
         }
         choices = [
             each.choices[each.choices["chooser"] == "model"].assign(chooser=name) for name, each in others.items()
@@ -307,9 +370,9 @@ def trained(
     errors = np.stack([evaluation.quantiles(label, (0.1, 0.9)) for label in labels], axis=1)
     about = about | {
         "device": str(rows.loc[rows["status"] == "ok", "device_name"].iloc[0]),
-        "dtype": "f64",
         "exclude_slow": list(exclude_slow),
         "matrices": len(known.columns),
+        "single": 0 if single is None else len(single.columns),
         "families": int(known.family.nunique()),
         "rows": [int(known.spmv[label].notna().sum()) for label in labels],
         "vendor": known.vendor,
@@ -321,7 +384,7 @@ def trained(
         },
         "regret": evaluation.summary().to_dict("records"),
     }
-    return Model(model.labels, about, model.times, model.conversions, errors), evaluation
+    return replace(model, about=about, errors=errors), evaluation
 
 
 def fallback(known: Table, labels: Sequence[str], spmvs: float = 1_000) -> str:
@@ -331,13 +394,16 @@ def fallback(known: Table, labels: Sequence[str], spmvs: float = 1_000) -> str:
     return str(slowdowns.quantile(0.95).idxmin())
 
 
-def of_last_runs(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of each matrix and type from the run that measured it last.
+def of_one_run(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of y = A x of each matrix and type from the run that measured it in most formats, the last of several.
 
     Times of one matrix are compared with each other, and formats and procedures differ between runs.
     """
-    last = rows.groupby(["run_id", "matrix_sha256", "dtype"])["started_at"].transform("max")
-    return rows[last == last.groupby([rows["matrix_sha256"], rows["dtype"]]).transform("max")]
+    rows = natural_products(rows)
+    case = ["matrix_sha256", "dtype"]
+    runs = rows.groupby(["run_id", *case]).agg(formats=("label", "nunique"), last=("started_at", "max")).reset_index()
+    kept = runs.sort_values(["formats", "last"]).drop_duplicates(case, keep="last")
+    return rows.merge(kept[["run_id", *case]])
 
 
 def rows_of(runs: Sequence[Path | str]) -> tuple[pd.DataFrame, dict[str, Any]]:

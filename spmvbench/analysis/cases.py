@@ -99,6 +99,11 @@ def matrix_names(rows: pd.DataFrame, content: str) -> pd.Series:
     return names.where(contents < 2, names + "@" + rows[content].str[:8])
 
 
+def families(rows: pd.DataFrame) -> pd.Series:
+    """The family of each row's matrix: the generator, or the group of the collection."""
+    return rows["kind"].where(rows["group"] == "synthetic", rows["group"])
+
+
 def _rank(word: str, known: Sequence[str]) -> tuple[int, str]:
     return (known.index(word) if word in known else len(known), word)
 

@@ -19,8 +19,9 @@ def words(text: str) -> list[str]:
 def labels_of(rows: pd.DataFrame, text: str, option: str, none: str = "the run holds no") -> list[str]:
     """The labels of these formats in the order in which they are named.
 
-    text: comma-separated keys, labels or globs of either. A key or glob selects all its variants. option and none are
-    words for the error. Raises UsageError if nothing is named, or if a word matches no row.
+    text: comma-separated keys, labels or globs of either. A key or glob selects all its variants, ``sell[height=*]``
+    those that differ in this parameter alone, the default among them. option and none are words for the error. Raises
+    UsageError if nothing is named, or if a word matches no row.
     """
     names = rows[["format", "label"]].drop_duplicates().sort_values("label")
     return _chosen(text, zip(names["label"], names["format"], strict=True), option, f"{none} format")
@@ -45,9 +46,23 @@ def _chosen(text: str, names: Iterable[Sequence[str]], option: str, none: str) -
         raise UsageError(f"name something with {option}")
     found: list[str] = []
     for word in wanted:
-        glob = word.replace("[", "[[]")  # brackets hold parameters
-        matching = [known[0] for known in names if any(fnmatchcase(name, glob) for name in known)]
+        if re.search(r"=\*[,\]]", word):
+            matching = _sweep(word, [known[0] for known in names])
+        else:
+            glob = word.replace("[", "[[]")  # brackets hold parameters
+            matching = [known[0] for known in names if any(fnmatchcase(name, glob) for name in known)]
         if not matching:
             raise UsageError(f"{none} {word!r}{did_you_mean(word, [known[0] for known in names])}")
         found += matching
     return list(dict.fromkeys(found))
+
+
+def _sweep(word: str, labels: Iterable[str]) -> list[str]:
+    """The labels that a word such as ``sell[height=*]`` means: those with any one value, and that with the default."""
+    key, _, parameters = word.removesuffix("]").partition("[")
+    given = parameters.split(",")
+    left = ",".join(text for text in given if not text.endswith("=*"))
+    default = f"{key}[{left}]" if left else key
+    values = ",".join(re.escape(text.removesuffix("*")) + "[^,]*" * text.endswith("=*") for text in given)
+    pattern = re.compile(rf"{re.escape(key)}\[{values}\]")
+    return [label for label in labels if label == default or pattern.fullmatch(label)]

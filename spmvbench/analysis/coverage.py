@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from spmvbench.analysis.cases import latest_cases
-from spmvbench.analysis.programs import aliases, without_aliases
-from spmvbench.analysis.ranking import RANKING, mean_slowdowns, ranked
+from spmvbench.analysis.programs import aliases
+from spmvbench.analysis.ranking import RANKING, mean_slowdowns_of, ranked
 
 FAILED = ("implausible", "timeout", "crashed", "oom", "error")
 # Columns that `coverage` reads besides those of rankings.
@@ -51,9 +51,11 @@ def coverage(rows: pd.DataFrame) -> pd.DataFrame:
     """
     rows = rows.filter(items=_READ)
     rows = latest_cases(rows[rows["matrix_sha256"] != ""])
-    rows["ratio"] = ranked(without_aliases(rows))["ratio"].reindex(rows.index)
-    table = _figures(rows, aliases(rows)).reset_index()
-    table = table.join(mean_slowdowns(rows), on=["setting", "label"]).fillna({"wins": 0, "ties": 0})
+    names = aliases(rows)
+    best = ranked(rows[~rows["label"].isin(names)])
+    rows["ratio"] = best["ratio"].reindex(rows.index)
+    table = _figures(rows, names).reset_index()
+    table = table.join(mean_slowdowns_of(best), on=["setting", "label"]).fillna({"wins": 0, "ties": 0})
     table = table.astype({"wins": int, "ties": int})
     order = ["setting", "mean_slowdown", "coverage", "label"]
     return table.sort_values(order, ascending=[True, True, False, True], ignore_index=True)

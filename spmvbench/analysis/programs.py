@@ -21,7 +21,7 @@ def same_as(rows: pd.DataFrame) -> pd.Series:
     """
     if not {"program", "alias_of"} <= set(rows):
         return pd.Series("", rows.index, dtype=object)
-    order = _plainest_first(rows)
+    order = plainest_first(rows)
     order = order[order["program"] != ""]
     order = order.iloc[(order["status"] != "ok").to_numpy().argsort(kind="stable")]
     first = order.groupby([*_CASE, "program"], observed=True)["label"].transform("first").reindex(rows.index)
@@ -38,7 +38,7 @@ def aliases(rows: pd.DataFrame) -> dict[str, str]:
     """
     if not {"program", "alias_of"} <= set(rows):
         return {}
-    order = _plainest_first(rows)
+    order = plainest_first(rows)
     labels = set(order["label"])
     names = {row.label: row.alias_of for row in order.drop_duplicates("label").itertuples() if row.alias_of in labels}
     first: dict[frozenset[tuple[object, ...]], str] = {}
@@ -93,7 +93,7 @@ def counts(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _plainest_first(rows: pd.DataFrame) -> pd.DataFrame:
+def plainest_first(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows, ordered by the preference of their label as representative of a program."""
     rank = pd.DataFrame(
         {

@@ -50,7 +50,11 @@ def mean_slowdowns(rows: pd.DataFrame) -> pd.DataFrame:
     wins: matrices on which no other program came within TIE of the format; ties: matrices on which it shares the win.
     A program with several names wins under its representative name (`programs.same_as`).
     """
-    table = ranked(without_aliases(rows.filter(items=RANKING)))
+    return mean_slowdowns_of(ranked(without_aliases(rows.filter(items=RANKING))))
+
+
+def mean_slowdowns_of(table: pd.DataFrame) -> pd.DataFrame:
+    """As `mean_slowdowns`, of a table that is `ranked` and has no labels that are another's name."""
     first = (table["ratio"] <= TIE) & (same_as(table) == "")
     sharing = first.groupby([table["setting"], table["matrix"]], observed=True).transform("sum")
     table = table.assign(

@@ -111,6 +111,21 @@ def ceilings(properties: Mapping[str, Any], dtype: str) -> pd.DataFrame:
     ).sort_values("gflops", ascending=False, ignore_index=True)
 
 
+def roofs(setting: str, environment: Mapping[str, Any]) -> dict[str, float]:
+    """What the bandwidth of memory allows SpMV at each of `intensity_bounds`, GFLOPS by name, at most the peak.
+
+    setting: as in `cases.latest_cases`. environment: metadata of the run. Empty for other operations, and if the
+    bandwidth was not measured.
+    """
+    dtype, _, mode = setting.partition(" ")
+    bandwidth = environment.get("read_bandwidth_gbps")
+    if dtype not in VALUE_BYTES or not bandwidth or any(op in mode for op in ("spmspv", "bfs", "cg", "pagerank")):
+        return {}
+    limits = ceilings(environment.get("properties", {}), dtype)["gflops"]
+    peak = limits.max() if len(limits) else np.inf
+    return {name: float(attainable(bound, bandwidth, peak)) for name, bound in intensity_bounds(dtype).items()}
+
+
 def attainable(intensity: Any, bandwidth_gbps: float, peak_gflops: float = np.inf) -> Any:
     """Attainable GFLOPS at an intensity (flop/byte): bandwidth times intensity, at most the peak."""
     return np.minimum(np.asarray(intensity) * bandwidth_gbps, peak_gflops)

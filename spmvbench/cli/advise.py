@@ -36,7 +36,11 @@ def _time(seconds: float) -> str:
     "--dtype", "dtypes", type=Words("f64", "f32"), default="f64", show_default=True, help="Precision: f64 or f32."
 )
 @click.option(
-    "--device-like", default="h200", show_default=True, metavar="NAME", help="GPU whose measurements the model uses."
+    "--device-like",
+    default="h200",
+    show_default=True,
+    metavar="NAME",
+    help="GPU whose model predicts: h200, h100 (scaled from h200), or auto for this machine's.",
 )
 @click.option(
     "--from",
@@ -79,18 +83,19 @@ def command(
     from spmvbench.formats.arrays import Csr
     from spmvbench.matrices.sources import obtain
     from spmvbench.operators import trial
+    from spmvbench.operators.choosing import like
 
     if len(dtypes) != 1:
         raise UsageError("--dtype takes one type: f64 or f32")
     if measure:
         trial.require_gpu()
-    known = _trained(runs) if runs else model.load(device_like)
+    known = _trained(runs) if runs else model.load(like(device_like))
     found = obtain(matrix)
     a = Csr.of(found.read(seed, "real" if real_part else "refuse"))
     if not a.nnz:
         raise SpmvbenchError(f"{found.id} has no entries to multiply")
     a = a.astype(np.float32 if dtypes[0] == "f32" else np.float64)
-    advice = choosing.advise(a, known, spmvs, top)
+    advice = choosing.advise(a, known, spmvs)
     if not as_json:
         _echo(advice, f"{found.id}: {a.rows:,} x {a.cols:,}, {a.nnz:,} entries", dtypes[0], spmvs, top, known.about)
     rows = trial.measured(advice, matrix, dtypes[0], spmvs, seed, real_part) if measure else None
@@ -148,7 +153,7 @@ def _echo(advice: Advice, what: str, dtype: str, spmvs: float, top: int, about: 
         click.secho(f"Unlike all matrices of the training: {'; '.join(advice.out_of_range)}.", fg="yellow")
         click.secho(f"Use the fallback, {advice.fallback.label}: the predictions are unreliable.\n", fg="yellow")
     if dtype != "f64":
-        click.echo(f"The model was trained on f64. For {dtype}, times are scaled by the bytes that are read.\n")
+        click.echo(f"The model was trained on f64. For {dtype}, times follow from the bytes that each format reads.\n")
     shown = advice.ranked[:top]
     shown += [e for e in dict.fromkeys((advice.vendor, advice.fallback)) if e not in shown and e in advice.ranked]
     columns = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 IMAGES = ("svg", "png", "pdf")
+PAPER = ("one-column", "two-column")  # as reports.style.PAPER
+PUBLISHED = "results/published"
 MANY_ROWS = 500  # from here on figures are drawn by one process per core; each takes 2 s to start
 
 
@@ -135,11 +138,29 @@ def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: 
     help="Add these printed numbers to the figures: survey-k40m, survey-k20m, survey-gtx660, survey-m2070.",
     shell_complete=_complete_published,
 )
-@click.option("--image", default="svg", show_default=True, metavar="TYPES", help="Image files: svg, png, pdf.")
+@click.option("--image", metavar="TYPES", help="Image files: svg, png, pdf. Default: svg, with --paper pdf.")
+@click.option(
+    "--paper",
+    type=click.Choice(PAPER),
+    help="For a paper: figures 3.5 or 7.16 inches wide with text of 8 points, their captions and tables in LaTeX, and "
+    "formats.bib with the papers of the formats.",
+)
+@click.option(
+    "--duel",
+    metavar="A,B",
+    help="Compare format A with B matrix by matrix: wins, ties, geometric mean of the speed-up and its 95 % interval.",
+)
+@click.option(
+    "--beside",
+    metavar="RUN",
+    shell_complete=completion.runs,
+    help="Add the rows of another run of the same matrices, such as h200-all of results/published, with its name in "
+    "their labels. Both must be of one GPU model.",
+)
 @click.option(
     "--baseline", metavar="FORMAT", help="Format that speed-up and break-even are relative to. Default: plain CSR."
 )
-@click.option("--formats", metavar="A,B", help="Only these formats: keys, labels or globs.")
+@click.option("--formats", metavar="A,B", help="Only these formats: keys, labels or globs; 'sell[height=*]'.")
 @click.option("--matrix", metavar="A,B", help="Only these matrices: names, with or without group, or globs.")
 @click.option("--group", metavar="A,B", help="Only matrices of these groups.")
 @click.option("--min-nnz", type=click.IntRange(min=0), metavar="N", help="Only matrices with at least N entries.")
@@ -152,6 +173,12 @@ def _complete_published(ctx: click.Context, param: click.Parameter, incomplete: 
     "--all", "every", is_flag=True, help="Write a page for every run in --results, as with --site for that folder."
 )
 @click.option("--site", metavar="DIR", help="Write the page only, with its library and an index of all pages in DIR.")
+@click.option(
+    "--index/--no-index",
+    default=True,
+    help="With --site: write the index, the pages of matrices and formats, and the search, too. Default: --index.",
+)
+@click.option("--repository", default="", metavar="URL", help="With --site: address that the index links to.")
 @click.option("--open", "opened", is_flag=True, help="Show the page in a browser.")
 def command(
     runs: tuple[str, ...],
@@ -159,6 +186,8 @@ def command(
     out: str | None,
     every: bool,
     site: str | None,
+    index: bool,
+    repository: str,
     opened: bool,
     **asked: Any,
 ) -> int:
@@ -177,6 +206,8 @@ def command(
         raise UsageError("--all reports every run in --results and writes there: give no RUN, --out or --site with it")
     if site is not None and out is not None:
         raise UsageError("--site writes the page into the run's folder: give no --out with it")
+    if (every or site is not None) and (asked["paper"] or asked["duel"]):
+        raise UsageError("--paper and --duel write files beside the page, which --site and --all do not: use --out")
     folders = _folders(runs, results, every=every)
     if len(folders) > 1 and out is None and not every:
         raise UsageError("a report of several runs needs --out DIR")
@@ -192,10 +223,10 @@ def command(
                 raise
             unread[group[0].name] = error
     code = echo_unread(unread)
-    if place is not None:
-        from spmvbench.reports import site as pages
+    if place is not None and index:
+        from spmvbench.site import writing
 
-        written = pages.write_index(place)
+        written = writing.write(place, repository)
         click.echo(f"Index: {written}")
     if opened and written is not None:
         import webbrowser
@@ -219,7 +250,10 @@ def _write(
     *,
     figures: str | None,
     published: str | None,
-    image: str,
+    image: str | None,
+    paper: str | None,
+    duel: str | None,
+    beside: str | None,
     baseline: str | None,
     formats: str | None,
     matrix: str | None,
@@ -233,13 +267,18 @@ def _write(
     """Write one report of these runs with the command's options, print what was written, return the page."""
     from tqdm import tqdm
 
+    from spmvbench.analysis.cases import latest_cases
     from spmvbench.analysis.choice import labels_of
+    from spmvbench.reports import duel as duels
     from spmvbench.reports import figures as known
-    from spmvbench.reports import page
+    from spmvbench.reports import page, style
     from spmvbench.reports import published as papers
-    from spmvbench.reports import site as pages
+    from spmvbench.site import runs as site_runs
+    from spmvbench.site import writing
 
-    images, names = _images(image), _names(figures)
+    images, names = _images(image or ("pdf" if paper else "svg")), _names(figures)
+    if paper and "pdf" not in images:
+        raise UsageError("--paper writes PDF: name pdf in --image, or leave --image out")
     count, hidden = len(known.choose(names)), not sys.stderr.isatty()
     rows, matrices, environment = _read(folders)
     for column, chosen in (("dtype", _names(dtype)), ("mode", _names(mode))):
@@ -248,9 +287,16 @@ def _write(
             rows = rows[rows[column].isin(chosen)]
             if rows.empty:
                 raise UsageError(f"no row has {column} {' or '.join(chosen)}: there is {', '.join(present)}")
-    rows = _narrowed(_once(rows), formats, matrix, group, min_nnz)
-    shared, home = ("", "") if site is None else pages.shared(site, out)
-    with tqdm(desc="Drawing", total=count, unit="figure", leave=False, disable=hidden, dynamic_ncols=True) as bar:
+    rows = _once(rows)
+    if beside is not None:
+        rows = _with_rows_of(rows, beside, folders[0].parent)
+    rows = _narrowed(rows, formats, matrix, group, min_nnz)
+    pair = None if duel is None else _pair(rows, duel)
+    shared, home = ("", "") if site is None else writing.shared(site, out)
+    with (
+        style.paper(paper) if paper else nullcontext(),
+        tqdm(desc="Drawing", total=count, unit="figure", leave=False, disable=hidden, dynamic_ncols=True) as bar,
+    ):
 
         def watch(done: int, of: int) -> None:
             bar.update(done - bar.n)
@@ -269,13 +315,67 @@ def _write(
             alone=site is not None,
             shared=shared,
             home=home,
-            jobs=(os.cpu_count() or 1) if len(rows) >= MANY_ROWS else 1,
+            notices=site_runs.notices(latest_cases(rows)),
+            # The width of a paper's figures is known in this process alone.
+            jobs=(os.cpu_count() or 1) if len(rows) >= MANY_ROWS and not paper else 1,
             watch=watch,
         )
+        more = [] if pair is None else duels.write(rows, *pair, out, images)
     width = max((len(drawn.name) for drawn in report.drawn), default=0)
     for drawn in report.drawn if site is None else ():
         click.echo(f"  {drawn.name:{width}}  {', '.join(path.name for path in drawn.files)}")
     for reason, left_out in report.left_out.items():
         click.echo(f"Left out: {', '.join(left_out)}: {reason}")
+    if paper:
+        from spmvbench import formats as known_formats
+        from spmvbench.reports import paper as papers_of
+
+        references = {key: known_formats.get(key).reference for key in known_formats.keys()}  # noqa: SIM118
+        more += papers_of.write(out, rows, report.drawn, paper, references)
+    for path in more:
+        click.echo(f"  {path.name}")
+    if pair is not None:
+        _echo_duel(rows, *pair)
     click.echo(f"Report: {report.page}")
     return report.page
+
+
+def _with_rows_of(rows: pd.DataFrame, run: str, results: Path) -> pd.DataFrame:
+    """The rows with those of another run, by its folder, or its name beside these rows or among the published runs."""
+    from spmvbench.reports import duel
+    from spmvbench.rows import store
+
+    try:
+        folder = store.folder(run, results)
+    except UsageError:
+        folder = store.folder(run, PUBLISHED)
+    return duel.beside(rows, store.load(folder), folder.name)
+
+
+def _pair(rows: pd.DataFrame, text: str) -> tuple[str, str]:
+    """The two labels of --duel. A key means its label with default parameters, if it was measured."""
+    from spmvbench.analysis import choice
+
+    named = choice.words(text)
+    if len(named) != 2:
+        raise UsageError("--duel takes two formats, such as mine,csr5")
+    labels = [(word, choice.labels_of(rows, word, "--duel")) for word in named]
+    one, other = (
+        word if word in found else min(found, key=lambda label: (len(label), label)) for word, found in labels
+    )
+    if one == other:
+        raise UsageError(f"--duel takes two formats: both words mean {one}")
+    return one, other
+
+
+def _echo_duel(rows: pd.DataFrame, label: str, over: str) -> None:
+    """Print the summary of --duel, a line for each setting."""
+    from spmvbench.analysis.duel import duel, duel_summary
+    from spmvbench.reports.duel import measured
+
+    for row in duel_summary(duel(measured(rows), label, over)).itertuples():
+        interval = "" if row.low != row.low else f" (95 %: {row.low:.3f} to {row.high:.3f})"
+        click.echo(
+            f"{label} against {over}, {row.setting}: {row.wins} wins, {row.ties} ties, {row.losses} losses on "
+            f"{row.matrices} matrices; geometric mean of the speed-up {row.geomean:.3f}{interval}"
+        )

@@ -47,8 +47,8 @@ GROUPS = {
         "--seed",
         "--real-part",
     ),
-    "Formats and operations": ("--op", "--order", "--max-bytes", "--convert"),
-    "Measuring": ("--budget", "--timeout", "--dry-run", "--retry", "--fresh", "--results", "--config"),
+    "Formats and operations": ("--op", "--order", "--values", "--vectors", "--max-bytes", "--convert"),
+    "Measuring": ("--budget", "--energy", "--timeout", "--dry-run", "--retry", "--fresh", "--results", "--config"),
     "Many GPUs": ("--scheduler", "--workers", "--shard", "--estimate", "--like"),
     "Comparison of two builds": ("--against", "--pairs"),
     "Help": ("--help",),
@@ -130,6 +130,12 @@ GROUPS = {
     help="Longest sampling time of a case. Default: 0.5 on a GPU, 0.05 emulated.",
 )
 @click.option(
+    "--energy",
+    type=Seconds(),
+    metavar="SECONDS",
+    help="Measure the energy of each hot case over so long, on GPUs that count joules. Default: not measured.",
+)
+@click.option(
     "--timeout",
     type=Seconds(),
     metavar="SECONDS",
@@ -194,6 +200,7 @@ def command(
     run_name: str | None,
     results: str,
     budget: float | None,
+    energy: float | None,
     timeout: float | None,
     max_bytes: int | None,
     seed: int,
@@ -247,7 +254,7 @@ def command(
         require_readable(found, seed, "real" if real_part else "refuse")
     modes = modes or DEFAULT_MODES[device_kind(device)]
     cases = plan.cross(found, classes, options.precisions(dtypes, values, vectors), modes, device, seed, names, orders)
-    settings = Settings(device, max_bytes, budget, timeout, real_part, convert)
+    settings = Settings(device, max_bytes, budget, timeout, real_part, convert, energy=energy or 0.0)
     cases, folder = places.shard_of(cases, folder, settings)
 
     if notice:

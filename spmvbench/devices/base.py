@@ -129,6 +129,10 @@ class Device(ABC):
         """Clock of the multiprocessors now, in MHz; NaN where there is none."""
         return float("nan")
 
+    def energy(self) -> float:
+        """Joules that the device has used since its driver was loaded; NaN where it does not count them."""
+        return float("nan")
+
     def to_device(self, array: np.ndarray) -> Array:
         """A copy (or the array itself) in device memory."""
         return self.xp.asarray(array)

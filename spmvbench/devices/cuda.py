@@ -464,6 +464,16 @@ class Cuda(Device):
 
         return float(pynvml.nvmlDeviceGetClockInfo(self._nvml, pynvml.NVML_CLOCK_SM))
 
+    def energy(self) -> float:
+        if self._nvml is None:
+            return float("nan")
+        import pynvml
+
+        try:
+            return 1e-3 * float(pynvml.nvmlDeviceGetTotalEnergyConsumption(self._nvml))
+        except pynvml.NVMLError:  # before Volta, and in some virtual machines
+            return float("nan")
+
     def to_device(self, array: np.ndarray) -> Array:
         with _faults():
             return self.xp.asarray(array)

@@ -116,16 +116,20 @@ class _Bound:
         message = self.state.message.decode(errors="replace")
         return f"{self.kernel}, {_OFFSET.sub(lambda match: self.library.place_name(int(match[1], 16)), message)}"
 
-    def traffic(self) -> dict[str, Any]:
-        """What the last run moved; see EmulatedProgram."""
+    def counted(self) -> np.ndarray[Any, Any]:
+        """The tallies of the last run, those of instructions that ran; the library's next launch clears them."""
         count = ctypes.c_uint64()
         table = self.library.spmvbench_traffic(ctypes.byref(count))
-        tallies = {t.pc: t for t in table[: count.value] if t.requests}
+        every = np.ctypeslib.as_array(table, shape=(count.value,))
+        return every[every["requests"] > 0]
+
+    def traffic(self, counted: np.ndarray[Any, Any]) -> dict[str, Any]:
+        """What a run moved, from what `counted` gave after it; see EmulatedProgram."""
         lines: dict[str, dict[str, int]] = {}
-        for pc in sorted(tallies):
-            line = lines.setdefault(self.library.place_name(pc), dict.fromkeys(_COUNTS, 0))
+        for tally in np.sort(counted, order="pc"):
+            line = lines.setdefault(self.library.place_name(int(tally["pc"])), dict.fromkeys(_COUNTS, 0))
             for name in _COUNTS:
-                line[name] += getattr(tallies[pc], name)
+                line[name] += int(tally[name])
         totals = {name: sum(line[name] for line in lines.values()) for name in _COUNTS}
         return {"kernel": self.kernel, **totals, "lines": lines}
 
@@ -230,16 +234,21 @@ class EmulatedProgram(Program):
 
     def __init__(self, device: Emulated, bound: list[_Bound | _BoundLoop], compile_seconds: float):
         self._device, self._bound, self.compile_seconds = device, bound, compile_seconds
-        self.traffic: list[dict[str, Any]] = []
+        self._counted: list[tuple[_Bound, np.ndarray[Any, Any]]] = []
+
+    @property
+    def traffic(self) -> list[dict[str, Any]]:
+        """What the last run moved; made when it is asked for, because most runs are only checked."""
+        return [launch.traffic(counted) for launch, counted in self._counted]
 
     def run(self) -> None:
         """One SpMV. Raises DeviceFault where a kernel did something that a GPU forbids, or where a loop has no end."""
-        self.traffic = []
+        self._counted = []
         for bound in self._bound:
             for launch in bound.unrolled() if isinstance(bound, _BoundLoop) else (bound,):
                 self._device.execute(launch)
                 if self._device.check:
-                    self.traffic.append(launch.traffic())
+                    self._counted.append((launch, launch.counted()))
 
 
 class Emulated(Device):
@@ -307,12 +316,12 @@ class Emulated(Device):
         for source, found in zip(missing, made, strict=True):
             self._made |= {(source, expression): kernel for expression, kernel in found.items()}
 
-    def execute(self, bound: _Bound) -> None:
-        """Run one launch to its end. Raises DeviceFault, OutOfDeviceMemory."""
+    def execute(self, bound: _Bound, first: int = 0) -> None:
+        """Run one launch to its end, its blocks from number `first` on. Raises DeviceFault, OutOfDeviceMemory."""
         hands = 1 if bound.threads <= SMALL else min(self.workers, bound.blocks)
         with _running:
             arenas = self._arenas if len(self._arenas) >= hands else self._more_arenas(hands, bound.library)
-            bound.state.next = bound.state.failed = 0
+            bound.state.next, bound.state.failed = first, 0
             run = bound.library.spmvbench_run
             helpers = [self._pool.submit(run, arena, bound.address) for arena in arenas[1:hands]]
             run(arenas[0], bound.address)

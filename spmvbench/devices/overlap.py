@@ -47,7 +47,7 @@ def bound(handle: int, shape: tuple[int, ...], pointers: Any, keep: object) -> C
     handle: of the function. shape: grid and block, three each, and bytes of dynamic shared memory. pointers: a ctypes
     array of the addresses of the arguments. keep: what they point to. Raises CuPy's CUDADriverError when it is called.
     """
-    from cupy.cuda.driver import CUDADriverError
+    import cupy
 
     attribute = _Attribute(id=_PROGRAMMATIC, allowed=1)
     grid, block = (ctypes.c_uint * 3)(*shape[:3]), (ctypes.c_uint * 3)(*shape[3:6])
@@ -57,6 +57,6 @@ def bound(handle: int, shape: tuple[int, ...], pointers: Any, keep: object) -> C
     def run(stream: int, _keep: Any = (keep, attribute, config)) -> None:
         config.stream = stream
         if status := launch(at, kernel, pointers, None):
-            raise CUDADriverError(status)
+            raise cupy.cuda.driver.CUDADriverError(status)
 
     return run

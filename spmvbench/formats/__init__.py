@@ -17,6 +17,7 @@ import fnmatch
 import hashlib
 import importlib
 import importlib.util
+import itertools
 import json
 import os
 import pkgutil
@@ -61,9 +62,13 @@ __all__ = [
 
 @cache
 def _discover() -> None:
-    """Import every module of this folder and its rooms, then those that SPMVBENCH_FORMATS names."""
+    """Import every module of this folder and its rooms, those of FORMAT_MODULES and those of SPMVBENCH_FORMATS."""
+    import spmvbench
+
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(module.name)
+    for name in spmvbench.FORMAT_MODULES:
+        importlib.import_module(name)
     for name in filter(None, os.environ.get("SPMVBENCH_FORMATS", "").split(os.pathsep)):
         _load(name)
 
@@ -160,10 +165,11 @@ def parse(text: str, ops: Container[str] | None = None) -> list[tuple[type[Forma
     """Formats and parameters of a list such as ``tile,ell[threads=2],csr-*,HYB``; each word as `find` takes it.
 
     Of a word that means several keys those count that take its parameters: ``all[kernel=paper]`` is the authors'
-    kernel of every format that has one. ops: what formats may run; of a word that means several keys those count
-    that do. Without ops they are those that run y = A x, where there are any: ``all`` is every format of SpMV. A word
-    after a minus takes away what it means of the words before it, with any parameters or those it names:
-    ``all,-ehyb*``. Returns (class, every parameter's value) in the order given, without repeats. Raises UsageError.
+    kernel of every format that has one. ``sell[height=*]`` is every choice of a parameter. ops: what formats may run;
+    of a word that means several keys those count that do. Without ops they are those that run y = A x, where there are
+    any: ``all`` is every format of SpMV. A word after a minus takes away what it means of the words before it, with any
+    parameters or those it names: ``all,-ehyb*``. Returns (class, every parameter's value) in the order given, without
+    repeats. Raises UsageError.
     """
     chosen: dict[str, tuple[type[Format], dict[str, Any]]] = {}
     for word in _split(text):
@@ -223,13 +229,27 @@ def _taking(
     found, refused = [], []
     for cls in classes:
         try:
-            found.append((cls, cls.resolve(given)))
+            found += [(cls, cls.resolve(values)) for values in _swept(cls, given)]
         except UsageError as error:
             refused.append(error)
     if not found:
         settings = ",".join(f"{parameter}={value}" for parameter, value in given.items())
         raise refused[0] if len(classes) == 1 else UsageError(f"no format of {name!r} takes [{settings}]")
     return found
+
+
+def _swept(cls: type[Format], given: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The parameters with every choice of those whose value is ``*``. Raises UsageError if there are no choices."""
+    choices = []
+    for name, value in given.items():
+        parameter = cls.parameters().get(name)
+        if value != "*" or parameter is None:
+            choices.append([value])
+        elif not (choices_of := parameter.choices or ((False, True) if isinstance(parameter.default, bool) else ())):
+            raise UsageError(f"{cls.key}[{name}=*] has no list of choices: it takes {parameter.range}, name values")
+        else:
+            choices.append(list(choices_of))
+    return [dict(zip(given, values, strict=True)) for values in itertools.product(*choices)]
 
 
 def _running(ops: Container[str] | None, words: str) -> list[type[Format]]:

@@ -17,6 +17,7 @@ import numpy as np
 # numpy.ndarray or cupy.ndarray. CuPy has no types: a type checker takes its arrays for NumPy's, which they behave like.
 Array = np.ndarray[Any, np.dtype[Any]]
 INT32_MAX = 2**31 - 1
+STEP = 2**16  # what a kernel may add to an offset before it compares: more than a block's threads take at a time
 SECTOR_BYTES, LINE_BYTES = 32, 128  # what L2 hands out at least, and what a request to it may ask for
 
 
@@ -131,8 +132,8 @@ def aligned(array: Array, boundary: int = 16) -> Array:
 
 
 def index_dtype(largest: int) -> np.dtype:
-    """int32 where `largest` fits, else int64."""
-    return np.dtype(np.int32 if largest <= INT32_MAX else np.int64)
+    """int32 where `largest` fits, and what kernels add to it in a step; else int64."""
+    return np.dtype(np.int32 if largest <= INT32_MAX - STEP else np.int64)
 
 
 def offsets(counts: Array) -> Array:
@@ -148,12 +149,27 @@ def expand(ptr: Array, total: int) -> Array:
     xp = array_module(ptr)
     if xp is np:
         return np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr))
+    if total > INT32_MAX:
+        return expand_in_pieces(ptr, total, 2**30)
     # CuPy has no repeat by an array of counts: mark where owners start and sum the marks up. Owners of nothing have no
     # mark: where they are many, as in the rest of a split, theirs would all meet at one address.
     owners = xp.flatnonzero(ptr[1:] != ptr[:-1]).astype(np.int32)
     steps = xp.zeros(total, dtype=np.int32)
     steps[ptr[owners]] = xp.diff(owners, prepend=np.int32(0))
     return xp.cumsum(steps, dtype=np.int32)
+
+
+def expand_in_pieces(ptr: Array, total: int, piece: int) -> Array:
+    """As `expand`, `piece` entries at a time: CuPy's running sums lose what is far beyond 2^31 (cupy/cupy#9841)."""
+    xp = array_module(ptr)
+    found = xp.empty(total, dtype=np.int32)
+    for first in range(0, total, piece):
+        last = min(first + piece, total)
+        low, high = (int(n) for n in xp.searchsorted(ptr, xp.asarray([first, last - 1], dtype=ptr.dtype), side="right"))
+        inside = xp.clip(ptr[low - 1 : high + 1], first, last) - first
+        found[first:last] = expand(inside, last - first)
+        found[first:last] += np.int32(low - 1)
+    return found
 
 
 def stable_order(keys: Array, bound: int) -> Array:

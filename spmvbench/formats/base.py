@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, ParamSpec, Self, TypeVar, cast, datac
 import numpy as np
 
 from spmvbench.errors import UsageError, did_you_mean
-from spmvbench.formats.arrays import Array, ArrayModule, Csr, array_module, cdiv
+from spmvbench.formats.arrays import INT32_MAX, Array, ArrayModule, Csr, array_module, cdiv
 from spmvbench.formats.kernels import constant
 
 Arguments = ParamSpec("Arguments")
@@ -298,6 +298,8 @@ class Format:
     - alias_of: the format, with the parameters that differ from its defaults (``hll[threads=1]``), whose arrays and
       launches this key has on every matrix. Rankings count the two once.
     - square_only: True if rows and columns must be the same things. Other matrices are refused with Skip.
+    - wide_offsets: True if the format holds 2^31 entries and more: its offsets then take 64 bits, in kernels too.
+      Others refuse such matrices with Skip.
     """
 
     key: ClassVar[str] = ""
@@ -313,6 +315,7 @@ class Format:
     project_kernel: ClassVar[bool] = False
     alias_of: ClassVar[str] = ""
     square_only: ClassVar[bool] = False
+    wide_offsets: ClassVar[bool] = False
 
     shape: tuple[int, int]
     params: Mapping[str, Any]
@@ -332,6 +335,13 @@ class Format:
     def estimate(cls, a: Csr, *_: Any, **params: Any) -> int:
         """Bytes that the arrays will take, from the statistics of `a`, before anything is allocated."""
         raise NotImplementedError
+
+    @classmethod
+    def prepare(cls, a: Csr, *_: Any, **params: Any) -> None:
+        """Slow work on the host whose result `convert` finds on the disk: a process of its own may do it before.
+
+        a: held by NumPy. What it takes counts as `setup_seconds`, whoever has done it. The default does nothing.
+        """
 
     @classmethod
     def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
@@ -371,6 +381,11 @@ class Format:
         return own and cls.x_order is Format.x_order and cls.y_order is Format.y_order
 
     @classmethod
+    def prepares(cls) -> bool:
+        """Whether `prepare` does anything."""
+        return inspect.getattr_static(cls, "prepare") is not inspect.getattr_static(Format, "prepare")
+
+    @classmethod
     def parameters(cls) -> dict[str, Parameter[Any]]:
         """The format's parameters by name."""
         return dict(_parameters(cls))
@@ -406,6 +421,8 @@ class Format:
     def _refuse_shape(cls, a: Csr) -> None:
         if cls.square_only and a.rows != a.cols:
             raise Skip(f"{cls.key} holds square matrices only, this one is {a.rows} x {a.cols}")
+        if a.nnz > INT32_MAX and not cls.wide_offsets:
+            raise Skip(f"offsets of {cls.key or cls.__name__} have 32 bits, and this matrix has {a.nnz:,} entries")
 
     @classmethod
     def from_csr(cls, a: Any, *, max_bytes: int | None = None, **params: Any) -> Self:

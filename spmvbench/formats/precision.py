@@ -168,6 +168,11 @@ def rounding_error(a: Csr, rounded: Csr) -> float:
     return float(np.divide(error, size, out=np.zeros_like(error), where=error > 0).max())
 
 
+def stored_in(a: Csr) -> Precision:
+    """The types of a matrix as formats convert it. bf16 counts as f16: they are alike but for the numbers."""
+    return Precision(f"f{8 * a.dtype.itemsize}", f"f{8 * a.vector_dtype.itemsize}")
+
+
 PRECISIONS = {
     found.name: found
     for found in (

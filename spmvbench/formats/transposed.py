@@ -87,3 +87,23 @@ def by_tiles(
     sizes = np.int32(block_rows), np.int32(rows), np.int32(cols)
     args = (*sizes, block_ptr, block_col, values, perm, np.bool_(len(perm) > 0), x, y)
     return Launch(SOURCE, kernel, cdiv(block_rows * lanes, BLOCK), BLOCK, args)
+
+
+def by_slices_of_tiles(
+    shape: tuple[int, int],
+    tile: tuple[int, int],
+    together: int,
+    slice_ptr: Array,
+    block_col: Array,
+    values: Array,
+    perm: Array,
+    x: Array,
+    y: Array,
+) -> Launch:
+    """For tiles of r x c in slices of block rows; arrays as in `dense_blocks.tiled.Sliced`, x: (rows,), y: (cols,)."""
+    (rows, cols), (r, c), height = shape, tile, block_col.shape[1]
+    block_rows = cdiv(rows, r)
+    kernel = f"block_sell_transposed<{ctype(values)}, {ctype(slice_ptr)}, {r}, {c}, {height}, {together}>"
+    sizes = np.int32(block_rows), np.int32(rows), np.int32(cols)
+    args = (*sizes, slice_ptr, block_col, values, perm, np.bool_(len(perm) > 0), x, y)
+    return Launch(SOURCE, kernel, *per_thread(block_rows, BLOCK), args)

@@ -29,6 +29,7 @@ class Settings:
     """Settings of one invocation. Times in seconds; None takes the default of the device kind.
 
     device: ``cuda:0``, ``emulated``. max_bytes: limit on the footprint of a format. budget: sampling time of a case.
+    energy: time over which the energy of a hot case is measured; 0 leaves it out.
     timeout: limit on one uninterrupted period of work on a
     format (loading, or a round of samples), after which its worker is replaced. real_part: take the real
     part of complex matrices, which are refused otherwise. convert: ``both``, or ``device`` to leave out conversion on
@@ -45,6 +46,7 @@ class Settings:
     convert: str = "both"
     measured: Mapping[str, Any] | None = None
     per_host: str | None = None
+    energy: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from spmvbench import paths
 from spmvbench.devices import Device
 from spmvbench.formats import Launch
 from spmvbench.formats.arrays import LINE_BYTES, cdiv
@@ -16,6 +18,11 @@ from spmvbench.measure.cases import DEFAULT_MODES, Settings
 MAX_GATHER_BYTES = 2**30  # longest x whose gathers are timed
 L2_SHARES = (0.5, 0.75, 1.0)  # of L2, that the reading kernel tries to keep there
 MEASURED_LIMITS = ("launch_overhead", "copy_bandwidth_gbps", "read_bandwidth_gbps", "bounds")  # once per invocation
+
+
+def compilation_lock() -> Path:
+    """The lock of the processes of this host that compile all kernels of a run, and convert on its GPUs meanwhile."""
+    return paths.home() / "precompile.lock"
 
 
 def measure_limits(device: Device, settings: Settings) -> dict[str, Any]:

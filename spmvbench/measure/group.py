@@ -88,7 +88,8 @@ class GroupRun:
 
     def run(self, group: Group) -> None:
         """Measure the group: each case gives one row."""
-        for index, cases in enumerate(group.formats):
+        # Formats that another process may still be preparing come last.
+        for index, cases in sorted(enumerate(group.formats), key=lambda item: Task(*item).cls.prepares()):
             for case in cases:
                 if case.refusal:
                     refused = {"started_at": now(), "status": "skipped", "reason": case.refusal}
@@ -143,6 +144,7 @@ class GroupRun:
     def _stages_before_sampling(self, progress: Progress) -> None:
         """All stages before the first sample."""
         context, task = self.context, progress.task
+        stages.wait_for_preparation(context, task)
         with converting_for(context.device.limits, partial(check_sources, task.cls)):
             progress.host = stages.convert_on_host(context, task)
             progress.integer_test = integer_test = stages.verify_integers(context, task)

@@ -37,6 +37,11 @@ def cache_path(folder: Path, matrix: Matrix, seed: int, real_part: bool) -> Path
     return folder / hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
+def preparation_lock(folder: Path, matrix: Matrix, seed: int, real_part: bool) -> Path:
+    """The lock that a process holds while it prepares formats for a matrix (`Format.prepare`)."""
+    return cache_path(folder, matrix, seed, real_part).with_suffix(".preparing")
+
+
 def load_or_make(target: Path, make: Callable[[], Reading]) -> Reading:
     """The result of `reading.read` from `target`; if missing, made and stored there while other processes wait.
 

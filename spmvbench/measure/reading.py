@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
+import inspect
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from spmvbench import orders
-from spmvbench.formats import Csr
+from spmvbench import orders, paths
+from spmvbench.formats import Csr, dependencies
 from spmvbench.matrices import Matrix
 from spmvbench.matrices.features import description, features
 from spmvbench.matrices.sources import obtain
@@ -40,16 +41,41 @@ def _fetched_here(matrix: Matrix) -> Matrix:
 def _read(matrix: Matrix, seed: int, real_part: bool) -> matrix_cache.Reading:
     a = Csr.of(matrix.read(seed, "real" if real_part else "refuse")).astype(np.float64)
     a, seconds = orders.ordered(a, matrix.order)
-    identity: dict[str, Any] = {"matrix_sha256": digest(a)}
+    sha256 = digest(a)
+    known, about = _kept_facts(a, sha256)
+    identity: dict[str, Any] = {"matrix_sha256": sha256}
     if matrix.order != orders.NATURAL:
         identity["t_order"] = seconds
     identified = {
-        "matrix_sha256": identity["matrix_sha256"],
+        "matrix_sha256": sha256,
         "group": matrix.group,
         "name": matrix.name,
         "started_at": now(),
     }
-    return a, features(a) | identity, identified | description(a)
+    return a, known | identity, identified | about
+
+
+def _kept_facts(a: Csr, sha256: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Features and description of a matrix, on the disk from the first time on: they take as long as to generate it.
+
+    The file is named by the hash of the matrix and that of the code.
+    """
+    file = paths.home() / "features" / f"{sha256[:32]}-{_code_hash()}.npz"
+    kept = paths.load_arrays(file)
+    if kept is None:
+        found = features(a), description(a)
+        paths.save_arrays(file, {f"{i} {name}": value for i in (0, 1) for name, value in found[i].items()})
+        return found
+    known, about = (
+        {name[2:]: value if value.ndim else value.item() for name, value in kept.items() if name[0] == part}
+        for part in "01"
+    )
+    return known, about
+
+
+@cache
+def _code_hash() -> str:
+    return dependencies.digest(dependencies.imported([Path(inspect.getfile(features))]))[:16]
 
 
 def digest(a: Csr) -> str:

@@ -70,8 +70,11 @@ def bound_columns(context: Context, op: str, integer_test: IntegerTest, bound: B
 def finished_columns(case: Case, finished: Finished, known: Mapping[str, Any]) -> dict[str, Any]:
     """Columns of the stages after the last round."""
     found: dict[str, Any] = {"t_x_changed": finished.t_x_changed.get(case.mode, math.nan)}
-    if case.mode == "hot" and finished.t_kernels:
-        found["t_kernels"] = json.dumps(finished.t_kernels)
+    if case.mode == "hot":
+        used = finished.energy
+        found |= {"energy": used.joules, "energy_low": used.low, "energy_high": used.high}
+        if finished.t_kernels:
+            found["t_kernels"] = json.dumps(finished.t_kernels)
     if finished.detail:
         found["detail"] = json.dumps(json.loads(known.get("detail") or "{}") | finished.detail)
     return found

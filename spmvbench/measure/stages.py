@@ -33,9 +33,9 @@ from spmvbench.formats.base import REGISTRY, ctype
 from spmvbench.formats.dependencies import check_sources
 from spmvbench.formats.footprint import bytes_read, footprint
 from spmvbench.formats.vectors import parts
-from spmvbench.measure import bounds, timing, verify
+from spmvbench.measure import bounds, energy, timing, verify
 from spmvbench.measure.cases import Case, Settings
-from spmvbench.measure.matrix_cache import CONVERTING
+from spmvbench.measure.matrix_cache import CONVERTING, preparation_lock
 from spmvbench.measure.operations import Operation
 from spmvbench.measure.program import program_hash
 from spmvbench.measure.protocol import WAITING, Link
@@ -241,12 +241,14 @@ class Finished:
     """Results of one operation after the last round. t_kernels: the kernel breakdown, seconds by part. detail: levels
     of a search.
 
-    t_x_changed: seconds of one SpMV by mode while x changes before each, without the time of the change itself.
+    t_x_changed: seconds of one SpMV by mode while x changes before each, without the time of the change itself. energy:
+    of one SpMV, hot.
     """
 
     t_kernels: dict[str, float]
     t_x_changed: dict[str, float]
     detail: dict[str, Any]
+    energy: energy.Energy
 
 
 def convert_on_host(context: Context, task: Task) -> HostConversion:
@@ -276,6 +278,15 @@ def convert_on_host(context: Context, task: Task) -> HostConversion:
     return HostConversion(None, seconds, timing.timed(move)[1])
 
 
+def wait_for_preparation(context: Context, task: Task) -> None:
+    """Wait while another process of this host prepares formats for the matrix (`Format.prepare`)."""
+    settings, case = context.settings, task.cases[0]
+    if settings.per_host is not None and task.cls.prepares():
+        lock = preparation_lock(Path(settings.per_host), case.matrix, case.seed, settings.real_part)
+        with _waited_for(context, task, lock):
+            pass
+
+
 @contextmanager
 def _exclusively(context: Context, task: Task) -> Iterator[None]:
     """Hold the lock under which only one process of this host times a conversion. Waiting does not count as the case's
@@ -284,11 +295,19 @@ def _exclusively(context: Context, task: Task) -> Iterator[None]:
     if context.settings.per_host is None:
         yield
         return
-    stage, began = context.link.stage, time.perf_counter()
-    context.begin(task, WAITING)
-    with paths.locked(Path(context.settings.per_host) / CONVERTING):
-        context.waited += time.perf_counter() - began
+    stage = context.link.stage
+    with _waited_for(context, task, Path(context.settings.per_host) / CONVERTING):
         context.begin(task, stage)
+        yield
+
+
+@contextmanager
+def _waited_for(context: Context, task: Task, lock: Path) -> Iterator[None]:
+    """Hold a lock. Waiting for it does not count as the case's time."""
+    began = time.perf_counter()
+    context.begin(task, WAITING)
+    with paths.locked(lock):
+        context.waited += time.perf_counter() - began
         yield
 
 
@@ -594,11 +613,20 @@ def finish(
         if case.op == op
     }
     seconds = time_kernels(context, task, bound, op) if "hot" in series else {}
+    used = measure_energy(context, task, op, series["hot"]) if "hot" in series else energy.Energy()
     context.begin(task, "checking again", op)
     dense = context.references.checks[op].dense
     error = check(context, fmt, bound.program, op, dense, "after timing", ("garbage", "stale"))
     levels = trace_levels(context, task, fmt, op) if op.startswith("bfs") and op.endswith("@0") else {}
-    return Finished(seconds, changed, levels), error
+    return Finished(seconds, changed, levels, used), error
+
+
+def measure_energy(context: Context, task: Task, op: str, series: timing.Series) -> energy.Energy:
+    """Energy of one SpMV, if the settings ask for it. Leaves y undefined."""
+    if not context.settings.energy:
+        return energy.Energy()
+    context.begin(task, "measuring energy", op)
+    return energy.measured(series, context.device, context.settings.energy)
 
 
 def time_kernels(context: Context, task: Task, bound: Bound, op: str) -> dict[str, float]:

@@ -8,13 +8,14 @@ import os
 import secrets
 import signal
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 
+from spmvbench import paths
 from spmvbench.devices import Device, DeviceFault, open_device
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Csr
@@ -22,7 +23,7 @@ from spmvbench.formats.precision import rounding_error
 from spmvbench.measure import operations, row, timing
 from spmvbench.measure.bounds import Fetched
 from spmvbench.measure.cases import Group, Settings, precision_of
-from spmvbench.measure.device_limits import measure_limits
+from spmvbench.measure.device_limits import compilation_lock, measure_limits
 from spmvbench.measure.group import GroupRun
 from spmvbench.measure.protocol import Link, Stop
 from spmvbench.measure.reading import host_spmv, read
@@ -148,7 +149,8 @@ def main() -> None:
     settings: Settings = connection.recv()
     try:
         device = open_device(settings.device)
-        facts = measure_limits(device, settings)
+        with paths.locked(compilation_lock()) if device.kind == "cuda" else nullcontext():
+            facts = measure_limits(device, settings)
     except (SpmvbenchError, DeviceFault) as error:
         connection.send(("refused", str(error), getattr(error, "exit_code", 1)))
         return

@@ -10,14 +10,13 @@ from typing import Any
 from spmvbench import formats
 from spmvbench.advice import choosing as advising
 from spmvbench.advice import model
-from spmvbench.devices import Device, OutOfDeviceMemory
+from spmvbench.devices import Device, OutOfDeviceMemory, cuda, shared_device
 from spmvbench.errors import SpmvbenchError, UsageError
 from spmvbench.formats import Csr, Format, Skip
 from spmvbench.formats.base import FREE_SHARE, byte_text
 from spmvbench.formats.conversion import converting_for
 
 MODEL = "h200"  # the GPU whose rows the advice was learned from
-CANDIDATES = 5  # formats that the advice has to rank at least
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,8 @@ class Choice:
     words. spmvs: products that the choice was made for. predicted_spmv, predicted_conversion: seconds on the model's
     GPU, None if the format was named. advice_seconds, conversion_seconds: measured here; the former includes what was
     rejected, the latter the copy to the device. nbytes: of the arrays that the format stores. rejected: formats that
-    were tried first, each with the reason why it is not used.
+    were tried first, each with the reason why it is not used. shared: whether it is A^T from the arrays of A, which are
+    not counted again.
     """
 
     label: str
@@ -41,6 +41,7 @@ class Choice:
     predicted_spmv: float | None = None
     predicted_conversion: float | None = None
     rejected: dict[str, str] = field(default_factory=dict)
+    shared: bool = False
 
     def __str__(self) -> str:
         rejected = "".join(f"; not {label}: {why}" for label, why in self.rejected.items())
@@ -58,6 +59,22 @@ class Candidate:
 
 
 LAST = Candidate("csr-scalar", "plain CSR, because nothing can be predicted")
+
+
+def like(name: str) -> str:
+    """The name of a model; of ``auto``, that of this machine's first GPU.
+
+    Raises UsageError for ``auto`` if there is no GPU or no model of it.
+    """
+    if name != "auto":
+        return name
+    if missing := cuda.why_unavailable():
+        raise UsageError(f"the model of this machine's GPU cannot be chosen: {missing}")
+    gpu = str(shared_device("cuda:0").properties()["device_name"])
+    found = model.of_gpu(gpu)
+    if found is None:
+        raise UsageError(f"there is no model of {gpu}: name one of {', '.join(model.names())}")
+    return found
 
 
 def check_spmvs(spmvs: float) -> None:
@@ -79,11 +96,15 @@ def named(text: str, device: Device) -> Candidate:
     return Candidate(formats.label(cls, params), "as named")
 
 
-def advised(a: Csr, device: Device, spmvs: float) -> Iterator[Candidate]:
-    """Formats for a matrix on the host that the device can run, from the advised one on, and csr-scalar last."""
+def advised(a: Csr, device: Device, spmvs: float, max_bytes: int | None = None) -> Iterator[Candidate]:
+    """Formats for a matrix on the host that the device can run, from the advised one on, and csr-scalar last.
+
+    max_bytes: the largest footprint, at most a quarter of the memory that is free.
+    """
     if a.nnz:
-        limit = device.memory_free() / FREE_SHARE
-        advice = advising.advise(a, model.load(MODEL), spmvs, CANDIDATES, limit)
+        limit = device.memory_free() // FREE_SHARE
+        limit = limit if max_bytes is None else min(limit, max_bytes)
+        advice = advising.advise(a, model.load(MODEL), spmvs, limit)
         yield from candidates(advice, device, spmvs)
     yield LAST
 
@@ -101,23 +122,30 @@ def candidates(
         yield Candidate(expected.label, reason, (expected.spmv, expected.conversion))
 
 
-def convert(label: str, a: Csr, device: Device) -> tuple[Format, float]:
+def convert(label: str, a: Csr, device: Device, max_bytes: int | None = None) -> tuple[Format, float]:
     """A matrix in a format on a device, and the seconds that it took, the copy to the device included.
 
-    Raises Skip where the format cannot hold it, OutOfDeviceMemory.
+    Raises Skip where the format cannot hold it, or would take more than `max_bytes`; OutOfDeviceMemory.
     """
     ((cls, params),) = formats.parse(label)
     began = time.perf_counter()
     with converting_for(device.limits):
-        fmt = cls.from_csr(a.on(device.xp).fresh(), **params)
+        fmt = cls.from_csr(a.on(device.xp).fresh(), max_bytes=max_bytes, **params)
     device.synchronize()
     return fmt, time.perf_counter() - began
 
 
 def choose(
-    a: Csr, device: Device, candidates: Iterable[Candidate], spmvs: float, check: Callable[[Format], None]
+    a: Csr,
+    device: Device,
+    candidates: Iterable[Candidate],
+    spmvs: float,
+    check: Callable[[Format], None],
+    max_bytes: int | None = None,
 ) -> tuple[Format, Choice]:
     """The matrix in the first candidate that can be converted and that `check` accepts, with the choice.
+
+    max_bytes: what the format may take at most, a quarter of the free memory if None.
 
     Raises what the candidate itself raises if there is one, SpmvbenchError with every reason if there are several.
     """
@@ -127,7 +155,7 @@ def choose(
     for candidate in candidates:
         advice_seconds = time.perf_counter() - began
         try:
-            fmt, seconds = convert(candidate.label, a, device)
+            fmt, seconds = convert(candidate.label, a, device, max_bytes)
             check(fmt)
         except (Skip, OutOfDeviceMemory) as error:
             rejected[candidate.label] = str(error)

@@ -17,9 +17,9 @@ from spmvbench.devices import Device, DeviceFault, shared_device
 from spmvbench.devices.foreign import check_vector, current_stream, given, moved
 from spmvbench.errors import UsageError
 from spmvbench.formats import Call, Csr, Format, Launch, Loop
-from spmvbench.formats.arrays import Array, array_module, offsets, ordinal, stable_order
+from spmvbench.formats.arrays import Array, array_module, ordinal
 from spmvbench.formats.ordered import Ordered
-from spmvbench.operators import choosing
+from spmvbench.operators import choosing, transposing
 from spmvbench.operators.binding import Bound, CudaBinder, Pairs, binder
 from spmvbench.operators.choosing import Candidate, Choice
 
@@ -37,6 +37,7 @@ def operator(
     device: str | Device | None = None,
     *,
     dtype: Any = None,
+    max_bytes: int | None = None,
 ) -> Operator:
     """Makes a linear operator of a matrix: chooses the format, converts the matrix, and compiles the kernels.
 
@@ -44,7 +45,8 @@ def operator(
     spmvs: how many products it will be used for; they pay for the conversion. format: a format such as
     ``csr5[sigma=16]``; without it, the advice chooses. device: ``cuda:0``, ``emulated`` or an open device; without it,
     the GPU that holds A, else ``cuda:0`` if it can be used, else ``emulated``. dtype: float64 or float32; without it,
-    that of A's values, or float64 for integers.
+    that of A's values, or float64 for integers. max_bytes: what the stored arrays may take on the device, those of `T`
+    included; without it, a quarter of the memory that is free when each of them is converted.
 
     Raises UsageError for a format that does not exist or cannot run there, TypeError for anything that is not a real
     sparse matrix, Skip if a named format cannot hold the matrix, SpmvbenchError if no format can.
@@ -58,11 +60,12 @@ def operator(
         choosing.named(label, opened)  # refuses what is no product
         if A.xp is not opened.xp:
             raise UsageError(f"{A.key} is held by {A.xp.__name__}, and {opened.name} works on {opened.xp.__name__}")
-        return Operator(A, opened, Choice(label, dict(A.params), "as given", spmvs, 0.0, A.nbytes))
+        return Operator(A, opened, Choice(label, dict(A.params), "as given", spmvs, 0.0, A.nbytes), max_bytes)
     a = real_csr(A, dtype)
     opened = opened_for(device, a)
-    candidates = choosing.advised(a.on(np), opened, spmvs) if format is None else iter([choosing.named(format, opened)])
-    return build(a, opened, candidates, spmvs)
+    if format is None:
+        return build(a, opened, choosing.advised(a.on(np), opened, spmvs, max_bytes), spmvs, max_bytes)
+    return build(a, opened, [choosing.named(format, opened)], spmvs, max_bytes)
 
 
 def real_csr(A: Any, dtype: Any = None) -> Csr:
@@ -91,19 +94,25 @@ def opened_for(device: str | Device | None, held: Csr | Format) -> Device:
     return shared_device(device or "auto")
 
 
-def build(a: Csr, device: Device, candidates: Iterable[Candidate], spmvs: float) -> Operator:
+def build(
+    a: Csr, device: Device, candidates: Iterable[Candidate], spmvs: float, max_bytes: int | None = None
+) -> Operator:
     """An operator in the first of the candidates that can hold the matrix and whose kernels compile.
 
-    Raises as `choosing.choose`.
+    max_bytes: as `operator` takes it. Raises as `choosing.choose`.
     """
+    fmt, choice = choosing.choose(a, device, candidates, spmvs, _check_on(device), max_bytes)
+    return Operator(fmt, device, choice, max_bytes)
+
+
+def _check_on(device: Device) -> Callable[[Format], None]:
+    """Compiles now, so that the first product does not, and a library may refuse the case here."""
 
     def check(fmt: Format) -> None:
-        # Compiles now, so that the first product does not, and a library may refuse the case here.
         x, y = (device.xp.zeros(n, fmt.value_dtype) for n in reversed(fmt.shape))
         device.compile(Ordered(fmt).launches(x, y))
 
-    fmt, choice = choosing.choose(a, device, candidates, spmvs, check)
-    return Operator(fmt, device, choice)
+    return check
 
 
 class Operator(LinearOperator):  # type: ignore[misc]
@@ -123,9 +132,9 @@ class Operator(LinearOperator):  # type: ignore[misc]
     captured a product holds memory of the operator: keep the operator as long as the graph.
     """
 
-    def __init__(self, fmt: Format, device: Device, choice: Choice):
+    def __init__(self, fmt: Format, device: Device, choice: Choice, max_bytes: int | None = None):
         super().__init__(dtype=fmt.value_dtype, shape=fmt.shape)
-        self.device, self.choice = device, choice
+        self.device, self.choice, self._max_bytes = device, choice, max_bytes
         self._format: Format | None = fmt
         self._ordered = Ordered(fmt)
         self._binder = binder(device)
@@ -165,7 +174,7 @@ class Operator(LinearOperator):  # type: ignore[misc]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays that the format stores; 0 after `free`."""
+        """Bytes of the arrays that the format stores, shared or not (`choice.shared`); 0 after `free`."""
         return 0 if self._format is None else self._format.nbytes
 
     def launches(self, x: Array, y: Array) -> list[Launch | Call | Loop]:
@@ -453,13 +462,16 @@ class Operator(LinearOperator):  # type: ignore[misc]
 
     @property
     def T(self) -> Operator:  # noqa: N802 - as arrays and SciPy's operators name it
-        """The transposed matrix as an operator of its own, converted at the first use to the format advised for it.
+        """The transposed matrix as an operator of its own, made at the first use: see `transposing.chosen`.
 
-        Its `choice` says which format that is and what it cost; it takes memory of its own.
+        It shares the arrays of this operator, or it is a second copy in the format advised for it. Its `choice` says
+        which, why, and what it cost.
         """
         if self._transposed is None:
-            a = _transposed(self.format)
-            found = build(a, self.device, choosing.advised(a.on(np), self.device, self.choice.spmvs), self.choice.spmvs)
+            fmt, device = self.format, self.device
+            limit = None if self._max_bytes is None else max(self._max_bytes - fmt.nbytes, 0)
+            made, choice = transposing.chosen(fmt, device, self.choice, limit, _check_on(device))
+            found = Operator(made, device, choice)
             found._transposed = self
             self._transposed = found
         return self._transposed
@@ -515,12 +527,3 @@ def _factor(name: str, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name} is a real number, not {value!r}") from None
-
-
-def _transposed(fmt: Format) -> Csr:
-    """The transposed matrix as canonical CSR, decoded from a format, on its array module."""
-    row, col, values = fmt.to_coo()
-    xp, (rows, cols) = fmt.xp, fmt.shape
-    order = stable_order(col.astype(np.int64) * max(rows, 1) + row, max(rows, 1) * max(cols, 1))
-    row_ptr = offsets(xp.bincount(col, minlength=cols)[:cols])
-    return Csr((cols, rows), row_ptr, row[order].astype(np.int32), values[order].astype(fmt.value_dtype, copy=False))

@@ -29,13 +29,12 @@ def advise(
     *,
     device_like: str = MODEL,
     dtype: Any = None,
-    top: int = 5,
 ) -> Recommendation:
     """Predicts the fastest formats for a matrix, conversion included, as the command `advise` does.
 
     A, dtype: as `operator` takes them. spmvs: how many products the matrix will be used for. measure: also measure the
-    best few, cuSPARSE's format and the fallback on this machine's GPU. device_like: the GPU whose model predicts. top:
-    how many formats are ranked at least.
+    best few, cuSPARSE's format and the fallback on this machine's GPU. device_like: the GPU
+    whose model predicts, ``auto`` for the one at hand.
 
     Raises UsageError for an unknown model and if there is no GPU to measure on, TypeError for anything that is not a
     real sparse matrix, SpmvbenchError for a matrix without entries and if no format fits into memory.
@@ -45,11 +44,12 @@ def advise(
     if measure:
         trial.require_gpu()
     choosing.check_spmvs(spmvs)
+    device_like = choosing.like(device_like)
     a = real_csr(A, dtype)
     if not a.nnz:
         raise SpmvbenchError("a matrix without entries needs no advice")
     host = a.on(np)
-    advice = advising.advise(host, model.load(device_like), spmvs, top)
+    advice = advising.advise(host, model.load(device_like), spmvs)
     found = Recommendation(a, advice, spmvs, device_like)
     if not measure:
         return found

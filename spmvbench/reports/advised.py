@@ -6,8 +6,6 @@ import pandas as pd
 
 from spmvbench import paths
 
-DTYPE = "f64"  # the type of the rows that models are trained on
-
 
 def choices(rows: pd.DataFrame) -> pd.DataFrame | None:
     """Columns matrix (group/name), dtype, spmvs, label and, if the model's evaluation has it, measured, from the model
@@ -23,4 +21,4 @@ def choices(rows: pd.DataFrame) -> pd.DataFrame | None:
     if not covered:
         return None
     found = pd.read_csv(covered[0]).rename(columns={"format": "label"})
-    return found.filter(["matrix", "spmvs", "label", "measured"]).assign(dtype=DTYPE)
+    return found.filter(["matrix", "dtype", "spmvs", "label", "measured"])

@@ -198,12 +198,15 @@ _LATEX = {
 }  # fmt: skip
 
 
-def _latex(found: Sequence[Table]) -> str:
-    """Tables with the package booktabs; the best of a row in bold."""
+def latex_text(words: str) -> str:
+    """Words with LaTeX's markup escaped."""
+    escaped = "".join(_LATEX.get(letter, letter) for letter in words)
+    return f"{{}}{escaped}" if escaped.startswith("[") else escaped  # no option of the \\\\ before it
 
-    def safe(words: str) -> str:
-        escaped = "".join(_LATEX.get(letter, letter) for letter in words)
-        return f"{{}}{escaped}" if escaped.startswith("[") else escaped  # no option of the \\\\ before it
+
+def _latex(found: Sequence[Table]) -> str:
+    """Tables with the package booktabs, each with a caption and a label; the best of a row in bold."""
+    safe = latex_text
 
     def cell(cell: tables.Cell) -> str:
         written = rf"\textbf{{{safe(cell.text)}}}" if cell.best else safe(cell.text)
@@ -212,13 +215,20 @@ def _latex(found: Sequence[Table]) -> str:
     parts = []
     for table in found:
         shape = "".join("r" if column.show else "l" for column in table.columns)
-        lines = [r"\begin{table}", rf"\caption{{{safe(table.caption)}}}", rf"\begin{{tabular}}{{{shape}}}", r"\toprule"]
+        label = re.sub("[^a-z0-9]+", "-", table.caption.lower()).strip("-")
+        lines = [r"\begin{table}", r"\centering", rf"\caption{{{safe(table.caption)}}}", rf"\label{{tab:{label}}}"]
+        lines += [rf"\begin{{tabular}}{{{shape}}}", r"\toprule"]
         lines += [" & ".join(safe(column.heading) for column in table.columns) + r" \\", r"\midrule"]
         lines += [" & ".join(cell(c) for c in row) + r" \\" for row in table.rows]
         lines += [r"\bottomrule", r"\end{tabular}"]
         lines += [rf"\par\textsuperscript{{{mark}}} {safe(note)}" for mark, note in table.notes]
         parts.append("\n".join([*lines, r"\end{table}"]))
     return "\n\n".join(parts) + "\n"
+
+
+def written(found: Sequence[Table], to: str) -> str:
+    """Tables as csv, json, markdown or latex."""
+    return _WRITERS[to](list(found))
 
 
 _WRITERS: Mapping[str, Callable[[list[Table]], str]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -11,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.ranking import ranked
 from spmvbench.analysis.speedup import pair_speedups, pair_summary
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.rows.schema import rate_unit
 
 MOST_COLUMNS, LONGEST = 3, 28  # panels side by side, and letters of a matrix's name in one
@@ -67,20 +66,6 @@ def draw(table: pd.DataFrame, shown: Mapping[str, style.Mark], missing: Sequence
     style.legend(figure, shown)
     style.missing(figure, missing)
     return figure
-
-
-def chart(table: pd.DataFrame) -> dict[str, Any]:
-    """The same figure for the page."""
-    is_pair = table["over"] != ""
-    setting = table["setting"].astype(str)
-    titles = setting.where(~is_pair, table["label"] + " over " + table["over"] + ", " + setting)
-    value = table["speedup"].where(is_pair, table["gflops"])
-    shown = charts.panels(table.assign(value=value, faster=(table["speedup"] > 1).astype(int)), titles)
-    shown = shown[shown["nnz"] > 0]
-    speedup = charts.axis("value", "speed-up") | {"one": True, "wins": True}
-    rates = charts.axis("value", "GFLOPS")
-    ups = {panel: speedup if " over " in panel else rates for panel in shown["panel"].unique()}
-    return charts.points(charts.NNZ, rates, shown[["panel", "label", "matrix", "value", "faster"]], ups=ups)
 
 
 def _over_nonzeros(ax: Axes, part: pd.DataFrame, value: str, shown: Mapping[str, style.Mark]) -> None:

@@ -13,7 +13,6 @@ from importlib import resources
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from urllib.parse import quote
 
 import jinja2
 import pandas as pd
@@ -23,9 +22,10 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.cases import counted, emulated, latest_cases, verified
 from spmvbench.analysis.programs import counts
 from spmvbench.analysis.ranking import by_mean_slowdown, default_baseline
+from spmvbench.analysis.totals import totals
 from spmvbench.errors import UsageError, did_you_mean
 from spmvbench.paths import inside, written_whole
-from spmvbench.reports import charts, figures, style, tables
+from spmvbench.reports import figures, style, tables, views
 from spmvbench.reports.published import Published
 from spmvbench.rows.schema import COLUMNS
 
@@ -36,19 +36,18 @@ PAGE, FIGURES = "index.html", "figures"
 class Drawn:
     """A figure on the page.
 
-    files: the files written, the CSV last. chart: what the page's script draws it from (module charts), else None.
-    image: a data URI if there is no chart and the figure is not tables alone. caption_parts: the caption, split at the
-    name of the baseline. emulated: whether its times are those of the emulated device.
+    files: the files written, the CSV last. interactive: whether the page's script draws it (`views.INTERACTIVE`).
+    drawing: the image as it is in the page, empty if the figure is interactive or tables alone. emulated: whether its
+    times are those of the emulated device.
     """
 
     name: str
     title: str
     caption: str
-    caption_parts: list[str]
     papers: str
     alt: str
-    chart: dict[str, Any] | None
-    image: str
+    interactive: bool
+    drawing: Markup
     tables: list[tables.Table]
     files: list[Path]
     emulated: bool
@@ -92,20 +91,21 @@ def write(
     alone: bool = False,
     shared: str = "",
     home: str = "",
+    notices: Sequence[str] = (),
     jobs: int = 1,
     watch: Callable[[int, int], None] = lambda done, of: None,
 ) -> Report:
     """Write the page, the figures as `images` (svg, png, pdf) and their data as CSV.
 
-    The page is self-contained. Interactive figures are drawn by its script, the others are images in it.
+    The page is self-contained. Its script draws the interactive views; the images of all other figures are in it.
 
     rows: of one or several runs. environment: as `store.environment`; every key may be missing. names: figures to draw,
     None for all. baseline: a label, None for the default. with_emulated: if there are rows of the emulated device, show
     only their times, marked as such. matrices: descriptions of the runs' matrices, as `store.matrices`. published:
     published results to compare with. highlight: labels, None for those with the lowest mean slowdown. alone: write
     only the page. shared: relative path from the page to the files of `write_shared`; empty embeds them. home: link to
-    the index of several reports. jobs: number of processes that draw. watch: called after each figure with the number
-    of figures done and in all.
+    the index of several reports. notices: sentences for a banner. jobs: number of processes that draw. watch: called
+    after each figure with the number of figures done and in all.
 
     Raises UsageError for an unknown figure, baseline or format to highlight.
     """
@@ -124,7 +124,7 @@ def write(
         watch(done, len(chosen))
 
     page = out / PAGE
-    text = _render(draft, drawn, left_out, out, shared, home)
+    text = _render(draft, drawn, left_out, out, shared, home, notices)
     # The command in the metadata may contain file names that are not UTF-8.
     return Report(_written(page, text.encode(errors="backslashreplace")), drawn, left_out)
 
@@ -273,28 +273,26 @@ def _draw(figure: ModuleType, draft: _Draft) -> Drawn:
     options, folder = draft.options, draft.folder
     table = _table(figure, draft)
     with_emulated = figure.performance and draft.with_emulated
-    chart = figure.chart(table, draft.environment, options) if hasattr(figure, "chart") else None
-    kinds = dict.fromkeys([*draft.images, *(["svg"] if chart is None else [])])
-    image, paths = "", []
+    interactive = figure.name in views.INTERACTIVE
+    kinds = dict.fromkeys([*draft.images, *([] if interactive else ["svg"])])
+    inline, paths = Markup(""), []
     if hasattr(figure, "draw") and kinds:
         with style.theme():
             drawing = _drawing(figure, table, draft)
             pictures = {kind: style.rendered(drawing, kind) for kind in kinds}
         paths = [_written(folder / f"{figure.name}.{kind}", pictures[kind]) for kind in draft.images]
-        if chart is None:
-            line = pictures["svg"].replace(b"\n", b" ")
-            image = f"data:image/svg+xml,{quote(line, safe=' =/:,;.()-+!?@')}"
+        if not interactive:
+            inline = Markup(style.inline(pictures["svg"].decode(), figure.name, figure.title))
     shown = figure.show(table, draft.environment, options) if hasattr(figure, "show") else []
     if with_emulated:
         shown = [replace(part, caption=f"EMULATED: {part.caption}") for part in shown]
     if draft.numbers:
         numbers = tables.csv(table, "%.6g")
         paths.append(_written(folder / f"{figure.name}.csv", numbers.encode()))
-    parts = figure.caption.split("{baseline}")
-    caption = str(options.baseline).join(parts)
+    caption = figure.caption.replace("{baseline}", str(options.baseline))
     alt = f"{figure.title}. {caption}" + (f" Data: {figure.name}.csv." if draft.numbers else "")
     return Drawn(
-        figure.name, figure.title, caption, parts, figure.papers, alt, chart, image, shown, paths, with_emulated
+        figure.name, figure.title, caption, figure.papers, alt, interactive, inline, shown, paths, with_emulated
     )  # fmt: skip
 
 
@@ -310,13 +308,14 @@ def sources() -> dict[str, str]:
     texts = {name: (package / folder / name).read_text(encoding="utf-8") for folder, name in _SOURCES}
     return {
         "library.js": texts["d3.min.js"] + texts["plot.min.js"],
-        "page.js": "".join(texts[name] for name in ("state.js", "charts.js", "page.js")),
+        "page.js": "".join(texts[name] for name in _SCRIPTS),
         "page.css": texts["page.css"],
     }
 
 
+_SCRIPTS = ("statistics.js", "state.js", "views.js", "page.js")
 _SOURCES = [("library", name) for name in ("d3.min.js", "plot.min.js")]
-_SOURCES += [("templates", name) for name in ("state.js", "charts.js", "page.js", "page.css")]
+_SOURCES += [("templates", name) for name in (*_SCRIPTS, "page.css")]
 
 
 def write_shared(folder: Path) -> None:
@@ -337,13 +336,20 @@ def templates() -> jinja2.Environment:
 
 
 def _render(
-    draft: _Draft, drawn: Sequence[Drawn], left_out: Mapping[str, Sequence[str]], out: Path, shared: str, home: str
+    draft: _Draft,
+    drawn: Sequence[Drawn],
+    left_out: Mapping[str, Sequence[str]],
+    out: Path,
+    shared: str,
+    home: str,
+    notices: Sequence[str],
 ) -> str:
     """The page's text."""
     rows, times, environment, options = draft.rows, draft.times, draft.environment, draft.options
+    found = totals(rows)
     speed = len(verified(times)) > 0
     measured = rows[rows["matrix_sha256"] != ""]
-    charts_of = {figure.name: figure.chart for figure in drawn if figure.chart}
+    listed = [(figure, [path.relative_to(out).as_posix() for path in figure.files]) for figure in drawn]
     return (
         templates()
         .get_template("page.html")
@@ -351,24 +357,29 @@ def _render(
             source={} if shared else {name: Markup(text) for name, text in sources().items()},
             shared=shared,
             home=home,
+            notices=notices,
             runs=sorted(set(rows["run_id"])),
             devices=sorted(set(rows["device_name"]) - {""}) or sorted(set(rows["device"])),
             days=sorted(set(rows["started_at"].str.slice(0, 10)) - {""}),
-            matrices=measured["matrix"].nunique(),
-            labels=measured["label"].nunique(),
+            matrices=found.matrices,
+            keys=found.formats,
+            labels=found.labels,
             programs=counts(measured),
-            cases=int(rows["cases"].sum()),
+            cases=found.cases,
             fingerprint=fingerprint(rows),
             settings=[str(setting) for setting in rows["setting"].cat.categories],
-            statuses=tables.statuses(rows),
+            statuses=tables.statuses(measured),
             near_launch_overhead=int((verified(times)["near_launch_overhead"]).sum()),
             baseline=options.baseline,
             emulated=draft.with_emulated,
             hidden=bool(emulated(rows).any()) and not draft.with_emulated,
-            formats=tables.formats(times if speed else rows, speed=speed),
-            drawn=[(figure, [path.relative_to(out).as_posix() for path in figure.files]) for figure in drawn],
+            speed=speed,
+            ranking=tables.format_columns(speed=speed),
+            matrix_columns=[column for column in tables.MATRICES if speed or column.field not in _TIMED],
+            views=[entry for entry in listed if entry[0].interactive],
+            drawn=[entry for entry in listed if not entry[0].interactive],
             left_out=left_out,
-            data=Markup(tables.script_json(charts.page_data(rows, times if speed else rows[:0], options, charts_of))),
+            data=Markup(tables.script_json(views.page_data(rows, times if speed else rows[:0], environment, options))),
             reasons=tables.reasons(rows),
             unread=tables.unread(rows),
             sources=tables.sources(rows),
@@ -379,4 +390,5 @@ def _render(
     )
 
 
+_TIMED = ("fastest", "rate", "margin")
 _EXPLAINED = ("gflops", "model_bytes", "bytes_format", "error_ratio", "near_launch_overhead", "t_setup")

@@ -2,38 +2,55 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import io
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.text as mtext
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
+from matplotlib.markers import MarkerStyle
 from matplotlib.ticker import EngFormatter, Formatter, LogLocator, NullFormatter
 from matplotlib.typing import LineStyleType
+from PIL import Image
+
+from spmvbench.analysis.trend import medians
 
 WIDTH = 11.0  # inches of every figure, so that text has one size on the page
+# Widths of figures in a paper, inches: the columns of the IEEE's and nearly those of the ACM's journals.
+PAPER = {"one-column": 3.5, "two-column": 7.16}
+POINTS = 8  # of text in a paper's figure; what is smaller on the page stays so
+_PANEL = 3.0  # least inches of a panel in a paper
+_ENTRY = 1.7  # inches of a legend's entry in a paper
+_paper: ContextVar[float | None] = ContextVar("width of a paper's figures", default=None)
 GREY, INK = "#b4b4b4", "#222222"
 COUNTS = EngFormatter(sep="")  # 10k, 1M, 1G
 _SECONDS = EngFormatter(unit="s")
 # Okabe & Ito 2008 without yellow, which is hard to see on white, and two dark hues of Tol.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#44AA99")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")  # templates/charts.js draws the same
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")
 _LINES: Sequence[LineStyleType] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 1, 2)))
-_HATCHES = ("", "////", "....", "xxxx")
+_HATCHES = ("", "////", "||||", "xxxx")  # dots would be circles by the hundred in each file
 COLOR = _COLORS[0]  # of figures with one colour
+EMULATED = "EMULATED"
 MOST_NAMED = 16  # missing formats or matrices
 NAMES_FIT = 40  # matrices named below an axis
+_TREND = "_trend"  # label of trend lines
 RASTER_FROM = 1000  # points beyond which a scatter is an image inside the vector file
 
 
@@ -50,6 +67,14 @@ class Mark:
     def face(self) -> str:
         """The face colour of the marker."""
         return self.color if self.filled else "none"
+
+
+def corners(marker: str) -> list[list[float]]:
+    """The corners of a marker around (0, 0) in a square of width 2, y pointing down; none of a circle."""
+    style = MarkerStyle(marker)
+    path = style.get_path().transformed(style.get_transform())
+    points = np.asarray(path.to_polygons()[0])[:-1] if marker != "o" else np.empty((0, 2))
+    return [[round(2 * x, 3), round(-2 * y, 3)] for x, y in points.tolist()]
 
 
 OTHERS = Mark(GREY, "o", "-")
@@ -121,14 +146,14 @@ def missing(figure: Figure, names: Sequence[str], what: str = "No verified row i
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         text = f"{before} {what}: {', '.join(names[:MOST_NAMED])}{more}."
     if text:
-        figure.suptitle(fill(text.strip(), 170), x=0.01, ha="left", fontsize=8, color=INK)
+        figure.suptitle(fill(text.strip(), int(170 * width() / WIDTH)), x=0.01, ha="left", fontsize=8, color=INK)
 
 
 def names_below(axes: Axes, names: Sequence[str]) -> None:
     """Ticks of matrices at 0, 1, ...: names without group, or positions if there are too many."""
     axes.grid(axis="x", visible=False)
     axes.set_xticks([])
-    if len(names) <= NAMES_FIT:
+    if len(names) <= names_fit():
         short = [name.rpartition("/")[2] for name in names]
         axes.set_xticks(range(len(names)), short, rotation=45, ha="right", rotation_mode="anchor", fontsize=7)
     else:
@@ -136,16 +161,42 @@ def names_below(axes: Axes, names: Sequence[str]) -> None:
         axes.set_xticks(places, [f"{names[place].rpartition('/')[2]}" for place in places], fontsize=7)
 
 
+@contextmanager
+def paper(columns: str) -> Iterator[None]:
+    """Figures drawn in this block, by this thread, are for a paper; columns: a name of PAPER.
+
+    They have the paper's width, fewer panels side by side, and text of POINTS.
+    """
+    token = _paper.set(PAPER[columns])
+    try:
+        yield
+    finally:
+        _paper.reset(token)
+
+
+def width() -> float:
+    """Inches of a figure: WIDTH, or that of the paper."""
+    return _paper.get() or WIDTH
+
+
+def names_fit() -> int:
+    """Matrices named below an axis as wide as the figure."""
+    return int(NAMES_FIT * width() / WIDTH)
+
+
 def theme() -> AbstractContextManager[None]:
     """The settings of matplotlib for drawing and saving figures."""
+    size = POINTS if _paper.get() else None
     return mpl.rc_context(
         {
+            "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
+            "ps.fonttype": 42,
             "font.family": "DejaVu Sans",  # ships with matplotlib, so figures are the same everywhere
-            "font.size": 9,
-            "axes.titlesize": 10,
+            "font.size": size or 9,
+            "axes.titlesize": size or 10,
             "axes.titleweight": "bold",
             "axes.titlelocation": "left",
-            "axes.labelsize": 9,
+            "axes.labelsize": size or 9,
             "axes.edgecolor": "#777777",
             "axes.labelcolor": INK,
             "axes.spines.top": False,
@@ -159,7 +210,7 @@ def theme() -> AbstractContextManager[None]:
             "figure.constrained_layout.use": True,
             "savefig.dpi": 160,
             "svg.hashsalt": "spmvbench",
-            "svg.fonttype": "path",
+            "svg.fonttype": "none",  # a letter each would be half of a file's bytes, and no one could search or copy it
             "text.parse_math": False,  # names of matrices and runs may contain dollar signs
         }
     )
@@ -168,20 +219,108 @@ def theme() -> AbstractContextManager[None]:
 def rendered(figure: Figure, image: str) -> bytes:
     """A figure as an image file (svg, png, pdf), reproducible: without date and version."""
     nothing = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None}}
+    if _paper.get():
+        for text in figure.findobj(mtext.Text):
+            if isinstance(text, mtext.Text) and float(text.get_fontsize()) > POINTS and text.get_text() != EMULATED:
+                text.set_fontsize(POINTS)
     file = io.BytesIO()
     figure.savefig(file, format=image, metadata=nothing[image])
-    return _shorter(file.getvalue()) if image == "svg" else file.getvalue()
+    return _shorter(file.getvalue().decode()).encode() if image == "svg" else file.getvalue()
 
 
-def _shorter(svg: bytes) -> bytes:
-    """The same image with coordinates rounded to 0.01 points, which is a quarter smaller."""
-    return re.sub(rb' (?:d|x|y)="[^"]*"', lambda place: re.sub(rb"(\.\d\d)\d+", rb"\1", place[0]), svg)
+def titled(artist: Artist, text: str) -> None:
+    """Gives an artist a text that browsers show under the pointer."""
+    artist.set_gid(f"{_TITLE}{text}")
+
+
+_TITLE = "title of "
+_FONTS = "DejaVu Sans,Verdana,Bitstream Vera Sans,sans-serif"  # of similar width
+
+
+def _shorter(svg: str) -> str:
+    """The same image in a third of the bytes: coordinates rounded to 0.1 points, no names, groups and styles in vain.
+
+    Names that begin with _TITLE become titles.
+    """
+    svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"(?<=data:image/png;base64,)[^\"]+", lambda png: _palette(png[0]), svg)
+    svg = re.sub(r' (?:d|x|y|points)="[^"]*"', lambda at: _coarser(at[0]), svg)
+    svg = re.sub(rf'<g id="{_TITLE}([^"]*)">', r'<g class="titled"><title>\1</title>', svg)
+    names = dict.fromkeys(re.findall(r'(?:href="|url\()#([^")]*)', svg))
+    places = {name: f"i{place}" for place, name in enumerate(names)}
+    svg = re.sub(r' id="([^"]*)"', lambda at: f' id="{places[at[1]]}"' if at[1] in places else "", svg)
+    svg = re.sub(r'((?:href="|url\()#)([^")]*)', lambda at: at[1] + places[at[2]], svg)
+    svg = re.sub(r' style="([^"]*)"', _plain_style, svg)
+    styles = dict(re.findall(r'<path id="(\w+)" d="[^"]*" (style="[^"]*")', svg))
+    svg = re.sub(
+        r'<use xlink:href="#(\w+)"([^>]*?) (style="[^"]*")',
+        lambda at: f'<use xlink:href="#{at[1]}"{at[2]}{"" if styles.get(at[1]) == at[3] else f" {at[3]}"}',
+        svg,
+    )
+    svg = re.sub(r' transform="rotate\(-?0 [^"]*"', "", svg)
+    svg = _ungrouped(re.sub(r">\s+<", "><", svg)).replace("<defs></defs>", "").replace("<defs/>", "")
+    style = f'font-family="{_FONTS}" stroke-linejoin="round" stroke-linecap="butt"'
+    return svg.replace("<svg ", f"<svg {style} ", 1)
+
+
+def _coarser(attribute: str) -> str:
+    """Coordinates rounded to 0.1 points."""
+    attribute = re.sub(r"-?\d+\.\d+", lambda number: f"{float(number[0]):.1f}".removesuffix(".0"), attribute)
+    return re.sub(r"\s*([MLQCHVz\"])\s*", r"\1", attribute) if " d=" in attribute else attribute
+
+
+def _palette(png: str) -> str:
+    """The same image with 256 colours, in base64."""
+    file = io.BytesIO()
+    with Image.open(io.BytesIO(base64.b64decode(png))) as image:
+        image.quantize(256, method=Image.Quantize.FASTOCTREE).save(file, "png", optimize=True)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def _ungrouped(svg: str) -> str:
+    """The same image without groups that have no attribute."""
+    kept: list[bool] = []
+    found: list[str] = []
+    for part in re.split(r"(<g(?: [^>]*)?/?>|</g>)", svg):
+        if part == "</g>":
+            part = part if kept.pop() else ""
+        elif part.startswith("<g") and not part.endswith("/>"):
+            kept.append(part != "<g>")
+            part = part if kept[-1] else ""
+        found.append("" if part == "<g/>" else part)
+    return "".join(found)
+
+
+def inline(svg: str, name: str, title: str) -> str:
+    """A file of `rendered` as an element of a page that holds several, named by its title.
+
+    name: letters and dashes, in front of the names in it.
+    """
+    element = svg[svg.index("<svg ") :]
+    element = re.sub(r' xmlns(?::xlink)?="[^"]*"| version="1.1"', "", element)
+    element = re.sub(r'( id="|"#|url\(#)(i\d+)', rf"\1{name}-\2", element).replace("xlink:href", "href")
+    return element.replace("<svg ", f'<svg role="img" aria-label="{html.escape(title)}" ', 1)
+
+
+def _plain_style(style: re.Match[str]) -> str:
+    """A style without spaces and without the font of the whole image."""
+    text = re.sub(r"font: (?:(\w+) )?([\d.]+)px 'DejaVu Sans'", r"font-size: \2px; font-weight: \1", style[1])
+    parts = [part for part in re.split(r"; ?", text) if part and part not in _DEFAULTS]
+    return f' style="{";".join(part.replace(": ", ":") for part in parts)}"' if parts else ""
+
+
+_DEFAULTS = ("font-weight: ", "font-family: 'DejaVu Sans'", "text-anchor: start", "stroke-linejoin: miter")
 
 
 def grid(panels: int, columns: int, height: float = 3.6, **options: Any) -> tuple[Figure, list[Axes]]:
     """A figure of `panels` axes in rows of `columns`; height of a row in inches. `options` as for plt.subplots."""
+    if _paper.get():
+        across = max(1, min(columns, int(width() / _PANEL)))
+        if height <= 4:  # higher panels have a line of text for each format
+            height = max(2.0, min(height, 0.75 * width() / across))
+        columns = across
     rows = -(-panels // columns)
-    figure = Figure(figsize=(WIDTH, rows * height + 0.6))
+    figure = Figure(figsize=(width(), rows * height + 0.6))
     axes = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
     for unused in axes[panels:]:
         unused.set_visible(False)
@@ -192,6 +331,7 @@ def legend(
     figure: Figure, shown: Mapping[str, Mark], others: int = 0, *, lines: bool = False, columns: int = 5
 ) -> None:
     """One legend under all panels, of so many columns. others: formats drawn in grey."""
+    columns = min(columns, max(1, int(width() / _ENTRY))) if _paper.get() else columns
     entries = {label: (mark, label) for label, mark in shown.items()}
     if others:
         entries[""] = (OTHERS, f"{others} other format{'s' if others > 1 else ''}")
@@ -200,6 +340,8 @@ def legend(
         line = mark.line if lines else ""
         handles.append(Line2D([], [], color=mark.color, marker=mark.marker, linestyle=line, label=text))
         handles[-1].set_markerfacecolor(mark.face)
+    if any(line.get_label() == _TREND for axes in figure.axes for line in axes.lines):
+        handles.append(Line2D([], [], color=INK, linewidth=1.8, label="line: median of similar sizes"))
     figure.legend(handles=handles, loc="outside lower center", ncols=min(columns, max(len(handles), 1)), handlelength=3)
 
 
@@ -208,8 +350,8 @@ def emulated_across(figure: Figure) -> None:
     height = figure.get_size_inches()[1]
     for y in np.linspace(0, 1, max(2, round(height / 4) + 1))[:-1] + 0.5 / max(1, max(2, round(height / 4) + 1) - 1):
         figure.text(
-            0.5, y, "EMULATED", fontsize=64, color="#c00000", alpha=0.13, rotation=16, ha="center", va="center",
-            weight="bold", zorder=10,
+            0.5, y, EMULATED, fontsize=64 * width() / WIDTH, color="#c00000", alpha=0.13, rotation=16, ha="center",
+            va="center", weight="bold", zorder=10,
         )  # fmt: skip
 
 
@@ -270,7 +412,7 @@ def dots(axes: Axes, values: pd.DataFrame, shown: Mapping[str, Mark]) -> None:
     for label, mark in shown.items():
         axes.plot(
             range(len(values)), values.reindex(columns=[label])[label], color=mark.color, marker=mark.marker,
-            linestyle="", markersize=4.5 if len(values) <= NAMES_FIT else 3, markerfacecolor=mark.face,
+            linestyle="", markersize=4.5 if len(values) <= names_fit() else 3, markerfacecolor=mark.face,
         )  # fmt: skip
     axes.set_xlabel("matrices, most nonzeros last")
     names_below(axes, list(values.index))
@@ -296,11 +438,12 @@ def scatter(axes: Axes, table: pd.DataFrame, x: str, y: str, shown: Mapping[str,
     for label in ["", *reversed(list(shown))]:
         if label in groups:
             mark = shown.get(label, OTHERS)
-            axes.scatter(
+            dots = axes.scatter(
                 groups[label][x], groups[label][y], s=size * {OTHERS: 0.6, BASELINE: 1.7}.get(mark, 1),
                 linewidths=0 if mark.filled else 1, facecolors=mark.face, edgecolors=mark.color, marker=mark.marker,
                 alpha=0.3 if mark is OTHERS else alpha, zorder=zorder,
             )  # fmt: skip
+            titled(dots, label or "other formats")
 
 
 def density(
@@ -321,19 +464,15 @@ def density(
     )  # fmt: skip
 
 
-def trend(axes: Axes, table: pd.DataFrame, x: str, y: str, shown: Mapping[str, Mark], least: int = 8) -> None:
-    """Trend lines of highlighted formats: medians of y in bins of x with at least `least` points."""
-    edges = np.geomspace(table[x].min(), table[x].max() * 1.001, 15)
-    middles = np.sqrt(edges[1:] * edges[:-1])
-    for label, part in table[table["label"].isin(shown.keys())].groupby("label"):
+def trend(axes: Axes, table: pd.DataFrame, x: str, y: str, shown: Mapping[str, Mark]) -> None:
+    """Trend lines of highlighted formats, as `analysis.trend.medians`; the legend explains them if there are any."""
+    lines = medians(table, x, y)
+    for label, part in lines[lines["label"].isin(shown.keys())].groupby("label"):
         mark = shown[label]
-        groups = part.groupby(np.digitize(part[x], edges) - 1)[y]
-        medians = groups.median()[groups.size() >= least]
-        if len(medians) > 2:
-            axes.plot(
-                middles[medians.index], medians, color=mark.color, linestyle=mark.line, marker=mark.marker,
-                markersize=5, linewidth=1.8, markeredgecolor="white", markeredgewidth=0.6, zorder=4,
-            )  # fmt: skip
+        axes.plot(
+            part[x], part[y], color=mark.color, linestyle=mark.line, marker=mark.marker, markersize=5, linewidth=1.8,
+            markeredgecolor="white", markeredgewidth=0.6, zorder=4, label=_TREND,
+        )  # fmt: skip
 
 
 def ranges(
@@ -363,7 +502,9 @@ def ranges(
             low, q1, middle, q3, high = rows[value].quantile([0.05, 0.25, 0.5, 0.75, 0.95], interpolation="nearest")
             ax.plot([low, high], [y, y], color=color, linewidth=1, solid_capstyle="butt")
             ax.plot([q1, q3], [y, y], color=color, linewidth=5, alpha=0.45, solid_capstyle="butt")
-            ax.plot(middle, y, color=color, marker=mark.marker, markerfacecolor=_face(mark, color), markersize=5)
+            face = color if mark.filled else "white"
+            (dot,) = ax.plot(middle, y, color=color, marker=mark.marker, markerfacecolor=face, markersize=5)
+            titled(dot, f"{label}: median {middle:.3g}, middle half {q1:.3g} to {q3:.3g}, {len(rows):,} matrices")
             if note is not None:
                 right_note(ax, y, note(rows))
         if any(text.get_text() for text in ax.texts):
@@ -374,10 +515,6 @@ def ranges(
         plain_ticks(ax.xaxis)
         keep_apart(ax)
     return figure
-
-
-def _face(mark: Mark, color: str) -> str:
-    return color if mark.filled else "white"
 
 
 def right_note(axes: Axes, y: float, text: str) -> None:

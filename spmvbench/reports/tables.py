@@ -33,6 +33,11 @@ def number(value: Any, digits: int = 3) -> str:
     return f"{value:,.0f}"
 
 
+def count(value: Any) -> str:
+    """An integer as text, with thousands separators; a dash for NaN."""
+    return NONE if math.isnan(value) else f"{value:,.0f}"
+
+
 def seconds(value: float) -> str:
     """A time as text: 411 ms, 20.3 us."""
     unit, size = next((part for part in (("s", 1.0), ("ms", 1e-3)) if value >= part[1]), ("us", 1e-6))
@@ -206,9 +211,30 @@ _REST = [
 ]
 
 
+# The page's table of matrices, which its script fills; `fastest`, `rate` and `margin` as `ranking.best_formats`.
+MATRICES = [
+    Column("name", "Matrix"),
+    Column("rows", "Rows", number),
+    Column("nnz", "Nonzeros", number),
+    Column("mean", "Mean row", number, "entries"),
+    Column("longest", "Longest row", number, "entries"),
+    Column("cv", "Row CV", number, "coefficient of variation of the row lengths, 0 if all rows are equally long"),
+    Column("fastest", "Fastest", None, f"and formats within {100 * (TIE - 1):.1f} % of it"),
+    Column("rate", "Its rate", number),
+    Column("margin", "Next", number, "time of the second format over that of the fastest"),
+    Column("kind", "Kind"),
+    Column("sha", "SHA-256"),
+]
+
+
+def format_columns(*, speed: bool) -> list[Column]:
+    """The columns of the table of formats. speed: with those that depend on times."""
+    return _OUTCOME + (_SPEED if speed else []) + _REST
+
+
 def formats(rows: pd.DataFrame, *, speed: bool) -> list[Table]:
     """One table per setting, one row per format. speed: with the columns that depend on times."""
-    columns = _OUTCOME + (_SPEED if speed else []) + _REST
+    columns = format_columns(speed=speed)
     found = []
     for setting, part in rows.groupby("setting", observed=True):
         counts = coverage(part.assign(device=""))  # several GPUs of one kind share a run

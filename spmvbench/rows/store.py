@@ -57,7 +57,7 @@ MATRICES, MATRIX_PARTS = "matrices.parquet", "matrices"
 TRASH = ".trash"
 # Names of files in a run's folder and next to runs in a folder of reports: no run may have them.
 _HELD = {ROWS, PARTS, ENVIRONMENT, LOG, LOCK, MATRICES, MATRIX_PARTS, "report", "pairs.csv", "pairs.json", "README.md"}
-_TAKEN = _HELD | {"index.html", "shared"}
+_TAKEN = _HELD | {"index.html", "shared", "formats", "papers.html"}
 _LONGEST = 200  # bytes of a name: file systems allow 255, and shards and removed runs have longer names
 _TIME = "%Y%m%d-%H%M%S-%f"
 MOST_ROWS, MOST_BYTES = 10_000_000, 2**32  # limits of an unpacked table: a small file can unpack to very many

@@ -41,6 +41,7 @@ def run(
     run: str = "python",
     results: Path | str = "results",
     budget: float | None = None,
+    energy: float | None = None,
     timeout: float | None = None,
     max_bytes: int | str | None = None,
     seed: int = 0,
@@ -61,10 +62,11 @@ def run(
     all of the device. device: ``auto``, ``cuda:0``, ``emulated``.
 
     run: the name of the run's folder under `results`; cases with a row there are not measured again. budget: sampling
-    time of a case, seconds. timeout: seconds after which a case is aborted. max_bytes: limit on a format's footprint, a
-    number or for example ``"2GB"``. seed: of x and of generated values. convert: ``both``, or ``device`` to leave out
-    conversion on the host. real_part: take the real part of complex matrices. retry: measure failed cases again. fresh:
-    start a new run; the old folder is renamed. progress: show a bar on stderr.
+    time of a case, seconds. energy: time over which the energy of a hot case is measured, seconds; None: not. timeout:
+    seconds after which a case is aborted. max_bytes: limit on a format's footprint, a number or for example ``"2GB"``.
+    seed: of x and of generated values. convert: ``both``, or ``device`` to leave out conversion on the host. real_part:
+    take the real part of complex matrices. retry: measure failed cases again. fresh: start a new run; the old folder is
+    renamed. progress: show a bar on stderr.
 
     A worker process measures, as for the command. A format outside of this package must therefore be in a file that
     SPMVBENCH_FORMATS names. Raises UsageError for unknown names, SpmvbenchError if nothing can be measured.
@@ -80,7 +82,7 @@ def run(
     )
     modes = options.words(DEFAULT_MODES[device_kind(device)] if mode is None else mode, options.MODES)
     folder = Path(results) / store.name_of(run)
-    budget, timeout = (None if time is None else options.seconds(time) for time in (budget, timeout))
+    budget, energy, timeout = (None if time is None else options.seconds(time) for time in (budget, energy, timeout))
     max_bytes, seed = None if max_bytes is None else options.size(max_bytes), options.seed(seed)
     options.word(convert, options.CONVERT)
     if convert == "device" and device_kind(device) != "cuda":
@@ -91,7 +93,7 @@ def run(
         found = _resolved(matrices, Path(kept))
         require_readable(found, seed, "real" if real_part else "refuse")
         cases = plan.cross(found, classes, dtypes, modes, device, seed, names, options.words(order, orders.names()))
-        settings = Settings(device, max_bytes, budget, timeout, real_part, convert)
+        settings = Settings(device, max_bytes, budget, timeout, real_part, convert, energy=energy or 0.0)
         with store.lock(folder):
             if fresh:
                 store.set_aside(folder)

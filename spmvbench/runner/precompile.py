@@ -27,6 +27,7 @@ from spmvbench.formats.vectors import SparseVector, moved
 from spmvbench.matrices import synthetic
 from spmvbench.measure import operations, verify
 from spmvbench.measure.cases import Case, Group, precision_of
+from spmvbench.measure.device_limits import compilation_lock
 from spmvbench.runner.supervisor import Supervised
 
 LIMIT = 120.0  # seconds
@@ -45,9 +46,7 @@ def precompile(groups: Sequence[Group], device: str, log: IO[bytes], stopping: C
     case compiles what it lacks, or reports why it cannot.
     """
     try:
-        with paths.locked(
-            paths.home() / "precompile.lock", stopping
-        ) as had:  # a process that waited finds all compiled
+        with paths.locked(compilation_lock(), stopping) as had:  # a process that waited finds all compiled
             if had:
                 _compile(groups, device, log, stopping)
     except Exception as error:

@@ -1,4 +1,8 @@
-"""Prefetches matrices: a separate process reads them into the host's matrix cache while the devices measure."""
+"""Work ahead of the measuring process: other processes read matrices into the host's matrix cache and prepare formats.
+
+What they do is work of the host alone, at a low priority. `Prefetcher` starts them for an invocation on one GPU; the
+workers of a cluster start theirs as its scheduler says.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,42 @@ import os
 import pickle
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
+from spmvbench import formats, paths
+from spmvbench.formats.conversion import Limits, converting_for
 from spmvbench.matrices import Matrix
 from spmvbench.measure import matrix_cache
+from spmvbench.measure.cases import DTYPES, Group, Settings
 from spmvbench.measure.reading import read
 from spmvbench.measure.worker import stay_tied
+from spmvbench.runner.costs import entries
 
 NICENESS = 10
+READING_BYTES = 60  # memory per entry while a matrix is generated: no prefetch if that is scarce
+MIN_ENTRIES = 1_000_000  # fewer are read before a process has started
+CORES = 4  # of the host, per process: the measuring process and what it starts keep theirs
+MOST = 4  # processes at a time
+
+Preparation = tuple[str, dict[str, Any], str]  # key, parameters, type
 
 
-def start(folder: Path, matrix: Matrix, seed: int, real_part: bool) -> subprocess.Popen[bytes] | None:
-    """A process that reads a matrix into the cache; None if it is already there."""
-    if matrix_cache.cache_path(folder, matrix, seed, real_part).exists():
+def start(
+    folder: Path,
+    matrix: Matrix,
+    seed: int,
+    real_part: bool,
+    preparations: Sequence[Preparation] = (),
+    limits: Limits | None = None,
+) -> subprocess.Popen[bytes] | None:
+    """A process that reads a matrix into the cache, and then prepares formats for it; None if nothing is to do.
+
+    limits: of the device that they are prepared for.
+    """
+    if matrix_cache.cache_path(folder, matrix, seed, real_part).exists() and not preparations:
         return None
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "spmvbench.runner.prefetch", str(os.getpid())],
@@ -30,19 +56,92 @@ def start(folder: Path, matrix: Matrix, seed: int, real_part: bool) -> subproces
     )
     assert process.stdin is not None
     with suppress(BrokenPipeError):
-        process.stdin.write(pickle.dumps((matrix, seed, real_part, str(folder))))
+        process.stdin.write(pickle.dumps((folder, (matrix, seed, real_part), tuple(preparations), limits)))
         process.stdin.close()
     return process
 
 
+def end(processes: Iterable[subprocess.Popen[bytes]]) -> None:
+    """Kill processes, and wait until they are gone."""
+    for process in processes:
+        with suppress(ProcessLookupError):
+            process.kill()
+        process.wait()
+
+
+def is_worthwhile(matrix: Matrix, seed: int) -> bool:
+    """Whether a matrix is large enough for a process of its own, and the free memory for it."""
+    import psutil
+
+    count = entries(matrix, seed)
+    return count > MIN_ENTRIES and count * READING_BYTES < psutil.virtual_memory().available / 4
+
+
+class Prefetcher:
+    """Reads the matrices of the groups that come next, and prepares their formats, while one group is measured.
+
+    Formats are prepared only if nothing is converted on the host: several processes at work would make that slower.
+    Then as many processes run as there are cores for, at most MOST, otherwise one. To be used as a context; `folder` is
+    removed at its end.
+    """
+
+    def __init__(self, folder: Path, groups: Sequence[Group], settings: Settings, limits: Limits):
+        self.folder, self.real_part, self.limits = folder, settings.real_part, limits
+        self.device_only = settings.convert == "device"
+        self.most = min((os.cpu_count() or 1) // CORES, MOST if self.device_only else 1)
+        self.order = list(dict.fromkeys((group.matrix, group.seed) for group in groups))
+        self.preparations: dict[Any, dict[str, Preparation]] = {which: {} for which in self.order}
+        for group in groups if self.device_only else ():
+            for case in (modes[0] for modes in group.formats):
+                if not case.refusal and formats.get(case.format).prepares():
+                    task = (case.format, dict(case.params), case.dtype)
+                    self.preparations[group.matrix, group.seed].setdefault(f"{case.label} {case.dtype}", task)
+        self.running: list[subprocess.Popen[bytes]] = []
+        self.place = self.next = 0  # in `order`: of the present group, and of the first that no process has begun
+        self.stack = ExitStack()
+
+    def __enter__(self) -> Prefetcher:
+        self.stack.enter_context(paths.shared_folder(self.folder))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        end(self.running)
+        self.stack.close()
+
+    def advance(self, group: Group) -> None:
+        """Start the processes that may run while this group is measured, and remove matrices of earlier groups.
+
+        No matrix is read more than `most` matrices ahead.
+        """
+        place = self.order.index((group.matrix, group.seed))
+        if place != self.place:
+            self.place = place
+            needed = [matrix_cache.cache_path(self.folder, *which, self.real_part) for which in self.order[place:]]
+            matrix_cache.remove_unneeded(self.folder, needed)
+        self.running = [process for process in self.running if process.poll() is None]
+        while self.next < min(len(self.order), place + 1 + self.most) and len(self.running) < self.most:
+            which = self.order[self.next]
+            self.next += 1
+            if is_worthwhile(*which):
+                tasks = tuple(self.preparations[which].values())
+                process = start(self.folder, *which, self.real_part, tasks, self.limits)
+                self.running += [process] if process else []
+
+
 def main() -> None:
-    """`python -m spmvbench.runner.prefetch PARENT`: read the matrix on stdin. Errors are left to the process that needs
-    it.
+    """`python -m spmvbench.runner.prefetch PARENT`: read the matrix on stdin, and prepare formats. Errors are left to
+    the process that needs them.
     """
     stay_tied(int(sys.argv[1]))
     os.nice(NICENESS)
-    with suppress(Exception):
-        read(*pickle.load(sys.stdin.buffer))
+    with suppress(Exception), ExitStack() as stack:
+        folder, matrix, preparations, limits = pickle.load(sys.stdin.buffer)
+        if preparations:  # from the beginning: who needs what is prepared waits for it, not only for the matrix
+            stack.enter_context(paths.locked(matrix_cache.preparation_lock(folder, *matrix)))
+        a = read(*matrix, str(folder))[0]
+        for key, params, dtype in preparations:
+            with suppress(Exception), converting_for(limits):
+                formats.get(key).prepare(a.astype(DTYPES[dtype]), **params)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import platform
+import secrets
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,9 +20,12 @@ from typing import Any
 import numpy as np
 
 from spmvbench import __version__, paths
+from spmvbench.devices import cuda
 from spmvbench.errors import SpmvbenchError
 from spmvbench.formats import Csr
+from spmvbench.formats.conversion import cuda_limits
 from spmvbench.matrices import Matrix
+from spmvbench.measure import matrix_cache
 from spmvbench.measure.cases import Case, Group, Settings, device_kind
 from spmvbench.measure.reading import digest
 from spmvbench.measure.timing import RULES
@@ -28,6 +34,7 @@ from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row, fitted
 from spmvbench.runner import plan
 from spmvbench.runner.driver import Driver, timeout
 from spmvbench.runner.precompile import precompile
+from spmvbench.runner.prefetch import Prefetcher
 
 PARTS_BEFORE_COMPACTION = 1000
 
@@ -113,6 +120,7 @@ class Metadata:
         used = {
             "max_bytes": settings.max_bytes,
             "budget": settings.budget or rule.budget,
+            "energy": settings.energy,
             "timeout": timeout(settings),
         }
         self.add(**facts, **used)
@@ -166,15 +174,14 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
         writer = Writer(folder, watcher, check_folder)
         driver = Driver(settings, log, writer.row, writer.description, watcher.on_begin)
         driver.on_facts = lambda facts: metadata.add_device(facts, settings)
-        if device_kind(settings.device) == "cuda":
-            watcher.on_begin(groups[0], None, "compiling on all cores")
-            began = time.monotonic()
-            precompile(groups, settings.device, log, watcher.stopping)
-            driver.seconds["precompiling"] = time.monotonic() - began
-            driver.stopped = watcher.stopping()
         try:
-            left = driver.drive(groups)
-            driver.close(graceful=True)
+            with ExitStack() as stack:
+                if device_kind(settings.device) == "cuda":
+                    _work_ahead(driver, groups, stack)
+                    watcher.on_begin(groups[0], None, "compiling on all cores")
+                    _open_and_compile(driver, groups, watcher)
+                left = driver.drive(groups)
+                driver.close(graceful=True)
         finally:
             driver.close()
             check_folder()
@@ -182,6 +189,41 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
                 metadata.add(ended=store.now(), rows=writer.rows, seconds=dict(driver.seconds))
     store.compact(folder)
     return not left
+
+
+def _work_ahead(driver: Driver, groups: Sequence[Group], stack: ExitStack) -> None:
+    """Have other processes read the matrices of the next groups while a group is measured."""
+    ordinal = int(driver.settings.device.partition(":")[2])
+    if cuda.why_unavailable(ordinal):
+        return  # the worker reports the reason
+    folder = matrix_cache.per_host(secrets.token_hex(8))
+    prefetcher = stack.enter_context(Prefetcher(folder, groups, driver.settings, cuda_limits(ordinal)))
+    driver.settings = replace(driver.settings, per_host=str(folder))
+    prefetcher.advance(groups[0])
+    on_begin = driver.on_begin
+
+    def advance(group: Group, case: Case | None, stage: str) -> None:
+        prefetcher.advance(group)
+        on_begin(group, case, stage)
+
+    driver.on_begin = advance
+
+
+def _open_and_compile(driver: Driver, groups: Sequence[Group], watcher: Watcher) -> None:
+    """Compile what the groups need while the measuring process opens the device; its limits are measured after that."""
+    began = time.monotonic()
+
+    def compile_all() -> None:
+        precompile(groups, driver.settings.device, driver.log, watcher.stopping)
+        driver.seconds["precompiling"] = time.monotonic() - began
+
+    compiling = threading.Thread(target=compile_all)
+    compiling.start()
+    try:
+        driver.ready_worker()
+    finally:
+        compiling.join()
+    driver.stopped = watcher.stopping()
 
 
 def host() -> dict[str, Any]:

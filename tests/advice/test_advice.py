@@ -1,5 +1,6 @@
 """Advice: training, the model that ships, and the output of the command."""
 
+import dataclasses
 import json
 import sys
 
@@ -17,6 +18,7 @@ from spmvbench.formats.arrays import Csr
 from spmvbench.matrices.features import features as features_of
 from spmvbench.matrices.synthetic import generate
 from spmvbench.measure.bounds import Fetched, columns
+from spmvbench.operators import choosing as using
 from spmvbench.rows.schema import blank_row
 from spmvbench.runner import api
 
@@ -80,6 +82,7 @@ ABOUT = {"runs": ["r"], "bounds": BOUNDS, "multiprocessors": 132}
 def few_trees():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "TREES", 20)
+        patch.setattr(training, "PAIR_TREES", 20)
         yield
 
 
@@ -113,16 +116,17 @@ def test_the_trees_are_scikit_learns(monkeypatch):
     kept = []
 
     class Kept(sklearn.ensemble.ExtraTreesRegressor):
-        def fit(self, *args):
+        def fit(self, *args, **options):
             kept.append(self)
-            return super().fit(*args)
+            return super().fit(*args, **options)
 
     monkeypatch.setattr(sklearn.ensemble, "ExtraTreesRegressor", Kept)
     rng = np.random.default_rng(0)
     x, y = rng.random((40, 5)), rng.random((40, 3))
     forest, new = training._grown(x, y), rng.random((7, 5))
-    said = kept[0].predict(new)
-    np.testing.assert_allclose(forest(new), said[:, :1] + said[:, 1:], rtol=1e-5)
+    np.testing.assert_allclose(forest(new), kept[0].predict(new), rtol=1e-5)
+    each = np.stack([tree.predict(new.astype(np.float32)) for tree in kept[0].estimators_], axis=1)
+    np.testing.assert_allclose(forest.each(new), each, rtol=1e-5)
 
 
 def test_what_is_missing_differs_as_it_does_elsewhere():
@@ -154,18 +158,60 @@ def test_a_format_that_was_excluded_as_too_slow_is_slow_there(rows):
     assert known.excluded.sum().to_dict() == {"csr-lanes": len(far)} | dict.fromkeys(set(FORMATS) - {"csr-lanes"}, 0)
     assert not other.excluded.any(axis=None)
     labels = sorted(FORMATS)
-    times = [training.fitted(t, labels).predicted(known.columns.loc[far])[0] for t in (known, other)]
+    whole = training.table(rows).of(far)
+    times = [training.predictions(training.fitted(t, labels), whole)[0] for t in (known, other)]
     assert (times[0] > times[1])[:, labels.index("csr-lanes")].all()
     skipped = training.table(rows.assign(status=np.where(gone, "skipped", rows["status"])), exclude_slow=far)
     assert not skipped.excluded.any(axis=None)
 
 
-def test_of_a_matrix_of_several_runs_the_last_one_counts(rows):
+def test_of_a_matrix_of_several_runs_the_one_with_most_formats_counts_then_the_last(rows):
+    first = rows.assign(started_at="2026-01-01")
     again = rows[rows["kind"] == "rmat"].assign(run_id="s", started_at="2026-02-01", t_median=1.0)
-    found = training.of_last_runs(pd.concat([again, rows.assign(started_at="2026-01-01")]))
+    found = training.of_one_run(pd.concat([again, first], ignore_index=True))
     assert len(found) == len(rows) and (found["t_median"].eq(1) == found["kind"].eq("rmat")).all()
-    part = training.of_last_runs(pd.concat([again[again["label"] == "csr5"], rows.assign(started_at="2026-01-01")]))
-    assert set(part.loc[part["kind"] == "rmat", "label"]) == {"csr5"}
+    part = training.of_one_run(pd.concat([again[again["label"] == "csr5"], first], ignore_index=True))
+    assert len(part) == len(rows) and not part["t_median"].eq(1).any()
+
+
+def test_the_bytes_of_a_format_decide_on_its_time(rows):
+    rng, slow = np.random.default_rng(0), rows["label"] == "ell"
+    factors = rows["name"].map({name: rng.uniform(0.3, 3) for name in EVEN + SKEW}).where(slow, 1)
+    wide = rows.assign(model_bytes=rows["model_bytes"] * factors, t_median=rows["t_median"] * factors)
+    known = dataclasses.replace(
+        training.fitted(training.table(wide), sorted(FORMATS)), about={"vendor": "cusparse-csr-alg1"}
+    )
+    a = Csr.of(generate("pde:15"))
+    fetched, labels = Fetched.by(a, 132), list(known.labels)
+    x = features.of(features_of(a) | {"x_sectors": fetched.sectors, "x_lines": fetched.lines})[None]
+    sizes = np.full((1, len(labels)), 12.0 * a.nnz + 20 * a.rows)
+    ell, bounds = labels.index("ell"), np.full((1, len(labels)), 1e-6)
+
+    def slower(factor):
+        return known.slower(x, [a.nnz], np.where(np.arange(len(labels)) == ell, factor, 1) * sizes, bounds)[0]
+
+    times = [slower(factor)[ell] for factor in (0.3, 1.0, 3.0)]
+    assert times[0] < times[1] < times[2]
+    np.testing.assert_array_equal(np.delete(slower(3.0), ell), np.delete(slower(1.0), ell))
+    assert np.isnan(slower(np.nan)).tolist() == [label == "ell" for label in labels]
+
+
+def test_single_precision_is_evaluated_and_not_learned(rows):
+    single = rows[rows["kind"].isin(["pde", "rmat"])].assign(dtype="f32")
+    both, evaluation = training.trained(pd.concat([rows, single], ignore_index=True), ABOUT)
+    alone, _ = training.trained(rows, ABOUT)
+    np.testing.assert_array_equal(both.own.value, alone.own.value)
+    counts = evaluation.choices[evaluation.choices["spmvs"] == 1].groupby(["dtype", "chooser"]).size().unstack()
+    assert set(counts.loc["f32"]) == {4} and set(counts.loc["f64"]) == {len(EVEN + SKEW)}
+    of = evaluation.summary().groupby("of")["matrices"].first()
+    assert (of["all"], of[model.SINGLE]) == (len(EVEN + SKEW), 4)
+
+
+def test_more_ways_of_leaving_out(rows):
+    _, evaluation = training.trained(rows, ABOUT, more=True)
+    found = evaluation.choices[evaluation.choices["spmvs"] == 1].groupby("chooser")["matrix"].nunique()
+    for chooser in (training.HALVED, training.RANDOM, training.FALLBACK):
+        assert found[chooser] == len(EVEN + SKEW)
 
 
 def test_cusparse_is_always_in_the_portfolio(rows):
@@ -255,6 +301,56 @@ def test_words_of_features():
     assert features.words("longest row", known).startswith("rows of 4 to 7 entries, 6.6")
     assert all(features.words(name, known) for name in features.NAMES)
     assert features.of(known).shape == (len(features.NAMES),)
+
+
+# --- GPUs without rows, and the one at hand
+
+
+def test_a_gpu_without_rows_is_scaled_by_bandwidth():
+    here, there = model.load("h200"), model.load("h100")
+    assert {"h200", "h100"} <= set(model.names()) and "h100" not in model.trained()
+    a = Csr.of(generate("pde:12"))
+    found = [choosing.predicted(a, m, 1000).expected for m in (here, there)]
+    same = [found[1][k].spmv for k in found[0]]
+    assert same == pytest.approx([e.spmv for e in found[0].values()], rel=1e-12)  # it fits into L2
+    bounds, scaled = there.about["bounds"], there.about["scaled_bounds"]
+    ratio = [theirs[1] / ours[1] for ours, theirs in zip(bounds["read"], scaled["read"], strict=True)]
+    assert ratio[0] == 1 and ratio[-1] == pytest.approx(4.8 / 3.35)
+    slow = {of: [[size, 2 * seconds] for size, seconds in pairs] for of, pairs in bounds.items() if of in scaled}
+    twice = dataclasses.replace(here, about=here.about | {"scaled_bounds": slow})
+    double = choosing.predicted(a, twice, 1000).expected
+    assert [double[k].spmv for k in double] == pytest.approx([2 * found[0][k].spmv for k in double])
+    assert there.about["memory_bytes"] < here.about["memory_bytes"] and "scaled by bandwidth" in there.about["device"]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "name"),
+    [
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA H100 PCIe", None),
+        ("NVIDIA A100-SXM4-40GB", None),
+    ],
+)
+def test_the_model_of_a_gpu(gpu, name):
+    assert model.of_gpu(gpu) == name
+
+
+def test_the_gpu_at_hand(monkeypatch):
+    class Opened:
+        def properties(self):
+            return {"device_name": gpu}
+
+    monkeypatch.setattr(using, "shared_device", lambda name: Opened())
+    monkeypatch.setattr("spmvbench.devices.cuda.why_unavailable", lambda: None)
+    gpu = "NVIDIA H100 80GB HBM3"
+    assert (using.like("auto"), using.like("h200")) == ("h100", "h200")
+    gpu = "NVIDIA L4"
+    with pytest.raises(UsageError, match=r"no model of NVIDIA L4: name one of h100, h200"):
+        using.like("auto")
+    monkeypatch.setattr("spmvbench.devices.cuda.why_unavailable", lambda: "no NVIDIA GPU was found")
+    with pytest.raises(UsageError, match="no NVIDIA GPU was found"):
+        using.like("auto")
 
 
 # --- the command
@@ -371,7 +467,7 @@ def test_training_needs_scikit_learn(command, monkeypatch):
 # --- the models that ship, against the published rows that they are from
 
 
-@pytest.mark.parametrize("name", model.names())
+@pytest.mark.parametrize("name", model.trained())
 def test_a_model_that_ships_is_of_published_rows(name):
     root = model.folder().parents[1]
     known = model.load(name)
@@ -379,8 +475,11 @@ def test_a_model_that_ships_is_of_published_rows(name):
     if not all(run.is_dir() for run in runs):
         pytest.skip("not run from a checkout")
     rows = pd.concat([rows_of_run(run) for run in runs], ignore_index=True)
-    table = training.table(training.of_last_runs(rows), exclude_slow=known.about["exclude_slow"])
+    table = training.table(training.of_one_run(rows), exclude_slow=known.about["exclude_slow"])
     choices = pd.read_csv(model.folder() / f"{name}.csv")
+    single = choices["dtype"] == "f32"
+    assert choices[single]["matrix"].nunique() == known.about["single"]
+    choices = choices[~single]
     assert set(choices["matrix"]) == set(table.spmv.index)
     for spmvs, part in choices.groupby("spmvs"):
         total = table.total(spmvs)
@@ -396,7 +495,7 @@ def test_a_model_that_ships_is_of_published_rows(name):
         assert np.expm1(mean) < said["mean"] / 100 + 0.02  # having seen a family cannot be worse than not
 
 
-@pytest.mark.parametrize("name", model.names())
+@pytest.mark.parametrize("name", model.trained())
 def test_the_page_is_of_the_model_that_ships(name):
     page = model.folder().parents[1] / "docs" / "advice.md"
     if not page.is_file():

@@ -115,8 +115,8 @@ def test_an_unknown_conversion_is_no_time(two):
 
 def test_choices_of_a_model_are_those_of_its_gpu(two):
     found = advised.choices(rows(*(case | {"device_name": "NVIDIA H200"} for case in two)))
-    assert [name for name in found.columns if name != "measured"] == ["matrix", "spmvs", "label", "dtype"]
+    assert list(found.columns) == ["matrix", "dtype", "spmvs", "label", "measured"]
     assert set(found["spmvs"]) <= set(NUMBERS)
-    assert len(found) == len(found.drop_duplicates(["matrix", "spmvs"]))
+    assert len(found) == len(found.drop_duplicates(["matrix", "dtype", "spmvs"]))
     assert advised.choices(rows(*two)) is None, "GPU"
     assert advised.choices(rows(*two, case("m", "dia", 1.0, 1.0, device_name="NVIDIA H200"))) is None

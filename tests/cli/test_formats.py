@@ -43,7 +43,7 @@ def test_search_looks_into_descriptions_and_papers(command):
     found = [about["key"] for about in json.loads(command("formats", "--search", "liu & vinter", "--json").out)]
     assert {"csr5", "csr5-hub"} <= set(found)
     assert "ell" not in found
-    assert command("formats", "--search", "no such words").code == 2
+    assert command("formats", "--search", "words that nothing has").code == 2
     assert command("formats", "--search", "--").code == 2
 
 

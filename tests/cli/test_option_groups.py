@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from spmvbench.cli import run
+from spmvbench.cli import cli, run
 from spmvbench.cli.option_groups import REST, GroupedCommand
 
 
@@ -32,7 +32,7 @@ def headings(text):
 
 
 def shown(command):
-    return headings(CliRunner().invoke(command, ["--help"], terminal_width=200).output)
+    return headings(CliRunner().invoke(command, ["--help"], terminal_width=200, **cli.context_settings).output)
 
 
 def test_options_are_listed_in_the_order_of_their_groups():

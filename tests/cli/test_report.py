@@ -261,12 +261,16 @@ def test_all_runs_are_pages_of_one_site(command, results):
     for link in re.findall(r'(?:href|src)="(\.\.[^"]*)"', page):
         assert (results / "old" / "report" / link).is_file()
     assert not (results / "old" / "report" / "figures").exists()
-    assert {path.name for path in (results / "shared").iterdir()} == {"page.js", "page.css", "library.js", "LICENSES"}
+    shared = {path.name for path in (results / "shared").iterdir()}
+    assert {"LICENSES", "search.js", "site.css", "site.js"} < shared
+    assert (results / "matrices" / "G-a.html").is_file() and (results / "formats" / "ell.html").is_file()
 
 
 def test_a_page_joins_a_site(command, results):
     assert command("report", results / "old", "--site", results, "--figures", "bytes").code == 0
     assert re.findall(r"<h2><a [^>]*>(.*?)</a>", (results / "index.html").read_text()) == ["old"]
+    assert command("report", results / "new", "--site", results, "--figures", "bytes", "--no-index").code == 0
+    assert "new" not in (results / "index.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
+import time
 import types
 import uuid
 
@@ -218,6 +220,20 @@ def test_properties_name_the_device(device):
     assert found["l2_bytes"] > 2**20
     assert found["driver"]
     assert 0 < device.sm_clock_mhz() <= found["max_sm_clock_mhz"]
+
+
+@pytest.mark.gpu
+def test_energy_is_power_times_time(device):
+    """An H200 takes some 75 W idle and at most 700."""
+    if math.isnan(device.energy()):
+        pytest.skip("this GPU does not count joules")
+    x = device.xp.ones(1 << 27, np.float32)
+    before, began = device.energy(), time.perf_counter()
+    while time.perf_counter() - began < 1.5:
+        x *= 1
+        device.synchronize()
+    watts = (device.energy() - before) / (time.perf_counter() - began)
+    assert 20 < watts < 1.3 * (device.properties().get("power_limit_w") or 2000)
 
 
 @pytest.mark.gpu

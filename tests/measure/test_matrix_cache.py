@@ -103,3 +103,21 @@ def test_a_shared_folder_that_is_a_link_or_another_user_s_is_refused(tmp_path):
     (tmp_path / ("b" * 16)).chmod(0o777)
     with pytest.raises(PermissionError, match="everybody may write"), paths.shared_folder(tmp_path / ("b" * 16)):
         pass
+
+
+def test_features_are_computed_once_for_a_matrix(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path))
+    read, matrix = reading.read.__wrapped__, sources.obtain("uniform:50:3")
+    _, known, about = read(matrix, 1, False)
+    monkeypatch.setattr(reading, "features", None)  # nothing may be computed now
+    _, again, about_again = read(matrix, 1, False)
+    assert again == known and {type(value) for value in again.values()} == {int, float, str}
+    assert about_again.keys() == about.keys()
+    for name in about.keys() - {"started_at"}:
+        np.testing.assert_array_equal(about_again[name], about[name])
+    with pytest.raises(TypeError):
+        read(matrix, 2, False)  # another seed, other values
+    (file,) = (tmp_path / "features").iterdir()
+    file.write_bytes(b"damaged")
+    with pytest.raises(TypeError):
+        read(matrix, 1, False)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import threading
 import time
 from dataclasses import replace
 from typing import ClassVar
@@ -10,13 +11,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench import formats
+from spmvbench import formats, paths
 from spmvbench.devices import Device, DeviceFault, OutOfDeviceMemory, Program
 from spmvbench.formats import Launch, register
 from spmvbench.formats.base import in_part
 from spmvbench.formats.conversion import EMULATED
 from spmvbench.formats.csr.csr import CsrArrays
-from spmvbench.measure import protocol, reading, stages, worker
+from spmvbench.measure import matrix_cache, protocol, reading, stages, worker
 from spmvbench.measure.cases import Settings
 from spmvbench.runner import plan
 
@@ -112,6 +113,7 @@ class Right(CsrArrays):
 class OnDevice:
     id, group, name, kind, file_sha256, generator_hash = "G/m", "G", "m", "test", "", ""
     order, order_hash = "none", ""
+    source = "test"
 
     def read(self, seed, complex_values):
         assert complex_values == "refuse"
@@ -171,7 +173,7 @@ def test_every_timed_conversion_starts_from_a_matrix_without_statistics(measure)
     kept = []
 
     def convert(cls, a, **params):
-        kept.append(set(vars(a)) - {"shape", "row_ptr", "col_idx", "values"})
+        kept.append(set(vars(a)) - {"shape", "row_ptr", "col_idx", "values", "vectors"})
         a.row_idx, a.diagonals  # noqa: B018 - computed and cached in the matrix
         return {"row_ptr": a.row_ptr, "col_idx": a.col_idx, "values": a.values}
 
@@ -437,6 +439,27 @@ def timed_variant(name, device, seconds, multiply, **members):
     return variant(name, launches=launches, **members)
 
 
+class Metered(HostCuda):
+    """A device whose counter shows another joule at each reading."""
+
+    joules = 0.0
+
+    def energy(self):
+        self.joules += 1
+        return self.joules
+
+
+def test_energy_is_measured_for_hot_cases_if_asked_for(measure):
+    _, rows, _ = measure(variant("A"), device=Metered(), energy=1e-6)
+    assert rows["test-a", "hot"]["energy"] == pytest.approx(1 / 5)  # five samples of 2 ms between two readings
+    assert rows["test-a", "hot"]["energy_low"] == rows["test-a", "hot"]["energy_high"] == pytest.approx(1 / 5)
+    assert "energy" not in rows["test-a", "cold"]
+    device = Metered()
+    _, rows, _ = measure(variant("B"), device=device)
+    assert np.isnan(rows["test-b", "hot"]["energy"])
+    assert device.joules == 0
+
+
 def honest(product, x, y, state):
     product()
 
@@ -664,3 +687,34 @@ def test_a_launch_from_a_file_outside_the_source_hash_is_an_error(measure, tmp_p
     assert (
         "test-hidden launches none from" in row["reason"] and "other.cu, which no text in its modules" in row["reason"]
     )
+
+
+def test_formats_in_preparation_come_last_and_are_waited_for(measure, tmp_path, monkeypatch):
+    """Waiting for the process that prepares them is no time of the case."""
+    lock = matrix_cache.preparation_lock(tmp_path, OnDevice(), 0, False)
+    held, waiting, kept, wait = threading.Event(), threading.Event(), Recorder.send, 0.1
+
+    def hold():
+        with paths.locked(lock):
+            held.set()
+            waiting.wait()
+            time.sleep(wait)
+
+    def send(self, message):
+        kept(self, message)
+        if message[0] == "begin" and message[2] == protocol.WAITING and message[1] == 0:
+            waiting.set()
+
+    monkeypatch.setattr(Recorder, "send", send)
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    prepared = variant("A", prepare=classmethod(lambda cls, a, **params: None))
+    began = time.perf_counter()
+    pipe, rows, _ = measure(prepared, variant("B"), modes=("hot",), convert="device", per_host=str(tmp_path))
+    spent = time.perf_counter() - began
+    holder.join()
+    assert {row["status"] for row in rows.values()} == {"ok"}
+    assert [index for index, _ in itertools.groupby(index for index, _ in pipe.stages)][:2] == [1, 0]
+    assert (1, protocol.WAITING) not in pipe.stages
+    assert sum(row["t_case"] for row in rows.values()) < spent - wait

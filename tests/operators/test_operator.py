@@ -93,13 +93,13 @@ def test_the_advice_chooses_and_says_why(device):
         assert not label.startswith("cusparse"), "no format of another device is tried"
 
 
-def test_the_transposed_operator_is_converted_once(a, op):
+def test_the_transposed_operator_is_made_once(a, op):
     y, x = vector(70), vector(50)
     np.testing.assert_allclose(op.rmatvec(y), a.T @ y, rtol=1e-12)
     out = x.copy()
     np.testing.assert_allclose(op.rmatvec(y, out=out, alpha=2, beta=3), 2 * (a.T @ y) + 3 * x, rtol=1e-12)
     assert op.T is op.T and op.T.T is op and op.H is op.T
-    assert op.T.shape == (50, 70) and op.T.choice.conversion_seconds > 0
+    assert op.T.shape == (50, 70)
     np.testing.assert_allclose(op.T @ y, a.T @ y, rtol=1e-12)
 
 

@@ -50,16 +50,16 @@ def test_conversion_decides_on_the_fallback(shipped):
 
 def test_no_format_exceeds_the_memory(shipped):
     a = Csr.of(generate("rmat:11:8"))
-    free = choosing.advise(a, shipped, 1e6, top=30)
+    free = choosing.advise(a, shipped, 1e6)
     sizes = {e.label: formats.parse(e.label)[0][0].estimate(a, **formats.parse(e.label)[0][1]) for e in free.ranked}
     limit = sorted(sizes.values())[len(sizes) // 2]
-    tight = choosing.advise(a, shipped, 1e6, top=30, max_bytes=limit)
+    tight = choosing.advise(a, shipped, 1e6, max_bytes=limit)
     assert {e.label for e in tight.ranked} == {label for label, size in sizes.items() if size <= limit}
     assert tight.fallback in tight.ranked and tight.choice in tight.ranked
     with pytest.raises(SpmvbenchError, match=r"no format fits into 10 B: the smallest takes"):
         choosing.advise(a, shipped, 1e6, max_bytes=10)
     without = dataclasses.replace(shipped, about=shipped.about | {"memory_bytes": 4 * limit})
-    assert {e.label for e in choosing.advise(a, without, 1e6, top=30).ranked} == {e.label for e in tight.ranked}
+    assert {e.label for e in choosing.advise(a, without, 1e6).ranked} == {e.label for e in tight.ranked}
 
 
 def test_a_recommendation(shipped):

@@ -12,6 +12,7 @@ from spmvbench.formats.arrays import Csr
 from spmvbench.matrices import features, synthetic
 from spmvbench.reports import published, style
 from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row
+from tests.reports import chromium
 
 # key: (bytes of an index by entry, share of the bandwidth reached, bytes of padding grow with the row variation)
 FORMATS = {
@@ -150,12 +151,15 @@ def generated_rows(matrices=30, formats=None, device="cuda:0", seed=0):
                             else "",
                             "error_ratio": 0.05,
                             "launches": 1,
+                            "work": 2 * nnz,
                             "x_sectors": 0.5,
                             "x_lines": 0.4,
                             "bound_gflops": 3e-9 * nnz / t,
                             "bound_by": "gathers" if m % 2 else "bytes",
                             "near_launch_overhead": not emulated and t < 3e-6,
                         }
+                        if mode == "hot" and not emulated:
+                            row |= {"energy": 500 * t, "energy_low": 490 * t, "energy_high": 510 * t}
                     rows.append(row)
     unread = blank_row() | {
         "run_id": "generated", "case_id": "unread", "group": "Broken", "name": "archive", "label": "ell",
@@ -368,10 +372,20 @@ def ehyb_rows():
     return table
 
 
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """One Chromium for all tests of pages."""
+    if chromium.PROGRAM is None:
+        pytest.skip("needs Chromium (apt-get install chromium)")
+    running = chromium.Browser(tmp_path_factory.mktemp("browser"))
+    yield running
+    running.close()
+
+
 @pytest.fixture
 def unrendered(monkeypatch):
     """Figures are drawn but not laid out and not turned into pictures, which takes most of the time.
 
     test_figures.py does that with each.
     """
-    monkeypatch.setattr(style, "rendered", lambda figure, kind: b"")
+    monkeypatch.setattr(style, "rendered", lambda figure, kind: b"<svg />")

@@ -1,181 +1,220 @@
-"""The page in a real browser: steered by mouse and keyboard, wide and narrow, dark and on paper.
+"""The page in a real browser: by mouse and keyboard, wide and narrow, dark and on paper, from disk and over HTTP.
 
-A script of browser/ is added to the page; what it returns is read from the document.
+A script of browser/ is run in the page; what it returns is looked at here.
 """
 
-import html
-import json
-import re
-import shutil
-import subprocess
+import functools
+import http.server
+import threading
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from spmvbench.reports import page, published
+from spmvbench.reports import page
 
 SCRIPTS = Path(__file__).with_name("browser")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (apt-get install chromium)"),
-    pytest.mark.slow,
-]
-
-NARROWEST = 500  # of a browser's window
-_FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --hide-scrollbars --virtual-time-budget=20000 --dump-dom"
-)
-# Faults of the page and answers of the script end in one element, wherever they happened.
-_FRAME = """
-<script>
-const faults = [];
-addEventListener("error", (event) => faults.push(event.message));
-addEventListener("load", async () => {
-  let answer = null;
-  try { answer = await (async () => {
-%s
-  })(); } catch (error) { faults.push(String(error.stack)); }
-  const pre = document.createElement("pre");
-  pre.id = "answer";
-  pre.textContent = JSON.stringify({ answer, faults });
-  top.document.body.append(pre);
-});
-</script>
-"""
-
-
-def answer(file, script, work, width=1400, *flags):
-    """What a script (the body of a function that may await) returns in a copy of the page; no error may happen there.
-
-    The window is `width` pixels wide, by a frame where a browser's own is never so narrow.
-    """
-    text = file.read_text(encoding="utf-8")
-    text = text.replace("<head>", f"<head>{_FRAME % script}", 1)
-    if width < NARROWEST:
-        frame = f'<iframe style="width: {width}px; height: 900px; border: 0" srcdoc="{html.escape(text)}"></iframe>'
-        text = f"<!doctype html><body style='margin: 0'>{frame}</body>"
-    tried = file.with_name(f"tried-{width}.html")
-    tried.write_text(text, encoding="utf-8")
-    dom = _dump(tried, work, max(width, NARROWEST), *flags)
-    found = re.search(r'<pre id="answer">(.*?)</pre>', dom, re.S)
-    assert found, "the script never came to its end"
-    given = json.loads(html.unescape(found[1]))
-    assert given["faults"] == []
-    return given["answer"]
-
-
-def _dump(file, work, width, *flags):
-    options = [*_FLAGS.split(), f"--window-size={width},900", f"--user-data-dir={work / 'browser'}", *flags]
-    command = [CHROMIUM, *options, file.as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+WIDE, NARROW = 1400, 420
+# Every interactive figure, and one of each kind of drawing and table.
+FIGURES = [
+    "ratios", "profile", "gflops", "coverage", "winners", "speedup", "speedup-mean", "bytes", "claims", "kernels",
+    "tilespmv-rivals",
+]  # fmt: skip
+VIEWS = ["ratios", "profile", "gflops", "matrix", "format"]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def written(rows, tile_rows, survey_rows, sparse_rows, environment, matrices, tmp_path_factory):
-    """A page of every kind of chart, on some 100 matrices."""
-    every = pd.concat([rows, tile_rows, survey_rows[survey_rows["dtype"] == "f64"], sparse_rows], ignore_index=True)
+def folder(rows, tile_rows, environment, tmp_path_factory):
+    """A page by itself, and one that shares its script with others."""
+    every = pd.concat([rows, tile_rows[tile_rows["dtype"] == "f64"]], ignore_index=True)
     every = every.drop_duplicates(["group", "name", "label", "dtype", "mode", "op"])
-    folder = tmp_path_factory.mktemp("page")
-    given = [published.get("survey-k40m")]
-    return page.write(every, environment, folder, images=[], published=given, matrices=matrices).page
+    found = tmp_path_factory.mktemp("page")
+    page.write(every, environment, found / "alone", images=[], names=FIGURES)
+    page.write_shared(found / "shared")
+    page.write(rows, environment, found / "site", names=["gflops", "coverage"], alone=True, shared="../shared/")
+    return found
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def served(folder):
+    """The address of the folder over HTTP."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 @pytest.fixture
-def ask(written, tmp_path):
-    def ask(name, width=1400, *flags):
-        script = "".join((SCRIPTS / f"{file}.js").read_text(encoding="utf-8") for file in ("hands", name))
-        return answer(written, script, tmp_path, width, *flags)
+def opened(browser, folder):
+    """Opens a page of the folder from disk, or one of another address."""
+    pages = []
 
-    return ask
+    def go(name="alone", width=WIDE, address=""):
+        pages.append(browser.open(address or (folder / name / page.PAGE).as_uri(), width))
+        return pages[-1]
 
-
-def test_tables_sort_and_the_table_of_matrices_turns_its_pages(ask):
-    found = ask("tables")
-    down, up, nnz, pages, columns, view = found
-    assert (down["sort"], up["sort"], nnz["sort"]) == ("descending", "ascending", "descending")
-    assert down["values"] == sorted(down["values"], reverse=True) and len(set(down["values"])) > 5
-    assert up["values"] == sorted(up["values"])
-    assert nnz["values"] == sorted(nnz["values"], reverse=True) and len(nnz["values"]) == 50
-    assert pages["first"].startswith("1 to 50 of") and pages["then"].startswith("51 to") and pages["other"]
-    assert columns["after"] - columns["before"] == columns["formats"] - 9  # the highlighted ones stood there at first
-    assert view["caption"] == "bytes per nonzero, f32" and len(view["rows"]) > 9
-    for row in view["rows"]:  # formats that take as little as the best are marked too
-        assert not row["best"] or set(row["best"]) == {row["least"]}
+    yield go
+    for one in pages:
+        one.close()
 
 
-def test_every_figure_is_drawn_and_no_label_meets_another_or_leaves_its_picture(ask):
-    for width in (1400, 400):
-        found = ask("labels", width)
-        assert found["bad"] == [] and found["figures"] > 20
-        assert found["empty"] == []
-        assert found["wide"] == width, "nothing is wider than the window"
+def script(name):
+    return "".join((SCRIPTS / f"{part}.js").read_text(encoding="utf-8") for part in ("hands", name))
 
 
-def test_choosing_formats_and_matrices_reaches_every_figure_and_table(ask):
-    found = ask("filter")
-    assert found["said"] == found["again"] != found["chosen"]
-    assert found["before"] == found["after"] and max(found["before"]) > 8
-    assert found["foreign"] == []
-    assert found["best"] == 1  # the best of those that are chosen
+@pytest.fixture(scope="module", params=["disk", "HTTP"])
+def address(request, folder):
+    if request.param == "disk":
+        return (folder / "alone" / page.PAGE).as_uri()
+    return f"{request.getfixturevalue('served')}/alone/{page.PAGE}"
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_every_view_is_drawn_and_no_label_meets_another_or_leaves_its_picture(opened, width):
+    found = opened(width=width).run(script("labels"))
+    assert found["bad"] == [] and found["empty"] == [] and found["views"] == VIEWS
+    assert found["wide"] == width, "nothing is wider than the window"
+    assert found["drawn"] == len(FIGURES) - 3 - 1, "all but the interactive figures and the table of claims"
+    assert found["twice"] == [] and found["lost"] == 0, "each drawing has its own names"
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_the_selection_is_in_the_address(opened, address, width):
+    first = opened(address=address, width=width)
+    plain = first.run(script("shown"))
+    first.run("put = (id, value) => { byId(id).value = value; byId(id).dispatchEvent(new Event('input')); };"
+              "put('family', 'SNAP'); put('uneven', '1.5'); put('matrix', 'SNAP/matrix0005');")  # fmt: skip
+    before = first.run(script("shown"))
+    first.run("byId('word').value = 'c'; byId('only').click(); toggle(place.f.get('csr5'));"
+              "byId('ranking').tHead.rows[0].cells[9].firstChild.click();")  # fmt: skip
+    after = first.run(script("shown"))
+    assert len({tuple(shown["ranking"]) for shown in (plain, before, after)}) == 3
+    assert after["sorted"] and "csr5" in set(after["pinned"]) ^ set(plain["pinned"])
+    first.reload()
+    assert first.run(script("shown")) == after
+    linked = opened(address=address + after["address"], width=width)
+    assert linked.run(script("shown")) == after
+    first.run("history.go(-3); await new Promise((done) => addEventListener('hashchange', done, { once: true }));")
+    assert first.run(script("shown")) == before
+    first.run("history.go(3); await new Promise((done) => addEventListener('hashchange', done, { once: true }));")
+    assert first.run(script("shown")) == after
+
+
+def test_an_anchor_keeps_the_selection(opened):
+    found = opened()
+    found.run("byId('family').value = 'HB'; byId('family').dispatchEvent(new Event('input'));")
+    moved = "location.hash = '{}'; await new Promise((done) => addEventListener('hashchange', done, {{ once: true }}));"
+    told = "return [state.family, state.format, location.hash, byId('figure-format').getBoundingClientRect().top];"
+    found.run("document.documentElement.style.scrollBehavior = 'auto';")
+    family, label, hash_, top = found.run(moved.format("#format-sell-c-sigma%5BC%3D32%5D") + told)
+    assert (family, label) == ("HB", "sell-c-sigma[C=32]") and "at=figure-format" in hash_
+    assert abs(top) < 10, "the margin above a figure"
+    found.reload()
+    assert found.run(told)[:3] == [family, label, hash_]
+    assert found.run(moved.format("#figure-profile") + told)[:2] == [family, label]
+    broken = opened(address=found.run("return location.href.split('#')[0];") + "#%E0%A4%A&setting=nothing&only=none")
+    assert broken.run("return [state.setting, rows().length];") == ["f64 hot", 0]
+
+
+def test_the_filter_reaches_every_view_and_table(opened):
+    found = opened().run(script("filter"))
+    before, narrow, after = found["before"], found["narrow"], found["after"]
+    assert before == after
+    assert all(one != other for one, other in zip(before["views"], narrow["views"], strict=True))
+    assert narrow["slowdown"] != before["slowdown"] and 0 < narrow["wins"] < before["wins"]
+    assert found["foreign"] == [] and found["ranking"] and all("csr" in name for name in found["ranking"])
+    assert found["best"] == 1, "the best of those that are chosen"
     assert found["matrices"] and all(name.startswith("SNAP/") for name in found["matrices"])
-    assert sorted(found["matrices"]) == sorted(found["table"]) and found["warned"]
+    assert sorted(found["matrices"]) == sorted(found["shown"]) and max(found["tried"]) == len(found["shown"])
+    assert found["other"]["caption"].startswith("f32 cold: ") and found["other"]["title"] == "f32 cold"
 
 
-def test_a_format_under_the_pointer_lights_up_in_every_figure_and_a_click_keeps_it(ask):
-    found = ask("pointer")
+def test_tables_sort_and_rows_are_downloaded(opened):
+    down, up, nnz, cases, words, download = opened().run(script("tables"))
+    assert (down["sort"], up["sort"], nnz["sort"], cases["sort"]) == ("descending", "ascending", *["descending"] * 2)
+    for table in (down, nnz, cases):
+        assert table["values"] == sorted(table["values"], reverse=True) and len(table["values"]) > 2
+    assert up["values"] == sorted(up["values"])
+    assert 0 < len(words["some"]) < words["many"]
+    assert download["lines"][0] == "format,matrix,status,time,rate,bytes,bound"
+    assert len(download["lines"]) == download["cases"] + 1
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_values_are_told_under_the_pointer_and_at_the_arrow_keys(opened, width):
+    found = opened(width=width).run(script("pointer"))
     assert not found["hidden"] and found["name"] in found["tip"] and "GFLOPS" in found["tip"]
-    assert found["figures"] > 5 and min(found["here"]) > 0.8 and max(found["there"]) < 0.2
-    assert found["row"] != found["plain"]
-    assert found["pinned"] and found["gone"]
+    assert min(found["here"]) > 0.8 and max(found["there"]) < 0.2
+    assert found["toggled"] and found["gone"] and found["entered"]
     assert found["links"][0].startswith("#format-") and found["links"][1].startswith("#matrix-")
-
-
-def test_the_baseline_is_chosen_and_said(ask):
-    found = ask("baseline")
-    assert "Time of hyb over" in found["said"] and not found["has"] and found["all"]
-
-
-def test_every_control_is_reached_and_worked_by_keyboard(ask):
-    found = ask("keyboard")
-    assert found["bad"] == [] and found["nameless"] == []
     assert "GFLOPS" in found["first"] and found["first"] != found["second"]
-    assert found["toggled"]
 
 
-def test_formats_and_matrices_are_anchors(ask):
-    found = ask("anchors")
-    assert found["row"] == found["m"] and not found["page"].startswith("1 to")
-    assert found["seen"] == [True, True]
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_every_control_is_reached_by_keyboard_and_has_a_name(opened, width):
+    found = opened(width=width).run(script("reached"))
+    assert found["bad"] == [] and found["nameless"] == [] and found["controls"] > 60
 
 
-def test_contents_and_heads_of_tables_stay_in_sight(ask):
-    found = ask("sticky")
-    assert found["missing"] == 0 and 0 <= found["top"] < 5
-    assert min(found["moved"]) > 100 and found["head"] < 3 and found["first"] < 3
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_contrast(opened, width, scheme):
+    found = opened(width=width)
+    found.media(prefers_color_scheme=scheme)
+    answer = found.run(script("contrast"))
+    assert answer["bad"] == [] and answer["texts"] > 300
 
 
-def test_darkness_reaches_figures(ask):
-    light, dark = ask("dark"), ask("dark", 1400, "--force-dark-mode")
-    assert light["paper"] > 600 > light["text"] and dark["paper"] < 150 < dark["text"]
-    assert light["filter"] == "none" and "invert" in dark["filter"]
+def test_darkness_reaches_drawings(opened):
+    found = opened()
+    look = "return getComputedStyle(document.querySelector('.drawn svg')).filter;"
+    assert found.run(look) == "none"
+    found.media(prefers_color_scheme="dark")
+    assert "invert" in found.run(look)
 
 
-def test_paper_keeps_every_column_and_every_figure(ask):
-    found = ask("paper")
-    assert found["before"] > 12 >= found["widest"] - 6  # a matrix's own columns, and eight formats
-    assert found["missing"] == [] and found["lost"] == 0 and found["replaced"] > 1
-    assert found["closed"] == 0 and found["undrawn"] == 0
-    assert found["after"] == [found["before"], 0]
+def test_contents_and_filter_stay_in_sight_and_leave_two_thirds_of_a_narrow_screen(opened):
+    side = (
+        "document.documentElement.style.scrollBehavior = 'auto'; scrollTo(0, document.body.scrollHeight / 2);"
+        "await new Promise((done) => setTimeout(done, 100));"
+        "const box = document.querySelector('.side').getBoundingClientRect();"
+        "return [box.top, box.height / innerHeight];"
+    )
+    top, _ = opened().run(side)
+    assert 0 <= top < 5
+    found = opened(width=NARROW)
+    top, share = found.run(side)
+    assert 0 <= top < 5 and share < 0.1, "closed at first"
+    for places in ((0,), (1,), (0, 1)):
+        opening = "".join(f"document.querySelectorAll('.side > details')[{place}].open = true;" for place in places)
+        top, share = found.run(opening + side)
+        assert 0 <= top < 5 and 0.2 < share <= 1 / 3
 
 
-def test_a_page_of_a_site_works_with_what_it_shares(rows, environment, tmp_path):
-    page.write_shared(tmp_path / "shared")
-    written = page.write(rows, environment, tmp_path / "run", names=["gflops"], alone=True, shared="../shared/").page
-    script = "drawAll(); return document.querySelectorAll('#figure-gflops .panel svg .dot').length;"
-    assert answer(written, script, tmp_path) > 8
-    data = (SCRIPTS / "hands.js").read_text() + (SCRIPTS / "data.js").read_text()
-    found = answer(written, data, tmp_path)  # where no file lies beside the page, it gives its own
-    assert found["lines"][0].startswith("setting,format,matrix,gflops,time,")
-    assert found["lines"][1].startswith('"f64 hot","') and len(found["lines"]) == found["cases"] + 1
+def test_what_the_side_links_to_is_there(opened):
+    missing = "return [...document.querySelectorAll('.side nav a')].filter((a) => !byId(a.hash.slice(1))).length;"
+    found = opened()
+    assert found.run(missing) == 0
+    linked = found.run("return [...document.querySelectorAll('.side nav a')].map((a) => a.hash.slice(1));")
+    there = found.run("return [...document.querySelectorAll('figure, section')].map((e) => e.id);")
+    assert set(there) - set(linked) <= {"left-out"}
+
+
+def test_paper_shows_everything(opened):
+    found = opened(width=700)  # A4 without margins
+    found.send("Emulation.setEmulatedMedia", media="print")
+    answer = found.run(script("paper"))
+    assert (answer["closed"], answer["undrawn"], answer["hidden"]) == (0, 0, 0) and answer["again"] > 0
+    assert answer["wide"] == []
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_a_page_of_a_site_works_with_what_it_shares(opened, served, width):
+    found = opened(address=f"{served}/site/{page.PAGE}", width=width)
+    assert found.run("drawAll(); return document.querySelectorAll('#figure-gflops .panel svg .dot').length;") > 8

@@ -14,7 +14,7 @@ from matplotlib.ticker import LogFormatter
 
 from spmvbench.analysis.cases import keyed, latest_cases
 from spmvbench.errors import UsageError
-from spmvbench.reports import charts, figures, page, published, style, tables
+from spmvbench.reports import figures, page, published, style
 
 EVERY = figures.every()
 TILESPMV = ("methods", "shares", "rivals", "representative", "space", "preprocessing")
@@ -65,7 +65,7 @@ def family_of(figure, families):
 
 def rows_of(figure, families):
     """Rows that hold what a figure is about."""
-    rows = families[family_of(figure, families)]
+    rows = families["fastload" if figure.name == "sweep" else family_of(figure, families)]
     if figure.name == "solvers":
         rows = keyed(rows.assign(op="cg@100", t_kernels=json.dumps({"spmv": 3e-4, "vectors": 1e-4})))
     if figure.name.startswith("orders"):
@@ -90,23 +90,6 @@ def data(families, options):
 def options(matrices):
     marks = style.marks(["csr-vector", "csr5", "hyb", "ell"], "csr-vector")
     return figures.Options("csr-vector", marks, matrices, [published.get("survey-k40m")])
-
-
-@pytest.fixture(scope="module")
-def charted(families, data, options, environment):
-    """Gives the charts of a family, by figure, as the script of one page has them."""
-
-    @functools.cache
-    def of(family):
-        drawn = {
-            figure.name: figure.chart(data(figure), environment, options)
-            for figure in EVERY
-            if hasattr(figure, "chart") and family_of(figure, families) == family
-        }
-        of_page = charts.page_data(families[family], families[family], options, drawn)
-        return json.loads(tables.script_json(of_page))["charts"]
-
-    return of
 
 
 def test_modules_are_complete_and_their_names_differ():
@@ -155,6 +138,7 @@ def test_figure_draws_its_table(figure, about, options, environment):
         assert shown and len({part.caption for part in shown}) == len(shown)
         for part in shown:
             assert part.rows and {len(row) for row in part.rows} == {len(part.columns)}
+            assert len({column.heading for column in part.columns}) == len(part.columns), "each column has its own name"
 
 
 def apart(picture):
@@ -187,25 +171,6 @@ def apart(picture):
             if box.overlaps(its) and len(one + other) > 2
         ]
     return found
-
-
-@pytest.mark.parametrize("figure", [f for f in EVERY if hasattr(f, "chart")], ids=lambda f: f.name)
-def test_charts_are_whole(figure, families, charted):
-    found = charted(family_of(figure, families))[figure.name]
-    assert found["kind"] in ("points", "curves", "spans", "shares", "cells")
-    if "columns" in found:
-        columns = found["columns"]
-        lengths = {len(column["at"] if isinstance(column, dict) else column) for column in columns.values()}
-        assert len(lengths) == 1 and lengths.pop() > 0 and "panel" in columns
-        assert all(
-            0 <= at < len(column["of"])
-            for column in columns.values()
-            if isinstance(column, dict)
-            for at in column["at"]
-        )
-        fields = {found[axis]["field"] for axis in "xy" if axis in found and "field" in found[axis]}
-        assert fields <= set(columns) | {"nnz", "mean", "cv"}
-        assert not found.get("ups") or set(found["ups"]) == set(columns["panel"]["of"])
 
 
 def test_texts_that_meet_or_leave_are_found():

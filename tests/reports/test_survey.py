@@ -62,7 +62,7 @@ def test_family_is_drawn_whole(unrendered, survey_rows, matrices, environment, t
     assert [drawn.name for drawn in report.drawn] == [f"survey-{name}" for name in NAMES]
     assert report.left_out == {}
     text = report.page.read_text(encoding="utf-8")
-    assert text.count("<img ") == 2 and text.count("data-chart=") == 3
+    assert text.count('class="scroll drawn"') == 5 and text.count("data-view=") == 2
     assert '<td class="num best"' in text and "</sup> skipped: " in text
     assert {path.name for path in (tmp_path / "figures").iterdir()} >= {f"survey-{name}.csv" for name in NAMES}
 

@@ -1,8 +1,15 @@
-"""Prefetching of matrices into the per-host cache."""
+"""Work ahead of the measuring process: matrices in the per-host cache, prepared formats."""
 
+import numpy as np
+import pytest
+
+from spmvbench import formats, paths
+from spmvbench.formats import Csr
+from spmvbench.formats.conversion import EMULATED
 from spmvbench.matrices import sources
 from spmvbench.measure import matrix_cache
-from spmvbench.runner import prefetch
+from spmvbench.measure.cases import Settings
+from spmvbench.runner import plan, prefetch
 
 
 def test_a_process_prefetches_and_errors_are_silent(tmp_path):
@@ -11,3 +18,63 @@ def test_a_process_prefetches_and_errors_are_silent(tmp_path):
     assert matrix_cache.cache_path(tmp_path, matrix, 0, False).is_dir()
     assert prefetch.start(tmp_path, matrix, 0, False) is None
     assert prefetch.start(tmp_path, sources.Matrix("a", "b:1", "", "synthetic"), 0, False).wait(60) == 0
+
+
+CUT = "ehyb-rcm[shared_bytes=1024]"  # more than one partition of a small matrix
+
+
+@pytest.fixture
+def groups():
+    matrices = [sources.obtain(spec) for spec in ("pde:12", "tridiag:9", "tridiag:8")]
+    return plan.grouped(plan.cross(matrices, formats.parse(f"{CUT},csr-scalar"), ("f64",), ("hot",), "cuda:0", 0))
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    """Makes a prefetcher in which every matrix is worth a process, on a host with many cores."""
+    monkeypatch.setenv("SPMVBENCH_HOME", str(tmp_path))
+    monkeypatch.setattr(prefetch, "MIN_ENTRIES", 0)
+    monkeypatch.setattr(prefetch.os, "cpu_count", lambda: 8)
+    folder = tmp_path / "per-host" / ("0" * 16)
+    return lambda groups, convert: prefetch.Prefetcher(folder, groups, Settings("cuda:0", convert=convert), EMULATED)
+
+
+def finish(ahead):
+    for process in ahead.running:
+        assert process.wait(60) == 0
+
+
+def test_matrices_are_read_ahead_and_formats_prepared(work, groups, monkeypatch):
+    with work(groups, "device") as ahead:
+        ahead.advance(groups[0])
+        assert len(ahead.running) == 2  # as many as there are cores for
+        finish(ahead)
+        ahead.advance(groups[0])
+        finish(ahead)
+        cached = {path.name for path in ahead.folder.iterdir() if path.is_dir()}
+        assert len(cached) == 3
+        ahead.advance(groups[1])  # the first matrix is not needed any more
+        assert len({path.name for path in ahead.folder.iterdir() if path.is_dir()}) == 2
+    assert not ahead.folder.exists()
+    # The partition of pde:12 is on the disk, under the name that a conversion gives it.
+    monkeypatch.setattr("spmvbench.formats.cache_blocking.partition.METHODS", {})
+    a = Csr.of(sources.obtain("pde:12").read(0)).astype(np.float64)
+    ((cls, params),) = formats.parse(CUT)
+    found = cls.from_csr(a, **params)
+    assert found.partition_cached and found.partitions > 1 and found.setup_seconds > 0
+
+
+def test_nothing_is_prepared_while_the_host_converts(work, groups):
+    with work(groups, "both") as ahead:
+        ahead.advance(groups[0])
+        assert len(ahead.running) == 1
+        finish(ahead)
+    assert not list((paths.home() / "partitions").glob("*"))
+
+
+def test_processes_end_with_the_invocation(work, groups):
+    with work(groups, "device") as ahead:
+        ahead.advance(groups[0])
+        running = list(ahead.running)
+    assert all(process.poll() is not None for process in running)
+    assert not ahead.folder.exists()

@@ -19,6 +19,7 @@ from spmvbench.errors import SpmvbenchError
 from spmvbench.measure.cases import Settings
 from spmvbench.rows import store
 from spmvbench.runner import driver, plan, session
+from tests.runner.processes import until
 
 KERNELS = """
 #ifdef SPMVBENCH_EMULATED
@@ -216,11 +217,6 @@ def run_here(command, tmp_path, monkeypatch):
     """A run whose driver is this process; faster, for tests without formats of their own."""
     monkeypatch.chdir(tmp_path)
     return lambda *args: command("run", "--device", "emulated", *args)
-
-
-def until(condition):
-    while not condition():
-        time.sleep(0.01)
 
 
 def parts(folder):
@@ -526,7 +522,7 @@ def test_waiting_for_other_conversions_does_not_count_as_time_of_the_case(monkey
 
 @pytest.mark.slow
 def test_rows_that_cannot_be_stored_are_errors_and_the_run_continues(run, tmp_path):
-    args = ["poisson2d:12", "--formats", "row-*,csr-scalar", "--run", "r"]
+    args = ["poisson2d:12", "--formats", "row-endless,row-unprintable,row-no-text,row-yes,csr-scalar", "--run", "r"]
     done = run(*args)
     assert done.returncode == 1 and "4 cases failed" in done.out, done.err
     rows = store.load(tmp_path / "results" / "r").set_index("label")

@@ -5,13 +5,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 
-import psutil
 import pytest
 
 from spmvbench.runner.supervisor import Supervised
+from tests.runner.processes import alive, until
 
 # Starts hidden processes: a child in a new session, an orphan in another, one that ignores signals. Prints their ids.
 HIDES = """
@@ -37,19 +36,6 @@ with open(folder + "/started", "w") as file:
 os.rename(folder + "/started", folder + "/all")
 exec(sys.argv[2])
 """
-
-
-def alive(pid):
-    """Whether a process exists and is not a zombie."""
-    with suppress(psutil.NoSuchProcess):
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    return False
-
-
-def until(condition):
-    while not (found := condition()):
-        time.sleep(0.01)
-    return found
 
 
 @pytest.fixture

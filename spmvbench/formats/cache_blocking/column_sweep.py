@@ -140,6 +140,7 @@ class ColumnSweep(Format):
     family = "CSR"
     reference = "this project"
     project_kernel = True
+    wide_offsets = True
 
     sms = Parameter(
         0, "the number of thread blocks is a multiple of this; 0: the device's multiprocessors", low=0, high=2**16

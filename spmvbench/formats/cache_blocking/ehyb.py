@@ -123,13 +123,19 @@ class Layout(NamedTuple):
     slices: Slices  # of rows by place; a group per partition
     extra: ExtraRows
 
-    @classmethod
-    def of(cls, a: Csr, method: str, *, kernel: str, share: int, sms: int, shared_bytes: int) -> Layout:
-        xp, limits, paper = a.xp, device_limits(a), kernel == "paper"
+    @staticmethod
+    def cut(a: Csr, *, kernel: str, share: int, sms: int, shared_bytes: int) -> Cut:
+        """How the rule cuts a matrix for the device at hand. Raises Skip if it lacks the shared memory asked for."""
+        limits = device_limits(a)
         if shared_bytes > limits.shared_bytes:
             raise Skip(f"{shared_bytes:,} bytes of shared memory are asked for, the device has {limits.shared_bytes:,}")
         room = {"sms": sms or limits.multiprocessors, "shared_bytes": shared_bytes or limits.shared_bytes}
-        cut = cut_by_rule(a.rows, a.dtype.itemsize, **room, share=share, kernel=kernel)
+        return cut_by_rule(a.rows, a.dtype.itemsize, **room, share=share, kernel=kernel)
+
+    @classmethod
+    def of(cls, a: Csr, method: str, **rule: Any) -> Layout:
+        xp, paper = a.xp, rule["kernel"] == "paper"
+        cut = cls.cut(a, **rule)
         parts = partition(a, method, cut.partitions)
         part_at = expand(parts.begin, a.rows)  # of a place: sorting inside of partitions does not change it
         part = part_at[inverse(parts.order)]
@@ -214,6 +220,11 @@ class Ehyb(Format):
     @classmethod
     def _layout(cls, a: Csr, *, order: str, **given: Any) -> Layout:
         return Layout.of(a, cls.method, **given)
+
+    @classmethod
+    def prepare(cls, a: Csr, *, order: str, **rule: Any) -> None:
+        cls._refuse_shape(a)
+        partition(a, cls.method, Layout.cut(a, **rule).partitions)
 
     @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import time
 import weakref
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from spmvbench.formats.arrays import Array, Csr, offsets, on_host
 from spmvbench.formats.base import Skip
-from spmvbench.paths import home, is_own, opened, written_whole
+from spmvbench.paths import home, load_arrays, save_arrays
 
 log = logging.getLogger(__name__)
 
@@ -105,37 +102,15 @@ def _load_or_make(row_ptr: np.ndarray, col_idx: np.ndarray, method: str, parts: 
     digest = hashlib.sha256(row_ptr.astype(np.int64, copy=False).tobytes())
     digest.update(np.ascontiguousarray(col_idx).data)
     file = home() / "partitions" / f"{method}-{parts}-{digest.hexdigest()[:32]}.npz"
-    found = _load(file, n, parts)
-    if found is None:
-        began = time.perf_counter()
-        order, begin = METHODS[method](graph(row_ptr, col_idx), parts)
-        seconds = time.perf_counter() - began
-        found = Partition(order.astype(np.int32), begin.astype(np.int32), seconds, False)
-        _save(file, found)
+    kept = load_arrays(file)
+    if kept is not None:
+        found = Partition(kept["order"], kept["begin"], float(kept["seconds"]), True)
+        if len(found.order) == n and len(found.begin) == parts + 1:
+            return found
+        log.warning("%s is damaged (its arrays have other lengths) and is made again", file)
+    began = time.perf_counter()
+    order, begin = METHODS[method](graph(row_ptr, col_idx), parts)
+    seconds = time.perf_counter() - began
+    found = Partition(order.astype(np.int32), begin.astype(np.int32), seconds, False)
+    save_arrays(file, {"order": found.order, "begin": found.begin, "seconds": np.float64(found.seconds)})
     return found
-
-
-def _load(file: Path, n: int, parts: int) -> Partition | None:
-    """The partition in a file; None if there is none. A damaged file is logged and counts as none."""
-    try:
-        with open(opened(file), "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-            if not is_own(os.fstat(stream.fileno())):
-                raise ValueError("another user wrote it")
-            found = Partition(arrays["order"], arrays["begin"], float(arrays["seconds"]), True)
-        if len(found.order) != n or len(found.begin) != parts + 1:
-            raise ValueError("its arrays have other lengths")
-        return found
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        log.warning("the partition %s is damaged (%s) and is made again", file, error)
-        return None
-
-
-def _save(file: Path, found: Partition) -> None:
-    """Write a partition, whole or not at all; where that fails, the log says so."""
-    try:
-        with written_whole(file) as stream:
-            np.savez(stream, order=found.order, begin=found.begin, seconds=np.float64(found.seconds))
-    except OSError as error:
-        log.warning("the partition is not kept in %s: %s", file, error)

@@ -7,7 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmvbench.formats.arrays import INT32_MAX, Array, Csr, array_module, cdiv, expand, inverse, offsets, on_host
+from spmvbench.formats.arrays import (
+    INT32_MAX,
+    Array,
+    Csr,
+    array_module,
+    cdiv,
+    expand,
+    inverse,
+    offsets,
+    on_host,
+    round_up,
+)
 from spmvbench.formats.base import Format, Launch, Parameter, Skip, cbool, ctype, in_part, register
 from spmvbench.formats.compressed.bits import WORD, pack, unpack
 from spmvbench.formats.conversion import device_limits
@@ -23,6 +34,8 @@ BITS = (4, 8, 12, 16)  # of a column that is counted from the slice's first
 QUARTER = constant(SOURCE, "QUARTER")  # words of a slice are counted in: a byte of each thread
 # Of a packed column 8 bits are stored as such; PACKED plus the bytes of a thread's other bits is in place of the bits.
 PACKED, LOW_BITS, MOST_BYTES = constant(SOURCE, "PACKED"), 8, 8
+CHUNK = constant(SOURCE, "CHUNK")
+ALIGNED = 4  # of a window's first column: 16 bytes
 WIDTH_UNIT = constant(SOURCE, "WIDTH_UNIT")  # a slice's width is stored times this, its bits below
 LONG, LONG_MEANS = 512, 16  # entries, and mean rows, both of which a row that is stored apart exceeds
 STATIC_BYTES = 1024  # of a block's shared memory that CUDA takes for itself, rounded up
@@ -36,6 +49,7 @@ class Layout(NamedTuple):
     position: Array  # (slices + 1,), int64: positions before each slice
     word: Array  # (slices + 1,), int64: bytes of a thread before each slice
     low: Array  # (slices,), int64: first column; 0 where columns are whole
+    end: Array  # (slices,), int64: column after the last; 0 where columns are whole
     bits: Array  # (slices,), int64: of a column, or PACKED and bytes
     chunks: Array  # (chunks, 4), int32: first slice, end, first column of the window, its columns
 
@@ -55,15 +69,18 @@ class Layout(NamedTuple):
         by_rule = next((size for size in (1, 2, 4) if per_warp * size >= 2), 8)
         return min(team or by_rule, threads // WARP)
 
-    def pooled(self, steal: int) -> tuple[Array, Array]:
-        """Where each chunk's own slices end, (chunks,), and the slices after those, (n,), int64."""
-        xp, begin, end = array_module(self.bits), self.chunks[:, 0], self.chunks[:, 1]
-        own = end - (end - begin) * np.int32(steal) // np.int32(100)
-        return own, xp.flatnonzero(xp.arange(len(self.bits)) >= own[_chunk_of(self.chunks, len(self.bits))])
+    def columns_soon(self, slices: int) -> Array:
+        """Of each chunk the columns of its window that its first `slices` slices need, about: (chunks,), int32."""
+        xp, (begin, end, first, columns) = array_module(self.bits), self.chunks.T
+        if not len(self.chunks):
+            return xp.zeros(0, dtype=np.int32)
+        at = begin[:, None] + xp.arange(slices)
+        last = xp.where(at < end[:, None], self.end[xp.minimum(at, len(self.bits) - 1)], 0).max(axis=1)
+        return xp.minimum(round_up(xp.maximum(last - first, 0), ALIGNED), columns).astype(np.int32)
 
     def nbytes(self, itemsize: int) -> int:
-        """Of the arrays of the format, but for the slices that any block may take."""
-        tables = 16 * len(self.bits) + self.chunks.nbytes + self.perm.nbytes
+        """Of the arrays of the format."""
+        tables = 16 * len(self.bits) + 4 * CHUNK * len(self.chunks) + self.perm.nbytes
         return self.slots * itemsize + 4 * self.words + tables
 
 
@@ -105,6 +122,7 @@ def layout_of(a: Csr, window: int, chunks: int, sigma: int, *, packed: bool) -> 
         offsets(width).astype(np.int64),
         offsets(held).astype(np.int64),
         low,
+        narrow_high + 1,
         bits,
         xp.asarray(_chunks(*sizes, window, chunks)),
     )
@@ -121,7 +139,7 @@ def _chunks(width: np.ndarray, low: np.ndarray, high: np.ndarray, window: int, l
     while True:
         begin = begin[begin < slices]
         end = np.append(begin[1:], slices)
-        first, last = np.minimum.reduceat(low, begin), np.maximum.reduceat(high, begin)
+        first, last = np.minimum.reduceat(low, begin) // ALIGNED * ALIGNED, np.maximum.reduceat(high, begin)
         columns = np.where(last >= 0, last - first + 1, 0)
         too_wide = columns > window
         if not too_wide.any():
@@ -143,12 +161,13 @@ class SellWindow(Format):
     On band:1048576:24:2000 (H200, hot) it reached 857 GFLOPS in double and 1,465 in single precision, 0.91 and 0.86 of
     the bound of its bytes; the fastest formats without a window 773 and 1,138. Multiprocessors are idle for an eighth
     of that time, because some finish their chunks early. Smaller chunks for these at the end cost more than they saved
-    (842 and 1,420), and so did equal shares of a chunk for its warps (677 and 1,312). With `steal` the last slices of
-    every chunk are for any warp that is done, which takes x from global memory.
+    (842 and 1,420), and so did equal shares of a chunk for its warps (677 and 1,312). Slices that any warp might take
+    once its chunk is done, with x from global memory, cost more, too: 3 % of all slices a tenth of the speed.
 
     With `packed`, 8 bits of a column are stored as such, the others by a one for each entry among a thread's upper
     bits (Elias-Fano codes). That is 9.8 bits a column on that matrix with all tables, where columns have about 9 bits
-    of information and take 12 else. Slices that get no shorter, or whose upper bits are more than 64, stay as they are.
+    of information and take 12 else, but decoding takes longer than it saves: 756 and 1,050 GFLOPS. Slices that get no
+    shorter, or whose upper bits are more than 64, stay as they are.
 
     Rows of very many entries would keep one thread busy alone: they are stored apart, in pieces of 256 entries.
     """
@@ -161,27 +180,22 @@ class SellWindow(Format):
 
     window = Parameter(0, "KiB of x in shared memory; 0: two blocks share a multiprocessor", low=0, high=227)
     blocks = Parameter(2, "thread blocks for each multiprocessor at least", low=1, high=64)
-    threads = Parameter(512, "threads of a block", choices=(128, 256, 512, 1024))
+    threads = Parameter(512, "threads of a block", choices=(128, 256, 384, 512, 1024))
     team = Parameter(0, "warps that share a slice; 0: by the slices for each warp", choices=(0, 1, 2, 4, 8))
-    steal = Parameter(
-        0,
-        "% of a chunk's slices that any warp may take once its chunk is done; none if warps share slices",
-        low=0,
-        high=50,
-    )
     long = Parameter(
         0, "entries of a row, beyond which it is stored apart; 0: 512, or 16 times the mean if that is more", low=0
     )
-    ahead = Parameter(8, "positions of a warp's first slice that are prefetched while x is copied", low=0, high=1024)
+    flight = Parameter(2, "groups of eight positions that a warp loads at a time", choices=(1, 2, 3))
+    queued = Parameter(False, "a warp takes the next slice of its chunk once it is done, else every so many")
+    early = Parameter(False, "the first slices wait only for the columns that they need")
     packed = Parameter(False, "store 8 bits of a column, the others as differences in unary, if that is shorter")
     sigma = SellLocal.sigma
 
-    chunks: Array  # (chunks, 4), int32: first slice, end of those of its own, first column of the window, its columns
+    chunks: Array  # (chunks, 5), int32: first slice, end, first column of the window, its columns, those needed first
     slices: Array  # (slices, 4), int32: first position, first byte of a thread, column in the window, width and bits
     words: Array  # (words,), uint32: columns in bits, word by word for the 32 threads of a slice
     values: Array  # (slots,); 0 in padding
     perm: Array  # (rows,), int32: row of each place; (0,) where rows keep their order
-    pool: Array  # (slices that any warp may take, 2), int32: slice, its first column
     parts: Mapping[str, Format]  # long rows, if there are any
     warps: int  # that share a slice
     columns: int  # of the largest window
@@ -199,20 +213,21 @@ class SellWindow(Format):
     def _layout(cls, a: Csr, window: int, blocks: int, threads: int, sigma: int, *, packed: bool) -> Layout:
         limits = device_limits(a)
         room = min(window * 1024 or limits.shared_bytes // 2, limits.shared_bytes)
-        columns = max(room - STATIC_BYTES - threads * a.dtype.itemsize, 1024) // a.dtype.itemsize
+        columns = max(room - STATIC_BYTES - threads * a.dtype.itemsize, 1024) // a.dtype.itemsize // ALIGNED * ALIGNED
         return layout_of(a, columns, blocks * limits.multiprocessors, sigma, packed=packed)
 
     @classmethod
-    def estimate(cls, a: Csr, *, team: int, threads: int, steal: int, long: int, ahead: int, **params: Any) -> int:
+    def estimate(
+        cls, a: Csr, *, team: int, threads: int, long: int, flight: int, queued: bool, early: bool, **params: Any
+    ) -> int:
         a, apart = cls._apart(a, long)
         at = cls._layout(a, threads=threads, **params)
-        steal = steal if at.warps(team, threads) == 1 else 0
         rest = 0 if apart is None else CsrPieces.estimate(apart, **CsrPieces.resolve({}))
-        return at.nbytes(a.dtype.itemsize) + 8 * len(at.pooled(steal)[1]) + rest
+        return at.nbytes(a.dtype.itemsize) + rest
 
     @classmethod
     def convert(
-        cls, a: Csr, *, team: int, threads: int, steal: int, long: int, ahead: int, **params: Any
+        cls, a: Csr, *, team: int, threads: int, long: int, flight: int, queued: bool, early: bool, **params: Any
     ) -> dict[str, Any]:
         a, apart = cls._apart(a, long)
         xp, at = a.xp, cls._layout(a, threads=threads, **params)
@@ -248,16 +263,13 @@ class SellWindow(Format):
             word, bit = _upper_bits(upper, at.bits[of] - PACKED, place[entry] % WARP, one)
             xp.add.at(words, word, xp.left_shift(np.uint32(1), bit.astype(np.uint32)))
         warps = at.warps(team, threads)
-        own, pool = at.pooled(steal if warps == 1 else 0)
-        chunks = at.chunks.copy()
-        chunks[:, 1] = own
+        soon = at.columns_soon(threads // WARP // warps) if early else at.chunks[:, 3]
         return {
-            "chunks": chunks,
+            "chunks": xp.concatenate((at.chunks, soon[:, None]), axis=1),
             "slices": slices,
             "words": words,
             "values": values,
             "perm": at.perm,
-            "pool": xp.stack((pool, at.low[pool]), axis=1).astype(np.int32),
             "parts": {} if apart is None else {"long": CsrPieces.converted(apart)},
             "warps": warps,
             "columns": int(at.chunks[:, 3].max()) if len(at.chunks) else 0,
@@ -314,15 +326,13 @@ class SellWindow(Format):
         return high
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        chunks, sorted_ = len(self.chunks), cbool(len(self.perm) > 0)
-        window = self.columns * x.dtype.itemsize
-        steals = len(self.pool) > 0
-        kernel = f"sell_window_spmv<{ctype(x)}, {self.threads}, {self.warps}, {sorted_}, {cbool(steals)}>"
-        counters = self.xp.zeros(2 if steals else 0, dtype=np.int32)  # the kernel leaves them so
-        sizes = np.int32(self.shape[0]), np.int32(len(self.pool)), np.int32(self.ahead)
-        matrix = self.chunks, self.slices, self.words, self.values, self.perm, self.pool
-        args = (*sizes, *matrix, counters, x, y)
-        spmv = Launch(SOURCE, kernel, chunks, self.threads, args, window)
+        chunks, item = len(self.chunks), x.dtype.itemsize
+        flags = cbool(self.queued and self.warps == 1), cbool(self.packed)
+        shape = f"{self.threads}, {self.warps}, {cbool(len(self.perm) > 0)}, {self.flight}"
+        kernel = f"sell_window_spmv<{ctype(x)}, {shape}, {', '.join(flags)}>"
+        matrix = self.chunks, self.slices, self.words, self.values, self.perm
+        args = (np.int32(self.shape[0]), np.int32(self.shape[1]), *matrix, x, y)
+        spmv = Launch(SOURCE, kernel, chunks, self.threads, args, round_up(self.columns * item, 16))
         if not self.parts:
             return [spmv]
         added = [launch for part in self.parts.values() for launch in part.accumulate(x, y)]
@@ -335,7 +345,6 @@ class SellWindow(Format):
         return {
             "chunks": len(self.chunks),
             "warps": self.warps,
-            "pool": len(self.pool),
             "long_row_entries": sum(len(part.arrays()["values"]) for part in self.parts.values()),
             "sorted": len(self.perm) > 0,
             "window_columns": self.columns,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,7 +38,9 @@ class BroEll(Adding):
     family = "ELLPACK"
     survey_name = "BRO-ELL"
     reference = "Tang, Tan, Ray, Wong, Chen, Kuo, Goh, Turner & Wong, SC'13"
+    wide_offsets = True
     by_length: ClassVar[bool] = False  # whether rows are in order of length
+    piece: ClassVar[int] = 2**26  # entries that are converted at a time: steps take up to 100 bytes for each of them
 
     height = Parameter(256, "rows of a slice and threads of a block", choices=(32, 64, 128, 256))
 
@@ -80,15 +83,42 @@ class BroEll(Adding):
         return tables, at, step
 
     @classmethod
+    def _pieces(cls, a: Csr, height: int) -> Iterator[Csr]:
+        """The matrix in blocks of whole slices, if it is large: slices are independent. Sorted rows are one block."""
+        if cls.by_length or a.nnz <= cls.piece:
+            yield a
+        else:
+            yield from (block for _, block in a.row_blocks(height, cls.piece))
+
+    @classmethod
     def estimate(cls, a: Csr, *, height: int) -> int:
-        perm, place = cls._places(a)
-        tables, _, _ = cls._tables(a, place, height)
-        slots = len(tables["widths"]) * height
-        words = int(tables["symbol_ptr"][-1]) * height
-        return perm.nbytes + sum(t.nbytes for t in tables.values()) + slots * a.dtype.itemsize + 4 * words
+        positions = words = sorted_bytes = 0
+        for piece in cls._pieces(a, height):
+            perm, place = cls._places(piece)
+            tables, _, _ = cls._tables(piece, place, height)
+            positions += len(tables["widths"])
+            words += int(tables["symbol_ptr"][-1])
+            sorted_bytes += perm.nbytes
+        pointers = 2 * (cdiv(a.rows, height) + 1) * index_dtype(positions * height).itemsize
+        return sorted_bytes + pointers + positions + height * (positions * a.dtype.itemsize + 4 * words)
 
     @classmethod
     def convert(cls, a: Csr, *, height: int) -> dict[str, Any]:
+        pieces = [cls._converted(piece, height) for piece in cls._pieces(a, height)]
+        if len(pieces) == 1:
+            return pieces[0]
+        xp, found = a.xp, {}
+        for name in ("widths", "symbols", "values", "perm"):
+            found[name] = xp.concatenate([piece.pop(name) for piece in pieces])
+        index = index_dtype(len(found["values"]))
+        for name in ("slice_ptr", "symbol_ptr"):
+            each = [xp.diff(piece[name]) for piece in pieces]
+            found[name] = offsets(xp.concatenate(each)).astype(index)
+        return found
+
+    @classmethod
+    def _converted(cls, a: Csr, height: int) -> dict[str, Array]:
+        """The fields, all at once."""
         xp, (perm, place) = a.xp, cls._places(a)
         tables, at, step = cls._tables(a, place, height)
         symbols = xp.zeros(int(tables["symbol_ptr"][-1]) * height, dtype=np.uint32)

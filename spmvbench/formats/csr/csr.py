@@ -45,6 +45,7 @@ class CsrByLanes(CsrArrays):
     compared with each other in blocks of one size.
     """
 
+    wide_offsets = True
     entries_per_lane: ClassVar[int] = 1  # that a thread takes at a time: 1 or 2
 
     @property

@@ -191,6 +191,7 @@ class Csr5(Format):
     family = "CSR"
     fused: ClassVar[str] = "csr5_fused"  # the kernel of kernel=fast
     survey_name = "CSR5"
+    wide_offsets = True
     reference = "Liu & Vinter, ICS'15"
 
     sigma = Parameter(0, "entries per thread, 4 to 32; 0 takes the authors' rule (fast: at most 24)", low=0, high=32)

@@ -29,6 +29,7 @@ def tile_rows(row_ptr: Array, tile: int) -> Array:
 class Merged(CsrArrays):
     """CSR in tiles of block x items merge steps: the part that both keys share."""
 
+    wide_offsets = True
     items: ClassVar[Parameter[int]]
     block: ClassVar[Parameter[int]]
 

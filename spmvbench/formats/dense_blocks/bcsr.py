@@ -10,7 +10,7 @@ import numpy as np
 
 from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, Csr, array_module, cdiv, expand, index_dtype
-from spmvbench.formats.base import Launch, Parameter, Skip, cbool, ctype, per_thread, register, zero_fill
+from spmvbench.formats.base import Launch, Parameter, cbool, ctype, per_thread, register, zero_fill
 from spmvbench.formats.conversion import FASTEST, tuned
 from spmvbench.formats.dense_blocks.block_sell import block_sell_launch
 from spmvbench.formats.dense_blocks.blocks import Shape, shapes
@@ -64,9 +64,9 @@ class Bcsr(Sliced):
         return Launch("dense_blocks/bcsr.cu", kernel, cdiv(self.block_rows, across), block, args)
 
     def add_transposed(self, x: Array, y: Array) -> list[Launch]:
-        if self.height > 1:
-            raise Skip("no kernel multiplies with A^T from tiles that block rows interleave")
         arrays = self.slice_ptr, self.block_col, self.values, self.perm
+        if self.height > 1:
+            return [transposed.by_slices_of_tiles(self.shape, self.tile, self.together, *arrays, x, y)]
         return [transposed.by_tiles(self.shape, self.tile, *arrays, x, y)]
 
     @property

@@ -17,6 +17,7 @@ PLACES = HEIGHT * WIDTH
 LONG = constant(SOURCE, "LONG")  # entries of a row outside of blocks, from which it is cut into pieces of as many
 MAP_SHIFT = constant(SOURCE, "MAP_SHIFT")
 BLOCK = constant(SOURCE, "BIT_BLOCK")
+MANY_SHARE = 0.2  # of the entries in blocks, from which a warp takes one block after the other
 
 
 class Streams(NamedTuple):
@@ -84,17 +85,17 @@ class BitBlocks(Format):
 
     kernel = Parameter(
         "fast",
-        "fast: several blocks in flight; paper: one block after the other",
+        "fast: `flight` blocks in flight; paper: one block after the other",
         choices=("fast", "paper"),
     )
     keep = Parameter(10, "least entries of a block, others are in CSR", low=1, high=PLACES)
-    flight = Parameter(4, "kernel=fast: blocks in flight", choices=(2, 4, 8))
+    flight = Parameter(
+        0, "kernel=fast: blocks in flight; 0: 1, or 8 if few entries are in blocks", choices=(0, 1, 4, 8)
+    )
     most = Parameter(32, "blocks of a warp, beyond which a block row is cut", low=1, high=4096)
 
     words: Array  # (blocks,), uint64: column of the block, in blocks; from bit 32 on bit 4 r + c if there is an entry
-    items: (
-        Array  # (items, 4), int32: block row (~ it if others add to it), first block, 2 * blocks + leads, first value
-    )
+    items: Array  # (items, 4), int32: block row (~ if others add), first block, 2 * blocks + leads, first value
     values: Array  # (entries in blocks,): block after block, in the order of bits
     rest_ptr: Array  # (rows + 1,), int32: CSR of the other entries
     rest_columns: Array  # (other entries,), int32
@@ -124,6 +125,14 @@ class BitBlocks(Format):
             "adds": s.adds,
         }
 
+    @property
+    def blocks_in_flight(self) -> int:
+        """Of a warp, by the parameters or by the share of entries in blocks."""
+        if self.params["kernel"] == "paper":
+            return 1
+        many = len(self.values) > MANY_SHARE * (len(self.values) + len(self.rest_values))
+        return self.flight or (1 if many else 8)
+
     def decoded(self, stored: Array) -> Array:
         """The values of what is stored, in the matrix's type."""
         return stored
@@ -149,8 +158,7 @@ class BitBlocks(Format):
         )
 
     def launches(self, x: Array, y: Array) -> list[Launch]:
-        flight = self.flight if self.params["kernel"] == "fast" else 1
-        name = f"bit_blocks_spmv<{ctype(x)}, {ctype(self.values)}, {flight}>"
+        name = f"bit_blocks_spmv<{ctype(x)}, {ctype(self.values)}, {self.blocks_in_flight}>"
         sizes = np.int32(len(self.items)), np.int32(len(self.chunks)), np.int32(self.shape[0])
         rest = self.rest_ptr, self.rest_columns, self.rest_values, self.chunks
         args = (*sizes, self.items, self.words, self.values, self.table_of(), *rest, x, y)
@@ -178,8 +186,11 @@ class Bit8x4(BitBlocks):
     setting of the authors that is off there: our reading. y is set to zero first if block rows are cut; the authors'
     measurements leave that out.
 
-    kernel=fast is this project's: `flight` blocks are in flight. Loading 32 words at a time and handing them out by
-    shuffles was slower, 280 against 575 GFLOPS of kernel=paper (fem:40:3, f64, H200).
+    kernel=fast is this project's choice of how many blocks a warp has in flight, by what was faster on an H200. Where
+    most entries are in blocks that is one, as in the paper, because registers cost more warps than they save: fem:60:3
+    had 821 GFLOPS with one and 678 with four in single precision, pde:100 had 313 and 255 in double. Where few are, it
+    is eight: 310 and 266 on band:1048576:24:2000. Loading 32 words at a time and handing them out by shuffles was
+    slower, 280 against 575 GFLOPS (fem:40:3, f64).
     """
 
     key = "bit8x4"

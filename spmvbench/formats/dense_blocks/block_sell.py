@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from spmvbench.formats import transposed
 from spmvbench.formats.arrays import Array, cdiv
 from spmvbench.formats.base import Adding, Launch, Parameter, cbool, ctype, register
 from spmvbench.formats.dense_blocks.blocks import shapes
@@ -46,6 +47,7 @@ class BlockSell(Adding, Sliced):
     """
 
     family = "ELLPACK"
+    wide_offsets = True
     sort: ClassVar[bool]
 
     r = Parameter(0, "rows of a tile, 1 to 8; 0 takes the number with the fewest bytes", low=0, high=8)
@@ -59,6 +61,10 @@ class BlockSell(Adding, Sliced):
 
     def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
         return [block_sell_launch(self, x, y, self.threads, add=add)]
+
+    def add_transposed(self, x: Array, y: Array) -> list[Launch]:
+        arrays = self.slice_ptr, self.block_col, self.values, self.perm
+        return [transposed.by_slices_of_tiles(self.shape, self.tile, self.together, *arrays, x, y)]
 
 
 @register

@@ -163,9 +163,7 @@ class Cb(Format):
     kinds: Array  # (places,), uint8: 0 coordinates, 1 rows, 3 dense
     addresses: Array  # (places,), int64: first byte
     pool: Array  # (bytes,), uint8
-    columns: (
-        Array  # (columns of all block rows,), int32: the distinct columns of each block row; (0,) if not aggregated
-    )
+    columns: Array  # (columns of all block rows,), int32: distinct in each; (0,) if not aggregated
     columns_ptr: Array  # (block rows + 1,): first of each block row; (0,) if not aggregated
     items: Array  # (items, 2), int32: first block, ~ it if others add to its block row, and blocks; (0, 2) with paper
     element: np.dtype[Any]  # of the values

@@ -6,12 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, alike_lists, expand, offsets
-from spmvbench.formats.base import Adding, Launch, Skip, cbool, ctype, per_thread, register
+from spmvbench.formats.arrays import Array, Csr, alike_lists, cdiv, expand, offsets
+from spmvbench.formats.base import Adding, Launch, Parameter, Skip, cbool, ctype, register
 from spmvbench.formats.kernels import constant
 
 BLOCK = constant("dia/row_patterns.cu", "BLOCK")  # threads
 MOST = 2**16  # distinct rows that two bytes tell apart
+
+
+def distinct_rows(a: Csr) -> tuple[Array, Array]:
+    """The pattern of each row, uint8 or uint16, and a row that has each pattern. Raises Skip for more than MOST."""
+    pattern, example = alike_lists(a.row_ptr, a.diagonal, a.values.view(f"i{a.dtype.itemsize}"))
+    if len(example) > MOST:
+        raise Skip(f"{len(example):,} of {a.rows:,} rows are distinct, a dictionary holds {MOST:,}")
+    return pattern.astype(np.uint8 if len(example) <= 2**8 else np.uint16), example
 
 
 @register
@@ -29,28 +37,22 @@ class RowPatterns(Adding):
     reference = "this project"
     project_kernel = True
 
+    rows = Parameter(1, "rows of a thread", choices=(1, 2, 4))
+
     pattern: Array  # (rows,), uint8, or uint16 for more than 256 distinct rows
     pattern_ptr: Array  # (distinct rows + 1,), int32
     offset: Array  # (entries of the distinct rows,), int32: col - row, ascending in a row
     values: Array  # (entries of the distinct rows,)
 
     @classmethod
-    def _distinct(cls, a: Csr) -> tuple[Array, Array]:
-        """The pattern of each row, and a row that has each pattern. Raises Skip for more than MOST."""
-        pattern, example = alike_lists(a.row_ptr, a.diagonal, a.values.view(f"i{a.dtype.itemsize}"))
-        if len(example) > MOST:
-            raise Skip(f"{len(example):,} of {a.rows:,} rows are distinct, a dictionary holds {MOST:,}")
-        return pattern.astype(np.uint8 if len(example) <= 2**8 else np.uint16), example
-
-    @classmethod
     def estimate(cls, a: Csr, **params: Any) -> int:
-        pattern, example = cls._distinct(a)
+        pattern, example = distinct_rows(a)
         entries = int(a.row_lengths[example].sum(dtype=np.int64))
         return pattern.nbytes + 4 * (len(example) + 1) + entries * (4 + a.dtype.itemsize)
 
     @classmethod
     def convert(cls, a: Csr, **params: Any) -> dict[str, Any]:
-        pattern, example = cls._distinct(a)
+        pattern, example = distinct_rows(a)
         ptr = offsets(a.row_lengths[example])
         entries = int(ptr[-1])
         owner = expand(ptr, entries)
@@ -70,10 +72,10 @@ class RowPatterns(Adding):
         return row, row + self.offset[place], self.values[place]
 
     def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
-        rows = self.shape[0]
-        kernel = f"row_patterns_spmv<{ctype(self.values)}, {ctype(self.pattern)}, {cbool(add)}>"
+        rows, each = self.shape[0], self.params["rows"]
+        kernel = f"row_patterns_spmv<{ctype(self.values)}, {ctype(self.pattern)}, {each}, {cbool(add)}>"
         args = np.int32(rows), self.pattern, self.pattern_ptr, self.offset, self.values, x, y
-        return [Launch("dia/row_patterns.cu", kernel, *per_thread(rows, BLOCK), args)]
+        return [Launch("dia/row_patterns.cu", kernel, cdiv(rows, BLOCK * each), BLOCK, args)]
 
     @property
     def detail(self) -> dict[str, Any]:

@@ -189,9 +189,9 @@ class Amb(Format):
         high=1 << 16,
     )
 
-    # (pieces, 4 or 5), int32: first position, first column, slice, positions (~ them if others have its rows, too), and
-    # where rows are sorted the lowest row.
-    pieces: Array
+    # Of a piece: first position, first column, slice, positions (~ them if others have its rows, too), and where rows
+    # are sorted the lowest row.
+    pieces: Array  # (pieces, 4 or 5), int32
     columns: Array  # (positions, 32), uint16: column of a block less the piece's first
     values: Array  # (positions, block columns, 32); 0 where no entry is
     rows: Array  # (pieces * 32,), uint16: row less the piece's lowest; (0,) where rows keep their order

@@ -1,4 +1,4 @@
-"""PETSc's SELL on CUDA: sliced ELLPACK of 16 rows, nine kernels and the rule that chooses one."""
+"""PETSc's SELL on CUDA: sliced ELLPACK of 16 rows, nine kernels and two rules that choose one."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ HALF_WARP = constant(KERNEL, "HALF_WARP")
 BASIC, CHUNKS, WARP_PER_SLICE, BLOCK_PER_SLICE = 1, 8, 7, 9  # the library's numbers of kernels
 THREADS = 512  # of a block of the kernels 1 to 6
 CHUNK = 64, 1024  # places of a chunk, the fewest and the most
+EVEN = 1.25  # places for each entry, up to which rows of a slice count as equally long
+SHORT = 512  # places of a slice, up to which a thread takes a row
 
 
 class Choice(NamedTuple):
@@ -37,6 +39,15 @@ class Choice(NamedTuple):
             return cls(WARP_PER_SLICE if thin else BLOCK_PER_SLICE, 2)
         return cls(BLOCK_PER_SLICE, 8 if places <= 2400 else 16)
 
+    @classmethod
+    def measured(cls, a: Csr, height: int, slices: int, slots: int, widest: int) -> Choice:
+        """The fastest kernel on an H200 where rows of a slice are about equally long, else the library's."""
+        if slots > EVEN * a.nnz:
+            return cls.of(a.rows, height, slices, slots, widest)
+        if slots <= SHORT * slices:
+            return cls(BASIC, 1)
+        return cls(BLOCK_PER_SLICE, 8 if a.dtype.itemsize > 4 else 2)
+
 
 def chunk_places(places: int) -> int:
     """Places of a chunk, for slices of so many on average."""
@@ -50,9 +61,11 @@ def chunk_places(places: int) -> int:
 class SellPetsc(SlicedEll):
     """Slices of 16 rows in their order; warps and blocks walk a slice place by place, so several threads have a row.
 
-    kernel=0 chooses by the library's rule, which reads the mean and the largest width of the slices. 1: a thread per
-    row. 2 to 6: 2 to 32 threads per row. 7: a warp per slice. 9: a block per slice. 8: equal chunks of all places,
-    which may cross slices, added by atomics. `blocky` is the number of warps of a block for 7 and 9 by hand.
+    Kernel 1: a thread per row. 2 to 6: 2 to 32 threads per row. 7: a warp per slice. 9: a block per slice. 8: equal
+    chunks of all places, which may cross slices, added by atomics. `blocky` is the number of warps of a block for 7 and
+    9 by hand. kernel=0 chooses by `rule`: that of the library reads the mean and the largest width of the slices. Where
+    it does not choose the fastest kernel on an H200, rule=measured does: band:1048576:24:2000 has 659 GFLOPS by kernel
+    1 and 457 by the library's choice (f64), fem:60:3 1,046 by kernel 9 of two warps and 848 by eight (f32).
 
     The library repeats a column in padding; here it is -1, and its x is not loaded. Threads load 8 places before they
     use the first, and sum in the type of the values, whatever the kernel. Before kernel 8, y is set to zero by a launch
@@ -64,7 +77,10 @@ class SellPetsc(SlicedEll):
     reference = "PETSc, MatSELL on CUDA (sellcuda.cu)"
 
     height = Parameter(16, "rows of a slice", choices=(4, 8, 16, 32))
-    kernel = Parameter(0, "number of the kernel; 0: by the library's rule", choices=tuple(range(10)))
+    kernel = Parameter(0, "number of the kernel; 0: by `rule`", choices=tuple(range(10)))
+    rule = Parameter(
+        "measured", "kernel=0: rule for the kernel; library: that of PETSc", choices=("measured", "library")
+    )
     blocky = Parameter(2, "warps of a block, for the kernels 7 and 9 by hand", choices=(2, 4, 8, 16, 32))
 
     chunk_slice: Array  # (chunks,), int32: the slice of the first place of each chunk; (0,) for other kernels
@@ -80,11 +96,13 @@ class SellPetsc(SlicedEll):
         return Layout(height, 1, 1, max(HALF_WARP // height, 1))
 
     @classmethod
-    def chosen(cls, a: Csr, s: Slices, *, height: int, kernel: int, blocky: int) -> Choice:
+    def chosen(cls, a: Csr, s: Slices, *, height: int, kernel: int, rule: str, blocky: int) -> Choice:
         """The kernel in use."""
         slices = len(s.ptr) - 1
         if not kernel:
             widest = int(a.xp.diff(s.ptr).max()) // height if slices else 0
+            if rule == "measured":
+                return Choice.measured(a, height, slices, s.slots, widest)
             return Choice.of(a.rows, height, slices, s.slots, widest)
         if kernel != CHUNKS:
             return Choice(kernel, blocky)

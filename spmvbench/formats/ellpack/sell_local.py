@@ -107,6 +107,7 @@ class SellLocal(Format):
     reference = "this project; 16-bit columns after Chen, Explicit caching HYB, 2022"
     shared_implementation = "sliced ELLPACK: C=32, sigma and T by rule, 16-bit columns"
     project_kernel = True
+    wide_offsets = True
 
     pieces = Parameter(0, "base columns per slice; 0 takes 2 if a twentieth of the columns need it", choices=(0, 1, 2))
 

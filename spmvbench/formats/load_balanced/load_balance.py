@@ -51,6 +51,7 @@ class CooLoadBalance(Coo):
     key = "coo-load-balance"
     survey_name = ""
     reference = PAPER
+    wide_offsets = True
 
     warps = WARPS
 

@@ -24,7 +24,7 @@ from spmvbench.formats.csr.csr import CsrArrays
 from spmvbench.formats.dense_blocks.blocks import tiles_of
 from spmvbench.formats.ellpack.sell_convert import Slices, fill
 
-INDEX_32, BASE_0, NON_TRANSPOSE, TRANSPOSE = 2, 0, 0, 1  # cusparseIndexType_t, cusparseIndexBase_t, cusparseOperation_t
+INDEX_32, INDEX_64, BASE_0, NON_TRANSPOSE, TRANSPOSE = 2, 3, 0, 0, 1  # their types and operations
 DATA_TYPES = {np.dtype(np.float32): 0, np.dtype(np.float64): 1}  # cudaDataType
 DEFAULT_ALG, COO_ALG1, CSR_ALG1, CSR_ALG2, COO_ALG2, SELL_ALG1, BSR_ALG1 = range(7)  # cusparseSpMVAlg_t
 ORDER_ROW = 2  # cusparseOrder_t
@@ -200,7 +200,25 @@ class _Transposing(Vendor):
 
 
 class VendorCsr(_Transposing, CsrArrays):
-    """CSR for the library."""
+    """CSR for the library. Columns have the type of the row pointers: 64 bits from 2^31 entries on."""
+
+    wide_offsets = True
+
+    @classmethod
+    def estimate(cls, a: Csr, **params: Any) -> int:
+        return a.nbytes + a.nnz * (a.row_ptr.itemsize - a.col_idx.itemsize)
+
+    @classmethod
+    def convert(cls, a: Csr, *_: Any, **params: Any) -> dict[str, Any]:
+        return {"row_ptr": a.row_ptr, "col_idx": a.col_idx.astype(a.row_ptr.dtype, copy=False), "values": a.values}
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        row, col, values = super().to_coo()
+        return row, col.astype(np.int32, copy=False), values
+
+    def _types(self) -> tuple[int, ...]:
+        index = INDEX_64 if self.row_ptr.dtype == np.int64 else INDEX_32
+        return index, index, *super()._types()[2:]
 
     def _descriptor(self, created: c_void_p) -> None:
         pointers = _pointer(self.row_ptr), _pointer(self.col_idx), _pointer(self.values)

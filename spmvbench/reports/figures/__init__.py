@@ -9,7 +9,6 @@ performance (whether it shows times; those of the emulated device are drawn only
     data(rows, options) -> DataFrame                the data, also written as CSV
     draw(table, environment, options) -> Figure     the drawing; optional if there is show
     show(table, environment, options) -> [Table]    tables for the page, instead of the drawing or below it; optional
-    chart(table, environment, options) -> dict      the interactive chart of the page (module charts); optional
 
 rows: as `analysis.cases.latest_cases`, of y = A x only if there are such rows. `LeftOut` says why there is nothing to
 draw.

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.roofline import efficiency
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options
 
 name = "bounds"
@@ -41,19 +41,16 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     figure, axes = style.grid(len(settings), min(2, len(settings)), height=4.2)
     for ax, setting in zip(axes, settings, strict=True):
         part = table[table["setting"] == setting]
-        low, high = part["bound_gflops"].min() / 1.3, part["bound_gflops"].max() * 1.3
+        high = part["bound_gflops"].max() * 1.3
+        bottom = max(part["gflops"].min(), high / 300) / 1.3
+        low = max(part["bound_gflops"].min() / 1.3, bottom)  # points further left lie below the figure
         ends = np.array([low, high])
         ax.plot(ends, ends, color="black", linewidth=2)
         ax.plot(ends, ends / 2, color=style.INK, linewidth=1, linestyle=":")
         style.scatter(ax, part, "bound_gflops", "gflops", options.marks)
         ax.set(xscale="log", yscale="log", xlabel="bound, GFLOPS", ylabel="GFLOPS", title=setting, xlim=(low, high))
-        ax.set_ylim(max(part["gflops"].min(), high / 300) / 1.3, high)
+        ax.set_ylim(bottom, high)
         style.plain_ticks(ax.xaxis)
         style.plain_ticks(ax.yaxis)
     style.legend(figure, options.marks, len(set(table["label"]) - set(options.marks)))
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting."""
-    return charts.points(charts.axis("bound", "bound, GFLOPS"), charts.GFLOPS, rises=True)

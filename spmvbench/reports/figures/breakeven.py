@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import of_one_path, overheads
 from spmvbench.analysis.cases import hot
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 
 name = "breakeven"
@@ -66,8 +66,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         ax.set_xticks(list(ticks), list(ticks.values()))
         ax.set_xticks([], minor=True)
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """Two panels per setting."""
-    return charts.spans(charts.axis("spmvs", "SpMVs", ticks="count"), of="spmvs", once=AT_ONCE, never=NEVER)

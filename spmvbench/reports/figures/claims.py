@@ -11,7 +11,7 @@ from spmvbench import paths
 from spmvbench.analysis.cases import both_kernels, hot, labels_of, matching_kernels, verified
 from spmvbench.analysis.coverage import geometric_mean
 from spmvbench.reports.figures import LeftOut, Options
-from spmvbench.reports.tables import Column, Table, number, percent, table
+from spmvbench.reports.tables import Column, Table, count, number, percent, table
 
 name = "claims"
 title = "Speed-ups: papers and this run"
@@ -87,19 +87,19 @@ def _pairs(of: pd.DataFrame, times: pd.DataFrame, run: pd.DataFrame, claim: Any)
 
 _COLUMNS = [
     Column("paper", "Paper"),
-    Column("over", "Over"),
-    Column("gpu", "GPU"),
-    Column("matrices", "Matrices", number, "of the paper"),
-    Column("printed_mean", "Mean", None, "as the paper prints it, and which mean"),
-    Column("max", "Max", number, "largest speed-up that the paper prints"),
-    Column("faster", "Faster", percent, "share of its matrices on which the paper's format is faster"),
+    Column("over", "Its rival"),
+    Column("gpu", "Its GPU"),
+    Column("matrices", "Its matrices", count),
+    Column("printed_mean", "Its mean", None, "as the paper prints it, and which mean"),
+    Column("max", "Its largest", number, "largest speed-up that the paper prints"),
+    Column("faster", "Its share faster", percent, "share of its matrices on which the paper's format is faster"),
     Column("label", "Measured"),
     Column("rival", "Over"),
     Column("geomean", "Geometric mean", number, "of the speed-ups measured"),
     Column("median", "Median", number, "of the speed-ups measured"),
-    Column("most", "Max", number, "largest speed-up measured"),
-    Column("won", "Faster", percent, "share of the matrices compared on which it is faster"),
-    Column("compared", "Matrices", number, "that are verified for both"),
+    Column("most", "Largest", number, "largest speed-up measured"),
+    Column("won", "Faster on", percent, "share of the matrices compared on which it is faster"),
+    Column("compared", "Compared", count, "matrices that are verified for both"),
     Column("coverage", "Coverage", percent, "share of the run's matrices that these are"),
 ]
 

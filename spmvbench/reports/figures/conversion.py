@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import setups
 from spmvbench.analysis.cases import one_per_matrix
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 
 name = "conversion"
@@ -41,8 +41,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         style.time_ticks(ax.xaxis)
         style.keep_apart(ax)
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per type and path."""
-    return charts.spans(charts.axis("setup", "time for a million nonzeros", ticks="time"), of="setup")

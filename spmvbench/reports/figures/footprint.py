@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import footprints
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 
 name = "bytes"
@@ -35,8 +35,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         table, "bytes_per_nnz", "dtype", options.marks, "bytes per nonzero",
         note=lambda rows: f"{len(rows):,}", note_title="matrices",
     )  # fmt: skip
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per type."""
-    return charts.spans(charts.axis("bytes", "bytes per nonzero"), of="bytes")

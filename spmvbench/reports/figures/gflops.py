@@ -9,16 +9,17 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.ranking import ranked
-from spmvbench.reports import charts, style
+from spmvbench.analysis.roofline import roofs
+from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 from spmvbench.rows.schema import rate_unit
 
 name = "gflops"
 title = "GFLOPS over nonzeros"
 caption = (
-    "2 nnz over the median time; padding does not count as nonzeros. Lines are medians over matrices of similar size, "
-    "drawn if there are enough of them. Times of small matrices are dominated by launch overhead and idle "
-    "multiprocessors."
+    "2 nnz over the median time; padding does not count as nonzeros. Dotted roofs, if the run measured its bandwidth: "
+    "what memory allows if values alone are read, and values with 32-bit indices. Hot points may lie above them if L2 "
+    "serves them. Times of small matrices are dominated by launch overhead and idle multiprocessors."
 )
 papers = "Niu et al. 2021; Filippone et al. 2017, Figures 5 to 12"
 order = 20
@@ -38,13 +39,11 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         part = table[table["setting"] == setting]
         style.scatter(ax, part, "nnz", "gflops", options.marks)
         style.trend(ax, part, "nnz", "gflops", options.marks)
-        ax.set(title=setting, xscale="log", yscale="log", xlabel="nonzeros", ylabel=rate_unit(setting))
+        for text, rate in roofs(str(setting), environment).items():
+            ax.axhline(rate, color=style.INK, linestyle=":", linewidth=1)
+            ax.text(0.01, rate, f"{text}: {rate:,.0f}", transform=ax.get_yaxis_transform(), va="bottom", fontsize=7)
+        ax.set(title=setting, xscale="log", yscale="log", xlabel="nonzeros", ylabel=rate_unit(str(setting)))
         style.count_ticks(ax.xaxis)
         style.plain_ticks(ax.yaxis)
     style.legend(figure, options.marks, len(set(table["label"]) - set(options.marks)))
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting."""
-    return charts.points(charts.NNZ, charts.GFLOPS, trend=True)

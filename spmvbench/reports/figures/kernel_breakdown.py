@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.kernel_breakdown import kernel_times
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 
 name = "kernels"
@@ -24,7 +25,7 @@ papers = "Filippone et al. 2017, section 3.5"
 order = 45
 performance = True
 
-_HATCHES = ("", "////", "....", "xxxx", "----")
+_HATCHES = ("", "////", "||||", "xxxx", "----")
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
@@ -51,25 +52,23 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         shares = shares.reindex(index=labels, columns=kernels).fillna(0.0)
         left = pd.Series(0.0, index=labels)
         for place, kernel in enumerate(kernels):
-            ax.barh(
-                labels, shares[kernel], left=left, height=0.7, color=colors[place % len(colors)], edgecolor="white",
-                linewidth=0, hatch=_HATCHES[place % len(_HATCHES)], label=kernel,
+            there = shares[kernel] > 0  # a bar without width takes as many bytes in the file
+            bars = ax.barh(
+                np.flatnonzero(there), shares[kernel][there], left=left[there], height=0.7,
+                color=colors[place % len(colors)], edgecolor="white", linewidth=0,
+                hatch=_HATCHES[place % len(_HATCHES)], label=kernel,
             )  # fmt: skip
+            for bar in bars:
+                style.titled(bar, f"{kernel}: {bar.get_width():.0%}")
             left += shares[kernel]
         counts = table[table["setting"] == setting].groupby("label")["matrices"].first()
         for label, count in counts.items():
-            ax.text(1.01, label, f"{count:,}", transform=ax.get_yaxis_transform(), va="center", fontsize=7)
+            style.right_note(ax, labels.index(label), f"{count:,}")
         ax.set(
-            title=str(setting), xlabel="share of the time of all kernels", xlim=(0, 1), ylim=(len(labels) - 0.5, -0.5)
-        )
+            title=str(setting), xlabel="share of the time of all kernels", xlim=(0, 1), ylim=(len(labels) - 0.5, -0.5),
+            yticks=range(len(labels)), yticklabels=labels,
+        )  # fmt: skip
         ax.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}")
         ax.grid(axis="y", visible=False)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(len(kernels), 8))
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting."""
-    shown = charts.panels(table, "setting").rename(columns={"kernel": "part", "share": "value", "matrices": "count"})
-    parts = charts.part_colors(list(table["kernel"].unique()))
-    return charts.shares(shown[["panel", "label", "part", "value", "count"]], parts, note="matrices")

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.profiles import performance_profile
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 
 name = "profile"
@@ -65,9 +65,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         zoomed.set(title=f"{setting}, near the best")
     style.legend(figure, options.marks, len(set(table["label"]) - set(options.marks)), lines=True)
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting, of what the page shows."""
-    tau = charts.axis("tau", "tau: time over the best time")
-    return charts.curves(tau, charts.axis("rho", "share of matrices within tau", "linear", "share"))

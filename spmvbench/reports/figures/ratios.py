@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.coverage import FAILED
 from spmvbench.analysis.ranking import SLOWDOWN_CAP, TIE
 from spmvbench.analysis.ratios import ratios
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options
 
 name = "ratios"
@@ -66,10 +66,10 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     names = [matrix.rpartition("/")[2] for matrix in matrices]
     left, above = (_LETTER * max(map(len, texts)) for texts in (table["label"], names))
     labels = table.drop_duplicates("label")
-    room = int(style.WIDTH // (left + _CELL * len(matrices)))
+    room = int(style.width() // (left + _CELL * len(matrices)))
     panels = _panels(labels, max(1, min(room, _MOST_PANELS, -(-len(labels) // _SHORT))))
     height = max(map(len, panels))
-    with_numbers = style.WIDTH / len(panels) - left >= _CELL * len(matrices)
+    with_numbers = style.width() / len(panels) - left >= _CELL * len(matrices)
     figure, axes = style.grid(len(panels), len(panels), height=_LINE * height + 0.15 + above * with_numbers)
     for place, (ax, lines) in enumerate(zip(axes, panels, strict=True)):
         _cells(ax, table, lines, matrices, with_numbers=with_numbers)
@@ -148,8 +148,3 @@ def _on(ratio: float) -> str:
     """A text colour with enough contrast on the colour of this ratio."""
     red, green, blue, _ = _COLORS(_NORM(ratio))
     return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5 else style.INK
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting."""
-    return charts.cells()

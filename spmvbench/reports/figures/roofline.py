@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.roofline import attainable, ceilings, gather_bounds, intensity_bounds, points
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options
 
 name = "roofline"
@@ -107,23 +107,3 @@ def roof(
     ax.set(xlim=(x[0], x[-1]), ylim=(low, None))
     style.plain_ticks(ax.xaxis)
     style.plain_ticks(ax.yaxis)
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting."""
-    roofs, bandwidth = {}, measured_bandwidth(environment)
-    for setting in map(str, table["setting"].unique()):
-        gathers = table[table["setting"] == setting].dropna(subset="gather_gflops").drop_duplicates("matrix")
-        lowest = gathers.nsmallest(GATHERS, "gather_gflops")
-        seconds = dict(zip(lowest["matrix"] + ": gather bound", lowest["gather_gflops"], strict=True))
-        roofs[setting] = roof_data(bandwidth, environment.get("properties", {}), setting.split()[0]) | {
-            "gathers": seconds
-        }
-    return charts.points(charts.INTENSITY, charts.GFLOPS, roof=roofs)
-
-
-def roof_data(bandwidth: float, properties: Mapping[str, Any], dtype: str) -> dict[str, Any]:
-    """The roof for the page: bandwidth in GB/s, ceilings in GFLOPS, and intensities in flop/byte by name."""
-    limits = ceilings(properties, dtype)
-    named = dict(zip(limits["ceiling"], limits["gflops"], strict=True))
-    return {"bandwidth": bandwidth, "ceilings": named, "bounds": intensity_bounds(dtype)}

@@ -9,14 +9,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.speedup import speedups
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 
 name = "speedup"
 title = "Speed-up, matrix by matrix"
 caption = (
     "Time of {baseline} over time of the format, for every matrix on which both are verified; above the line the "
-    "format is faster. Lines are medians over matrices of similar size."
+    "format is faster."
 )
 papers = "Niu et al. 2021; Ji et al. 2022"
 order = 40
@@ -43,8 +43,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         style.plain_ticks(ax.yaxis)
     style.legend(figure, shown, len(set(table["label"]) - set(shown)))
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting."""
-    return charts.points(charts.NNZ, charts.axis("speedup", "speed-up") | {"one": True}, trend=True)

@@ -9,15 +9,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.speedup import speedup_summary
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 
 name = "speedup-mean"
 title = "Mean speed-up"
 caption = (
     "Geometric mean of the speed-up over {baseline} (bar and first number), smallest to largest (thin line), and the "
-    "share of all solved matrices in the mean (second number). Means over different matrices are not comparable: read "
-    "both numbers together."
+    "share of all solved matrices in the mean (second number). The largest mean comes first. Means over different "
+    "matrices are not comparable: read both numbers together."
 )
 papers = "Fleming & Wallace 1986; Gao et al. 2022 (EHYB)"
 order = 50
@@ -32,27 +32,24 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """One row per format, one panel per setting."""
     settings = list(table["setting"].unique())
-    order = table.groupby("label")["geomean"].mean().sort_values(ascending=False, kind="stable").index
-    places = {label: place for place, label in enumerate(order)}
-    figure, axes = style.grid(len(settings), min(2, len(settings)), height=0.9 + 0.21 * len(order), sharey=True)
+    figure, axes = style.grid(
+        len(settings), min(2, len(settings)), height=0.9 + 0.21 * table["setting"].value_counts().max()
+    )
     for ax, setting in zip(axes, settings, strict=True):
-        for row in table[table["setting"] == setting].itertuples():
-            mark, y = options.marks.get(row.label, style.OTHERS), places[row.label]
+        part = table[table["setting"] == setting].sort_values("geomean", ascending=False, kind="stable")
+        for y, row in enumerate(part.itertuples()):
+            mark = options.marks.get(row.label, style.OTHERS)
             color = "#8a8a8a" if mark is style.OTHERS else mark.color
             ax.plot([row.min, row.max], [y, y], color=color, linewidth=1)
             ax.plot([1, row.geomean], [y, y], color=color, linewidth=7, alpha=0.45, solid_capstyle="butt")
-            ax.plot(row.geomean, y, color=color, marker=mark.marker, markersize=5)
+            (dot,) = ax.plot(row.geomean, y, color=color, marker=mark.marker, markersize=5)
+            style.titled(dot, f"{row.label}: {row.geomean:.2f}x, from {row.min:.2f}x to {row.max:.2f}x")
             style.right_note(ax, y, f"{row.geomean:.2f}x, {row.coverage:.0%}")
         style.right_note(ax, -0.95, "mean, share")
         ax.axvline(1, color="black", linewidth=1)
         ax.set(title=setting, xscale="log", xlabel=f"speed-up over {options.baseline}")
-        ax.set(yticks=range(len(order)), yticklabels=order, ylim=(len(order) - 0.4, -0.6))
+        ax.set(yticks=range(len(part)), yticklabels=part["label"], ylim=(len(part) - 0.4, -0.6))
         style.plain_ticks(ax.xaxis)
         style.keep_apart(ax)
         ax.grid(axis="y", visible=False)
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting."""
-    return charts.spans(charts.axis("speedup", "speed-up") | {"one": True}, of="speedup")

@@ -20,7 +20,7 @@ caption = (
     "geometric means, over the matrices, relative to y = A x in the same format."
 )
 papers = ""
-order = 98
+order = 99
 performance = True
 EVERY_OPERATION = True
 

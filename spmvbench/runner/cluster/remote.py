@@ -31,7 +31,6 @@ from spmvbench.measure.protocol import Malformed
 from spmvbench.measure.worker import stay_tied
 from spmvbench.rows.schema import blank_row, storable
 from spmvbench.runner import prefetch as prefetching
-from spmvbench.runner.costs import entries
 from spmvbench.runner.driver import POLL_SECONDS, Disconnected, Driver
 from spmvbench.runner.precompile import precompile
 from spmvbench.runner.session import package_hash
@@ -42,8 +41,6 @@ LOOPBACK = "127.0.0.1"
 # Errors of requests to a scheduler that has ended or was replaced.
 DISCONNECTED = (OSError, RuntimeError, ValueError, KeyError)
 ANSWER_LIMIT = 600.0  # seconds without an answer until the client counts as gone: merging a large run's rows is slow
-READING_BYTES = 60  # memory per entry while a matrix is generated: no prefetch if that is scarce
-MIN_PREFETCH_ENTRIES = 1_000_000  # fewer are read before a process has started
 MAX_LOG_BYTES = 100_000
 
 
@@ -124,10 +121,7 @@ class WorkerState:
         """End what the invocation has left running here."""
         if self.driver is not None:
             self.driver.close()
-        for process in self.prefetches.values():
-            with suppress(ProcessLookupError):
-                process.kill()
-            process.wait()
+        prefetching.end(self.prefetches.values())
         self.stack.close()
 
 
@@ -285,11 +279,8 @@ def release(token: str | None = None) -> None:
 
 def _prefetch(state: WorkerState, folder: Any, matrix: tuple[Matrix, int], real_part: bool) -> None:
     """Start a process that prefetches a matrix, unless it is cached or too large for the free memory."""
-    import psutil
-
     state.prefetches = {known: process for known, process in state.prefetches.items() if process.poll() is None}
-    count = entries(*matrix)
-    if count > MIN_PREFETCH_ENTRIES and count * READING_BYTES < psutil.virtual_memory().available / 4:
+    if prefetching.is_worthwhile(*matrix):
         process = prefetching.start(folder, *matrix, real_part)
         if process:
             state.prefetches[matrix] = process

@@ -28,7 +28,7 @@ def test_a_slice_has_as_few_bits_as_its_columns_span(spec, bits):
 
 def test_every_slice_lies_in_one_chunk_whose_window_holds_its_columns():
     a, fmt = converted("band:30000:7:900", shared_bytes=64 * 1024)
-    begin, end, first, columns = fmt.chunks.T
+    begin, end, first, columns, _ = fmt.chunks.T
     assert (begin[1:] == end[:-1]).all() and begin[0] == 0 and end[-1] == len(fmt.slices)
     assert columns.max() == fmt.columns <= 32 * 1024 // 8
     for place in range(len(fmt.chunks)):
@@ -55,25 +55,30 @@ def test_rows_of_very_different_lengths_are_sorted():
     assert len(kept.perm) == 0 and len(kept.values) > len(fmt.values)
 
 
-def test_slices_that_any_warp_may_take_are_the_last_of_each_chunk(emulated):
-    a, fmt = converted("band:6000:7:300", blocks=1, threads=128, team=1, steal=25)
-    begin, end, first, _ = fmt.chunks.T
-    ends = np.append(begin[1:], len(fmt.slices))
-    assert (ends - end == (ends - begin) * 25 // 100).all() and (ends > end).all()
-    assert len(fmt.pool) == (ends - end).sum()
-    chunk = np.searchsorted(begin, fmt.pool[:, 0], side="right") - 1
-    assert (fmt.pool[:, 1] == fmt.slices[fmt.pool[:, 0], 2] + first[chunk]).all()
-    x, y = np.random.default_rng(0).uniform(1, 2, a.cols), np.full(a.rows, np.nan)
-    bound = emulated.compile(fmt.launches(x, y))
-    for _ in range(2):  # the first leaves the counters as it found them
-        y[:] = np.nan
-        bound.run()
-        np.testing.assert_allclose(y, np.bincount(a.row_idx, a.values * x[a.col_idx], a.rows), rtol=1e-12, atol=1e-12)
+def test_the_first_slices_wait_for_their_columns_only(emulated):
+    a, fmt = converted("band:6000:7:300", blocks=1, threads=128, team=1, early=True)
+    begin, end, first, columns, soon = fmt.chunks.T
+    assert (first % 4 == 0).all() and (soon > 0).all() and (soon <= columns).all() and (soon < columns).any()
+    for place in range(len(fmt.chunks)):
+        last = min(32 * min(begin[place] + 4, end[place]), a.rows)
+        used = a.col_idx[a.row_ptr[32 * begin[place]] : a.row_ptr[last]].max() + 1 - first[place]
+        assert used <= soon[place] < used + 4
+    _, whole = converted("band:6000:7:300", blocks=1, threads=128, team=1)
+    assert (whole.chunks[:, 4] == whole.chunks[:, 3]).all()
 
 
-def test_warps_that_share_slices_take_no_others():
-    _, fmt = converted("band:6000:7:300", blocks=1, threads=128, team=4, steal=25)
-    assert len(fmt.pool) == 0 and fmt.warps == 4
+@pytest.mark.parametrize("more", ["", "early=true", "queued=true", "early=true,queued=true", "early=true,team=2"])
+@pytest.mark.parametrize("moved", [0, 1])  # x at a multiple of 16 bytes, and not
+def test_every_way_of_taking_slices_is_right(more, moved, emulated):
+    a, _ = converted("band:6000:7:300")
+    with converting_for(Limits(4, 227 * 1024)):
+        fmt = testing.convert(f"sell-window[threads=128{',' * bool(more)}{more}]", a)
+    room = np.zeros(a.cols + 4)
+    begin = moved + (-room.ctypes.data // 8) % 2
+    x, y = room[begin : begin + a.cols], np.full(a.rows, np.nan)
+    x[:] = np.random.default_rng(0).uniform(1, 2, a.cols)
+    emulated.compile(fmt.launches(x, y)).run()
+    np.testing.assert_allclose(y, np.bincount(a.row_idx, a.values * x[a.col_idx], a.rows), rtol=1e-12, atol=1e-12)
 
 
 def test_long_rows_are_stored_apart():
@@ -84,7 +89,7 @@ def test_long_rows_are_stored_apart():
     assert not whole.parts and (whole.slices[:, 3] // WIDTH_UNIT).max() == 3000
 
 
-@pytest.mark.parametrize("more", ["", ",team=1,steal=30", ",team=2"])
+@pytest.mark.parametrize("more", ["", ",team=1,queued=true", ",team=2"])
 def test_packed_columns_take_fewer_bytes_and_are_exact(more, emulated):
     a, plain = converted("band:6000:24:2000")
     _, fmt = converted("band:6000:24:2000", packed=True)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from spmvbench import formats, testing
 from spmvbench.formats import Csr
@@ -49,3 +50,11 @@ def test_long_rows_are_cut_and_added():
     fmt = formats.get("csr-ans").from_csr(a, longest=16)
     assert fmt.adds and fmt.lengths.max() == 16 and (fmt.line_row < 0).any()
     assert not formats.get("csr-ans").from_csr(a, longest=4096).adds
+
+
+@pytest.mark.parametrize(("mean", "longest"), [(3, 64), (40, 128), (100, 256)])
+def test_the_longest_line_is_at_least_twice_a_mean_row(mean, longest):
+    lengths = np.array([300, *[mean] * 200])
+    columns = np.concatenate([np.arange(n) for n in lengths])
+    a = Csr.of(sparse.csr_array((np.ones(len(columns)), columns, np.cumsum([0, *lengths]))))
+    assert formats.get("csr-ans").from_csr(a).lengths.max() == longest

@@ -55,6 +55,15 @@ def test_more_values_than_16_bits_count_are_refused():
         formats.get("bit8x4-dict").from_csr(sparse.csr_array(np.arange(1.0, 65538)[None, :]))
 
 
+def test_blocks_are_in_flight_where_few_entries_are_in_them():
+    dense = np.kron(np.eye(20), np.ones((8, 4)))
+    spread = np.eye(400, 80)
+    few, many = (formats.get("bit8x4").from_csr(sparse.csr_array(a)) for a in (spread, dense))
+    assert (few.blocks_in_flight, many.blocks_in_flight) == (8, 1)
+    assert formats.get("bit8x4").from_csr(sparse.csr_array(spread), kernel="paper").blocks_in_flight == 1
+    assert formats.get("bit8x4").from_csr(sparse.csr_array(dense), flight=4).blocks_in_flight == 4
+
+
 def test_blocks_are_coordinates_rows_or_dense_by_their_entries():
     dense = np.zeros((16, 48))
     dense[:, :16] = 1

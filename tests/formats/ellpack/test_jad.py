@@ -54,7 +54,7 @@ def test_footprints():
 
 
 def test_pointers_are_long_where_the_slots_could_need_it():
-    assert [slot_dtype(2**31 - 16, 1, br) for br in (1, 16, 32)] == [np.int32, np.int32, np.int64]
+    assert [slot_dtype(2**31 - 2**16 - 16, 1, br) for br in (1, 16, 32)] == [np.int32, np.int32, np.int64]
 
 
 @pytest.mark.parametrize("spec", ["jad", "jds-enh", "pjds"])

@@ -28,6 +28,22 @@ def test_the_kernel_is_the_librarys(rows, places, widest, expected):
     assert Choice.of(rows, 16, slices, places * slices, widest) == expected
 
 
+@pytest.mark.parametrize(
+    ("row_lengths", "dtype", "expected"),
+    [
+        ([24] * 64, np.float64, (1, 1)),  # a thread takes a row
+        ([33] * 64, np.float64, (9, 8)),
+        ([33] * 64, np.float32, (9, 2)),
+        ([1] * 63 + [20], np.float64, (9, 2)),  # uneven rows: the library's rule
+    ],
+)
+def test_the_kernel_is_the_measured_one_for_even_rows(row_lengths, dtype, expected):
+    columns = np.concatenate([np.arange(n) for n in row_lengths])
+    a = sparse.csr_array((np.ones(len(columns), dtype), columns, np.cumsum([0, *row_lengths])))
+    assert testing.convert("sell-petsc", a).choice == expected
+    assert testing.convert("sell-petsc[rule=library]", a).choice.kernel == 9
+
+
 def test_a_chunk_is_as_large_as_half_a_slice_allows():
     assert [chunk_places(n) for n in (0, 127, 128, 300, 1024, 10**6)] == [64, 64, 128, 256, 1024, 1024]
 

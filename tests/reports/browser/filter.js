@@ -1,26 +1,25 @@
 drawAll();
-const marks = () =>
-  figures.map((figure) => new Set([...figure.querySelectorAll("[data-f]")].map((e) => e.dataset.f)).size);
-const out = { before: marks(), said: byId("selected").textContent };
-put(byId("word"), "csr");
+const wins = () => d3.sum(column(byId("ranking"), heading(byId("ranking"), "wins")), Number);
+const slowdown = () => column(byId("ranking"), heading(byId("ranking"), "mean_slowdown")).join();
+const out = { before: { views: figures.map((f) => f.textContent), wins: wins(), slowdown: slowdown() } };
+put("word", "csr");
 click(byId("only"));
 drawAll();
-const names = (root) => [...new Set([...root.querySelectorAll(".f[data-f]")].map((e) => formats.name[e.dataset.f]).filter(Boolean))];
-out.chosen = byId("selected").textContent;
-out.foreign = figures.flatMap(names).filter((name) => !name.includes("csr"));
-out.rows =
-  column(document.querySelector("#formats table"), 0).length -
-  document.querySelectorAll("#formats table:first-of-type tbody tr[hidden]").length;
-const shown = view();
-out.best = d3.min(shown.timed, (c) => c.ratio);
-put(byId("group"), "SNAP", "change");
-put(byId("least"), 1e5);
+out.foreign = ["profile", "gflops", "ratios", "matrix"].flatMap(marked).filter((name) => !name.includes("csr"));
+out.ranking = column(byId("ranking"), 0);
+out.best = d3.min(statistic("ranked"), (t) => t.ratio);
+put("family", "SNAP");
+put("least", "100000");
 drawAll();
-out.matrices = [...new Set(view().shown.map((c) => matrices.name[c.m]))];
-out.table = column(byId("cells"), 0);
-out.warned = [...document.querySelectorAll(".of-all")].every((note) => !note.hidden);
+out.matrices = column(byId("matrices-table"), 0);
+out.tried = new Set(column(byId("ranking"), heading(byId("ranking"), "cases")));
+out.tried = [...out.tried].map(Number);
+out.shown = [...new Set(rows().map((c) => matrices.name[c.m]))];
+out.narrow = { views: figures.map((f) => f.textContent), wins: wins(), slowdown: slowdown() };
 click(byId("reset"));
 drawAll();
-out.again = byId("selected").textContent;
-out.after = marks();
+out.after = { views: figures.map((f) => f.textContent), wins: wins(), slowdown: slowdown() };
+put("setting", "f32 cold");
+drawAll();
+out.other = { caption: byId("ranking").caption.textContent, title: of("profile").querySelector("h4").textContent };
 return out;

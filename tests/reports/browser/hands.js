@@ -1,19 +1,19 @@
-// What the scripts beside this file share: positions on the screen, and events as a hand would make them.
-const wait = (ms = 200) => new Promise((done) => setTimeout(done, ms));
+// What the scripts beside this file share: places on the screen, and events as a hand would make them.
+const wait = (ms = 100) => new Promise((done) => setTimeout(done, ms));
 document.documentElement.style.scrollBehavior = "auto";
-const of = (name) => document.getElementById(`figure-${name}`);
-const click = (element) => element.dispatchEvent(new MouseEvent("click", { bubbles: true }));
-const put = (element, value, kind = "input") => {
-  element.value = value;
-  element.dispatchEvent(new Event(kind, { bubbles: true }));
+const of = (name) => byId(`figure-${name}`);
+const click = (element) => element.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
+const put = (id, value) => {
+  byId(id).value = value;
+  byId(id).dispatchEvent(new Event("input", { bubbles: true }));
 };
-const byId = (id) => document.getElementById(id);
-function point(name, kind, which = 0) {
+const column = (table, i) => [...table.tBodies[0].rows].filter((row) => !row.hidden).map((row) => row.cells[i].textContent);
+const heading = (table, field) => [...table.tHead.rows[0].cells].findIndex((th) => th.dataset.field === field);
+const marked = (name) => [...new Set([...of(name).querySelectorAll(".panel .f[data-f]")].map((e) => formats.name[e.dataset.f]))];
+function point(name, kind, which) {
   const picture = of(name).querySelector(".panel svg"),
     hit = picture.hits[which],
     box = picture.getBoundingClientRect();
-  const at = { clientX: box.left + hit.x, clientY: box.top + hit.y, bubbles: true };
-  picture.dispatchEvent(new MouseEvent(kind, at));
+  picture.dispatchEvent(new MouseEvent(kind, { clientX: box.left + hit.x, clientY: box.top + hit.y, bubbles: true }));
   return hit;
 }
-const column = (table, i) => [...table.tBodies[0].rows].map((row) => row.cells[i].textContent);

@@ -1,36 +1,23 @@
-const formats = document.querySelector("#formats table"),
-  head = [...formats.tHead.rows[0].cells],
+const ranking = byId("ranking"),
   out = [];
-const at = head.findIndex((th) => th.textContent === "Bytes/nnz");
+const at = heading(ranking, "bytes_per_nnz");
 for (let i = 0; i < 2; i++) {
-  click(head[at].firstChild);
-  out.push({
-    sort: head[at].getAttribute("aria-sort"),
-    values: column(formats, at)
-      .map(Number)
-      .filter((v) => v > 0),
-  });
+  click(ranking.tHead.rows[0].cells[at].firstChild);
+  out.push({ sort: ranking.tHead.rows[0].cells[at].getAttribute("aria-sort"), values: column(ranking, at).map(Number).filter((v) => v > 0) });
 }
-const cells = byId("cells");
+const cells = byId("matrices-table");
 click(cells.tHead.rows[0].cells[2].firstChild);
-out.push({
-  sort: cells.tHead.rows[0].cells[2].getAttribute("aria-sort"),
-  values: column(cells, 2).map((t) => Number(t.replaceAll(",", ""))),
-});
-const first = byId("where").textContent,
-  names = column(cells, 0);
-click(byId("next"));
-out.push({ first, then: byId("where").textContent, other: column(cells, 0).every((name) => !names.includes(name)) });
-const before = cells.tHead.rows[0].cells.length;
-click(byId("all"));
-out.push({ before, after: cells.tHead.rows[0].cells.length, formats: everyFormat.length });
-const view = byId("view");
-put(view, [...view.options].findIndex((option) => option.text === "bytes per nonzero, f32"), "change");
-out.push({
-  caption: cells.caption.textContent,
-  rows: [...cells.tBodies[0].rows].map((row) => ({
-    least: row.cells[7].textContent,
-    best: [...row.querySelectorAll("td.best")].map((cell) => cell.textContent),
-  })),
-});
+out.push({ sort: cells.tHead.rows[0].cells[2].getAttribute("aria-sort"), values: column(cells, 2).map((t) => Number(t.replaceAll(",", ""))) });
+const reasons = document.querySelector("#coverage table"),
+  many = column(reasons, 0).length;
+click(reasons.tHead.rows[0].cells[2].firstChild);
+out.push({ sort: reasons.tHead.rows[0].cells[2].getAttribute("aria-sort"), values: column(reasons, 2).map(Number) });
+const word = document.querySelector("[data-filter]");
+word.value = "csr5";
+word.dispatchEvent(new Event("input"));
+out.push({ many, some: column(reasons, 0) });
+byId("csv").addEventListener("click", (event) => event.preventDefault());
+click(byId("csv"));
+const text = await (await fetch(byId("csv").href)).text();
+out.push({ lines: text.trim().split("\n"), cases: rows().length });
 return out;

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.matrices.sets import members
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.ehyb import SET, panels, rates
 
@@ -40,8 +40,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     figure, shown = panels(table, options, 2.6, style.bars)
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(5, len(shown)))
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting."""
-    return charts.rates(table)

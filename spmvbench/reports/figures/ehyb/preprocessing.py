@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot, verified
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.ehyb import methods, note_coverage
 
@@ -59,11 +59,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     style.legend(figure, _STEPS)
     note_coverage(figure, table["matrix"], [])
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per step and setting."""
-    steps = table.melt(["setting", "label", "matrix"], list(_STEPS), "step", "spmvs")
-    shown = charts.panels(steps, steps["step"] + ", " + steps["setting"].astype(str))
-    up = charts.axis("spmvs", "SpMVs", ticks="count")
-    return charts.points(charts.MATRIX, up, shown[["panel", "label", "matrix", "spmvs"]])

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from spmvbench.analysis.cases import one_per_matrix
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options
 from spmvbench.reports.figures.fastload import four, marks_in, missing_formats, most_advanced, rival_labels
 
@@ -53,10 +53,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown))
     style.missing(figure, missing_formats(table["label"]))
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per type."""
-    up = charts.axis("bytes_peak", "bytes at the peak", ticks="byte")
-    shown = charts.panels(table.sort_values("nnz"), "dtype")
-    return charts.points(charts.MATRIX, up, shown[["panel", "label", "matrix", "bytes_peak"]])

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import setups
 from spmvbench.analysis.cases import one_per_matrix
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.fastload import (
     collected,
@@ -59,10 +59,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     style.legend(figure, shown)
     note_coverage(figure, collected(table["matrix"]), missing_formats(table["label"], AGAINST))
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per type and path."""
-    shown = charts.panels(table, table["dtype"] + ", converted on the " + table["path"])
-    up = charts.axis("setup", "time", ticks="time")
-    return charts.points(charts.NNZ, up, shown[["panel", "label", "matrix", "setup"]])

@@ -44,8 +44,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     figure = head_to_head.draw(table, marks_in(table["label"], options))
     note_coverage(figure, collected(table["matrix"]), missing_formats(table["label"]))
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """As the figure."""
-    return head_to_head.chart(table)

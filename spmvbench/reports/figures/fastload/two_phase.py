@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.kernel_breakdown import kernel_times
 from spmvbench.analysis.ranking import ranked
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options
 from spmvbench.reports.figures.fastload import collected, marks_in, missing_formats, note_coverage, rival_labels
 
@@ -59,9 +59,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     style.legend(figure, shown)
     note_coverage(figure, collected(table["matrix"]), missing_formats(table["label"], AGAINST))
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting."""
-    shown = charts.panels(table, "setting")
-    return charts.points(charts.NNZ, charts.GFLOPS, shown[["panel", "label", "matrix", "gflops"]])

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.speedup import pair_speedups
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.fastload import (
     PROJECT,
@@ -74,13 +74,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     style.legend(figure, shown)
     note_coverage(figure, collected(table["matrix"]), missing_formats(table["over"]))
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting and pair of rivals; points bear the mark of the rival."""
-    of_pair = {name: " and ".join(pair) for pair in PAIRS for name in pair}
-    panel = table["setting"].astype(str) + ", over " + table["method"].map(of_pair)
-    shown = charts.panels(table.drop(columns="label").rename(columns={"over": "label"}), panel)
-    across = charts.axis("cv", "coefficient of variation of the row lengths", "symlog")
-    up = charts.axis("speedup", "speed-up") | {"one": True}
-    return charts.points(across, up, shown[["panel", "label", "matrix", "speedup"]])

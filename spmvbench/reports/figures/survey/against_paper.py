@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import of_one_path, overheads
 from spmvbench.analysis.cases import hot
-from spmvbench.reports import charts, style, tables
+from spmvbench.reports import style, tables
 from spmvbench.reports.figures import LeftOut, Options
 from spmvbench.reports.figures.survey import cases, confidence, formats, lacks, marks_in, named, printed, roles
 from spmvbench.reports.published import Published
@@ -110,25 +110,12 @@ def show(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         for value, head in heads.items():
             theirs = f"{value}_published"
             if part[theirs].notna().any():
-                columns += [Column(value, head, number), Column(theirs, "published", number, f"{head}, published")]
+                columns += [Column(value, head, number), Column(theirs, f"{head}, published", number)]
                 if value in _RATIOS:
-                    columns.append(Column(f"{value}_ratio", "ratio", number, f"{head}, the run's over the published"))
+                    columns.append(Column(f"{value}_ratio", f"{head}, ratio", number, "the run's over the published"))
         columns += [Column("reason", "Why not"), Column("lacks", "Lacks", about="What of the paper is not in it")]
         both = part[part["matrix"].isin(part.loc[part["status"] != "", "matrix"])]
         both = both.assign(confidence=both["label"].map(confidence), lacks=both["label"].map(lacks))
         coverage = f"{both['matrix'].nunique()} of {part['matrix'].nunique()} matrices"
         found.append(tables.table(f"{setting} and {titles[published]}, {coverage}", both, columns))
     return found
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A panel for each published device, setting and quantity."""
-    titles = {given.name: given.title for given in printed(options)}
-    long = table.melt(["published", "setting", "matrix", "label"], [f"{v}_ratio" for v in _RATIOS], "of", "ratio")
-    long = long[(long["label"] != "") & long["ratio"].notna()]
-    if long.empty:
-        raise LeftOut("no verified row of a matrix and format that were published")
-    of = long["of"].str.removesuffix("_ratio").map(_RATIOS)
-    shown = charts.panels(long, of + ", " + long["setting"] + ", over " + long["published"].map(titles))
-    up = charts.axis("ratio", "ratio") | {"one": True}
-    return charts.points(charts.MATRIX, up, shown[["panel", "label", "matrix", "ratio"]])

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.profiles import performance_profile
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import Options, profile
 from spmvbench.reports.figures.survey import formats, marks_in, named, printed, roles
 
@@ -53,10 +53,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     figure = profile.draw(shown, environment, replace(options, marks=marks))
     style.missing(figure, [name for name in formats() if name not in labels])
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting and published device, with the survey's names."""
-    of_all = profile.chart(table, environment, options)
-    shown = charts.panels(table, "setting")[["panel", "label", "name", "tau", "rho"]]
-    return of_all | {"table": shown}

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.roofline import ceilings, intensity_bounds, points
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import Options
-from spmvbench.reports.figures.roofline import measured_bandwidth, roof, roof_data
+from spmvbench.reports.figures.roofline import measured_bandwidth, roof
 from spmvbench.reports.figures.survey import formats, marks_in, printed, roles
 from spmvbench.reports.tables import number
 
@@ -115,20 +115,3 @@ def _name(ax: Axes, marked: pd.DataFrame, taken: pd.Series, last: float) -> None
             arrowprops={"arrowstyle": "-", "color": "#555555", "linewidth": 0.7, "relpos": (0, 0.5)}, zorder=6,
         )  # fmt: skip
         free = free[place + 1 :]
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting and published device, with the survey's names."""
-    devices = {given.title: given for given in printed(options)}
-    roofs = {}
-    for panel in map(str, table["setting"].unique()):
-        given = devices.get(panel)
-        if given is None:
-            bandwidth, properties = measured_bandwidth(environment), environment.get("properties", {})
-            roofs[panel] = roof_data(bandwidth, properties, panel.split()[0])
-        else:
-            roofs[panel] = roof_data(given.device["bandwidth_gbps"], given.device, given.paper.dtype)
-    labels = table[table["label"] != ""].drop_duplicates("name").set_index("name")["label"]
-    table = table.assign(label=table["name"].map(labels).fillna(""))  # published points too bear a format's mark
-    shown = charts.panels(table, "setting")[["panel", "label", "matrix", "name", "intensity", "gflops"]]
-    return charts.points(charts.INTENSITY, charts.GFLOPS, shown, roof=roofs)

@@ -79,8 +79,3 @@ def _over_nonzeros(ax: Axes, part: pd.DataFrame, value: str, shown: Mapping[str,
     style.trend(ax, part, "nnz", value, shown)
     ax.set(xscale="log", yscale="log", xlabel="nonzeros")
     style.count_ticks(ax.xaxis)
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """As the figure."""
-    return head_to_head.chart(table)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import labels_of
 from spmvbench.analysis.ranking import ranked
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options
 from spmvbench.reports.figures.tilespmspv import SEARCH, SEARCHES, marks_in, searched
 
@@ -49,8 +49,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         ax.set(title=str(setting), ylabel="GTEPS")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown))
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting."""
-    return charts.rates(table)

@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from spmvbench.reports import charts
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.tilespmspv import SEARCH, bars, representative, searched, variants
 
@@ -35,8 +34,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     """One group of bars per matrix, one bar per number of kernels."""
     labels = [label for label in STEPS if label in set(table["label"])]
     return bars(table, "gflops", "GTEPS", options.marks_of(labels), [step for step in STEPS if step not in labels])
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting."""
-    return charts.rates(table)

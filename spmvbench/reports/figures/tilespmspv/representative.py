@@ -9,7 +9,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import labels_of
-from spmvbench.reports import charts
 from spmvbench.reports.figures import Options, missing_formats
 from spmvbench.reports.figures.tilespmspv import SEARCH, SEARCHES, bars, marks_in, representative, searched
 
@@ -34,8 +33,3 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """One group of bars per matrix, one bar per search."""
     return bars(table, "gflops", "GTEPS", marks_in(table, options), missing_formats(SEARCHES, table["label"]))
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting."""
-    return charts.rates(table)

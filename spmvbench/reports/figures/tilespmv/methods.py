@@ -18,7 +18,7 @@ name = "tilespmv-methods"
 title = "TileSpMV, Fig. 6: the three methods"
 caption = (
     "Every tile in CSR (tile-csr), in the best of seven formats (tile), and with the very sparse part deferred to CSR5 "
-    "(tile-deferred-coo; below 1.8 million nonzeros it is tile). Lines are medians over matrices of similar size. The "
+    "(tile-deferred-coo; below 1.8 million nonzeros it is tile). The "
     "paper, in double precision on Titan RTX and A100: tile up to 6.75 times as fast as tile-csr, the more the "
     "larger the matrix; tile-deferred-coo up to 7.02 times as fast as tile."
 )
@@ -36,8 +36,3 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """One row per setting: GFLOPS, then one panel per step."""
     return head_to_head.draw(table, marks_in(table, options), missing_formats(METHODS, table["label"]))
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """As the figure."""
-    return head_to_head.chart(table)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.breakeven import overheads
 from spmvbench.analysis.cases import hot
 from spmvbench.matrices.sets import members
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import Options, verified_labels
 from spmvbench.reports.figures.tilespmv import METHODS, SET, marks_in, tile_methods
 
@@ -63,12 +63,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
             style.plain_ticks(ax.yaxis)
     style.legend(figure, shown)
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """Two panels per setting and path."""
-    long = table.melt(["setting", "path", "label", "matrix"], list(_AGAINST), "against", "value").dropna(subset="value")
-    panel = long["setting"].astype(str) + ", converted on the " + long["path"]
-    shown = charts.panels(long, panel + ", " + long["against"].map(_AGAINST))
-    up = charts.axis("value", "SpMVs", ticks="count") | {"one": True}
-    return charts.points(charts.NNZ, up, shown[["panel", "label", "matrix", "value"]])

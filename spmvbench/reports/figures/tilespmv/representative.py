@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.ranking import ranked
 from spmvbench.matrices.sets import members
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options, missing_formats
 from spmvbench.reports.figures.tilespmv import RIVALS, SET, compared, marks_in
 
@@ -50,8 +50,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown))
     style.missing(figure, [*missing_formats(RIVALS, shown), *(matrix for matrix in wanted if matrix not in matrices)])
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """One panel per setting."""
-    return charts.rates(table)

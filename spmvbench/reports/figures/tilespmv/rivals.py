@@ -35,8 +35,3 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """One row per setting: GFLOPS, then one panel per rival."""
     return head_to_head.draw(table, marks_in(table, options), missing_formats(RIVALS, table["label"]))
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """As the figure."""
-    return head_to_head.chart(table)

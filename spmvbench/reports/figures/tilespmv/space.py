@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import largest_footprints
 from spmvbench.analysis.ranking import BASELINES
-from spmvbench.reports import charts, style
+from spmvbench.reports import style
 from spmvbench.reports.figures import Options, missing_formats, verified_labels
 from spmvbench.reports.figures.tilespmv import METHODS, marks_in, tile_methods
 
@@ -56,15 +56,3 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
     style.legend(figure, shown)
     style.missing(figure, missing_formats(METHODS[:2], shown))
     return figure
-
-
-def chart(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """Two panels per type."""
-    ups = {"bytes_format": charts.axis("value", "bytes", ticks="byte")}
-    ups["ratio"] = charts.axis("value", "bytes over those of CSR") | {"one": True}
-    long = table.melt(["dtype", "label", "matrix"], list(ups), "column")
-    shown = charts.panels(long, long["dtype"] + ", " + long["column"].map({c: up["label"] for c, up in ups.items()}))
-    of_panel = shown.drop_duplicates("panel").set_index("panel")["column"].map(ups).to_dict()
-    return charts.points(
-        charts.MATRIX, of_panel[shown["panel"].iloc[0]], shown[["panel", "label", "matrix", "value"]], ups=of_panel
-    )

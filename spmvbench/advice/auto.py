@@ -1,0 +1,142 @@
+"""The format that the advice's model chooses for a matrix, behind one key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from spmvbench import formats
+from spmvbench.advice import choosing, model
+from spmvbench.formats.arrays import Array, Csr, nonzero_mask
+from spmvbench.formats.base import FREE_SHARE, Format, Parameter, Skip, Step, register
+from spmvbench.formats.cache_blocking.column_sweep import ColumnSweep
+from spmvbench.formats.cache_blocking.irregular import Irregular
+from spmvbench.formats.csr.csr import CsrLanes, CsrScalar
+from spmvbench.formats.csr.merge import MergeCsr
+from spmvbench.formats.csr.rules import CsrElZein, CsrJsr, CsrWang
+from spmvbench.formats.dense_blocks.bcsr import Bsr
+from spmvbench.formats.dia.dia import Hdi
+from spmvbench.formats.ellpack.ellpack import EllPsblas, SellCSigma, SlicedEllRT
+from spmvbench.formats.ellpack.sell_local import SellLocal
+from spmvbench.formats.hybrid.diagonals import EllDia, Hdc
+from spmvbench.formats.hybrid.hyb import Hyb
+from spmvbench.formats.load_balanced.flat import CsrLineEnhance
+from spmvbench.formats.load_balanced.hola import Hola
+from spmvbench.formats.load_balanced.load_balance import CooLoadBalance
+from spmvbench.formats.load_balanced.tiles import CsrEntryTiles
+
+MODEL = "h200"
+CANDIDATES: tuple[type[Format], ...] = (
+    Bsr,
+    ColumnSweep,
+    CooLoadBalance,
+    CsrElZein,
+    CsrEntryTiles,
+    CsrJsr,
+    CsrLanes,
+    CsrLineEnhance,
+    CsrScalar,
+    CsrWang,
+    EllDia,
+    EllPsblas,
+    Hdc,
+    Hdi,
+    Hola,
+    Hyb,
+    Irregular,
+    MergeCsr,
+    SellCSigma,
+    SellLocal,
+    SlicedEllRT,
+)
+WIDEST = 1 << 27  # rows and columns; beyond, features would count more diagonals than fit into memory
+
+
+@cache
+def _model() -> model.Model:
+    return model.load(MODEL)
+
+
+@register
+class Auto(Format):
+    """The matrix in the format that is predicted to be the fastest for it, conversion included.
+
+    The model of `spmvbench advise` predicts the times from features of the matrix and the bytes of each format, on the
+    device that converts; nothing is timed. A matrix unlike all of the training is stored as `irregular`, unless that is
+    predicted to take longer than cuSPARSE's CSR. One without entries, or with more than 2^27 rows and columns, is
+    stored as `csr-lanes`. A format that the memory cannot hold is no
+    candidate, nor is a vendor's, nor one whose footprint takes as long to compute as its conversion.
+    """
+
+    key = "auto"
+    family = "Hybrid"
+    reference = "this project: one key for the choice of its advice"
+    project_kernel = True
+    keeps_zeros = False
+
+    spmvs = Parameter(1000, "products that the choice is made for", low=1)
+
+    chosen: Format
+
+    @classmethod
+    def choices(cls, a: Csr, spmvs: float) -> Iterator[type[Format]]:
+        """The candidates from the best on, as far as they can hold the matrix."""
+        if a.nnz and a.rows + a.cols <= WIDEST:
+            by_label = {candidate.key: candidate for candidate in CANDIDATES}
+            known = choosing.predicted(a, _model(), spmvs, by_label)
+            limit = a.free_bytes / FREE_SHARE
+            ranked = sorted((e for e in known.expected.values() if e.label in by_label), key=lambda e: e.total)
+            (vendor,) = (e.total for e in known.expected.values() if e.label == _model().about["vendor"])
+            if _model().out_of_range(known.columns):
+                ranked.sort(key=lambda e: e.label != Irregular.key or e.total > vendor)
+            sizes = dict(zip(_model().labels, known.footprints, strict=True))
+            yield from (by_label[e.label] for e in ranked if sizes[e.label] <= limit)
+        yield CsrLanes
+
+    @classmethod
+    def estimate(cls, a: Csr, *, spmvs: float, **params: Any) -> int:
+        """The bytes of the format that will be chosen."""
+        for candidate in cls.choices(a, spmvs):
+            try:
+                return candidate.estimate(a, **candidate.resolve({}))
+            except Skip:
+                continue
+        raise AssertionError  # csr-lanes holds every matrix
+
+    @classmethod
+    def convert(cls, a: Csr, *, spmvs: float, **params: Any) -> dict[str, Any]:
+        """The matrix in the first of the choices that can hold it."""
+        for candidate in cls.choices(a, spmvs):
+            try:
+                return {"chosen": candidate.converted(a)}
+            except Skip:
+                continue
+        raise AssertionError
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        """The entries that are not zero: some candidates drop zeros, so the others' go as well."""
+        rows, cols, values = self.chosen.to_coo()
+        stored = self.xp.flatnonzero(nonzero_mask(values))
+        return rows[stored], cols[stored], values[stored]
+
+    def launches(self, x: Array, y: Array) -> Sequence[Step]:
+        """The launches of the chosen format."""
+        return self.chosen.launches(x, y)
+
+    @property
+    def bytes_read(self) -> int:
+        """As of the chosen format."""
+        return self.chosen.bytes_read
+
+    @property
+    def setup_seconds(self) -> float:
+        """As of the chosen format."""
+        return self.chosen.setup_seconds
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """The format that was chosen, and its `detail`. If that one chooses, too, its choice follows after a colon."""
+        detail = self.chosen.detail
+        label = formats.label(type(self.chosen), dict(self.chosen.params))
+        return detail | {"chosen": f"{label}: {detail['chosen']}" if "chosen" in detail else label}

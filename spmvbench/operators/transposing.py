@@ -1,0 +1,128 @@
+"""A^T of an operator: from the arrays of A, or from a second copy in the format advised for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from spmvbench.devices import Device, OutOfDeviceMemory
+from spmvbench.errors import SpmvbenchError
+from spmvbench.formats import Csr, Format, Launch, Skip
+from spmvbench.formats.arrays import Array, offsets, stable_order
+from spmvbench.formats.base import Step
+from spmvbench.formats.ordered import Ordered
+from spmvbench.operators import choosing
+from spmvbench.operators.choosing import Choice
+
+TIMED = ("cuda",)  # kinds of devices whose times say which product is faster
+PRODUCTS, ROUNDS = 5, 3  # products of a round, one after the other; the fastest round counts
+
+
+class Transposed(Format):
+    """A^T from the arrays of A, by the launches that `Format.transposed` gives."""
+
+    matrix: Format
+
+    @classmethod
+    def of(cls, matrix: Format) -> Transposed:
+        """A^T of a format's matrix, which shares its arrays. Raises Skip if the format has no kernel for it."""
+        if not type(matrix).transposes():
+            raise Skip(f"no kernel multiplies with A^T from the arrays of {matrix.key or type(matrix).__name__}")
+        rows, cols = matrix.shape
+        x, y = (matrix.xp.zeros(n, matrix.value_dtype) for n in (rows, cols))
+        matrix.transposed(x, y)  # a part of a hybrid may refuse
+        return cls.holding((cols, rows), {"matrix": matrix})
+
+    def to_coo(self) -> tuple[Array, Array, Array]:
+        """As `Format.to_coo`."""
+        row, col, values = self.matrix.to_coo()
+        return col, row, values
+
+    def launches(self, x: Array, y: Array) -> list[Step]:
+        """As `Format.launches`."""
+        return list(self.matrix.transposed(x, y))
+
+    def accumulate(self, x: Array, y: Array) -> list[Launch]:
+        """As `Format.accumulate`."""
+        try:
+            return self.matrix.add_transposed(x, y)
+        except Skip as error:  # it stores y, and does not add
+            raise NotImplementedError(str(error)) from error
+
+
+def chosen(
+    fmt: Format, device: Device, choice: Choice, limit: int | None, check: Callable[[Format], None]
+) -> tuple[Format, Choice]:
+    """A^T as a format, and why: the faster of one copy and two.
+
+    fmt, choice: of A. limit: bytes that a second copy may take, None: a quarter of the memory that is free. check: as
+    `choosing.choose` takes it.
+
+    On a GPU the product from the arrays of A is timed. If `choice.spmvs` of them take less than the conversion and the
+    products of a second copy are predicted to take, no second copy is made. Else it is converted and timed, too, and
+    the slower one is given back. Times of the emulated device say nothing: there A^T shares the arrays if it can.
+
+    Raises as `choosing.choose` if the format has no kernel for A^T and no second copy can be made.
+    """
+    try:
+        one = Transposed.of(fmt)
+        check(one)
+    except Skip as refusal:
+        made, found = _second(fmt, device, choice.spmvs, limit, check)
+        return made, replace(found, reason=f"a second copy, because {refusal}; {found.reason}")
+    if device.kind not in TIMED:
+        return one, _shared(choice, f"times of the {device.name} device say nothing, and it takes no memory")
+    spmvs, seconds = choice.spmvs, timed(one, device)
+    try:
+        a = transposed_csr(fmt)
+        candidates = list(choosing.advised(a.on(np), device, spmvs, limit))
+        if candidates[0].predicted is not None:
+            spmv, conversion = candidates[0].predicted
+            if spmvs * seconds <= conversion + spmvs * spmv:
+                return one, _shared(
+                    choice,
+                    f"{spmvs:,.10g} products take {spmvs * seconds:.3g} s, and {candidates[0].label} with its "
+                    f"conversion {conversion + spmvs * spmv:.3g} s by the prediction",
+                )
+        made, found = choosing.choose(a, device, iter(candidates), spmvs, check, limit)
+    except (Skip, OutOfDeviceMemory, SpmvbenchError) as error:
+        return one, _shared(choice, f"there is no second: {error}")
+    second = timed(made, device)
+    told = f"{1e6 * seconds:.3g} us a product from the arrays of A, {1e6 * second:.3g} us in {found.label}"
+    if seconds <= second:
+        return one, _shared(choice, told)
+    return made, replace(found, reason=f"a second copy, because a product is faster: {told}; {found.reason}")
+
+
+def _second(
+    fmt: Format, device: Device, spmvs: float, limit: int | None, check: Callable[[Format], None]
+) -> tuple[Format, Choice]:
+    a = transposed_csr(fmt)
+    return choosing.choose(a, device, choosing.advised(a.on(np), device, spmvs, limit), spmvs, check, limit)
+
+
+def _shared(choice: Choice, why: str) -> Choice:
+    """The choice of A^T from the arrays of A."""
+    return Choice(choice.label, dict(choice.params), f"one copy, because {why}", choice.spmvs, 0.0, 0, shared=True)
+
+
+def timed(fmt: Format, device: Device) -> float:
+    """Seconds of one product on the device, warm: of the fastest round of a few products."""
+    x, y = (device.xp.ones(n, fmt.value_dtype) for n in reversed(fmt.shape))
+    device.synchronize()  # the device's stream is another one than that which has filled x
+    program = device.compile(Ordered(fmt).launches(x, y))
+    program.run()
+    replay = device.capture(program, PRODUCTS)
+    device.synchronize()
+    return min(device.elapsed(replay) for _ in range(ROUNDS)) / PRODUCTS
+
+
+def transposed_csr(fmt: Format) -> Csr:
+    """The transposed matrix as canonical CSR, decoded from a format, on its array module."""
+    row, col, values = fmt.to_coo()
+    xp, (rows, cols) = fmt.xp, fmt.shape
+    order = stable_order(col.astype(np.int64) * max(rows, 1) + row, max(rows, 1) * max(cols, 1))
+    row_ptr = offsets(xp.bincount(col, minlength=cols)[:cols])
+    return Csr((cols, rows), row_ptr, row[order].astype(np.int32), values[order].astype(fmt.value_dtype, copy=False))

@@ -1,0 +1,268 @@
+"""The page of a format: what it is, its arrays, its rows in all runs, where it is best and what is faster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from spmvbench import formats
+from spmvbench.analysis.cases import emulated
+from spmvbench.analysis.coverage import coverage, geometric_mean
+from spmvbench.analysis.duel import logarithms, opponents
+from spmvbench.analysis.ranking import TIE, ranked
+from spmvbench.formats.descriptions import describe
+from spmvbench.reports import links, tables
+from spmvbench.site import pictures
+from spmvbench.site.linked import Cell, Heading, Table, of_format, of_matrix, of_number
+from spmvbench.site.runs import Run
+
+RIVALS = 15  # formats listed that are faster
+_CASE = ["device_name", "setting", "matrix"]
+LEAST_BLOCKS = 5  # cases in common below which a comparison says little
+
+
+@dataclass(frozen=True)
+class FormatPage:
+    """What the page of a format shows. about: as `descriptions.describe`, empty for a format that is not installed.
+
+    drawn: its arrays on the example, or `not_drawn`, why not. label: the label that kinds and rivals are about.
+    """
+
+    key: str
+    about: Mapping[str, Any]
+    facts: list[tuple[str, str]]
+    drawn: list[pictures.Drawn]
+    not_drawn: str
+    history: Table | None
+    label: str
+    kinds: Table | None
+    rivals: Table | None
+    times: list[Table]
+    notices: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the pages of all formats are made from: computed once.
+
+    rows: of all runs by key, with the columns run, revision and changed. history: of each run and setting, as
+    `coverage`. slowdowns: by label; see `_newest`. logs: as `duel.logarithms`, by run, device, setting and matrix.
+    """
+
+    rows: Mapping[str, pd.DataFrame]
+    history: pd.DataFrame
+    slowdowns: Mapping[str, pd.DataFrame]
+    logs: pd.DataFrame
+
+
+_NONE = pd.DataFrame(
+    {name: pd.Series(dtype=object) for name in ("label", "changed", "status", "device", "device_name")}
+).assign(t_median=math.nan, gflops=math.nan, bound_gflops=math.nan, run="", setting="")
+
+
+def known(runs: Sequence[Run], rows: pd.DataFrame) -> Known:
+    """The tables that pages of formats share. rows: those of all runs, newest run first."""
+    histories, slowdowns = [], []
+    for run in runs:
+        timed = run.rows[~emulated(run.rows)]
+        timed = timed.assign(setting=timed["setting"].cat.remove_unused_categories())
+        for (device,), part in timed.groupby(["device_name"]):
+            found = coverage(part.assign(device=""))
+            found = found.assign(run=run.name, device=device, day=run.days[-1], setting=found["setting"].astype(str))
+            histories.append(found)
+            of_run = ranked(part)
+            slowdowns.append(of_run.assign(setting=of_run["setting"].astype(str)))
+    today = rows[~emulated(rows) & (rows["changed"] == "")]
+    return Known(
+        dict(iter(rows.groupby("format"))),
+        pd.concat(histories, ignore_index=True) if histories else pd.DataFrame(columns=["label"]),
+        _newest(pd.concat(slowdowns, ignore_index=True)) if slowdowns else {},
+        logarithms(today, ["run", "device_name", "setting", "matrix"]) if len(today) else pd.DataFrame(),
+    )
+
+
+def _newest(ranked: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """By label, the slowdown of today's program on each matrix, device and setting, in the newest run that has it."""
+    found = ranked.loc[ranked["changed"] == "", [*_CASE, "label", "kind", "ratio", "started_at"]]
+    found = found.sort_values("started_at").drop_duplicates([*_CASE, "label"], keep="last")
+    return dict(iter(found.assign(first=found["ratio"] <= TIE).groupby("label")))
+
+
+def page(key: str, of: Known, runs: Sequence[Run]) -> FormatPage:
+    """The page of a key."""
+    rows = of.rows.get(key, _NONE)
+    installed = key in formats.keys()  # noqa: SIM118 - a function of the module
+    about = describe(formats.get(key)) if installed else {}
+    drawn, not_drawn = pictures.arrays(formats.get(key), about["arrays"]) if installed else ([], "")
+    labels = _labels(key, rows)
+    shown = next((label for label in labels if label in of.logs), "")
+    older = rows[rows["changed"] != ""]
+    said = sorted({f"{row.label} in {row.run}: {row.changed}" for row in older.itertuples()})
+    return FormatPage(
+        key=key,
+        about=about,
+        facts=_facts(about),
+        drawn=drawn,
+        not_drawn=not_drawn,
+        history=_history(labels, of.history, rows, {run.name: run.link for run in runs}),
+        label=shown,
+        kinds=_kinds(of.slowdowns.get(shown)),
+        rivals=_rivals(shown, of.logs),
+        times=_times(rows, labels, [run.name for run in runs]),
+        notices=[f"Rows of an older version, marked *: {'; '.join(said)}."] if said else [],
+    )
+
+
+def _labels(key: str, rows: pd.DataFrame) -> list[str]:
+    """The labels of a key, that with default parameters first, then those with most rows."""
+    counts = rows["label"].value_counts()
+    return sorted(counts.index, key=lambda label: (label != key, -counts[label], label))
+
+
+def _facts(about: Mapping[str, Any]) -> list[tuple[str, str]]:
+    if not about:
+        return []
+    kernel = "this project's" if about["project_kernel"] else ""
+    operation = "" if about["op"] == "spmv" else about["op"]
+    found = {
+        "Family": about["family"],
+        "Paper": about["reference"],
+        "The survey's name": about["survey_name"],
+        "What was read": about["confidence"],
+        "Storage": about["shared_implementation"],
+        "Another name of": about["alias_of"],
+        "Kernel": kernel,
+        "Operation": operation,
+        "Kernel files": ", ".join(source.rpartition("/")[2] for source in about["sources"]),
+    }
+    return [(name, text) for name, text in found.items() if text]
+
+
+def _history(
+    labels: Sequence[str], history: pd.DataFrame, rows: pd.DataFrame, pages: Mapping[str, str]
+) -> Table | None:
+    """One row for each label, run and setting: revision, coverage, slowdown, rate, share of the bound."""
+    found = history[history["label"].isin(labels)]
+    if found.empty:
+        return None
+    ok = rows[(rows["status"] == "ok") & (rows["bound_gflops"] > 0)]
+    shares = (ok["gflops"] / ok["bound_gflops"]).groupby([ok["run"], ok["setting"], ok["label"]]).median()
+    facts = rows.groupby(["run", "setting", "label"]).agg(revision=("revision", "max"), changed=("changed", "max"))
+    headings = [
+        Heading("Run", is_number=False),
+        Heading("Revision", is_number=False),
+        Heading("Device", is_number=False),
+        Heading("Setting", is_number=False),
+        Heading("Label", is_number=False),
+        Heading("Matrices"),
+        Heading("Verified"),
+        Heading("Mean slowdown", about="over all matrices of the run and among its formats: runs are not comparable"),
+        Heading("Wins"),
+        Heading("GFLOPS", about="geometric mean over verified matrices"),
+        Heading("Of bound", about="median over matrices"),
+        Heading("Bytes/nnz"),
+    ]
+    order = found.assign(place=found["label"].map(list(labels).index)).sort_values(
+        ["day", "run", "setting", "place"], ascending=[False, True, True, True]
+    )
+    cells, anchors, seen = [], [], set()
+    for row in order.itertuples():
+        case = (row.run, row.setting, row.label)
+        fact = facts.loc[case] if case in facts.index else {"revision": "", "changed": ""}
+        share = float(shares.get(case, math.nan))
+        older = str(fact["changed"])
+        cells.append(
+            [
+                Cell(row.run, href=pages[row.run]),
+                Cell(str(fact["revision"])),
+                Cell(row.device),
+                Cell(row.setting),
+                Cell(row.label, mark="*" if older else "", about=older),
+                of_number(row.cases),
+                of_number(row.coverage, tables.percent(row.coverage)),
+                of_number(row.mean_slowdown),
+                of_number(row.wins),
+                of_number(row.gflops),
+                of_number(share, tables.percent(share)),
+                of_number(row.bytes_per_nnz),
+            ]
+        )
+        anchors.append("" if row.label in seen else links.anchor(row.label))
+        seen.add(row.label)
+    return Table("Rows of all runs, the newest first", headings, cells, anchors)
+
+
+def _kinds(found: pd.DataFrame | None) -> Table | None:
+    """Kinds of matrices by median slowdown."""
+    if found is None:
+        return None
+    table = found.groupby("kind").agg(
+        matrices=("matrix", "nunique"), cases=("ratio", "size"), first=("first", "sum"), median=("ratio", "median"),
+        mean=("ratio", geometric_mean),
+    )  # fmt: skip
+    table = table.sort_values(["median", "mean"]).reset_index()
+    headings = [
+        Heading("Kind", is_number=False),
+        Heading("Matrices"),
+        Heading("Cases", about="matrices in each device and setting"),
+        Heading("Best on", about="cases within 0.5 % of the fastest format"),
+        Heading("Median slowdown"),
+        Heading("Mean slowdown", about="geometric mean over verified cases"),
+    ]
+    cells = [
+        [Cell(row.kind or "unknown"), *map(of_number, (row.matrices, row.cases, row.first, row.median, row.mean))]
+        for row in table.itertuples()
+    ]
+    return Table("Slowdown by kind of matrix, the lowest first", headings, cells)
+
+
+def _rivals(label: str, logs: pd.DataFrame) -> Table | None:
+    """The formats that are faster on the largest share of the cases that both have."""
+    if not label:
+        return None
+    found = opponents(logs, label)
+    found = found[(found["blocks"] >= LEAST_BLOCKS) & (found["slower"] > 0)]
+    if found.empty:
+        return None
+    headings = [
+        Heading("Format", is_number=False),
+        Heading("Cases in common", about="of one run, device, setting and matrix"),
+        Heading("It is faster on"),
+        Heading(f"{label} is faster on"),
+        Heading("Speed-up", about=f"geometric mean: time of the format over that of {label}"),
+    ]
+    cells = [
+        [of_format(row.label), *map(of_number, (row.blocks, row.slower, row.faster, row.speedup))]
+        for row in found.head(RIVALS).itertuples()
+    ]
+    return Table(f"Formats that are faster than {label} on most cases", headings, cells)
+
+
+def _times(rows: pd.DataFrame, labels: Sequence[str], order: Sequence[str]) -> list[Table]:
+    """For each device and setting the time on every matrix in every run."""
+    timed = rows[~emulated(rows) & (rows["status"] == "ok") & (rows["t_median"] > 0)]
+    found = []
+    places = {label: place for place, label in enumerate(labels)}
+    for (device, setting), part in timed.groupby(["device_name", "setting"]):
+        times = {(row.matrix, row.label, row.run): row for row in part.itertuples()}
+        runs = [run for run in order if any(run == of_run for _, _, of_run in times)]
+        headings = [Heading("Matrix", is_number=False), Heading("Label", is_number=False), Heading("Nonzeros")]
+        cases = {(row.nnz, row.matrix, places[row.label]) for row in times.values()}
+        cells = []
+        for nnz, matrix, place in sorted(cases):
+            measured = [_time(times.get((matrix, labels[place], run))) for run in runs]
+            cells.append([of_matrix(matrix), Cell(labels[place]), of_number(nnz), *measured])
+        found.append(Table(f"{device}, {setting}", [*headings, *map(Heading, runs)], cells))
+    return found
+
+
+def _time(row: Any) -> Cell:
+    if row is None:
+        return Cell("", "")
+    rate = f"{tables.number(row.gflops)} GFLOPS"
+    mark = {"mark": "*", "about": f"{rate}; {row.changed}"} if row.changed else {"about": rate}
+    return of_number(row.t_median, tables.seconds(row.t_median), **mark)

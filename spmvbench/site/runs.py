@@ -1,0 +1,179 @@
+"""The runs of a site: their rows with run and revision, and what is no longer as today."""
+
+from __future__ import annotations
+
+import bisect
+import csv
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pandas as pd
+
+from spmvbench import formats, paths
+from spmvbench.analysis.cases import emulated, latest_cases, of_one_operation
+from spmvbench.analysis.ranking import by_mean_slowdown
+from spmvbench.analysis.totals import Totals, read, totals
+from spmvbench.errors import SpmvbenchError
+from spmvbench.reports import page
+from spmvbench.rows import store
+
+README = 100_000  # most characters read of a README
+BEST = 5  # formats named for each run
+REVISION = 12  # digits of a revision
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run with a page. link: relative path of the page. about: the first paragraph of its README, if it has one.
+
+    rows: as `cases.latest_cases`, with the columns run, revision and changed (as `changed`). matrices: descriptions, as
+    `store.matrices`.
+    """
+
+    name: str
+    link: str
+    about: str
+    rows: pd.DataFrame
+    matrices: pd.DataFrame
+
+    @cached_property
+    def totals(self) -> Totals:
+        """Its counts."""
+        return totals(self.rows)
+
+    @cached_property
+    def devices(self) -> Sequence[str]:
+        """The names of its devices."""
+        return sorted(set(self.rows["device_name"]) - {""}) or sorted(set(self.rows["device"]))
+
+    @cached_property
+    def days(self) -> Sequence[str]:
+        """The days on which it was measured, ascending."""
+        return sorted(set(self.rows["started_at"].str.slice(0, 10)) - {""})
+
+    @cached_property
+    def settings(self) -> Sequence[str]:
+        """Its settings, such as f64 hot."""
+        return [str(setting) for setting in read(self.rows)["setting"].cat.remove_unused_categories().cat.categories]
+
+    @cached_property
+    def best(self) -> Sequence[str]:
+        """The formats with the lowest mean slowdown; empty if nothing was timed on a GPU."""
+        return by_mean_slowdown(of_one_operation(self.rows[~emulated(self.rows)]))[:BEST]
+
+    @cached_property
+    def notices(self) -> list[str]:
+        """Sentences on what is no longer as today; see `notices`."""
+        return notices(self.rows)
+
+    @cached_property
+    def source_changes(self) -> str:
+        """See `source_changes`."""
+        return source_changes(self.rows)
+
+
+def all_runs(site: Path) -> list[Run]:
+    """The runs in a folder that have a page and can be read, the newest first. The others are named on stderr."""
+    found = []
+    for folder in store.runs(site):
+        if (folder / "report" / page.PAGE).is_file():
+            try:
+                found.append(_run(folder, site))
+            except (SpmvbenchError, OSError) as error:
+                print(f"Warning: the index leaves out {folder.name}: {error}", file=sys.stderr)
+    return sorted(found, key=lambda run: (list(run.days[-1:]), run.name), reverse=True)
+
+
+def _run(folder: Path, site: Path) -> Run:
+    rows = latest_cases(store.load(folder))
+    sessions = store.environment(folder)["sessions"]
+    rows = rows.assign(run=folder.name, revision=_revisions(rows["started_at"], sessions), changed=changed(rows))
+    link = quote(Path(os.path.relpath(folder / "report" / page.PAGE, site)).as_posix())
+    return Run(folder.name, link, _about(folder / "README.md"), rows, store.matrices(folder))
+
+
+def _revisions(started: pd.Series, sessions: Sequence[Mapping[str, Any]]) -> pd.Series:
+    """The revision of the invocation that measured each row: the last one that began before it; empty if unknown."""
+    began = sorted((one["started"], str(one.get("git") or "")) for one in sessions)
+    starts = [start for start, _ in began]
+
+    def revision(start: str) -> str:
+        place = bisect.bisect_right(starts, start) - 1
+        return began[place][1].removesuffix("-dirty")[:REVISION] if place >= 0 else ""
+
+    return started.map(revision)
+
+
+def _about(readme: Path) -> str:
+    """The first paragraph that is not a heading, list, table or code; empty if there is none."""
+    if not readme.is_file():
+        return ""
+    with open(readme, encoding="utf-8", errors="replace") as file:
+        text = file.read(README)
+    text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    parts = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
+    found = next((part for part in parts if part and part[0] not in "#|-*!<"), "")
+    return re.sub(r"\[([^]]*)\]\([^)]*\)|`([^`]*)`", lambda words: words[1] or words[2] or "", found)
+
+
+@cache
+def _older_programs() -> dict[tuple[str, str], str]:
+    """Key and source hash of programs that their key no longer means, with the key that means them today, or empty."""
+    with open(paths.configs() / "older_programs.csv", newline="", encoding="ascii") as file:
+        return {(row["format"], row["source_hash"]): row["today"] for row in csv.DictReader(file)}
+
+
+def changed(rows: pd.DataFrame) -> pd.Series:
+    """For each row what its key no longer means: words, or empty if the key means the same today.
+
+    From configs/older_programs.csv, which has the source hashes of programs that got another key, or whose kernel or
+    rule was replaced.
+    """
+    known = _older_programs()
+    words = {
+        pair: (f"{today} today" if today else "another program today") if (today := known.get(pair)) is not None else ""
+        for pair in set(zip(rows["format"], rows["source_hash"], strict=True))
+    }
+    found = [words[pair] for pair in zip(rows["format"], rows["source_hash"], strict=True)]
+    return pd.Series(found, rows.index, dtype=object)
+
+
+@cache
+def _sources_today() -> dict[str, str]:
+    return {key: formats.source_hash(formats.get(key)) for key in formats.keys()}  # noqa: SIM118 - a function
+
+
+def notices(rows: pd.DataFrame) -> list[str]:
+    """Sentences on rows whose labels or programs are not those of this version: a banner of pages that show them."""
+    found = []
+    pairs = rows.assign(today=changed(rows))[["format", "today"]].drop_duplicates()
+    renamed = pairs[pairs["today"].str.endswith(" today") & (pairs["today"] != "another program today")]
+    if len(renamed):
+        names = ", ".join(f"{row.format} here is {row.today}" for row in renamed.sort_values("format").itertuples())
+        found.append(f"Labels are those of an older version: {names}.")
+    replaced = sorted(pairs.loc[pairs["today"] == "another program today", "format"])
+    if replaced:
+        found.append(f"These keys run another program today: {', '.join(replaced)}.")
+    missing = sorted(set(read(rows)["format"]) - set(formats.keys()))
+    if missing:
+        found.append(f"This version has no format {', '.join(missing)}.")
+    return found
+
+
+def source_changes(rows: pd.DataFrame) -> str:
+    """A sentence on formats whose sources have changed since; empty if none has."""
+    today, known = _sources_today(), read(rows)[["format", "source_hash"]].drop_duplicates()
+    other = known[known["format"].isin(list(today)) & (known["source_hash"] != known["format"].map(today))]
+    if other.empty:
+        return ""
+    return (
+        f"The sources of {other['format'].nunique()} of {known['format'].nunique()} formats, or modules that they use, "
+        "have changed since these rows were measured. Only a run on the same GPU tells whether their times have."
+    )

@@ -1,0 +1,91 @@
+"""The key `auto`: what it chooses, and that it stores the choice as the chosen format would."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spmvbench import formats, testing
+from spmvbench.advice import auto, choosing, model
+from spmvbench.formats import Skip
+from spmvbench.formats.arrays import Csr
+from spmvbench.formats.base import FREE_SHARE
+from spmvbench.matrices.synthetic import generate
+
+AUTO = formats.get("auto")
+
+
+def chosen(fmt):
+    return fmt.detail["chosen"].partition(":")[0]
+
+
+def test_its_candidates_are_formats_of_the_model():
+    left_out = set(model.load(auto.MODEL).labels) - {candidate.key for candidate in auto.CANDIDATES}
+    assert left_out == {"bro-ell", "coadell", "cusparse-csr-alg1"}
+    assert len(auto.CANDIDATES) == len(model.load(auto.MODEL).labels) - len(left_out)
+
+
+@pytest.mark.parametrize("spec", ["pde:20", "rmat:12:8", "fem:8:3"])
+def test_it_chooses_as_the_advice_does(spec):
+    a = Csr.of(generate(spec))
+    for spmvs in (1, 100_000):
+        fmt = AUTO.from_csr(a, spmvs=spmvs)
+        advice = choosing.advise(a, model.load(auto.MODEL), spmvs)
+        keys = {candidate.key for candidate in auto.CANDIDATES}
+        ranked = [e.label for e in advice.ranked if e.label in keys]
+        expected = "irregular" if advice.out_of_range and advice.fallback.label == "irregular" else ranked[0]
+        assert chosen(fmt) == expected
+        same = formats.get(expected).from_csr(a)
+        assert fmt.nbytes == same.nbytes == AUTO.estimate(a, spmvs=spmvs)
+        assert [step.kernel for step in fmt.launches(*testing.vectors(AUTO, a))] == [
+            step.kernel for step in same.launches(*testing.vectors(AUTO, a))
+        ]
+
+
+@pytest.mark.parametrize("spec", ["poisson2d:32", "dense:40:40", "rmat:11:8"])
+def test_it_is_never_predicted_slower_than_cusparse(spec):
+    a = Csr.of(generate(spec))
+    found = {}
+    for spmvs in (1, 1_000_000):
+        advice = choosing.advise(a, model.load(auto.MODEL), spmvs)
+        found[spmvs] = chosen(AUTO.from_csr(a, spmvs=spmvs))
+        (total,) = (e.total for e in advice.ranked if e.label == found[spmvs])
+        assert total <= advice.vendor.total
+    assert not advice.out_of_range or found[1] != "irregular" == found[1_000_000]
+
+
+def test_it_tells_the_choice_of_its_choice():
+    fmt = AUTO.from_csr(Csr.of(generate("poisson2d:32")), spmvs=1_000_000)
+    assert fmt.detail["chosen"] == "irregular: sell-local" and "pieces" in fmt.detail
+
+
+def test_the_number_of_products_decides():
+    a = Csr.of(generate("pde:20"))
+    assert len({chosen(AUTO.from_csr(a, spmvs=spmvs)) for spmvs in (1, 1_000_000)}) == 2
+
+
+def test_what_cannot_be_described_is_csr():
+    nothing = Csr.of(sparse.csr_array((5, 4)))
+    last = 2**31 - 2
+    wide = Csr((1, last + 1), np.array([0, 2], np.int32), np.array([0, last], np.int32), np.ones(2))
+    for a in (nothing, wide):
+        assert chosen(AUTO.from_csr(a)) == "csr-lanes"
+
+
+def test_no_choice_exceeds_the_memory(monkeypatch):
+    a = Csr.of(generate("pde:20"))
+    free = AUTO.from_csr(a, spmvs=1_000_000)
+    monkeypatch.setattr(Csr, "free_bytes", FREE_SHARE * (free.nbytes - 1))
+    tight = AUTO.converted(a, spmvs=1_000_000)
+    assert chosen(tight) != chosen(free)
+    assert tight.nbytes < free.nbytes or chosen(tight) == "csr-lanes"
+
+
+def test_a_candidate_that_refuses_is_passed_over(monkeypatch):
+    a = Csr.of(generate("pde:20"))
+    first, second, *_ = AUTO.choices(a, 1000)
+
+    def refuse(a, **params):
+        raise Skip("for a reason that its estimate did not know")
+
+    monkeypatch.setattr(first, "convert", refuse)
+    assert chosen(AUTO.converted(a)) == second.key

@@ -1,0 +1,153 @@
+"""A^T of an operator: which of one copy and two is used, and why."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import spmvbench
+from spmvbench.devices import OutOfDeviceMemory, open_device
+from spmvbench.errors import SpmvbenchError
+from spmvbench.formats import Skip
+from spmvbench.operators import choosing, operator, transposing
+from spmvbench.operators.choosing import Candidate
+from spmvbench.operators.transposing import Transposed
+
+
+@pytest.fixture(scope="module")
+def device():
+    return open_device("emulated")
+
+
+@pytest.fixture(scope="module")
+def a():
+    rng = np.random.default_rng(1)
+    return sparse.random_array((70, 50), density=0.1, format="csr", rng=rng)
+
+
+def check(op, a):
+    """The products of an operator with its matrix, with factors too."""
+    x = np.random.default_rng(2).standard_normal(a.shape[1])
+    np.testing.assert_allclose(op @ x, a @ x, rtol=1e-12, atol=1e-13)
+    for alpha, beta in [(1, 1), (2, -0.5)]:
+        y = np.ones(a.shape[0])
+        op.matvec(x, out=y, alpha=alpha, beta=beta)
+        np.testing.assert_allclose(y, alpha * (a @ x) + beta, rtol=1e-12, atol=1e-13)
+
+
+@pytest.fixture
+def times(monkeypatch):
+    """Seconds of a product by format class, in place of the device's time; and what was timed."""
+    known = {}
+    monkeypatch.setattr(transposing, "TIMED", ("emulated",))
+
+    def timed(fmt, device):
+        known.setdefault("timed", []).append(type(fmt).__name__)
+        return known["one"] if isinstance(fmt, Transposed) else known["two"]
+
+    monkeypatch.setattr(transposing, "timed", timed)
+    return known
+
+
+@pytest.fixture
+def advised(monkeypatch):
+    """Sets the advice to one format and its predicted seconds of a product and of the conversion."""
+
+    def give(label, *predicted):
+        def found(a, device, spmvs, max_bytes=None):
+            yield Candidate(label, "as the test says", predicted or None)
+
+        monkeypatch.setattr(choosing, "advised", found)
+
+    return give
+
+
+@pytest.mark.parametrize("label", ["csr-scalar", "csc-atomic", "coo-flat", "sell-p", "hyb", "cds", "bsr"])
+def test_on_the_emulated_device_arrays_are_shared(label, a, device):
+    op = operator(a, format=label, device=device)
+    flipped = op.T
+    assert flipped.choice.shared and flipped.choice.label == label and flipped.choice.nbytes == 0
+    assert "one copy, because times of the emulated device say nothing" in str(flipped.choice)
+    mine = {id(array) for array in op.format.arrays().values()}
+    assert {id(array) for array in flipped.format.arrays().values()} == mine
+    assert flipped.shape == (50, 70) and flipped.T is op
+    check(flipped, a.T)
+    check(op, a)
+    np.testing.assert_array_equal(flipped.diagonal(), a.diagonal())
+
+
+@pytest.mark.parametrize("label", ["csr5", "irregular", "ehyb[order=native]"])
+def test_a_format_without_a_kernel_gets_a_second_copy(label, device):
+    a = spmvbench.load("poisson2d:6") + sparse.diags_array(np.arange(35.0), offsets=1)
+    op = operator(a, format=label, device=device)
+    choice = op.T.choice
+    assert not choice.shared and choice.conversion_seconds > 0 and choice.nbytes == op.T.nbytes > 0
+    assert choice.reason.startswith("a second copy, because no kernel multiplies with A^T from the arrays of ")
+    check(op.T, a.T)
+
+
+def test_the_faster_one_is_used(a, device, times, advised):
+    advised("csr5", 1e-9, 0.0)
+    times |= {"one": 3e-6, "two": 2e-6}
+    op = operator(a, format="csr-scalar", device=device)
+    choice = op.T.choice
+    assert choice.label == "csr5" and not choice.shared and times["timed"] == ["Transposed", "Csr5"]
+    assert "a product is faster: 3 us a product from the arrays of A, 2 us in csr5" in choice.reason
+    check(op.T, a.T)
+    times["two"] = 4e-6
+    op = operator(a, format="csr-scalar", device=device)
+    assert op.T.choice.shared and op.T.choice.label == "csr-scalar"
+    assert op.T.choice.reason == "one copy, because 3 us a product from the arrays of A, 4 us in csr5"
+    check(op.T, a.T)
+
+
+def test_too_few_products_for_a_second_copy(a, device, times, advised):
+    advised("csr5", 1e-6, 1e-2)
+    times["one"] = 2e-6
+    op = operator(a, format="csr-scalar", device=device, spmvs=9999)
+    assert op.T.choice.shared and times["timed"] == ["Transposed"]
+    assert op.T.choice.reason.startswith("one copy, because 9,999 products take 0.02 s, and csr5 with its conversion")
+    times |= {"two": 1e-6}
+    op = operator(a, format="csr-scalar", device=device, spmvs=10001)
+    assert not op.T.choice.shared
+
+
+def test_the_memory_limit(a, device, times):
+    times |= {"one": 1.0, "two": 1e-9}
+    needed = operator(a, format="csr-scalar", device=device).nbytes
+    op = operator(a, format="csr-scalar", device=device, max_bytes=needed + 100)
+    assert op.T.choice.shared and "one copy, because there is no second: no format " in op.T.choice.reason
+    check(op.T, a.T)
+    assert not operator(a, format="csr-scalar", device=device, max_bytes=10 * needed).T.choice.shared
+    with pytest.raises(Skip, match="over the limit of 100 B"):
+        operator(a, format="csr-scalar", device=device, max_bytes=100)
+    op = operator(a, format="csr5", device=device, max_bytes=5500)
+    with pytest.raises(SpmvbenchError, match="no format"):
+        op.T  # noqa: B018 - neither one copy nor two
+
+
+def test_a_device_without_memory_for_a_second_copy(a, device, times, monkeypatch):
+    times["one"] = 1.0
+    op = operator(a, format="csr-scalar", device=device)
+
+    def full(fmt):
+        raise OutOfDeviceMemory("out of memory")
+
+    monkeypatch.setattr(transposing, "transposed_csr", full)
+    assert op.T.choice.reason == "one copy, because there is no second: out of memory"
+
+
+def test_timed_on_a_device(a, device):
+    op = operator(a, format="csr-scalar", device=device)
+    assert 0 < transposing.timed(Transposed.of(op.format), device) < np.inf
+
+
+def test_shared_arrays_are_given_back(a, device):
+    op = operator(a, format="csr-scalar", device=device)
+    held = weakref.ref(op.format)
+    op.T  # noqa: B018 - made
+    op.free()
+    gc.collect()
+    assert held() is None
