@@ -24,7 +24,7 @@ caption = (
     "a verdict."
 )
 papers = ""
-order = 93
+order = 89
 performance = True
 EVERY_OPERATION = True
 
