@@ -10,6 +10,9 @@ from functools import cache
 from spmvbench import paths
 from spmvbench.errors import SpmvbenchError, UsageError, did_you_mean
 
+STAND_INS = "-like"  # ends the name of a set with stand-ins for its matrices that are not at hand
+_STAND_IN = "synthetic/like:"  # begins the name of a stand-in's rows
+
 
 @dataclass(frozen=True)
 class MatrixSet:
@@ -41,8 +44,29 @@ def get(name: str) -> MatrixSet:
 
 
 def members(name: str) -> list[str]:
-    """All matrices of a set. Raises UsageError for an unknown set."""
-    return list(get(name).matrices)
+    """All matrices of a set. Raises UsageError for an unknown set.
+
+    If `-like` follows the name, a stand-in replaces each matrix that is not at hand and whose facts are known.
+    """
+    if not name.endswith(STAND_INS):
+        return list(get(name).matrices)
+    from spmvbench.matrices import stand_ins, suitesparse
+
+    known = stand_ins.known()
+    return [
+        f"like:{matrix}" if matrix in known and not suitesparse.at_hand(*matrix.split("/")) else matrix
+        for matrix in get(name.removesuffix(STAND_INS)).matrices
+    ]
+
+
+def is_stand_in(matrix: str) -> bool:
+    """Whether the name of a matrix in rows (group/name) is that of a stand-in."""
+    return matrix.startswith(_STAND_IN)
+
+
+def stands_for(matrix: str) -> str:
+    """The matrix that a name in rows stands for: its own, if it is no stand-in."""
+    return matrix.removeprefix(_STAND_IN).partition(":")[0] if is_stand_in(matrix) else matrix
 
 
 @cache

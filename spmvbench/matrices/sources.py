@@ -13,7 +13,7 @@ from typing import Any
 
 from spmvbench import untrusted
 from spmvbench.errors import SpmvbenchError, UsageError
-from spmvbench.matrices import files, sets, suitesparse, synthetic
+from spmvbench.matrices import files, sets, stand_ins, suitesparse, synthetic
 from spmvbench.matrices.download import Unreachable
 from spmvbench.matrices.features import is_spd
 from spmvbench.matrices.suitesparse import Entry
@@ -204,7 +204,8 @@ def _own(text: str) -> Matrix | None:
         kind = spec.partition(":")[0]
         if kind != "empty" and not synthetic.has_rows(spec):
             raise UsageError(f"{spec} has no rows or no columns; a matrix without entries is empty:R:C")
-        return Matrix("synthetic", spec, kind, "synthetic", generator_hash=synthetic.generator_hash(kind))
+        nnz = stand_ins.facts(spec.removeprefix(synthetic.STAND_IN)).entries if kind == "like" else None
+        return Matrix("synthetic", spec, kind, "synthetic", nnz=nnz, generator_hash=synthetic.generator_hash(kind))
     path = Path(text)
     if os.path.isfile(path):  # no error for invalid file names
         return Matrix("file", untrusted.file_name(path.name), "", "file", path.resolve())

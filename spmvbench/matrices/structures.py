@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,8 @@ import numpy as np
 from spmvbench.errors import SpmvbenchError
 
 Fill = Callable[[int, int], np.ndarray]
+Stencil = Callable[[tuple[np.ndarray, ...]], np.ndarray]  # indices of points -> (points, steps)
+BLOCK = 1 << 20  # entries written at a time
 _SOME = 1 << 20  # values rounded at a time
 
 
@@ -86,6 +89,53 @@ def form(kind: str) -> str:
 def description(kind: str) -> str:
     """The first line of the description of a kind."""
     return (inspect.getdoc(KINDS[kind]) or "").partition("\n")[0]
+
+
+def grid(
+    shape: tuple[int, ...],
+    steps: Sequence[tuple[int, ...]],
+    degrees: int = 1,
+    values: Stencil | None = None,
+) -> Structure:
+    """A stencil on a grid: every point is coupled with those at `steps` (ascending) from it that lie on the grid.
+
+    Points are numbered with the last index fastest; each carries `degrees` unknowns, coupled as dense blocks.
+    values(index): the stencil's values at points of the given index arrays, (points, steps); for one unknown per point.
+    """
+    points = math.prod(shape)
+    size = points * degrees
+    offset = np.array(steps)
+    shift = offset @ [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+    # inside[d][i, s]: whether step s from index i of dimension d stays on the grid.
+    places = [np.arange(n)[:, None] + offset[:, d] for d, n in enumerate(shape)]
+    inside = [(place >= 0) & (place < n) for place, n in zip(places, shape, strict=True)]
+
+    def stays(first: int, last: int) -> np.ndarray:
+        """(points, steps): which steps from the points first..last-1 stay on the grid."""
+        index = np.unravel_index(np.arange(first, last), shape)
+        every: np.ndarray = np.logical_and.reduce([table[i] for table, i in zip(inside, index, strict=True)])
+        return every
+
+    def columns(first: int, last: int) -> np.ndarray:
+        first, last = first // degrees, last // degrees
+        point = np.arange(first, last)[:, None] + shift
+        unknown = (point[:, :, None] * degrees + np.arange(degrees)).astype(np.int32)
+        blocks = (last - first, degrees, len(steps), degrees)
+        there = np.broadcast_to(stays(first, last)[:, None, :, None], blocks)
+        found: np.ndarray = np.broadcast_to(unknown[:, None], blocks)[there]
+        return found
+
+    def coefficients_of(stencil: Stencil) -> Fill:
+        return lambda first, last: np.asarray(
+            stencil(np.unravel_index(np.arange(first, last), shape))[stays(first, last)]
+        )
+
+    counts = np.empty(points, dtype=np.int32)
+    for first in range(0, points, BLOCK):
+        counts[first : first + BLOCK] = stays(first, min(first + BLOCK, points)).sum(axis=1)
+    lengths = np.repeat(counts * degrees, degrees)
+    coefficients = coefficients_of(values) if values else None
+    return Structure((size, size), lengths, columns, coefficients, symmetric=True, unit=degrees)
 
 
 def by_blocks(

@@ -11,10 +11,9 @@ import hashlib
 import importlib.metadata
 import inspect
 import itertools
-import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,13 +25,24 @@ from spmvbench.formats.arrays import INT32_MAX, index_dtype, offsets
 from spmvbench.formats.dependencies import digest, imported
 from spmvbench.matrices import (
     applications,  # noqa: F401 - importing lists them
+    stand_ins,
     values,
 )
 from spmvbench.matrices.readers import checked
-from spmvbench.matrices.structures import KINDS, RULES, Fill, Structure, by_blocks, form, needs, parameters, register
+from spmvbench.matrices.structures import (
+    BLOCK,
+    KINDS,
+    RULES,
+    Structure,
+    by_blocks,
+    form,
+    grid,
+    needs,
+    parameters,
+    register,
+)
 
-BLOCK = 1 << 20  # entries written at a time
-Stencil = Callable[[tuple[np.ndarray, ...]], np.ndarray]  # indices of points -> (points, steps)
+STAND_IN = "like:"
 _REQUIRED = re.compile(r'required\("(\w+)"(?:, "([\w-]+)")?\)')  # structures.required
 
 
@@ -42,11 +52,14 @@ def _on_grid(points: int, degrees: int = 1) -> bool:
 
 def is_spec(text: str) -> bool:
     """Whether a text has the form of a spec (valid or not), not of group/name or a file."""
-    return re.fullmatch(r"\w+(:([^:/\\.]*|\d+\.\d*))+", text) is not None
+    return text.startswith(STAND_IN) or re.fullmatch(r"\w+(:([^:/\\.]*|\d+\.\d*))+", text) is not None
 
 
-def parse(spec: str) -> tuple[str, list[int]]:
-    """Kind and numbers of a spec. Raises UsageError with the valid form."""
+def parse(spec: str) -> tuple[str, list[Any]]:
+    """Kind and numbers of a spec; of a stand-in its matrix. Raises UsageError with the valid form."""
+    if spec.startswith(STAND_IN):
+        stand_ins.facts(spec.removeprefix(STAND_IN))
+        return "like", [spec.removeprefix(STAND_IN)]
     kind, *texts = spec.split(":")
     if kind not in KINDS:
         hint = did_you_mean(kind, list(KINDS)) or f"; there are {', '.join(form(name) for name in KINDS)}"
@@ -152,53 +165,6 @@ def _row_blocks(row_ptr: np.ndarray, unit: int) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _grid(
-    shape: tuple[int, ...],
-    steps: Sequence[tuple[int, ...]],
-    degrees: int = 1,
-    values: Stencil | None = None,
-) -> Structure:
-    """A stencil on a grid: every point is coupled with those at `steps` (ascending) from it that lie on the grid.
-
-    Points are numbered with the last index fastest; each carries `degrees` unknowns, coupled as dense blocks.
-    values(index): the stencil's values at points of the given index arrays, (points, steps); for one unknown per point.
-    """
-    points = math.prod(shape)
-    size = points * degrees
-    offset = np.array(steps)
-    shift = offset @ [math.prod(shape[d + 1 :]) for d in range(len(shape))]
-    # inside[d][i, s]: whether step s from index i of dimension d stays on the grid.
-    places = [np.arange(n)[:, None] + offset[:, d] for d, n in enumerate(shape)]
-    inside = [(place >= 0) & (place < n) for place, n in zip(places, shape, strict=True)]
-
-    def stays(first: int, last: int) -> np.ndarray:
-        """(points, steps): which steps from the points first..last-1 stay on the grid."""
-        index = np.unravel_index(np.arange(first, last), shape)
-        every: np.ndarray = np.logical_and.reduce([table[i] for table, i in zip(inside, index, strict=True)])
-        return every
-
-    def columns(first: int, last: int) -> np.ndarray:
-        first, last = first // degrees, last // degrees
-        point = np.arange(first, last)[:, None] + shift
-        unknown = (point[:, :, None] * degrees + np.arange(degrees)).astype(np.int32)
-        blocks = (last - first, degrees, len(steps), degrees)
-        there = np.broadcast_to(stays(first, last)[:, None, :, None], blocks)
-        found: np.ndarray = np.broadcast_to(unknown[:, None], blocks)[there]
-        return found
-
-    def coefficients_of(stencil: Stencil) -> Fill:
-        return lambda first, last: np.asarray(
-            stencil(np.unravel_index(np.arange(first, last), shape))[stays(first, last)]
-        )
-
-    counts = np.empty(points, dtype=np.int32)
-    for first in range(0, points, BLOCK):
-        counts[first : first + BLOCK] = stays(first, min(first + BLOCK, points)).sum(axis=1)
-    lengths = np.repeat(counts * degrees, degrees)
-    coefficients = coefficients_of(values) if values else None
-    return Structure((size, size), lengths, columns, coefficients, symmetric=True, unit=degrees)
-
-
 def _distinct(rng: np.random.Generator, lengths: np.ndarray, low: np.ndarray, width: np.ndarray) -> np.ndarray:
     """Ascending distinct columns: lengths[r] of low[r] .. low[r] + width[r] - 1 for each row r, row after row.
 
@@ -242,7 +208,7 @@ def pde(N: int) -> Structure:
         return np.stack([-1 - u, -1 - v, -1 - w, np.full_like(x, 6), -1 + w, -1 + v, -1 + u], axis=1)
 
     steps = [(-1, 0, 0), (0, -1, 0), (0, 0, -1), (0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0)]
-    return _grid((N, N, N), steps, values=values)
+    return grid((N, N, N), steps, values=values)
 
 
 @register
@@ -281,14 +247,14 @@ def stray(N: int, PERCENT: int, *, seed: int) -> Structure:
 def poisson2d(N: int) -> Structure:
     """The 5-point Laplacian on an N x N grid: 4 on the diagonal, -1 next to it."""
     steps = [(-1, 0), (0, -1), (0, 0), (0, 1), (1, 0)]
-    return _grid((N, N), steps, values=lambda index: np.tile([-1.0, -1.0, 4.0, -1.0, -1.0], (len(index[0]), 1)))
+    return grid((N, N), steps, values=lambda index: np.tile([-1.0, -1.0, 4.0, -1.0, -1.0], (len(index[0]), 1)))
 
 
 @register
 @needs("D of at least 1, and a grid of at most 2^31 - 1 unknowns", lambda N, D: D >= 1 and _on_grid(N**3, D))
 def fem(N: int, D: int) -> Structure:
     """Trilinear finite elements on an N^3 grid: 27 points, dense D x D blocks, symmetric values from the seed."""
-    return _grid((N, N, N), list(itertools.product((-1, 0, 1), repeat=3)), degrees=D)
+    return grid((N, N, N), list(itertools.product((-1, 0, 1), repeat=3)), degrees=D)
 
 
 def _positive_definite(pattern: Structure, full: int, seed: int) -> Structure:
@@ -433,13 +399,13 @@ def blocks(N: int, B: int, *, seed: int) -> Structure:
 @register
 def diag(N: int) -> Structure:
     """Diagonal, N x N."""
-    return _grid((N,), [(0,)])
+    return grid((N,), [(0,)])
 
 
 @register
 def tridiag(N: int) -> Structure:
     """Tridiagonal, N x N, symmetric values from the seed."""
-    return _grid((N,), [(-1,), (0,), (1,)])
+    return grid((N,), [(-1,), (0,), (1,)])
 
 
 @register

@@ -30,6 +30,7 @@ from matplotlib.typing import LineStyleType
 from PIL import Image
 
 from spmvbench.analysis.trend import medians
+from spmvbench.matrices.sets import is_stand_in
 
 WIDTH = 11.0  # inches of every figure, so that text has one size on the page
 # Widths of figures in a paper, inches: the columns of the IEEE's and nearly those of the ACM's journals.
@@ -45,6 +46,7 @@ _SECONDS = EngFormatter(unit="s")
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#44AA99")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")
 _LINES: Sequence[LineStyleType] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 1, 2)))
+HATCHED = "#bbbbbb"  # behind stand-ins
 _HATCHES = ("", "////", "||||", "xxxx")  # dots would be circles by the hundred in each file
 COLOR = _COLORS[0]  # of figures with one colour
 EMULATED = "EMULATED"
@@ -150,11 +152,16 @@ def missing(figure: Figure, names: Sequence[str], what: str = "No verified row i
 
 
 def names_below(axes: Axes, names: Sequence[str]) -> None:
-    """Ticks of matrices at 0, 1, ...: names without group, or positions if there are too many."""
+    """Ticks of matrices at 0, 1, ...: names without group, or positions if they are too many. Stand-ins are hatched."""
     axes.grid(axis="x", visible=False)
+    for place, name in enumerate(names):
+        if is_stand_in(name):
+            axes.axvspan(
+                place - 0.5, place + 0.5, facecolor="none", edgecolor=HATCHED, hatch="//", linewidth=0, zorder=0
+            )
     axes.set_xticks([])
     if len(names) <= names_fit():
-        short = [name.rpartition("/")[2] for name in names]
+        short = [("like:" if is_stand_in(name) else "") + name.rpartition("/")[2] for name in names]
         axes.set_xticks(range(len(names)), short, rotation=45, ha="right", rotation_mode="anchor", fontsize=7)
     else:
         places = np.linspace(0, len(names) - 1, 6).round().astype(int)

@@ -204,12 +204,12 @@ def _time(case: Any, ratio: float) -> Cell:
 def _advice(name: str, rows: pd.DataFrame) -> Table | None:
     """What the advice chooses for this matrix by number of SpMVs, from a model that was not trained on its family."""
     found = advised.choices(rows[~emulated(rows)]) if len(rows) else None
-    found = None if found is None else found[found["matrix"] == name].sort_values("spmvs")
+    found = None if found is None else found[found["matrix"] == name].sort_values(["dtype", "spmvs"])
     if found is None or found.empty:
         return None
-    headings = [Heading("SpMVs"), Heading("Format", is_number=False)]
-    cells = [[of_number(row.spmvs), of_format(row.label)] for row in found.itertuples()]
-    return Table(f"Advised for {advised.DTYPE}, conversion included", headings, cells)
+    headings = [Heading("Type", is_number=False), Heading("SpMVs"), Heading("Format", is_number=False)]
+    cells = [[Cell(row.dtype), of_number(row.spmvs), of_format(row.label)] for row in found.itertuples()]
+    return Table("Advised, conversion included", headings, cells)
 
 
 def _failed(rows: pd.DataFrame) -> Table | None:

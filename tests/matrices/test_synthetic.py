@@ -65,7 +65,7 @@ def test_patterns_are_the_same_everywhere(spec, pattern):
 
 
 def test_every_kind_is_tested():
-    assert {spec.split(":")[0] for spec in SPECS} == set(synthetic.KINDS) - {"terms", "mentions"}
+    assert {spec.split(":")[0] for spec in SPECS} == set(synthetic.KINDS) - {"terms", "mentions", "like"}
     assert all(generator.__doc__ for generator in synthetic.KINDS.values())
 
 
@@ -250,6 +250,7 @@ def test_bad_specs_show_the_right_form(spec, message):
 def test_what_is_a_spec():
     assert synthetic.is_spec("pde:4")
     assert synthetic.is_spec("nonsense:1:x")
+    assert synthetic.is_spec("like:HB/1138_bus")
     for text in ("HB/1138_bus", "a.mtx", "pde", "c:/a.mtx", "c:a.mtx", "http://host/a"):
         assert not synthetic.is_spec(text)
 

@@ -1,12 +1,14 @@
 """What papers say beside what a run measured: pairs of kernels, fastest rivals, coverage."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from spmvbench import formats
 from spmvbench.reports import figures
-from spmvbench.reports.figures import claims
+from spmvbench.reports.figures import claims, fastload
 
 TIMES = {  # of matrices of 1,000 and of 400,000 entries
     "csr5": (1.0, 2.0),
@@ -28,7 +30,7 @@ def rows():
         for label, times in TIMES.items()
         for k, nnz in enumerate((1_000, 400_000))
     ]
-    rows = pd.DataFrame(found).assign(dtype="f64", mode="hot", setting="f64 hot")
+    rows = pd.DataFrame(found).assign(dtype="f64", mode="hot", op="spmv", device_name="gpu", setting="f64 hot")
     return rows.assign(status=np.where(rows["t_median"].isna(), "skipped", "ok"))
 
 
@@ -40,11 +42,40 @@ def table(rows):
 def test_claims_name_formats_and_their_sources():
     found = claims.claims()
     for claim in found.itertuples():
-        assert {claim.format, *claim.baselines.replace("|", " ").split()} <= set(formats.keys())
+        assert {claim.format.partition("[")[0], *claim.baselines.replace("|", " ").split()} <= set(formats.keys())
         assert claim.source
         assert claim.dtype in ("f64", "f32", "")
         assert np.isnan(claim.mean) or claim.mean > 0.5
-    assert set(found["paper"]) == {"CSR5", "Merge path", "TileSpMV", "EHYB", "FastLoad", "DASP", "MERBIT"}
+        assert claim.op in ("spmv", "bfs") or re.fullmatch(r"spmspv@0\.0*1", claim.op)
+    papers = {"CSR5", "Merge path", "TileSpMV", "EHYB", "TileSpMSpV", "TileBFS", "FastLoad", "DASP", "MERBIT"}
+    assert set(found["paper"]) == papers
+    assert formats.get("fastload").parameters()["height"].default == fastload.DEFAULT_HEIGHT
+    printed = found.set_index(["paper", "over"])["mean"]
+    assert printed["TileSpMSpV", "cuSPARSE BSR at 0.0001"] == 24.95
+    assert printed["FastLoad", "cuSPARSE CSR, height 2"] == 3.03
+
+
+def test_claims_about_a_sparse_x_meet_products_with_a_dense_one(rows):
+    dense = rows[rows["label"].isin(["tile-deferred-coo", "csr5"]) & (rows["nnz"] == 1_000)]
+    sparse = dense[dense["label"] == "csr5"].assign(
+        op="spmspv@0.01", setting="f64 hot spmspv@0.01", label="tile-spmspv", format="tile-spmspv", t_median=0.2
+    )
+    search = sparse.assign(op="bfs", dtype="pattern", setting="pattern hot bfs")
+    searches = [search.assign(label=key, format=key, t_median=t) for key, t in (("tile-bfs", 1.0), ("bfs-push", 3.0))]
+    found = claims.data(pd.concat([dense, sparse, *searches]), figures.Options(None, {})).set_index("over")
+    assert found.loc["TileSpMV at 0.01", ["op", "alike", "setting"]].tolist() == [
+        "spmspv@0.01", pytest.approx(2.5), "f64 hot spmspv@0.01"
+    ]  # fmt: skip
+    assert found.loc["Gunrock", ["alike", "rival"]].tolist() == [pytest.approx(3.0), "bfs-push"]
+    assert "TileSpMV at 0.1" not in found.index
+
+
+def test_stand_ins_are_counted_and_give_way(rows):
+    stand_in = rows.assign(matrix="synthetic/like:" + rows["matrix"])
+    options = figures.Options(None, {})
+    both, alone = (figures.table_of(claims, part, options) for part in (pd.concat([rows, stand_in]), stand_in))
+    assert set(both["stand_ins"]) == {0}
+    assert (alone["stand_ins"] == alone["compared"]).all()
 
 
 def test_a_kernel_meets_the_same_kind_of_its_rivals(table):

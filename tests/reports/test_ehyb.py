@@ -60,7 +60,7 @@ def test_figures_say_what_is_missing(name, measured, options, environment):
         picture = figure.draw(figure.data(measured, options), environment, options)
     above = picture.get_suptitle().replace("\n", " ")
     assert "Of the paper's 92 matrices the run holds 2." in above
-    assert "No verified row in this run: merge-csr, cusparse-csr-alg2." in above
+    assert "No verified row in this run: bccoo, hola, merge-csr, cusparse-csr-alg2." in above
 
 
 def test_lines_show_both_kernels_of_ehyb_and_of_rivals(measured, options):

@@ -33,6 +33,7 @@ import pandas as pd
 
 from spmvbench.analysis.cases import labels_of, of_one_operation
 from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.matrices.sets import is_stand_in, stands_for
 from spmvbench.reports import style
 from spmvbench.reports.published import Published
 from spmvbench.reports.style import Mark
@@ -122,15 +123,21 @@ def table_of(figure: ModuleType, rows: pd.DataFrame, options: Options) -> pd.Dat
     """The data of a figure. Raises LeftOut if there is none, or if the run has no matrix of the figure's paper."""
     family = _family(figure)
     if family and hasattr(family, "is_paper_matrix") and not getattr(figure, "any_matrix", False):
-        matrices = pd.Series(rows["matrix"].unique(), dtype=str).str.partition("@")[0]
+        matrices = pd.Series(rows["matrix"].unique(), dtype=str).str.partition("@")[0].map(stands_for)
         if not family.is_paper_matrix(matrices).any():
             raise LeftOut(f"the run holds none of {family.PAPER_MATRICES}")
     if not getattr(figure, "EVERY_OPERATION", getattr(family, "EVERY_OPERATION", False)):
         rows = of_one_operation(rows)
-    table: pd.DataFrame = figure.data(rows, options)
+    table: pd.DataFrame = figure.data(_without_needless_stand_ins(rows), options)
     if table.empty:
         raise LeftOut("no row has the data")
     return table
+
+
+def _without_needless_stand_ins(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows without stand-ins for matrices that the run has."""
+    stands = rows["matrix"].map(is_stand_in).astype(bool)
+    return rows[~(stands & rows["matrix"].map(stands_for).isin(rows["matrix"]))] if stands.any() else rows
 
 
 def collected(matrices: pd.Series) -> pd.Series:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
 
 from spmvbench import paths
-from spmvbench.analysis.cases import both_kernels, hot, labels_of, matching_kernels, verified
+from spmvbench.analysis.cases import both_kernels, hot, labels_of, matching_kernels, natural_products, verified
 from spmvbench.analysis.coverage import geometric_mean
-from spmvbench.reports.figures import LeftOut, Options
+from spmvbench.matrices.sets import is_stand_in
+from spmvbench.reports.figures import LeftOut, Options, fastload, tilespmspv
 from spmvbench.reports.tables import Column, Table, count, number, percent, table
 
 name = "claims"
@@ -20,54 +21,106 @@ caption = (
     "mean (and which mean), the largest, and the share of its matrices on which its format is faster; a dash if it "
     "prints none, or if its tables were not available. Then the measurements of this run, on matrices verified for "
     "both, for each kernel in the run, and the share of the run's matrices that these are. Other matrices and another "
-    "GPU explain differences: nearly all matrices of the papers are from SuiteSparse."
+    "GPU explain differences: nearly all matrices of the papers are from SuiteSparse. The last columns count the "
+    "stand-ins among the matrices compared, and say which parts of a claim cannot be had."
 )
 papers = (
-    "Liu & Vinter 2015; Merrill & Garland 2016; Niu et al. 2021; Chen 2022; Lu & Liu 2023; Hu et al. 2024; Zhang et al."
+    "Liu & Vinter 2015; Merrill & Garland 2016; Niu et al. 2021; Chen 2022; Ji et al. 2022; Lu & Liu 2023; Hu et al. "
+    "2024; Zhang et al."
 )
 order = 65
 performance = True
+EVERY_OPERATION = True  # claims about a sparse x and about searches, too
+
+_MEANS: dict[str, Callable[[pd.Series], float]] = {
+    "geometric": geometric_mean,
+    "harmonic": lambda s: float(len(s) / (1 / s).sum()),
+    "arithmetic": lambda s: float(s.mean()),
+    "average": lambda s: float(s.mean()),  # which mean, the paper does not say
+}
 
 
 def claims() -> pd.DataFrame:
-    """configs/published/claims, one row per speed-up that a paper prints.
+    """configs/published/claims and FastLoad's Table I, one row per speed-up that a paper prints.
 
-    baselines: keys that correspond to the paper's rival, the most similar first; separated by ``|``: the fastest of
-    them on each matrix. dtype: empty if the paper does not say. least_nnz: least nonzeros of the paper's matrices.
+    format: a key, or a label with its parameters. baselines: keys that correspond to the paper's rival, the most
+    similar first; separated by ``|``: the fastest of them on each matrix. op: the operation, ``spmspv@0.1`` against
+    rivals that may take a dense x. dtype: empty if the paper does not say, or for operations without values. least_nnz:
+    least nonzeros of the paper's matrices. lacks: the parts of the claim that cannot be had.
     """
     found = pd.read_csv(paths.configs() / "published" / "claims" / "claims.csv", keep_default_na=False)
+    found = pd.concat([found, _heights(found)], ignore_index=True)
     numbers = ["matrices", "mean", "max", "faster"]
     return found.assign(**{column: pd.to_numeric(found[column]) for column in numbers})
+
+
+def _heights(found: pd.DataFrame) -> pd.DataFrame:
+    """FastLoad's Table I as claims: each limit of the height over each of three rivals."""
+    over = {"TileSpMV": "TileSpMV", "CSR5": "CSR5", "cuSPARSE": "cuSPARSE CSR"}
+    printed = fastload.published("heights")
+    whole = found[found["paper"] == "FastLoad"].set_index("over").loc[printed["rival"].map(over)].reset_index()
+    heights = printed["height"].astype(str)
+    return whole.assign(
+        source="Hu et al., TPDS 2024, Table I",
+        format=[
+            "fastload" if height == fastload.DEFAULT_HEIGHT else f"fastload[height={height}]" for height in heights
+        ],
+        over=[f"{rival}, height {height}" for rival, height in zip(whole["over"], heights, strict=True)],
+        mean=printed["speedup"],
+        faster=printed["faster"],
+    )
 
 
 def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """One row for each claim, setting and pair of kernels in the run.
 
-    Columns of `claims`; setting, label, rival; geomean, median, most (largest) of the speed-up and won (share of
-    matrices with a speed-up above 1); compared (matrices); coverage (share of the run's matrices). Raises LeftOut.
+    Columns of `claims`; setting, label, rival; alike, geomean, median, most (largest) of the speed-up and won (share of
+    matrices with a speed-up above 1); compared (matrices), stand_ins (how many of them stand in for a matrix that was
+    not measured); coverage (share of the run's matrices). alike is the same mean as the paper's, NaN if it names none.
+    Raises LeftOut.
     """
-    run = hot(rows)
-    ours = verified(run)
     lines = []
-    for claim in claims().itertuples(index=False):
-        part = ours[ours["dtype"] == claim.dtype] if claim.dtype else ours
-        for setting, of in part.groupby("setting", observed=True):
-            solved = of["matrix"].nunique()
-            of = of[of["nnz"] >= claim.least_nnz]
-            times = of.pivot_table(index="matrix", columns="label", values="t_median", observed=True)
-            for label, rival, took in _pairs(of, times, run[run["setting"] == setting], claim):
-                speedup = (took / times[label]).dropna()
-                if speedup.empty:
-                    continue
-                lines.append(
-                    claim._asdict()
-                    | {"setting": str(setting), "label": label, "rival": rival, "geomean": geometric_mean(speedup)}
-                    | {"median": speedup.median(), "most": speedup.max(), "won": (speedup > 1).mean()}
-                    | {"compared": len(speedup), "coverage": len(speedup) / solved}
-                )
+    for op, asked in claims().groupby("op", sort=False):
+        run = _of_operation(rows, str(op))
+        ours = verified(run)
+        for claim in asked.itertuples(index=False):
+            part = ours[ours["dtype"] == claim.dtype] if claim.dtype else ours
+            for setting, of in part.groupby("setting", observed=True):
+                lines += _measured(claim, str(setting), of, run[run["setting"] == setting])
     if not lines:
         raise LeftOut("no matrix is verified for a format of these papers and its rival")
     return pd.DataFrame(lines)
+
+
+def _of_operation(rows: pd.DataFrame, op: str) -> pd.DataFrame:
+    """The hot rows of an operation; with a sparse x also those of SpMV, in the settings of the sparse x."""
+    if op == "spmv":
+        return hot(natural_products(rows))
+    found = rows[rows["op"] == op]
+    if op.startswith("spmspv@") and len(found):
+        found = tilespmspv.beside_dense(pd.concat([found, natural_products(rows)]))
+    return hot(found)
+
+
+def _measured(claim: Any, setting: str, of: pd.DataFrame, run: pd.DataFrame) -> list[dict[str, Any]]:
+    """One row for each pair of kernels of a claim. of: verified rows of one setting and type; run: all its rows."""
+    solved = of["matrix"].nunique()
+    of = of[of["nnz"] >= claim.least_nnz]
+    times = of.pivot_table(index="matrix", columns="label", values="t_median", observed=True)
+    lines = []
+    for label, rival, took in _pairs(of, times, run, claim):
+        speedup = (took / times[label]).dropna()
+        if speedup.empty:
+            continue
+        mean = _MEANS.get(claim.kind)
+        lines.append(
+            claim._asdict()
+            | {"setting": setting, "label": label, "rival": rival, "geomean": geometric_mean(speedup)}
+            | {"alike": mean(speedup) if mean else float("nan"), "median": speedup.median(), "most": speedup.max()}
+            | {"won": (speedup > 1).mean(), "compared": len(speedup), "coverage": len(speedup) / solved}
+            | {"stand_ins": sum(map(is_stand_in, speedup.index))}
+        )
+    return lines
 
 
 def _pairs(of: pd.DataFrame, times: pd.DataFrame, run: pd.DataFrame, claim: Any) -> list[tuple[str, str, pd.Series]]:
@@ -75,7 +128,8 @@ def _pairs(of: pd.DataFrame, times: pd.DataFrame, run: pd.DataFrame, claim: Any)
 
     Of several rivals the fastest counts, on matrices for which the run has a row of each rival, whatever its status.
     """
-    labels = both_kernels(of, labels_of(of, [claim.format]))
+    exact = [claim.format] if claim.format in times else []
+    labels = exact if "[" in claim.format else both_kernels(of, labels_of(of, [claim.format]))
     if "|" in claim.baselines:
         known = [label for label in labels_of(of, claim.baselines.split("|")) if label in times]
         tried = run[run["label"].isin(known)].groupby("matrix", observed=True)["label"].nunique()
@@ -95,12 +149,15 @@ _COLUMNS = [
     Column("faster", "Its share faster", percent, "share of its matrices on which the paper's format is faster"),
     Column("label", "Measured"),
     Column("rival", "Over"),
+    Column("alike", "Mean", number, "of the speed-ups measured, the same mean as the paper's"),
     Column("geomean", "Geometric mean", number, "of the speed-ups measured"),
     Column("median", "Median", number, "of the speed-ups measured"),
     Column("most", "Largest", number, "largest speed-up measured"),
     Column("won", "Faster on", percent, "share of the matrices compared on which it is faster"),
     Column("compared", "Compared", count, "matrices that are verified for both"),
     Column("coverage", "Coverage", percent, "share of the run's matrices that these are"),
+    Column("stand_ins", "Stand-ins", count, "of the matrices compared"),
+    Column("lacks", "Not at hand", None, "parts of the claim that cannot be had"),
 ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from spmvbench.matrices.sets import members
+from spmvbench.matrices.sets import members, stands_for
 from spmvbench.reports import style
 from spmvbench.reports.figures import Options
 from spmvbench.reports.figures.ehyb import SET, panels, rates
@@ -30,7 +30,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """As `rates` of this package, of 16 matrices at most in each setting. Raises LeftOut without EHYB."""
     table = rates(rows)
     matrices = table.drop_duplicates(["setting", "matrix"])
-    matrices = matrices.assign(is_paper_matrix=matrices["matrix"].isin(members(SET)))
+    matrices = matrices.assign(is_paper_matrix=matrices["matrix"].map(stands_for).isin(members(SET)))
     matrices = matrices.sort_values(["is_paper_matrix", "nnz", "matrix"]).groupby("setting", observed=True).tail(MOST)
     return table.merge(matrices[["setting", "matrix"]], on=["setting", "matrix"])
 

@@ -28,6 +28,7 @@ is_paper_matrix = every_collected
 PAPER_MATRICES = "the 2,757 matrices of FastLoad's paper, the SuiteSparse collection"
 PROJECT = ", project kernel"  # suffix of a rival's name, if the run has both this project's and the authors' kernel
 HEIGHTS = ("none", "1", "2", "4", "8", "16", "32", "improved")
+DEFAULT_HEIGHT = "1"  # of the label without parameters
 MATRICES = 2757  # of the SuiteSparse collection, in the paper
 
 
@@ -46,12 +47,14 @@ def most_advanced(rows: pd.DataFrame) -> str:
 def variants(rows: pd.DataFrame) -> dict[str, str]:
     """Labels of FastLoad in the run and the height of each (improved: equal rows summed), in the paper's order.
 
-    Raises LeftOut if there is none.
+    With this project's kernel, or with the authors' if the run has no other. Raises LeftOut if there is none.
     """
     verified_labels(rows, FASTLOAD)
     measured = verified(rows)
     measured = measured[measured["format"].isin(FASTLOAD)].drop_duplicates("label")
     settings = {row.label: json.loads(row.params) for row in measured.itertuples()}
+    ours = {label: given for label, given in settings.items() if given.get("kernel") != "paper"}
+    settings = ours or settings
     heights = {label: "improved" if given["optimized"] else given["height"] for label, given in settings.items()}
     return {label: heights[label] for label in sorted(heights, key=lambda label: HEIGHTS.index(heights[label]))}
 

@@ -12,10 +12,12 @@ from spmvbench.analysis.cases import labels_of
 from spmvbench.formats.survey import CONFIDENCE
 from spmvbench.formats.survey import confidence as confidence_of
 from spmvbench.formats.survey import lacks as lacks_of
+from spmvbench.matrices.sets import stands_for
 from spmvbench.reports import published, style, tables
 from spmvbench.reports.figures import LeftOut, Options
 
 PAPER = "survey"
+SET = "survey34"  # the named set of its Table 3
 PAPER_MATRICES = "the survey's matrices (the set survey34)"
 MOST_FORMATS, MOST_MATRICES = 24, 100  # in a table of the page; its CSV file has all
 
@@ -81,7 +83,7 @@ def cases(rows: pd.DataFrame, *values: str) -> pd.DataFrame:
     place = {matrix: number for number, matrix in enumerate(known)}
     found = rows[(rows["matrix_sha256"] != "") & (rows["nnz"] > 0) & ~rows["experiment"]]
     found = found.assign(**{value: found[value].where(found["status"] == "ok") for value in values})
-    order = found["matrix"].map(lambda matrix: place.get(matrix, len(known)))
+    order = found["matrix"].map(lambda matrix: place.get(stands_for(matrix), len(known)))
     return found.assign(order=order).sort_values(["order", "matrix"], kind="stable").drop(columns="order")
 
 

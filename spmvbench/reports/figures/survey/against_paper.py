@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.breakeven import of_one_path, overheads
 from spmvbench.analysis.cases import hot
+from spmvbench.matrices.sets import is_stand_in, stands_for
 from spmvbench.reports import style, tables
 from spmvbench.reports.figures import LeftOut, Options
 from spmvbench.reports.figures.survey import cases, confidence, formats, lacks, marks_in, named, printed, roles
@@ -47,9 +48,10 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 def _compared(rows: pd.DataFrame, given: Published) -> pd.DataFrame:
     theirs = given.rows[["matrix", "format", *_VALUES]].rename(columns={n: f"{n}_published" for n in _VALUES})
     ours = hot(rows)
-    ours = ours[(ours["dtype"] == given.paper.dtype) & ours["matrix"].isin(theirs["matrix"])]
+    ours = ours[(ours["dtype"] == given.paper.dtype) & ours["matrix"].map(stands_for).isin(theirs["matrix"])]
     if ours.empty:
         raise LeftOut(f"no row of a matrix of {given.name} in {given.paper.dtype}")
+    theirs["matrix"] = theirs["matrix"].replace({stands_for(matrix): matrix for matrix in ours["matrix"].unique()})
     found = roles(ours)
     keys = ["setting", "matrix", "label"]
     costs = of_one_path(overheads(ours, found.get("CSR", "")))[[*keys, "spmvs", "break_even"]]
@@ -94,7 +96,9 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         style.around_one(ax)
     style.legend(figure, {text[found[name]]: mark for name, mark in marks.items()})
     measured = set(table.loc[table["gflops_ratio"].notna(), "matrix"])
-    coverage = f"The run holds {len(measured)} of the {table['matrix'].nunique()} matrices that were published."
+    stand_ins = sum(map(is_stand_in, measured))
+    also = f", {stand_ins} of them by stand-ins" if stand_ins else ""
+    coverage = f"The run holds {len(measured)} of the {table['matrix'].nunique()} matrices that were published{also}."
     style.missing(figure, [name for name in formats() if name not in found], before=coverage)
     return figure
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot, natural_products
 from spmvbench.analysis.ranking import ranked
-from spmvbench.matrices.sets import members
+from spmvbench.matrices.sets import members, stands_for
 from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options, collected, verified_labels
 
@@ -63,7 +63,9 @@ def representative(rows: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
     table = ranked(rows[rows["label"].isin(labels)])
     wanted = {matrix: place for place, matrix in enumerate(members(SET))}
     matrices = table.drop_duplicates("matrix")
-    matrices = matrices.assign(place=matrices["matrix"].map(wanted).fillna(len(wanted)), least=-matrices["nnz"])
+    matrices = matrices.assign(
+        place=matrices["matrix"].map(stands_for).map(wanted).fillna(len(wanted)), least=-matrices["nnz"]
+    )
     order = matrices.sort_values(["place", "least", "matrix"])["matrix"].tolist()[:MOST]
     table = table[table["matrix"].isin(order)]
     table = table.assign(place=table["matrix"].map(order.index)).sort_values(["setting", "place", "label"])
@@ -98,7 +100,7 @@ def bars(
         style.bars(ax, heights, shown)
         ax.set(title=str(setting), ylabel=text, **axes)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(5, len(shown)))
-    lacking = [matrix for matrix in members(SET) if matrix not in set(table["matrix"])]
+    lacking = [matrix for matrix in members(SET) if matrix not in set(table["matrix"].map(stands_for))]
     style.missing(figure, [*missing, *lacking])
     return figure
 

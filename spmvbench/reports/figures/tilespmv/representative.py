@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spmvbench.analysis.cases import hot
 from spmvbench.analysis.ranking import ranked
-from spmvbench.matrices.sets import members
+from spmvbench.matrices.sets import members, stands_for
 from spmvbench.reports import style
 from spmvbench.reports.figures import LeftOut, Options, missing_formats
 from spmvbench.reports.figures.tilespmv import RIVALS, SET, compared, marks_in
@@ -30,7 +30,7 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Columns setting, matrix, label, nnz, gflops. Raises LeftOut where the run holds none of the matrices."""
     ours, rivals = compared(rows)
     table = ranked(hot(rows[rows["label"].isin([*ours, *rivals])]))
-    table = table[table["matrix"].isin(members(SET))]
+    table = table[table["matrix"].map(stands_for).isin(members(SET))]
     if table.empty:
         raise LeftOut(f"no verified row of a matrix of the set {SET}")
     return table[["setting", "matrix", "label", "nnz", "gflops"]]
@@ -39,7 +39,8 @@ def data(rows: pd.DataFrame, options: Options) -> pd.DataFrame:
 def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) -> Figure:
     """One panel per setting, one group of bars per matrix, one bar per method."""
     wanted = members(SET)
-    matrices = [matrix for matrix in wanted if matrix in set(table["matrix"])]
+    measured = {stands_for(matrix): matrix for matrix in table["matrix"]}
+    matrices = [measured[matrix] for matrix in wanted if matrix in measured]
     shown = marks_in(table, options)
     settings = list(table["setting"].unique())
     figure, axes = style.grid(len(settings), 1, height=2.6)
@@ -48,5 +49,5 @@ def draw(table: pd.DataFrame, environment: Mapping[str, Any], options: Options) 
         style.bars(ax, rates.reindex(matrices), shown)
         ax.set(title=str(setting), ylabel="GFLOPS")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(shown))
-    style.missing(figure, [*missing_formats(RIVALS, shown), *(matrix for matrix in wanted if matrix not in matrices)])
+    style.missing(figure, [*missing_formats(RIVALS, shown), *(matrix for matrix in wanted if matrix not in measured)])
     return figure

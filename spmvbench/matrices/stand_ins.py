@@ -1,0 +1,312 @@
+"""Stand-ins: generated matrices with the facts that papers and the collection's index give of a matrix not at hand.
+
+A stand-in is not the matrix. It has its rows, columns and stored entries, row lengths of the same least, mean and
+largest value and spread, its dense blocks or diagonals if they follow from the numbers, and the locality that is usual
+for its kind of problem. `configs/stand_ins.csv` holds the facts. docs/matrices.md says how well times agree.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from spmvbench import paths
+from spmvbench.errors import UsageError, did_you_mean
+from spmvbench.formats.arrays import offsets
+from spmvbench.matrices.structures import Structure, grid, register
+
+FACTS = paths.configs() / "stand_ins.csv"
+DATA = (FACTS,)  # part of the generator's hash
+
+# Kinds of the index whose matrices couple points in space that are near each other in the numbering.
+_SPATIAL = ("structural", "fluid", "2D/3D", "electromagnetics", "thermal", "acoustics", "materials", "model reduction")
+_SPREAD = 0.3  # spread of the row lengths over their mean is about this times sqrt(longest / mean - 1)
+_GROUP = 16  # neighbouring points with the same displacement of their neighbours, in meshes without a regular grid
+# Of a kind whose name contains the word: longest over mean row length if unknown, and the share of the entries whose
+# distance from the diagonal is log-uniform; the others prefer columns as rows are long. Medians of matrices at hand.
+_USUAL = {
+    "undirected graph": (30.0, 0.4),
+    "directed": (70.0, 0.4),
+    "graph": (10.0, 0.5),
+    "circuit": (100.0, 0.9),
+    "power network": (7.0, 0.9),
+    "": (10.0, 0.6),
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a matrix. entries: stored ones; spatial: 2D or 3D, by the index; None: unknown.
+
+    row_len_min, row_len_max, row_len_std and bandwidth are as in rows.schema.
+    """
+
+    matrix: str
+    rows: int
+    cols: int
+    entries: int
+    pattern_symmetry: float
+    spatial: bool
+    kind: str
+    source: str
+    row_len_min: int | None = None
+    row_len_max: int | None = None
+    row_len_std: float | None = None
+    bandwidth: int | None = None
+
+    @property
+    def mean(self) -> float:
+        """Entries per row."""
+        return self.entries / self.rows
+
+    @property
+    def is_mesh(self) -> bool:
+        """Whether the kind says that neighbours in space are coupled."""
+        return self.rows == self.cols and (self.spatial or any(word in self.kind for word in _SPATIAL))
+
+
+@cache
+def known() -> dict[str, Facts]:
+    """The facts by ``group/name``, from configs/stand_ins.csv."""
+    with open(FACTS, newline="", encoding="utf-8") as file:
+        return {row["matrix"]: _parsed(row) for row in csv.DictReader(file)}
+
+
+def _parsed(row: dict[str, str]) -> Facts:
+    def number(name: str) -> int | None:
+        return int(row[name]) if row[name] else None
+
+    return Facts(
+        row["matrix"], int(row["rows"]), int(row["cols"]), int(row["entries"]), float(row["pattern_symmetry"]),
+        row["spatial"] == "yes", row["kind"], row["source"], number("row_len_min"), number("row_len_max"),
+        float(row["row_len_std"]) if row["row_len_std"] else None, number("bandwidth"),
+    )  # fmt: skip
+
+
+def facts(name: str) -> Facts:
+    """The facts of ``group/name``; followed by ``:index``, those of the index alone. Raises UsageError."""
+    matrix, colon, part = name.partition(":")
+    found = known().get(matrix)
+    if found is None or (colon and part != "index"):
+        hint = did_you_mean(matrix, list(known())) or ""
+        raise UsageError(f"no facts are known of {name!r} to generate a stand-in from{hint}")
+    if not colon:
+        return found
+    return Facts(
+        found.matrix, found.rows, found.cols, found.entries, found.pattern_symmetry, found.spatial, found.kind, "index"
+    )
+
+
+@register
+def like(MATRIX: str, *, seed: int) -> Structure:
+    """A stand-in for MATRIX of the collection (GROUP/NAME), by rows, entries, row lengths, blocks and kind of problem.
+
+    If the entries are exactly those of a 5-, 7-, 9- or 27-point stencil on a grid, with dense blocks of up to 6, it is
+    that grid. Else, for a problem in space, points in a lexicographic order on a box are coupled with their nearest
+    neighbours, displaced by groups of points. Other kinds mix entries near the diagonal with popular columns.
+    """
+    about = facts(MATRIX)
+    if found := regular_grid(about):
+        shape, steps, degrees = found
+        return grid(shape, steps, degrees)
+    degrees = dense_block(about)
+    lengths = row_lengths(about, degrees, seed)
+    if about.is_mesh:
+        return _mesh(about, lengths, degrees, seed)
+    return _mixed(about, lengths, seed)
+
+
+def dense_block(about: Facts) -> int:
+    """Unknowns per point of a problem in space: the largest of 6, 5, 4, 3 and 2 that rows and entries allow, else 1.
+
+    Entries of dense blocks are a multiple of the square, which by chance holds for 1 matrix in 8 or fewer. A point has
+    at least 5 blocks.
+    """
+    if not about.is_mesh:
+        return 1
+    fits = (b for b in (6, 5, 4, 3, 2) if about.rows % b == 0 and about.entries % b**2 == 0 and about.mean >= 5 * b)
+    return next(fits, 1)
+
+
+def regular_grid(about: Facts) -> tuple[tuple[int, ...], list[tuple[int, ...]], int] | None:
+    """Shape, steps and unknowns per point of the stencil on a grid that has exactly these rows and entries, or None."""
+    if not about.is_mesh or about.pattern_symmetry < 1:
+        return None
+    for degrees in (1, 2, 3, 4, 5, 6):
+        if about.rows % degrees or about.entries % degrees**2:
+            continue
+        points, entries = about.rows // degrees, about.entries // degrees**2
+        for dimensions, full in itertools.product((3, 2), (False, True)):
+            shape = next(_shapes(points, entries, dimensions, full), None)
+            if shape:
+                steps = [
+                    step for step in itertools.product((-1, 0, 1), repeat=dimensions) if full or sum(map(abs, step)) < 2
+                ]
+                return shape, steps, degrees
+    return None
+
+
+def _shapes(points: int, entries: int, dimensions: int, full: bool) -> Iterator[tuple[int, ...]]:
+    """Boxes of so many points on which the stencil has so many entries; full: all neighbours at distance 1."""
+    firsts = range(3, round(points ** (1 / 3)) + 1) if dimensions == 3 else (1,)
+    for a in firsts:
+        if points % a:
+            continue
+        rest = points // a
+        if dimensions == 2:
+            total = (9 * points + 4 - entries) / 6 if full else (5 * points - entries) / 2
+        elif full:
+            if entries % (3 * a - 2):
+                continue
+            total = (9 * rest + 4 - entries // (3 * a - 2)) / 6
+        else:
+            total = ((7 * points - entries) / 2 - rest) / a
+        root = math.isqrt(int(max(total * total - 4 * rest, 0))) if total == int(total) else 0
+        b, c = (int(total) - root) // 2, (int(total) + root) // 2
+        if root * root == total * total - 4 * rest and min(b, c) >= 3 and b * c == rest:
+            yield (b, c) if dimensions == 2 else tuple(sorted((a, b, c)))
+
+
+def row_lengths(about: Facts, degrees: int, seed: int) -> np.ndarray:
+    """Row lengths, one for each point of `degrees` rows, in blocks of `degrees` entries: a beta distribution.
+
+    Its least, mean and largest value and its spread are those of the facts; those not known are usual values.
+    """
+    rows, entries, cols = about.rows // degrees, about.entries // degrees**2, about.cols // degrees
+    mean = entries / rows
+    usual = 1.6 if about.is_mesh else next(value[0] for word, value in _USUAL.items() if word in about.kind)
+    if not about.is_mesh and mean < 4 and about.pattern_symmetry == 1:
+        usual = 3.0  # road networks and other planar graphs
+    most = max(round(about.row_len_max / degrees) if about.row_len_max is not None else usual * mean, math.ceil(mean))
+    most = int(min(most, cols))
+    least = about.row_len_min // degrees if about.row_len_min is not None else (mean / 3 if about.is_mesh else mean > 1)
+    least = min(int(least), int(mean))
+    spread = (
+        about.row_len_std / degrees
+        if about.row_len_std is not None
+        else mean * _SPREAD * max(most / mean - 1, 0) ** 0.5
+    )
+    rng = np.random.default_rng([seed, 1])
+    width, place = most - least, mean - least
+    if width and 0 < place < width and spread > 0:
+        share = place / width
+        sum_of_both = max(share * (1 - share) / (spread / width) ** 2 - 1, 0.02)
+        lengths = least + np.rint(width * rng.beta(share * sum_of_both, (1 - share) * sum_of_both, rows)).astype(
+            np.int64
+        )
+        lengths[rng.integers(rows)] = most
+    else:
+        lengths = np.full(rows, round(mean), dtype=np.int64)
+    return _summing_to(lengths, entries, least, most, rng)
+
+
+def _summing_to(lengths: np.ndarray, total: int, least: int, most: int, rng: np.random.Generator) -> np.ndarray:
+    """The lengths, some changed by a few so that their sum is `total`; the bounds give way if they must."""
+    while missing := total - int(lengths.sum()):
+        step = 1 if missing > 0 else -1
+        free = np.flatnonzero((lengths < most) if step > 0 else (lengths > least))
+        if not len(free):
+            least, most = (least, most + 1) if step > 0 else (least - 1, most)
+            continue
+        lengths[rng.choice(free, min(abs(missing), len(free)), replace=False)] += step
+    return lengths
+
+
+def _mesh(about: Facts, lengths: np.ndarray, degrees: int, seed: int) -> Structure:
+    """Points of a box in lexicographic order, each coupled with its nearest neighbours, as many as its row is long."""
+    points, most = len(lengths), int(lengths.max(initial=1))
+    flat = about.mean / degrees < 9.5
+    side = round(points ** (1 / 2 if flat else 1 / 3))
+    reach = math.ceil((most ** (1 / 2 if flat else 1 / 3)) / 2)
+    if about.bandwidth is not None:
+        far = max(about.bandwidth // degrees // max(reach, 1), 2)
+        side = min(side, far if flat else math.isqrt(far))
+    side = max(side, 4 * reach + 2)
+    near = range(-2 * reach, 2 * reach + 1)
+    steps = np.array(list(itertools.product([0] if flat else near, near, near)))
+    order = np.lexsort((*steps.T, (steps**2).sum(axis=1)))[:most]
+    steps = steps[order]
+    away = steps @ np.array([side * side, side, 1])
+    strip = steps[:, 0] * 64 + steps[:, 1]  # neighbours in one line of points stay together
+    if 2 * int(abs(away).max()) >= points:  # too few points for a box: neighbours in the numbering
+        away, strip = np.array([(k + 1) // 2 * (1 if k % 2 else -1) for k in range(most)]), np.zeros(most, dtype=int)
+    room = max(side - 4 * reach - 1, 1)
+    bound = int(abs(away).max()) + room
+    inner = min(bound, max((points - 1) // 2, 0))
+
+    def columns(first: int, last: int) -> np.ndarray:
+        point = np.arange(first // degrees, last // degrees)
+        base = np.clip(point, inner, max(points - 1 - inner, inner))
+        counts = lengths[point]
+        starts = offsets(counts)
+        found = np.empty(int(starts[-1]), dtype=np.int64)
+        for count in np.unique(counts):
+            rows = np.flatnonzero(counts == count)
+            chosen = np.argsort(away[:count], kind="stable")
+            moved = _hashed(base[rows, None] // _GROUP, strip[chosen], seed) % room * (strip[chosen] != 0)
+            found[starts[rows, None] + np.arange(count)] = (
+                base[rows, None] + away[chosen] + moved - room // 2 * (strip[chosen] != 0)
+            )
+        found = _ascending(found, counts, starts, points)
+        wide = (found[:, None] * degrees + np.arange(degrees)).ravel()
+        repeated = np.repeat(counts * degrees, degrees)  # each row of a point has its columns
+        source = np.repeat(starts[:-1] * degrees, degrees) - offsets(repeated)[:-1]
+        every: np.ndarray = wide[np.arange(len(wide) * degrees) + np.repeat(source, repeated)]
+        return every
+
+    whole = np.repeat(lengths * degrees, degrees)
+    return Structure((about.rows, about.cols), whole, columns, symmetric=about.pattern_symmetry == 1, unit=degrees)
+
+
+def _mixed(about: Facts, lengths: np.ndarray, seed: int) -> Structure:
+    """Entries at log-uniform distances from the diagonal, and others in columns as popular as the rows are long."""
+    near = next(value[1] for word, value in _USUAL.items() if word in about.kind)
+    if (
+        about.pattern_symmetry == 1
+        and about.mean < 7
+        and (about.row_len_max is None or about.row_len_max < 4 * about.mean)
+    ):
+        near = 1.0
+    row_ptr = offsets(lengths)
+    furthest = max(min(about.bandwidth or about.cols, about.cols) - 1, 1)
+
+    def columns(first: int, last: int) -> np.ndarray:
+        rng = np.random.default_rng([seed, 2, first])
+        counts = lengths[first:last]
+        starts = offsets(counts)
+        row = np.repeat(np.arange(first, last), counts)
+        distance = np.rint(np.exp(rng.random(len(row)) * math.log(furthest + 1)) - 1).astype(np.int64)
+        local = row * about.cols // about.rows + distance * rng.choice((-1, 1), len(row))
+        local = np.where((local < 0) | (local >= about.cols), abs(2 * about.cols - local) % about.cols, local)
+        popular = np.searchsorted(row_ptr, rng.integers(0, about.entries, len(row)), side="right") - 1
+        popular = popular * about.cols // about.rows
+        chosen = np.where(rng.random(len(row)) < near, local, popular)
+        key = np.sort((row << 32) | chosen)
+        return _ascending(key & 0xFFFF_FFFF, counts, starts, about.cols)
+
+    return Structure((about.rows, about.cols), lengths, columns, symmetric=about.pattern_symmetry == 1)
+
+
+def _hashed(a: np.ndarray, b: np.ndarray, seed: int) -> np.ndarray:
+    """Non-negative numbers that depend on a, b and the seed and look random: the finalizer of splitmix64."""
+    x = (a.astype(np.uint64) << np.uint64(20)) + (b + (1 << 16)).astype(np.uint64) + (np.uint64(seed) << np.uint64(52))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    return ((x ^ (x >> np.uint64(31))) >> np.uint64(1)).astype(np.int64)
+
+
+def _ascending(columns: np.ndarray, counts: np.ndarray, starts: np.ndarray, cols: int) -> np.ndarray:
+    """Columns sorted in each row, changed as little as it takes to be distinct and from 0 to cols - 1."""
+    row = np.repeat(np.arange(len(counts)), counts)
+    rank = np.arange(len(columns)) - starts[row]
+    key = np.sort((row << 32) | np.clip(columns, 0, cols - 1))
+    ahead = (row << 33) + (key & 0xFFFF_FFFF) - rank + (1 << 32)
+    found = np.maximum.accumulate(ahead) - (row << 33) - (1 << 32) + rank
+    distinct: np.ndarray = np.minimum(found, cols - counts[row] + rank)
+    return distinct
