@@ -17,7 +17,7 @@ from spmvbench.errors import UsageError
 from spmvbench.reports import figures, page, published, style
 
 EVERY = figures.every()
-TILESPMV = ("methods", "shares", "rivals", "representative", "space", "preprocessing")
+TILESPMV = ("matrices", "methods", "shares", "rivals", "representative", "space", "preprocessing")
 
 
 @pytest.fixture(scope="module")
