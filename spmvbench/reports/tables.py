@@ -308,6 +308,21 @@ def orders(setting: str, found: pd.DataFrame) -> Table:
     return table(f"Gain by order, {setting}", found, columns)
 
 
+def values(setting: str, found: pd.DataFrame) -> Table:
+    """Gain by narrower values; found: as `analysis.values.gains_by_format`, of one setting."""
+    columns = [
+        Column("label", "Format"),
+        Column("values", "Values"),
+        Column("mean", "Speed-up", number, "geometric mean of the time with values of the vectors' type over this one"),
+        Column("least", "Least", number),
+        Column("most", "Most", number),
+        Column("bytes", "Footprint", number, "over that with values of the vectors' type, geometric mean"),
+        Column("rounding_error", "Rounding error", number, "the largest of the matrices"),
+        Column("matrices", "Matrices", number),
+    ]
+    return table(f"Gain by narrower values, {setting}", found, columns)
+
+
 def transposed(setting: str, found: pd.DataFrame) -> Table:
     """Transposed products; found: as `analysis.transposed.transposed_by_format`, of one setting."""
     columns = [
