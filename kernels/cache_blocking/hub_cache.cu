@@ -31,12 +31,12 @@ __global__ void prepare(int n, const int* __restrict__ order, const V* __restric
 // Blocks that stay, so that each fills its cache once; their warps take tiles in turn. y is zero. No second block has
 // room next to one's cache: without the 1 the compiler leaves registers for it, and gathers wait for each other.
 // EARLY: the cache is filled from x as it comes, while `prepare` still runs.
-template <typename V, typename I, int SIGMA, int BATCH, bool EARLY>
+template <typename V, typename I, int SIGMA, int BATCH, bool EARLY, typename S = V>
 __global__ void __launch_bounds__(THREADS, 1)
     hub_cache(int rows, int cached, int tiles, int first_row, const I* __restrict__ row_ptr,
               const unsigned* __restrict__ tile_ptr, const unsigned* __restrict__ tile_desc,
               const int* __restrict__ empty_ptr, const int* __restrict__ empty_offset, const int* __restrict__ col_idx,
-              const V* __restrict__ values, const int* __restrict__ order, const V* __restrict__ unordered, const V* x,
+              const S* __restrict__ values, const int* __restrict__ order, const V* __restrict__ unordered, const V* x,
               V* __restrict__ y) {
   constexpr int FILL = 8;  // values of a thread, in flight
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   }
   __syncthreads();
 
-  const Tiles<V> a{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};
+  const Tiles<V, int, const S*> a{tile_ptr, tile_desc, empty_ptr, empty_offset, col_idx, values};
   const Hubs<V> hubs{cache, x, cached};
   const long long warps = static_cast<long long>(gridDim.x) * (blockDim.x / WARP);
   long long w = static_cast<long long>(threadIdx.x / WARP) * gridDim.x + blockIdx.x;

@@ -199,7 +199,7 @@ class ColumnSweep(Format):
         """Row blocks, and the rows that one may have."""
         limits = device_limits(a)
         sms, shared_bytes = sms or limits.multiprocessors, max(shared_bytes or limits.shared_bytes, 1024)
-        most_rows = min(shared_bytes // a.dtype.itemsize, PADDING - 1)
+        most_rows = min(shared_bytes // a.vector_dtype.itemsize, PADDING - 1)
         needed = cdiv(int(SPARE * a.rows) + 1, most_rows - 2)
         wanted = min(max(cdiv(a.nnz, SMALLEST), 1), max(sms // parts, 1))
         return (wanted if needed <= wanted else cdiv(needed * parts, sms) * sms // parts), most_rows
@@ -242,9 +242,9 @@ class ColumnSweep(Format):
             (np.int32(blocks), self.row_start, y),
         )
         matrix = (self.row_start, self.chunk_start, self.panel, self.places, self.values)
-        chunks = self.chunks or 16 // self.values.dtype.itemsize
+        chunks = self.chunks or 16 // y.dtype.itemsize
         kernel = f"column_sweep<{value}, {chunks}, {cbool(add)}>"
-        window = self.most_rows * self.values.dtype.itemsize
+        window = self.most_rows * y.dtype.itemsize
         args = (np.int32(self.parts), *matrix, x, y)
         sweep = Launch("cache_blocking/column_sweep.cu", kernel, blocks * self.parts, THREADS, args, window)
         return [zero_fill(y) if add else zero, sweep]

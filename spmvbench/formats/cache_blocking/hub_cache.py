@@ -44,7 +44,7 @@ class HubCache(Csr5Hub):
     @classmethod
     def convert(cls, a: Csr, *, hubs: int, early: bool, **params: Any) -> dict[str, Any]:
         found, limits = super().convert(a, **params), device_limits(a)
-        most = limits.shared_bytes // a.dtype.itemsize
+        most = limits.shared_bytes // a.vector_dtype.itemsize
         cached = min(min(hubs, most) or int(SHARE * most), len(found["order"]))
         return found | {"cached": cached, "blocks": limits.multiprocessors}
 
