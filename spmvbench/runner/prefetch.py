@@ -19,7 +19,7 @@ from spmvbench import formats, paths
 from spmvbench.formats.conversion import Limits, converting_for
 from spmvbench.matrices import Matrix
 from spmvbench.measure import matrix_cache
-from spmvbench.measure.cases import DTYPES, Group, Settings
+from spmvbench.measure.cases import Group, Settings, precision_of
 from spmvbench.measure.reading import read
 from spmvbench.measure.worker import stay_tied
 from spmvbench.runner.costs import entries
@@ -140,8 +140,9 @@ def main() -> None:
             stack.enter_context(paths.locked(matrix_cache.preparation_lock(folder, *matrix)))
         a = read(*matrix, str(folder))[0]
         for key, params, dtype in preparations:
+            precision = precision_of(dtype)
             with suppress(Exception), converting_for(limits):
-                formats.get(key).prepare(a.astype(DTYPES[dtype]), **params)
+                formats.get(key).prepare(precision.stored(precision.rounded(a)), **params)
 
 
 if __name__ == "__main__":
