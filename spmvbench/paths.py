@@ -289,22 +289,23 @@ def shared_folder(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def locked(path: Path, stopping: Callable[[], bool] = lambda: False) -> Iterator[bool]:
-    """Hold a lock that only one process of the host can hold at a time; `path` is its file.
+def locked(path: Path, stopping: Callable[[], bool] = lambda: False, *, shared: bool = False) -> Iterator[bool]:
+    """Hold a lock that only one process of the host can hold at a time; `path` is its file. shared: several processes
+    that ask for this can hold it at once.
 
     Yields False if `stopping`, called while waiting, has returned True before. The lock is released when the process
     ends. On a file system without locks every process gets it at once. Makes the folder.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(opened(path, os.O_RDWR | os.O_CREAT), "rb") as file:
-        while not (had := _try_lock(file)) and not stopping():
+        while not (had := _try_lock(file, shared)) and not stopping():
             time.sleep(0.02)
         yield had
 
 
-def _try_lock(file: IO[bytes]) -> bool:
+def _try_lock(file: IO[bytes], shared: bool) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:

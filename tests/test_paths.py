@@ -249,3 +249,13 @@ def test_an_output_without_write_permission_is_left_alone(tmp_path):
     with pytest.raises(PermissionError), output(target):
         pass
     assert target.read_bytes() == b"before"
+
+
+def test_several_processes_share_a_lock_that_none_holds_alone(tmp_path):
+    path = tmp_path / "lock"
+    with paths.locked(path, shared=True), paths.locked(path, shared=True) as also:
+        assert also
+        with paths.locked(path, lambda: True) as alone:
+            assert not alone
+    with paths.locked(path), paths.locked(path, lambda: True, shared=True) as had:
+        assert not had

@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -28,6 +29,7 @@ from spmvbench.matrices import synthetic
 from spmvbench.measure import operations, verify
 from spmvbench.measure.cases import Case, Group, precision_of
 from spmvbench.measure.device_limits import compilation_lock
+from spmvbench.runner.driver import Driver
 from spmvbench.runner.supervisor import Supervised
 
 LIMIT = 120.0  # seconds
@@ -52,6 +54,25 @@ def precompile(groups: Sequence[Group], device: str, log: IO[bytes], stopping: C
     except Exception as error:
         log.write(f"Precompilation failed: {type(error).__name__}: {error}\n".encode())
         log.flush()
+
+
+def open_and_compile(driver: Driver, groups: Sequence[Group], stopping: Callable[[], bool]) -> None:
+    """`precompile` while the measuring process opens the device; its limits are measured after that.
+
+    Raises as `Driver.ready_worker`.
+    """
+    began = time.monotonic()
+
+    def compile_all() -> None:
+        precompile(groups, driver.settings.device, driver.log, stopping)
+        driver.seconds["precompiling"] += time.monotonic() - began
+
+    compiling = threading.Thread(target=compile_all)
+    compiling.start()
+    try:
+        driver.ready_worker()
+    finally:
+        compiling.join()
 
 
 def _compile(groups: Sequence[Group], device: str, log: IO[bytes], stopping: Callable[[], bool]) -> None:

@@ -8,8 +8,6 @@ import platform
 import secrets
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -33,7 +31,7 @@ from spmvbench.rows import store
 from spmvbench.rows.schema import MATRIX_COLUMNS, blank_row, fitted
 from spmvbench.runner import plan
 from spmvbench.runner.driver import Driver, timeout
-from spmvbench.runner.precompile import precompile
+from spmvbench.runner.precompile import open_and_compile
 from spmvbench.runner.prefetch import Prefetcher
 
 PARTS_BEFORE_COMPACTION = 1000
@@ -181,7 +179,8 @@ def measure(folder: Path, groups: Sequence[Group], settings: Settings, watcher: 
                     if not cuda.why_unavailable(ordinal):  # otherwise the worker reports the reason
                         stack.enter_context(_work_ahead(driver, groups, cuda_limits(ordinal)))
                     watcher.on_begin(groups[0], None, "compiling on all cores")
-                    _open_and_compile(driver, groups, watcher)
+                    open_and_compile(driver, groups, watcher.stopping)
+                    driver.stopped = watcher.stopping()
                 left = driver.drive(groups)
                 driver.close(graceful=True)
         finally:
@@ -208,23 +207,6 @@ def _work_ahead(driver: Driver, groups: Sequence[Group], limits: Limits) -> Iter
         driver.on_begin = advance
         prefetcher.advance(groups[0])
         yield
-
-
-def _open_and_compile(driver: Driver, groups: Sequence[Group], watcher: Watcher) -> None:
-    """Compile what the groups need while the measuring process opens the device; its limits are measured after that."""
-    began = time.monotonic()
-
-    def compile_all() -> None:
-        precompile(groups, driver.settings.device, driver.log, watcher.stopping)
-        driver.seconds["precompiling"] = time.monotonic() - began
-
-    compiling = threading.Thread(target=compile_all)
-    compiling.start()
-    try:
-        driver.ready_worker()
-    finally:
-        compiling.join()
-    driver.stopped = watcher.stopping()
 
 
 def host() -> dict[str, Any]:

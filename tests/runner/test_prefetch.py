@@ -9,7 +9,7 @@ from spmvbench.formats.conversion import EMULATED
 from spmvbench.matrices import sources
 from spmvbench.measure import matrix_cache
 from spmvbench.measure.cases import Settings
-from spmvbench.runner import driver, plan, prefetch, session
+from spmvbench.runner import driver, plan, precompile, prefetch, session
 
 
 def test_a_process_prefetches_and_errors_are_silent(tmp_path):
@@ -95,11 +95,11 @@ def test_a_session_works_ahead_and_leaves_nothing(tmp_path, monkeypatch):
         known.update(path.name for path in (tmp_path / "home" / "per-host").glob("*/*") if path.is_dir())
         return True
 
-    monkeypatch.setattr(session, "precompile", lambda *args: compiled.append(args[0]))
+    monkeypatch.setattr(precompile, "precompile", lambda *args: compiled.append(args[0]))
     with open(tmp_path / "log", "wb") as log:
         measuring = driver.Driver(Settings("emulated"), log, keep)
         with session._work_ahead(measuring, groups, EMULATED):
-            session._open_and_compile(measuring, groups, session.Watcher())
+            precompile.open_and_compile(measuring, groups, lambda: False)
             assert measuring.drive(groups) == []
         measuring.close()
     assert compiled == [groups] and measuring.seconds["precompiling"] >= 0

@@ -32,7 +32,7 @@ from spmvbench.measure.worker import stay_tied
 from spmvbench.rows.schema import blank_row, storable
 from spmvbench.runner import prefetch as prefetching
 from spmvbench.runner.driver import POLL_SECONDS, Disconnected, Driver
-from spmvbench.runner.precompile import precompile
+from spmvbench.runner.precompile import open_and_compile
 from spmvbench.runner.session import package_hash
 
 PACKAGE = package_hash()  # computed at import: the files may be edited while a worker runs
@@ -223,9 +223,7 @@ def _measured(job: Job, reporter: Reporter, is_cancelled: Callable[[], bool]) ->
     _prefetch(state, folder, (job.group.matrix, job.group.seed), real_part)
     before = dict(driver.seconds)
     if device_kind(job.settings.device) == "cuda":
-        since = time.monotonic()
-        precompile(job.formats_by_type, job.settings.device, state.log, is_cancelled)
-        driver.seconds["precompiling"] += time.monotonic() - since
+        open_and_compile(driver, job.formats_by_type, is_cancelled)
     if job.prefetch:
         _prefetch(state, folder, job.prefetch, real_part)
     left = driver.drive([job.group])
