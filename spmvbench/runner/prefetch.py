@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -29,6 +30,7 @@ READING_BYTES = 60  # memory per entry while a matrix is generated: no prefetch 
 MIN_ENTRIES = 1_000_000  # fewer are read before a process has started
 CORES = 4  # of the host, per process: the measuring process and what it starts keep theirs
 MOST = 4  # processes at a time
+PREPARATION_LIMIT = 300  # seconds of one preparation; METIS takes up to two minutes on the matrices of the set h200
 
 Preparation = tuple[str, dict[str, Any], str]  # key, parameters, type
 
@@ -40,10 +42,11 @@ def start(
     real_part: bool,
     preparations: Sequence[Preparation] = (),
     limits: Limits | None = None,
+    seconds: int = PREPARATION_LIMIT,
 ) -> subprocess.Popen[bytes] | None:
     """A process that reads a matrix into the cache, and then prepares formats for it; None if nothing is to do.
 
-    limits: of the device that they are prepared for.
+    limits: of the device that they are prepared for. seconds: of one preparation, after which the process ends.
     """
     if matrix_cache.cache_path(folder, matrix, seed, real_part).exists() and not preparations:
         return None
@@ -56,7 +59,7 @@ def start(
     )
     assert process.stdin is not None
     with suppress(BrokenPipeError):
-        process.stdin.write(pickle.dumps((folder, (matrix, seed, real_part), tuple(preparations), limits)))
+        process.stdin.write(pickle.dumps((folder, (matrix, seed, real_part), tuple(preparations), limits, seconds)))
         process.stdin.close()
     return process
 
@@ -135,11 +138,12 @@ def main() -> None:
     stay_tied(int(sys.argv[1]))
     os.nice(NICENESS)
     with suppress(Exception), ExitStack() as stack:
-        folder, matrix, preparations, limits = pickle.load(sys.stdin.buffer)
+        folder, matrix, preparations, limits, seconds = pickle.load(sys.stdin.buffer)
         if preparations:  # from the beginning: who needs what is prepared waits for it, not only for the matrix
             stack.enter_context(paths.locked(matrix_cache.preparation_lock(folder, *matrix)))
         a = read(*matrix, str(folder))[0]
         for key, params, dtype in preparations:
+            signal.alarm(seconds)  # its default ends the process, in a library's code, too; locks are released
             precision = precision_of(dtype)
             with suppress(Exception), converting_for(limits):
                 formats.get(key).prepare(precision.stored(precision.rounded(a)), **params)

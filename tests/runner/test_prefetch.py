@@ -1,5 +1,7 @@
 """Work ahead of the measuring process: matrices in the per-host cache, prepared formats."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -107,3 +109,30 @@ def test_a_session_works_ahead_and_leaves_nothing(tmp_path, monkeypatch):
     assert [row["label"] for row in rows[:2]] == ["csr-scalar", CUT]  # in preparation, as far as the worker knows: last
     assert len(known) == 3  # every matrix was read into the cache
     assert not list((tmp_path / "home" / "per-host").glob("*"))
+
+
+SLOW = """
+import time
+
+from spmvbench.formats import register
+from spmvbench.formats.csr.csr import CsrScalar
+
+
+@register
+class Slow(CsrScalar):
+    key = "slow"
+
+    @classmethod
+    def prepare(cls, a, **params):
+        time.sleep(600)
+"""
+
+
+def test_a_preparation_that_takes_too_long_ends_and_nobody_waits_for_it(tmp_path, monkeypatch):
+    (tmp_path / "slow.py").write_text(SLOW)
+    monkeypatch.setenv("SPMVBENCH_FORMATS", str(tmp_path / "slow.py"))
+    matrix = sources.obtain("tridiag:9")
+    process = prefetch.start(tmp_path, matrix, 0, False, [("slow", {}, "f64")], EMULATED, seconds=1)
+    assert process.wait() == -signal.SIGALRM
+    with paths.locked(matrix_cache.preparation_lock(tmp_path, matrix, 0, False), lambda: True) as had:
+        assert had
