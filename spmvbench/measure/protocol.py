@@ -125,6 +125,7 @@ class Link:
     def __init__(self, connection: Connection):
         self.connection = connection
         self.stage = ""
+        self.unanswered = False  # whether the answer to the last row is still to come
 
     def begin(self, index: int | None, stage: str) -> None:
         """Report that a stage begins, of the format with this index or of none."""
@@ -132,7 +133,17 @@ class Link:
         self.connection.send(("begin", index, stage, os.fstat(sys.stderr.fileno()).st_size))
 
     def row(self, case: Case, columns: dict[str, Any]) -> None:
-        """Send a row, in plain values, and wait until it is on disk. The parent could not unpickle a format's types."""
+        """Send a row, in plain values: the parent could not unpickle a format's types. Raises as `settle`.
+
+        The parent writes it to disk while the next case begins. It does so even if this process ends meanwhile.
+        """
+        self.settle()
         self.connection.send(("row", case.case_id, storable(columns)))
-        if not self.connection.recv():
-            raise Stop
+        self.unanswered = True
+
+    def settle(self) -> None:
+        """Wait until the last row is on disk. Raises Stop if the parent wants no more rows."""
+        if self.unanswered:
+            self.unanswered = False
+            if not self.connection.recv():
+                raise Stop

@@ -159,6 +159,7 @@ def main() -> None:
     try:
         while (group := connection.recv()) is not None:
             measure(group, device, settings, facts, link, previous)
+            link.settle()
             connection.send(("done",))
     except DeviceFault as fault:
         connection.send(("broken", f"fault while {link.stage}: {fault}"))

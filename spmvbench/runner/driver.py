@@ -273,7 +273,8 @@ class Driver:
                 elif kind == "row":
                     case_id, columns = content
                     self.row(cases.pop(case_id), matrix, columns)
-                    worker.connection.send(not self.stopped)
+                    with suppress(ConnectionError):  # it has died in a later stage, which its last messages name
+                        worker.connection.send(not self.stopped)
                     self.seconds["writing rows"] += time.monotonic() - since
                     since = time.monotonic()
                 elif kind == "broken":

@@ -718,3 +718,21 @@ def test_formats_in_preparation_come_last_and_are_waited_for(measure, tmp_path, 
     assert [index for index, _ in itertools.groupby(index for index, _ in pipe.stages)][:2] == [1, 0]
     assert (1, protocol.WAITING) not in pipe.stages
     assert sum(row["t_case"] for row in rows.values()) < spent - wait
+
+
+def test_a_row_is_written_while_the_next_case_begins(measure, monkeypatch):
+    order, kept = [], Recorder.send
+    monkeypatch.setattr(Recorder, "send", lambda self, message: order.append(message[0]) or kept(self, message))
+    monkeypatch.setattr(Recorder, "recv", lambda self: order.append("answer") or True)
+    measure(variant("A"), variant("B"), modes=("hot",))
+    assert [kind for kind in order if kind in ("row", "answer")] == ["row", "answer", "row"]
+    assert "begin" in order[order.index("row") : order.index("answer")]
+
+
+def test_no_row_follows_a_refusal(measure, monkeypatch):
+    monkeypatch.setattr(Recorder, "recv", lambda self: False)
+    sent, kept = [], Recorder.send
+    monkeypatch.setattr(Recorder, "send", lambda self, message: sent.append(message[0]) or kept(self, message))
+    with pytest.raises(protocol.Stop):
+        measure(variant("A"), variant("B"), modes=("hot",))
+    assert sent.count("row") == 1
