@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from spmvbench.formats.arrays import Array, Csr, alike_lists, cdiv, expand, offsets
-from spmvbench.formats.base import Adding, Launch, Parameter, Skip, cbool, ctype, register
+from spmvbench.formats.arrays import Array, Csr, alike_lists, expand, offsets
+from spmvbench.formats.base import Adding, Launch, Skip, cbool, ctype, per_thread, register
 from spmvbench.formats.kernels import constant
 
 BLOCK = constant("dia/row_patterns.cu", "BLOCK")  # threads
@@ -36,8 +36,6 @@ class RowPatterns(Adding):
     family = "DIA"
     reference = "this project"
     project_kernel = True
-
-    rows = Parameter(1, "rows of a thread", choices=(1, 2, 4))
 
     pattern: Array  # (rows,), uint8, or uint16 for more than 256 distinct rows
     pattern_ptr: Array  # (distinct rows + 1,), int32
@@ -72,10 +70,10 @@ class RowPatterns(Adding):
         return row, row + self.offset[place], self.values[place]
 
     def product(self, x: Array, y: Array, *, add: bool) -> list[Launch]:
-        rows, each = self.shape[0], self.params["rows"]
-        kernel = f"row_patterns_spmv<{ctype(self.values)}, {ctype(self.pattern)}, {each}, {cbool(add)}>"
+        rows = self.shape[0]
+        kernel = f"row_patterns_spmv<{ctype(self.values)}, {ctype(self.pattern)}, {cbool(add)}>"
         args = np.int32(rows), self.pattern, self.pattern_ptr, self.offset, self.values, x, y
-        return [Launch("dia/row_patterns.cu", kernel, cdiv(rows, BLOCK * each), BLOCK, args)]
+        return [Launch("dia/row_patterns.cu", kernel, *per_thread(rows, BLOCK), args)]
 
     @property
     def detail(self) -> dict[str, Any]:

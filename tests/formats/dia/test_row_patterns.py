@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spmvbench import formats, testing
-from spmvbench.devices import open_device
+from spmvbench import formats
 from spmvbench.formats.arrays import Csr
 from spmvbench.formats.base import Skip
 from spmvbench.formats.dia.row_patterns import MOST, RowPatterns
@@ -59,12 +58,3 @@ def test_zeros_that_a_format_drops_are_no_compression():
     a.data[::2] = 0.0
     a = Csr.of(a)
     assert not compresses_values(formats.get("dia").from_csr(a), a)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("rows", [2, 4])
-def test_several_rows_of_a_thread(rows, dtype):
-    """With rows without entries, and an end of the matrix inside of a thread's rows."""
-    a = stencil(9).tolil()
-    a[[0, 300, 728]] = 0
-    testing.check_product(f"row-patterns[rows={rows}]", a.tocsr().astype(dtype), open_device("emulated"))
