@@ -91,6 +91,7 @@ def test_a_kernel_is_declared_with_the_types_that_it_takes():
     assert dict(found.template)["S"] == "V"
     assert found.types == ("int", "I", "I", "int", "S", "V", "V")
     assert declaration("csr/csr.cu", "no_such_kernel").parameters == ()
+    assert declaration("dia/brcsd.cu", "brcsd_list").template[-1] == ("...", "")
 
 
 def test_types_of_a_launch_follow_from_its_arrays():
@@ -146,6 +147,7 @@ def test_every_format_is_right_or_refuses(key, device):
 
 
 def test_formats_of_one_type_refuse_with_the_reason(device):
-    for key, reason in (("tile-csr", "one type"), ("cb", "packed with other data")):
+    unknown = "the types that crsd_generated takes are not known"
+    for key, reason in (("tile-csr", "one type"), ("cb", "packed with"), ("crsd[kernel=paper]", unknown)):
         right, reasons = checked(key, "f32/f64", device, NAMES[:1])
         assert not right and reason in reasons[0]
